@@ -1,0 +1,3 @@
+//! packrace-bench.
+
+fn main() {}

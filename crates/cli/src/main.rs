@@ -1,0 +1,3 @@
+//! packrace.
+
+fn main() {}

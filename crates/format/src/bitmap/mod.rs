@@ -1,0 +1,1 @@
+//! bitmap (see the crate's documentation).

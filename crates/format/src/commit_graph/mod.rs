@@ -1,0 +1,1 @@
+//! commit_graph (see the crate's documentation).

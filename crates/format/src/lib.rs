@@ -1,0 +1,20 @@
+//! Git's file formats as views over bytes and writers into bytes; opens no file.
+//!
+//! One folder (or file) a format. Trust contract of every reader here: any bytes give a value or a typed
+//! [`Error`] with an offset; no panic, no hang, and no allocation that the input's length does not justify.
+
+#![forbid(unsafe_code)]
+
+pub mod bitmap;
+pub mod commit_graph;
+mod error;
+pub mod loose_object;
+pub mod multi_pack_index;
+pub mod pack;
+pub mod pack_index;
+pub mod packed_refs;
+pub mod reftable;
+pub mod reverse_index;
+pub mod zlib;
+
+pub use error::Error;

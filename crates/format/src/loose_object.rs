@@ -1,0 +1,1 @@
+//! loose_object (see the crate's documentation).

@@ -1,0 +1,1 @@
+//! multi_pack_index (see the crate's documentation).

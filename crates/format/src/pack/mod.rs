@@ -1,0 +1,1 @@
+//! pack (see the crate's documentation).

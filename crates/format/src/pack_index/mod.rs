@@ -1,0 +1,1 @@
+//! pack_index (see the crate's documentation).

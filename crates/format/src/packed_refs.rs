@@ -1,0 +1,1 @@
+//! packed_refs (see the crate's documentation).

@@ -1,0 +1,1 @@
+//! reftable (see the crate's documentation).

@@ -1,0 +1,1 @@
+//! reverse_index (see the crate's documentation).

@@ -1,0 +1,1 @@
+//! zlib (see the crate's documentation).

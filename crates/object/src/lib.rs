@@ -1,0 +1,17 @@
+//! Git object ids, kinds, hashing and the parsing of commits, trees and tags.
+//!
+//! Ids are [`gix_hash::ObjectId`]: SHA-1 or SHA-256, `Copy`. Parsing keeps to what a walk needs: the tree cursor
+//! tells the byte range of every entry, and commits with damaged dates are read as git reads them.
+//!
+//! Trust contract: every function here accepts arbitrary bytes, never panics on them and allocates no more
+//! than its input justifies.
+
+mod hashing;
+mod kind;
+mod parse;
+pub mod tree;
+
+pub use gix_hash::{Kind as HashKind, ObjectId, oid};
+pub use hashing::{CollisionAttack, ObjectHasher, TrailerHasher, object_id};
+pub use kind::Kind;
+pub use parse::{Commit, MalformedObject, Tag, parse_commit, parse_tag};

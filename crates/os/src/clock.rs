@@ -1,0 +1,25 @@
+//! Monotonic time as an argument.
+
+use std::time::{Duration, Instant};
+
+/// A monotonic clock. Simulated twin: [`crate::simulated::SimulatedClock`].
+pub trait Clock: Send + Sync {
+    /// Time since some fixed point.
+    fn now(&self) -> Duration;
+}
+
+/// The machine's monotonic clock, counted from when this value was made.
+#[derive(Debug, Clone)]
+pub struct RealClock(Instant);
+
+impl Default for RealClock {
+    fn default() -> Self {
+        RealClock(Instant::now())
+    }
+}
+
+impl Clock for RealClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,116 @@
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::count::{self, Op, Role};
+
+/// What tells one version of a file from another without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+    modified_nanoseconds: i128,
+    /// Length in bytes.
+    pub length: u64,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// Last modification.
+    pub modified: Option<SystemTime>,
+}
+
+/// The kind of a directory entry, symbolic links not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryType {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// Anything else.
+    Other,
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name, without the directory.
+    pub name: OsString,
+    /// Its kind.
+    pub kind: EntryType,
+}
+
+/// Reads a whole small file. Fails with [`io::ErrorKind::FileTooLarge`] when it is longer than `max_bytes`.
+pub fn read_file(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    count::add(role, Op::Read, bytes.len());
+    if bytes.len() as u64 > max_bytes {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Writes a file that is not part of a repository (a report); nothing is synced.
+pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    std::fs::write(path, bytes)
+}
+
+/// The entries of a directory, sorted by name bytes. Entries that vanish while listing are left out.
+pub fn list_dir(path: &Path, role: Role) -> io::Result<Vec<DirEntry>> {
+    count::add(role, Op::Look, 0);
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let Ok(file_type) = entry.file_type() else { continue };
+        let kind = if file_type.is_file() {
+            EntryType::File
+        } else if file_type.is_dir() {
+            EntryType::Dir
+        } else if file_type.is_symlink() {
+            EntryType::Symlink
+        } else {
+            EntryType::Other
+        };
+        entries.push(DirEntry { name: entry.file_name(), kind });
+    }
+    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+/// The identity of what `path` names, links followed; `None` if there is nothing.
+pub fn identity(path: &Path, role: Role) -> io::Result<Option<FileIdentity>> {
+    count::add(role, Op::Look, 0);
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(e) => return Err(e),
+    };
+    Ok(Some(FileIdentity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        modified_nanoseconds: i128::from(metadata.mtime()) * 1_000_000_000
+            + i128::from(metadata.mtime_nsec()),
+        length: metadata.len(),
+        is_dir: metadata.is_dir(),
+        modified: metadata.modified().ok(),
+    }))
+}
+
+/// The user id that owns what `path` names, a link itself not followed.
+pub fn owner(path: &Path) -> io::Result<u32> {
+    count::add(Role::Config, Op::Look, 0);
+    Ok(std::fs::symlink_metadata(path)?.uid())
+}
+
+/// The path without links, `.` and `..`.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    count::add(Role::Config, Op::Look, 0);
+    std::fs::canonicalize(path)
+}

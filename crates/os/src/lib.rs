@@ -1,0 +1,18 @@
+//! The seam to the operating system: the only `unsafe` and the only system calls of packrace.
+//!
+//! Reading: [`Mapped`] files, whole small files, directory listings and [`FileIdentity`]. Writing to a peer:
+//! [`sink`], gathered writes with a fallback. Time: [`clock`]. Everything that moves bytes is counted by
+//! [`count::Role`]; [`count::report`] gives the totals of the process.
+
+pub mod clock;
+pub mod count;
+mod file;
+mod map;
+pub mod process;
+pub mod simulated;
+pub mod sink;
+
+pub use file::{
+    DirEntry, EntryType, FileIdentity, identity, list_dir, owner, read_file, real_path, write_file,
+};
+pub use map::Mapped;

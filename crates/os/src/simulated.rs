@@ -1,0 +1,113 @@
+//! Twins of the real parts that tests steer: time stands still until told, and a peer misbehaves on cue.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::sink::{GatherLimits, Sink};
+
+/// A clock that moves when told; clones show the same time.
+#[derive(Debug, Clone, Default)]
+pub struct SimulatedClock(Arc<AtomicU64>);
+
+impl SimulatedClock {
+    /// Lets time pass.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), SeqCst);
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.load(SeqCst))
+    }
+}
+
+/// What one write call of a [`SimulatedSink`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteStep {
+    /// Takes at most this many bytes.
+    Take(usize),
+    /// Fails with this kind.
+    Fail(io::ErrorKind),
+}
+
+/// A sink that keeps what it receives and follows a script; when the script has ended it takes everything.
+#[derive(Debug)]
+pub struct SimulatedSink {
+    limits: GatherLimits,
+    steps: VecDeque<WriteStep>,
+    received: Vec<u8>,
+    calls: usize,
+    waits: usize,
+    gone: bool,
+}
+
+impl SimulatedSink {
+    /// A sink with these limits and this script.
+    pub fn new(limits: GatherLimits, steps: Vec<WriteStep>) -> Self {
+        SimulatedSink { limits, steps: steps.into(), received: Vec::new(), calls: 0, waits: 0, gone: false }
+    }
+
+    /// Everything that arrived.
+    pub fn received(&self) -> &[u8] {
+        &self.received
+    }
+
+    /// Write calls so far, failed ones included.
+    pub fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// Waits for room so far.
+    pub fn waits(&self) -> usize {
+        self.waits
+    }
+
+    /// From now on the peer is gone.
+    pub fn leave(&mut self) {
+        self.gone = true;
+    }
+}
+
+impl Sink for SimulatedSink {
+    fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        assert!(pieces.len() <= self.limits.pieces, "more pieces than the limit");
+        assert!(
+            pieces.iter().map(|p| p.len()).sum::<usize>() <= self.limits.bytes,
+            "more bytes than the limit"
+        );
+        self.calls += 1;
+        if self.gone {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let mut room = match self.steps.pop_front() {
+            Some(WriteStep::Fail(kind)) => return Err(kind.into()),
+            Some(WriteStep::Take(bytes)) => bytes,
+            None => usize::MAX,
+        };
+        let before = self.received.len();
+        for piece in pieces {
+            let take = piece.len().min(room);
+            self.received.extend_from_slice(&piece[..take]);
+            room -= take;
+        }
+        Ok(self.received.len() - before)
+    }
+
+    fn limits(&self) -> GatherLimits {
+        self.limits
+    }
+
+    fn wait_writable(&mut self) -> io::Result<()> {
+        self.waits += 1;
+        Ok(())
+    }
+
+    fn peer_gone(&mut self) -> bool {
+        self.gone
+    }
+}

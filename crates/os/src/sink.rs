@@ -1,0 +1,238 @@
+//! Where bytes for a peer leave the process: one gathered write for many pieces, with a fallback.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use crate::count::{self, Op, Role};
+
+/// Bytes that one call may carry at most; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
+pub const MAX_CALL_BYTES: usize = 8 << 20;
+
+/// Pieces that one gathered call may carry at most: POSIX promises 16, Linux takes 1,024 (IOV_MAX).
+pub const MAX_CALL_PIECES: usize = 1024;
+
+/// What a sink can do in one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatherLimits {
+    /// Pieces a call; 1 where the platform has no vectored write.
+    pub pieces: usize,
+    /// Bytes a call.
+    pub bytes: usize,
+}
+
+/// A stream of bytes to a peer. Real: [`FdSink`]. Simulated: [`crate::simulated::SimulatedSink`].
+pub trait Sink: Send {
+    /// Writes a prefix of the concatenation of `pieces` in one call and says how many bytes it took.
+    /// May fail with `Interrupted` or `WouldBlock`; callers use [`write_all`], which handles both.
+    fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// What one call accepts.
+    fn limits(&self) -> GatherLimits;
+
+    /// Waits until a write may succeed again, after `WouldBlock`.
+    fn wait_writable(&mut self) -> io::Result<()>;
+
+    /// Whether the peer is known to have gone, without writing to it.
+    fn peer_gone(&mut self) -> bool;
+}
+
+/// Writes all `pieces`, as few calls as the sink's limits allow. Partial writes continue where they stopped;
+/// `EINTR` repeats; `EAGAIN` waits; a call that takes nothing fails with `WriteZero`.
+pub fn write_all(sink: &mut dyn Sink, pieces: &[&[u8]]) -> io::Result<()> {
+    let limits = sink.limits();
+    let (max_pieces, max_bytes) = (limits.pieces.max(1), limits.bytes.max(1));
+    let mut next = 0; // first piece not wholly written
+    let mut skip = 0; // bytes of it that are
+    let mut batch: Vec<IoSlice<'_>> = Vec::with_capacity(max_pieces.min(pieces.len()));
+    loop {
+        batch.clear();
+        let mut room = max_bytes;
+        let mut from = skip;
+        for piece in &pieces[next..] {
+            let rest = &piece[from..];
+            from = 0;
+            if rest.is_empty() {
+                continue;
+            }
+            let take = rest.len().min(room);
+            batch.push(IoSlice::new(&rest[..take]));
+            room -= take;
+            if room == 0 || batch.len() == max_pieces {
+                break;
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut taken = match sink.write_gathered(&batch) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(taken) => taken,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                sink.wait_writable()?;
+                continue;
+            }
+            Err(e) => return Err(e),
+        };
+        while taken > 0 {
+            let rest = pieces[next].len() - skip;
+            if taken < rest {
+                skip += taken;
+                break;
+            }
+            taken -= rest;
+            next += 1;
+            skip = 0;
+        }
+    }
+}
+
+/// A pipe, socket or file descriptor.
+#[derive(Debug)]
+pub struct FdSink {
+    fd: OwnedFd,
+}
+
+impl FdSink {
+    /// Takes over `fd`.
+    pub fn new(fd: OwnedFd) -> Self {
+        FdSink { fd }
+    }
+
+    /// A duplicate of the process's standard output.
+    pub fn stdout() -> io::Result<Self> {
+        Ok(FdSink { fd: io::stdout().as_fd().try_clone_to_owned()? })
+    }
+
+    /// Asks for a pipe buffer of `bytes`; silently keeps what it has where that is not a pipe or not allowed.
+    pub fn enlarge_pipe(&self, bytes: usize) {
+        let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, bytes);
+    }
+
+    fn poll(
+        &self,
+        events: rustix::event::PollFlags,
+        timeout: Option<Duration>,
+    ) -> io::Result<rustix::event::PollFlags> {
+        count::add(Role::Client, Op::Wait, 0);
+        let mut fds = [rustix::event::PollFd::new(&self.fd, events)];
+        let timeout = timeout.map(|t| rustix::event::Timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: t.subsec_nanos().into(),
+        });
+        rustix::event::poll(&mut fds, timeout.as_ref())?;
+        Ok(fds[0].revents())
+    }
+}
+
+impl Sink for FdSink {
+    fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let taken = match pieces {
+            [one] => rustix::io::write(&self.fd, one)?,
+            many => rustix::io::writev(&self.fd, many)?,
+        };
+        count::add(Role::Client, Op::Write, taken);
+        Ok(taken)
+    }
+
+    fn limits(&self) -> GatherLimits {
+        GatherLimits { pieces: MAX_CALL_PIECES, bytes: MAX_CALL_BYTES }
+    }
+
+    fn wait_writable(&mut self) -> io::Result<()> {
+        use rustix::event::PollFlags;
+        self.poll(PollFlags::OUT, None).map(drop)
+    }
+
+    fn peer_gone(&mut self) -> bool {
+        use rustix::event::PollFlags;
+        // A pipe whose reader left shows ERR, a socket whose peer left HUP or ERR. RDHUP alone is a client that
+        // has only finished sending.
+        self.poll(PollFlags::empty(), Some(Duration::ZERO))
+            .is_ok_and(|events| events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{SimulatedSink, WriteStep};
+
+    fn check(
+        steps: &[WriteStep],
+        limits: GatherLimits,
+        pieces: &[&[u8]],
+        expect: Result<(), io::ErrorKind>,
+    ) -> SimulatedSink {
+        let mut sink = SimulatedSink::new(limits, steps.to_vec());
+        let got = write_all(&mut sink, pieces).map_err(|e| e.kind());
+        assert_eq!(got, expect, "{steps:?}");
+        if expect.is_ok() {
+            assert_eq!(sink.received(), pieces.concat(), "{steps:?}");
+        }
+        sink
+    }
+
+    const WIDE: GatherLimits = GatherLimits { pieces: 1024, bytes: MAX_CALL_BYTES };
+
+    #[test]
+    fn whole_batches_are_one_call() {
+        assert_eq!(check(&[], WIDE, &[b"ab", b"", b"cde"], Ok(())).calls(), 1);
+        assert_eq!(check(&[], WIDE, &[], Ok(())).calls(), 0);
+        assert_eq!(check(&[], WIDE, &[b"", b""], Ok(())).calls(), 0);
+    }
+
+    #[test]
+    fn partial_writes_continue_at_every_byte() {
+        for cut in 1..6 {
+            check(&[WriteStep::Take(cut)], WIDE, &[b"ab", b"c", b"def"], Ok(()));
+            check(&[WriteStep::Take(1), WriteStep::Take(cut)], WIDE, &[b"ab", b"c", b"def"], Ok(()));
+        }
+    }
+
+    #[test]
+    fn interruptions_and_full_buffers_are_waited_out() {
+        let steps = [
+            WriteStep::Fail(io::ErrorKind::Interrupted),
+            WriteStep::Take(2),
+            WriteStep::Fail(io::ErrorKind::WouldBlock),
+        ];
+        let sink = check(&steps, WIDE, &[b"abc", b"def"], Ok(()));
+        assert_eq!(sink.waits(), 1);
+    }
+
+    #[test]
+    fn a_gone_peer_and_a_zero_write_end_it() {
+        check(&[WriteStep::Fail(io::ErrorKind::BrokenPipe)], WIDE, &[b"a"], Err(io::ErrorKind::BrokenPipe));
+        check(&[WriteStep::Take(0)], WIDE, &[b"a"], Err(io::ErrorKind::WriteZero));
+    }
+
+    #[test]
+    fn without_vectored_write_each_piece_is_a_call() {
+        let plain = GatherLimits { pieces: 1, bytes: MAX_CALL_BYTES };
+        assert_eq!(check(&[], plain, &[b"ab", b"cd", b"ef"], Ok(())).calls(), 3);
+    }
+
+    #[test]
+    fn a_limit_below_a_frame_cuts_pieces() {
+        let narrow = GatherLimits { pieces: 1024, bytes: 4 };
+        let sink = check(&[], narrow, &[b"abcdefghij", b"kl"], Ok(()));
+        assert_eq!(sink.calls(), 3);
+    }
+
+    #[test]
+    fn a_pipe_takes_gathered_bytes_and_shows_a_reader_that_left() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut sink = FdSink::new(writer.into());
+        sink.enlarge_pipe(1 << 20);
+        write_all(&mut sink, &[b"hello ", b"world"]).unwrap();
+        assert!(!sink.peer_gone());
+        let mut reader = reader;
+        let mut got = [0; 11];
+        std::io::Read::read_exact(&mut reader, &mut got).unwrap();
+        assert_eq!(&got, b"hello world");
+        drop(reader);
+        assert!(sink.peer_gone());
+    }
+}

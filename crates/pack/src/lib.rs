@@ -1,0 +1,1 @@
+//! What to send and how: reachability, bitmaps, reuse, and the stream of segments.

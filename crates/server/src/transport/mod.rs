@@ -1,0 +1,1 @@
+//! The doors through which clients come.

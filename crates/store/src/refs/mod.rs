@@ -1,0 +1,1 @@
+//! Refs: the files and reftable backends behind one read interface.

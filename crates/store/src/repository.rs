@@ -1,0 +1,3 @@
+/// An opened repository.
+#[derive(Debug)]
+pub struct Repository {}
