@@ -1,1 +1,17 @@
 //! For development only: a deterministic repository builder, a scripted peer and the tidy test.
+//!
+//! [`RepoBuilder`] makes a repository with stock git that is the same on every machine; [`Git`] runs a chosen stock
+//! git without the machine's configuration; [`peer`] speaks to a server from a script, whole or byte by byte;
+//! [`received`] checks the pack that came back. Helpers panic on failure: their callers are tests.
+
+mod builder;
+mod git;
+mod history;
+mod layout;
+pub mod peer;
+mod random;
+pub mod received;
+
+pub use builder::{Bitmap, CommitGraph, Loose, RefFormat, Repo, RepoBuilder, Size, Storage};
+pub use git::Git;
+pub use random::Random;
