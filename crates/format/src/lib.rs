@@ -5,9 +5,12 @@
 
 #![forbid(unsafe_code)]
 
+mod be;
 pub mod bitmap;
+mod checksum;
 pub mod commit_graph;
 mod error;
+mod id_table;
 pub mod loose_object;
 pub mod multi_pack_index;
 pub mod pack;
@@ -18,3 +21,6 @@ pub mod reverse_index;
 pub mod zlib;
 
 pub use error::Error;
+
+#[cfg(test)]
+mod test_files;

@@ -1,1 +1,61 @@
-//! pack (see the crate's documentation).
+//! Packs (gitformat-pack, "pack-*.pack files have the following format").
+//!
+//! ```text
+//! "PACK" | version: u32 (2 or 3) | objects: u32
+//! entry × objects:
+//!   header: 1 type(3) size(4) | 1 size(7) … 0 size(7)      least significant bits first; first bit: more follows
+//!   OFS_DELTA: distance, most significant bits first | REF_DELTA: id of the base
+//!   zlib stream of the content or of the delta
+//! checksum of all of the above
+//! ```
+//!
+//! All numbers are big-endian. An entry does not say how long it is in the pack; the index does, by the next offset.
+
+pub mod delta;
+mod entry;
+
+pub use entry::{EntryHeader, EntryKind, MAX_ENTRY_HEADER_BYTES, parse_entry_header, write_entry_header};
+
+use crate::{Error, be};
+
+const FORMAT: &str = "pack";
+const SIGNATURE: &[u8; 4] = b"PACK";
+
+/// The bytes in front of the first entry.
+pub const HEADER_BYTES: usize = 12;
+
+/// What a pack begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// 2, or 3, which differs in nothing that was ever written.
+    pub version: u32,
+    /// How many entries follow.
+    pub objects: u32,
+}
+
+impl Header {
+    /// Reads the header at the start of `bytes`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(Error::new(FORMAT, "header is cut off", bytes.len() as u64));
+        }
+        if &bytes[..4] != SIGNATURE {
+            return Err(Error::new(FORMAT, "signature is not PACK", 0));
+        }
+        let version = be::u32_at(bytes, 4);
+        if !matches!(version, 2 | 3) {
+            return Err(Error::new(FORMAT, "version is neither 2 nor 3", 4));
+        }
+        Ok(Header { version, objects: be::u32_at(bytes, 8) })
+    }
+}
+
+/// Appends the header of a pack of version 2 that holds `objects` entries.
+pub fn write_header(objects: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(SIGNATURE);
+    out.extend_from_slice(&2u32.to_be_bytes());
+    out.extend_from_slice(&objects.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests;

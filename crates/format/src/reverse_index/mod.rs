@@ -1,1 +1,125 @@
-//! reverse_index (see the crate's documentation).
+//! Reverse indexes, from the order of a pack to that of its index (gitformat-pack, "pack-*.rev files").
+//!
+//! ```text
+//! "RIDX" | version: u32 (1) | hash: u32 (1 SHA-1, 2 SHA-256)
+//! index position: u32 × n, sorted by offset in the pack
+//! checksum of the pack
+//! checksum of all of the above
+//! ```
+//!
+//! A pack position counts the entries of a pack from its start, from 0; bit n of a pack's bitmaps is the object at
+//! pack position n.
+
+use packrace_object::HashKind;
+
+use crate::id_table::partition_point;
+use crate::pack_index::PackIndex;
+use crate::{Error, be, checksum};
+
+const FORMAT: &str = "rev";
+const SIGNATURE: &[u8; 4] = b"RIDX";
+const HEADER_BYTES: usize = 12;
+
+/// The positions of a pack's index in the order of the pack, from a `.rev` or computed.
+#[derive(Debug, Clone)]
+pub struct ReverseIndex<D> {
+    source: Source<D>,
+    len: u32,
+}
+
+#[derive(Debug, Clone)]
+enum Source<D> {
+    /// Every position in the table is below `len`.
+    File(D),
+    Computed(Vec<u32>),
+}
+
+impl<D: AsRef<[u8]>> ReverseIndex<D> {
+    /// Reads the `.rev` of the pack that `index` belongs to. Looks at each position once (4 bytes an object) so that
+    /// none can lead out of the index; the order and the checksum are not checked.
+    pub fn open<I: AsRef<[u8]>>(data: D, index: &PackIndex<I>) -> Result<Self, Error> {
+        let (bytes, hash, len) = (data.as_ref(), index.hash_kind(), index.len());
+        let id_bytes = hash.len_in_bytes();
+        let expected = (HEADER_BYTES + 2 * id_bytes) as u64 + u64::from(len) * 4;
+        if bytes.len() as u64 != expected {
+            return Err(Error::new(FORMAT, "file is not as long as the index says", bytes.len() as u64));
+        }
+        if &bytes[..4] != SIGNATURE {
+            return Err(Error::new(FORMAT, "signature is not RIDX", 0));
+        }
+        if be::u32_at(bytes, 4) != 1 {
+            return Err(Error::new(FORMAT, "version is not 1", 4));
+        }
+        if be::u32_at(bytes, 8) != u32::from(checksum::hash_number(hash)) {
+            return Err(Error::new(FORMAT, "made for another hash", 8));
+        }
+        let table_end = HEADER_BYTES + len as usize * 4;
+        check_positions(FORMAT, &bytes[HEADER_BYTES..table_end], HEADER_BYTES, len)?;
+        if bytes[table_end..table_end + id_bytes] != *index.pack_checksum().as_slice() {
+            return Err(Error::new(FORMAT, "made for another pack", table_end as u64));
+        }
+        Ok(ReverseIndex { source: Source::File(data), len })
+    }
+
+    /// Sorts the offsets of `index`: 16 bytes an object while at it, 4 to keep.
+    pub fn compute<I: AsRef<[u8]>>(index: &PackIndex<I>) -> Self {
+        let len = index.len();
+        let mut by_offset: Vec<(u64, u32)> =
+            (0..len).map(|position| (index.offset_at(position), position)).collect();
+        by_offset.sort_unstable();
+        let positions = by_offset.into_iter().map(|(_, position)| position).collect();
+        ReverseIndex { source: Source::Computed(positions), len }
+    }
+
+    /// The number of objects.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// No object at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The index position, below [`Self::len`], of the object at a pack position, which must be below it too.
+    #[inline]
+    pub fn index_position_at(&self, pack_position: u32) -> u32 {
+        assert!(pack_position < self.len, "pack position {pack_position} of {}", self.len);
+        match &self.source {
+            Source::File(data) => be::u32_at(data.as_ref(), HEADER_BYTES + pack_position as usize * 4),
+            Source::Computed(positions) => positions[pack_position as usize],
+        }
+    }
+
+    /// The pack position of the entry that begins at exactly `offset`. Asks `index`, the one this was opened with,
+    /// about log₂ n offsets.
+    #[inline]
+    pub fn pack_position_of_offset<I: AsRef<[u8]>>(&self, index: &PackIndex<I>, offset: u64) -> Option<u32> {
+        let offset_at = |pack_position| index.offset_at(self.index_position_at(pack_position));
+        let found = partition_point(0..self.len, |pack_position| offset_at(pack_position) < offset);
+        (found < self.len && offset_at(found) == offset).then_some(found)
+    }
+
+    /// Hashes the whole file and compares with its checksum; what was computed is always right.
+    pub fn verify_checksum(&self, hash: HashKind) -> Result<(), Error> {
+        match &self.source {
+            Source::File(data) => checksum::verify(FORMAT, data.as_ref(), hash),
+            Source::Computed(_) => Ok(()),
+        }
+    }
+}
+
+/// That every number of `table`, which begins at `at`, is below `len`.
+pub(crate) fn check_positions(format: &'static str, table: &[u8], at: usize, len: u32) -> Result<(), Error> {
+    // The maximum first, which the compiler vectorizes; where it is only matters if it is wrong.
+    let numbers = || table.chunks_exact(4).map(|number| be::u32_at(number, 0));
+    if numbers().max().is_none_or(|largest| largest < len) {
+        return Ok(());
+    }
+    let bad = numbers().position(|number| number >= len).unwrap_or(0);
+    Err(Error::new(format, "position is beyond the index", (at + bad * 4) as u64))
+}
+
+#[cfg(test)]
+mod tests;

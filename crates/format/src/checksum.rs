@@ -1,0 +1,27 @@
+//! The checksum that ends nearly every file of Git: the hash of everything before it.
+
+use packrace_object::{HashKind, ObjectId, TrailerHasher, oid};
+
+use crate::Error;
+
+/// The checksum at the end of `bytes`, which the caller knows to be long enough.
+pub(crate) fn trailer(bytes: &[u8], hash: HashKind) -> ObjectId {
+    oid::from_bytes_unchecked(&bytes[bytes.len() - hash.len_in_bytes()..]).to_owned()
+}
+
+/// Hashes all of `bytes` and compares with their end.
+pub(crate) fn verify(format: &'static str, bytes: &[u8], hash: HashKind) -> Result<(), Error> {
+    let end = bytes.len() - hash.len_in_bytes();
+    let mut hasher = TrailerHasher::new(hash);
+    hasher.update(&bytes[..end]);
+    if hasher.finish() == trailer(bytes, hash) {
+        Ok(())
+    } else {
+        Err(Error::new(format, "checksum does not match the content", end as u64))
+    }
+}
+
+/// The number that idx companions, multi-pack-indexes and commit-graphs store for a hash.
+pub(crate) fn hash_number(hash: HashKind) -> u8 {
+    if hash == HashKind::Sha256 { 2 } else { 1 }
+}

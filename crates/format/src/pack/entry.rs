@@ -1,0 +1,134 @@
+use packrace_object::{HashKind, Kind, ObjectId, oid};
+
+use super::FORMAT;
+use crate::Error;
+
+/// The longest header that is read: ten bytes of size, then an id of SHA-256 or ten bytes of distance.
+pub const MAX_ENTRY_HEADER_BYTES: usize = 10 + 32;
+
+/// What the compressed bytes of an entry are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A whole object.
+    Object(Kind),
+    /// A delta whose base begins `distance` bytes before this entry, in the same pack.
+    OfsDelta {
+        /// At least 1; the caller checks that the pack reaches back that far.
+        distance: u64,
+    },
+    /// A delta whose base is named.
+    RefDelta {
+        /// The name of the base.
+        base: ObjectId,
+    },
+}
+
+/// The header of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryHeader {
+    /// What the compressed bytes are.
+    pub kind: EntryKind,
+    /// How long the content, or for a delta the delta itself, is when inflated.
+    pub size: u64,
+    /// How many bytes this header takes; the compressed bytes follow.
+    pub length: usize,
+}
+
+/// Reads the header of the entry at the start of `bytes`, which may run on to the end of the pack.
+#[inline]
+pub fn parse_entry_header(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, Error> {
+    let cut_off = |at: usize| Error::new(FORMAT, "entry header is cut off", at as u64);
+    let first = *bytes.first().ok_or_else(|| cut_off(0))?;
+    let mut size = u64::from(first & 0x0f);
+    let mut more = first & 0x80 != 0;
+    let mut shift = 4;
+    let mut at = 1;
+    while more {
+        let byte = *bytes.get(at).ok_or_else(|| cut_off(at))?;
+        let bits = u64::from(byte & 0x7f);
+        if shift >= 64 || bits << shift >> shift != bits {
+            return Err(Error::new(FORMAT, "entry size exceeds 64 bits", at as u64));
+        }
+        size |= bits << shift;
+        more = byte & 0x80 != 0;
+        shift += 7;
+        at += 1;
+    }
+    let kind = match first >> 4 & 7 {
+        1 => EntryKind::Object(Kind::Commit),
+        2 => EntryKind::Object(Kind::Tree),
+        3 => EntryKind::Object(Kind::Blob),
+        4 => EntryKind::Object(Kind::Tag),
+        6 => EntryKind::OfsDelta { distance: parse_distance(bytes, &mut at)? },
+        7 => {
+            let end = at + hash.len_in_bytes();
+            let base = bytes.get(at..end).ok_or_else(|| cut_off(bytes.len()))?;
+            at = end;
+            EntryKind::RefDelta { base: oid::from_bytes_unchecked(base).to_owned() }
+        }
+        _ => return Err(Error::new(FORMAT, "entry has no valid type", 0)),
+    };
+    Ok(EntryHeader { kind, size, length: at })
+}
+
+/// Appends the header of an entry whose content (or delta) has `size` bytes.
+pub fn write_entry_header(kind: EntryKind, size: u64, out: &mut Vec<u8>) {
+    let number = match kind {
+        EntryKind::Object(kind) => kind as u8,
+        EntryKind::OfsDelta { .. } => 6,
+        EntryKind::RefDelta { .. } => 7,
+    };
+    let mut byte = number << 4 | (size & 0x0f) as u8;
+    let mut rest = size >> 4;
+    while rest > 0 {
+        out.push(byte | 0x80);
+        byte = (rest & 0x7f) as u8;
+        rest >>= 7;
+    }
+    out.push(byte);
+    match kind {
+        EntryKind::Object(_) => {}
+        EntryKind::OfsDelta { distance } => write_distance(distance, out),
+        EntryKind::RefDelta { base } => out.extend_from_slice(base.as_slice()),
+    }
+}
+
+/// Most significant seven bits first; one is added at every continuation, so that no distance has two spellings.
+#[inline]
+fn parse_distance(bytes: &[u8], at: &mut usize) -> Result<u64, Error> {
+    let mut distance = 0u64;
+    loop {
+        let byte =
+            *bytes.get(*at).ok_or_else(|| Error::new(FORMAT, "entry header is cut off", *at as u64))?;
+        if distance >> 57 != 0 {
+            return Err(Error::new(FORMAT, "delta distance exceeds 64 bits", *at as u64));
+        }
+        distance = distance << 7 | u64::from(byte & 0x7f);
+        *at += 1;
+        if byte & 0x80 == 0 {
+            break;
+        }
+        distance += 1;
+    }
+    if distance == 0 {
+        return Err(Error::new(FORMAT, "delta is its own base", *at as u64 - 1));
+    }
+    Ok(distance)
+}
+
+fn write_distance(distance: u64, out: &mut Vec<u8>) {
+    let mut reversed = [0; 10];
+    let mut length = 0;
+    let mut rest = distance;
+    loop {
+        let more = if length == 0 { 0 } else { 0x80 };
+        reversed[length] = (rest & 0x7f) as u8 | more;
+        length += 1;
+        rest >>= 7;
+        if rest == 0 {
+            break;
+        }
+        rest -= 1;
+    }
+    out.extend(reversed[..length].iter().rev());
+}

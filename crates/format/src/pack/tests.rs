@@ -1,0 +1,112 @@
+use packrace_object::{HashKind, Kind};
+
+use super::delta::{self, Instruction, Instructions};
+use super::*;
+
+fn check(kind: EntryKind, size: u64, expect: &[u8]) {
+    let mut bytes = Vec::new();
+    write_entry_header(kind, size, &mut bytes);
+    assert!(bytes.starts_with(expect), "{bytes:x?}");
+    assert!(bytes.len() <= MAX_ENTRY_HEADER_BYTES);
+    let hash = match kind {
+        EntryKind::RefDelta { base } => base.kind(),
+        _ => HashKind::Sha1,
+    };
+    let length = bytes.len();
+    for end in 0..length {
+        assert!(parse_entry_header(&bytes[..end], hash).is_err(), "cut at {end}");
+    }
+    bytes.extend([0xff; 3]);
+    assert_eq!(parse_entry_header(&bytes, hash), Ok(EntryHeader { kind, size, length }));
+}
+
+#[test]
+fn entry_headers() {
+    check(EntryKind::Object(Kind::Blob), 0, &[0x30]);
+    check(EntryKind::Object(Kind::Commit), 15, &[0x1f]);
+    check(EntryKind::Object(Kind::Tree), 16, &[0xa0, 1]);
+    check(EntryKind::Object(Kind::Tag), u64::MAX, &[0xcf, 0xff]);
+    check(EntryKind::OfsDelta { distance: 127 }, 1, &[0x61, 0x7f]);
+    check(EntryKind::OfsDelta { distance: 128 }, 1, &[0x61, 0x80, 0]);
+    check(EntryKind::OfsDelta { distance: 16511 }, 1, &[0x61, 0xff, 0x7f]);
+    check(EntryKind::OfsDelta { distance: 16512 }, 1, &[0x61, 0x80, 0x80, 0]);
+    check(EntryKind::OfsDelta { distance: (1 << 57) - 1 }, 1, &[0x61]);
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        check(EntryKind::RefDelta { base: hash.empty_tree() }, 300, &[0xfc, 18]);
+    }
+}
+
+#[test]
+fn malformed_entry_headers() {
+    for (bytes, expect) in [
+        (&[0x00][..], "entry has no valid type"),
+        (&[0x50], "entry has no valid type"),
+        (&[0x60, 0], "delta is its own base"),
+        (&[0x9f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f], "entry size exceeds 64 bits"),
+        (&[0xff; 40], "entry size exceeds 64 bits"),
+        (
+            &[0x60, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0],
+            "delta distance exceeds 64 bits",
+        ),
+    ] {
+        assert_eq!(parse_entry_header(bytes, HashKind::Sha1).unwrap_err().what, expect, "{bytes:x?}");
+    }
+}
+
+#[test]
+fn headers() {
+    let mut bytes = Vec::new();
+    write_header(7, &mut bytes);
+    assert_eq!(Header::parse(&bytes), Ok(Header { version: 2, objects: 7 }));
+    for end in 0..bytes.len() {
+        assert!(Header::parse(&bytes[..end]).is_err());
+    }
+    bytes[7] = 4;
+    assert_eq!(Header::parse(&bytes).unwrap_err().what, "version is neither 2 nor 3");
+    bytes[0] = b'p';
+    assert_eq!(Header::parse(&bytes).unwrap_err().what, "signature is not PACK");
+}
+
+fn check_delta(base: &[u8], delta: &[u8], expect: Result<&[u8], &'static str>) {
+    let mut out = b"leftover".to_vec();
+    let got = delta::apply(base, delta, &mut out).map(|()| out.as_slice());
+    assert!(got.map_err(|error| error.what) == expect, "{delta:x?}");
+}
+
+#[test]
+fn deltas() {
+    let base: Vec<u8> = (0..0x20005u32).map(|n| (n % 251) as u8).collect();
+    let base_size = [0x85, 0x80, 0x08];
+    let delta = |result: &[u8], rest: &[u8]| [&base_size, result, rest].concat();
+
+    check_delta(&base, &delta(&[0], &[]), Ok(b""));
+    check_delta(&base, &delta(&[3], &[3, 9, 8, 7]), Ok(&[9, 8, 7]));
+    check_delta(&base, &delta(&[4], &[0b1001_0001, 5, 3, 1, 77]), Ok(&[5, 6, 7, 77]));
+    check_delta(&base, &delta(&[0x80, 0x80, 4], &[0x80]), Ok(&base[..0x10000]));
+    check_delta(&base, &delta(&[0x85, 0x80, 4], &[0b1101_0101, 0, 1, 5, 1]), Ok(&base[0x10000..]));
+    check_delta(&base, &delta(&[0x85, 2], &[0b1011_0101, 0, 2, 5, 1]), Err("copy reaches beyond the base"));
+    check_delta(&base, &delta(&[5], &[0b1001_0101, 1, 2, 5]), Err("copy reaches beyond the base"));
+    check_delta(&base, &delta(&[5], &[0b1001_0101, 0, 1, 5]), Ok(&base[0x10000..0x10005]));
+    check_delta(&base, &delta(&[2], &[3, 9, 8, 7]), Err("instructions do not add up to the result"));
+    check_delta(&base, &delta(&[4], &[3, 9, 8, 7]), Err("instructions do not add up to the result"));
+    check_delta(&base, &delta(&[3], &[3, 9, 8]), Err("malformed instruction"));
+    check_delta(&base, &delta(&[1], &[0b1001_0001, 5]), Err("malformed instruction"));
+    check_delta(&base, &delta(&[0], &[0]), Err("malformed instruction"));
+    check_delta(&base, &[1, 0], Err("delta was made for another base"));
+    check_delta(&base, &[0x85], Err("size is cut off"));
+    check_delta(&base, &[0xff; 20], Err("size exceeds 64 bits"));
+    let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+    check_delta(&base, &delta(&huge, &[0x80]), Err("instructions do not add up to the result"));
+}
+
+#[test]
+fn instructions_say_where() {
+    let delta = [5, 4, 0b1001_0001, 2, 3, 1, b'x', 0];
+    let sizes = delta::sizes(&delta).unwrap();
+    assert_eq!((sizes.base, sizes.result, sizes.length), (5, 4, 2));
+    let mut instructions = Instructions::new(&delta, sizes.length);
+    assert_eq!(instructions.next(), Some(Ok(Instruction::Copy { offset: 2, length: 3 })));
+    assert_eq!(instructions.next(), Some(Ok(Instruction::Insert(6..7))));
+    assert_eq!(instructions.next().unwrap().unwrap_err().offset, 7);
+    assert_eq!(instructions.next(), None);
+}
