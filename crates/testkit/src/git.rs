@@ -87,7 +87,7 @@ impl Git {
 }
 
 /// Removes every `GIT_*` variable from what `command` will see and sets the fixed ones.
-pub(crate) fn clean_environment(command: &mut Command) {
+pub fn clean_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"GIT_") {
             command.env_remove(name);

@@ -12,6 +12,8 @@ pub mod peer;
 mod random;
 pub mod received;
 
-pub use builder::{Bitmap, CommitGraph, Loose, RefFormat, Repo, RepoBuilder, Size, Storage};
-pub use git::Git;
+pub use builder::{
+    Bitmap, CommitGraph, Loose, RefFormat, Repo, RepoBuilder, Size, Storage, reachable_objects,
+};
+pub use git::{Git, clean_environment};
 pub use random::Random;

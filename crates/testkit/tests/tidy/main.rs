@@ -1,0 +1,134 @@
+//! The tidy test: the rules of the house, checked on every manifest and source file of the workspace.
+//!
+//! Each rule is a function from a name and a text to findings, with a test that shows it can fail.
+
+mod manifest;
+mod source;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+/// A file of the workspace: its path from the root, with `/`, and its text.
+struct File {
+    path: String,
+    text: String,
+}
+
+/// Directories that hold nothing committed.
+const NOT_OURS: [&str; 4] = [".git", "target", "corpus", "artifacts"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/testkit is two below")
+        .to_path_buf()
+}
+
+/// Every text file of the workspace, in order of paths.
+fn files() -> Vec<File> {
+    let root = root();
+    let mut found = Vec::new();
+    let mut open = vec![root.clone()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().expect("our names are UTF-8");
+            if NOT_OURS.contains(&name) {
+                continue;
+            }
+            if path.is_dir() {
+                open.push(path);
+            } else if let Ok(text) = String::from_utf8(std::fs::read(&path).unwrap()) {
+                let path = path.strip_prefix(&root).unwrap().to_str().unwrap().to_string();
+                found.push(File { path, text });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// The room that a path lies in: the directory below `crates`, or `fuzz`.
+fn room_of(path: &str) -> Option<&str> {
+    match path.strip_prefix("crates/") {
+        Some(rest) => rest.split_once('/').map(|(room, _)| room),
+        None => path.starts_with("fuzz/").then_some("fuzz"),
+    }
+}
+
+fn assert_tidy(findings: Vec<String>) {
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
+}
+
+/// Runs a rule over every Rust file.
+fn for_sources(rule: impl Fn(&str, &str) -> Vec<String>) {
+    let files = files();
+    let sources: Vec<&File> = files.iter().filter(|file| file.path.ends_with(".rs")).collect();
+    assert!(sources.len() > 20, "the workspace was found");
+    assert_tidy(sources.iter().flat_map(|file| rule(&file.path, &file.text)).collect());
+}
+
+/// Runs a rule over every text file.
+fn for_texts(rule: impl Fn(&str, &str) -> Vec<String>) {
+    assert_tidy(files().iter().flat_map(|file| rule(&file.path, &file.text)).collect());
+}
+
+#[test]
+fn edges_point_down() {
+    let manifests = files().into_iter().filter(|file| file.path.ends_with("Cargo.toml"));
+    let findings = manifests
+        .filter_map(|file| room_of(&file.path).map(|room| manifest::edges(room, &file.text)))
+        .collect::<Vec<_>>();
+    assert!(findings.len() >= 10, "the manifests were found");
+    assert_tidy(findings.concat());
+}
+
+#[test]
+fn every_room_is_in_the_architecture() {
+    let files = files();
+    let page = files.iter().find(|file| file.path == "ARCHITECTURE.md").map_or("", |file| file.text.as_str());
+    let mut rooms: Vec<&str> = files.iter().filter_map(|file| room_of(&file.path)).collect();
+    rooms.dedup();
+    assert_tidy(manifest::unnamed_rooms(&rooms, page));
+}
+
+#[test]
+fn formats_and_protocol_do_no_input_or_output() {
+    for_sources(source::input_and_output);
+}
+
+#[test]
+fn unsafe_is_in_os_only() {
+    for_sources(source::unsafe_code);
+}
+
+#[test]
+fn the_environment_is_read_in_cli_only() {
+    for_sources(source::environment);
+}
+
+#[test]
+fn files_are_short() {
+    for_sources(source::length);
+}
+
+#[test]
+fn ignored_tests_say_why() {
+    for_sources(source::ignored_tests);
+}
+
+#[test]
+fn nothing_is_left_over() {
+    for_sources(source::leftovers);
+}
+
+#[test]
+fn no_text_names_a_machine() {
+    for_texts(text::machine_paths);
+}
+
+#[test]
+fn no_text_names_another_registry() {
+    for_texts(text::registries);
+}

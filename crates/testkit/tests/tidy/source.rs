@@ -1,0 +1,274 @@
+//! Rules about Rust source. They look at code: comments, strings and, where a rule says so, tests are blanked first.
+
+use crate::room_of;
+
+/// Files above [`MAX_LINES`], each with its reason.
+const LONG_FILES: [(&str, &str); 0] = [];
+
+/// Lines of a file; beyond it, look for the second reason to change.
+const MAX_LINES: usize = 600;
+
+/// `std::fs`, `std::net` and clocks in rooms that take bytes and time as arguments.
+pub fn input_and_output(path: &str, text: &str) -> Vec<String> {
+    if !matches!(room_of(path), Some("object" | "format" | "protocol")) || is_test_file(path) {
+        return Vec::new();
+    }
+    let code = without_tests(&code_of(text));
+    let paths = ["std::fs", "std::net", "Instant::now", "SystemTime::now"];
+    let grouped = ["fs", "net"].into_iter().filter(|name| imported_from_std(&code, name));
+    paths
+        .into_iter()
+        .filter(|word| has_word(&code, word))
+        .chain(grouped)
+        .map(|f| format!("{path}: {f}"))
+        .collect()
+}
+
+/// `unsafe` outside `os`.
+pub fn unsafe_code(path: &str, text: &str) -> Vec<String> {
+    let found = room_of(path) != Some("os") && has_word(&code_of(text), "unsafe");
+    found.then(|| format!("{path}: unsafe outside os")).into_iter().collect()
+}
+
+/// Reading of environment variables outside `cli`; development rooms and tests may.
+pub fn environment(path: &str, text: &str) -> Vec<String> {
+    if matches!(room_of(path), Some("cli" | "testkit" | "bench" | "fuzz") | None) || is_test_file(path) {
+        return Vec::new();
+    }
+    let code = without_tests(&code_of(text));
+    let words = [
+        "env::var",
+        "env::var_os",
+        "env::vars",
+        "env::vars_os",
+        "env::home_dir",
+        "env::args",
+        "env::args_os",
+    ];
+    words.into_iter().filter(|word| has_word(&code, word)).map(|word| format!("{path}: {word}")).collect()
+}
+
+/// Files longer than [`MAX_LINES`]; `tests.rs` may be.
+pub fn length(path: &str, text: &str) -> Vec<String> {
+    let lines = text.lines().count();
+    let exempt = path.ends_with("/tests.rs") || LONG_FILES.iter().any(|(file, _)| *file == path);
+    (lines > MAX_LINES && !exempt).then(|| format!("{path}: {lines} lines")).into_iter().collect()
+}
+
+/// `#[ignore]` without a reason.
+pub fn ignored_tests(path: &str, text: &str) -> Vec<String> {
+    let code: String = code_of(text).split_whitespace().collect();
+    code.contains("#[ignore]").then(|| format!("{path}: #[ignore] without a reason")).into_iter().collect()
+}
+
+/// What is written to be replaced before it is shown.
+pub fn leftovers(path: &str, text: &str) -> Vec<String> {
+    let code = code_of(text);
+    let words = ["todo!", "unimplemented!", "dbg!"];
+    words.into_iter().filter(|word| has_word(&code, word)).map(|word| format!("{path}: {word}")).collect()
+}
+
+fn is_test_file(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
+/// Whether `word` stands in `code` with no letter, digit or underscore against either end.
+fn has_word(code: &str, word: &str) -> bool {
+    let part_of_name = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(at, _)| {
+        let after = &code[at + word.len()..];
+        !code[..at].ends_with(part_of_name) && !after.starts_with(part_of_name)
+    })
+}
+
+/// Whether `use std::{…}` names this module at its top level.
+fn imported_from_std(code: &str, module: &str) -> bool {
+    code.match_indices("std::{").any(|(at, opening)| {
+        let mut depth = 0;
+        let mut top = String::new();
+        for c in code[at + opening.len()..].chars() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                c if depth == 0 => top.push(c),
+                _ => {}
+            }
+        }
+        top.split(',').any(|item| item.trim().split([':', ' ']).next() == Some(module))
+    })
+}
+
+/// The text with comments, strings and characters blanked; lines stay where they are.
+fn code_of(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut code = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let end = skipped_until(&chars, at);
+        if end == at {
+            code.push(chars[at]);
+            at += 1;
+        } else {
+            code.extend(chars[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
+            at = end;
+        }
+    }
+    code
+}
+
+/// Where the comment or literal that starts at `at` ends; `at` itself if none starts there.
+fn skipped_until(chars: &[char], at: usize) -> usize {
+    let rest = &chars[at..];
+    let in_name = at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_');
+    match rest {
+        ['/', '/', ..] => at + rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()),
+        ['/', '*', ..] => block_comment_end(chars, at),
+        ['"', ..] => quoted_end(chars, at, '"'),
+        ['\'', '\\', ..] => quoted_end(chars, at, '\''),
+        ['\'', _, '\'', ..] => at + 3,
+        ['r' | 'b' | 'c', ..] if !in_name => raw_string_end(chars, at).unwrap_or(at),
+        _ => at,
+    }
+}
+
+fn block_comment_end(chars: &[char], mut at: usize) -> usize {
+    let mut depth = 0;
+    while at < chars.len() {
+        match &chars[at..] {
+            ['/', '*', ..] => (depth, at) = (depth + 1, at + 2),
+            ['*', '/', ..] => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+fn quoted_end(chars: &[char], start: usize, quote: char) -> usize {
+    let mut at = start + 1;
+    while at < chars.len() && chars[at] != quote {
+        at += if chars[at] == '\\' { 2 } else { 1 };
+    }
+    (at + 1).min(chars.len())
+}
+
+/// The end of `r"…"`, `br#"…"#` and the like, if one starts at `start`.
+fn raw_string_end(chars: &[char], start: usize) -> Option<usize> {
+    let mut at = start + usize::from(matches!(chars[start], 'b' | 'c'));
+    if chars.get(at) != Some(&'r') {
+        return None;
+    }
+    at += 1;
+    let hashes = chars[at..].iter().take_while(|c| **c == '#').count();
+    at += hashes;
+    if chars.get(at) != Some(&'"') {
+        return None;
+    }
+    let closing: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+    let found = chars[at + 1..].windows(closing.len()).position(|window| window == closing);
+    Some(found.map_or(chars.len(), |found| at + 1 + found + closing.len()))
+}
+
+/// `code` without the items below `#[cfg(test)]`.
+fn without_tests(code: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = code;
+    while let Some(at) = rest.find("#[cfg(test)]") {
+        kept.push_str(&rest[..at]);
+        let mut depth = 0;
+        let end = rest[at..].char_indices().find(|(_, c)| {
+            depth += i32::from(*c == '{') - i32::from(*c == '}');
+            (*c == '}' || *c == ';') && depth == 0
+        });
+        rest = end.map_or("", |(length, _)| &rest[at + length + 1..]);
+    }
+    kept + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Rule = fn(&str, &str) -> Vec<String>;
+
+    fn check(rule: Rule, path: &str, text: &str, findings: usize) {
+        assert_eq!(rule(path, text).len(), findings, "{path}: {text}");
+    }
+
+    #[test]
+    fn input_and_output_are_found_outside_tests() {
+        let object = "crates/object/src/a.rs";
+        check(input_and_output, object, "use std::fs;", 1);
+        check(input_and_output, object, "use std::{fmt, net::{IpAddr, TcpStream}};", 1);
+        check(input_and_output, object, "fn f() { Instant::now(); SystemTime::now(); }", 2);
+        check(
+            input_and_output,
+            object,
+            "#[cfg(test)]\nmod tests { fn f() { std::fs::read(); } }\nuse std::net;",
+            1,
+        );
+        check(input_and_output, object, "#[cfg(test)]\nmod tests { use std::fs; }", 0);
+        check(
+            input_and_output,
+            object,
+            "// std::fs\nconst A: &str = \"std::net\"; use std::{fmt::{fs}, io};",
+            0,
+        );
+        check(input_and_output, "crates/object/src/a/tests.rs", "use std::fs;", 0);
+        check(input_and_output, "crates/os/src/a.rs", "use std::fs;", 0);
+    }
+
+    #[test]
+    fn unsafe_is_found_outside_os() {
+        check(unsafe_code, "crates/pack/src/a.rs", "unsafe { x() }", 1);
+        check(unsafe_code, "crates/pack/tests/a.rs", "unsafe impl Send for X {}", 1);
+        check(unsafe_code, "crates/os/src/a.rs", "unsafe { x() }", 0);
+        check(unsafe_code, "crates/pack/src/a.rs", "#![forbid(unsafe_code)] // unsafe", 0);
+    }
+
+    #[test]
+    fn environment_is_found_outside_cli() {
+        check(environment, "crates/store/src/a.rs", "std::env::var(\"HOME\")", 1);
+        check(environment, "crates/store/src/a.rs", "use std::env; env::vars_os()", 1);
+        check(environment, "crates/store/src/a.rs", "#[cfg(test)]\nfn f() { std::env::var(\"HOME\") }", 0);
+        check(environment, "crates/cli/src/a.rs", "std::env::var(\"HOME\")", 0);
+    }
+
+    #[test]
+    fn long_files_are_found() {
+        let long = "x\n".repeat(601);
+        check(length, "crates/store/src/a.rs", &long, 1);
+        check(length, "crates/store/src/a.rs", &long[2..], 0);
+        check(length, "crates/store/src/a/tests.rs", &long, 0);
+    }
+
+    #[test]
+    fn ignored_tests_are_found() {
+        check(ignored_tests, "crates/store/src/a.rs", "#[test]\n#[ ignore ]\nfn f() {}", 1);
+        check(
+            ignored_tests,
+            "crates/store/src/a.rs",
+            "#[ignore = \"needs a network\"]\nfn f() {} // #[ignore]",
+            0,
+        );
+    }
+
+    #[test]
+    fn leftovers_are_found() {
+        for word in ["todo", "unimplemented", "dbg"] {
+            check(leftovers, "crates/store/src/a.rs", &format!("fn f() {{ {word}!(\"x\") }}"), 1);
+        }
+        check(leftovers, "crates/store/src/a.rs", "// todo!()\nfn f() { my_todo!() }", 0);
+    }
+
+    #[test]
+    fn literals_and_comments_are_blanked() {
+        let text = r##"a(b"x\"y", r#"p"q"#, 'c', '\'', '"', &'a str) /* d /* e */ f */ g // h
+i"##;
+        let code: String = code_of(text).split_whitespace().collect();
+        assert_eq!(code, "a(b,,,,,&'astr)gi");
+    }
+}
