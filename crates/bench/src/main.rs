@@ -1,3 +1,182 @@
-//! packrace-bench.
+//! For development only: git and packrace on the same work in one run, in turns, their answers compared.
+//!
+//! `cargo run --release -p packrace-bench -- --help` tells what it can do. Only ratios within one run count: the
+//! machine is the same for both and nothing else is known about it.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod args;
+mod check;
+mod measure;
+mod prepare;
+mod report;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use packrace_testkit::Git;
+use serde_json::json;
+
+use crate::args::{Args, Packrace};
+use crate::measure::{Contender, Observation, Timing};
+use crate::prepare::Scratch;
+use crate::report::{Comparison, Record};
+use crate::work::Work;
+
+/// A round of quick work is repeated until git has worked this long: bash tells milliseconds.
+const LEAST_ROUND_SECONDS: f64 = 0.2;
+
+/// Repetitions a round at most.
+const MOST_RUNS: usize = 50;
+
+type Error = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        print!("{}", args::USAGE);
+        return ExitCode::SUCCESS;
+    }
+    let result = args::parse(words.into_iter()).map_err(Error::from).and_then(|args| run(&args));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("packrace-bench: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Error> {
+    let git = Git::at(&args.git).ok_or_else(|| format!("{} is not a git", args.git.display()))?;
+    let packrace = packrace_binary(&args.packrace)?;
+    let scratch = Scratch::new(args.scratch.as_deref(), git.clone())?;
+    let work = work::all(args, &git, &scratch)?;
+    print_conditions(args, &git, packrace.as_deref());
+    println!("{}", report::head());
+    let mut done: Vec<Comparison> = Vec::new();
+    for work in &work {
+        let mut comparison = compare(args, &git, packrace.as_deref(), work)?;
+        let yardstick = work.bytes_of.as_ref().and_then(|name| done.iter().find(|other| other.name == *name));
+        if let Some(yardstick) = yardstick {
+            comparison.reference_bytes = yardstick.git.bytes;
+        }
+        print!("{}", comparison.rows());
+        done.push(comparison);
+    }
+    if let Some(file) = &args.json {
+        let records: Vec<_> = done.iter().flat_map(Comparison::json).collect();
+        let record = json!({ "conditions": conditions(args, &git), "records": records });
+        std::fs::write(file, format!("{record:#}\n"))?;
+    }
+    Ok(())
+}
+
+/// Observes and checks each contender once, then times them in turns.
+fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Result<Comparison, Error> {
+    let repo = work.repo.display().to_string();
+    let contender = |name, binary: &Path| Contender {
+        name,
+        argv: vec![binary.display().to_string(), "upload-pack".to_string(), repo.clone()],
+    };
+    let request = tempfile::NamedTempFile::new()?;
+    std::fs::write(request.path(), &work.request)?;
+
+    let peer = contender("git", git.binary());
+    let ours = packrace.map(|binary| contender("packrace", binary));
+    let seen_peer = peer.observe(request.path())?;
+    let seen_ours = ours.as_ref().map(|ours| ours.observe(request.path())).transpose()?;
+    let answer = seen_ours.as_ref().map(|seen| seen.answer.as_slice());
+    check::agree(git, work, &seen_peer.answer, answer).map_err(|e| format!("{}: {e}", work.name))?;
+
+    let first = peer.time(request.path(), 1)?;
+    let runs = ((LEAST_ROUND_SECONDS / first.wall_seconds.max(0.001)).ceil() as usize).clamp(1, MOST_RUNS);
+    let mut timings: [Vec<Timing>; 2] = Default::default();
+    for _ in 0..args.rounds {
+        timings[0].push(peer.time(request.path(), runs)?);
+        if let Some(ours) = &ours {
+            timings[1].push(ours.time(request.path(), runs)?);
+        }
+    }
+    let reference_bytes = timings[0][0].bytes;
+    Ok(Comparison {
+        name: work.name.clone(),
+        git: record(&peer, runs, &timings[0], &seen_peer),
+        packrace: ours.zip(seen_ours).map(|(ours, seen)| record(&ours, runs, &timings[1], &seen)),
+        reference_bytes,
+        goals: work.goals.clone(),
+    })
+}
+
+fn record(contender: &Contender, runs: usize, timings: &[Timing], seen: &Observation) -> Record {
+    let (wall_seconds, cpu_seconds) = report::medians(timings);
+    Record {
+        who: contender.name,
+        wall_seconds,
+        cpu_seconds,
+        runs_a_round: runs,
+        write_calls: seen.write_calls,
+        reported_client_writes: seen.reported_client_writes,
+        bytes: timings[0].bytes,
+        peak_anonymous_bytes: seen.peak_anonymous_bytes,
+    }
+}
+
+/// The binary to measure; the workspace's own is built the way this program was.
+fn packrace_binary(choice: &Packrace) -> Result<Option<PathBuf>, Error> {
+    match choice {
+        Packrace::Absent => Ok(None),
+        Packrace::At(path) => Ok(Some(std::fs::canonicalize(path)?)),
+        Packrace::Build => {
+            let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            build.args(["build", "--quiet", "--locked", "--package", "packrace"]);
+            build.args((!cfg!(debug_assertions)).then_some("--release"));
+            build.current_dir(env!("CARGO_MANIFEST_DIR"));
+            if !build.status()?.success() {
+                return Err("packrace does not build".into());
+            }
+            Ok(Some(std::env::current_exe()?.with_file_name("packrace")))
+        }
+    }
+}
+
+fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
+    println!("{}\n", conditions(args, git));
+    println!(
+        "Medians of {} rounds in turns, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
+         pipe. CPU: user and system time of the process and its children. Write calls: {}; in brackets packrace's own \
+         count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
+         own; mapped files are not in it.{}\n",
+        args.rounds,
+        if measure::has_strace() {
+            "of all its processes, counted by strace in a run of its own"
+        } else {
+            "strace missing"
+        },
+        if packrace.is_none() { " packrace was not measured." } else { "" },
+    );
+}
+
+/// Command, versions and machine.
+fn conditions(args: &Args, git: &Git) -> String {
+    let first_line = |path: &str, key: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+        line.split_once(':').map_or(line, |(_, value)| value).trim().to_string()
+    };
+    let (major, minor) = git.version();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let repo = args
+        .repo
+        .as_ref()
+        .and_then(|repo| repo.file_name())
+        .map_or("built".into(), |name| name.to_string_lossy());
+    format!(
+        "packrace {} beside git {major}.{minor} on {repo}{}; {cores} cores of {}, {}",
+        env!("CARGO_PKG_VERSION"),
+        if cfg!(debug_assertions) { " (debug build)" } else { "" },
+        first_line("/proc/cpuinfo", "model name"),
+        first_line("/proc/version", "Linux").split(' ').take(3).collect::<Vec<_>>().join(" "),
+    )
+}

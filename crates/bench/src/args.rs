@@ -1,0 +1,138 @@
+use std::path::PathBuf;
+
+/// What the command line can say.
+pub const USAGE: &str = "\
+usage: packrace-bench [clone] [fetch] [ls-refs] [options]
+
+Runs git and packrace on the same work, in turns, and checks that their answers agree.
+
+  --repo PATH       a repository with real history; without it one is built
+  --packrace PATH   the packrace to measure; `none` measures git alone; without it the workspace's is built
+  --git PATH        the git to measure; without it the first one in PATH
+  --scratch DIR     where prepared repositories are kept for the next run; without it they are removed
+  --rounds N        timed rounds of each (5)
+  --refs N          tags for ls-refs (1000000)
+  --smoke           small repositories and two rounds, to see that everything works
+  --json FILE       write the records as JSON too
+";
+
+/// A group of measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Item {
+    /// Clones with and without a bitmap.
+    Clone,
+    /// Fetches of the newest commits with and without a bitmap.
+    Fetch,
+    /// Listings of very many refs.
+    LsRefs,
+}
+
+/// Which packrace to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Packrace {
+    /// Build the workspace's.
+    Build,
+    /// None: only git is measured.
+    Absent,
+    /// This one.
+    At(PathBuf),
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Args {
+    /// In the order typed; all when none was.
+    pub items: Vec<Item>,
+    /// The repository, if not a built one.
+    pub repo: Option<PathBuf>,
+    /// Which packrace.
+    pub packrace: Packrace,
+    /// Which git.
+    pub git: PathBuf,
+    /// Where to keep prepared repositories.
+    pub scratch: Option<PathBuf>,
+    /// Timed rounds of each contender.
+    pub rounds: usize,
+    /// Tags for `ls-refs`.
+    pub refs: usize,
+    /// Whether to run small.
+    pub smoke: bool,
+    /// Where to write records.
+    pub json: Option<PathBuf>,
+}
+
+/// Understands the words after the program's name.
+pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
+    let mut args = Args {
+        items: Vec::new(),
+        repo: None,
+        packrace: Packrace::Build,
+        git: PathBuf::from("git"),
+        scratch: None,
+        rounds: 0,
+        refs: 0,
+        smoke: false,
+        json: None,
+    };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        let count = |text: String| match text.parse() {
+            Ok(number) if number > 0 => Ok(number),
+            _ => Err(format!("{text} is not a count")),
+        };
+        match word.as_str() {
+            "clone" => args.items.push(Item::Clone),
+            "fetch" => args.items.push(Item::Fetch),
+            "ls-refs" => args.items.push(Item::LsRefs),
+            "--repo" => args.repo = Some(value()?.into()),
+            "--git" => args.git = value()?.into(),
+            "--scratch" => args.scratch = Some(value()?.into()),
+            "--json" => args.json = Some(value()?.into()),
+            "--smoke" => args.smoke = true,
+            "--rounds" => args.rounds = count(value()?)?,
+            "--refs" => args.refs = count(value()?)?,
+            "--packrace" => {
+                args.packrace = match value()?.as_str() {
+                    "none" => Packrace::Absent,
+                    path => Packrace::At(path.into()),
+                }
+            }
+            other => return Err(format!("unknown argument {other}")),
+        }
+    }
+    if args.items.is_empty() {
+        args.items = vec![Item::Clone, Item::Fetch, Item::LsRefs];
+    }
+    if args.rounds == 0 {
+        args.rounds = if args.smoke { 2 } else { 5 };
+    }
+    if args.refs == 0 {
+        args.refs = if args.smoke { 20_000 } else { 1_000_000 };
+    }
+    Ok(args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str) -> Result<Args, String> {
+        parse(line.split_whitespace().map(str::to_string))
+    }
+
+    #[test]
+    fn items_and_options() {
+        let args = check("fetch clone --repo r --rounds 3 --packrace none").unwrap();
+        assert_eq!(args.items, [Item::Fetch, Item::Clone]);
+        assert_eq!((args.repo, args.rounds, args.packrace), (Some("r".into()), 3, Packrace::Absent));
+        assert_eq!(check("").unwrap().items.len(), 3);
+        assert_eq!(check("--smoke").unwrap().rounds, 2);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_said() {
+        for bad in ["push", "--repo", "--rounds 0", "--rounds x", "--refs -1"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether the answers to one request agree.
+
+use std::collections::BTreeSet;
+
+use packrace_object::HashKind;
+use packrace_testkit::Git;
+use packrace_testkit::received::{fetch_answer, objects_in_pack};
+
+use crate::work::{Check, Work};
+
+/// Compares `other` with git's answer. Without `other`, git's alone is looked at.
+pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Result<(), String> {
+    match &work.check {
+        Check::SameBytes => match other {
+            Some(other) if after_advertisement(peer)? != after_advertisement(other)? => {
+                Err("the listings differ".to_string())
+            }
+            _ => Ok(()),
+        },
+        Check::SamePack => {
+            let theirs = objects(git, work, peer)?;
+            let Some(other) = other else { return Ok(()) };
+            let ours = objects(git, work, other)?;
+            let (missing, more) = (theirs.difference(&ours).count(), ours.difference(&theirs).count());
+            if (missing, more) == (0, 0) {
+                return Ok(());
+            }
+            Err(format!("of {} objects {missing} are missing and {more} came beside them", theirs.len()))
+        }
+        Check::Covers(needed) => {
+            for answer in std::iter::once(peer).chain(other) {
+                let missing = needed.difference(&objects(git, work, answer)?).count();
+                if missing > 0 {
+                    return Err(format!("{missing} of {} needed objects are missing", needed.len()));
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn objects(git: &Git, work: &Work, answer: &[u8]) -> Result<BTreeSet<String>, String> {
+    let answer = fetch_answer(answer)?;
+    if !answer.bands.error.is_empty() {
+        return Err(String::from_utf8_lossy(&answer.bands.error).into_owned());
+    }
+    let hash = git.run(&work.repo, &["rev-parse", "--show-object-format"]);
+    let hash = if hash.trim() == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 };
+    // A clone's pack stands alone; a fetch's may build on what the client has.
+    let base = matches!(work.check, Check::Covers(_)).then_some(work.repo.as_path());
+    Ok(objects_in_pack(git, &answer.bands.pack, hash, base))
+}
+
+/// What stands behind the first flush.
+fn after_advertisement(answer: &[u8]) -> Result<&[u8], String> {
+    let mut at = 0;
+    loop {
+        let length = answer.get(at..at + 4).and_then(|head| std::str::from_utf8(head).ok());
+        let length = length.and_then(|head| usize::from_str_radix(head, 16).ok());
+        match length {
+            Some(0) => return Ok(&answer[at + 4..]),
+            Some(length) => at += length.max(4),
+            None => return Err("no advertisement".to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listings_are_compared_behind_the_advertisement() {
+        let work = Work {
+            name: String::new(),
+            repo: std::path::PathBuf::new(),
+            request: Vec::new(),
+            check: Check::SameBytes,
+            goals: Vec::new(),
+            bytes_of: None,
+        };
+        let check = |a: &[u8], b: &[u8]| agree(Git::stock(), &work, a, Some(b));
+        assert_eq!(check(b"000eagent=git\n00000006a\n0000", b"0013agent=packrace\n00000006a\n0000"), Ok(()));
+        assert!(check(b"00000006a\n0000", b"00000006b\n0000").is_err());
+        assert!(check(b"0000", b"00").is_err());
+    }
+}

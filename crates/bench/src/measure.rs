@@ -1,0 +1,265 @@
+//! Running one command on one request, timed or observed.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use packrace_testkit::clean_environment;
+
+/// The pipe that takes the answers, as a good server's client has it.
+const PIPE_BYTES: usize = 1 << 20;
+
+/// Time between two looks at the memory of a process tree.
+const SAMPLE_EVERY: Duration = Duration::from_millis(2);
+
+/// System calls that hand bytes to somebody.
+const WRITE_CALLS: [&str; 9] =
+    ["write", "writev", "pwrite64", "pwritev", "sendto", "sendmsg", "sendfile", "splice", "vmsplice"];
+
+/// Runs `"$@"` some times over, each time with the request on standard input. bash measures: it knows the user and
+/// system time of the command and of all that the command waited for, to the millisecond.
+const TIMED: &str = r#"
+times=$1 request=$2 count=$3; shift 3
+exec 4>&2
+TIMEFORMAT='%3R %3U %3S'
+{ time for ((i = 0; i < count; i++)); do "$@" <"$request" 2>&4 4>&- || exit 9; done; } 2>"$times"
+"#;
+
+/// A program to run on a request: `git upload-pack REPO` or `packrace upload-pack REPO`.
+#[derive(Debug, Clone)]
+pub struct Contender {
+    /// Its name in the tables.
+    pub name: &'static str,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+}
+
+/// Time and bytes of one run.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// From start to end, the answer read.
+    pub wall_seconds: f64,
+    /// User and system time of the command and its children.
+    pub cpu_seconds: f64,
+    /// Bytes of the answer.
+    pub bytes: u64,
+}
+
+/// What one run was seen to do, while nobody measured time.
+#[derive(Debug)]
+pub struct Observation {
+    /// The answer.
+    pub answer: Vec<u8>,
+    /// The highest sum of anonymous resident memory over the process tree; `None` if it was too quick to see.
+    pub peak_anonymous_bytes: Option<u64>,
+    /// Calls that write, counted by strace in another run; `None` without strace.
+    pub write_calls: Option<u64>,
+    /// Calls that wrote to the client, from packrace's own report.
+    pub reported_client_writes: Option<u64>,
+}
+
+impl Contender {
+    /// Runs `count` times in a row on the request in this file and gives the mean.
+    pub fn time(&self, request: &Path, count: usize) -> io::Result<Timing> {
+        let times = tempfile::NamedTempFile::new()?;
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", TIMED, "bash"])
+            .arg(times.path())
+            .arg(request)
+            .arg(count.to_string())
+            .args(&self.argv);
+        self.prepare(&mut command);
+        let (child, mut reader) = spawn_with_pipe(command)?;
+        let mut buffer = vec![0; PIPE_BYTES];
+        let mut bytes = 0;
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => break,
+                length => bytes += length as u64,
+            }
+        }
+        self.expect_success(child)?;
+        let text = std::fs::read_to_string(times.path())?;
+        let numbers: Vec<f64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let [wall, user, system] = numbers[..] else {
+            return Err(io::Error::other(format!("bash measured {text:?}")));
+        };
+        let count = count as f64;
+        Ok(Timing {
+            wall_seconds: wall / count,
+            cpu_seconds: (user + system) / count,
+            bytes: (bytes as f64 / count) as u64,
+        })
+    }
+
+    /// Runs twice without a clock: once for the answer and the memory, once under strace.
+    pub fn observe(&self, request: &Path) -> io::Result<Observation> {
+        let report = tempfile::NamedTempFile::new()?;
+        let mut command = self.command(request)?;
+        command.env("PACKRACE_IO_REPORT", report.path());
+        let (child, mut reader) = spawn_with_pipe(command)?;
+        let root = child.id();
+        let done = AtomicBool::new(false);
+        let (answer, peak) = std::thread::scope(|scope| {
+            let sampler = scope.spawn(|| sample_memory(root, &done));
+            let mut answer = Vec::new();
+            let read = reader.read_to_end(&mut answer);
+            done.store(true, Relaxed);
+            (read.map(|_| answer), sampler.join().expect("sampling does not panic"))
+        });
+        let answer = answer?;
+        self.expect_success(child)?;
+        let reported_client_writes = reported_writes(&std::fs::read_to_string(report.path())?);
+        let write_calls = self.write_calls(request)?;
+        Ok(Observation {
+            answer,
+            peak_anonymous_bytes: (peak > 0).then_some(peak),
+            write_calls,
+            reported_client_writes,
+        })
+    }
+
+    fn command(&self, request: &Path) -> io::Result<Command> {
+        let mut command = Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]);
+        self.prepare(&mut command);
+        command.stdin(File::open(request)?);
+        Ok(command)
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        clean_environment(command);
+        command.env("GIT_PROTOCOL", "version=2").stdin(Stdio::null());
+    }
+
+    /// The writes of the whole process tree, as `strace -f -c` counts them.
+    fn write_calls(&self, request: &Path) -> io::Result<Option<u64>> {
+        if !has_strace() {
+            return Ok(None);
+        }
+        let summary = tempfile::NamedTempFile::new()?;
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-c", "-e"]).arg(format!("trace={}", WRITE_CALLS.join(",")));
+        command.arg("-o").arg(summary.path()).args(&self.argv);
+        self.prepare(&mut command);
+        command.stdin(File::open(request)?);
+        let (child, mut reader) = spawn_with_pipe(command)?;
+        io::copy(&mut reader, &mut io::sink())?;
+        self.expect_success(child)?;
+        Ok(Some(calls_in_summary(&std::fs::read_to_string(summary.path())?)))
+    }
+
+    fn expect_success(&self, mut child: Child) -> io::Result<()> {
+        let status = child.wait()?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("{} ended with {status}", self.argv.join(" "))))
+    }
+}
+
+/// Whether strace can be run.
+pub fn has_strace() -> bool {
+    Command::new("strace")
+        .arg("-V")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
+}
+
+fn spawn_with_pipe(mut command: Command) -> io::Result<(Child, io::PipeReader)> {
+    let (reader, writer) = io::pipe()?;
+    // Where the system does not allow it, both contenders have the smaller pipe.
+    let _ = rustix::pipe::fcntl_setpipe_size(&reader, PIPE_BYTES);
+    command.stdout(writer);
+    let child = command.spawn().map_err(|e| io::Error::other(format!("{command:?}: {e}")))?;
+    Ok((child, reader))
+}
+
+/// The highest sum of `RssAnon` over `root` and its descendants until `done`.
+fn sample_memory(root: u32, done: &AtomicBool) -> u64 {
+    let mut peak = 0;
+    while !done.load(Relaxed) {
+        let mut sum = 0;
+        let mut open = vec![root];
+        while let Some(pid) = open.pop() {
+            sum += anonymous_bytes(pid);
+            let children =
+                std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            open.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+        peak = peak.max(sum);
+        std::thread::sleep(SAMPLE_EVERY);
+    }
+    peak
+}
+
+/// A process that has just ended has none.
+fn anonymous_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    line.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+        .map_or(0, |kb| kb * 1024)
+}
+
+fn calls_in_summary(summary: &str) -> u64 {
+    let lines = summary.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines
+        .filter(|words| words.last().is_some_and(|name| WRITE_CALLS.contains(name)))
+        .filter_map(|words| words.get(3)?.parse::<u64>().ok())
+        .sum()
+}
+
+/// `client.write.calls` of the report; git writes none.
+fn reported_writes(report: &str) -> Option<u64> {
+    let json: serde_json::Value = serde_json::from_str(report).ok()?;
+    json["client"]["write"]["calls"].as_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Contender {
+        Contender { name: "sh", argv: ["sh", "-c", script].map(str::to_string).to_vec() }
+    }
+
+    fn request(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_run_is_timed_and_its_bytes_are_counted() {
+        let timing = shell("cat; sleep 0.05").time(request(b"hello").path(), 2).unwrap();
+        assert_eq!(timing.bytes, 5);
+        assert!(timing.wall_seconds >= 0.05 && timing.cpu_seconds < timing.wall_seconds, "{timing:?}");
+        assert!(shell("exit 1").time(request(b"").path(), 1).is_err());
+    }
+
+    #[test]
+    fn a_run_is_observed() {
+        let script = "cat; echo '{\"client\":{\"write\":{\"calls\":7}}}' >$PACKRACE_IO_REPORT; sleep 0.1";
+        let seen = shell(script).observe(request(b"hello").path()).unwrap();
+        assert_eq!((seen.answer.as_slice(), seen.reported_client_writes), (&b"hello"[..], Some(7)));
+        assert!(seen.peak_anonymous_bytes.unwrap() > 10_000);
+        assert_eq!(seen.write_calls.is_some(), has_strace());
+    }
+
+    #[test]
+    fn summaries_of_strace_are_read() {
+        let summary = "% time     seconds  usecs/call     calls    errors syscall\n\
+                       ------ ----------- ----------- --------- --------- ----------------\n\
+                        60.00    0.000003           3        12         2 write\n\
+                        40.00    0.000002           1         5           writev\n\
+                        40.00    0.000002           1         5           read\n\
+                       100.00    0.000005                    17         2 total\n";
+        assert_eq!(calls_in_summary(summary), 17);
+    }
+}

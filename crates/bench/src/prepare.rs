@@ -1,0 +1,165 @@
+//! The repositories to measure on, made once and kept in the scratch directory.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
+
+/// Makes repositories below one directory; what is there already is used again.
+pub struct Scratch {
+    dir: PathBuf,
+    git: Git,
+    /// Removes the directory at the end unless it was asked to stay.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Scratch {
+    /// A scratch directory that stays, or a temporary one.
+    pub fn new(dir: Option<&Path>, git: Git) -> std::io::Result<Self> {
+        let (dir, temporary) = match dir {
+            Some(dir) => {
+                std::fs::create_dir_all(dir)?;
+                (std::fs::canonicalize(dir)?, None)
+            }
+            None => {
+                let temporary = tempfile::tempdir()?;
+                (temporary.path().to_path_buf(), Some(temporary))
+            }
+        };
+        Ok(Scratch { dir, git, _temporary: temporary })
+    }
+
+    /// Builds a history of this size.
+    pub fn built(&self, size: Size) -> std::io::Result<PathBuf> {
+        self.made_once(&format!("built-{size:?}.git"), |path| {
+            RepoBuilder::new(size).build_at(path, &self.git);
+            Ok(())
+        })
+    }
+
+    /// A copy in one pack without bitmap, commit-graph and multi-pack-index.
+    pub fn plain(&self, repo: &Path) -> std::io::Result<PathBuf> {
+        self.copy(repo, "plain", &["-c", "repack.writeBitmaps=false", "repack", "-adq"])
+    }
+
+    /// A copy in one pack with a bitmap and without commit-graph.
+    pub fn with_bitmap(&self, repo: &Path) -> std::io::Result<PathBuf> {
+        self.copy(repo, "bitmap", &["repack", "-adbq"])
+    }
+
+    /// The original is only read: packs are linked or copied, and what is rewritten gets new files.
+    fn copy(&self, repo: &Path, kind: &str, repack: &[&str]) -> std::io::Result<PathBuf> {
+        let repo = std::fs::canonicalize(repo)?;
+        let name = repo.to_string_lossy().replace('/', "_");
+        self.made_once(&format!("{kind}{name}"), |path| {
+            let text = |path: &Path| path.to_string_lossy().into_owned();
+            self.git.run(&self.dir, &["clone", "-q", "--mirror", "--local", &text(&repo), &text(path)]);
+            for index in ["objects/info/commit-graph", "objects/pack/multi-pack-index"] {
+                remove_if_there(&path.join(index))?;
+            }
+            for entry in std::fs::read_dir(path.join("objects/pack"))? {
+                let file = entry?.path();
+                if file.extension().is_some_and(|extension| extension == "bitmap") {
+                    remove_if_there(&file)?;
+                }
+            }
+            self.git.run(path, repack);
+            Ok(())
+        })
+    }
+
+    /// A small repository with `count` tags `refs/tags/tag-N`.
+    pub fn with_tags(&self, count: usize, format: RefFormat) -> std::io::Result<PathBuf> {
+        self.made_once(&format!("tags-{count}-{format:?}.git"), |path| {
+            RepoBuilder::new(Size::Tiny).ref_format(format).build_at(path, &self.git);
+            let commits = self.git.run(path, &["rev-list", "main"]);
+            let commits: Vec<&str> = commits.lines().collect();
+            let target = |number: usize| commits[number % commits.len()];
+            match format {
+                RefFormat::Files => {
+                    let mut refs: Vec<(String, &str)> = (0..count)
+                        .map(|number| (format!("refs/tags/tag-{number}"), target(number)))
+                        .collect();
+                    refs.push(("refs/heads/main".to_string(), commits[0]));
+                    refs.sort_unstable();
+                    write_packed_refs(path, &refs)
+                }
+                RefFormat::Reftable => {
+                    let mut commands = Vec::new();
+                    for number in 0..count {
+                        writeln!(commands, "create refs/tags/tag-{number} {}", target(number))?;
+                    }
+                    self.git.run_with_input(path, &["update-ref", "--stdin"], &commands);
+                    self.git.run(path, &["pack-refs"]);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    /// Makes a repository under another name and renames it when it is whole.
+    fn made_once(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Path) -> std::io::Result<()>,
+    ) -> std::io::Result<PathBuf> {
+        let path = self.dir.join(name);
+        if !path.exists() {
+            eprintln!("preparing {name}");
+            let unfinished = self.dir.join(format!("unfinished-{name}"));
+            if unfinished.exists() {
+                std::fs::remove_dir_all(&unfinished)?;
+            }
+            make(&unfinished)?;
+            std::fs::rename(&unfinished, &path)?;
+        }
+        Ok(path)
+    }
+}
+
+/// Makes sorted `refs` the only ones (gitformat: the comment of `git pack-refs` says that all are peeled).
+fn write_packed_refs(path: &Path, refs: &[(String, &str)]) -> std::io::Result<()> {
+    std::fs::remove_dir_all(path.join("refs"))?;
+    std::fs::create_dir_all(path.join("refs/heads"))?;
+    let mut file = BufWriter::new(std::fs::File::create(path.join("packed-refs"))?);
+    writeln!(file, "# pack-refs with: peeled fully-peeled sorted ")?;
+    for (name, id) in refs {
+        writeln!(file, "{id} {name}")?;
+    }
+    file.flush()
+}
+
+fn remove_if_there(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repositories_are_made_once_and_whole() {
+        let scratch = Scratch::new(None, Git::stock().clone()).unwrap();
+        let built = scratch.built(Size::Tiny).unwrap();
+        let bitmap = scratch.with_bitmap(&built).unwrap();
+        let plain = scratch.plain(&built).unwrap();
+        let has_bitmap = |path: &Path| {
+            let names = std::fs::read_dir(path.join("objects/pack")).unwrap();
+            names
+                .filter(|name| name.as_ref().unwrap().path().extension().is_some_and(|e| e == "bitmap"))
+                .count()
+        };
+        assert_eq!((has_bitmap(&bitmap), has_bitmap(&plain)), (1, 0));
+        let refs = |path: &Path| Git::stock().run(path, &["for-each-ref"]);
+        assert_eq!(refs(&built), refs(&bitmap));
+        assert_eq!(scratch.plain(&built).unwrap(), plain);
+        for format in [RefFormat::Files, RefFormat::Reftable] {
+            let tags = scratch.with_tags(1000, format).unwrap();
+            let listing = Git::stock().run(&tags, &["for-each-ref", "refs/tags/tag-*"]);
+            assert_eq!(listing.lines().count(), 1000);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What is measured: a request to a repository, how its answers are compared, and what is to be reached.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use packrace_testkit::peer::Script;
+use packrace_testkit::{Git, RefFormat, Size};
+
+use crate::args::{Args, Item};
+use crate::prepare::Scratch;
+
+/// A figure to reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// At most this much of git's CPU time.
+    CpuRatio(f64),
+    /// At most this much of git's wall time.
+    WallRatio(f64),
+    /// At most this long.
+    WallSeconds(f64),
+    /// At most so many write calls.
+    WriteCalls(u64),
+    /// At most so much anonymous memory.
+    PeakBytes(u64),
+    /// At most this much of the bytes that git sends; for fetches with a bitmap, of what it sends without one.
+    BytesRatio(f64),
+}
+
+/// How answers are checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// Packs pass `git index-pack --strict` and have the same objects.
+    SamePack,
+    /// Packs pass it and have at least these objects; a server may send more.
+    Covers(BTreeSet<String>),
+    /// What follows the advertisement is the same, byte by byte.
+    SameBytes,
+}
+
+/// One request.
+pub struct Work {
+    /// Its name in the tables.
+    pub name: String,
+    /// The repository.
+    pub repo: PathBuf,
+    /// All that the client sends.
+    pub request: Vec<u8>,
+    /// How answers are checked.
+    pub check: Check,
+    /// What is to be reached.
+    pub goals: Vec<Goal>,
+    /// The work by whose bytes from git the bytes of this one are judged, if not by its own.
+    pub bytes_of: Option<String>,
+}
+
+/// Prepares the repositories and requests of all items.
+pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
+    let history = match &args.repo {
+        Some(repo) => repo.clone(),
+        None if args.items == [Item::LsRefs] => PathBuf::new(),
+        None => scratch.built(if args.smoke { Size::Small } else { Size::Medium })?,
+    };
+    let mut work = Vec::new();
+    for item in &args.items {
+        match item {
+            Item::Clone => work.extend(clones(git, scratch, &history)?),
+            Item::Fetch => work.extend(fetches(git, scratch, &history)?),
+            Item::LsRefs => work.extend(listings(scratch, args.refs)?),
+        }
+    }
+    Ok(work)
+}
+
+fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work; 2]> {
+    let clone = |name: &str, repo: PathBuf, goals: Vec<Goal>| {
+        let tips = git.run(&repo, &["for-each-ref", "--format=%(objectname)"]);
+        let tips: BTreeSet<&str> = tips.lines().collect();
+        let wants: Vec<&str> = tips.into_iter().collect();
+        Work {
+            name: name.to_string(),
+            request: fetch_request(git, &repo, &wants, &[]),
+            repo,
+            check: Check::SamePack,
+            goals,
+            bytes_of: None,
+        }
+    };
+    Ok([
+        clone(
+            "P1 clone, bitmap",
+            scratch.with_bitmap(history)?,
+            vec![Goal::CpuRatio(0.15), Goal::WriteCalls(400), Goal::BytesRatio(1.0)],
+        ),
+        clone(
+            "P2 clone, no bitmap",
+            scratch.plain(history)?,
+            vec![
+                Goal::CpuRatio(0.25),
+                Goal::WallRatio(0.25),
+                Goal::PeakBytes(200_000_000),
+                Goal::BytesRatio(1.0),
+            ],
+        ),
+    ])
+}
+
+fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<Work>> {
+    let plain = scratch.plain(history)?;
+    let bitmap = scratch.with_bitmap(history)?;
+    let commits = git.run(&plain, &["rev-list", "--first-parent", "HEAD"]);
+    let commits: Vec<&str> = commits.lines().collect();
+    let mut work = Vec::new();
+    for count in [1, 100, 1000] {
+        let Some(have) = commits.get(count) else {
+            eprintln!("no fetch of {count} commits: HEAD has {}", commits.len());
+            continue;
+        };
+        let needed = needed_objects(git, &plain, have);
+        let names = [format!("P10 fetch {count}, no bitmap"), format!("P10b fetch {count}, bitmap")];
+        let goals = [Goal::CpuRatio(0.3), Goal::CpuRatio(0.5)];
+        for ((name, repo), cpu) in names.iter().zip([&plain, &bitmap]).zip(goals) {
+            work.push(Work {
+                name: name.clone(),
+                request: fetch_request(git, repo, &[commits[0]], &[have]),
+                repo: repo.clone(),
+                check: Check::Covers(needed.clone()),
+                goals: vec![cpu, Goal::BytesRatio(1.1)],
+                bytes_of: Some(names[0].clone()),
+            });
+        }
+    }
+    Ok(work)
+}
+
+/// The objects that HEAD reaches and `have` does not.
+fn needed_objects(git: &Git, repo: &Path, have: &str) -> BTreeSet<String> {
+    let list =
+        |args: &[&str]| git.run(repo, &[&["rev-list", "--objects", "--no-object-names"], args].concat());
+    let there = list(&[have]);
+    let there: BTreeSet<&str> = there.lines().collect();
+    let new = list(&["HEAD", "--not", have]);
+    new.lines().filter(|id| !there.contains(id)).map(str::to_string).collect()
+}
+
+fn fetch_request(git: &Git, repo: &Path, wants: &[&str], haves: &[&str]) -> Vec<u8> {
+    let hash = git.run(repo, &["rev-parse", "--show-object-format"]);
+    Script::new().fetch_v2(hash.trim(), wants, haves).flush().bytes().to_vec()
+}
+
+fn listings(scratch: &Scratch, count: usize) -> std::io::Result<Vec<Work>> {
+    let mut work = Vec::new();
+    for (format, format_name) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, "reftable")] {
+        let repo = scratch.with_tags(count, format)?;
+        let one = format!("ref-prefix refs/tags/tag-{}", count - 1);
+        let all_goals = vec![Goal::CpuRatio(0.25), Goal::WriteCalls(100), Goal::BytesRatio(1.0)];
+        let one_goals = vec![Goal::WallSeconds(0.005), Goal::BytesRatio(1.0)];
+        for (what, prefix, goals) in [("all", None, all_goals), ("one", Some(one), one_goals)] {
+            let mut script =
+                Script::new().line("command=ls-refs").line("agent=bench").line("object-format=sha1");
+            script = script.delim().line("peel").line("symrefs");
+            if let Some(prefix) = prefix {
+                script = script.line(&prefix);
+            }
+            work.push(Work {
+                name: format!("P4 ls-refs {what} of {count}, {format_name}"),
+                repo: repo.clone(),
+                request: script.flush().flush().bytes().to_vec(),
+                check: Check::SameBytes,
+                goals,
+                bytes_of: None,
+            });
+        }
+    }
+    Ok(work)
+}
