@@ -68,6 +68,24 @@ pub fn leftovers(path: &str, text: &str) -> Vec<String> {
     words.into_iter().filter(|word| has_word(&code, word)).map(|word| format!("{path}: {word}")).collect()
 }
 
+/// The files of the modules that `text` declares below `#[cfg(test)]`: they are tests too.
+pub fn test_modules(path: &str, text: &str) -> Vec<String> {
+    let (dir, file) = path.rsplit_once('/').expect("sources lie in directories");
+    let dir = match file {
+        "lib.rs" | "main.rs" | "mod.rs" => dir.to_string(),
+        _ => format!("{dir}/{}", file.trim_end_matches(".rs")),
+    };
+    let code = code_of(text);
+    code.match_indices("#[cfg(test)]")
+        .filter_map(|(at, attribute)| {
+            let item = code[at + attribute.len()..].split([';', '{']).next()?.trim();
+            let name = item.rsplit(' ').next().filter(|_| item.contains("mod "))?;
+            Some([format!("{dir}/{name}.rs"), format!("{dir}/{name}/mod.rs")])
+        })
+        .flatten()
+        .collect()
+}
+
 fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/")
 }
@@ -219,6 +237,17 @@ mod tests {
         );
         check(input_and_output, "crates/object/src/a/tests.rs", "use std::fs;", 0);
         check(input_and_output, "crates/os/src/a.rs", "use std::fs;", 0);
+    }
+
+    #[test]
+    fn modules_for_tests_are_known() {
+        let files = test_modules("crates/object/src/lib.rs", "mod a;\n#[cfg(test)]\npub(crate) mod b;\n");
+        assert_eq!(files, ["crates/object/src/b.rs", "crates/object/src/b/mod.rs"]);
+        assert_eq!(
+            test_modules("crates/object/src/a.rs", "#[cfg(test)]\nmod b;")[0],
+            "crates/object/src/a/b.rs"
+        );
+        assert!(test_modules("crates/object/src/a.rs", "#[cfg(test)]\nuse x;\nmod b;").is_empty());
     }
 
     #[test]
