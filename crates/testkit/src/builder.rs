@@ -179,6 +179,7 @@ impl RepoBuilder {
         let format = format!("--object-format={}", self.hash);
         let mut args = vec!["init", "--quiet", "--bare", "--template=", "-b", "main", format.as_str()];
         if self.ref_format == RefFormat::Reftable {
+            assert!(git.has_reftable(), "reftables need git 2.45 or newer");
             args.push("--ref-format=reftable");
         }
         args.push(path);
