@@ -8,6 +8,7 @@
 mod be;
 pub mod bitmap;
 mod checksum;
+mod chunks;
 pub mod commit_graph;
 mod error;
 mod id_table;

@@ -1,1 +1,319 @@
-//! commit_graph (see the crate's documentation).
+//! Commit-graphs: parents, trees, dates and generations of commits without opening an object
+//! (gitformat-commit-graph).
+//!
+//! ```text
+//! "CGPH" | version: u8 (1) | hash: u8 | chunks: u8 | base graphs: u8
+//! table of chunks
+//! OIDF  fan-out: u32 × 256          OIDL  id × n, sorted
+//! CDAT  (tree: id, parent: u32 × 2, level: 30 bits, seconds: 34 bits) × n
+//! GDA2  date offset: u32 × n        GDO2  large date offset: u64 × m
+//! EDGE  parent: u32 × k             BASE  checksum × base graphs
+//! checksum of all of the above
+//! ```
+//!
+//! A chain is several files, of which each knows the checksums of all before it. A commit's position counts through
+//! the whole chain from its base, and parents are positions. The Bloom filters (BIDX, BDAT) are not read.
+
+use packrace_object::{HashKind, ObjectId, oid};
+
+use crate::chunks::Chunks;
+use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout};
+use crate::{Error, be, checksum};
+
+const FORMAT: &str = "commit-graph";
+const SIGNATURE: &[u8; 4] = b"CGPH";
+const HEADER_BYTES: usize = 8;
+const NO_PARENT: u32 = 0x7000_0000;
+/// In a second parent: the rest is a row of EDGE. In EDGE: this was the last parent. In GDA2: the rest is a row of GDO2.
+const MARK: u32 = 1 << 31;
+
+/// A view of a commit-graph, of one file or a chain.
+#[derive(Debug, Clone)]
+pub struct CommitGraph<D> {
+    hash: HashKind,
+    /// The base first; never empty.
+    layers: Vec<Layer<D>>,
+    len: u32,
+    generations: Generations,
+}
+
+/// What [`Commit::generation`] means in a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generations {
+    /// One more than the largest of the parents' (version 1).
+    TopologicalLevel,
+    /// The committer's date, made later than that of every parent (version 2).
+    CorrectedDate,
+}
+
+/// What the graph knows of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit<'a> {
+    /// The root tree.
+    pub tree: &'a oid,
+    /// The positions of the parents, in order.
+    pub parents: Parents<'a>,
+    /// Greater than that of every ancestor; see [`CommitGraph::generations`] for what it counts. 0 was not computed.
+    /// Stock git breaks this where dates lie more than 2³² seconds apart, so a walk may be led astray by it but must
+    /// end without it.
+    pub generation: u64,
+    /// When it was committed, in seconds since 1970.
+    pub committer_seconds: u64,
+}
+
+/// Iterates over the positions of a commit's parents; each is below [`CommitGraph::len`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parents<'a> {
+    first: Option<u32>,
+    second: Option<u32>,
+    /// The rows of EDGE, for a commit of three and more parents; then `second` is not used.
+    more: &'a [u8],
+}
+
+#[derive(Debug, Clone)]
+struct Layer<D> {
+    data: D,
+    /// The position of the first commit.
+    start: u32,
+    ids: IdTable,
+    commits_at: usize,
+    dates_at: Option<usize>,
+    large_dates_at: usize,
+    large_dates: u32,
+    edges_at: usize,
+    edges: u32,
+}
+
+impl<D: AsRef<[u8]>> CommitGraph<D> {
+    /// Opens the files of a chain, the base first; one file alone is a chain of one. Checks headers, the chunks'
+    /// places and sizes, the fan-outs, and that each file names exactly those before it as its base.
+    pub fn open(files: impl IntoIterator<Item = D>, hash: HashKind) -> Result<Self, Error> {
+        let mut layers: Vec<Layer<D>> = Vec::new();
+        let mut len = 0u32;
+        for data in files {
+            let bytes = data.as_ref();
+            let chunks = parse_header(bytes, hash, layers.len())?;
+            check_base(bytes, &chunks, hash, &layers)?;
+            let layer = Layer::open(data, &chunks, hash, len)?;
+            len = len
+                .checked_add(layer.ids.len())
+                .filter(|len| *len <= NO_PARENT)
+                .ok_or_else(|| Error::new(FORMAT, "more commits than positions", 0))?;
+            layers.push(layer);
+        }
+        if layers.is_empty() {
+            return Err(Error::new(FORMAT, "chain has no file", 0));
+        }
+        // Comparable only if every commit has the same kind.
+        let generations = if layers.iter().all(|layer| layer.dates_at.is_some()) {
+            Generations::CorrectedDate
+        } else {
+            Generations::TopologicalLevel
+        };
+        Ok(CommitGraph { hash, layers, len, generations })
+    }
+
+    /// The number of commits in the whole chain.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// No commit at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The hash of ids and checksums.
+    pub fn hash_kind(&self) -> HashKind {
+        self.hash
+    }
+
+    /// What [`Commit::generation`] means here.
+    pub fn generations(&self) -> Generations {
+        self.generations
+    }
+
+    /// The position of a commit, if the graph has it.
+    #[inline]
+    pub fn position_of(&self, id: &oid) -> Option<u32> {
+        self.layers
+            .iter()
+            .rev()
+            .find_map(|layer| Some(layer.start + layer.ids.position_of(layer.data.as_ref(), id)?))
+    }
+
+    /// The name of the commit at a position, which must be below [`Self::len`].
+    #[inline]
+    pub fn id_at(&self, position: u32) -> &oid {
+        let layer = self.layer(position);
+        layer.ids.id_at(layer.data.as_ref(), position - layer.start)
+    }
+
+    /// What is known of the commit at a position, which must be below [`Self::len`]. An error means that the file
+    /// lies about parents or generation: stop using the graph and read the commits instead.
+    #[inline]
+    pub fn commit_at(&self, position: u32) -> Result<Commit<'_>, Error> {
+        let layer = self.layer(position);
+        let bytes = layer.data.as_ref();
+        let row = (position - layer.start) as usize;
+        let id_bytes = self.hash.len_in_bytes();
+        let at = layer.commits_at + row * (id_bytes + 16);
+        let parents = layer.parents(at + id_bytes, self.len)?;
+        let level_and_seconds = be::u64_at(bytes, at + id_bytes + 8);
+        let committer_seconds = level_and_seconds & ((1 << 34) - 1);
+        let generation = match self.generations {
+            Generations::TopologicalLevel => level_and_seconds >> 34,
+            Generations::CorrectedDate => layer.corrected_date(row, committer_seconds)?,
+        };
+        let tree = oid::from_bytes_unchecked(&bytes[at..at + id_bytes]);
+        Ok(Commit { tree, parents, generation, committer_seconds })
+    }
+
+    /// The checksum of the last file, which a chain's list and the file's name contain.
+    pub fn checksum(&self) -> ObjectId {
+        let last = self.layers.last().expect("a chain has a file");
+        checksum::trailer(last.data.as_ref(), self.hash)
+    }
+
+    /// Hashes every file and compares with its checksum.
+    pub fn verify_checksum(&self) -> Result<(), Error> {
+        self.layers.iter().try_for_each(|layer| checksum::verify(FORMAT, layer.data.as_ref(), self.hash))
+    }
+
+    #[inline]
+    fn layer(&self, position: u32) -> &Layer<D> {
+        assert!(position < self.len, "position {position} of {} commits", self.len);
+        // Chains are short (git merges layers so that sizes double), and the base is by far the largest.
+        let mut layers = self.layers.iter();
+        layers.find(|layer| position - layer.start < layer.ids.len()).expect("the layers add up to len")
+    }
+}
+
+impl<D: AsRef<[u8]>> Layer<D> {
+    fn open(data: D, chunks: &Chunks, hash: HashKind, start: u32) -> Result<Self, Error> {
+        let bytes = data.as_ref();
+        let id_bytes = hash.len_in_bytes();
+        let fanout_at = chunks.require_rows(b"OIDF", 256, FANOUT_BYTES / 256)?;
+        let len = check_fanout(FORMAT, bytes, fanout_at)?;
+        let ids_at = chunks.require_rows(b"OIDL", len, id_bytes)?;
+        let commits_at = chunks.require_rows(b"CDAT", len, id_bytes + 16)?;
+        let dates_at = chunks.find_rows(b"GDA2", len, 4)?;
+        let (large_dates_at, large_dates) = chunks.table(b"GDO2", 8)?;
+        let (edges_at, edges) = chunks.table(b"EDGE", 4)?;
+        let ids = IdTable::new(fanout_at, ids_at, id_bytes, hash, len);
+        Ok(Layer { data, start, ids, commits_at, dates_at, large_dates_at, large_dates, edges_at, edges })
+    }
+
+    #[inline]
+    fn parents(&self, at: usize, len: u32) -> Result<Parents<'_>, Error> {
+        let bytes = self.data.as_ref();
+        let (first, second) = (be::u32_at(bytes, at), be::u32_at(bytes, at + 4));
+        let error = |what| Err(Error::new(FORMAT, what, at as u64));
+        if first == NO_PARENT && second == NO_PARENT {
+            return Ok(Parents { first: None, second: None, more: &[] });
+        }
+        if first >= len || (second >= len && second != NO_PARENT && second & MARK == 0) {
+            return error("parent is beyond the graph");
+        }
+        if second & MARK == 0 {
+            let second = (second != NO_PARENT).then_some(second);
+            return Ok(Parents { first: Some(first), second, more: &[] });
+        }
+        let row = second & !MARK;
+        if row >= self.edges {
+            return error("parent list is beyond the extra edges");
+        }
+        let rows = &bytes[self.edges_at + row as usize * 4..self.edges_at + self.edges as usize * 4];
+        for (i, edge) in rows.chunks_exact(4).enumerate() {
+            let edge = be::u32_at(edge, 0);
+            if edge & !MARK >= len {
+                return error("parent is beyond the graph");
+            }
+            if edge & MARK != 0 {
+                return Ok(Parents { first: Some(first), second: None, more: &rows[..(i + 1) * 4] });
+            }
+        }
+        error("parent list does not end")
+    }
+
+    #[inline]
+    fn corrected_date(&self, row: usize, committer_seconds: u64) -> Result<u64, Error> {
+        let bytes = self.data.as_ref();
+        let at = self.dates_at.expect("all layers have dates") + row * 4;
+        let mut offset = u64::from(be::u32_at(bytes, at));
+        if offset & u64::from(MARK) != 0 {
+            let row = offset as u32 & !MARK;
+            if row >= self.large_dates {
+                return Err(Error::new(FORMAT, "date is beyond the large ones", at as u64));
+            }
+            offset = be::u64_at(bytes, self.large_dates_at + row as usize * 8);
+        }
+        committer_seconds
+            .checked_add(offset)
+            .ok_or_else(|| Error::new(FORMAT, "date exceeds 64 bits", at as u64))
+    }
+}
+
+impl Iterator for Parents<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        if let Some(parent) = self.first.take().or_else(|| self.second.take()) {
+            return Some(parent);
+        }
+        let (edge, rest) = self.more.split_first_chunk::<4>()?;
+        self.more = rest;
+        Some(u32::from_be_bytes(*edge) & !MARK)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len =
+            usize::from(self.first.is_some()) + usize::from(self.second.is_some()) + self.more.len() / 4;
+        (len, Some(len))
+    }
+}
+
+impl ExactSizeIterator for Parents<'_> {}
+
+fn parse_header(bytes: &[u8], hash: HashKind, layers_below: usize) -> Result<Chunks, Error> {
+    if bytes.len() < HEADER_BYTES {
+        return Err(Error::new(FORMAT, "header is cut off", bytes.len() as u64));
+    }
+    if &bytes[..4] != SIGNATURE {
+        return Err(Error::new(FORMAT, "signature is not CGPH", 0));
+    }
+    if bytes[4] != 1 {
+        return Err(Error::new(FORMAT, "version is not 1", 4));
+    }
+    if bytes[5] != checksum::hash_number(hash) {
+        return Err(Error::new(FORMAT, "made for another hash", 5));
+    }
+    if usize::from(bytes[7]) != layers_below {
+        return Err(Error::new(FORMAT, "chain has another number of base graphs", 7));
+    }
+    Chunks::parse(FORMAT, bytes, HEADER_BYTES, bytes[6], hash)
+}
+
+fn check_base<D: AsRef<[u8]>>(
+    bytes: &[u8],
+    chunks: &Chunks,
+    hash: HashKind,
+    layers: &[Layer<D>],
+) -> Result<(), Error> {
+    if layers.is_empty() {
+        return Ok(());
+    }
+    let id_bytes = hash.len_in_bytes();
+    let at = chunks.require_rows(b"BASE", layers.len() as u32, id_bytes)?;
+    for (layer, named) in layers.iter().zip(bytes[at..].chunks_exact(id_bytes)) {
+        if checksum::trailer(layer.data.as_ref(), hash).as_slice() != named {
+            return Err(Error::new(FORMAT, "chain has another base graph", at as u64));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

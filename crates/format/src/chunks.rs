@@ -1,0 +1,109 @@
+//! The table of contents that multi-pack-indexes and commit-graphs have in common (gitformat-chunk).
+//!
+//! ```text
+//! header
+//! (chunk id: 4 bytes, offset in the file: u64) × chunks
+//! zero: 4 bytes, end of the last chunk: u64
+//! chunks, in the order of the table
+//! checksum of all of the above
+//! ```
+
+use std::ops::Range;
+
+use packrace_object::HashKind;
+
+use crate::{Error, be};
+
+const ENTRY_BYTES: usize = 12;
+
+/// Where the chunks of a file are; every range lies within the file and before its checksum.
+pub(crate) struct Chunks {
+    format: &'static str,
+    /// At most 255, as the count is one byte.
+    entries: Vec<([u8; 4], Range<usize>)>,
+}
+
+impl Chunks {
+    /// Reads the table of `count` chunks that begins at `at`. Offsets must not fall, and the last chunk must end
+    /// where the checksum begins, so that a file that was cut off is seen.
+    pub(crate) fn parse(
+        format: &'static str,
+        bytes: &[u8],
+        at: usize,
+        count: u8,
+        hash: HashKind,
+    ) -> Result<Self, Error> {
+        let table_end = at + (usize::from(count) + 1) * ENTRY_BYTES;
+        let chunks_end = bytes
+            .len()
+            .checked_sub(hash.len_in_bytes())
+            .filter(|end| table_end <= *end)
+            .ok_or_else(|| Error::new(format, "table of chunks is cut off", bytes.len() as u64))?;
+        let table: Vec<([u8; 4], u64)> = bytes[at..table_end]
+            .chunks_exact(ENTRY_BYTES)
+            .map(|entry| ([entry[0], entry[1], entry[2], entry[3]], be::u64_at(entry, 4)))
+            .collect();
+        let mut entries = Vec::with_capacity(usize::from(count));
+        for (i, pair) in table.windows(2).enumerate() {
+            let [(id, start), (_, end)] = [pair[0], pair[1]];
+            let error = |what| Error::new(format, what, (at + i * ENTRY_BYTES) as u64);
+            if start < table_end as u64 || start > end || end > chunks_end as u64 {
+                return Err(error("chunk is not within the file"));
+            }
+            if id == [0; 4] || entries.iter().any(|(other, _)| *other == id) {
+                return Err(error("chunk id is used twice"));
+            }
+            entries.push((id, start as usize..end as usize));
+        }
+        if table[usize::from(count)] != ([0; 4], chunks_end as u64) {
+            let what = "chunks do not end at the checksum";
+            return Err(Error::new(format, what, (table_end - ENTRY_BYTES) as u64));
+        }
+        Ok(Chunks { format, entries })
+    }
+
+    pub(crate) fn find(&self, id: &[u8; 4]) -> Option<Range<usize>> {
+        self.entries.iter().find(|(found, _)| found == id).map(|(_, range)| range.clone())
+    }
+
+    pub(crate) fn require(&self, id: &[u8; 4]) -> Result<Range<usize>, Error> {
+        self.find(id).ok_or_else(|| Error::new(self.format, "a required chunk is missing", 0))
+    }
+
+    /// Where the chunk begins, which must be there and have `count` rows of `row_bytes`.
+    pub(crate) fn require_rows(&self, id: &[u8; 4], count: u32, row_bytes: usize) -> Result<usize, Error> {
+        self.rows(self.require(id)?, count, row_bytes)
+    }
+
+    /// As [`Self::require_rows`], but for a chunk that may be missing.
+    pub(crate) fn find_rows(
+        &self,
+        id: &[u8; 4],
+        count: u32,
+        row_bytes: usize,
+    ) -> Result<Option<usize>, Error> {
+        self.find(id).map(|range| self.rows(range, count, row_bytes)).transpose()
+    }
+
+    /// Where the chunk begins and how many whole rows it has; none if it is missing.
+    pub(crate) fn table(&self, id: &[u8; 4], row_bytes: usize) -> Result<(usize, u32), Error> {
+        let range = self.find(id).unwrap_or(0..0);
+        let rows = u32::try_from(range.len() / row_bytes)
+            .ok()
+            .filter(|rows| *rows as usize * row_bytes == range.len());
+        let rows = rows.ok_or_else(|| self.wrong_size(&range))?;
+        Ok((range.start, rows))
+    }
+
+    fn rows(&self, range: Range<usize>, count: u32, row_bytes: usize) -> Result<usize, Error> {
+        if range.len() as u64 == u64::from(count) * row_bytes as u64 {
+            Ok(range.start)
+        } else {
+            Err(self.wrong_size(&range))
+        }
+    }
+
+    fn wrong_size(&self, range: &Range<usize>) -> Error {
+        Error::new(self.format, "chunk has the wrong size", range.start as u64)
+    }
+}

@@ -1,0 +1,154 @@
+use std::path::Path;
+
+use packrace_testkit::{CommitGraph as Written, Repo, Storage};
+
+use super::*;
+use crate::test_files::{HASHES, damage, id, read, tiny};
+
+fn built(hash: HashKind, commit_graph: Written) -> (Repo, Vec<Vec<u8>>) {
+    let repo = tiny(hash, Storage { commit_graph, ..Storage::default() });
+    let files = graph_files(repo.path());
+    (repo, files)
+}
+
+fn graph_files(repo: &Path) -> Vec<Vec<u8>> {
+    let info = repo.join("objects/info");
+    let Ok(chain) = std::fs::read_to_string(info.join("commit-graphs/commit-graph-chain")) else {
+        return vec![read(&info.join("commit-graph"))];
+    };
+    chain.lines().map(|name| read(&info.join(format!("commit-graphs/graph-{name}.graph")))).collect()
+}
+
+/// Compares with the commits as git prints them.
+fn check(repo: &Repo, files: &[Vec<u8>], hash: HashKind) {
+    let graph = CommitGraph::open(files.iter(), hash).unwrap();
+    graph.verify_checksum().unwrap();
+    let listing = repo.git(&["log", "--all", "--format=%H %T %ct %P"]);
+    assert_eq!(listing.lines().count(), graph.len() as usize);
+    for line in listing.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let position = graph.position_of(&id(fields[0])).unwrap();
+        assert_eq!(graph.id_at(position), id(fields[0]));
+        let commit = graph.commit_at(position).unwrap();
+        assert_eq!(commit.tree, id(fields[1]));
+        assert_eq!(commit.committer_seconds.to_string(), fields[2]);
+        assert_eq!(commit.parents.len(), fields.len() - 3);
+        let parents: Vec<String> = commit.parents.clone().map(|at| graph.id_at(at).to_string()).collect();
+        assert_eq!(parents, fields[3..]);
+        let parents: Vec<Commit> = commit.parents.map(|at| graph.commit_at(at).unwrap()).collect();
+        let above = parents.iter().map(|parent| parent.generation + 1).max();
+        match graph.generations() {
+            Generations::TopologicalLevel => assert_eq!(commit.generation, above.unwrap_or(1)),
+            Generations::CorrectedDate => {
+                assert_eq!(commit.generation, above.unwrap_or(0).max(commit.committer_seconds));
+            }
+        }
+    }
+    assert_eq!(graph.position_of(&hash.empty_tree()), None);
+}
+
+fn use_everything(files: &[&[u8]], hash: HashKind) -> bool {
+    let Ok(graph) = CommitGraph::open(files.iter(), hash) else { return false };
+    for position in 0..graph.len() {
+        assert!(graph.position_of(graph.id_at(position)).is_none_or(|found| found < graph.len()));
+        if let Ok(commit) = graph.commit_at(position) {
+            assert_eq!(commit.parents.len(), commit.parents.clone().count());
+            assert!(commit.parents.into_iter().all(|parent| parent < graph.len()));
+        }
+    }
+    let _ = (graph.checksum(), graph.verify_checksum());
+    true
+}
+
+#[test]
+fn commits_as_git_prints_them() {
+    for hash in HASHES {
+        for (written, count) in [(Written::Single, 1), (Written::Split, 2)] {
+            let (repo, files) = built(hash, written);
+            assert_eq!(files.len(), count);
+            check(&repo, &files, hash);
+            assert!(repo.git(&["log", "--all", "--min-parents=3", "--format=%H"]).len() > 1, "an octopus");
+        }
+    }
+}
+
+#[test]
+fn generations_of_both_versions() {
+    let repo = tiny(HashKind::Sha1, Storage::default());
+    for (version, expect) in [("1", Generations::TopologicalLevel), ("2", Generations::CorrectedDate)] {
+        let version = format!("commitGraph.generationVersion={version}");
+        repo.git(&["-c", version.as_str(), "commit-graph", "write", "--reachable"]);
+        let files = graph_files(repo.path());
+        check(&repo, &files, HashKind::Sha1);
+        assert_eq!(CommitGraph::open(files, HashKind::Sha1).unwrap().generations(), expect);
+    }
+}
+
+/// A chain of which only one file has corrected dates can only be compared by level.
+#[test]
+fn chains_of_both_versions() {
+    let repo = tiny(HashKind::Sha1, Storage::default());
+    for (version, range) in [("1", "main~5"), ("2", "--all")] {
+        let version = format!("commitGraph.generationVersion={version}");
+        let commits = repo.git(&["rev-list", range]);
+        let write = ["commit-graph", "write", "--stdin-commits", "--split=no-merge"];
+        let args = [&["-c", version.as_str()], &write[..]].concat();
+        repo.git_with_input(&args, commits.as_bytes());
+    }
+    let files = graph_files(repo.path());
+    assert_eq!(files.len(), 2);
+    check(&repo, &files, HashKind::Sha1);
+    let graph = CommitGraph::open(files, HashKind::Sha1).unwrap();
+    assert_eq!(graph.generations(), Generations::TopologicalLevel);
+}
+
+#[test]
+fn dates_too_far_apart_for_31_bits() {
+    for hash in HASHES {
+        let repo = tiny(hash, Storage::default());
+        let tree = repo.git(&["rev-parse", "main^{tree}"]);
+        let stream = |mark: u32, date: u64, from: &str| {
+            format!(
+                "commit refs/heads/far\nmark :{mark}\ncommitter A <a@b> {date} +0000\ndata 0\n{from}M 040000 {} \"\"\n\n",
+                tree.trim()
+            )
+        };
+        // Not further: stock git cuts differences off at 32 bits, and its own verification then complains.
+        let far = [stream(1, 4_100_000_000, ""), stream(2, 100, "from :1\n"), stream(3, 7, "from :2\n")];
+        repo.git_with_input(&["fast-import", "--quiet"], far.concat().as_bytes());
+        repo.git(&["commit-graph", "write", "--reachable"]);
+        let files = graph_files(repo.path());
+        repo.git(&["commit-graph", "verify"]);
+        check(&repo, &files, hash);
+        let graph = CommitGraph::open(&files, hash).unwrap();
+        assert_eq!(graph.generations(), Generations::CorrectedDate);
+        assert!(graph.layers[0].large_dates >= 2);
+    }
+}
+
+#[test]
+fn chains_in_the_wrong_order() {
+    let (_repo, files) = built(HashKind::Sha1, Written::Split);
+    let [base, top] = [&files[0], &files[1]];
+    let open = |files: &[&Vec<u8>]| CommitGraph::open(files.iter(), HashKind::Sha1).map(drop);
+    open(&[base, top]).unwrap();
+    open(&[base]).unwrap();
+    for wrong in [&[top][..], &[top, base], &[base, base], &[base, top, top]] {
+        assert_eq!(open(wrong).unwrap_err().what, "chain has another number of base graphs");
+    }
+    assert_eq!(open(&[]).unwrap_err().what, "chain has no file");
+    let mut other = base.clone();
+    *other.last_mut().unwrap() ^= 1;
+    assert_eq!(open(&[&other, top]).unwrap_err().what, "chain has another base graph");
+}
+
+#[test]
+fn damage_never_panics() {
+    for hash in HASHES {
+        let (_repo, files) = built(hash, Written::Single);
+        damage(&files[0], |bytes| use_everything(&[bytes], hash));
+        let (_repo, files) = built(hash, Written::Split);
+        damage(&files[0], |bytes| use_everything(&[bytes, &files[1]], hash));
+        damage(&files[1], |bytes| use_everything(&[&files[0], bytes], hash));
+    }
+}
