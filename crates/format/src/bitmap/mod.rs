@@ -1,1 +1,236 @@
-//! bitmap (see the crate's documentation).
+//! Reachability bitmaps of a pack or a multi-pack-index (gitformat-bitmap).
+//!
+//! ```text
+//! "BITM" | version: u16 (1) | flags: u16 | entries: u32 | checksum of the pack or multi-pack-index
+//! compressed bitmaps of commits, trees, blobs and tags
+//! (commit: u32, xor: u8, flags: u8, compressed bitmap) × entries
+//! pseudo-merges: …                                        flag 0x20; its length is its last number
+//! (commit: u32, offset: u64, xor row: u32) × entries      flag 0x10: lookup table, sorted by commit
+//! name hash: u32 × objects                                flag 0x04, in the order of the index
+//! checksum of all of the above
+//! ```
+//!
+//! Bit n of a bitmap is the object at pack position n, or at bit n of a multi-pack-index. Commits are named by their
+//! index position. The bitmap of a commit is what it reaches, itself included; an entry with an xor is stored as the
+//! difference from the bitmap of an earlier entry.
+
+mod bits;
+mod ewah;
+mod rows;
+
+pub use bits::{Bits, Ones};
+pub use ewah::Ewah;
+
+use packrace_object::{HashKind, Kind, ObjectId, oid};
+
+use crate::{Error, be, checksum};
+use rows::{NO_XOR, ROW_BYTES, Rows};
+
+const FORMAT: &str = "bitmap";
+const SIGNATURE: &[u8; 4] = b"BITM";
+const HEADER_BYTES: usize = 12;
+
+const FULL_DAG: u16 = 0x1;
+const HASH_CACHE: u16 = 0x4;
+const LOOKUP_TABLE: u16 = 0x10;
+const PSEUDO_MERGES: u16 = 0x20;
+
+/// A view of a bitmap file. After an error from any method the file is damaged: stop using it and walk instead.
+#[derive(Debug, Clone)]
+pub struct BitmapIndex<D> {
+    data: D,
+    hash: HashKind,
+    objects: u32,
+    /// Where the compressed bitmap of each kind begins.
+    types_at: [usize; 4],
+    /// Entries lie before this.
+    entries_end: usize,
+    rows: Rows,
+    name_hashes_at: Option<usize>,
+}
+
+impl<D: AsRef<[u8]>> BitmapIndex<D> {
+    /// Opens the bitmap of a pack or multi-pack-index with `objects` objects. The caller compares
+    /// [`Self::owner_checksum`] with the one of that file.
+    ///
+    /// Checks the header and where everything lies. Without a lookup table it also steps over all entries (not into
+    /// their words) and keeps 16 bytes of each; with one, no entry is looked at. Pseudo-merges are stepped over.
+    pub fn open(data: D, objects: u32, hash: HashKind) -> Result<Self, Error> {
+        let bytes = data.as_ref();
+        let (flags, entries) = parse_header(bytes, hash)?;
+        let mut end = bytes.len() - hash.len_in_bytes();
+        let mut section = |length: u64| {
+            let start = (end as u64).checked_sub(length).filter(|start| *start >= HEADER_BYTES as u64);
+            end = start.ok_or_else(|| Error::new(FORMAT, "sections exceed the file", end as u64))? as usize;
+            Ok::<usize, Error>(end)
+        };
+        let has = |flag| flags & flag != 0;
+        let name_hashes_at = has(HASH_CACHE).then(|| section(u64::from(objects) * 4)).transpose()?;
+        let table_at =
+            has(LOOKUP_TABLE).then(|| section(u64::from(entries) * ROW_BYTES as u64)).transpose()?;
+        if has(PSEUDO_MERGES) {
+            let length_at = section(8)?;
+            let rest = be::u64_at(bytes, length_at).checked_sub(8);
+            section(
+                rest.ok_or_else(|| Error::new(FORMAT, "pseudo-merges have no length", length_at as u64))?,
+            )?;
+        }
+        let mut types_at = [0; 4];
+        let mut at = HEADER_BYTES + hash.len_in_bytes();
+        for type_at in &mut types_at {
+            *type_at = at;
+            (_, at) = Ewah::parse(bytes, at, end.max(at))?;
+        }
+        let rows = match table_at {
+            Some(table_at) => Rows::Table { at: table_at, len: entries },
+            None => Rows::index(bytes, at, end, entries, objects)?,
+        };
+        Ok(BitmapIndex { data, hash, objects, types_at, entries_end: end, rows, name_hashes_at })
+    }
+
+    /// The number of objects, each with its bit.
+    pub fn objects(&self) -> u32 {
+        self.objects
+    }
+
+    /// The number of commits with a bitmap.
+    pub fn len(&self) -> u32 {
+        self.rows.len()
+    }
+
+    /// No commit has a bitmap.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The checksum of the pack or multi-pack-index that these bitmaps are of.
+    pub fn owner_checksum(&self) -> ObjectId {
+        let bytes = &self.data.as_ref()[HEADER_BYTES..HEADER_BYTES + self.hash.len_in_bytes()];
+        oid::from_bytes_unchecked(bytes).to_owned()
+    }
+
+    /// Which objects are of this kind, compressed.
+    pub fn type_ewah(&self, kind: Kind) -> Ewah<'_> {
+        let at = self.types_at[kind as usize - 1];
+        let (set, _) = Ewah::parse(self.data.as_ref(), at, self.entries_end).expect("parsed when opened");
+        set
+    }
+
+    /// Which objects are of this kind.
+    pub fn type_bitmap(&self, kind: Kind) -> Result<Bits, Error> {
+        self.type_ewah(kind).to_bits(self.objects)
+    }
+
+    /// The index positions of the commits that have a bitmap, ascending.
+    pub fn commit_positions(&self) -> impl ExactSizeIterator<Item = u32> {
+        (0..self.rows.len() as usize).map(|row| self.rows.position(self.data.as_ref(), row))
+    }
+
+    /// Whether the commit at this index position has a bitmap.
+    pub fn has_bitmap_of(&self, index_position: u32) -> bool {
+        self.rows.find(self.data.as_ref(), index_position).is_some()
+    }
+
+    /// What the commit at this index position reaches; `None` if it has no bitmap.
+    ///
+    /// Costs one pass over the compressed words of the entry and of every entry it is a difference from. That chain
+    /// can be as long as there are entries; it always leads towards the start of the file and therefore ends.
+    pub fn bitmap_of(&self, index_position: u32) -> Option<Result<Bits, Error>> {
+        let row = self.rows.find(self.data.as_ref(), index_position)?;
+        let mut bits = Bits::new(self.objects);
+        Some(self.xor_chain_into(row, &mut bits).map(|()| bits))
+    }
+
+    /// Adds what the commit at this index position reaches to `bits`; `None` if it has no bitmap. Cheaper than
+    /// [`Self::bitmap_of`] where the entry is stored whole. After an error `bits` may hold some of it.
+    pub fn or_bitmap_into(&self, index_position: u32, bits: &mut Bits) -> Option<Result<(), Error>> {
+        let row = self.rows.find(self.data.as_ref(), index_position)?;
+        let result = self.entry(row, u64::MAX).and_then(|entry| {
+            if entry.xor_row == NO_XOR {
+                return entry.words.or_into(bits);
+            }
+            let mut whole = Bits::new(self.objects);
+            self.xor_chain_into(row, &mut whole)?;
+            bits.or_with(&whole);
+            Ok(())
+        });
+        Some(result)
+    }
+
+    /// The hash of a path at which the object at this index position was found (git's name hash, version 1); `None`
+    /// if the file has none.
+    #[inline]
+    pub fn name_hash_at(&self, index_position: u32) -> Option<u32> {
+        assert!(index_position < self.objects, "position {index_position} of {} objects", self.objects);
+        self.name_hashes_at.map(|at| be::u32_at(self.data.as_ref(), at + index_position as usize * 4))
+    }
+
+    /// Hashes the whole file and compares with its checksum. Nothing else finds a flipped bit in a bitmap's words.
+    pub fn verify_checksum(&self) -> Result<(), Error> {
+        checksum::verify(FORMAT, self.data.as_ref(), self.hash)
+    }
+
+    fn xor_chain_into(&self, row: usize, bits: &mut Bits) -> Result<(), Error> {
+        let mut row = row;
+        let mut before = u64::MAX;
+        loop {
+            let entry = self.entry(row, before)?;
+            entry.words.xor_into(bits)?;
+            if entry.xor_row == NO_XOR {
+                return Ok(());
+            }
+            before = entry.offset;
+            row = entry.xor_row as usize;
+        }
+    }
+
+    /// The entry of a row, which must lie before the offset `before`.
+    fn entry(&self, row: usize, before: u64) -> Result<Entry<'_>, Error> {
+        let bytes = self.data.as_ref();
+        if row >= self.rows.len() as usize {
+            return Err(Error::new(FORMAT, "xor row is beyond the lookup table", 0));
+        }
+        let row = self.rows.row(bytes, row);
+        let error = |what| Error::new(FORMAT, what, row.offset);
+        if row.offset >= before {
+            return Err(error("entry is a difference from a later one"));
+        }
+        let at = usize::try_from(row.offset).ok().filter(|at| *at >= HEADER_BYTES && *at < self.entries_end);
+        let at = at.ok_or_else(|| error("entry is beyond the file"))?;
+        let (head, words, _) = rows::parse_entry(bytes, at, self.entries_end)?;
+        if head.position != row.position || (head.xor == 0) != (row.xor_row == NO_XOR) {
+            return Err(error("entry is not the one of the lookup table"));
+        }
+        Ok(Entry { offset: row.offset, xor_row: row.xor_row, words })
+    }
+}
+
+struct Entry<'a> {
+    offset: u64,
+    xor_row: u32,
+    words: Ewah<'a>,
+}
+
+/// The flags and the number of entries; that the file holds the header and a trailer.
+fn parse_header(bytes: &[u8], hash: HashKind) -> Result<(u16, u32), Error> {
+    if bytes.len() < HEADER_BYTES + 2 * hash.len_in_bytes() {
+        return Err(Error::new(FORMAT, "header is cut off", bytes.len() as u64));
+    }
+    if &bytes[..4] != SIGNATURE {
+        return Err(Error::new(FORMAT, "signature is not BITM", 0));
+    }
+    if bytes[4..6] != [0, 1] {
+        return Err(Error::new(FORMAT, "version is not 1", 4));
+    }
+    let flags = u16::from_be_bytes([bytes[6], bytes[7]]);
+    if flags & FULL_DAG == 0 {
+        return Err(Error::new(FORMAT, "bitmaps are not of whole histories", 6));
+    }
+    if flags & !(FULL_DAG | HASH_CACHE | LOOKUP_TABLE | PSEUDO_MERGES) != 0 {
+        return Err(Error::new(FORMAT, "unknown flag", 6));
+    }
+    Ok((flags, be::u32_at(bytes, 8)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use packrace_testkit::{Bitmap, Repo, RepoBuilder, Size, Storage};
+
+use super::*;
+use crate::multi_pack_index::MultiPackIndex;
+use crate::pack_index::PackIndex;
+use crate::reverse_index::ReverseIndex;
+use crate::test_files::{HASHES, damage, id, pack_file, pack_files, read, tiny};
+
+/// A bitmap with the names of its objects in the order of the index and of the bits.
+struct Opened {
+    bitmap: BitmapIndex<Vec<u8>>,
+    by_position: Vec<ObjectId>,
+    by_bit: Vec<ObjectId>,
+}
+
+fn open_of_pack(repo: &Repo, hash: HashKind) -> Opened {
+    let index = PackIndex::open(pack_file(repo, "idx"), hash).unwrap();
+    let reverse = ReverseIndex::<Vec<u8>>::compute(&index);
+    let bitmap = BitmapIndex::open(pack_file(repo, "bitmap"), index.len(), hash).unwrap();
+    assert_eq!(bitmap.owner_checksum(), index.pack_checksum());
+    let name = |position| index.id_at(position).to_owned();
+    Opened {
+        bitmap,
+        by_position: (0..index.len()).map(name).collect(),
+        by_bit: (0..index.len()).map(|bit| name(reverse.index_position_at(bit))).collect(),
+    }
+}
+
+fn open_of_midx(repo: &Repo, hash: HashKind) -> Opened {
+    let midx = MultiPackIndex::open(read(&repo.path().join("objects/pack/multi-pack-index")), hash).unwrap();
+    let bitmap = BitmapIndex::open(pack_file(repo, "bitmap"), midx.len(), hash).unwrap();
+    assert_eq!(bitmap.owner_checksum(), midx.checksum());
+    let name = |position| midx.id_at(position).to_owned();
+    Opened {
+        bitmap,
+        by_position: (0..midx.len()).map(name).collect(),
+        by_bit: (0..midx.len()).map(|bit| name(midx.position_at_bit(bit).unwrap())).collect(),
+    }
+}
+
+/// Compares every bitmap with git's walk, types with git's, and name hashes with git's paths. Gives the number of
+/// bitmaps that are stored as differences.
+fn check(repo: &Repo, opened: &Opened) -> usize {
+    let Opened { bitmap, by_position, by_bit } = opened;
+    bitmap.verify_checksum().unwrap();
+    assert_eq!(bitmap.objects() as usize, by_bit.len());
+    assert!(!bitmap.is_empty());
+    let mut differences = 0;
+    for (row, position) in bitmap.commit_positions().enumerate() {
+        let commit = by_position[position as usize].to_string();
+        let bits = bitmap.bitmap_of(position).unwrap().unwrap();
+        let got: BTreeSet<String> = bits.iter_ones().map(|bit| by_bit[bit as usize].to_string()).collect();
+        let walk = repo.git(&["rev-list", "--objects", "--no-object-names", commit.as_str()]);
+        assert_eq!(got, walk.lines().map(String::from).collect());
+        let mut added = Bits::new(bitmap.objects());
+        bitmap.or_bitmap_into(position, &mut added).unwrap().unwrap();
+        assert_eq!(added, bits);
+        assert!(bitmap.has_bitmap_of(position));
+        differences += usize::from(bitmap.entry(row, u64::MAX).unwrap().xor_row != NO_XOR);
+    }
+    let indexed: BTreeSet<u32> = bitmap.commit_positions().collect();
+    for position in (0..bitmap.objects()).filter(|position| !indexed.contains(position)) {
+        assert!(bitmap.bitmap_of(position).is_none() && !bitmap.has_bitmap_of(position));
+        assert!(bitmap.or_bitmap_into(position, &mut Bits::new(bitmap.objects())).is_none());
+    }
+    check_types(repo, opened);
+    check_name_hashes(repo, opened);
+    differences
+}
+
+fn check_types(repo: &Repo, opened: &Opened) {
+    let listing = repo.git(&[
+        "cat-file",
+        "--batch-check=%(objectname) %(objecttype)",
+        "--batch-all-objects",
+        "--unordered",
+    ]);
+    let kinds: BTreeMap<ObjectId, Kind> = listing
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, kind)| (id(name), Kind::from_name(kind.as_bytes()).unwrap()))
+        .collect();
+    for kind in Kind::ALL {
+        let bits = opened.bitmap.type_bitmap(kind).unwrap();
+        for (bit, name) in (0u32..).zip(&opened.by_bit) {
+            assert_eq!(bits.contains(bit), kinds[name] == kind, "{name}");
+        }
+    }
+}
+
+/// Nearly all name hashes must be those of a path at which a walk finds the object; the rest are found by a tag's name.
+fn check_name_hashes(repo: &Repo, opened: &Opened) {
+    let mut hashes: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for commit in repo.git(&["rev-list", "--all"]).lines() {
+        for line in repo.git(&["ls-tree", "-rtz", "--format=%(objectname) %(path)", commit]).split('\0') {
+            if let Some((name, path)) = line.split_once(' ') {
+                hashes.entry(name.to_string()).or_default().insert(name_hash(path.as_bytes()));
+            }
+        }
+    }
+    let (mut found, mut right) = (0, 0);
+    for (position, name) in (0u32..).zip(&opened.by_position) {
+        let stored = opened.bitmap.name_hash_at(position).unwrap();
+        found += usize::from(stored != 0);
+        right += usize::from(hashes.get(&name.to_string()).is_some_and(|hashes| hashes.contains(&stored)));
+    }
+    // A multi-pack-index that is written without a walk has no names.
+    let of_pack = !repo.path().join("objects/pack/multi-pack-index").exists();
+    assert!(right * 10 >= found * 9 && (found > hashes.len() / 2 || !of_pack), "{right} of {found}");
+}
+
+/// As gitformat-bitmap gives it; characters are signed there.
+fn name_hash(path: &[u8]) -> u32 {
+    let hashed = path.iter().filter(|byte| !byte.is_ascii_whitespace() && **byte != 11);
+    hashed.fold(0, |hash, byte| (hash >> 2).wrapping_add((*byte as i8 as u32) << 24))
+}
+
+fn use_everything(bytes: &[u8], objects: u32, hash: HashKind) -> bool {
+    let Ok(bitmap) = BitmapIndex::open(bytes, objects, hash) else { return false };
+    let positions: Vec<u32> = bitmap.commit_positions().collect();
+    for position in positions {
+        if let Some(Ok(bits)) = bitmap.bitmap_of(position) {
+            assert!(bits.iter_ones().all(|bit| bit < objects));
+        }
+        let _ = bitmap.or_bitmap_into(position, &mut Bits::new(objects));
+    }
+    let _ = Kind::ALL.map(|kind| bitmap.type_bitmap(kind).is_ok());
+    for position in 0..objects {
+        bitmap.name_hash_at(position);
+    }
+    let _ = bitmap.owner_checksum();
+    bitmap.verify_checksum().is_ok()
+}
+
+#[test]
+fn bitmaps_of_a_pack() {
+    for hash in HASHES {
+        for bitmap in [Bitmap::Plain, Bitmap::LookupTable] {
+            let repo = tiny(hash, Storage { bitmap, ..Storage::default() });
+            let opened = open_of_pack(&repo, hash);
+            assert_eq!(bitmap == Bitmap::LookupTable, matches!(opened.bitmap.rows, Rows::Table { .. }));
+            assert!(check(&repo, &opened) > 0, "none is a difference");
+        }
+    }
+}
+
+#[test]
+fn bitmaps_of_a_multi_pack_index() {
+    for hash in HASHES {
+        for bitmap in [Bitmap::Plain, Bitmap::LookupTable] {
+            let storage = Storage { packs: 3, multi_pack_index: true, bitmap, ..Storage::default() };
+            let repo = tiny(hash, storage);
+            check(&repo, &open_of_midx(&repo, hash));
+        }
+    }
+}
+
+#[test]
+fn both_ways_of_opening_agree() {
+    let repo = RepoBuilder::new(Size::Small).build();
+    let opened = [("false", Bitmap::Plain), ("true", Bitmap::LookupTable)].map(|(table, _)| {
+        pack_files(&repo, "bitmap").iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        let table = format!("pack.writeBitmapLookupTable={table}");
+        repo.git(&["-c", table.as_str(), "repack", "-adbq"]);
+        open_of_pack(&repo, HashKind::Sha1).bitmap
+    });
+    let [plain, table] = &opened;
+    assert!(matches!((&plain.rows, &table.rows), (Rows::Indexed(_), Rows::Table { .. })));
+    assert!(plain.len() > 100);
+    assert!(plain.commit_positions().eq(table.commit_positions()));
+    for position in plain.commit_positions() {
+        assert_eq!(plain.bitmap_of(position), table.bitmap_of(position));
+    }
+}
+
+#[test]
+fn pseudo_merges_are_stepped_over() {
+    let repo = tiny(HashKind::Sha1, Storage::default());
+    let settings = ["pattern=refs/", "threshold=now", "sampleRate=1", "maxMerges=2"];
+    let settings = settings.map(|setting| format!("bitmapPseudoMerge.all.{setting}"));
+    let mut args: Vec<&str> = settings.iter().flat_map(|setting| ["-c", setting.as_str()]).collect();
+    args.extend(["repack", "-adbq"]);
+    repo.git(&args);
+    let opened = open_of_pack(&repo, HashKind::Sha1);
+    let bytes = pack_file(&repo, "bitmap");
+    assert_ne!(bytes[7] & PSEUDO_MERGES as u8, 0);
+    check(&repo, &opened);
+    let objects = opened.bitmap.objects();
+    damage(&bytes, |bytes| use_everything(bytes, objects, HashKind::Sha1));
+}
+
+#[test]
+fn damage_never_panics() {
+    for hash in HASHES {
+        for bitmap in [Bitmap::Plain, Bitmap::LookupTable] {
+            let repo = tiny(hash, Storage { bitmap, ..Storage::default() });
+            let objects = open_of_pack(&repo, hash).bitmap.objects();
+            let bytes = pack_file(&repo, "bitmap");
+            damage(&bytes, |bytes| use_everything(bytes, objects, hash));
+            for wrong in [0, 1, objects - 1, objects + 1, u32::MAX] {
+                if let Ok(bitmap) = BitmapIndex::open(&bytes, wrong, hash) {
+                    bitmap.commit_positions().take(3).for_each(|position| {
+                        bitmap.has_bitmap_of(position);
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lookup_tables_that_lie() {
+    let repo = tiny(HashKind::Sha1, Storage { bitmap: Bitmap::LookupTable, ..Storage::default() });
+    let bytes = pack_file(&repo, "bitmap");
+    let bitmap = open_of_pack(&repo, HashKind::Sha1).bitmap;
+    let Rows::Table { at, len } = bitmap.rows else { panic!("no lookup table") };
+    let row = (0..len as usize).find(|row| bitmap.entry(*row, u64::MAX).unwrap().xor_row != NO_XOR).unwrap();
+    let position = bitmap.rows.position(&bytes, row);
+    let other = bitmap.rows.row(&bytes, row ^ 1).offset as u32;
+    let at = at + row * ROW_BYTES;
+    for (field, value, expect) in [
+        (at + 8, u32::MAX, "entry is beyond the file"),
+        (at + 8, 0, "entry is beyond the file"),
+        (at + 8, other, "entry is not the one of the lookup table"),
+        (at + 12, NO_XOR, "entry is not the one of the lookup table"),
+        (at + 12, len, "xor row is beyond the lookup table"),
+        (at + 12, row as u32, "entry is a difference from a later one"),
+    ] {
+        let mut damaged = bytes.clone();
+        damaged[field..field + 4].copy_from_slice(&value.to_be_bytes());
+        let damaged = BitmapIndex::open(damaged, bitmap.objects(), HashKind::Sha1).unwrap();
+        let what = damaged.bitmap_of(position).unwrap().unwrap_err().what;
+        assert_eq!(what, expect);
+    }
+}
