@@ -18,7 +18,12 @@ impl Git {
     /// The git that `PATH` finds first.
     pub fn stock() -> &'static Git {
         static STOCK: OnceLock<Git> = OnceLock::new();
-        STOCK.get_or_init(|| Git::at(Path::new("git")).expect("stock git is needed in PATH"))
+        STOCK.get_or_init(|| {
+            // An absolute path: a git that starts another puts its own directory first in PATH.
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let mut places = std::env::split_paths(&path).map(|dir| dir.join("git"));
+            places.find_map(|binary| Git::at(&binary)).expect("stock git is needed in PATH")
+        })
     }
 
     /// An older git at one of a few usual places, if there is one.
