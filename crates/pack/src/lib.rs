@@ -1,1 +1,23 @@
 //! What to send and how: reachability, bitmaps, reuse, and the stream of segments.
+//!
+//! [`plan::plan`] turns a [`PackRequest`] into a [`plan::PackPlan`]: which objects, from which packs. [`generate::PackStream`]
+//! turns the plan into [`generate::Segment`]s, ranges of mapped packs wherever stored bytes can go out as they
+//! are. Neither opens a file: everything is read through one [`packrace_store::Snapshot`], which the plan keeps alive.
+
+#![forbid(unsafe_code)]
+
+mod commits;
+mod error;
+pub mod generate;
+mod marks;
+pub mod negotiate;
+pub mod plan;
+pub mod shallow;
+mod trees;
+mod universe;
+mod watch;
+
+pub use error::{Error, ErrorKind};
+pub use plan::PackRequest;
+pub use universe::Universe;
+pub use watch::{Phase, Unwatched, Watch};

@@ -2,7 +2,21 @@
 
 #![forbid(unsafe_code)]
 
+mod accelerators;
+mod config;
+mod error;
+mod objects_dir;
+mod pack;
+mod reader;
 pub mod refs;
+mod refs_stub;
 mod repository;
+mod snapshot;
 
-pub use repository::Repository;
+pub use config::{Config, ConfigSources};
+pub use error::{Error, ErrorKind};
+pub use pack::Pack;
+pub use packrace_os::Mapped;
+pub use reader::{Object, ObjectReader};
+pub use repository::{OpenOptions, Repository};
+pub use snapshot::{Location, ObjectIx, PackIx, Snapshot, Unit};

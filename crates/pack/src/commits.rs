@@ -1,0 +1,333 @@
+//! Walks over commits: loading, closure, and what wants reach that haves don't.
+
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::ObjectReader;
+
+use crate::error::{Error, Reason};
+use crate::universe::{Ix, Universe};
+use crate::watch::{Phase, Watch};
+
+/// Bytes that a commit reader keeps as delta bases.
+const READER_CACHE_BYTES: usize = 8 << 20;
+
+/// Commits between two looks at the watcher.
+const COMMITS_BETWEEN_LOOKS: usize = 1024;
+
+/// Without generation numbers, how many commits older than everything found are still looked at, because clocks
+/// of committers differ. Too few only makes a pack larger than it need be.
+const DATE_SKEW_SLOP: u32 = 8;
+
+/// Tags of tags that are followed. Names are not hashed again on the way, so a damaged store could hold a loop.
+const MAX_TAG_DEPTH: usize = 1024;
+
+/// A commit that was loaded; valid for the [`Commits`] that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct CommitNo(u32);
+
+/// A loaded commit.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    pub(crate) ix: Ix,
+    pub(crate) tree: ObjectId,
+    /// Empty for roots and where history is cut.
+    pub(crate) parents: Vec<Ix>,
+    pub(crate) seconds: i64,
+    /// Larger than that of every ancestor; `None` where no commit-graph tells.
+    pub(crate) generation: Option<u64>,
+    /// Whether history is cut here: the stored commit has parents that a walk must not see.
+    pub(crate) is_cut: bool,
+}
+
+impl Commit {
+    /// Newer commits first: by generation where known (commits outside the commit-graph are newer than all in it),
+    /// then by date.
+    fn age_key(&self) -> (u64, i64) {
+        (self.generation.unwrap_or(u64::MAX), self.seconds)
+    }
+}
+
+/// What a tag, or a want or have of any kind, comes down to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peeled {
+    /// Annotated tags on the way, outermost first.
+    pub(crate) tags: Vec<Ix>,
+    pub(crate) object: Ix,
+    pub(crate) kind: Kind,
+}
+
+/// Loads commits and remembers them.
+pub(crate) struct Commits<'a> {
+    universe: &'a Universe,
+    watch: &'a dyn Watch,
+    reader: ObjectReader,
+    content: Vec<u8>,
+    /// Commits whose parents a walk must not see: shallow ones.
+    cut: HashSet<Ix>,
+    loaded: Vec<Commit>,
+    numbers: HashMap<Ix, CommitNo>,
+}
+
+impl<'a> Commits<'a> {
+    /// Commits of `universe`, without the parents of those in `cut`.
+    pub(crate) fn new(universe: &'a Universe, cut: HashSet<Ix>, watch: &'a dyn Watch) -> Self {
+        Commits {
+            universe,
+            watch,
+            reader: universe.snapshot().reader(READER_CACHE_BYTES),
+            content: Vec::new(),
+            cut,
+            loaded: Vec::new(),
+            numbers: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn get(&self, no: CommitNo) -> &Commit {
+        &self.loaded[no.0 as usize]
+    }
+
+    /// Loads the commit `ix`.
+    pub(crate) fn load(&mut self, ix: Ix) -> Result<CommitNo, Error> {
+        if let Some(no) = self.numbers.get(&ix) {
+            return Ok(*no);
+        }
+        let no = CommitNo(self.loaded.len() as u32);
+        if self.loaded.len() % COMMITS_BETWEEN_LOOKS == COMMITS_BETWEEN_LOOKS - 1 {
+            if self.watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            self.watch.progress(Phase::Enumerating, self.loaded.len() as u64, 0);
+        }
+        let commit = match self.from_graph(ix)? {
+            Some(commit) => commit,
+            None => self.from_object(ix)?,
+        };
+        self.loaded.push(commit);
+        self.numbers.insert(ix, no);
+        Ok(no)
+    }
+
+    fn from_graph(&mut self, ix: Ix) -> Result<Option<Commit>, Error> {
+        let Some(graph) = self.universe.snapshot().commit_graph() else { return Ok(None) };
+        let Some(position) = graph.position_of(&self.universe.id(ix)) else { return Ok(None) };
+        // A damaged graph is not believed: the commit itself says who its parents are.
+        let Ok(stored) = graph.commit_at(position) else { return Ok(None) };
+        let is_cut = self.cut.contains(&ix);
+        let parents = if is_cut {
+            Vec::new()
+        } else {
+            let parents = stored.parents.map(|parent| self.universe.require(graph.id_at(parent)));
+            parents.collect::<Result<_, _>>()?
+        };
+        Ok(Some(Commit {
+            ix,
+            tree: stored.tree.to_owned(),
+            parents,
+            seconds: i64::try_from(stored.committer_seconds).unwrap_or(i64::MAX),
+            generation: Some(stored.generation).filter(|generation| *generation > 0),
+            is_cut,
+        }))
+    }
+
+    fn from_object(&mut self, ix: Ix) -> Result<Commit, Error> {
+        let is = self.universe.read(&mut self.reader, ix, &mut self.content)?;
+        if is != Kind::Commit {
+            return Err(Reason::WrongKind { id: self.universe.id(ix), is, expected: Kind::Commit }.into());
+        }
+        let commit = parse_commit(&self.content, self.universe.hash())
+            .map_err(|source| Reason::Malformed { id: self.universe.id(ix), source })?;
+        let is_cut = self.cut.contains(&ix);
+        let parents = if is_cut { &[] } else { commit.parents.as_slice() };
+        let parents = parents.iter().map(|parent| self.universe.require(parent)).collect::<Result<_, _>>()?;
+        Ok(Commit {
+            ix,
+            tree: commit.tree,
+            parents,
+            seconds: commit.committer_seconds,
+            generation: None,
+            is_cut,
+        })
+    }
+
+    /// Follows annotated tags from `ix` down to what they tag.
+    pub(crate) fn peel(&mut self, ix: Ix) -> Result<Peeled, Error> {
+        let mut tags = Vec::new();
+        let mut at = ix;
+        loop {
+            if self.numbers.contains_key(&at) {
+                return Ok(Peeled { tags, object: at, kind: Kind::Commit });
+            }
+            let kind = self.universe.kind(&mut self.reader, at)?;
+            if kind != Kind::Tag {
+                return Ok(Peeled { tags, object: at, kind });
+            }
+            self.universe.read(&mut self.reader, at, &mut self.content)?;
+            let tag = parse_tag(&self.content, self.universe.hash())
+                .map_err(|source| Reason::Malformed { id: self.universe.id(at), source })?;
+            tags.push(at);
+            if tags.len() > MAX_TAG_DEPTH {
+                return Err(Reason::DeepTags(self.universe.id(ix)).into());
+            }
+            at = self.universe.require(&tag.target)?;
+        }
+    }
+
+    /// Visits every commit that `tips` reach, newest first as far as dates tell, each once. `enter` says whether a
+    /// commit and what is below it are wanted.
+    pub(crate) fn closure(
+        &mut self,
+        tips: &[Ix],
+        mut enter: impl FnMut(&Commit) -> bool,
+    ) -> Result<(), Error> {
+        let mut seen: HashSet<Ix> = HashSet::new();
+        let mut queue = BinaryHeap::new();
+        for &tip in tips {
+            if seen.insert(tip) {
+                let no = self.load(tip)?;
+                queue.push((self.get(no).age_key(), no.0));
+            }
+        }
+        while let Some((_, no)) = queue.pop() {
+            let no = CommitNo(no);
+            if !enter(self.get(no)) {
+                continue;
+            }
+            for at in 0..self.get(no).parents.len() {
+                let parent = self.get(no).parents[at];
+                if seen.insert(parent) {
+                    let no = self.load(parent)?;
+                    queue.push((self.get(no).age_key(), no.0));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The commits that `wants` reach and `haves` don't, and at their border the ones that `haves` do.
+    pub(crate) fn between(&mut self, wants: &[Ix], haves: &[Ix]) -> Result<Between, Error> {
+        Painting::new(self).run(wants, haves)
+    }
+}
+
+/// The answer of [`Commits::between`].
+#[derive(Debug, Default)]
+pub(crate) struct Between {
+    /// Reached by wants only, newest first.
+    pub(crate) missing: Vec<CommitNo>,
+    /// Reached by haves, and a parent of a missing commit or a have itself.
+    pub(crate) border: Vec<CommitNo>,
+    /// Every commit that was found to be reached by haves.
+    pub(crate) had: Vec<CommitNo>,
+}
+
+const WANTED: u8 = 1;
+const HAD: u8 = 2;
+const POPPED: u8 = 4;
+
+struct Painting<'c, 'a> {
+    commits: &'c mut Commits<'a>,
+    /// By number of the commit.
+    colours: Vec<u8>,
+    queue: BinaryHeap<((u64, i64), u32)>,
+    /// Entries of the queue that are wanted and not had.
+    undecided: usize,
+}
+
+impl<'c, 'a> Painting<'c, 'a> {
+    fn new(commits: &'c mut Commits<'a>) -> Self {
+        Painting { commits, colours: Vec::new(), queue: BinaryHeap::new(), undecided: 0 }
+    }
+
+    fn run(mut self, wants: &[Ix], haves: &[Ix]) -> Result<Between, Error> {
+        for &have in haves {
+            self.paint(have, HAD)?;
+        }
+        for &want in wants {
+            self.paint(want, WANTED)?;
+        }
+        let mut order = Vec::new();
+        let mut slop = DATE_SKEW_SLOP;
+        let mut oldest_missing = (u64::MAX, i64::MAX);
+        while let Some((key, no)) = self.queue.pop() {
+            let no = CommitNo(no);
+            let colour = self.colours[no.0 as usize];
+            if colour & POPPED != 0 {
+                continue;
+            }
+            self.colours[no.0 as usize] |= POPPED;
+            if colour & HAD == 0 {
+                self.undecided -= 1;
+                order.push(no);
+                oldest_missing = oldest_missing.min(key);
+            }
+            for at in 0..self.commits.get(no).parents.len() {
+                let parent = self.commits.get(no).parents[at];
+                self.paint(parent, if colour & HAD != 0 { HAD } else { WANTED })?;
+            }
+            if self.undecided > 0 {
+                slop = DATE_SKEW_SLOP;
+                continue;
+            }
+            // Everything left is had. With generation numbers nothing below can matter; with dates alone, look a
+            // little further for commits whose descendants have older dates.
+            let Some((next, _)) = self.queue.peek() else { break };
+            if next.0 != u64::MAX && oldest_missing.0 != u64::MAX && *next < oldest_missing {
+                break;
+            }
+            if *next < oldest_missing {
+                if slop == 0 {
+                    break;
+                }
+                slop -= 1;
+            }
+        }
+        Ok(self.finish(order, haves))
+    }
+
+    /// Adds a colour; what is had makes everything below it had, also what was popped before.
+    fn paint(&mut self, ix: Ix, colour: u8) -> Result<(), Error> {
+        let mut stack = vec![ix];
+        while let Some(ix) = stack.pop() {
+            let no = self.commits.load(ix)?;
+            if self.colours.len() <= no.0 as usize {
+                self.colours.resize(no.0 as usize + 1, 0);
+            }
+            let old = self.colours[no.0 as usize];
+            if old & colour == colour || old & HAD != 0 {
+                continue;
+            }
+            let new = old | colour;
+            self.colours[no.0 as usize] = new;
+            if old & POPPED != 0 {
+                // Wanted before, had now: its parents were painted wanted and must learn it.
+                stack.extend(&self.commits.get(no).parents);
+                continue;
+            }
+            let is_undecided = |colour: u8| colour & (WANTED | HAD) == WANTED;
+            self.undecided += usize::from(is_undecided(new));
+            self.undecided -= usize::from(is_undecided(old));
+            if old == 0 {
+                self.queue.push((self.commits.get(no).age_key(), no.0));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, order: Vec<CommitNo>, haves: &[Ix]) -> Between {
+        let is_had = |no: &CommitNo| self.colours.get(no.0 as usize).is_some_and(|colour| colour & HAD != 0);
+        let missing: Vec<CommitNo> = order.into_iter().filter(|no| !is_had(no)).collect();
+        let mut border = Vec::new();
+        let mut on_border = HashSet::new();
+        let parents = missing.iter().flat_map(|no| &self.commits.get(*no).parents);
+        for ix in parents.chain(haves) {
+            if let Some(no) = self.commits.numbers.get(ix).filter(|no| is_had(no)) {
+                if on_border.insert(*no) {
+                    border.push(*no);
+                }
+            }
+        }
+        let had = (0..self.colours.len() as u32).map(CommitNo).filter(is_had).collect();
+        Between { missing, border, had }
+    }
+}

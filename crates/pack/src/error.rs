@@ -1,0 +1,67 @@
+use packrace_object::{MalformedObject, ObjectId};
+
+/// What a caller can do about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// An object that must be sent is missing or damaged.
+    Corrupt,
+    /// The watcher asked to stop.
+    Cancelled,
+    /// The store could not be read; trying again may help.
+    Unavailable,
+    /// A limit was reached.
+    LimitExceeded,
+}
+
+/// Why a plan or a stream could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(#[from] Reason);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Reason {
+    #[error("missing object {0}")]
+    Missing(ObjectId),
+    #[error("object {id}: {source}")]
+    Malformed { id: ObjectId, source: MalformedObject },
+    #[error("object {id} is a {is}, not a {expected}")]
+    WrongKind { id: ObjectId, is: packrace_object::Kind, expected: packrace_object::Kind },
+    #[error("pack {pack} at offset {offset}: {what}")]
+    DamagedEntry { pack: String, offset: u64, what: String },
+    #[error("delta chain of object {0} is longer than 4095")]
+    DeepChain(ObjectId),
+    #[error("tag {0} is more than 1024 tags deep")]
+    DeepTags(ObjectId),
+    #[error("more than 4294967295 objects")]
+    TooManyObjects,
+    #[error("nobody waits for the pack any more")]
+    Cancelled,
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+}
+
+impl Error {
+    /// The remedy.
+    pub fn kind(&self) -> ErrorKind {
+        match &self.0 {
+            Reason::Missing(_)
+            | Reason::Malformed { .. }
+            | Reason::WrongKind { .. }
+            | Reason::DamagedEntry { .. }
+            | Reason::DeepChain(_)
+            | Reason::DeepTags(_) => ErrorKind::Corrupt,
+            Reason::TooManyObjects => ErrorKind::LimitExceeded,
+            Reason::Cancelled => ErrorKind::Cancelled,
+            Reason::Store(error) => match error.kind() {
+                packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
+                _ => ErrorKind::Unavailable,
+            },
+        }
+    }
+}
+
+impl From<packrace_store::Error> for Error {
+    fn from(error: packrace_store::Error) -> Self {
+        Error(Reason::Store(error))
+    }
+}

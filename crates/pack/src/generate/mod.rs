@@ -1,0 +1,217 @@
+//! Turns a plan into the bytes of a pack, most of them as ranges of packs that are on disk.
+
+mod reuse;
+mod segment;
+
+use std::collections::VecDeque;
+
+use packrace_format::pack;
+use packrace_format::zlib::Deflater;
+use packrace_object::TrailerHasher;
+use packrace_store::ObjectReader;
+
+use crate::error::{Error, Reason};
+use crate::plan::{PackPlan, Selected};
+use crate::universe::Ix;
+use crate::watch::{Phase, Watch};
+use reuse::PackReuse;
+pub use segment::Segment;
+
+/// Mapped ranges are handed out in pieces of at most this size, so that hashing one and sending another overlap
+/// and a client that left is noticed. A whole number of side-band frames has no advantage here: the outbox cuts.
+const MAX_SPAN_BYTES: usize = 4 << 20;
+
+/// Bytes that reading objects for recompression keeps as delta bases.
+const READER_CACHE_BYTES: usize = 32 << 20;
+
+/// zlib's default level, as `pack.compression` has it.
+const COMPRESSION_LEVEL: i32 = 6;
+
+/// What went into a pack; the numbers of git's closing progress line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// All objects.
+    pub objects: u32,
+    /// Those sent as deltas.
+    pub deltas: u32,
+    /// Those whose stored bytes were sent as they are, but for the header of a delta.
+    pub reused: u32,
+    /// Those of them that are deltas.
+    pub reused_deltas: u32,
+}
+
+/// The bytes of a pack, segment by segment. The trailer comes last and only if everything before it succeeded.
+pub struct PackStream {
+    plan: PackPlan,
+    state: State,
+    hasher: Option<TrailerHasher>,
+    reader: ObjectReader,
+    deflater: Deflater,
+    ready: VecDeque<Segment>,
+    /// Bytes produced so far: the offset of the next entry in the pack that is made.
+    written: u64,
+    totals: Totals,
+    /// Objects told to the watcher.
+    done: u32,
+}
+
+enum State {
+    Header,
+    Pack { at: usize, reuse: Box<PackReuse> },
+    Loose { at: usize },
+    Trailer,
+    End,
+}
+
+impl PackStream {
+    /// The stream of `plan`.
+    pub fn new(plan: PackPlan) -> Self {
+        let reader = plan.universe.snapshot().reader(READER_CACHE_BYTES);
+        let hasher = TrailerHasher::new(plan.universe.hash());
+        let totals = Totals { objects: plan.objects(), ..Totals::default() };
+        PackStream {
+            plan,
+            state: State::Header,
+            hasher: Some(hasher),
+            reader,
+            deflater: Deflater::new(COMPRESSION_LEVEL),
+            ready: VecDeque::new(),
+            written: 0,
+            totals,
+            done: 0,
+        }
+    }
+
+    /// What went in so far; complete after the last segment.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The next bytes, or `None` after the trailer.
+    pub fn next_segment(&mut self, watch: &dyn Watch) -> Result<Option<Segment>, Error> {
+        loop {
+            if watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            if let Some(segment) = self.ready.pop_front() {
+                return Ok(Some(segment));
+            }
+            match std::mem::replace(&mut self.state, State::End) {
+                State::Header => {
+                    if let Some(whole) = self.whole_pack()? {
+                        self.ready = whole;
+                        continue;
+                    }
+                    let mut header = Vec::with_capacity(pack::HEADER_BYTES);
+                    pack::write_header(self.plan.objects(), &mut header);
+                    self.push_owned(header);
+                    self.state = self.pack_state(0);
+                }
+                State::Pack { at, mut reuse } => {
+                    let more = self.advance_pack(&mut reuse)?;
+                    self.state = if more { State::Pack { at, reuse } } else { self.pack_state(at + 1) };
+                }
+                State::Loose { at } => match self.plan.loose.get(at) {
+                    Some(&ix) => {
+                        self.recompress(ix)?;
+                        self.state = State::Loose { at: at + 1 };
+                    }
+                    None => self.state = State::Trailer,
+                },
+                State::Trailer => {
+                    if let Some(hasher) = self.hasher.take() {
+                        self.ready.push_back(Segment::Owned(hasher.finish().as_slice().to_vec()));
+                    }
+                }
+                State::End => return Ok(None),
+            }
+            watch.progress(Phase::Compressing, u64::from(self.done), u64::from(self.totals.objects));
+        }
+    }
+
+    fn pack_state(&self, at: usize) -> State {
+        match self.plan.packs.get(at) {
+            Some((pack, _)) => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
+            None => State::Loose { at: 0 },
+        }
+    }
+
+    /// The stored pack itself, where the plan holds exactly its objects and the client takes its deltas as they are.
+    fn whole_pack(&mut self) -> Result<Option<VecDeque<Segment>>, Error> {
+        let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return Ok(None) };
+        if !self.plan.loose.is_empty() || !self.plan.ofs_delta {
+            return Ok(None);
+        }
+        let snapshot = self.plan.universe.snapshot();
+        let stored = &snapshot.packs()[pack.0 as usize];
+        let bytes = stored.bytes();
+        let is_ours = pack::Header::parse(bytes)
+            .is_ok_and(|header| header.version == 2 && header.objects == self.plan.objects());
+        let trailer_bytes = self.plan.universe.hash().len_in_bytes();
+        if !is_ours || bytes.len() < pack::HEADER_BYTES + trailer_bytes {
+            return Ok(None);
+        }
+        // The index names the checksum of the pack that it was made for.
+        let trailer_at = bytes.len() - trailer_bytes;
+        if bytes[trailer_at..] != *stored.checksum().as_bytes() {
+            return Ok(None);
+        }
+        let mut segments = VecDeque::new();
+        let starts = (0..trailer_at).step_by(MAX_SPAN_BYTES);
+        segments.extend(starts.map(|start| {
+            Segment::Mapped(stored.map().clone(), start..trailer_at.min(start + MAX_SPAN_BYTES))
+        }));
+        segments.push_back(Segment::Mapped(stored.map().clone(), trailer_at..bytes.len()));
+        self.totals.reused = self.totals.objects;
+        self.done = self.totals.objects;
+        Ok(Some(segments))
+    }
+
+    /// Emits up to one span and what interrupts it. False when the pack has no more.
+    fn advance_pack(&mut self, reuse: &mut PackReuse) -> Result<bool, Error> {
+        let step = reuse.next(&self.plan, self.written)?;
+        let Some(step) = step else { return Ok(false) };
+        self.done += step.objects;
+        self.totals.reused += step.objects;
+        self.totals.deltas += step.deltas;
+        self.totals.reused_deltas += step.deltas;
+        match step.bytes {
+            reuse::Bytes::Span(range) => {
+                let map = self.plan.universe.snapshot().packs()[reuse.pack().0 as usize].map().clone();
+                self.push(Segment::Mapped(map, range));
+            }
+            reuse::Bytes::NewHeader(header, range) => {
+                let map = self.plan.universe.snapshot().packs()[reuse.pack().0 as usize].map().clone();
+                self.push_owned(header);
+                self.push(Segment::Mapped(map, range));
+            }
+            reuse::Bytes::Recompress(ix) => self.recompress(ix)?,
+        }
+        Ok(true)
+    }
+
+    /// Sends an object that has no usable representation: whole and deflated.
+    fn recompress(&mut self, ix: Ix) -> Result<(), Error> {
+        let mut content = Vec::new();
+        let kind = self.plan.universe.read(&mut self.reader, ix, &mut content)?;
+        let mut entry = Vec::with_capacity(content.len() / 2 + 32);
+        pack::write_entry_header(pack::EntryKind::Object(kind), content.len() as u64, &mut entry);
+        self.deflater.deflate(&content, &mut entry);
+        self.done += 1;
+        self.push_owned(entry);
+        Ok(())
+    }
+
+    fn push_owned(&mut self, bytes: Vec<u8>) {
+        self.push(Segment::Owned(bytes));
+    }
+
+    fn push(&mut self, segment: Segment) {
+        let bytes = segment.bytes();
+        self.written += bytes.len() as u64;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
+        self.ready.push_back(segment);
+    }
+}

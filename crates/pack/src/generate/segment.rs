@@ -1,0 +1,30 @@
+use std::ops::Range;
+
+use packrace_store::Mapped;
+
+/// A stretch of the pack that is sent: bytes made for it, or a range of a pack on disk.
+///
+/// ```text
+/// plan ── Owned: "PACK" header ── Mapped: 4 MiB of pack A ── Mapped: … ── Owned: new header of a delta
+///      ── Mapped: its stored bytes ── Owned: an object deflated anew ── Owned: trailer
+/// ```
+///
+/// A mapped range is not read here (but hashed, when the trailer must be made): it stays a range until the outbox
+/// gathers it into a write. The clone of the map keeps the file's bytes alive, also after a repack removed its name.
+#[derive(Debug, Clone)]
+pub enum Segment {
+    /// A range of a mapped pack.
+    Mapped(Mapped, Range<usize>),
+    /// Bytes that no file holds.
+    Owned(Vec<u8>),
+}
+
+impl Segment {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Segment::Mapped(map, range) => &map[range.clone()],
+            Segment::Owned(bytes) => bytes,
+        }
+    }
+}

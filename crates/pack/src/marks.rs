@@ -1,0 +1,149 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::universe::Ix;
+
+/// A set of objects that several threads add to. One bit an object of the packs, and a short list for the rest.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    packed: Vec<AtomicU64>,
+    packed_len: u32,
+    /// Members outside the packs, sorted by nothing: `extra[i]` tells whether `packed_len + i` is in.
+    extra: Mutex<Vec<bool>>,
+}
+
+impl Marks {
+    pub(crate) fn new(packed_len: u32) -> Self {
+        let words = (packed_len as usize).div_ceil(64);
+        Marks {
+            packed: std::iter::repeat_with(|| AtomicU64::new(0)).take(words).collect(),
+            packed_len,
+            extra: Mutex::default(),
+        }
+    }
+
+    /// Adds `ix`; true if it was not in before, for exactly one of the threads that add it.
+    #[inline]
+    pub(crate) fn insert(&self, ix: Ix) -> bool {
+        if ix.0 < self.packed_len {
+            let word = &self.packed[ix.0 as usize / 64];
+            let bit = 1u64 << (ix.0 % 64);
+            // The plain load spares the locked instruction for what is in already, which is most.
+            return word.load(Relaxed) & bit == 0 && word.fetch_or(bit, Relaxed) & bit == 0;
+        }
+        let at = (ix.0 - self.packed_len) as usize;
+        let mut extra = self.extra.lock().expect("no panic while held");
+        if extra.len() <= at {
+            extra.resize(at + 1, false);
+        }
+        !std::mem::replace(&mut extra[at], true)
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, ix: Ix) -> bool {
+        if ix.0 < self.packed_len {
+            return self.packed[ix.0 as usize / 64].load(Relaxed) & 1u64 << (ix.0 % 64) != 0;
+        }
+        let extra = self.extra.lock().expect("no panic while held");
+        extra.get((ix.0 - self.packed_len) as usize).copied().unwrap_or(false)
+    }
+
+    /// A copy of what is in now.
+    pub(crate) fn snapshot(&self) -> Marks {
+        Marks {
+            packed: self.packed.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect(),
+            packed_len: self.packed_len,
+            extra: Mutex::new(self.extra.lock().expect("no panic while held").clone()),
+        }
+    }
+
+    /// Removes everything that is in `other`.
+    pub(crate) fn subtract(&self, other: &Marks) {
+        for (mine, theirs) in self.packed.iter().zip(&other.packed) {
+            mine.fetch_and(!theirs.load(Relaxed), Relaxed);
+        }
+        let theirs = other.extra.lock().expect("no panic while held");
+        let mut mine = self.extra.lock().expect("no panic while held");
+        for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
+            *mine &= !theirs;
+        }
+    }
+
+    /// How many of the packs' objects in `range` are in.
+    pub(crate) fn count_packed(&self, range: std::ops::Range<u32>) -> u64 {
+        let words = range.start / 64..range.end.div_ceil(64);
+        words.map(|at| u64::from(self.word_in(at, &range).count_ones())).sum()
+    }
+
+    /// The packs' objects that are in, ascending.
+    pub(crate) fn packed(&self) -> impl Iterator<Item = Ix> + '_ {
+        self.packed_in(0..self.packed_len)
+    }
+
+    /// The same for those in `range`.
+    pub(crate) fn packed_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = Ix> + '_ {
+        (range.start / 64..range.end.div_ceil(64)).flat_map(move |at| {
+            let mut word = self.word_in(at, &range);
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros())?;
+                word &= word - 1;
+                Some(Ix(at * 64 + bit))
+            })
+        })
+    }
+
+    /// The word `at`, without the bits outside `range`.
+    fn word_in(&self, at: u32, range: &std::ops::Range<u32>) -> u64 {
+        let mut word = self.packed[at as usize].load(Relaxed);
+        if at * 64 < range.start {
+            word &= u64::MAX << (range.start - at * 64);
+        }
+        if u64::from(at) * 64 + 64 > u64::from(range.end) {
+            word &= u64::MAX >> (64 - range.end % 64);
+        }
+        word
+    }
+
+    /// The objects outside the packs that are in, ascending.
+    pub(crate) fn extra(&self) -> Vec<Ix> {
+        let extra = self.extra.lock().expect("no panic while held");
+        let members = extra.iter().enumerate().filter(|(_, is_in)| **is_in);
+        members.map(|(at, _)| Ix(self.packed_len + at as u32)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_and_extra_members() {
+        let marks = Marks::new(130);
+        let members = [0, 63, 64, 129, 130, 135];
+        for ix in members {
+            assert!(marks.insert(Ix(ix)), "{ix}");
+            assert!(!marks.insert(Ix(ix)), "{ix} again");
+        }
+        for ix in 0..140 {
+            assert_eq!(marks.contains(Ix(ix)), members.contains(&ix), "{ix}");
+        }
+        assert_eq!(marks.packed().map(|ix| ix.0).collect::<Vec<_>>(), [0, 63, 64, 129]);
+        assert_eq!(marks.extra(), [Ix(130), Ix(135)]);
+        for (range, expect) in
+            [(0..130, 4), (1..64, 1), (63..65, 2), (64..64, 0), (65..129, 0), (129..130, 1)]
+        {
+            assert_eq!(marks.count_packed(range.clone()), expect, "{range:?}");
+        }
+        let other = Marks::new(130);
+        other.insert(Ix(64));
+        other.insert(Ix(130));
+        let copy = marks.snapshot();
+        copy.subtract(&other);
+        assert!(
+            !copy.contains(Ix(64))
+                && !copy.contains(Ix(130))
+                && copy.contains(Ix(135))
+                && marks.contains(Ix(64))
+        );
+    }
+}

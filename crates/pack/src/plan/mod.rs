@@ -1,0 +1,233 @@
+//! Decides which objects a response holds, and from which packs they come.
+
+//mod by_bitmap;
+mod by_walk;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId};
+use packrace_store::PackIx;
+
+use crate::commits::{Commits, Peeled};
+use crate::error::{Error, Reason};
+use crate::marks::Marks;
+use crate::trees::{Absent, TreeWalk};
+use crate::universe::{Ix, Universe};
+use crate::watch::{Phase, Watch};
+
+/// What a client asked for, after negotiation. Plain data.
+#[derive(Debug, Clone, Default)]
+pub struct PackRequest {
+    /// Objects to send with everything they reach.
+    pub wants: Vec<ObjectId>,
+    /// Objects that the client has with everything they reach; unknown ones are passed over.
+    pub haves: Vec<ObjectId>,
+    /// Commits whose parents the client does not have or will not get. Bitmaps are not used when there are any.
+    pub shallow: Vec<ObjectId>,
+    /// Annotated tags to add when what they finally tag is sent (`include-tag`): the tag, and what it peels to.
+    pub tags: Vec<(ObjectId, ObjectId)>,
+    /// Deltas may refer to bases that only the client has (`thin-pack`).
+    pub thin: bool,
+    /// Deltas may name their base by distance (`ofs-delta`).
+    pub ofs_delta: bool,
+    /// Threads that a walk may use; at least 1.
+    pub threads: usize,
+}
+
+/// Which objects of a pack are sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Selected {
+    /// The whole pack.
+    All,
+    /// The entries at these positions of the pack, ascending.
+    Positions(Vec<u32>),
+}
+
+/// What a response holds. Keeps the snapshot alive.
+pub struct PackPlan {
+    pub(crate) universe: Arc<Universe>,
+    /// Packs in the order in which they are sent. An object stands in one of them only.
+    pub(crate) packs: Vec<(PackIx, Selected)>,
+    pub(crate) loose: Vec<Ix>,
+    pub(crate) wanted: Marks,
+    /// What the client has, as far as it is known: bases for a thin pack.
+    pub(crate) had: Option<Marks>,
+    pub(crate) ofs_delta: bool,
+    objects: u32,
+}
+
+impl PackPlan {
+    /// How many objects the pack will hold.
+    pub fn objects(&self) -> u32 {
+        self.objects
+    }
+
+    /// The ids of all objects that will be sent, sorted.
+    pub fn ids(&self) -> Vec<ObjectId> {
+        let members = self.wanted.packed().chain(self.wanted.extra());
+        let mut ids: Vec<_> = members.map(|ix| self.universe.id(ix)).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// Objects marked while a request is looked at.
+struct Found {
+    /// Everything to send.
+    wanted: Marks,
+    /// Everything that the client is known to have.
+    had: Marks,
+}
+
+/// Plans the answer to `request`. Takes bitmaps where they apply and a walk where they don't.
+pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) -> Result<PackPlan, Error> {
+    let mut cut: HashSet<Ix> = HashSet::new();
+    for id in request.shallow.iter().chain(universe.snapshot().shallow()) {
+        cut.extend(universe.find(id)?);
+    }
+    //BM    let bitmap = universe.snapshot().bitmap().filter(|_| cut.is_empty());
+    let mut commits = Commits::new(universe, cut, watch);
+    let tips = Tips::resolve(universe, &mut commits, request)?;
+    let mut trees = TreeWalk::new(universe, request.threads, watch);
+    let found = by_walk::find(universe, &mut commits, &mut trees, &tips)?;
+    add_tags(universe, &mut commits, &found, &request.tags)?;
+    lay_out(universe, request, found, watch)
+}
+
+/// Wants and haves, with tags peeled.
+struct Tips {
+    wanted_commits: Vec<Ix>,
+    had_commits: Vec<Ix>,
+    /// Tags, trees and blobs that are wanted by name.
+    wanted_others: Vec<(Ix, Kind)>,
+    had_others: Vec<(Ix, Kind)>,
+}
+
+impl Tips {
+    fn resolve(universe: &Universe, commits: &mut Commits<'_>, request: &PackRequest) -> Result<Self, Error> {
+        let mut tips = Tips {
+            wanted_commits: Vec::new(),
+            had_commits: Vec::new(),
+            wanted_others: Vec::new(),
+            had_others: Vec::new(),
+        };
+        for id in &request.wants {
+            let peeled = commits.peel(universe.require(id)?)?;
+            add_peeled(peeled, &mut tips.wanted_commits, &mut tips.wanted_others);
+        }
+        for id in &request.haves {
+            if let Some(have) = universe.find(id)? {
+                let peeled = commits.peel(have)?;
+                add_peeled(peeled, &mut tips.had_commits, &mut tips.had_others);
+            }
+        }
+        Ok(tips)
+    }
+
+    /// Marks tags, trees and blobs named by the request, and what the trees reach.
+    fn mark_others(
+        others: &[(Ix, Kind)],
+        trees: &mut TreeWalk<'_>,
+        seen: &Marks,
+        absent: Absent,
+    ) -> Result<(), Error> {
+        let new: Vec<_> = others.iter().filter(|(ix, _)| seen.insert(*ix)).collect();
+        let roots = new.iter().filter(|(_, kind)| *kind == Kind::Tree).map(|(ix, _)| *ix).collect();
+        trees.mark_below(roots, seen, absent)
+    }
+}
+
+fn add_peeled(peeled: Peeled, commits: &mut Vec<Ix>, others: &mut Vec<(Ix, Kind)>) {
+    others.extend(peeled.tags.iter().map(|tag| (*tag, Kind::Tag)));
+    match peeled.kind {
+        Kind::Commit => commits.push(peeled.object),
+        kind => others.push((peeled.object, kind)),
+    }
+}
+
+/// Adds annotated tags whose final object is sent, with the tags between.
+fn add_tags(
+    universe: &Universe,
+    commits: &mut Commits<'_>,
+    found: &Found,
+    tags: &[(ObjectId, ObjectId)],
+) -> Result<(), Error> {
+    for (tag, target) in tags {
+        let (Some(tag), Some(target)) = (universe.find(tag)?, universe.find(target)?) else { continue };
+        if !found.wanted.contains(target) {
+            continue;
+        }
+        for tag in commits.peel(tag)?.tags {
+            if !found.had.contains(tag) {
+                found.wanted.insert(tag);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Groups the wanted objects by pack, in the order of their entries.
+fn lay_out(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    found: Found,
+    watch: &dyn Watch,
+) -> Result<PackPlan, Error> {
+    let snapshot = universe.snapshot();
+    let mut by_pack: BTreeMap<u32, Selected> = BTreeMap::new();
+    let mut objects = 0u64;
+    for unit in snapshot.units() {
+        let range = unit.range();
+        let count = found.wanted.count_packed(range.clone());
+        objects += count;
+        if count == 0 {
+            continue;
+        }
+        if let Some(pack) = unit.single_pack().filter(|_| count == u64::from(range.end - range.start)) {
+            by_pack.insert(pack.0, Selected::All);
+            continue;
+        }
+        if watch.cancelled() {
+            return Err(Reason::Cancelled.into());
+        }
+        let members = found.wanted.packed_in(range);
+        for ix in members {
+            let location = snapshot.locate(packrace_store::ObjectIx(ix.0));
+            let position = snapshot.packs()[location.pack.0 as usize].position_of_offset(location.offset);
+            let position = position.ok_or_else(|| Reason::DamagedEntry {
+                pack: snapshot.packs()[location.pack.0 as usize].name().to_string(),
+                offset: location.offset,
+                what: "the offset is not in the pack's index".to_owned(),
+            })?;
+            if let Selected::Positions(positions) =
+                by_pack.entry(location.pack.0).or_insert_with(|| Selected::Positions(Vec::new()))
+            {
+                positions.push(position);
+            }
+        }
+    }
+    let loose = found.wanted.extra();
+    objects += loose.len() as u64;
+    let objects = u32::try_from(objects).map_err(|_| Reason::TooManyObjects)?;
+    let mut packs: Vec<(PackIx, Selected)> =
+        by_pack.into_iter().map(|(pack, selected)| (PackIx(pack), selected)).collect();
+    for (pack, selected) in &mut packs {
+        if let Selected::Positions(positions) = selected {
+            positions.sort_unstable();
+            if positions.len() == snapshot.packs()[pack.0 as usize].len() as usize {
+                *selected = Selected::All;
+            }
+        }
+    }
+    watch.progress(Phase::Counting, u64::from(objects), u64::from(objects));
+    Ok(PackPlan {
+        universe: universe.clone(),
+        packs,
+        loose,
+        wanted: found.wanted,
+        had: request.thin.then_some(found.had),
+        ofs_delta: request.ofs_delta,
+        objects,
+    })
+}

@@ -1,0 +1,299 @@
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use packrace_format::pack::{self, EntryKind};
+use packrace_format::zlib::Inflater;
+use packrace_object::tree::Entries;
+use packrace_object::{Kind, MalformedObject};
+use packrace_store::{ObjectReader, PackIx};
+
+use crate::error::{Error, Reason};
+use crate::universe::{Ix, Universe};
+
+/// Bytes of decoded trees that one decoder keeps as delta bases.
+const CACHE_BYTES: usize = 48 << 20;
+
+/// Longest delta chain; git's limit for `--depth` (git-pack-objects, "--depth").
+const MAX_CHAIN: usize = 4095;
+
+/// Largest tree that is decoded, whatever its header claims.
+const MAX_TREE_BYTES: u64 = 1 << 30;
+
+/// A decoded tree.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) bytes: Vec<u8>,
+    /// Where each entry starts, and at the end the length of `bytes`.
+    pub(super) starts: Vec<u32>,
+    /// The tree that this one is stored as a delta against, if it is.
+    pub(super) base: Option<Ix>,
+    /// The starts of the entries that are not copied whole from an entry of the base. Empty without a base.
+    pub(super) fresh: Vec<u32>,
+}
+
+impl Tree {
+    fn cost(&self) -> usize {
+        self.bytes.len() + 4 * (self.starts.len() + self.fresh.len()) + 128
+    }
+}
+
+/// A place in a pack.
+type At = (PackIx, u64);
+
+/// One step of a delta chain on the way down to its base.
+struct Link {
+    at: At,
+    header_length: usize,
+    size: u64,
+    base: Option<Ix>,
+}
+
+/// Decodes trees, keeping recent ones as delta bases. One a thread.
+pub(super) struct TreeDecoder<'a> {
+    universe: &'a Universe,
+    inflater: Inflater,
+    reader: ObjectReader,
+    delta: Vec<u8>,
+    cache: HashMap<At, Arc<Tree>>,
+    order: VecDeque<At>,
+    cached_bytes: usize,
+}
+
+impl<'a> TreeDecoder<'a> {
+    pub(super) fn new(universe: &'a Universe) -> Self {
+        TreeDecoder {
+            universe,
+            inflater: Inflater::new(),
+            reader: universe.snapshot().reader(CACHE_BYTES / 4),
+            delta: Vec::new(),
+            cache: HashMap::new(),
+            order: VecDeque::new(),
+            cached_bytes: 0,
+        }
+    }
+
+    /// The tree `ix`.
+    pub(super) fn tree(&mut self, ix: Ix) -> Result<Arc<Tree>, Error> {
+        let Some(packed) = self.universe.packed(ix) else { return self.read_whole(ix) };
+        let location = self.universe.snapshot().locate(packed);
+        let mut at = (location.pack, location.offset);
+        let mut chain: Vec<Link> = Vec::new();
+        let mut tree = loop {
+            if let Some(tree) = self.cache.get(&at) {
+                break tree.clone();
+            }
+            if chain.len() > MAX_CHAIN {
+                return Err(Reason::DeepChain(self.universe.id(ix)).into());
+            }
+            let bytes = self.entry_bytes(at)?;
+            let header = pack::parse_entry_header(bytes, self.universe.hash())
+                .map_err(|error| self.damaged(at, error.what))?;
+            match header.kind {
+                EntryKind::Object(Kind::Tree) => {
+                    let tree = self.inflate_tree(ix, at, header.length, header.size)?;
+                    break self.keep(at, tree);
+                }
+                EntryKind::OfsDelta { distance } => {
+                    let base_offset = at.1.checked_sub(distance).filter(|offset| *offset < at.1);
+                    let base_offset =
+                        base_offset.ok_or_else(|| self.damaged(at, "delta base offset is out of bound"))?;
+                    let base = self.universe.snapshot().ix_of_offset(at.0, base_offset);
+                    let base = base.map(|base| Ix(base.0));
+                    chain.push(Link { at, header_length: header.length, size: header.size, base });
+                    at = (at.0, base_offset);
+                }
+                // Bases by name are rare on disk and can form loops: the store's reader knows how to deal with them.
+                EntryKind::RefDelta { .. } if chain.is_empty() => return self.read_whole(ix),
+                EntryKind::RefDelta { .. } => {
+                    let base = chain.last().and_then(|link| link.base);
+                    let base = base.ok_or_else(|| self.damaged(at, "delta base is not in the index"))?;
+                    break self.read_whole(base)?;
+                }
+                EntryKind::Object(is) => {
+                    return Err(
+                        Reason::WrongKind { id: self.universe.id(ix), is, expected: Kind::Tree }.into()
+                    );
+                }
+            }
+        };
+        while let Some(link) = chain.pop() {
+            let applied = self.apply(ix, &link, &tree)?;
+            tree = self.keep(link.at, applied);
+        }
+        Ok(tree)
+    }
+
+    fn entry_bytes(&self, at: At) -> Result<&'a [u8], Error> {
+        let pack = &self.universe.snapshot().packs()[at.0.0 as usize];
+        usize::try_from(at.1)
+            .ok()
+            .and_then(|offset| pack.bytes().get(offset..))
+            .ok_or_else(|| self.damaged(at, "offset is beyond the end of the pack"))
+    }
+
+    fn damaged(&self, at: At, what: &str) -> Error {
+        let pack = self.universe.snapshot().packs()[at.0.0 as usize].name().to_string();
+        Reason::DamagedEntry { pack, offset: at.1, what: what.to_owned() }.into()
+    }
+
+    fn inflate(&mut self, at: At, header_length: usize, size: u64, out: &mut Vec<u8>) -> Result<(), Error> {
+        let bytes = self.entry_bytes(at)?;
+        let stored = bytes.get(header_length..).unwrap_or_default();
+        if size > MAX_TREE_BYTES {
+            return Err(self.damaged(at, "tree is larger than 1 GiB"));
+        }
+        let size = size as usize;
+        self.inflater.inflate_exact(stored, size, out).map_err(|error| self.damaged(at, error.what))
+    }
+
+    fn inflate_tree(&mut self, ix: Ix, at: At, header_length: usize, size: u64) -> Result<Tree, Error> {
+        let mut bytes = Vec::new();
+        self.inflate(at, header_length, size, &mut bytes)?;
+        self.whole(ix, bytes)
+    }
+
+    fn read_whole(&mut self, ix: Ix) -> Result<Arc<Tree>, Error> {
+        let mut bytes = Vec::new();
+        let is = self.universe.read(&mut self.reader, ix, &mut bytes)?;
+        if is != Kind::Tree {
+            return Err(Reason::WrongKind { id: self.universe.id(ix), is, expected: Kind::Tree }.into());
+        }
+        self.whole(ix, bytes).map(Arc::new)
+    }
+
+    fn whole(&self, ix: Ix, bytes: Vec<u8>) -> Result<Tree, Error> {
+        let mut starts = Vec::with_capacity(bytes.len() / 32 + 2);
+        let mut entries = Entries::new(&bytes, self.universe.hash());
+        loop {
+            starts.push(self.start(ix, entries.offset())?);
+            match entries.next() {
+                Some(Ok(_)) => {}
+                Some(Err(source)) => {
+                    return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+                }
+                None => return Ok(Tree { bytes, starts, base: None, fresh: Vec::new() }),
+            }
+        }
+    }
+
+    fn start(&self, ix: Ix, at: usize) -> Result<u32, Error> {
+        u32::try_from(at).map_err(|_| {
+            let source = MalformedObject { what: "tree of more than 4 GiB", at };
+            Reason::Malformed { id: self.universe.id(ix), source }.into()
+        })
+    }
+
+    /// Applies a delta to a decoded base and finds the entries of the result without parsing what was copied.
+    fn apply(&mut self, ix: Ix, link: &Link, base: &Tree) -> Result<Tree, Error> {
+        let mut delta = std::mem::take(&mut self.delta);
+        let inflated = self.inflate(link.at, link.header_length, link.size, &mut delta);
+        let tree = inflated.and_then(|()| {
+            let sizes = pack::delta::sizes(&delta).map_err(|error| self.damaged(link.at, error.what))?;
+            if sizes.result > MAX_TREE_BYTES {
+                return Err(self.damaged(link.at, "tree is larger than 1 GiB"));
+            }
+            let mut bytes = Vec::new();
+            pack::delta::apply(&base.bytes, &delta, &mut bytes)
+                .map_err(|error| self.damaged(link.at, error.what))?;
+            self.start(ix, bytes.len())?;
+            self.find_entries(ix, link, base, &delta, bytes)
+        });
+        self.delta = delta;
+        tree
+    }
+
+    fn find_entries(
+        &self,
+        ix: Ix,
+        link: &Link,
+        base: &Tree,
+        delta: &[u8],
+        bytes: Vec<u8>,
+    ) -> Result<Tree, Error> {
+        let mut starts: Vec<u32> = Vec::with_capacity(base.starts.len() + 8);
+        let mut fresh = Vec::new();
+        let hash = self.universe.hash();
+        // `at` is where the next entry starts; the instruction under work produced `bytes[from..to]`.
+        let (mut at, mut from) = (0, 0);
+        let sizes = pack::delta::sizes(delta).map_err(|error| self.damaged(link.at, error.what))?;
+        for instruction in pack::delta::Instructions::new(delta, sizes.length) {
+            let instruction = instruction.map_err(|error| self.damaged(link.at, error.what))?;
+            let (length, copied_from) = match instruction {
+                pack::delta::Instruction::Copy { offset, length } => (length as usize, Some(offset as usize)),
+                pack::delta::Instruction::Insert(range) => (range.len(), None),
+            };
+            let to = from + length;
+            while at < to {
+                if let Some(offset) = copied_from.filter(|_| at >= from) {
+                    at += copy_starts(&base.starts, offset + (at - from), offset + length, at, &mut starts);
+                    if at >= to {
+                        break;
+                    }
+                }
+                let mut entries = Entries::at(&bytes, hash, at);
+                match entries.next() {
+                    Some(Ok(_)) => {}
+                    Some(Err(source)) => {
+                        return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+                    }
+                    None => break,
+                }
+                // Fits: the length of `bytes` does.
+                starts.push(at as u32);
+                fresh.push(at as u32);
+                at = entries.offset();
+            }
+            from = to;
+        }
+        starts.push(bytes.len() as u32);
+        Ok(Tree { bytes, starts, base: link.base, fresh })
+    }
+
+    fn keep(&mut self, at: At, tree: Tree) -> Arc<Tree> {
+        let tree = Arc::new(tree);
+        self.cached_bytes += tree.cost();
+        self.cache.insert(at, tree.clone());
+        self.order.push_back(at);
+        while self.cached_bytes > CACHE_BYTES {
+            let Some(oldest) = self.order.pop_front() else { break };
+            if let Some(tree) = self.cache.remove(&oldest) {
+                self.cached_bytes -= tree.cost();
+            }
+        }
+        tree
+    }
+}
+
+/// Adds the starts of all entries that lie whole in `base[from..to]`, moved so that `from` becomes `at`, provided
+/// that an entry starts at `from`. Returns how many bytes those entries have.
+fn copy_starts(base: &[u32], from: usize, to: usize, at: usize, starts: &mut Vec<u32>) -> usize {
+    let Ok(first) = base.binary_search_by(|start| (*start as usize).cmp(&from)) else { return 0 };
+    // The first start beyond `to`; the entry before it may reach beyond `to`, so the last start within is an end.
+    let beyond = first + base[first..].partition_point(|start| *start as usize <= to);
+    let last = beyond - 1;
+    starts.extend(base[first..last].iter().map(|start| (*start as usize - from + at) as u32));
+    base[last] as usize - from
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(base: &[u32], from: usize, to: usize, at: usize, expect: (&[u32], usize)) {
+        let mut starts = Vec::new();
+        let length = copy_starts(base, from, to, at, &mut starts);
+        assert_eq!((starts.as_slice(), length), expect, "{base:?} {from}..{to} at {at}");
+    }
+
+    #[test]
+    fn entries_that_lie_whole_in_a_copy_are_taken_over() {
+        let base = [0, 10, 25, 40];
+        check(&base, 0, 40, 0, (&[0, 10, 25], 40));
+        check(&base, 0, 39, 0, (&[0, 10], 25));
+        check(&base, 10, 40, 100, (&[100, 115], 30));
+        check(&base, 10, 24, 100, (&[], 0));
+        check(&base, 11, 40, 100, (&[], 0));
+        check(&base, 40, 40, 7, (&[], 0));
+        check(&[0], 0, 0, 0, (&[], 0));
+    }
+}

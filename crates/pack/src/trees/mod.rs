@@ -1,0 +1,179 @@
+//! Marks everything that a set of trees reaches.
+//!
+//! Trees are visited in rounds: the roots first, then the trees that a round met for the first time. Within a
+//! round they are visited in pack order, so that a delta base was decoded shortly before its deltas, and by several
+//! threads, each on its own stretch of packs.
+//!
+//! A tree stored as a delta has few entries that its base has not. When the base is marked, everything below it is
+//! or will be marked too, so only entries that touch inserted bytes need a look-up: for a history of n trees with m
+//! entries that is about n look-ups instead of n · m.
+
+mod decode;
+
+use packrace_object::tree::{Entries, EntryKind};
+use packrace_object::{Kind, MalformedObject};
+
+use crate::error::{Error, Reason};
+use crate::marks::Marks;
+use crate::universe::{Ix, Universe};
+use crate::watch::{Phase, Watch};
+use decode::{Tree, TreeDecoder};
+
+/// Rounds smaller than this are not worth a second thread.
+const TREES_WORTH_A_THREAD: usize = 256;
+
+/// How many trees are visited between two looks at the watcher.
+const TREES_BETWEEN_LOOKS: usize = 512;
+
+/// What to do about an object that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// It has to be sent: fail.
+    Fail,
+    /// The receiver is said to have it; leave it out.
+    Skip,
+}
+
+/// Visits trees and marks what they reach.
+pub(crate) struct TreeWalk<'a> {
+    universe: &'a Universe,
+    watch: &'a dyn Watch,
+    decoders: Vec<TreeDecoder<'a>>,
+    marked: u64,
+}
+
+impl<'a> TreeWalk<'a> {
+    pub(crate) fn new(universe: &'a Universe, threads: usize, watch: &'a dyn Watch) -> Self {
+        let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(universe)).collect();
+        TreeWalk { universe, watch, decoders, marked: 0 }
+    }
+
+    /// How many objects below the given trees were marked, for progress.
+    pub(crate) fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// Marks everything below `trees`, which must be trees that the caller has marked for the first time.
+    pub(crate) fn mark_below(
+        &mut self,
+        mut trees: Vec<Ix>,
+        seen: &Marks,
+        absent: Absent,
+    ) -> Result<(), Error> {
+        while !trees.is_empty() {
+            let universe = self.universe;
+            trees.sort_by_cached_key(|&ix| match universe.packed(ix) {
+                Some(packed) => {
+                    let at = universe.snapshot().locate(packed);
+                    (at.pack.0, at.offset)
+                }
+                None => (u32::MAX, u64::from(ix.0)),
+            });
+            trees = self.round(&trees, seen, absent)?;
+        }
+        Ok(())
+    }
+
+    fn round(&mut self, trees: &[Ix], seen: &Marks, absent: Absent) -> Result<Vec<Ix>, Error> {
+        let threads = self.decoders.len().min(trees.len().div_ceil(TREES_WORTH_A_THREAD)).max(1);
+        let stretch = trees.len().div_ceil(threads);
+        let (universe, watch) = (self.universe, self.watch);
+        let visits: Vec<_> = trees
+            .chunks(stretch)
+            .zip(&mut self.decoders)
+            .map(|(trees, decoder)| Visit {
+                universe,
+                watch,
+                decoder,
+                seen,
+                absent,
+                next: Vec::new(),
+                marked: 0,
+                trees,
+            })
+            .collect();
+        let done: Vec<Result<(Vec<Ix>, u64), Error>> = std::thread::scope(|scope| {
+            let mut visits = visits.into_iter();
+            let mine = visits.next();
+            let others: Vec<_> = visits.map(|visit| scope.spawn(move || visit.run())).collect();
+            let mine = mine.map(Visit::run);
+            let others = others.into_iter().map(|other| match other.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            mine.into_iter().chain(others).collect()
+        });
+        let mut next = Vec::new();
+        for result in done {
+            let (found, marked) = result?;
+            self.marked += marked;
+            next.extend(found);
+        }
+        watch.progress(Phase::Enumerating, self.marked, 0);
+        Ok(next)
+    }
+}
+
+/// One thread's part of a round.
+struct Visit<'a, 'b> {
+    universe: &'a Universe,
+    watch: &'a dyn Watch,
+    decoder: &'b mut TreeDecoder<'a>,
+    seen: &'b Marks,
+    absent: Absent,
+    trees: &'b [Ix],
+    next: Vec<Ix>,
+    marked: u64,
+}
+
+impl Visit<'_, '_> {
+    fn run(mut self) -> Result<(Vec<Ix>, u64), Error> {
+        for (count, &ix) in self.trees.iter().enumerate() {
+            if count % TREES_BETWEEN_LOOKS == 0 && self.watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            let tree = match self.decoder.tree(ix) {
+                Ok(tree) => tree,
+                Err(_) if self.absent == Absent::Skip => continue,
+                Err(error) => return Err(error),
+            };
+            let base_is_marked = tree.base.is_some_and(|base| self.seen.contains(base));
+            if base_is_marked {
+                for &at in &tree.fresh {
+                    self.entry(ix, &tree, at as usize)?;
+                }
+            } else {
+                for &at in &tree.starts[..tree.starts.len() - 1] {
+                    self.entry(ix, &tree, at as usize)?;
+                }
+            }
+        }
+        Ok((self.next, self.marked))
+    }
+
+    fn entry(&mut self, ix: Ix, tree: &Tree, at: usize) -> Result<(), Error> {
+        let hash = self.universe.hash();
+        let Some(Ok(entry)) = Entries::at(&tree.bytes, hash, at).next() else {
+            let source = MalformedObject { what: "tree entry", at };
+            return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+        };
+        let kind = match entry.kind() {
+            EntryKind::Submodule => return Ok(()),
+            EntryKind::Tree => Kind::Tree,
+            EntryKind::Blob => Kind::Blob,
+        };
+        let Some(found) = self.universe.find(entry.id)? else {
+            if self.absent == Absent::Skip || *entry.id == *hash.empty_tree() && kind == Kind::Tree {
+                return Ok(());
+            }
+            return Err(Reason::Missing(entry.id.to_owned()).into());
+        };
+        if self.seen.insert(found) {
+            self.marked += 1;
+            if kind == Kind::Tree {
+                self.next.push(found);
+            }
+        }
+        Ok(())
+    }
+}

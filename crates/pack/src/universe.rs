@@ -1,0 +1,112 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use packrace_object::{HashKind, ObjectId, oid};
+use packrace_store::{ObjectIx, ObjectReader, Snapshot};
+
+use crate::error::{Error, Reason};
+
+/// The number of an object while a request is planned: the snapshot's number for packed objects, and numbers
+/// from its end on for loose ones, given in the order in which they are met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ix(pub(crate) u32);
+
+/// All objects that a request can reach: those of the snapshot's packs, and the loose ones that were met.
+pub struct Universe {
+    snapshot: Arc<Snapshot>,
+    packed_len: u32,
+    loose: Mutex<Loose>,
+}
+
+#[derive(Default)]
+struct Loose {
+    ids: Vec<ObjectId>,
+    numbers: HashMap<ObjectId, u32>,
+}
+
+impl Universe {
+    /// The objects of `snapshot`.
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+        Universe { packed_len: snapshot.packed_len(), snapshot, loose: Mutex::default() }
+    }
+
+    /// What is looked at.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    pub(crate) fn hash(&self) -> HashKind {
+        self.snapshot.hash_kind()
+    }
+
+    pub(crate) fn packed_len(&self) -> u32 {
+        self.packed_len
+    }
+
+    /// The number of the object with this id, if it exists.
+    #[inline]
+    pub(crate) fn find(&self, id: &oid) -> Result<Option<Ix>, Error> {
+        if let Some(ix) = self.snapshot.lookup(id) {
+            return Ok(Some(Ix(ix.0)));
+        }
+        self.find_loose(id)
+    }
+
+    /// The same for an object that must exist.
+    #[inline]
+    pub(crate) fn require(&self, id: &oid) -> Result<Ix, Error> {
+        self.find(id)?.ok_or_else(|| Reason::Missing(id.to_owned()).into())
+    }
+
+    #[cold]
+    fn find_loose(&self, id: &oid) -> Result<Option<Ix>, Error> {
+        let mut loose = self.loose.lock().expect("no panic while held");
+        if let Some(&number) = loose.numbers.get(id) {
+            return Ok(Some(Ix(number)));
+        }
+        if !self.snapshot.has_loose(id)? {
+            return Ok(None);
+        }
+        let number = u32::try_from(loose.ids.len())
+            .ok()
+            .and_then(|count| self.packed_len.checked_add(count))
+            .ok_or(Error::from(Reason::TooManyObjects))?;
+        loose.ids.push(id.to_owned());
+        loose.numbers.insert(id.to_owned(), number);
+        Ok(Some(Ix(number)))
+    }
+
+    /// The snapshot's number, for an object in a pack.
+    #[inline]
+    pub(crate) fn packed(&self, ix: Ix) -> Option<ObjectIx> {
+        (ix.0 < self.packed_len).then_some(ObjectIx(ix.0))
+    }
+
+    pub(crate) fn id(&self, ix: Ix) -> ObjectId {
+        match self.packed(ix) {
+            Some(ix) => self.snapshot.id(ix).to_owned(),
+            None => self.loose.lock().expect("no panic while held").ids[(ix.0 - self.packed_len) as usize],
+        }
+    }
+
+    /// Reads a whole object into `content`.
+    pub(crate) fn read(
+        &self,
+        reader: &mut ObjectReader,
+        ix: Ix,
+        content: &mut Vec<u8>,
+    ) -> Result<packrace_object::Kind, Error> {
+        if let Some(packed) = self.packed(ix) {
+            return Ok(reader.read_at(packed, content)?);
+        }
+        let object = reader.read(&self.id(ix))?;
+        *content = object.data;
+        Ok(object.kind)
+    }
+
+    /// The kind of an object, without reading it whole where the store can tell.
+    pub(crate) fn kind(&self, reader: &mut ObjectReader, ix: Ix) -> Result<packrace_object::Kind, Error> {
+        let (kind, _) = reader.kind_and_size(&self.id(ix))?.ok_or_else(|| Reason::Missing(self.id(ix)))?;
+        Ok(kind)
+    }
+}

@@ -1,0 +1,196 @@
+//! Plans and streams packs from repositories of many layouts, and lets stock git say what they must hold.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use packrace_object::{HashKind, ObjectId};
+use packrace_pack::generate::PackStream;
+use packrace_pack::plan::plan;
+use packrace_pack::{PackRequest, Universe, Unwatched};
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::received::objects_in_pack;
+use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, Repo, RepoBuilder, Size, Storage};
+
+fn universe(repo: &Repo) -> Arc<Universe> {
+    let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+    Arc::new(Universe::new(repository.snapshot().unwrap()))
+}
+
+fn ids(repo: &Repo, revs: &[&str]) -> Vec<ObjectId> {
+    let ids = repo.git(&[&["rev-parse"], revs].concat());
+    ids.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect()
+}
+
+/// What stock git would enumerate.
+fn needed(repo: &Repo, wants: &[&str], haves: &[&str]) -> BTreeSet<String> {
+    let mut args = vec!["rev-list", "--objects", "--no-object-names"];
+    args.extend(wants);
+    if !haves.is_empty() {
+        args.push("--not");
+        args.extend(haves);
+    }
+    repo.git(&args).lines().map(str::to_string).collect()
+}
+
+/// Everything that the haves reach: nothing of it needs to be sent.
+fn had(repo: &Repo, haves: &[&str]) -> BTreeSet<String> {
+    if haves.is_empty() { BTreeSet::new() } else { needed(repo, haves, &[]) }
+}
+
+fn stream(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+) -> (Vec<u8>, packrace_pack::generate::Totals, usize) {
+    let planned = plan(universe, request, &Unwatched).unwrap();
+    let mut stream = PackStream::new(planned);
+    let (mut pack, mut segments) = (Vec::new(), 0);
+    while let Some(segment) = stream.next_segment(&Unwatched).unwrap() {
+        pack.extend_from_slice(segment.bytes());
+        segments += 1;
+    }
+    (pack, stream.totals(), segments)
+}
+
+/// Every delta has its base in the pack.
+fn assert_self_contained(pack: &[u8], hash: HashKind) {
+    let dir = tempfile::tempdir().unwrap();
+    Git::stock().run(dir.path(), &["init", "-q", "--bare", &format!("--object-format={hash}"), "."]);
+    Git::stock().run_with_input(dir.path(), &["index-pack", "--stdin"], pack);
+}
+
+/// Asks for `wants` without `haves` in every form, and checks the objects that come.
+fn check(repo: &Repo, wants: &[&str], haves: &[&str]) {
+    let universe = universe(repo);
+    let (needed, had) = (needed(repo, wants, haves), had(repo, haves));
+    for (thin, ofs_delta) in [(false, true), (false, false), (true, true), (true, false)] {
+        let request = PackRequest {
+            wants: ids(repo, wants),
+            haves: if haves.is_empty() { Vec::new() } else { ids(repo, haves) },
+            thin,
+            ofs_delta,
+            threads: 2,
+            ..PackRequest::default()
+        };
+        let (pack, totals, _) = stream(&universe, &request);
+        if !thin {
+            assert_self_contained(&pack, repo.hash());
+        }
+        let base = (!haves.is_empty()).then_some(repo.path());
+        let sent = objects_in_pack(Git::stock(), &pack, repo.hash(), base);
+        let label = format!("{wants:?} without {haves:?}, thin {thin}, ofs-delta {ofs_delta}");
+        assert_eq!(sent.len(), totals.objects as usize, "{label}");
+        let missing: Vec<_> = needed.difference(&sent).filter(|id| !had.contains(*id)).collect();
+        assert!(missing.is_empty(), "{label}: {missing:?} are missing");
+        let useless: Vec<_> = sent.difference(&needed).collect();
+        // git itself sends objects of the receiver where finding that out costs more; more than it sends is a defect.
+        assert!(useless.iter().all(|id| had.contains(*id)), "{label}: {useless:?} were not asked for");
+        assert!(useless.len() <= needed.len() / 10 + 2, "{label}: {} useless objects", useless.len());
+    }
+}
+
+fn check_all(repo: &Repo) {
+    check(repo, &["--all"], &[]);
+    check(repo, &["main"], &[]);
+    check(repo, &["main"], &["main~1"]);
+    check(repo, &["main"], &["main~10"]);
+    check(repo, &["main", "main~3"], &["main~7", "main~12"]);
+    check(repo, &["main"], &["main"]);
+    check(repo, &["main~5"], &["main"]);
+    check(repo, &["of-a-tree"], &[]);
+    check(repo, &["main^{tree}"], &["main~4"]);
+}
+
+fn build(hash: HashKind, storage: Storage) -> Repo {
+    RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build()
+}
+
+#[test]
+fn one_pack() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        check_all(&build(hash, Storage::default()));
+    }
+}
+
+#[test]
+fn bitmaps() {
+    for bitmap in [Bitmap::Plain, Bitmap::LookupTable] {
+        for multi_pack_index in [false, true] {
+            let packs = if multi_pack_index { 3 } else { 1 };
+            check_all(&build(
+                HashKind::Sha1,
+                Storage { packs, multi_pack_index, bitmap, ..Storage::default() },
+            ));
+        }
+    }
+    check_all(&build(HashKind::Sha256, Storage { bitmap: Bitmap::Plain, ..Storage::default() }));
+}
+
+#[test]
+fn commit_graphs() {
+    for commit_graph in [CommitGraph::Single, CommitGraph::Split] {
+        check_all(&build(HashKind::Sha1, Storage { commit_graph, ..Storage::default() }));
+    }
+}
+
+#[test]
+fn many_packs_alternates_and_loose_objects() {
+    check_all(&build(HashKind::Sha1, Storage { packs: 4, ..Storage::default() }));
+    check_all(&build(HashKind::Sha1, Storage { packs: 4, multi_pack_index: true, ..Storage::default() }));
+    check_all(&build(HashKind::Sha1, Storage { packs: 4, alternate: true, ..Storage::default() }));
+    check_all(&build(HashKind::Sha1, Storage { packs: 2, loose: Loose::Newest, ..Storage::default() }));
+    check_all(&build(HashKind::Sha1, Storage { loose: Loose::All, ..Storage::default() }));
+}
+
+#[test]
+fn a_whole_pack_goes_out_as_it_is() {
+    let repo = RepoBuilder::new(Size::Small).build();
+    let universe = universe(&repo);
+    let refs = repo.git(&["for-each-ref", "--format=%(objectname)"]);
+    let wants: Vec<_> = refs.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
+    let request = PackRequest { wants, ofs_delta: true, threads: 2, ..PackRequest::default() };
+    let (pack, totals, segments) = stream(&universe, &request);
+    let stored =
+        std::fs::read_dir(repo.path().join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    let stored = stored.into_iter().find(|path| path.extension().is_some_and(|ext| ext == "pack")).unwrap();
+    assert!(pack == std::fs::read(stored).unwrap(), "the stored pack itself is sent");
+    assert_eq!(totals.reused, totals.objects);
+    assert!(segments <= pack.len() / (4 << 20) + 2, "{segments} segments");
+}
+
+#[test]
+fn tags_come_along_with_what_they_tag() {
+    let repo = build(HashKind::Sha1, Storage::default());
+    let universe = universe(&repo);
+    let listing =
+        repo.git(&["for-each-ref", "--format=%(objecttype) %(objectname) %(*objectname)", "refs/tags"]);
+    let tags: Vec<(ObjectId, ObjectId)> = listing
+        .lines()
+        .filter_map(|line| line.strip_prefix("tag "))
+        .map(|line| {
+            let (tag, _) = line.split_once(' ').unwrap();
+            let peeled = repo.git(&["rev-parse", &format!("{tag}^{{}}")]);
+            (
+                ObjectId::from_hex(tag.as_bytes()).unwrap(),
+                ObjectId::from_hex(peeled.trim().as_bytes()).unwrap(),
+            )
+        })
+        .collect();
+    assert!(!tags.is_empty());
+    let request = PackRequest {
+        wants: ids(&repo, &["main"]),
+        tags: tags.clone(),
+        ofs_delta: true,
+        threads: 1,
+        ..PackRequest::default()
+    };
+    let sent = plan(&universe, &request, &Unwatched).unwrap().ids();
+    for (tag, target) in tags {
+        assert_eq!(
+            sent.binary_search(&target).is_ok(),
+            sent.binary_search(&tag).is_ok(),
+            "{tag} of {target}"
+        );
+    }
+    let without = PackRequest { tags: Vec::new(), ..request };
+    assert!(plan(&universe, &without, &Unwatched).unwrap().ids().len() < sent.len());
+}

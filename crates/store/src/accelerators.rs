@@ -1,0 +1,78 @@
+//! Files that make packs faster to search and to walk: multi-pack-index and commit-graph. None is needed; a damaged
+//! one is reported and left out.
+
+use std::path::Path;
+
+use packrace_format::commit_graph::CommitGraph;
+use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_object::HashKind;
+use packrace_os::Mapped;
+use packrace_os::count::Role;
+
+use crate::objects_dir::ObjectsDir;
+
+/// Longest `commit-graph-chain`: one hash a line.
+const MAX_CHAIN_BYTES: u64 = 1 << 20;
+
+/// The multi-pack-index of a pack directory.
+pub(crate) fn multi_pack_index(pack_dir: &Path, hash: HashKind) -> Option<MultiPackIndex<Mapped>> {
+    let path = pack_dir.join("multi-pack-index");
+    let bytes = map(&path)?;
+    match MultiPackIndex::open(bytes, hash) {
+        Ok(index) => Some(index),
+        Err(error) => {
+            tracing::error!("{} is not used: {error}", path.display());
+            None
+        }
+    }
+}
+
+/// The first usable commit-graph of the object directories, single or a chain.
+pub(crate) fn commit_graph(dirs: &[ObjectsDir], hash: HashKind) -> Option<CommitGraph<Mapped>> {
+    dirs.iter().find_map(|dir| {
+        let info = dir.path().join("info");
+        let single = map(&info.join("commit-graph")).map(|file| vec![file]);
+        let files = single.or_else(|| chain(&info, dirs))?;
+        match CommitGraph::open(files, hash) {
+            Ok(graph) => Some(graph),
+            Err(error) => {
+                tracing::error!("commit-graph of {} is not used: {error}", dir.path().display());
+                None
+            }
+        }
+    })
+}
+
+/// The files that `commit-graphs/commit-graph-chain` names, base first; each may stand in any object directory.
+fn chain(info: &Path, dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
+    let list = info.join("commit-graphs/commit-graph-chain");
+    let text = packrace_os::read_file(&list, Role::Index, MAX_CHAIN_BYTES).ok()?;
+    let text = String::from_utf8(text).ok()?;
+    let mut files = Vec::new();
+    for name in text.lines() {
+        if !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            tracing::error!("{} names no commit-graph: {name}", list.display());
+            return None;
+        }
+        let file = dirs.iter().find_map(|dir| {
+            let path = dir.path().join(format!("info/commit-graphs/graph-{name}.graph"));
+            map(&path)
+        });
+        if file.is_none() {
+            tracing::warn!("unable to find all commit-graph files");
+        }
+        files.push(file?);
+    }
+    Some(files)
+}
+
+fn map(path: &Path) -> Option<Mapped> {
+    match Mapped::open(path, Role::Index) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => {
+            tracing::error!("{}: {error}", path.display());
+            None
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Configuration by scope (git-config, "SCOPES"). Nothing here looks at the environment or a home directory: the
+//! caller says which files and overrides there are.
+
+use std::path::{Path, PathBuf};
+
+use gix_config::file::{Metadata, includes, init};
+use packrace_os::count::Role;
+
+use crate::error::{Error, Reason};
+
+/// Longest configuration file that is read.
+const MAX_CONFIG_BYTES: u64 = 16 << 20;
+
+/// Where configuration outside the repository comes from.
+#[derive(Debug, Clone, Default)]
+pub struct ConfigSources {
+    /// The system file, unless it is turned off.
+    pub system: Option<PathBuf>,
+    /// The files of the user, the less important one first.
+    pub global: Vec<PathBuf>,
+    /// `-c name=value` and `GIT_CONFIG_COUNT`, in order; without a value it means true.
+    pub overrides: Vec<(String, Option<String>)>,
+    /// The user's home directory, for `~/` in paths.
+    pub home: Option<PathBuf>,
+}
+
+/// Who says it; later ones win.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Scope {
+    System,
+    Global,
+    Local,
+    Worktree,
+    Command,
+}
+
+impl Scope {
+    /// Whether a repository cannot set it: `safe.directory` and hooks of the server are believed from there only.
+    fn is_protected(self) -> bool {
+        matches!(self, Scope::System | Scope::Global | Scope::Command)
+    }
+}
+
+/// The configuration of one repository.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Lowest priority first.
+    layers: Vec<(Scope, gix_config::File)>,
+    home: Option<PathBuf>,
+}
+
+impl Config {
+    /// Everything outside a repository.
+    pub(crate) fn outside(sources: &ConfigSources) -> Result<Self, Error> {
+        let mut config = Config { layers: Vec::new(), home: sources.home.clone() };
+        let files = sources.system.iter().map(|path| (Scope::System, path));
+        for (scope, path) in files.chain(sources.global.iter().map(|path| (Scope::Global, path))) {
+            config.add_file(scope, path, None)?;
+        }
+        let mut text = String::new();
+        for (name, value) in &sources.overrides {
+            write_override(name, value.as_deref(), &mut text)?;
+        }
+        let file = gix_config::File::from_bytes_no_includes(
+            text.as_bytes(),
+            metadata(Scope::Command, None),
+            init::Options::default(),
+        )
+        .map_err(|error| Reason::Config(format!("bogus config parameter: {error}")))?;
+        config.add(Scope::Command, file);
+        Ok(config)
+    }
+
+    /// Adds the repository's own file and, if `worktree` says so, that of a work tree.
+    pub(crate) fn add_local(&mut self, common_dir: &Path, git_dir: &Path) -> Result<(), Error> {
+        self.add_file(Scope::Local, &common_dir.join("config"), Some(git_dir))?;
+        if self.boolean("extensions.worktreeConfig")?.unwrap_or(false) {
+            self.add_file(Scope::Worktree, &git_dir.join("config.worktree"), Some(git_dir))?;
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, scope: Scope, path: &Path, git_dir: Option<&Path>) -> Result<(), Error> {
+        let mut bytes = match packrace_os::read_file(path, Role::Config, MAX_CONFIG_BYTES) {
+            Ok(bytes) => bytes,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(());
+            }
+            Err(error) => return Err(Error::io(path, error)),
+        };
+        let mut includes = includes::Options::follow_without_conditional(self.home.as_deref());
+        includes.conditional.git_dir = git_dir;
+        let options = init::Options { includes, lossy: true, ignore_io_errors: true };
+        let file = gix_config::File::from_bytes_owned(&mut bytes, metadata(scope, Some(path)), options)
+            .map_err(|error| Reason::Config(format!("bad config file {}: {error}", path.display())))?;
+        self.add(scope, file);
+        Ok(())
+    }
+
+    fn add(&mut self, scope: Scope, file: gix_config::File) {
+        let at = self.layers.partition_point(|(other, _)| *other <= scope);
+        self.layers.insert(at, (scope, file));
+    }
+
+    /// The last value of `name`.
+    pub fn string(&self, name: &str) -> Option<Vec<u8>> {
+        self.last(name, |_| true)
+    }
+
+    /// All values of `name`, the most important last.
+    pub fn strings(&self, name: &str) -> Vec<Vec<u8>> {
+        self.values(name, |_| true)
+    }
+
+    /// All values of `name` that no repository can set.
+    pub fn protected_strings(&self, name: &str) -> Vec<Vec<u8>> {
+        self.values(name, Scope::is_protected)
+    }
+
+    /// The last value of `name` as a boolean.
+    pub fn boolean(&self, name: &str) -> Result<Option<bool>, Error> {
+        for (_, file) in self.layers.iter().rev() {
+            match file.boolean(name) {
+                Ok(None) => {}
+                Ok(value) => return Ok(value),
+                Err(_) => {
+                    let value = self.string(name).unwrap_or_default();
+                    let value = String::from_utf8_lossy(&value);
+                    let name = name.to_ascii_lowercase();
+                    return Err(
+                        Reason::Config(format!("bad boolean config value '{value}' for '{name}'")).into()
+                    );
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last value of `name` as a number; `k`, `m` and `g` multiply.
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
+        for (_, file) in self.layers.iter().rev() {
+            match file.integer(name) {
+                Ok(None) => {}
+                Ok(value) => return Ok(value),
+                Err(_) => {
+                    let value = self.string(name).unwrap_or_default();
+                    let value = String::from_utf8_lossy(&value);
+                    let name = name.to_ascii_lowercase();
+                    let text = format!("bad numeric config value '{value}' for '{name}': invalid unit");
+                    return Err(Reason::Config(text).into());
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number that the repository itself says, ignoring everybody else.
+    pub(crate) fn local_integer(&self, name: &str) -> Result<Option<i64>, Error> {
+        let local = self.layers.iter().filter(|(scope, _)| *scope == Scope::Local).cloned().collect();
+        Config { layers: local, home: None }.integer(name)
+    }
+
+    /// Names (lower case) and last values of a section of the repository's own file.
+    pub(crate) fn local_section(&self, name: &str) -> Vec<(String, Vec<u8>)> {
+        let mut found = Vec::new();
+        for (_, file) in self.layers.iter().filter(|(scope, _)| *scope == Scope::Local) {
+            for section in file.sections_by_name(name).into_iter().flatten() {
+                for key in section.value_names() {
+                    let value = section.value(&key).map(Vec::from).unwrap_or_default();
+                    found.push((key.to_ascii_lowercase(), value));
+                }
+            }
+        }
+        found
+    }
+
+    fn last(&self, name: &str, is_wanted: impl Fn(Scope) -> bool) -> Option<Vec<u8>> {
+        let layers = self.layers.iter().rev().filter(|(scope, _)| is_wanted(*scope));
+        layers.filter_map(|(_, file)| file.string(name)).next().map(Vec::from)
+    }
+
+    fn values(&self, name: &str, is_wanted: impl Fn(Scope) -> bool) -> Vec<Vec<u8>> {
+        let layers = self.layers.iter().filter(|(scope, _)| is_wanted(*scope));
+        layers.filter_map(|(_, file)| file.strings(name)).flatten().map(Vec::from).collect()
+    }
+}
+
+fn metadata(scope: Scope, path: Option<&Path>) -> Metadata {
+    let source = match scope {
+        Scope::System => gix_config::Source::System,
+        Scope::Global => gix_config::Source::User,
+        Scope::Local => gix_config::Source::Local,
+        Scope::Worktree => gix_config::Source::Worktree,
+        Scope::Command => gix_config::Source::Cli,
+    };
+    Metadata { path: path.map(Path::to_owned), source, level: 0, trust: gix_sec::Trust::Full }
+}
+
+/// An override in the form of a configuration file, so that one parser decides what names and values are good.
+fn write_override(name: &str, value: Option<&str>, text: &mut String) -> Result<(), Error> {
+    let bad = || Error::from(Reason::Config(format!("bogus config parameter: {name}")));
+    let (section, rest) = name.split_once('.').ok_or_else(bad)?;
+    let (subsection, key) = match rest.rsplit_once('.') {
+        Some((subsection, key)) => (Some(subsection), key),
+        None => (None, rest),
+    };
+    let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if section.is_empty() || key.is_empty() || !is_word(section) || !is_word(key) || rest.contains('\n') {
+        return Err(bad());
+    }
+    match subsection {
+        Some(subsection) => text.push_str(&format!("[{section} {}]\n", quoted(subsection))),
+        None => text.push_str(&format!("[{section}]\n")),
+    }
+    match value {
+        Some(value) => text.push_str(&format!("{key} = {}\n", quoted(value))),
+        None => text.push_str(&format!("{key}\n")),
+    }
+    Ok(())
+}
+
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t");
+    format!("\"{escaped}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(overrides: &[(&str, Option<&str>)], local: &str) -> Config {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config"), local).unwrap();
+        let overrides =
+            overrides.iter().map(|(name, value)| (name.to_string(), value.map(str::to_owned))).collect();
+        let mut config = Config::outside(&ConfigSources { overrides, ..ConfigSources::default() }).unwrap();
+        config.add_local(dir.path(), dir.path()).unwrap();
+        config
+    }
+
+    #[test]
+    fn the_command_line_wins_and_lists_add_up() {
+        let local =
+            "[uploadpack]\n keepAlive = 1k\n hideRefs = a\n hideRefs = b\n[transfer]\n advertiseSID\n";
+        let config =
+            config(&[("uploadpack.KeepAlive", Some("7")), ("uploadpack.hideRefs", Some("c"))], local);
+        assert_eq!(config.integer("uploadpack.keepalive").unwrap(), Some(7));
+        assert_eq!(config.strings("uploadpack.hideRefs"), [b"a", b"b", b"c"]);
+        assert_eq!(config.protected_strings("uploadpack.hideRefs"), [b"c"]);
+        assert_eq!(config.boolean("transfer.advertiseSID").unwrap(), Some(true));
+        assert_eq!(config.boolean("transfer.fsckObjects").unwrap(), None);
+    }
+
+    #[test]
+    fn numbers_have_units_and_bad_values_are_told_in_gits_words() {
+        let config = config(
+            &[("a.b", Some("2k")), ("a.c", Some("x")), ("a.sub.d", None), ("q.v", Some("a \"b\" \\ # c"))],
+            "",
+        );
+        assert_eq!(config.string("q.v").unwrap(), b"a \"b\" \\ # c");
+        assert_eq!(config.integer("a.b").unwrap(), Some(2048));
+        assert_eq!(config.boolean("a.sub.d").unwrap(), Some(true));
+        let text = config.integer("a.c").unwrap_err().to_string();
+        assert!(text.contains("bad numeric config value 'x' for 'a.c'"), "{text}");
+        let text = config.boolean("a.c").unwrap_err().to_string();
+        assert!(text.contains("bad boolean config value 'x' for 'a.c'"), "{text}");
+    }
+}

@@ -1,0 +1,67 @@
+use std::path::PathBuf;
+
+/// What a caller can do about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The path is no repository, or one that must not be opened.
+    Refused,
+    /// Bytes on disk are damaged.
+    Corrupt,
+    /// The file system failed; trying again may help.
+    Unavailable,
+    /// An object is larger than the caller allows.
+    LimitExceeded,
+}
+
+/// Why a repository or an object could not be read. The text is git's where git has words.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(#[from] Reason);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Reason {
+    #[error("'{0}' does not appear to be a git repository")]
+    NotARepository(PathBuf),
+    #[error("{0}")]
+    Refused(String),
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {source}")]
+    Format { path: PathBuf, source: packrace_format::Error },
+    #[error("object {id}: {what}")]
+    DamagedObject { id: packrace_object::ObjectId, what: &'static str },
+    #[error("packed entry at offset {offset} of {pack}: {what}")]
+    DamagedEntry { pack: String, offset: u64, what: &'static str },
+    #[error("object {0} is missing")]
+    Missing(packrace_object::ObjectId),
+    #[error("bad config: {0}")]
+    Config(String),
+    #[error("{0}")]
+    Damaged(String),
+    #[error("object of {size} bytes is larger than the limit of {limit}")]
+    TooLarge { size: u64, limit: u64 },
+}
+
+impl Error {
+    /// The remedy.
+    pub fn kind(&self) -> ErrorKind {
+        match &self.0 {
+            Reason::NotARepository(_) | Reason::Refused(_) | Reason::Config(_) => ErrorKind::Refused,
+            Reason::Io { .. } => ErrorKind::Unavailable,
+            Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
+            Reason::Format { .. }
+            | Reason::DamagedObject { .. }
+            | Reason::DamagedEntry { .. }
+            | Reason::Damaged(_)
+            | Reason::Missing(_) => ErrorKind::Corrupt,
+        }
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(&self.0, Reason::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
+
+    pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Reason::Io { path: path.into(), source }.into()
+    }
+}

@@ -1,0 +1,143 @@
+use std::path::Path;
+use std::sync::OnceLock;
+
+use packrace_format::pack_index::PackIndex;
+use packrace_format::reverse_index::ReverseIndex;
+use packrace_object::{HashKind, ObjectId};
+use packrace_os::Mapped;
+use packrace_os::count::Role;
+
+use crate::error::{Error, Reason};
+
+/// A pack and its index, both mapped when the snapshot was made, so that a repack cannot take them away.
+#[derive(Debug)]
+pub struct Pack {
+    name: String,
+    data: Mapped,
+    index: PackIndex<Mapped>,
+    checksum: ObjectId,
+    reverse: OnceLock<ReverseIndex<Mapped>>,
+    stored_reverse: Option<Mapped>,
+    hash: HashKind,
+    modified: Option<std::time::SystemTime>,
+    is_local: bool,
+}
+
+impl Pack {
+    /// Maps `stem.pack`, `stem.idx` and, if there is one, `stem.rev`.
+    pub(crate) fn open(directory: &Path, stem: &str, hash: HashKind, is_local: bool) -> Result<Self, Error> {
+        let path = |extension: &str| directory.join(format!("{stem}.{extension}"));
+        let map = |extension: &str, role| {
+            let path = path(extension);
+            Mapped::open(&path, role).map_err(|source| Error::io(path, source))
+        };
+        let index_bytes = map("idx", Role::Index)?;
+        let data = map("pack", Role::Pack)?;
+        let index = PackIndex::open(index_bytes, hash)
+            .map_err(|source| Reason::Format { path: path("idx"), source })?;
+        let header = packrace_format::pack::Header::parse(&data)
+            .map_err(|source| Reason::Format { path: path("pack"), source })?;
+        let damaged =
+            |what: &str| Error::from(Reason::Damaged(format!("packfile {} {what}", path("pack").display())));
+        if header.objects != index.len() {
+            return Err(damaged(&format!(
+                "claims to have {} objects while index indicates {} objects",
+                header.objects,
+                index.len()
+            )));
+        }
+        let trailer_bytes = hash.len_in_bytes();
+        let is_whole =
+            data.len().checked_sub(trailer_bytes).is_some_and(|at| at >= packrace_format::pack::HEADER_BYTES);
+        let checksum = index.pack_checksum();
+        if !is_whole || data[data.len() - trailer_bytes..] != *checksum.as_slice() {
+            return Err(damaged("does not match index"));
+        }
+        let modified =
+            packrace_os::identity(&path("pack"), Role::Pack).ok().flatten().and_then(|file| file.modified);
+        let stored_reverse = Mapped::open(&path("rev"), Role::Index).ok();
+        let reverse = OnceLock::new();
+        Ok(Pack {
+            name: stem.to_owned(),
+            data,
+            index,
+            checksum,
+            reverse,
+            stored_reverse,
+            hash,
+            modified,
+            is_local,
+        })
+    }
+
+    /// `pack-<hash>`, without a directory.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All bytes of the pack file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The map of the pack file.
+    pub fn map(&self) -> &Mapped {
+        &self.data
+    }
+
+    /// The index.
+    pub fn index(&self) -> &PackIndex<Mapped> {
+        &self.index
+    }
+
+    /// The trailer of the pack, as the index names it.
+    pub fn checksum(&self) -> &ObjectId {
+        &self.checksum
+    }
+
+    /// How many objects it has.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u32 {
+        self.index.len()
+    }
+
+    /// When the pack file was last changed.
+    pub fn modified(&self) -> Option<std::time::SystemTime> {
+        self.modified
+    }
+
+    /// Whether it stands in the repository's own object directory and not in an alternate.
+    pub fn is_local(&self) -> bool {
+        self.is_local
+    }
+
+    /// Positions in the pack to positions in the index: the `.rev` file, or computed where that is missing or damaged.
+    pub fn reverse(&self) -> &ReverseIndex<Mapped> {
+        self.reverse.get_or_init(|| {
+            let stored = self.stored_reverse.clone().map(|bytes| ReverseIndex::open(bytes, &self.index));
+            match stored {
+                Some(Ok(reverse)) => return reverse,
+                Some(Err(error)) => tracing::warn!("reverse-index of {} is not used: {error}", self.name),
+                None => {}
+            }
+            ReverseIndex::compute(&self.index)
+        })
+    }
+
+    /// Where the entry at this position of the pack begins and ends. Both lie within the pack; a damaged reverse
+    /// index can make them describe no entry, which parsing then finds out.
+    pub fn entry_range(&self, pack_position: u32) -> (u64, u64) {
+        let reverse = self.reverse();
+        let offset_of = |position| self.index.offset_at(reverse.index_position_at(position));
+        let end = match pack_position + 1 {
+            next if next < self.len() => offset_of(next),
+            _ => (self.data.len() - self.hash.len_in_bytes()) as u64,
+        };
+        (offset_of(pack_position), end)
+    }
+
+    /// The position in the pack of the entry that starts at `offset`.
+    pub fn position_of_offset(&self, offset: u64) -> Option<u32> {
+        self.reverse().pack_position_of_offset(&self.index, offset)
+    }
+}
