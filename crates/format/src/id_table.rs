@@ -65,15 +65,18 @@ impl IdTable {
         }
         // Ids differ within their first eight bytes but for accidents, so one number decides nearly every step.
         let wanted_head = be::u64_at(wanted, 0);
-        let Range { start: mut low, end: mut high } = self.bucket(bytes, wanted[0]);
+        let order = |position: u32| {
+            let at = self.ids_at + position as usize * self.stride;
+            match be::u64_at(bytes, at).cmp(&wanted_head) {
+                Ordering::Equal => bytes[at + 8..at + self.id_bytes].cmp(&wanted[8..]),
+                order => order,
+            }
+        };
+        let Range { start: mut low, end: mut high } =
+            narrowed(self.bucket(bytes, wanted[0]), (wanted_head >> 24) as u32, order);
         while low < high {
             let middle = low + (high - low) / 2;
-            let at = self.ids_at + middle as usize * self.stride;
-            let order = match be::u64_at(bytes, at).cmp(&wanted_head) {
-                Ordering::Equal => bytes[at + 8..at + self.id_bytes].cmp(&wanted[8..]),
-                other => other,
-            };
-            match order {
+            match order(middle) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
                 Ordering::Equal => return Some(middle),
@@ -109,6 +112,36 @@ impl IdTable {
     }
 }
 
+/// The part of a bucket where the wanted id must be, if ids are as evenly spread as hashes are: around `fraction` of
+/// its length in 2³², give or take twice the standard deviation. Two looks beside each other take the place of half
+/// of the looks of a binary search, which are all over the bucket and miss the cache. Of ids that are not spread
+/// evenly it may exclude little, but never the wanted one.
+#[inline]
+fn narrowed(bucket: Range<u32>, fraction: u32, order: impl Fn(u32) -> Ordering) -> Range<u32> {
+    let Range { start: mut low, end: mut high } = bucket;
+    let len = high - low;
+    if len < 64 {
+        return low..high;
+    }
+    let expected = low + ((u64::from(len) * u64::from(fraction)) >> 32) as u32;
+    // At most √n / 2 is the deviation; this is between √n / √2 and √n × √2.
+    let margin = 1 << ((32 - len.leading_zeros()) / 2);
+    let (below, above) = (expected.saturating_sub(margin), expected.saturating_add(margin));
+    if below > low {
+        match order(below) {
+            Ordering::Greater => high = below,
+            _ => low = below,
+        }
+    }
+    if above < high && above > low {
+        match order(above) {
+            Ordering::Less => low = above + 1,
+            _ => high = above + 1,
+        }
+    }
+    low..high
+}
+
 /// The first number of `range` for which `before` is false; its end if there is none.
 pub(crate) fn partition_point(range: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
     let Range { start: mut low, end: mut high } = range;
@@ -117,4 +150,72 @@ pub(crate) fn partition_point(range: Range<u32>, before: impl Fn(u32) -> bool) -
         if before(middle) { low = middle + 1 } else { high = middle }
     }
     low
+}
+
+#[cfg(test)]
+mod tests {
+    use packrace_object::ObjectId;
+    use packrace_testkit::Random;
+
+    use super::*;
+
+    /// Looks up every id and its neighbours in a table of `ids`, which are sorted here.
+    fn check(mut ids: Vec<[u8; 20]>) {
+        ids.sort();
+        ids.dedup();
+        let mut bytes = Vec::new();
+        for first in 0..=255 {
+            let count = ids.iter().filter(|id| id[0] <= first).count() as u32;
+            bytes.extend(count.to_be_bytes());
+        }
+        bytes.extend(ids.iter().flatten());
+        let len = check_fanout("idx", &bytes, 0).unwrap();
+        assert_eq!(len as usize, ids.len());
+        let table = IdTable::new(0, FANOUT_BYTES, 20, HashKind::Sha1, len);
+        for (position, id) in (0u32..).zip(&ids) {
+            assert_eq!(table.position_of(&bytes, &ObjectId::Sha1(*id)), Some(position));
+            for (at, change) in [(19, 1), (19, 255), (8, 1), (7, 1), (7, 255), (1, 1), (1, 255), (1, 128)] {
+                let mut other = *id;
+                other[at] = other[at].wrapping_add(change);
+                let expect = ids.binary_search(&other).ok().map(|found| found as u32);
+                assert_eq!(table.position_of(&bytes, &ObjectId::Sha1(other)), expect);
+            }
+        }
+    }
+
+    #[test]
+    fn lookups() {
+        let mut random = Random::new(7);
+        let mut ids = |count: usize, fixed: usize| -> Vec<[u8; 20]> {
+            (0..count)
+                .map(|_| std::array::from_fn(|at| if at < fixed { 0x42 } else { random.next_u64() as u8 }))
+                .collect()
+        };
+        check(vec![]);
+        check(ids(1, 0));
+        check(ids(30_000, 0));
+        // Not at all spread: within a bucket, and within eight bytes of each other.
+        check(ids(5000, 1));
+        check(ids(5000, 3));
+        check(ids(3000, 8));
+        check([ids(2000, 0), ids(2000, 1), ids(500, 2), ids(500, 9)].concat());
+        check(
+            (0..3000u32)
+                .map(|n| {
+                    let mut id = [0; 20];
+                    id[16..].copy_from_slice(&n.to_be_bytes());
+                    id
+                })
+                .collect(),
+        );
+        check(
+            (0..3000u32)
+                .map(|n| {
+                    let mut id = [0xff; 20];
+                    id[16..].copy_from_slice(&n.to_be_bytes());
+                    id
+                })
+                .collect(),
+        );
+    }
 }

@@ -1,7 +1,14 @@
-use packrace_object::{HashKind, Kind};
+use std::collections::{BTreeMap, HashMap};
+
+use packrace_object::{HashKind, Kind, object_id};
+use packrace_testkit::{Repo, Storage};
 
 use super::delta::{self, Instruction, Instructions};
 use super::*;
+use crate::pack_index::PackIndex;
+use crate::reverse_index::ReverseIndex;
+use crate::test_files::{HASHES, pack_file, pack_files, tiny};
+use crate::zlib::Inflater;
 
 fn check(kind: EntryKind, size: u64, expect: &[u8]) {
     let mut bytes = Vec::new();
@@ -109,4 +116,70 @@ fn instructions_say_where() {
     assert_eq!(instructions.next(), Some(Ok(Instruction::Insert(6..7))));
     assert_eq!(instructions.next().unwrap().unwrap_err().offset, 7);
     assert_eq!(instructions.next(), None);
+}
+
+/// Walks a pack from entry to entry and compares with `git verify-pack -v`, of which a line about an entry is
+/// `<id> <kind> <size> <bytes in the pack> <offset>[ <depth> <id of the base>]`.
+fn check_entries(repo: &Repo, hash: HashKind) {
+    let pack = pack_file(repo, "pack");
+    let index = PackIndex::open(pack_file(repo, "idx"), hash).unwrap();
+    let reverse = ReverseIndex::<Vec<u8>>::compute(&index);
+    let path = pack_files(repo, "pack").remove(0);
+    let listing = repo.git(&["verify-pack", "-v", path.to_str().unwrap()]);
+    let mut by_offset: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for fields in listing.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()) {
+        if fields.len() >= 5 && fields[0].len() == hash.len_in_hex() {
+            by_offset.insert(fields[4].parse().unwrap(), fields);
+        }
+    }
+    assert_eq!(Header::parse(&pack), Ok(Header { version: 2, objects: index.len() }));
+    assert_eq!(by_offset.len(), index.len() as usize);
+    let mut contents: HashMap<u64, (Kind, Vec<u8>)> = HashMap::new();
+    let mut inflater = Inflater::new();
+    let mut offset = HEADER_BYTES as u64;
+    let mut deltas = 0;
+    for (pack_position, (listed, fields)) in (0u32..).zip(&by_offset) {
+        assert_eq!(offset, *listed);
+        let entry = &pack[offset as usize..];
+        let header = parse_entry_header(entry, hash).unwrap();
+        assert_eq!(header.size.to_string(), fields[2]);
+        let mut inflated = Vec::new();
+        inflater.inflate_exact(&entry[header.length..], header.size as usize, &mut inflated).unwrap();
+        let base_offset = match header.kind {
+            EntryKind::Object(_) => None,
+            EntryKind::OfsDelta { distance } => Some(offset - distance),
+            EntryKind::RefDelta { base } => Some(index.offset_at(index.position_of(&base).unwrap())),
+        };
+        let resolved = match (header.kind, base_offset) {
+            (EntryKind::Object(kind), _) => (kind, inflated),
+            (_, base_offset) => {
+                let (kind, base) = &contents[&base_offset.unwrap()];
+                let mut result = Vec::new();
+                delta::apply(base, &inflated, &mut result).unwrap();
+                deltas += 1;
+                (*kind, result)
+            }
+        };
+        let position = reverse.index_position_at(pack_position);
+        let name = object_id(hash, resolved.0, &resolved.1).unwrap();
+        assert_eq!((name.to_string().as_str(), resolved.0.name()), (fields[0], fields[1]));
+        assert_eq!(index.id_at(position), name);
+        let end = offset + fields[3].parse::<u64>().unwrap();
+        let crc = crc32fast::hash(&pack[offset as usize..end as usize]);
+        assert_eq!(index.crc32_at(position), Some(crc));
+        contents.insert(offset, resolved);
+        offset = end;
+    }
+    assert_eq!(offset as usize, pack.len() - hash.len_in_bytes());
+    assert!(deltas > 20);
+}
+
+#[test]
+fn entries_as_git_verifies_them() {
+    for hash in HASHES {
+        let repo = tiny(hash, Storage::default());
+        check_entries(&repo, hash);
+        repo.git(&["-c", "repack.useDeltaBaseOffset=false", "repack", "-adfq"]);
+        check_entries(&repo, hash);
+    }
 }
