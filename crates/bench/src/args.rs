@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 /// What the command line can say.
 pub const USAGE: &str = "\
-usage: packrace-bench [clone] [fetch] [ls-refs] [options]
+usage: packrace-bench [clone] [fetch] [ls-refs] [serve] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -12,6 +12,7 @@ Runs git and packrace on the same work, in turns, and checks that their answers 
   --scratch DIR     where prepared repositories are kept for the next run; without it they are removed
   --rounds N        timed rounds of each (5)
   --refs N          tags for ls-refs (1000000)
+  --clients N       clients at once for serve (32)
   --smoke           small repositories and two rounds, to see that everything works
   --json FILE       write the records as JSON too
 ";
@@ -25,6 +26,8 @@ pub enum Item {
     Fetch,
     /// Listings of very many refs.
     LsRefs,
+    /// Many clones at once over git://.
+    Serve,
 }
 
 /// Which packrace to measure.
@@ -55,6 +58,8 @@ pub struct Args {
     pub rounds: usize,
     /// Tags for `ls-refs`.
     pub refs: usize,
+    /// Clients at once for `serve`.
+    pub clients: usize,
     /// Whether to run small.
     pub smoke: bool,
     /// Where to write records.
@@ -71,6 +76,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         scratch: None,
         rounds: 0,
         refs: 0,
+        clients: 0,
         smoke: false,
         json: None,
     };
@@ -84,6 +90,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "clone" => args.items.push(Item::Clone),
             "fetch" => args.items.push(Item::Fetch),
             "ls-refs" => args.items.push(Item::LsRefs),
+            "serve" => args.items.push(Item::Serve),
             "--repo" => args.repo = Some(value()?.into()),
             "--git" => args.git = value()?.into(),
             "--scratch" => args.scratch = Some(value()?.into()),
@@ -91,6 +98,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--smoke" => args.smoke = true,
             "--rounds" => args.rounds = count(value()?)?,
             "--refs" => args.refs = count(value()?)?,
+            "--clients" => args.clients = count(value()?)?,
             "--packrace" => {
                 args.packrace = match value()?.as_str() {
                     "none" => Packrace::Absent,
@@ -101,13 +109,16 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         }
     }
     if args.items.is_empty() {
-        args.items = vec![Item::Clone, Item::Fetch, Item::LsRefs];
+        args.items = vec![Item::Clone, Item::Fetch, Item::LsRefs, Item::Serve];
     }
     if args.rounds == 0 {
         args.rounds = if args.smoke { 2 } else { 5 };
     }
     if args.refs == 0 {
         args.refs = if args.smoke { 20_000 } else { 1_000_000 };
+    }
+    if args.clients == 0 {
+        args.clients = if args.smoke { 4 } else { 32 };
     }
     Ok(args)
 }
@@ -125,7 +136,7 @@ mod tests {
         let args = check("fetch clone --repo r --rounds 3 --packrace none").unwrap();
         assert_eq!(args.items, [Item::Fetch, Item::Clone]);
         assert_eq!((args.repo, args.rounds, args.packrace), (Some("r".into()), 3, Packrace::Absent));
-        assert_eq!(check("").unwrap().items.len(), 3);
+        assert_eq!(check("").unwrap().items.len(), 4);
         assert_eq!(check("--smoke").unwrap().rounds, 2);
     }
 

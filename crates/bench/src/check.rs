@@ -77,6 +77,7 @@ mod tests {
             request: Vec::new(),
             check: Check::SameBytes,
             goals: Vec::new(),
+            clients: None,
             bytes_of: None,
         };
         let check = |a: &[u8], b: &[u8]| agree(Git::stock(), &work, a, Some(b));

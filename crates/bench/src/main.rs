@@ -10,6 +10,7 @@ mod check;
 mod measure;
 mod prepare;
 mod report;
+mod serve;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::args::{Args, Packrace};
 use crate::measure::{Contender, Observation, Timing};
 use crate::prepare::Scratch;
 use crate::report::{Comparison, Record};
+use crate::serve::Server;
 use crate::work::Work;
 
 /// A round of quick work is repeated until git has worked this long: bash tells milliseconds.
@@ -75,44 +77,85 @@ fn run(args: &Args) -> Result<(), Error> {
 
 /// Observes and checks each contender once, then times them in turns.
 fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Result<Comparison, Error> {
+    match work.clients {
+        None => compare_on_stdio(args, git, packrace, work),
+        Some(clients) => compare_as_servers(args, git, packrace, work, clients),
+    }
+}
+
+fn compare_on_stdio(
+    args: &Args,
+    git: &Git,
+    packrace: Option<&Path>,
+    work: &Work,
+) -> Result<Comparison, Error> {
     let repo = work.repo.display().to_string();
-    let contender = |name, binary: &Path| Contender {
-        name,
+    let contender = |binary: &Path| Contender {
         argv: vec![binary.display().to_string(), "upload-pack".to_string(), repo.clone()],
     };
     let request = tempfile::NamedTempFile::new()?;
     std::fs::write(request.path(), &work.request)?;
-
-    let peer = contender("git", git.binary());
-    let ours = packrace.map(|binary| contender("packrace", binary));
-    let seen_peer = peer.observe(request.path())?;
-    let seen_ours = ours.as_ref().map(|ours| ours.observe(request.path())).transpose()?;
-    let answer = seen_ours.as_ref().map(|seen| seen.answer.as_slice());
-    check::agree(git, work, &seen_peer.answer, answer).map_err(|e| format!("{}: {e}", work.name))?;
-
+    let (peer, ours) = (contender(git.binary()), packrace.map(contender));
     let first = peer.time(request.path(), 1)?;
     let runs = ((LEAST_ROUND_SECONDS / first.wall_seconds.max(0.001)).ceil() as usize).clamp(1, MOST_RUNS);
+    in_turns(
+        (args.rounds, runs, git, work),
+        (&peer, ours.as_ref()),
+        |contender| contender.observe(request.path()),
+        |contender| contender.time(request.path(), runs),
+    )
+}
+
+fn compare_as_servers(
+    args: &Args,
+    git: &Git,
+    packrace: Option<&Path>,
+    work: &Work,
+    clients: usize,
+) -> Result<Comparison, Error> {
+    let root = work.repo.parent().ok_or("a repository lies in a directory")?;
+    let name = work.repo.file_name().unwrap_or_default().to_string_lossy();
+    let request = serve::request(&name, &work.request);
+    let peer = Server::git_daemon(git, root)?;
+    let ours = packrace.map(|binary| Server::packrace(binary, root)).transpose()?;
+    in_turns(
+        (args.rounds, 1, git, work),
+        (&peer, ours.as_ref()),
+        |server| server.observe(&request, clients),
+        |server| server.time(&request, clients),
+    )
+}
+
+fn in_turns<Contender>(
+    (rounds, runs, git, work): (usize, usize, &Git, &Work),
+    (peer, ours): (&Contender, Option<&Contender>),
+    observe: impl Fn(&Contender) -> std::io::Result<Observation>,
+    time: impl Fn(&Contender) -> std::io::Result<Timing>,
+) -> Result<Comparison, Error> {
+    let seen_peer = observe(peer)?;
+    let seen_ours = ours.map(&observe).transpose()?;
+    let answer = seen_ours.as_ref().map(|seen| seen.answer.as_slice());
+    check::agree(git, work, &seen_peer.answer, answer).map_err(|e| format!("{}: {e}", work.name))?;
     let mut timings: [Vec<Timing>; 2] = Default::default();
-    for _ in 0..args.rounds {
-        timings[0].push(peer.time(request.path(), runs)?);
-        if let Some(ours) = &ours {
-            timings[1].push(ours.time(request.path(), runs)?);
+    for _ in 0..rounds {
+        timings[0].push(time(peer)?);
+        if let Some(ours) = ours {
+            timings[1].push(time(ours)?);
         }
     }
-    let reference_bytes = timings[0][0].bytes;
     Ok(Comparison {
         name: work.name.clone(),
-        git: record(&peer, runs, &timings[0], &seen_peer),
-        packrace: ours.zip(seen_ours).map(|(ours, seen)| record(&ours, runs, &timings[1], &seen)),
-        reference_bytes,
+        reference_bytes: timings[0][0].bytes,
+        git: record("git", runs, &timings[0], &seen_peer),
+        packrace: seen_ours.map(|seen| record("packrace", runs, &timings[1], &seen)),
         goals: work.goals.clone(),
     })
 }
 
-fn record(contender: &Contender, runs: usize, timings: &[Timing], seen: &Observation) -> Record {
+fn record(who: &'static str, runs: usize, timings: &[Timing], seen: &Observation) -> Record {
     let (wall_seconds, cpu_seconds) = report::medians(timings);
     Record {
-        who: contender.name,
+        who,
         wall_seconds,
         cpu_seconds,
         runs_a_round: runs,
@@ -145,7 +188,7 @@ fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
     println!("{}\n", conditions(args, git));
     println!(
         "Medians of {} rounds in turns, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
-         pipe. CPU: user and system time of the process and its children. Write calls: {}; in brackets packrace's own \
+         pipe, or on servers of git://. CPU: user and system time of the process and its children. Write calls: {}; in brackets packrace's own \
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
          own; mapped files are not in it.{}\n",
         args.rounds,

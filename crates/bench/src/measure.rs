@@ -31,8 +31,6 @@ TIMEFORMAT='%3R %3U %3S'
 /// A program to run on a request: `git upload-pack REPO` or `packrace upload-pack REPO`.
 #[derive(Debug, Clone)]
 pub struct Contender {
-    /// Its name in the tables.
-    pub name: &'static str,
     /// The program and its arguments.
     pub argv: Vec<String>,
 }
@@ -182,21 +180,38 @@ fn spawn_with_pipe(mut command: Command) -> io::Result<(Child, io::PipeReader)> 
 }
 
 /// The highest sum of `RssAnon` over `root` and its descendants until `done`.
-fn sample_memory(root: u32, done: &AtomicBool) -> u64 {
+pub fn sample_memory(root: u32, done: &AtomicBool) -> u64 {
     let mut peak = 0;
     while !done.load(Relaxed) {
-        let mut sum = 0;
-        let mut open = vec![root];
-        while let Some(pid) = open.pop() {
-            sum += anonymous_bytes(pid);
-            let children =
-                std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-            open.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
-        }
-        peak = peak.max(sum);
+        peak = peak.max(process_tree(root).into_iter().map(anonymous_bytes).sum());
         std::thread::sleep(SAMPLE_EVERY);
     }
     peak
+}
+
+/// `root` and its living descendants.
+pub fn process_tree(root: u32) -> Vec<u32> {
+    let mut tree = vec![root];
+    let mut next = 0;
+    while let Some(pid) = tree.get(next) {
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        tree.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        next += 1;
+    }
+    tree
+}
+
+/// User and system time of `root`, its descendants and all that they have waited for, to a clock tick.
+pub fn processor_seconds(root: u32) -> f64 {
+    let ticks = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name, in brackets, may have spaces; utime, stime, cutime and cstime are fields 14 to 17 (proc(5)).
+        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+        fields.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>()
+    };
+    let ticks: u64 = process_tree(root).into_iter().map(ticks).sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// A process that has just ended has none.
@@ -226,7 +241,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Contender {
-        Contender { name: "sh", argv: ["sh", "-c", script].map(str::to_string).to_vec() }
+        Contender { argv: ["sh", "-c", script].map(str::to_string).to_vec() }
     }
 
     fn request(bytes: &[u8]) -> tempfile::NamedTempFile {

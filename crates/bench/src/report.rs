@@ -144,7 +144,7 @@ fn row(record: &Record) -> String {
         (Some(all), Some(client)) => format!("{all} ({client} to the client)"),
         (Some(all), None) => all.to_string(),
         (None, Some(client)) => format!("{client} to the client"),
-        (None, None) => "strace missing".to_string(),
+        (None, None) => "–".to_string(),
     };
     let memory =
         record.peak_anonymous_bytes.map_or("–".to_string(), |bytes| format!("{:.1}", bytes as f64 / 1e6));

@@ -49,6 +49,8 @@ pub struct Work {
     pub check: Check,
     /// What is to be reached.
     pub goals: Vec<Goal>,
+    /// Clients at once over git://; `None` for one over stdio.
+    pub clients: Option<usize>,
     /// The work by whose bytes from git the bytes of this one are judged, if not by its own.
     pub bytes_of: Option<String>,
 }
@@ -66,24 +68,21 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Clone => work.extend(clones(git, scratch, &history)?),
             Item::Fetch => work.extend(fetches(git, scratch, &history)?),
             Item::LsRefs => work.extend(listings(scratch, args.refs)?),
+            Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
         }
     }
     Ok(work)
 }
 
 fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work; 2]> {
-    let clone = |name: &str, repo: PathBuf, goals: Vec<Goal>| {
-        let tips = git.run(&repo, &["for-each-ref", "--format=%(objectname)"]);
-        let tips: BTreeSet<&str> = tips.lines().collect();
-        let wants: Vec<&str> = tips.into_iter().collect();
-        Work {
-            name: name.to_string(),
-            request: fetch_request(git, &repo, &wants, &[]),
-            repo,
-            check: Check::SamePack,
-            goals,
-            bytes_of: None,
-        }
+    let clone = |name: &str, repo: PathBuf, goals: Vec<Goal>| Work {
+        name: name.to_string(),
+        request: clone_request(git, &repo),
+        repo,
+        check: Check::SamePack,
+        goals,
+        clients: None,
+        bytes_of: None,
     };
     Ok([
         clone(
@@ -102,6 +101,27 @@ fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work
             ],
         ),
     ])
+}
+
+fn crowd(git: &Git, scratch: &Scratch, history: &Path, clients: usize) -> std::io::Result<Work> {
+    let repo = scratch.with_bitmap(history)?;
+    Ok(Work {
+        name: format!("P3 {clients} clones at once, git://"),
+        request: clone_request(git, &repo),
+        repo,
+        check: Check::SamePack,
+        goals: vec![Goal::WallRatio(0.25), Goal::CpuRatio(0.15)],
+        clients: Some(clients),
+        bytes_of: None,
+    })
+}
+
+/// Everything that refs name is wanted, nothing is there.
+fn clone_request(git: &Git, repo: &Path) -> Vec<u8> {
+    let tips = git.run(repo, &["for-each-ref", "--format=%(objectname)"]);
+    let tips: BTreeSet<&str> = tips.lines().collect();
+    let wants: Vec<&str> = tips.into_iter().collect();
+    fetch_request(git, repo, &wants, &[])
 }
 
 fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<Work>> {
@@ -125,6 +145,7 @@ fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<
                 repo: repo.clone(),
                 check: Check::Covers(needed.clone()),
                 goals: vec![cpu, Goal::BytesRatio(1.1)],
+                clients: None,
                 bytes_of: Some(names[0].clone()),
             });
         }
@@ -167,6 +188,7 @@ fn listings(scratch: &Scratch, count: usize) -> std::io::Result<Vec<Work>> {
                 request: script.flush().flush().bytes().to_vec(),
                 check: Check::SameBytes,
                 goals,
+                clients: None,
                 bytes_of: None,
             });
         }
