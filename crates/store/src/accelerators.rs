@@ -27,20 +27,25 @@ pub(crate) fn multi_pack_index(pack_dir: &Path, hash: HashKind) -> Option<MultiP
     }
 }
 
-/// The first usable commit-graph of the object directories, single or a chain.
-pub(crate) fn commit_graph(dirs: &[ObjectsDir], hash: HashKind) -> Option<CommitGraph<Mapped>> {
+/// The files of the first commit-graph in the object directories, the base of a chain first.
+pub(crate) fn commit_graph_files(dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
     dirs.iter().find_map(|dir| {
         let info = dir.path().join("info");
         let single = map(&info.join("commit-graph")).map(|file| vec![file]);
-        let files = single.or_else(|| chain(&info, dirs))?;
-        match CommitGraph::open(files, hash) {
-            Ok(graph) => Some(graph),
-            Err(error) => {
-                tracing::error!("commit-graph of {} is not used: {error}", dir.path().display());
-                None
-            }
-        }
+        single.or_else(|| chain(&info, dirs))
     })
+}
+
+/// Opens a commit-graph and checks all of it, because a flipped bit in it would lead a walk astray.
+pub(crate) fn open_commit_graph(files: &[Mapped], hash: HashKind) -> Option<CommitGraph<Mapped>> {
+    let opened = CommitGraph::open(files.iter().cloned(), hash);
+    match opened.and_then(|graph| graph.verify_checksum().map(|()| graph)) {
+        Ok(graph) => Some(graph),
+        Err(error) => {
+            tracing::warn!("commit-graph is not used: {error}");
+            None
+        }
+    }
 }
 
 /// The files that `commit-graphs/commit-graph-chain` names, base first; each may stand in any object directory.
@@ -66,7 +71,8 @@ fn chain(info: &Path, dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
     Some(files)
 }
 
-fn map(path: &Path) -> Option<Mapped> {
+/// Maps a file that need not be there.
+pub(crate) fn map(path: &Path) -> Option<Mapped> {
     match Mapped::open(path, Role::Index) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,

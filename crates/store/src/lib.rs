@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod accelerators;
+mod bitmap;
 mod config;
 mod error;
 mod objects_dir;
@@ -13,6 +14,7 @@ mod refs_stub;
 mod repository;
 mod snapshot;
 
+pub use bitmap::{DamagedBitmap, SnapshotBitmap};
 pub use config::{Config, ConfigSources};
 pub use error::{Error, ErrorKind};
 pub use pack::Pack;

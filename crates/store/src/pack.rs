@@ -20,12 +20,26 @@ pub struct Pack {
     stored_reverse: Option<Mapped>,
     hash: HashKind,
     modified: Option<std::time::SystemTime>,
-    is_local: bool,
+    place: PackPlace,
+}
+
+/// Where a pack stands and what stands beside it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PackPlace {
+    /// The number of its object directory in the snapshot.
+    pub(crate) dir: usize,
+    pub(crate) is_local: bool,
+    pub(crate) has_bitmap: bool,
 }
 
 impl Pack {
     /// Maps `stem.pack`, `stem.idx` and, if there is one, `stem.rev`.
-    pub(crate) fn open(directory: &Path, stem: &str, hash: HashKind, is_local: bool) -> Result<Self, Error> {
+    pub(crate) fn open(
+        directory: &Path,
+        stem: &str,
+        hash: HashKind,
+        place: PackPlace,
+    ) -> Result<Self, Error> {
         let path = |extension: &str| directory.join(format!("{stem}.{extension}"));
         let map = |extension: &str, role| {
             let path = path(extension);
@@ -66,7 +80,7 @@ impl Pack {
             stored_reverse,
             hash,
             modified,
-            is_local,
+            place,
         })
     }
 
@@ -108,7 +122,15 @@ impl Pack {
 
     /// Whether it stands in the repository's own object directory and not in an alternate.
     pub fn is_local(&self) -> bool {
-        self.is_local
+        self.place.is_local
+    }
+
+    pub(crate) fn dir(&self) -> usize {
+        self.place.dir
+    }
+
+    pub(crate) fn has_bitmap(&self) -> bool {
+        self.place.has_bitmap
     }
 
     /// Positions in the pack to positions in the index: the `.rev` file, or computed where that is missing or damaged.

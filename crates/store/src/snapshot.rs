@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use packrace_format::commit_graph::CommitGraph;
 use packrace_format::multi_pack_index::MultiPackIndex;
@@ -11,9 +11,10 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 
 use crate::accelerators;
+use crate::bitmap::{BitmapFile, BitmapOwner, OpenBitmap, SnapshotBitmap};
 use crate::error::{Error, Reason};
 use crate::objects_dir::{self, ObjectsDir};
-use crate::pack::Pack;
+use crate::pack::{Pack, PackPlace};
 use crate::reader::ObjectReader;
 
 /// How often the packs are listed again because one vanished between listing and mapping.
@@ -42,11 +43,11 @@ pub struct Location {
 pub struct Unit {
     start: u32,
     len: u32,
-    index: UnitIndex,
+    pub(crate) index: UnitIndex,
 }
 
 #[derive(Debug)]
-enum UnitIndex {
+pub(crate) enum UnitIndex {
     Pack(PackIx),
     Multi {
         index: Box<MultiPackIndex<Mapped>>,
@@ -79,7 +80,10 @@ pub struct Snapshot {
     packs: Vec<Pack>,
     units: Vec<Unit>,
     shallow: Vec<ObjectId>,
-    commit_graph: Option<CommitGraph<Mapped>>,
+    commit_graph_files: Option<Vec<Mapped>>,
+    commit_graph: OnceLock<Option<CommitGraph<Mapped>>>,
+    bitmap_files: Vec<BitmapFile>,
+    bitmap: OnceLock<Option<OpenBitmap>>,
 }
 
 /// What a snapshot is made from.
@@ -97,9 +101,9 @@ impl Snapshot {
     pub(crate) fn take(sources: Sources<'_>) -> Result<Self, Error> {
         let dirs = objects_dir::open(sources.objects, sources.extra_objects, sources.hash);
         let (mut packs, mut units) = (Vec::new(), Units::default());
-        for dir in &dirs {
+        for (number, dir) in dirs.iter().enumerate() {
             let first = packs.len();
-            packs.extend(map_packs(dir, sources.hash)?);
+            packs.extend(map_packs(dir, number, sources.hash)?);
             let multi = sources.use_multi_pack_index.then(|| {
                 let index = accelerators::multi_pack_index(&dir.path().join("pack"), sources.hash)?;
                 packs_of(&index, &packs, first, dir.path()).map(|packs| (index, packs))
@@ -116,15 +120,20 @@ impl Snapshot {
                 }
             }
         }
-        let commit_graph =
-            if sources.use_commit_graph { accelerators::commit_graph(&dirs, sources.hash) } else { None };
+        let commit_graph_files =
+            if sources.use_commit_graph { accelerators::commit_graph_files(&dirs) } else { None };
+        let units = units.0;
+        let bitmap_files = if sources.use_bitmap { bitmap_files(&dirs, &packs, &units) } else { Vec::new() };
         Ok(Snapshot {
             hash: sources.hash,
             dirs,
             packs,
-            units: units.0,
+            units,
             shallow: sources.shallow,
-            commit_graph,
+            commit_graph_files,
+            commit_graph: OnceLock::new(),
+            bitmap_files,
+            bitmap: OnceLock::new(),
         })
     }
 
@@ -153,9 +162,23 @@ impl Snapshot {
         &self.shallow
     }
 
-    /// The commit-graph, if there is one and it may be used.
+    /// The commit-graph, if there is one and it may be used. Opened and checked when first asked for.
     pub fn commit_graph(&self) -> Option<&CommitGraph<Mapped>> {
-        self.commit_graph.as_ref()
+        let files = self.commit_graph_files.as_ref()?;
+        self.commit_graph.get_or_init(|| accelerators::open_commit_graph(files, self.hash)).as_ref()
+    }
+
+    /// The reachability bitmaps, if there are any and they may be used: those of a multi-pack-index first. Opened and
+    /// checked when first asked for.
+    pub fn bitmap(&self) -> Option<SnapshotBitmap<'_>> {
+        let open = || self.bitmap_files.iter().find_map(|file| OpenBitmap::new(file, self));
+        let open = self.bitmap.get_or_init(open).as_ref()?;
+        Some(SnapshotBitmap::new(self, open))
+    }
+
+    /// The unit that a pack is for itself; none if a multi-pack-index covers it.
+    pub(crate) fn unit_of_pack(&self, pack: PackIx) -> Option<&Unit> {
+        self.units.iter().find(|unit| unit.single_pack() == Some(pack))
     }
 
     /// The first packed object of this name.
@@ -233,6 +256,30 @@ impl Snapshot {
     }
 }
 
+/// Maps every bitmap file, the one of a multi-pack-index first.
+fn bitmap_files(dirs: &[ObjectsDir], packs: &[Pack], units: &[Unit]) -> Vec<BitmapFile> {
+    let mut files = Vec::new();
+    let mut add = |path: PathBuf, owner| {
+        if let Some(bytes) = accelerators::map(&path) {
+            files.push(BitmapFile { path, bytes, owner });
+        }
+    };
+    for (at, unit) in units.iter().enumerate() {
+        if let UnitIndex::Multi { index, packs: its_packs } = &unit.index {
+            let Some(dir) = its_packs.first().map(|pack| packs[pack.0 as usize].dir()) else { continue };
+            add(
+                dirs[dir].path().join(format!("pack/multi-pack-index-{}.bitmap", index.checksum())),
+                BitmapOwner::Multi(at),
+            );
+        }
+    }
+    for (at, pack) in packs.iter().enumerate().filter(|(_, pack)| pack.has_bitmap()) {
+        let path = dirs[pack.dir()].path().join(format!("pack/{}.bitmap", pack.name()));
+        add(path, BitmapOwner::Pack(PackIx(at as u32)));
+    }
+    files
+}
+
 /// Units while a snapshot is made.
 #[derive(Default)]
 struct Units(Vec<Unit>);
@@ -262,7 +309,7 @@ fn packs_of(index: &MultiPackIndex<Mapped>, packs: &[Pack], first: usize, dir: &
 }
 
 /// Maps every pack of a directory that has an index, newest first. Damaged ones are reported and left out.
-fn map_packs(dir: &ObjectsDir, hash: HashKind) -> Result<Vec<Pack>, Error> {
+fn map_packs(dir: &ObjectsDir, number: usize, hash: HashKind) -> Result<Vec<Pack>, Error> {
     let path = dir.path().join("pack");
     for _ in 0..MAX_LISTINGS {
         let entries = match packrace_os::list_dir(&path, Role::Pack) {
@@ -277,7 +324,9 @@ fn map_packs(dir: &ObjectsDir, hash: HashKind) -> Result<Vec<Pack>, Error> {
         let mut packs = Vec::new();
         let mut is_stale = false;
         for stem in stems {
-            match Pack::open(&path, stem, hash, dir.is_local) {
+            let has_bitmap = names.binary_search(&format!("{stem}.bitmap").as_str()).is_ok();
+            match Pack::open(&path, stem, hash, PackPlace { dir: number, is_local: dir.is_local, has_bitmap })
+            {
                 Ok(pack) => packs.push(pack),
                 Err(error) if error.is_not_found() => is_stale = true,
                 Err(error) => tracing::error!("{error}"),

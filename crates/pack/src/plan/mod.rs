@@ -1,6 +1,6 @@
 //! Decides which objects a response holds, and from which packs they come.
 
-//mod by_bitmap;
+mod by_bitmap;
 mod by_walk;
 
 use std::collections::{BTreeMap, HashSet};
@@ -86,11 +86,18 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     for id in request.shallow.iter().chain(universe.snapshot().shallow()) {
         cut.extend(universe.find(id)?);
     }
-    //BM    let bitmap = universe.snapshot().bitmap().filter(|_| cut.is_empty());
+    let bitmap = universe.snapshot().bitmap().filter(|_| cut.is_empty());
     let mut commits = Commits::new(universe, cut, watch);
     let tips = Tips::resolve(universe, &mut commits, request)?;
     let mut trees = TreeWalk::new(universe, request.threads, watch);
-    let found = by_walk::find(universe, &mut commits, &mut trees, &tips)?;
+    let by_bitmap = match bitmap {
+        Some(bitmap) => by_bitmap::find(universe, bitmap, &mut commits, &mut trees, &tips)?,
+        None => None,
+    };
+    let found = match by_bitmap {
+        Some(found) => found,
+        None => by_walk::find(universe, &mut commits, &mut trees, &tips)?,
+    };
     add_tags(universe, &mut commits, &found, &request.tags)?;
     lay_out(universe, request, found, watch)
 }

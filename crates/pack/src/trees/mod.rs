@@ -48,11 +48,6 @@ impl<'a> TreeWalk<'a> {
         TreeWalk { universe, watch, decoders, marked: 0 }
     }
 
-    /// How many objects below the given trees were marked, for progress.
-    pub(crate) fn marked(&self) -> u64 {
-        self.marked
-    }
-
     /// Marks everything below `trees`, which must be trees that the caller has marked for the first time.
     pub(crate) fn mark_below(
         &mut self,

@@ -1,0 +1,88 @@
+//! Finds objects by combining stored reachability bitmaps, walking only from commits that have none.
+
+use packrace_format::bitmap::Bits;
+use packrace_store::{DamagedBitmap, SnapshotBitmap};
+
+use crate::commits::Commits;
+use crate::error::Error;
+use crate::marks::Marks;
+use crate::trees::{Absent, TreeWalk};
+use crate::universe::{Ix, Universe};
+
+use super::by_walk::{finish, mark_roots};
+use super::{Found, Tips};
+
+/// `None` if a stored bitmap turns out to be damaged: what was marked until then is worth nothing.
+pub(super) fn find(
+    universe: &Universe,
+    bitmap: SnapshotBitmap<'_>,
+    commits: &mut Commits<'_>,
+    trees: &mut TreeWalk<'_>,
+    tips: &Tips,
+) -> Result<Option<Found>, Error> {
+    let seen = Marks::new(universe.packed_len());
+    let mut reach = Reach { universe, bitmap, bits: bitmap.no_bits(), seen: &seen };
+    if reach.mark(commits, trees, &tips.had_commits, Absent::Skip)?.is_err() {
+        return Ok(None);
+    }
+    Tips::mark_others(&tips.had_others, trees, &seen, Absent::Skip)?;
+    let had = seen.snapshot();
+    if reach.mark(commits, trees, &tips.wanted_commits, Absent::Fail)?.is_err() {
+        return Ok(None);
+    }
+    finish(trees, tips, seen, had).map(Some)
+}
+
+struct Reach<'a> {
+    universe: &'a Universe,
+    bitmap: SnapshotBitmap<'a>,
+    /// The bitmaps that were combined so far.
+    bits: Bits,
+    seen: &'a Marks,
+}
+
+impl Reach<'_> {
+    /// Marks everything that `tips` reach.
+    fn mark(
+        &mut self,
+        commits: &mut Commits<'_>,
+        trees: &mut TreeWalk<'_>,
+        tips: &[Ix],
+        absent: Absent,
+    ) -> Result<Result<(), DamagedBitmap>, Error> {
+        let (universe, bitmap, seen, bits) = (self.universe, self.bitmap, self.seen, &mut self.bits);
+        let mut walked_trees = Vec::new();
+        let mut stored = Ok(false);
+        commits.closure(tips, |commit| {
+            let packed = universe.packed(commit.ix);
+            let bit = packed.and_then(|ix| bitmap.ix_to_bit(ix));
+            if stored.is_err() || seen.contains(commit.ix) || bit.is_some_and(|bit| bits.contains(bit)) {
+                return false;
+            }
+            match packed.map_or(Ok(false), |ix| bitmap.or_into(ix, bits)) {
+                Ok(false) => {
+                    seen.insert(commit.ix);
+                    walked_trees.push(commit.tree);
+                    true
+                }
+                found => {
+                    stored = found;
+                    false
+                }
+            }
+        })?;
+        match stored {
+            Err(damaged) => return Ok(Err(damaged)),
+            Ok(false) => {}
+            Ok(true) => {
+                for ix in self.bits.iter_ones().filter_map(|bit| bitmap.bit_to_ix(bit)) {
+                    seen.insert(Ix(ix.0));
+                }
+            }
+        }
+        let mut roots = Vec::new();
+        mark_roots(universe, walked_trees.into_iter(), seen, absent, &mut roots)?;
+        trees.mark_below(roots, seen, absent)?;
+        Ok(Ok(()))
+    }
+}
