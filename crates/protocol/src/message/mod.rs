@@ -1,0 +1,26 @@
+//! Single messages, written without allocation where there can be a million of them.
+
+pub mod advertisement;
+pub mod ls_refs;
+
+use packrace_object::oid;
+
+/// Appends an id in hex.
+pub(crate) fn write_hex(id: &oid, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + id.as_bytes().len() * 2, 0);
+    for (pair, byte) in out[start..].chunks_exact_mut(2).zip(id.as_bytes()) {
+        pair.copy_from_slice(&HEX_PAIRS[*byte as usize]);
+    }
+}
+
+static HEX_PAIRS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};

@@ -1,0 +1,178 @@
+//! What a peer is told when it is refused; all words of errors stand here. They are git's.
+
+use packrace_object::{HashKind, ObjectId};
+
+/// What kind of mistake the peer made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The bytes break the protocol.
+    Malformed,
+    /// The request is well-formed, but not one that is answered.
+    Unsupported,
+    /// An object or ref that is asked for does not exist here or is not shown.
+    NotOurs,
+    /// A limit was reached.
+    LimitExceeded,
+    /// The peer stopped in the middle.
+    HungUp,
+}
+
+/// Why a session ends early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    kind: RefusalKind,
+    message: String,
+    /// What the peer is told, if anybody is left to be told.
+    wire: Option<String>,
+}
+
+impl Refusal {
+    fn new(kind: RefusalKind, message: String) -> Self {
+        let wire = Some(message.clone());
+        Refusal { kind, message, wire }
+    }
+
+    /// The kind of mistake.
+    pub fn kind(&self) -> RefusalKind {
+        self.kind
+    }
+
+    /// The text after `fatal: ` on standard error.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The `ERR` packet for the peer.
+    pub fn wire(&self) -> Option<Vec<u8>> {
+        let text = self.wire.as_ref()?;
+        let mut packet = Vec::new();
+        let end = text.len().min(crate::wire::pkt_line::MAX_PAYLOAD - 4);
+        crate::wire::pkt_line::write_data(&[b"ERR ", &text.as_bytes()[..end]].concat(), &mut packet);
+        Some(packet)
+    }
+
+    /// Four bytes that are no length.
+    pub(crate) fn bad_length_characters(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes);
+        Refusal::new(RefusalKind::Malformed, format!("protocol error: bad line length character: {text}"))
+    }
+
+    pub(crate) fn bad_length(length: usize) -> Self {
+        Refusal::new(RefusalKind::Malformed, format!("protocol error: bad line length {length}"))
+    }
+
+    pub(crate) fn hung_up() -> Self {
+        let message = "the remote end hung up unexpectedly".to_owned();
+        Refusal { kind: RefusalKind::HungUp, message, wire: None }
+    }
+
+    pub(crate) fn unknown_capability(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        Refusal::new(RefusalKind::Unsupported, format!("unknown capability '{text}'"))
+    }
+
+    pub(crate) fn invalid_command(name: &[u8]) -> Self {
+        let name = String::from_utf8_lossy(name);
+        Refusal::new(RefusalKind::Unsupported, format!("invalid command '{name}'"))
+    }
+
+    pub(crate) fn second_command(second: &str, first: &str) -> Self {
+        let text = format!("command '{second}' requested after already requesting command '{first}'");
+        Refusal::new(RefusalKind::Malformed, text)
+    }
+
+    pub(crate) fn no_command() -> Self {
+        Refusal::new(RefusalKind::Malformed, "no command requested".to_owned())
+    }
+
+    pub(crate) fn unexpected_line(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(RefusalKind::Unsupported, format!("unexpected line: '{line}'"))
+    }
+
+    pub(crate) fn expected_flush(what: &str) -> Self {
+        Refusal::new(RefusalKind::Malformed, format!("expected flush after {what}"))
+    }
+
+    pub(crate) fn unknown_object_format(name: &[u8]) -> Self {
+        let name = String::from_utf8_lossy(name);
+        Refusal::new(RefusalKind::Malformed, format!("unknown object format '{name}' specified"))
+    }
+
+    pub(crate) fn mismatched_object_format(server: HashKind, client: HashKind) -> Self {
+        let text = format!("mismatched object format: server {server}; client {client}");
+        Refusal::new(RefusalKind::Malformed, text)
+    }
+
+    pub(crate) fn expected_oid(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        let text = format!("git upload-pack: protocol error, expected to get oid, not '{line}'");
+        Refusal::new(RefusalKind::Malformed, text)
+    }
+
+    pub(crate) fn expected_list(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(RefusalKind::Malformed, format!("git upload-pack: expected SHA1 list, got '{line}'"))
+    }
+
+    pub(crate) fn invalid_shallow(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(RefusalKind::Malformed, format!("invalid shallow line: {line}"))
+    }
+
+    pub(crate) fn invalid_deepen(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(RefusalKind::Malformed, format!("Invalid deepen: {line}"))
+    }
+
+    pub(crate) fn invalid_deepen_since(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(RefusalKind::Malformed, format!("Invalid deepen-since: {line}"))
+    }
+
+    pub(crate) fn deepen_both_ways() -> Self {
+        let text = "git upload-pack: deepen and deepen-since (or deepen-not) cannot be used together";
+        Refusal::new(RefusalKind::Malformed, text.to_owned())
+    }
+
+    pub(crate) fn filter_not_negotiated() -> Self {
+        let text = "git upload-pack: filtering capability not negotiated";
+        Refusal::new(RefusalKind::Unsupported, text.to_owned())
+    }
+
+    /// A want that does not exist here or may not be asked for.
+    pub fn not_our_ref(id: &ObjectId) -> Self {
+        let mut refusal = Refusal::new(RefusalKind::NotOurs, format!("git upload-pack: not our ref {id}"));
+        refusal.wire = Some(format!("upload-pack: not our ref {id}"));
+        refusal
+    }
+
+    /// A `deepen-not` that names no ref.
+    pub fn deepen_not_is_no_ref(name: &[u8]) -> Self {
+        let name = String::from_utf8_lossy(name);
+        Refusal::new(RefusalKind::NotOurs, format!("git upload-pack: deepen-not is not a ref: {name}"))
+    }
+
+    /// `deepen-since` and `deepen-not` leave nothing.
+    pub fn nothing_selected() -> Self {
+        Refusal::new(RefusalKind::NotOurs, "no commits selected for shallow requests".to_owned())
+    }
+
+    pub(crate) fn too_many(what: &str, limit: usize) -> Self {
+        Refusal::new(RefusalKind::LimitExceeded, format!("more than {limit} {what} in one request"))
+    }
+
+    /// The caller answered a question that was not asked.
+    pub(crate) fn out_of_order(what: &str) -> Self {
+        let message = format!("internal error: {what} at the wrong time");
+        Refusal { kind: RefusalKind::Unsupported, message, wire: None }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}

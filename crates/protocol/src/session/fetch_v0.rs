@@ -1,0 +1,345 @@
+//! Versions 0 and 1, the server's side (gitprotocol-pack, "Packfile Negotiation"), after the advertisement.
+//!
+//! ```text
+//! Needs (want, shallow, deepen) ─ flush ─▶ Wants ─▶ Shallow ─▶ Haves ⇄ CheckingHaves ─ done, or ready ─▶ Pack
+//! ```
+
+use packrace_object::{HashKind, ObjectId};
+
+use super::lines::{Depth, check_object_format, parse_id, write_shallow};
+use super::{
+    Carriage, Deepen, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer,
+    ShallowRequest, Sideband, push_capped,
+};
+use crate::Refusal;
+use crate::wire::capabilities::{value, words};
+use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_text};
+
+/// A conversation in version 0 or 1, from the first want on.
+#[derive(Debug)]
+pub struct Session {
+    config: ServiceConfig,
+    carriage: Carriage,
+    decoder: Decoder,
+    outputs: Outputs,
+    state: State,
+    is_eof: bool,
+    needs: Needs,
+    negotiation: Negotiation,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Needs,
+    CheckingWants,
+    ResolvingShallow,
+    Haves,
+    /// Waiting for an answer about `negotiation.pending`; what comes after it was read already.
+    CheckingHaves(Then),
+    SendingPack,
+    Ended,
+}
+
+/// What ended a round of haves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Flush,
+    Done,
+}
+
+/// How common objects are acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum AckMode {
+    #[default]
+    Single,
+    Multi,
+    Detailed,
+}
+
+/// What the client wants and what it can take.
+#[derive(Debug, Default)]
+struct Needs {
+    wants: Vec<ObjectId>,
+    depth: Depth,
+    deepen: Option<Deepen>,
+    acks: AckMode,
+    no_done: bool,
+    thin_pack: bool,
+    ofs_delta: bool,
+    include_tag: bool,
+    no_progress: bool,
+    sideband: Sideband,
+    has_object_format: bool,
+}
+
+#[derive(Debug, Default)]
+struct Negotiation {
+    /// Haves of this round that nobody was asked about yet.
+    pending: Vec<ObjectId>,
+    common: Vec<ObjectId>,
+    last_common: Option<ObjectId>,
+    /// Everything wanted has a common commit below it.
+    is_enough: bool,
+    sent_ready: bool,
+    /// In this round.
+    got_common: bool,
+    got_other: bool,
+}
+
+impl Session {
+    /// A session whose advertisement was sent.
+    pub fn new(config: ServiceConfig, carriage: Carriage) -> Self {
+        Session {
+            config,
+            carriage,
+            decoder: Decoder::default(),
+            outputs: Outputs::default(),
+            state: State::Needs,
+            is_eof: false,
+            needs: Needs::default(),
+            negotiation: Negotiation::default(),
+        }
+    }
+
+    /// Takes an input. After a refusal the session has ended.
+    pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+        let result = self.handle_input(input).and_then(|()| self.read_lines());
+        if result.is_err() {
+            self.state = State::Ended;
+        }
+        result
+    }
+
+    /// The next output.
+    pub fn poll_output(&mut self) -> Output {
+        if let Some(output) = self.outputs.pop() {
+            return output;
+        }
+        if self.state == State::Ended { Output::Done } else { Output::NeedInput }
+    }
+
+    fn handle_input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+        match (input, self.state) {
+            (Input::Bytes(bytes), _) => self.decoder.push(bytes),
+            (Input::Eof, _) => self.is_eof = true,
+            (Input::WantsGranted, State::CheckingWants) => self.after_wants(),
+            (Input::ShallowResolved(answer), State::ResolvingShallow) => self.after_shallow(&answer),
+            (Input::HavesChecked(answer), State::CheckingHaves(then)) => self.after_haves(&answer, then),
+            (Input::PackSent, State::SendingPack) => self.state = State::Ended,
+            _ => return Err(Refusal::out_of_order("an answer")),
+        }
+        Ok(())
+    }
+
+    fn read_lines(&mut self) -> Result<(), Refusal> {
+        while let State::Needs | State::Haves = self.state {
+            let packet = match self.decoder.next()? {
+                Some(packet) => packet,
+                None if self.is_eof => return self.at_eof(),
+                None => return Ok(()),
+            };
+            let line = match packet {
+                PktLine::Data(payload) => Some(text(payload)),
+                PktLine::Flush => None,
+                PktLine::Delim | PktLine::ResponseEnd => {
+                    return Err(Refusal::expected_flush("upload request"));
+                }
+            };
+            match (self.state, line) {
+                (State::Needs, Some(line)) => self.needs.take(line, &self.config)?,
+                (State::Needs, None) => self.after_needs()?,
+                (_, None) => self.end_round(Then::Flush),
+                (_, Some(b"done")) => self.end_round(Then::Done),
+                (_, Some(line)) => {
+                    let id = line.strip_prefix(b"have ").ok_or_else(|| Refusal::expected_list(line))?;
+                    let id = parse_id(id, self.config.hash).ok_or_else(|| Refusal::expected_list(line))?;
+                    push_capped(&mut self.negotiation.pending, id, "haves", self.config.limits.haves)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A client may leave instead of asking, and a stateless one after it learned about shallow commits.
+    fn at_eof(&mut self) -> Result<(), Refusal> {
+        let is_between =
+            self.decoder.is_empty() && self.outputs.is_empty() || self.carriage == Carriage::Stateless;
+        let may_leave = match self.state {
+            State::Needs => self.needs.wants.is_empty() && self.decoder.is_empty(),
+            _ => self.carriage == Carriage::Stateless && is_between && self.negotiation.pending.is_empty(),
+        };
+        if !may_leave {
+            return Err(Refusal::hung_up());
+        }
+        self.state = State::Ended;
+        Ok(())
+    }
+
+    fn after_needs(&mut self) -> Result<(), Refusal> {
+        if self.needs.wants.is_empty() {
+            self.state = State::Ended;
+            return Ok(());
+        }
+        if !self.needs.has_object_format && self.config.hash != HashKind::Sha1 {
+            return Err(Refusal::mismatched_object_format(self.config.hash, HashKind::Sha1));
+        }
+        self.needs.deepen = self.needs.depth.deepen()?;
+        self.outputs.push(Output::CheckWants(self.needs.wants.clone()));
+        self.state = State::CheckingWants;
+        Ok(())
+    }
+
+    fn after_wants(&mut self) {
+        if self.needs.deepen.is_none() {
+            self.state = State::Haves;
+            return;
+        }
+        self.outputs.push(Output::ResolveShallow(ShallowRequest {
+            wants: self.needs.wants.clone(),
+            client_shallow: self.needs.depth.client_shallow.clone(),
+            deepen: self.needs.deepen.clone(),
+        }));
+        self.state = State::ResolvingShallow;
+    }
+
+    fn after_shallow(&mut self, answer: &ShallowAnswer) {
+        let out = self.outputs.bytes();
+        write_shallow(answer, out);
+        out.extend_from_slice(FLUSH);
+        self.state = State::Haves;
+    }
+
+    fn end_round(&mut self, then: Then) {
+        if self.negotiation.pending.is_empty() {
+            return self.close_round(then);
+        }
+        self.outputs.push(Output::CheckHaves(self.negotiation.pending.clone()));
+        self.state = State::CheckingHaves(then);
+    }
+
+    fn after_haves(&mut self, answer: &HavesAnswer, then: Then) {
+        let acks = self.needs.acks;
+        let negotiation = &mut self.negotiation;
+        let out = self.outputs.bytes();
+        let answers = answer.known.iter().zip(&answer.enough);
+        for (id, (known, enough)) in std::mem::take(&mut negotiation.pending).iter().zip(answers) {
+            negotiation.is_enough = *enough;
+            if *known {
+                negotiation.common.push(*id);
+                negotiation.last_common = Some(*id);
+                negotiation.got_common = true;
+                match acks {
+                    AckMode::Detailed => write_text(&format!("ACK {id} common"), out),
+                    AckMode::Multi => write_text(&format!("ACK {id} continue"), out),
+                    AckMode::Single if negotiation.common.len() == 1 => write_text(&format!("ACK {id}"), out),
+                    AckMode::Single => {}
+                }
+                continue;
+            }
+            negotiation.got_other = true;
+            match acks {
+                AckMode::Detailed if *enough => {
+                    negotiation.sent_ready = true;
+                    write_text(&format!("ACK {id} ready"), out);
+                }
+                AckMode::Multi if *enough => write_text(&format!("ACK {id} continue"), out),
+                _ => {}
+            }
+        }
+        self.close_round(then);
+    }
+
+    fn close_round(&mut self, then: Then) {
+        self.state = State::Haves;
+        let acks = self.needs.acks;
+        let negotiation = &mut self.negotiation;
+        let out = self.outputs.bytes();
+        if then == Then::Done {
+            match negotiation.last_common {
+                Some(id) if acks != AckMode::Single => write_text(&format!("ACK {id}"), out),
+                Some(_) => {}
+                None => write_text("NAK", out),
+            }
+            return self.send_pack();
+        }
+        let (got_common, got_other) = (negotiation.got_common, negotiation.got_other);
+        (negotiation.got_common, negotiation.got_other) = (false, false);
+        if let Some(id) = negotiation.last_common
+            && acks == AckMode::Detailed
+            && got_common
+            && !got_other
+            && negotiation.is_enough
+        {
+            negotiation.sent_ready = true;
+            write_text(&format!("ACK {id} ready"), out);
+        }
+        if negotiation.common.is_empty() || acks != AckMode::Single {
+            write_text("NAK", out);
+        }
+        match negotiation.last_common {
+            Some(id) if self.needs.no_done && negotiation.sent_ready => {
+                write_text(&format!("ACK {id}"), out);
+                self.send_pack();
+            }
+            _ if self.carriage == Carriage::Stateless => self.state = State::Ended,
+            _ => {}
+        }
+    }
+
+    fn send_pack(&mut self) {
+        let needs = std::mem::take(&mut self.needs);
+        self.outputs.push(Output::NeedPack(PackRequest {
+            wants: needs.wants,
+            haves: std::mem::take(&mut self.negotiation.common),
+            client_shallow: needs.depth.client_shallow,
+            thin_pack: needs.thin_pack,
+            ofs_delta: needs.ofs_delta,
+            include_tag: needs.include_tag,
+            no_progress: needs.no_progress,
+            sideband: needs.sideband,
+        }));
+        self.state = State::SendingPack;
+    }
+}
+
+impl Needs {
+    fn take(&mut self, line: &[u8], config: &ServiceConfig) -> Result<(), Refusal> {
+        if self.depth.take(line, config.hash, &config.limits)? {
+            return Ok(());
+        }
+        if line.starts_with(b"filter ") {
+            return Err(Refusal::filter_not_negotiated());
+        }
+        let rest = line.strip_prefix(b"want ").ok_or_else(|| Refusal::expected_oid(line))?;
+        let end = rest.len().min(config.hash.len_in_hex());
+        let (id, capabilities) = rest.split_at(end);
+        let id = parse_id(id, config.hash).ok_or_else(|| Refusal::expected_oid(line))?;
+        self.take_capabilities(capabilities, config)?;
+        push_capped(&mut self.wants, id, "wants", config.limits.wants)
+    }
+
+    fn take_capabilities(&mut self, list: &[u8], config: &ServiceConfig) -> Result<(), Refusal> {
+        for word in words(list) {
+            match word {
+                b"multi_ack_detailed" => self.acks = AckMode::Detailed,
+                b"multi_ack" if self.acks == AckMode::Single => self.acks = AckMode::Multi,
+                b"no-done" => self.no_done = true,
+                b"thin-pack" => self.thin_pack = true,
+                b"ofs-delta" => self.ofs_delta = true,
+                b"include-tag" => self.include_tag = true,
+                b"no-progress" => self.no_progress = true,
+                b"deepen-relative" => self.depth.set_relative(),
+                b"side-band-64k" => self.sideband = Sideband::Large,
+                b"side-band" if self.sideband == Sideband::None => self.sideband = Sideband::Small,
+                // Unknown words are passed over, as in git: the list is the client's answer to ours.
+                word => {
+                    if let Some(name) = value(word, "object-format") {
+                        self.has_object_format = true;
+                        check_object_format(name, config.hash)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,419 @@
+//! Version 2, the server's side (gitprotocol-v2): commands one after the other, each complete in itself.
+//!
+//! ```text
+//! Keys ─ flush ─▶ (no command: end of the session)
+//!   │ delimiter
+//!   ▼
+//! Arguments ─ flush ─▶ ls-refs ─▶ Refs ──────────────────────────────────────────────▶ Keys
+//!                      fetch ───▶ Wants ─▶ Haves ─▶ (not ready: flush) ──────────────▶ Keys
+//!                                   │        │ ready, done or no haves
+//!                                   └────────┴─▶ Shallow ─▶ Pack ────────────────────▶ Keys
+//! ```
+//!
+//! Sections of a fetch answer come in the documented order: acknowledgments, shallow-info, packfile.
+
+use packrace_object::{HashKind, ObjectId};
+
+use super::lines::{Depth, check_object_format, parse_id, write_shallow};
+use super::{
+    Carriage, Deepen, HavesAnswer, Input, MAX_PREFIXES, Output, Outputs, PackRequest, RefsRequest,
+    ServiceConfig, ShallowAnswer, ShallowRequest, Sideband, push_capped,
+};
+use crate::Refusal;
+use crate::wire::capabilities::value;
+use crate::wire::pkt_line::{DELIM, Decoder, FLUSH, PktLine, text, write_text};
+
+/// A conversation in version 2, from the first command on.
+#[derive(Debug)]
+pub struct Session {
+    config: ServiceConfig,
+    carriage: Carriage,
+    decoder: Decoder,
+    outputs: Outputs,
+    state: State,
+    is_eof: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Reading the command and its capabilities.
+    Keys(Keys),
+    /// Reading the arguments of a command.
+    RefsArguments(RefsRequest),
+    FetchArguments(Box<Fetch>),
+    /// Waiting for the caller.
+    SendingRefs,
+    CheckingWants(Box<Fetch>),
+    CheckingHaves(Box<Fetch>),
+    ResolvingShallow(Box<Fetch>),
+    SendingPack,
+    Ended,
+}
+
+#[derive(Debug, Default)]
+struct Keys {
+    command: Option<Command>,
+    is_any: bool,
+    has_object_format: bool,
+    options: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Command {
+    LsRefs,
+    Fetch,
+}
+
+impl Command {
+    fn name(self) -> &'static str {
+        match self {
+            Command::LsRefs => "ls-refs",
+            Command::Fetch => "fetch",
+        }
+    }
+}
+
+/// A fetch request.
+#[derive(Debug, Default)]
+struct Fetch {
+    wants: Vec<ObjectId>,
+    haves: Vec<ObjectId>,
+    depth: Depth,
+    deepen: Option<Deepen>,
+    is_done: bool,
+    wait_for_done: bool,
+    thin_pack: bool,
+    ofs_delta: bool,
+    include_tag: bool,
+    no_progress: bool,
+    common: Vec<ObjectId>,
+}
+
+impl Session {
+    /// A session whose advertisement was sent.
+    pub fn new(config: ServiceConfig, carriage: Carriage) -> Self {
+        Session {
+            config,
+            carriage,
+            decoder: Decoder::default(),
+            outputs: Outputs::default(),
+            state: State::Keys(Keys::default()),
+            is_eof: false,
+        }
+    }
+
+    /// Takes an input. After a refusal the session has ended.
+    pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+        let result = self.handle_input(input).and_then(|()| self.read_lines());
+        if result.is_err() {
+            self.state = State::Ended;
+        }
+        result
+    }
+
+    /// The next output.
+    pub fn poll_output(&mut self) -> Output {
+        if let Some(output) = self.outputs.pop() {
+            return output;
+        }
+        if matches!(self.state, State::Ended) { Output::Done } else { Output::NeedInput }
+    }
+
+    fn handle_input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+        match (input, std::mem::replace(&mut self.state, State::Ended)) {
+            (Input::Bytes(bytes), state) => {
+                self.state = state;
+                self.decoder.push(bytes);
+                Ok(())
+            }
+            (Input::Eof, state) => {
+                self.state = state;
+                self.is_eof = true;
+                Ok(())
+            }
+            (Input::RefsSent, State::SendingRefs) => {
+                self.outputs.bytes().extend_from_slice(FLUSH);
+                self.next_command();
+                Ok(())
+            }
+            (Input::WantsGranted, State::CheckingWants(fetch)) => {
+                self.after_wants(fetch);
+                Ok(())
+            }
+            (Input::HavesChecked(answer), State::CheckingHaves(fetch)) => {
+                self.after_haves(fetch, &answer);
+                Ok(())
+            }
+            (Input::ShallowResolved(answer), State::ResolvingShallow(fetch)) => {
+                self.after_shallow(*fetch, &answer);
+                Ok(())
+            }
+            (Input::PackSent, State::SendingPack) => {
+                self.next_command();
+                Ok(())
+            }
+            (other, _) => Err(Refusal::out_of_order(match other {
+                Input::RefsSent => "refs sent",
+                Input::WantsGranted => "wants granted",
+                Input::HavesChecked(_) => "haves checked",
+                Input::ShallowResolved(_) => "shallow resolved",
+                _ => "pack sent",
+            })),
+        }
+    }
+
+    fn next_command(&mut self) {
+        self.state = match self.carriage {
+            Carriage::Stateful => State::Keys(Keys::default()),
+            Carriage::Stateless => State::Ended,
+        };
+    }
+
+    /// Takes packets for as long as the state is one that reads.
+    fn read_lines(&mut self) -> Result<(), Refusal> {
+        while let State::Keys(_) | State::RefsArguments(_) | State::FetchArguments(_) = self.state {
+            let packet = match self.decoder.next()? {
+                Some(packet) => packet,
+                None if self.is_eof => return self.at_eof(),
+                None => return Ok(()),
+            };
+            let (config, outputs) = (&self.config, &mut self.outputs);
+            let next = match std::mem::replace(&mut self.state, State::Ended) {
+                State::Keys(keys) => keys.take(packet, config, outputs)?,
+                State::RefsArguments(refs) => take_refs_argument(refs, packet, config, outputs)?,
+                State::FetchArguments(fetch) => take_fetch_argument(fetch, packet, config)?,
+                other => other,
+            };
+            self.state = next;
+            if let State::CheckingWants(_) = self.state {
+                self.start_fetch()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The client may leave between commands.
+    fn at_eof(&mut self) -> Result<(), Refusal> {
+        match &self.state {
+            State::Keys(keys) if !keys.is_any && self.decoder.is_empty() => {
+                self.state = State::Ended;
+                Ok(())
+            }
+            _ => Err(Refusal::hung_up()),
+        }
+    }
+
+    fn start_fetch(&mut self) -> Result<(), Refusal> {
+        let State::CheckingWants(mut fetch) = std::mem::replace(&mut self.state, State::Ended) else {
+            return Ok(());
+        };
+        fetch.deepen = fetch.depth.deepen()?;
+        if fetch.wants.is_empty() && !fetch.wait_for_done {
+            self.next_command();
+        } else if fetch.wants.is_empty() {
+            self.after_wants(fetch);
+        } else {
+            self.outputs.push(Output::CheckWants(fetch.wants.clone()));
+            self.state = State::CheckingWants(fetch);
+        }
+        Ok(())
+    }
+
+    fn after_wants(&mut self, fetch: Box<Fetch>) {
+        if fetch.haves.is_empty() {
+            return self.before_pack(fetch);
+        }
+        self.outputs.push(Output::CheckHaves(fetch.haves.clone()));
+        self.state = State::CheckingHaves(fetch);
+    }
+
+    fn after_haves(&mut self, mut fetch: Box<Fetch>, answer: &HavesAnswer) {
+        let known = fetch.haves.iter().zip(&answer.known).filter(|(_, known)| **known);
+        fetch.common = known.map(|(id, _)| *id).collect();
+        if fetch.is_done {
+            return self.before_pack(fetch);
+        }
+        let is_ready = answer.enough.last() == Some(&true) && !fetch.wait_for_done;
+        let out = self.outputs.bytes();
+        write_text("acknowledgments", out);
+        if fetch.common.is_empty() {
+            write_text("NAK", out);
+        }
+        for id in &fetch.common {
+            write_text(&format!("ACK {id}"), out);
+        }
+        if is_ready {
+            write_text("ready", out);
+            out.extend_from_slice(DELIM);
+            return self.before_pack(fetch);
+        }
+        out.extend_from_slice(FLUSH);
+        self.next_command();
+    }
+
+    fn before_pack(&mut self, fetch: Box<Fetch>) {
+        if fetch.deepen.is_none() && fetch.depth.client_shallow.is_empty() && !self.config.is_shallow {
+            return self.send_pack(*fetch);
+        }
+        self.outputs.push(Output::ResolveShallow(ShallowRequest {
+            wants: fetch.wants.clone(),
+            client_shallow: fetch.depth.client_shallow.clone(),
+            deepen: fetch.deepen.clone(),
+        }));
+        self.state = State::ResolvingShallow(fetch);
+    }
+
+    fn after_shallow(&mut self, fetch: Fetch, answer: &ShallowAnswer) {
+        let out = self.outputs.bytes();
+        write_text("shallow-info", out);
+        write_shallow(answer, out);
+        out.extend_from_slice(DELIM);
+        self.send_pack(fetch);
+    }
+
+    fn send_pack(&mut self, fetch: Fetch) {
+        write_text("packfile", self.outputs.bytes());
+        self.outputs.push(Output::NeedPack(PackRequest {
+            wants: fetch.wants,
+            haves: fetch.common,
+            client_shallow: fetch.depth.client_shallow,
+            thin_pack: fetch.thin_pack,
+            ofs_delta: fetch.ofs_delta,
+            include_tag: fetch.include_tag,
+            no_progress: fetch.no_progress,
+            sideband: Sideband::Large,
+        }));
+        self.state = State::SendingPack;
+    }
+}
+
+impl Keys {
+    fn take(
+        mut self,
+        packet: PktLine<'_>,
+        config: &ServiceConfig,
+        outputs: &mut Outputs,
+    ) -> Result<State, Refusal> {
+        match packet {
+            PktLine::Data(payload) => {
+                self.is_any = true;
+                self.take_key(text(payload), config)?;
+                Ok(State::Keys(self))
+            }
+            PktLine::Flush if !self.is_any => Ok(State::Ended),
+            // A flush where arguments could come means that there are none.
+            PktLine::Flush => match self.finish(config)? {
+                Command::LsRefs => {
+                    outputs.push(Output::NeedRefs(RefsRequest::default()));
+                    Ok(State::SendingRefs)
+                }
+                Command::Fetch => Ok(State::CheckingWants(Box::default())),
+            },
+            PktLine::Delim => match self.finish(config)? {
+                Command::LsRefs => Ok(State::RefsArguments(RefsRequest::default())),
+                Command::Fetch => Ok(State::FetchArguments(Box::default())),
+            },
+            PktLine::ResponseEnd => Err(Refusal::unexpected_line(b"0002")),
+        }
+    }
+
+    fn take_key(&mut self, key: &[u8], config: &ServiceConfig) -> Result<(), Refusal> {
+        if let Some(name) = value(key, "command") {
+            let command = match name {
+                b"ls-refs" => Command::LsRefs,
+                b"fetch" => Command::Fetch,
+                other => return Err(Refusal::invalid_command(other)),
+            };
+            if let Some(first) = self.command {
+                return Err(Refusal::second_command(command.name(), first.name()));
+            }
+            self.command = Some(command);
+            return Ok(());
+        }
+        if let Some(name) = value(key, "object-format") {
+            self.has_object_format = true;
+            return check_object_format(name, config.hash);
+        }
+        let is_option = value(key, "server-option").is_some();
+        let is_session_id = config.session_id.is_some() && value(key, "session-id").is_some();
+        if value(key, "agent").is_none() && !is_option && !is_session_id {
+            return Err(Refusal::unknown_capability(key));
+        }
+        self.options += usize::from(is_option);
+        if self.options > config.limits.options {
+            return Err(Refusal::too_many("server options", config.limits.options));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, config: &ServiceConfig) -> Result<Command, Refusal> {
+        let command = self.command.ok_or_else(Refusal::no_command)?;
+        if !self.has_object_format && config.hash != HashKind::Sha1 {
+            return Err(Refusal::mismatched_object_format(config.hash, HashKind::Sha1));
+        }
+        Ok(command)
+    }
+}
+
+fn take_refs_argument(
+    mut refs: RefsRequest,
+    packet: PktLine<'_>,
+    config: &ServiceConfig,
+    outputs: &mut Outputs,
+) -> Result<State, Refusal> {
+    let payload = match packet {
+        PktLine::Data(payload) => payload,
+        PktLine::Flush => {
+            if refs.prefixes.len() >= MAX_PREFIXES {
+                refs.prefixes.clear();
+            }
+            outputs.push(Output::NeedRefs(refs));
+            return Ok(State::SendingRefs);
+        }
+        _ => return Err(Refusal::expected_flush("ls-refs arguments")),
+    };
+    match text(payload) {
+        b"symrefs" => refs.symrefs = true,
+        b"peel" => refs.peel = true,
+        b"unborn" => refs.unborn = config.allow_unborn,
+        line => match line.strip_prefix(b"ref-prefix ") {
+            // Beyond the cap they count only as "too many".
+            Some(prefix) if refs.prefixes.len() < MAX_PREFIXES => refs.prefixes.push(prefix.to_vec()),
+            Some(_) => {}
+            None => return Err(Refusal::unexpected_line(line)),
+        },
+    }
+    Ok(State::RefsArguments(refs))
+}
+
+fn take_fetch_argument(
+    mut fetch: Box<Fetch>,
+    packet: PktLine<'_>,
+    config: &ServiceConfig,
+) -> Result<State, Refusal> {
+    let payload = match packet {
+        PktLine::Data(payload) => payload,
+        PktLine::Flush => return Ok(State::CheckingWants(fetch)),
+        _ => return Err(Refusal::expected_flush("fetch arguments")),
+    };
+    let (line, hash, limits) = (text(payload), config.hash, &config.limits);
+    if let Some(id) = line.strip_prefix(b"want ") {
+        let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_oid(line))?;
+        push_capped(&mut fetch.wants, id, "wants", limits.wants)?;
+    } else if let Some(id) = line.strip_prefix(b"have ") {
+        let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_oid(line))?;
+        push_capped(&mut fetch.haves, id, "haves", limits.haves)?;
+    } else {
+        match line {
+            b"done" => fetch.is_done = true,
+            b"wait-for-done" => fetch.wait_for_done = true,
+            b"thin-pack" => fetch.thin_pack = true,
+            b"ofs-delta" => fetch.ofs_delta = true,
+            b"include-tag" => fetch.include_tag = true,
+            b"no-progress" => fetch.no_progress = true,
+            line if fetch.depth.take(line, hash, limits)? => {}
+            line => return Err(Refusal::unexpected_line(line)),
+        }
+    }
+    Ok(State::FetchArguments(fetch))
+}

@@ -1,0 +1,96 @@
+//! Lines that version 0 and version 2 share.
+
+use packrace_object::{HashKind, ObjectId};
+
+use super::{Deepen, Limits, ShallowAnswer, push_capped};
+use crate::Refusal;
+use crate::wire::pkt_line::write_text;
+
+/// What a request says about the depth of history.
+#[derive(Debug, Default)]
+pub(super) struct Depth {
+    pub(super) client_shallow: Vec<ObjectId>,
+    depth: Option<u32>,
+    is_relative: bool,
+    since: Option<i64>,
+    not: Vec<Vec<u8>>,
+}
+
+impl Depth {
+    /// Takes a line if it is one about depth.
+    pub(super) fn take(&mut self, line: &[u8], hash: HashKind, limits: &Limits) -> Result<bool, Refusal> {
+        if let Some(id) = line.strip_prefix(b"shallow ") {
+            let id = parse_id(id, hash).ok_or_else(|| Refusal::invalid_shallow(line))?;
+            push_capped(&mut self.client_shallow, id, "shallow lines", limits.shallow)?;
+        } else if let Some(depth) = line.strip_prefix(b"deepen ") {
+            let depth =
+                parse_number(depth).and_then(|depth| u32::try_from(depth).ok()).filter(|depth| *depth > 0);
+            self.depth = Some(depth.ok_or_else(|| Refusal::invalid_deepen(line))?.min(0x7fff_ffff));
+        } else if let Some(seconds) = line.strip_prefix(b"deepen-since ") {
+            let seconds = parse_number(seconds).filter(|seconds| *seconds > 0);
+            self.since = Some(seconds.ok_or_else(|| Refusal::invalid_deepen_since(line))?);
+        } else if let Some(name) = line.strip_prefix(b"deepen-not ") {
+            push_capped(&mut self.not, name.to_vec(), "deepen-not lines", limits.options)?;
+        } else if line == b"deepen-relative" {
+            self.is_relative = true;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// In version 0, `deepen-relative` is a capability.
+    pub(super) fn set_relative(&mut self) {
+        self.is_relative = true;
+    }
+
+    /// What is asked for, if anything.
+    pub(super) fn deepen(&mut self) -> Result<Option<Deepen>, Refusal> {
+        let by_selection = self.since.is_some() || !self.not.is_empty();
+        match self.depth {
+            Some(_) if by_selection => Err(Refusal::deepen_both_ways()),
+            Some(depth) if self.is_relative => Ok(Some(Deepen::Relative(depth))),
+            Some(depth) => Ok(Some(Deepen::Depth(depth))),
+            None if by_selection => {
+                Ok(Some(Deepen::Since { seconds: self.since, not: std::mem::take(&mut self.not) }))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+pub(super) fn parse_id(hex: &[u8], hash: HashKind) -> Option<ObjectId> {
+    if hex.len() != hash.len_in_hex() {
+        return None;
+    }
+    ObjectId::from_hex(hex).ok()
+}
+
+fn parse_number(digits: &[u8]) -> Option<i64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+pub(super) fn write_shallow(answer: &ShallowAnswer, out: &mut Vec<u8>) {
+    for id in &answer.shallow {
+        write_text(&format!("shallow {id}"), out);
+    }
+    for id in &answer.unshallow {
+        write_text(&format!("unshallow {id}"), out);
+    }
+}
+
+/// Whether the client counts in the same hash; nothing said means SHA-1.
+pub(super) fn check_object_format(name: &[u8], server: HashKind) -> Result<(), Refusal> {
+    let client = match name {
+        b"sha1" => HashKind::Sha1,
+        b"sha256" => HashKind::Sha256,
+        other => return Err(Refusal::unknown_object_format(other)),
+    };
+    if client != server {
+        return Err(Refusal::mismatched_object_format(server, client));
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! Sessions: what a client says, and what must be found out and answered, step by step.
+//!
+//! A session starts after the advertisement. Its caller alternates: give it an [`Input`], take every [`Output`] until
+//! one asks for something. Waiting for an answer is a state; input of another kind is refused.
+
+pub mod fetch_v0;
+pub mod fetch_v2;
+mod lines;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use packrace_object::{HashKind, ObjectId};
+
+use crate::Refusal;
+
+/// How the conversation is carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carriage {
+    /// One connection, both ways, until it ends: stdio, ssh, git://.
+    Stateful,
+    /// One request, one answer: HTTP.
+    Stateless,
+}
+
+/// What a service offers and allows. Plain data.
+#[derive(Debug, Clone)]
+pub struct ServiceConfig {
+    /// What `agent=` says.
+    pub agent: String,
+    /// What `session-id=` says, if it is to be said.
+    pub session_id: Option<String>,
+    /// The hash of object names.
+    pub hash: HashKind,
+    /// Offer to tell an unborn `HEAD`.
+    pub advertise_unborn: bool,
+    /// Tell an unborn `HEAD` when asked.
+    pub allow_unborn: bool,
+    /// Offer `allow-tip-sha1-in-want`.
+    pub allow_tip: bool,
+    /// Offer `allow-reachable-sha1-in-want`.
+    pub allow_reachable: bool,
+    /// The repository's own history is cut: clients must be told where.
+    pub is_shallow: bool,
+    /// Caps on what one request may hold.
+    pub limits: Limits,
+}
+
+/// Caps on what one request may hold. Each entry costs about 40 bytes of memory while the request is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Wants: as many as a server of a million refs can advertise, and some.
+    pub wants: usize,
+    /// Haves: a client sends them in rounds, and again in each stateless request.
+    pub haves: usize,
+    /// Shallow commits of the client.
+    pub shallow: usize,
+    /// `deepen-not` and `server-option` lines.
+    pub options: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { wants: 4_000_000, haves: 4_000_000, shallow: 1_000_000, options: 10_000 }
+    }
+}
+
+/// `ref-prefix` lines from which on all of them are ignored, as in git (gitprotocol-v2 allows a server to).
+pub const MAX_PREFIXES: usize = 65_536;
+
+/// What goes into a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// Bytes from the client, cut anywhere.
+    Bytes(&'a [u8]),
+    /// The client will send nothing more.
+    Eof,
+    /// The refs that [`Output::NeedRefs`] asked for were sent, without the flush behind them.
+    RefsSent,
+    /// Every object of [`Output::CheckWants`] may be asked for. (If one may not, the caller ends the session with
+    /// [`Refusal::not_our_ref`].)
+    WantsGranted,
+    /// The answer to [`Output::CheckHaves`].
+    HavesChecked(HavesAnswer),
+    /// The answer to [`Output::ResolveShallow`].
+    ShallowResolved(ShallowAnswer),
+    /// The pack that [`Output::NeedPack`] asked for was sent, with the flush behind it.
+    PackSent,
+}
+
+/// What is known of haves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HavesAnswer {
+    /// Whether each have exists here, in the order in which they were asked.
+    pub known: Vec<bool>,
+    /// Whether, after each have, everything wanted is known to have a common commit below it.
+    pub enough: Vec<bool>,
+}
+
+/// Where history is cut for the client.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ShallowAnswer {
+    /// Commits that become shallow.
+    pub shallow: Vec<ObjectId>,
+    /// Commits that stop being shallow.
+    pub unshallow: Vec<ObjectId>,
+}
+
+/// What comes out of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Bytes for the client.
+    Write(Vec<u8>),
+    /// More of the client's bytes are needed; what was written so far must reach it first.
+    NeedInput,
+    /// Send these refs as `ls-refs` lines.
+    NeedRefs(RefsRequest),
+    /// Say whether these objects may be asked for.
+    CheckWants(Vec<ObjectId>),
+    /// Say which of these exist.
+    CheckHaves(Vec<ObjectId>),
+    /// Say where history is cut.
+    ResolveShallow(ShallowRequest),
+    /// Send this pack, and a flush packet behind it if there is a side-band.
+    NeedPack(PackRequest),
+    /// The conversation has ended well.
+    Done,
+}
+
+/// Arguments of `ls-refs`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RefsRequest {
+    /// Tell what symbolic refs point at.
+    pub symrefs: bool,
+    /// Tell what annotated tags finally tag.
+    pub peel: bool,
+    /// Tell a `HEAD` without a commit.
+    pub unborn: bool,
+    /// Names must start with one of these; none means all.
+    pub prefixes: Vec<Vec<u8>>,
+}
+
+/// What decides where history is cut.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ShallowRequest {
+    /// What is wanted.
+    pub wants: Vec<ObjectId>,
+    /// Where the client's history is cut now.
+    pub client_shallow: Vec<ObjectId>,
+    /// What the client asks for, if anything.
+    pub deepen: Option<Deepen>,
+}
+
+/// How much history a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deepen {
+    /// This many commits from each want.
+    Depth(u32),
+    /// This many more than now.
+    Relative(u32),
+    /// Only commits at least this new, without what some refs reach.
+    Since {
+        /// Seconds since 1970.
+        seconds: Option<i64>,
+        /// Names of refs, as the client gave them.
+        not: Vec<Vec<u8>>,
+    },
+}
+
+/// How a pack is framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sideband {
+    /// Not at all.
+    #[default]
+    None,
+    /// In packets of at most 1,000 bytes.
+    Small,
+    /// In packets of at most 65,520 bytes.
+    Large,
+}
+
+/// The pack that a client asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PackRequest {
+    /// What is wanted.
+    pub wants: Vec<ObjectId>,
+    /// What both sides have.
+    pub haves: Vec<ObjectId>,
+    /// Where the client's history was cut before this request.
+    pub client_shallow: Vec<ObjectId>,
+    /// Deltas may refer to objects that only the client has.
+    pub thin_pack: bool,
+    /// Deltas may name their base by distance.
+    pub ofs_delta: bool,
+    /// Annotated tags come along with what they tag.
+    pub include_tag: bool,
+    /// No progress, please.
+    pub no_progress: bool,
+    /// How the pack is framed.
+    pub sideband: Sideband,
+}
+
+/// Outputs that wait to be polled. Bytes that follow each other are one output.
+#[derive(Debug, Default)]
+struct Outputs(VecDeque<Output>);
+
+impl Outputs {
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        if !matches!(self.0.back(), Some(Output::Write(_))) {
+            self.0.push_back(Output::Write(Vec::new()));
+        }
+        match self.0.back_mut() {
+            Some(Output::Write(bytes)) => bytes,
+            _ => unreachable!("one was pushed if there was none"),
+        }
+    }
+
+    fn push(&mut self, output: Output) {
+        self.0.push_back(output);
+    }
+
+    fn pop(&mut self) -> Option<Output> {
+        self.0.pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Adds to a list that has a cap.
+fn push_capped<T>(list: &mut Vec<T>, item: T, what: &str, limit: usize) -> Result<(), Refusal> {
+    if list.len() >= limit {
+        return Err(Refusal::too_many(what, limit));
+    }
+    list.push(item);
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Capability lists: words with spaces between, some with a value after `=`.
+
+/// The value of `name=value`.
+pub fn value<'a>(word: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    word.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+}
+
+/// The words of a list.
+pub fn words(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_values() {
+        assert_eq!(words(b" a  b=c ").collect::<Vec<_>>(), [&b"a"[..], b"b=c"]);
+        assert_eq!(value(b"agent=git/2", "agent"), Some(&b"git/2"[..]));
+        assert_eq!(value(b"agents=git/2", "agent"), None);
+        assert_eq!(value(b"agent", "agent"), None);
+    }
+}

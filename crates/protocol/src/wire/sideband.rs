@@ -1,0 +1,72 @@
+//! Side-band packets (gitprotocol-pack, "Packfile Data"): the first byte of a payload names a band.
+
+use super::pkt_line::{self, MAX_PAYLOAD};
+use crate::Refusal;
+
+/// Band bytes in a full frame of side-band-64k.
+pub const LARGE_FRAME_PAYLOAD: usize = MAX_PAYLOAD - 1;
+
+/// Band bytes in a full frame of side-band.
+pub const SMALL_FRAME_PAYLOAD: usize = 995;
+
+/// An empty packet in band 1: nothing for the pack, but a sign of life.
+pub const KEEPALIVE: &[u8] = b"0005\x01";
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Band {
+    /// The pack.
+    Data = 1,
+    /// Text for the user.
+    Progress = 2,
+    /// The last words of a server that gives up.
+    Error = 3,
+}
+
+/// What goes before a payload of this length.
+pub fn frame_header(band: Band, payload_len: usize) -> [u8; 5] {
+    let [a, b, c, d] = pkt_line::length_digits(payload_len + 5);
+    [a, b, c, d, band as u8]
+}
+
+/// Appends `text` in as many packets as it needs.
+pub fn write_packets(band: Band, text: &[u8], max_payload: usize, out: &mut Vec<u8>) {
+    for chunk in text.chunks(max_payload) {
+        out.extend_from_slice(&frame_header(band, chunk.len()));
+        out.extend_from_slice(chunk);
+    }
+}
+
+/// Tells the band of a payload from its bytes: the receiving side.
+pub fn split(payload: &[u8]) -> Result<(Band, &[u8]), Refusal> {
+    match payload {
+        [1, rest @ ..] => Ok((Band::Data, rest)),
+        [2, rest @ ..] => Ok((Band::Progress, rest)),
+        [3, rest @ ..] => Ok((Band::Error, rest)),
+        other => Err(Refusal::unexpected_line(&other[..other.len().min(16)])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_and_read_back() {
+        let text = b"abcdefg";
+        let mut out = Vec::new();
+        write_packets(Band::Progress, text, 3, &mut out);
+        assert_eq!(out, b"0008\x02abc0008\x02def0006\x02g");
+        let mut decoder = pkt_line::Decoder::default();
+        decoder.push(&out);
+        let mut back = Vec::new();
+        while let Some(pkt_line::PktLine::Data(payload)) = decoder.next().unwrap() {
+            let (band, rest) = split(payload).unwrap();
+            assert_eq!(band, Band::Progress);
+            back.extend_from_slice(rest);
+        }
+        assert_eq!(back, text);
+        assert_eq!(frame_header(Band::Data, LARGE_FRAME_PAYLOAD), *b"fff0\x01");
+        assert!(split(b"").is_err() && split(b"\x04x").is_err());
+    }
+}
