@@ -100,8 +100,9 @@ fn parse_distance(bytes: &[u8], at: &mut usize) -> Result<u64, Error> {
     loop {
         let byte =
             *bytes.get(*at).ok_or_else(|| Error::new(FORMAT, "entry header is cut off", *at as u64))?;
-        if distance >> 57 != 0 {
-            return Err(Error::new(FORMAT, "delta distance exceeds 64 bits", *at as u64));
+        // Before the shift and the addition that may follow it.
+        if distance >> 56 != 0 {
+            return Err(Error::new(FORMAT, "delta distance exceeds 63 bits", *at as u64));
         }
         distance = distance << 7 | u64::from(byte & 0x7f);
         *at += 1;

@@ -37,7 +37,7 @@ fn entry_headers() {
     check(EntryKind::OfsDelta { distance: 128 }, 1, &[0x61, 0x80, 0]);
     check(EntryKind::OfsDelta { distance: 16511 }, 1, &[0x61, 0xff, 0x7f]);
     check(EntryKind::OfsDelta { distance: 16512 }, 1, &[0x61, 0x80, 0x80, 0]);
-    check(EntryKind::OfsDelta { distance: (1 << 57) - 1 }, 1, &[0x61]);
+    check(EntryKind::OfsDelta { distance: (1 << 63) - 1 }, 1, &[0x61]);
     for hash in [HashKind::Sha1, HashKind::Sha256] {
         check(EntryKind::RefDelta { base: hash.empty_tree() }, 300, &[0xfc, 18]);
     }
@@ -53,11 +53,18 @@ fn malformed_entry_headers() {
         (&[0xff; 40], "entry size exceeds 64 bits"),
         (
             &[0x60, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0],
-            "delta distance exceeds 64 bits",
+            "delta distance exceeds 63 bits",
         ),
     ] {
         assert_eq!(parse_entry_header(bytes, HashKind::Sha1).unwrap_err().what, expect, "{bytes:x?}");
     }
+    // 2⁶⁴ − 1, alone and where another byte follows.
+    let mut bytes = Vec::new();
+    write_entry_header(EntryKind::OfsDelta { distance: u64::MAX }, 0, &mut bytes);
+    assert!(parse_entry_header(&bytes, HashKind::Sha1).is_err());
+    *bytes.last_mut().unwrap() |= 0x80;
+    bytes.push(0);
+    assert!(parse_entry_header(&bytes, HashKind::Sha1).is_err());
 }
 
 #[test]

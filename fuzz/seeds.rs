@@ -1,0 +1,95 @@
+//! Writes a starting corpus for every target: `cargo run --example seeds` in `fuzz/`, then files are in `fuzz/corpus/`.
+//! They come from small repositories that stock git builds, so they are the same on every machine.
+
+use std::path::{Path, PathBuf};
+
+use packrace_object::HashKind;
+use packrace_testkit::{Bitmap, CommitGraph, Repo, RepoBuilder, Size, Storage};
+
+fn main() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let seeds = Seeds { hash, flag: u8::from(hash == HashKind::Sha256) };
+        seeds.of_packs();
+        seeds.of_bitmaps();
+        seeds.of_commit_graphs();
+    }
+}
+
+struct Seeds {
+    hash: HashKind,
+    flag: u8,
+}
+
+impl Seeds {
+    fn of_packs(&self) {
+        let repo = self.repo(Storage::default());
+        let pack = file(&repo, "pack");
+        self.save("pack_entries", "pack", &[self.flag], &pack[..pack.len().min(1500)]);
+        self.save("pack_entries", "delta", &[4, 5], b"hello\x05\x07\x91\x01\x04\x03bye");
+        let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"loose");
+        let loose = repo.path().join("objects").join(&blob[..2]).join(blob[2..].trim());
+        self.save("pack_entries", "loose", &[2], &std::fs::read(loose).unwrap());
+        let (idx, rev) = (file(&repo, "idx"), file(&repo, "rev"));
+        let [high, low] = (rev.len() as u16).to_be_bytes();
+        self.save("idx", "v2", &[self.flag, high, low], &[rev, idx].concat());
+        for version in ["--index-version=1", "--index-version=2,0x100"] {
+            let out = repo.path().join("again.idx");
+            let _ = std::fs::remove_file(&out);
+            let pack = path(&repo, "pack");
+            repo.git(&["index-pack", version, "-o", out.to_str().unwrap(), pack.to_str().unwrap()]);
+            self.save("idx", version, &[self.flag, 0, 0], &std::fs::read(out).unwrap());
+        }
+    }
+
+    fn of_bitmaps(&self) {
+        for bitmap in [Bitmap::Plain, Bitmap::LookupTable] {
+            let repo = self.repo(Storage { bitmap, ..Storage::default() });
+            let objects = repo.git(&["count-objects", "-v"]);
+            let objects = objects.lines().find_map(|line| line.strip_prefix("in-pack: ")).unwrap();
+            let [high, low] = objects.parse::<u16>().unwrap().to_be_bytes();
+            self.save("bitmap", &format!("{bitmap:?}"), &[self.flag, high, low], &file(&repo, "bitmap"));
+            let storage = Storage { bitmap, packs: 3, multi_pack_index: true, ..Storage::default() };
+            let repo = self.repo(storage);
+            let midx = std::fs::read(repo.path().join("objects/pack/multi-pack-index")).unwrap();
+            self.save("midx", &format!("{bitmap:?}"), &[self.flag], &midx);
+        }
+    }
+
+    fn of_commit_graphs(&self) {
+        let repo = self.repo(Storage { commit_graph: CommitGraph::Single, ..Storage::default() });
+        let graph = std::fs::read(repo.path().join("objects/info/commit-graph")).unwrap();
+        self.save("commit_graph", "single", &[self.flag, 0, 0], &graph);
+        let repo = self.repo(Storage { commit_graph: CommitGraph::Split, ..Storage::default() });
+        let graphs = repo.path().join("objects/info/commit-graphs");
+        let chain = std::fs::read_to_string(graphs.join("commit-graph-chain")).unwrap();
+        let files: Vec<Vec<u8>> = chain
+            .lines()
+            .map(|name| std::fs::read(graphs.join(format!("graph-{name}.graph"))).unwrap())
+            .collect();
+        let [high, low] = (files[0].len() as u16).to_be_bytes();
+        self.save("commit_graph", "chain", &[self.flag, high, low], &files.concat());
+    }
+
+    fn repo(&self, storage: Storage) -> Repo {
+        RepoBuilder::new(Size::Tiny).hash(self.hash).storage(storage).build()
+    }
+
+    fn save(&self, target: &str, name: &str, head: &[u8], body: &[u8]) {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+        std::fs::create_dir_all(&dir).unwrap();
+        let seed = [head, body].concat();
+        println!("{target}: {name} of {}: {} bytes", self.hash, seed.len());
+        std::fs::write(dir.join(format!("{name}-{}", self.hash)), seed).unwrap();
+    }
+}
+
+/// The only file of the repository's pack directory with this extension.
+fn path(repo: &Repo, extension: &str) -> PathBuf {
+    let listing = std::fs::read_dir(repo.path().join("objects/pack")).unwrap();
+    let mut paths = listing.map(|entry| entry.unwrap().path());
+    paths.find(|path| path.extension().is_some_and(|found| found == extension)).unwrap()
+}
+
+fn file(repo: &Repo, extension: &str) -> Vec<u8> {
+    std::fs::read(path(repo, extension)).unwrap()
+}
