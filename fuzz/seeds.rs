@@ -26,6 +26,13 @@ impl Seeds {
         let pack = file(&repo, "pack");
         self.save("pack_entries", "pack", &[self.flag], &pack[..pack.len().min(1500)]);
         self.save("pack_entries", "delta", &[4, 5], b"hello\x05\x07\x91\x01\x04\x03bye");
+        self.save(
+            "pack_entries",
+            "entry",
+            &[self.flag | 6],
+            &[&[0xe5, 0x85, 0x80, 1], &[7; 32][..]].concat(),
+        );
+        self.save("pack_entries", "distance", &[self.flag | 6], &[0x65, 0x85, 0x80, 1]);
         let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"loose");
         let loose = repo.path().join("objects").join(&blob[..2]).join(blob[2..].trim());
         self.save("pack_entries", "loose", &[2], &std::fs::read(loose).unwrap());

@@ -1,10 +1,12 @@
-//! Input: hash (1 bit) and way (7 bits), then by the way: a pack without index, a loose object, or the length of a base
-//! (1 byte), the base and a delta.
+//! Input: hash (1 bit) and way (2 bits) in a byte, then by the way: a pack without index, a loose object, the length of a
+//! base (1 byte) with the base and a delta, or an entry header.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use packrace_format::pack::delta::{self, Instruction, Instructions};
-use packrace_format::pack::{EntryKind, HEADER_BYTES, Header, parse_entry_header, write_entry_header};
+use packrace_format::pack::{
+    EntryHeader, EntryKind, HEADER_BYTES, Header, parse_entry_header, write_entry_header,
+};
 use packrace_format::{loose_object, zlib::Inflater};
 use packrace_object::HashKind;
 
@@ -17,9 +19,22 @@ fuzz_target!(|input: &[u8]| {
     match way >> 1 & 3 {
         0 => check_pack(input, hash),
         1 => check_loose(input),
-        _ => check_delta(input),
+        2 => check_delta(input),
+        _ => {
+            check_entry_header(input, hash);
+        }
     }
 });
+
+fn check_entry_header(bytes: &[u8], hash: HashKind) -> Option<EntryHeader> {
+    let entry = parse_entry_header(bytes, hash).ok()?;
+    let mut again = Vec::new();
+    write_entry_header(entry.kind, entry.size, &mut again);
+    assert!(again.len() <= entry.length, "ours is the shortest header");
+    let read = parse_entry_header(&again, hash).expect("what we write we read");
+    assert_eq!((read.kind, read.size), (entry.kind, entry.size));
+    Some(entry)
+}
 
 fn check_pack(pack: &[u8], hash: HashKind) {
     let Ok(header) = Header::parse(pack) else { return };
@@ -28,12 +43,7 @@ fn check_pack(pack: &[u8], hash: HashKind) {
     let mut at = HEADER_BYTES;
     for _ in 0..header.objects {
         let Some(bytes) = pack.get(at..) else { return };
-        let Ok(entry) = parse_entry_header(bytes, hash) else { return };
-        let mut again = Vec::new();
-        write_entry_header(entry.kind, entry.size, &mut again);
-        assert!(again.len() <= entry.length, "ours is the shortest header");
-        let read = parse_entry_header(&again, hash).expect("what we write we read");
-        assert_eq!((read.kind, read.size), (entry.kind, entry.size));
+        let Some(entry) = check_entry_header(bytes, hash) else { return };
         if entry.size > MAX_SIZE {
             return;
         }
