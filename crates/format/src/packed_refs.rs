@@ -1,1 +1,305 @@
-//! packed_refs (see the crate's documentation).
+//! `packed-refs` (gitrepository-layout, "packed-refs"; git-pack-refs).
+//!
+//! ```text
+//! # pack-refs with: peeled fully-peeled sorted \n      optional header
+//! <hex id> <name>\n                                     one ref
+//! ^<hex id>\n                                           what the annotated tag above finally tags
+//! ```
+//!
+//! A file whose header says `sorted` is searched in place. Any other is indexed once: 8 bytes a ref.
+
+use std::cmp::Ordering;
+
+use packrace_object::{HashKind, ObjectId};
+
+use crate::Error;
+
+const FORMAT: &str = "packed-refs";
+
+/// What is known of the object that a tag finally tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peeled {
+    /// The file does not say.
+    Unknown,
+    /// The ref points at no annotated tag.
+    NotATag,
+    /// What the tag finally tags.
+    To(ObjectId),
+}
+
+/// One ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackedRef<'a> {
+    /// The full name.
+    pub name: &'a [u8],
+    /// What it points at.
+    pub id: ObjectId,
+    /// What that finally tags.
+    pub peeled: Peeled,
+}
+
+/// A view of a `packed-refs` file.
+#[derive(Debug, Clone)]
+pub struct PackedRefs<D> {
+    data: D,
+    hex_len: usize,
+    /// Where the first ref starts.
+    start: usize,
+    is_peeled: bool,
+    is_fully_peeled: bool,
+    /// Where each ref starts, by name; only for a file that does not say that it is sorted.
+    order: Option<Vec<usize>>,
+}
+
+impl<D: AsRef<[u8]>> PackedRefs<D> {
+    /// Reads the header. A file that says it is sorted is trusted in that; lines are checked when they are read.
+    pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
+        let mut file = PackedRefs {
+            start: 0,
+            hex_len: hash.len_in_hex(),
+            is_peeled: false,
+            is_fully_peeled: false,
+            order: None,
+            data,
+        };
+        let bytes_len = file.data.as_ref().len();
+        let mut is_sorted = false;
+        if file.data.as_ref().first() == Some(&b'#') {
+            let bytes = file.data.as_ref();
+            let end =
+                memchr::memchr(b'\n', bytes).ok_or_else(|| Error::new(FORMAT, "unterminated line", 0))?;
+            let traits = bytes[..end].strip_prefix(b"# pack-refs with:").unwrap_or_default();
+            let has = |name: &[u8]| traits.split(|byte| *byte == b' ').any(|word| word == name);
+            (file.is_peeled, file.is_fully_peeled, is_sorted) =
+                (has(b"peeled"), has(b"fully-peeled"), has(b"sorted"));
+            file.start = end + 1;
+        }
+        if bytes_len > file.start && file.data.as_ref()[bytes_len - 1] != b'\n' {
+            return Err(Error::new(FORMAT, "unterminated line", bytes_len as u64));
+        }
+        if !is_sorted {
+            file.order = Some(file.index()?);
+        }
+        Ok(file)
+    }
+
+    fn index(&self) -> Result<Vec<usize>, Error> {
+        let mut order = Vec::new();
+        let mut at = self.start;
+        while at < self.data.as_ref().len() {
+            order.push(at);
+            let (_, next) = self.parse(at)?;
+            at = next;
+        }
+        let name = |at: &usize| self.parse(*at).map(|(found, _)| found.name).unwrap_or_default();
+        order.sort_by(|a, b| name(a).cmp(name(b)));
+        Ok(order)
+    }
+
+    /// The ref of this name.
+    pub fn find(&self, name: &[u8]) -> Result<Option<PackedRef<'_>>, Error> {
+        match self.iter_from(name).next() {
+            Some(Ok(found)) if found.name == name => Ok(Some(found)),
+            Some(Err(error)) => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// All refs whose names are `name` or come after it, by name.
+    pub fn iter_from(&self, name: &[u8]) -> Iter<'_, D> {
+        let at = match &self.order {
+            Some(order) => {
+                let before = |at: &usize| self.parse(*at).is_ok_and(|(found, _)| found.name < name);
+                order.partition_point(before)
+            }
+            None => self.search(name),
+        };
+        Iter { file: self, at }
+    }
+
+    /// Binary search over lines: halves a range of bytes, going back to the start of the line it falls into.
+    fn search(&self, name: &[u8]) -> usize {
+        let bytes = self.data.as_ref();
+        let (mut low, mut high) = (self.start, bytes.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let start = self.line_of_ref(low, middle);
+            let end =
+                start + memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len() - start, |end| end + 1);
+            let line_name = bytes.get(start + self.hex_len + 1..end.saturating_sub(1)).unwrap_or_default();
+            if line_name.cmp(name) == Ordering::Less {
+                // Past this line and, if there is one, the peeled line that belongs to it.
+                low = end;
+                if bytes.get(low) == Some(&b'^') {
+                    low += memchr::memchr(b'\n', &bytes[low..]).map_or(bytes.len() - low, |end| end + 1);
+                }
+            } else {
+                high = start;
+            }
+        }
+        low
+    }
+
+    /// The start of the ref's line that `at` falls into; not before `low`, where one starts.
+    fn line_of_ref(&self, low: usize, at: usize) -> usize {
+        let bytes = self.data.as_ref();
+        let mut start = memchr::memrchr(b'\n', &bytes[low..at]).map_or(low, |end| low + end + 1);
+        if bytes[start] == b'^' && start > low {
+            start = memchr::memrchr(b'\n', &bytes[low..start - 1]).map_or(low, |end| low + end + 1);
+        }
+        start
+    }
+
+    /// The ref whose line starts at `at`, and where the next one starts.
+    #[inline]
+    fn parse(&self, at: usize) -> Result<(PackedRef<'_>, usize), Error> {
+        let bytes = self.data.as_ref();
+        let unexpected = |what| Error::new(FORMAT, what, at as u64);
+        let (line, mut next) = self.line(at).ok_or_else(|| unexpected("unterminated line"))?;
+        let (Some(hex), Some(b' ')) = (line.get(..self.hex_len), line.get(self.hex_len)) else {
+            return Err(unexpected("unexpected line"));
+        };
+        let id = ObjectId::from_hex(hex).map_err(|_| unexpected("unexpected line"))?;
+        let name = &line[self.hex_len + 1..];
+        if name.is_empty() {
+            return Err(unexpected("unexpected line"));
+        }
+        let mut peeled = match self.is_fully_peeled || self.is_peeled && name.starts_with(b"refs/tags/") {
+            true => Peeled::NotATag,
+            false => Peeled::Unknown,
+        };
+        if bytes.get(next) == Some(&b'^') {
+            let unexpected = || Error::new(FORMAT, "unexpected line", next as u64);
+            let (line, after) = self.line(next).ok_or_else(unexpected)?;
+            let hex = line[1..].get(..self.hex_len).filter(|hex| hex.len() + 1 == line.len());
+            let id = hex.and_then(|hex| ObjectId::from_hex(hex).ok()).ok_or_else(unexpected)?;
+            peeled = Peeled::To(id);
+            next = after;
+        }
+        Ok((PackedRef { name, id, peeled }, next))
+    }
+
+    #[inline]
+    fn line(&self, at: usize) -> Option<(&[u8], usize)> {
+        let rest = self.data.as_ref().get(at..)?;
+        let end = memchr::memchr(b'\n', rest)?;
+        Some((&rest[..end], at + end + 1))
+    }
+}
+
+/// Refs by name.
+#[derive(Debug, Clone)]
+pub struct Iter<'a, D> {
+    file: &'a PackedRefs<D>,
+    /// A place in the file, or in the order if there is one.
+    at: usize,
+}
+
+impl<'a, D: AsRef<[u8]>> Iterator for Iter<'a, D> {
+    type Item = Result<PackedRef<'a>, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let line_at = match &self.file.order {
+            Some(order) => *order.get(self.at)?,
+            None if self.at < self.file.data.as_ref().len() => self.at,
+            None => return None,
+        };
+        let parsed = self.file.parse(line_at);
+        self.at = match (&self.file.order, &parsed) {
+            (Some(_), _) => self.at + 1,
+            (None, Ok((_, next))) => *next,
+            (None, Err(_)) => self.file.data.as_ref().len(),
+        };
+        Some(parsed.map(|(found, _)| found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+    const HEADER: &str = "# pack-refs with: peeled fully-peeled sorted \n";
+
+    fn names(text: &str, from: &str) -> Result<Vec<String>, Error> {
+        let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1)?;
+        file.iter_from(from.as_bytes())
+            .map(|found| Ok(String::from_utf8_lossy(found?.name).into_owned()))
+            .collect()
+    }
+
+    fn many(count: usize, header: &str) -> String {
+        let mut text = header.to_owned();
+        for n in 0..count {
+            text += &format!("{A} refs/tags/v{n:05}\n");
+            if n % 3 == 0 {
+                text += &format!("^{B}\n");
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn every_ref_is_found_and_iteration_starts_anywhere() {
+        let text = many(200, HEADER);
+        let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
+        for n in 0..200 {
+            let name = format!("refs/tags/v{n:05}");
+            let found = file.find(name.as_bytes()).unwrap().unwrap();
+            let expect = if n % 3 == 0 {
+                Peeled::To(ObjectId::from_hex(B.as_bytes()).unwrap())
+            } else {
+                Peeled::NotATag
+            };
+            assert_eq!((found.name, found.peeled), (name.as_bytes(), expect));
+            assert_eq!(names(&text, &name).unwrap().len(), 200 - n);
+            assert_eq!(names(&text, &format!("{name}x")).unwrap().len(), 199 - n);
+        }
+        assert_eq!(file.find(b"refs/tags/v").unwrap(), None);
+        assert_eq!(names(&text, "").unwrap().len(), 200);
+        assert_eq!(names(&text, "z").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn files_without_order_or_header_are_sorted() {
+        let text = format!("{A} refs/tags/b\n^{B}\n{B} refs/heads/a\n{B} refs/tags/a\n");
+        assert_eq!(names(&text, "").unwrap(), ["refs/heads/a", "refs/tags/a", "refs/tags/b"]);
+        assert_eq!(names(&text, "refs/tags/").unwrap(), ["refs/tags/a", "refs/tags/b"]);
+        assert_eq!(names("", "").unwrap(), [""; 0]);
+        assert_eq!(names(HEADER, "").unwrap(), [""; 0]);
+        let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
+        assert_eq!(file.find(b"refs/tags/a").unwrap().unwrap().peeled, Peeled::Unknown);
+    }
+
+    #[test]
+    fn damaged_lines_are_told() {
+        let check = |text: String, what: &str, offset: u64| {
+            let error = names(&text, "").unwrap_err();
+            assert_eq!((error.what, error.offset), (what, offset), "{text:?}");
+        };
+        check(format!("{A} refs/a"), "unterminated line", 47);
+        check(format!("{HEADER}{A} refs/a\nx\n"), "unexpected line", 46 + 48);
+        check(format!("{A}  \n{B}\n"), "unexpected line", 43);
+        check(format!("{HEADER}{A} refs/a\n^x\n"), "unexpected line", 46 + 48);
+        check(format!("^{A}\n"), "unexpected line", 0);
+    }
+
+    #[test]
+    fn no_damage_panics() {
+        let text = many(20, HEADER).into_bytes();
+        for at in 0..text.len() {
+            for value in [0, b'\n', b'^', b' ', 0xff] {
+                let mut damaged = text.clone();
+                damaged[at] = value;
+                for bytes in [&damaged[..], &damaged[..at]] {
+                    if let Ok(file) = PackedRefs::open(bytes, HashKind::Sha1) {
+                        let _ = file.iter_from(b"refs/tags/v00010").count();
+                        let _ = file.find(b"refs/tags/v00007");
+                    }
+                }
+            }
+        }
+    }
+}
