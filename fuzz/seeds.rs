@@ -12,6 +12,7 @@ fn main() {
         seeds.of_packs();
         seeds.of_bitmaps();
         seeds.of_commit_graphs();
+        seeds.of_conversations();
     }
 }
 
@@ -75,6 +76,32 @@ impl Seeds {
             .collect();
         let [high, low] = (files[0].len() as u16).to_be_bytes();
         self.save("commit_graph", "chain", &[self.flag, high, low], &files.concat());
+    }
+
+    fn of_conversations(&self) {
+        let v2 = [
+            "command=ls-refs\nagent=x\n0001\nsymrefs\npeel\nunborn\nref-prefix refs/heads/\n0000\n0000",
+            "command=fetch\nobject-format=sha256\n0001\nthin-pack\nofs-delta\nwant $1\nhave $2\nhave $3\n0000\n\
+             command=fetch\nobject-format=sha256\n0001\nwant $1\nhave $4\ndone\n0000\n0000",
+            "command=fetch\nobject-format=sha1\n0001\nwant $1\nshallow $2\ndeepen 5\ndeepen-relative\ndone\n0000\n0000",
+            "command=fetch\n0001\nwant $1\ndeepen-since 5\ndeepen-not x\nwait-for-done\nhave $2\ninclude-tag\n0000",
+        ];
+        let v0 = [
+            "want $1 multi_ack_detailed no-done side-band-64k ofs-delta object-format=sha256\nwant $2\nshallow $3\n\
+             deepen 3\n0000\nhave $4\nhave $5\n0000\nhave $2\ndone",
+            "want $1 multi_ack side-band\n0000\nhave $4\nhave $6\n0000\nhave $7\n0000\ndone",
+            "want $1\n0000\nhave $2\n0000\n?0\n!0009done\n",
+        ];
+        for (version, scripts) in [(0, &v2[..]), (64, &v0[..])] {
+            for (number, script) in scripts.iter().enumerate() {
+                for carriage in [0, 32] {
+                    let settings = self.flag | version | carriage | if number > 1 { 0x16 } else { 0 };
+                    let name = format!("{settings}-{number}");
+                    self.save("session", &name, &[settings, 3], script.as_bytes());
+                }
+            }
+        }
+        self.save("pkt_line", "stream", &[3], b"0009done\n000eversion 2\n0000000100020006\x01a0004");
     }
 
     fn repo(&self, storage: Storage) -> Repo {
