@@ -37,6 +37,10 @@ impl Seeds {
         let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"loose");
         let loose = repo.path().join("objects").join(&blob[..2]).join(blob[2..].trim());
         self.save("pack_entries", "loose", &[2], &std::fs::read(loose).unwrap());
+        let refs = std::fs::read(repo.path().join("packed-refs")).unwrap();
+        self.save("packed_refs", "sorted", &[self.flag], &refs);
+        let lines = refs.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"#"));
+        self.save("packed_refs", "no-header", &[self.flag], &lines.collect::<Vec<_>>().concat());
         let (idx, rev) = (file(&repo, "idx"), file(&repo, "rev"));
         let [high, low] = (rev.len() as u16).to_be_bytes();
         self.save("idx", "v2", &[self.flag, high, low], &[rev, idx].concat());
