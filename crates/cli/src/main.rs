@@ -1,3 +1,48 @@
-//! packrace.
+//! The `packrace` command: what was typed and the environment go in, standard error and an exit code come out.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod environment;
+
+use std::process::ExitCode;
+
+use args::{Command, Parsed};
+use environment::Environment;
+
+fn main() -> ExitCode {
+    let environment = Environment::of_process();
+    let code = match args::parse(std::env::args_os().collect()) {
+        Parsed::Run(globals, command) => run(&globals, command, &environment),
+        Parsed::Answer { text, to_stdout, code } => {
+            if to_stdout {
+                print!("{text}");
+            } else {
+                eprint!("{text}");
+            }
+            code
+        }
+    };
+    if let Some(path) = &environment.io_report
+        && let Err(error) = packrace_os::write_file(path, packrace_os::count::report().as_bytes())
+    {
+        eprintln!("warning: cannot write {}: {error}", path.display());
+    }
+    ExitCode::from(code)
+}
+
+fn run(globals: &args::Globals, command: Command, environment: &Environment) -> u8 {
+    let result = match command {
+        Command::UploadPack(args) => commands::upload_pack::run(globals, &args, environment),
+        Command::Serve(args) => commands::serve::run(globals, &args, environment),
+        Command::Man(args) => commands::man::run(&args),
+    };
+    match result {
+        Ok(()) => 0,
+        Err(fatal) => {
+            eprintln!("fatal: {}", fatal.message);
+            fatal.code
+        }
+    }
+}

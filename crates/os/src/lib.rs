@@ -11,6 +11,7 @@ mod map;
 pub mod process;
 pub mod simulated;
 pub mod sink;
+pub mod source;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, identity, list_dir, owner, read_file, real_path, write_file,

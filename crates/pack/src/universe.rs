@@ -43,6 +43,11 @@ impl Universe {
         self.packed_len
     }
 
+    /// Whether the object exists.
+    pub fn contains(&self, id: &oid) -> Result<bool, Error> {
+        Ok(self.find(id)?.is_some())
+    }
+
     /// The number of the object with this id, if it exists.
     #[inline]
     pub(crate) fn find(&self, id: &oid) -> Result<Option<Ix>, Error> {

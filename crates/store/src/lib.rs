@@ -10,7 +10,6 @@ mod objects_dir;
 mod pack;
 mod reader;
 pub mod refs;
-mod refs_stub;
 mod repository;
 mod snapshot;
 

@@ -8,7 +8,7 @@ use packrace_os::count::Role;
 
 use crate::config::{Config, ConfigSources};
 use crate::error::{Error, Reason};
-use crate::refs_stub::{Backend, RefStore};
+use crate::refs::{Backend, RefStore};
 use crate::snapshot::{Snapshot, Sources};
 
 /// Longest gitfile, `commondir` and similar one-line file.

@@ -1,1 +1,3 @@
 //! The doors through which clients come.
+
+pub mod stdio;

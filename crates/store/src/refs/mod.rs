@@ -1,1 +1,149 @@
-//! Refs: the files and reftable backends behind one read interface.
+//! Refs: the files and reftable backends behind one way of reading.
+//!
+//! [`RefStore::snapshot`] gives an immutable [`RefSnapshot`] for the prefixes that are asked for. Names are borrowed
+//! while they are visited, so that a million packed refs cost no allocation each.
+
+mod error;
+mod files;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+pub use error::Error;
+pub use packrace_format::packed_refs::Peeled;
+use packrace_object::{HashKind, ObjectId};
+
+/// How refs are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// A file a ref, and `packed-refs`.
+    Files,
+    /// A stack of reftables.
+    Reftable,
+}
+
+/// Symbolic refs are followed this far, as in git.
+const MAX_SYMREF_DEPTH: usize = 5;
+
+/// The refs of a repository.
+#[derive(Debug)]
+pub struct RefStore {
+    places: Places,
+    backend: Backend,
+    hash: HashKind,
+}
+
+/// Where refs are kept.
+#[derive(Debug, Clone)]
+struct Places {
+    /// Of this work tree.
+    git_dir: PathBuf,
+    /// Of all work trees.
+    common_dir: PathBuf,
+}
+
+impl Places {
+    /// The directory that a ref belongs to: some are a work tree's own (gitglossary, "per-worktree ref").
+    fn of(&self, name: &[u8]) -> &PathBuf {
+        if is_per_worktree(name) { &self.git_dir } else { &self.common_dir }
+    }
+}
+
+fn is_per_worktree(name: &[u8]) -> bool {
+    let own: [&[u8]; 3] = [b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
+    !name.starts_with(b"refs/") || own.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// A ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefRecord<'a> {
+    /// The full name.
+    pub name: &'a [u8],
+    /// What it says.
+    pub target: Target<'a>,
+}
+
+/// What a ref says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// It points at an object.
+    Direct {
+        /// The object.
+        id: ObjectId,
+        /// What the object finally tags, as far as the store knows without reading objects.
+        peeled: Peeled,
+    },
+    /// It stands for another ref.
+    Symbolic(&'a [u8]),
+}
+
+/// Where following symbolic refs ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The last ref.
+    pub name: Vec<u8>,
+    /// The object that it points at.
+    pub id: ObjectId,
+}
+
+impl RefStore {
+    /// The refs in these directories, which are the same unless `git_dir` is that of a linked work tree.
+    pub fn open(git_dir: PathBuf, common_dir: PathBuf, backend: Backend, hash: HashKind) -> Self {
+        RefStore { places: Places { git_dir, common_dir }, backend, hash }
+    }
+
+    /// The refs as they are now: `HEAD`, and all whose names start with one of `prefixes` (none: all).
+    pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, Error> {
+        match self.backend {
+            Backend::Files => {
+                Ok(RefSnapshot(Inner::Files(files::Files::read(&self.places, prefixes, self.hash)?)))
+            }
+            Backend::Reftable => Err(Error::Unsupported("reftable")),
+        }
+    }
+}
+
+/// Refs as they were at one moment. Visiting outside the prefixes that it was made for finds packed refs only.
+#[derive(Debug)]
+pub struct RefSnapshot(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Files(files::Files),
+}
+
+impl RefSnapshot {
+    /// The ref of this name.
+    pub fn find(&self, name: &[u8]) -> Result<Option<RefRecord<'_>>, Error> {
+        match &self.0 {
+            Inner::Files(files) => files.find(name),
+        }
+    }
+
+    /// Follows symbolic refs from `name` to an object; `None` if they lead nowhere.
+    pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, Error> {
+        let mut name = name.to_vec();
+        for _ in 0..=MAX_SYMREF_DEPTH {
+            let target = match self.find(&name)? {
+                None => return Ok(None),
+                Some(RefRecord { target: Target::Direct { id, .. }, .. }) => {
+                    return Ok(Some(Resolved { name, id }));
+                }
+                Some(RefRecord { target: Target::Symbolic(target), .. }) => target.to_vec(),
+            };
+            name = target;
+        }
+        Ok(None)
+    }
+
+    /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, by name, until it breaks off.
+    pub fn visit(
+        &self,
+        prefix: &[u8],
+        each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        match &self.0 {
+            Inner::Files(files) => files.visit(prefix, each),
+        }
+    }
+}

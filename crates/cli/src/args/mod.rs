@@ -1,0 +1,168 @@
+//! What was typed, and what it means. Exit codes are git's: 129 for usage, 0 for help that was asked for.
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+/// Exit code for a command line that makes no sense.
+const USAGE: u8 = 129;
+
+/// Git's data path for people who host Git.
+#[derive(Debug, Parser)]
+#[command(name = "packrace", version, disable_help_subcommand = true, subcommand_required = true)]
+pub struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options that stand before the command, as in git.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Globals {
+    /// Run as if started in PATH; each further -C is relative to the one before.
+    #[arg(short = 'C', value_name = "PATH")]
+    pub directories: Vec<PathBuf>,
+    /// Set a configuration value for this run; without =VALUE it is true.
+    #[arg(short = 'c', value_name = "NAME[=VALUE]")]
+    pub config: Vec<String>,
+    /// The repository, where a command names none.
+    #[arg(long, value_name = "PATH")]
+    pub git_dir: Option<PathBuf>,
+    /// Serve only the refs of this namespace (gitnamespaces).
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Send objects packed back to git fetch-pack: stands in for git upload-pack.
+    UploadPack(UploadPack),
+    /// Serve every repository below a folder over HTTP and git://.
+    Serve(Serve),
+    /// Write the man pages into a folder.
+    #[command(hide = true)]
+    Man(Man),
+}
+
+/// Arguments of `upload-pack`.
+#[derive(Debug, clap::Args)]
+pub struct UploadPack {
+    /// Do not try DIRECTORY/.git when DIRECTORY is no git directory.
+    #[arg(long, overrides_with = "no_strict")]
+    pub strict: bool,
+    /// Try DIRECTORY/.git and DIRECTORY.git too (the default).
+    #[arg(long)]
+    pub no_strict: bool,
+    /// End the transfer after N seconds without a word from the client.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub timeout: u64,
+    /// Answer one request and end, as HTTP needs it.
+    #[arg(long)]
+    pub stateless_rpc: bool,
+    /// Only say which refs there are, as HTTP needs it.
+    #[arg(long, visible_alias = "advertise-refs")]
+    pub http_backend_info_refs: bool,
+    /// The repository.
+    pub directory: Option<PathBuf>,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, clap::Args)]
+pub struct Serve {
+    /// Listen for HTTP here; with neither --http nor --git, on 127.0.0.1:8417.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = "127.0.0.1:8417")]
+    pub http: Option<SocketAddr>,
+    /// Listen for git:// here.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = "127.0.0.1:9418")]
+    pub git: Option<SocketAddr>,
+    /// The folder whose repositories are served, all of them.
+    pub root: PathBuf,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, clap::Args)]
+pub struct Man {
+    /// Where the pages go.
+    pub directory: PathBuf,
+}
+
+/// What a command line comes down to.
+#[derive(Debug)]
+pub enum Parsed {
+    /// Run a command.
+    Run(Globals, Command),
+    /// Say something and end.
+    Answer {
+        /// The text.
+        text: String,
+        /// Whether it was asked for.
+        to_stdout: bool,
+        /// The exit code.
+        code: u8,
+    },
+}
+
+/// The command line as clap knows it, for help and man pages.
+pub fn command_line() -> clap::Command {
+    Cli::command()
+}
+
+/// Reads a command line, the program's own name first.
+pub fn parse(mut argv: Vec<OsString>) -> Parsed {
+    if let Some(command) = argv.first().and_then(|name| command_of_name(Path::new(name))) {
+        argv[0] = "packrace".into();
+        argv.insert(1, command.into());
+    }
+    let asked_shortly = argv.iter().any(|arg| arg == "-h");
+    match Cli::try_parse_from(&argv) {
+        Ok(cli) => Parsed::Run(cli.globals, cli.command),
+        Err(error) => answer(&error, asked_shortly),
+    }
+}
+
+/// Called by the name of a command: `git-upload-pack` is what ssh and `git clone --upload-pack` run.
+fn command_of_name(name: &Path) -> Option<&'static str> {
+    let name = name.file_name()?.to_str()?;
+    let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
+    (name == "upload-pack").then_some("upload-pack")
+}
+
+fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
+    let help = |code| Parsed::Answer { text: error.to_string(), to_stdout: true, code };
+    match error.kind() {
+        ErrorKind::DisplayHelp if asked_shortly => help(USAGE),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => help(0),
+        ErrorKind::UnknownArgument => {
+            let option = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+            let name = option.trim_start_matches('-');
+            let kind = if option.starts_with("--") { "option" } else { "switch" };
+            let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+            let text = format!("error: unknown {kind} `{name}'\n{}\n", plain(&usage));
+            Parsed::Answer { text, to_stdout: false, code: USAGE }
+        }
+        _ => Parsed::Answer { text: error.to_string(), to_stdout: false, code: USAGE },
+    }
+}
+
+/// Text without colours and in git's lower case `usage:`.
+fn plain(usage: &str) -> String {
+    let mut text = String::new();
+    let mut is_escape = false;
+    for character in usage.chars() {
+        match character {
+            '\x1b' => is_escape = true,
+            'm' if is_escape => is_escape = false,
+            _ if is_escape => {}
+            other => text.push(other),
+        }
+    }
+    text.replace("Usage:", "usage:")
+}

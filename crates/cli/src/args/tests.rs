@@ -1,0 +1,50 @@
+use super::*;
+
+fn check(line: &str, expect_code: Option<u8>, expect_text: &str) {
+    let argv = line.split(' ').map(OsString::from).collect();
+    match (parse(argv), expect_code) {
+        (Parsed::Run(globals, command), None) => {
+            let text = format!("{globals:?} {command:?}");
+            assert!(text.contains(expect_text), "{line}: {text}");
+        }
+        (Parsed::Answer { text, code, .. }, Some(expect)) => {
+            assert_eq!(code, expect, "{line}: {text}");
+            assert!(text.contains(expect_text), "{line}: {text}");
+        }
+        (other, _) => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn commands_and_options() {
+    check("packrace upload-pack --strict --timeout=5 dir", None, "strict: true");
+    check("packrace upload-pack --strict --no-strict dir", None, "strict: false");
+    check("packrace upload-pack --advertise-refs dir", None, "http_backend_info_refs: true");
+    check("/usr/bin/git-upload-pack --stateless-rpc dir", None, "stateless_rpc: true");
+    check("packrace -C a -C b -c x.y=z -c q.r --namespace=n upload-pack dir", None, r#"["a", "b"]"#);
+    check("packrace serve --http 127.0.0.1:0 --git 127.0.0.1:0 root", None, "127.0.0.1:0");
+    check("packrace serve root", None, "http: None");
+}
+
+#[test]
+fn what_is_not_known_is_refused_by_name() {
+    check("packrace upload-pack --frobnicate dir", Some(129), "error: unknown option `frobnicate'");
+    check("packrace upload-pack -z dir", Some(129), "error: unknown switch `z'");
+    check("packrace --bare upload-pack dir", Some(129), "error: unknown option `bare'");
+    check("packrace frobnicate", Some(129), "frobnicate");
+    check("packrace", Some(129), "");
+    check("packrace upload-pack --timeout=x dir", Some(129), "timeout");
+}
+
+#[test]
+fn help_is_an_answer() {
+    check("packrace --help", Some(0), "upload-pack");
+    check("packrace upload-pack --help", Some(0), "--stateless-rpc");
+    check("packrace upload-pack -h", Some(129), "--stateless-rpc");
+    check("packrace --version", Some(0), env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_command_line_is_sound() {
+    command_line().debug_assert();
+}

@@ -1,0 +1,49 @@
+//! `packrace upload-pack`: one conversation on standard input and output.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use packrace_os::clock::RealClock;
+use packrace_os::source::FdSource;
+use packrace_server::engine::{self, Mode, ProtocolVersion};
+use packrace_server::transport::stdio::SinkDoor;
+use packrace_store::Repository;
+
+use super::{Fatal, in_directory};
+use crate::args::{Globals, UploadPack};
+use crate::environment::Environment;
+
+pub fn run(globals: &Globals, args: &UploadPack, environment: &Environment) -> Result<(), Fatal> {
+    let directory = args.directory.clone().or_else(|| globals.git_dir.clone());
+    let directory = directory.ok_or_else(|| Fatal::usage("you must name a directory"))?;
+    let directory = if args.strict { directory } else { expand_home(&directory, environment) };
+    let mut options = environment.open_options(globals)?;
+    options.strict = args.strict;
+    let repository = Repository::open(&in_directory(globals, &directory), &options)?;
+    let mode = match (args.http_backend_info_refs, args.stateless_rpc) {
+        (true, _) => Mode::Advertise,
+        (false, true) => Mode::StatelessRpc,
+        (false, false) => Mode::Stateful,
+    };
+    let call = engine::UploadPack {
+        repository: Arc::new(repository),
+        version: ProtocolVersion::from_environment(&environment.protocol),
+        mode,
+        namespace: environment.namespace(globals),
+        agent: environment.agent(),
+        session_id: std::process::id().to_string(),
+    };
+    let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
+    let mut input = FdSource::stdin(timeout).map_err(Fatal::new)?;
+    let mut door = SinkDoor::stdout().map_err(Fatal::new)?;
+    Ok(engine::upload_pack(&call, &mut input, &mut door, &RealClock::default())?)
+}
+
+/// `~/x` is below the home directory; other users' homes are not looked up.
+fn expand_home(path: &Path, environment: &Environment) -> PathBuf {
+    match (path.strip_prefix("~"), environment.home()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}

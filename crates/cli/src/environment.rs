@@ -1,0 +1,265 @@
+//! The environment, read once and only here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use packrace_store::{ConfigSources, OpenOptions};
+
+use crate::args::Globals;
+use crate::commands::Fatal;
+
+/// The system-wide configuration file.
+const SYSTEM_CONFIG: &str = "/etc/gitconfig";
+
+/// Most entries that `GIT_CONFIG_COUNT` may announce.
+const MAX_CONFIG_COUNT: usize = 10_000;
+
+/// The variables that packrace knows (git, "ENVIRONMENT VARIABLES").
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    home: Option<PathBuf>,
+    xdg_config_home: Option<PathBuf>,
+    config_system: Option<PathBuf>,
+    config_global: Option<PathBuf>,
+    no_system_config: bool,
+    config_overrides: Vec<(String, String)>,
+    config_parameters: Option<String>,
+    config_count_error: Option<String>,
+    object_directory: Option<PathBuf>,
+    alternates: Vec<PathBuf>,
+    common_dir: Option<PathBuf>,
+    shallow_file: Option<OsString>,
+    namespace: Option<String>,
+    user_agent: Option<String>,
+    /// `GIT_PROTOCOL`.
+    pub protocol: String,
+    /// `PACKRACE_IO_REPORT`.
+    pub io_report: Option<PathBuf>,
+}
+
+impl Environment {
+    /// The environment of this process.
+    pub fn of_process() -> Self {
+        Self::from_lookup(&|name| std::env::var_os(name))
+    }
+
+    fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
+        let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let alternates = get("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default();
+        let mut environment = Environment {
+            home: path("HOME"),
+            xdg_config_home: path("XDG_CONFIG_HOME"),
+            config_system: path("GIT_CONFIG_SYSTEM"),
+            config_global: get("GIT_CONFIG_GLOBAL").map(PathBuf::from),
+            no_system_config: text("GIT_CONFIG_NOSYSTEM").is_some_and(|value| is_true(&value)),
+            config_overrides: Vec::new(),
+            config_parameters: text("GIT_CONFIG_PARAMETERS"),
+            config_count_error: None,
+            object_directory: path("GIT_OBJECT_DIRECTORY"),
+            alternates: std::env::split_paths(&alternates)
+                .filter(|path| !path.as_os_str().is_empty())
+                .collect(),
+            common_dir: path("GIT_COMMON_DIR"),
+            shallow_file: get("GIT_SHALLOW_FILE"),
+            namespace: text("GIT_NAMESPACE"),
+            user_agent: text("GIT_USER_AGENT"),
+            protocol: text("GIT_PROTOCOL").unwrap_or_default(),
+            io_report: path("PACKRACE_IO_REPORT"),
+        };
+        environment.read_config_count(&text);
+        environment
+    }
+
+    fn read_config_count(&mut self, text: &dyn Fn(&str) -> Option<String>) {
+        let Some(count) = text("GIT_CONFIG_COUNT").filter(|count| !count.is_empty()) else { return };
+        let Ok(count) = count.parse::<usize>() else {
+            self.config_count_error = Some("bogus count in GIT_CONFIG_COUNT".to_owned());
+            return;
+        };
+        if count > MAX_CONFIG_COUNT {
+            self.config_count_error = Some("too many entries in GIT_CONFIG_COUNT".to_owned());
+            return;
+        }
+        for n in 0..count {
+            let [key, value] = ["KEY", "VALUE"].map(|part| (part, text(&format!("GIT_CONFIG_{part}_{n}"))));
+            match (key, value) {
+                ((_, Some(key)), (_, Some(value))) => self.config_overrides.push((key, value)),
+                ((part, None), _) | (_, (part, None)) => {
+                    let what = part.to_ascii_lowercase();
+                    self.config_count_error = Some(format!("missing config {what} GIT_CONFIG_{part}_{n}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// How repositories are opened.
+    pub fn open_options(&self, globals: &Globals) -> Result<OpenOptions, Fatal> {
+        if self.shallow_file.is_some() {
+            return Err(Fatal::usage("GIT_SHALLOW_FILE is not supported"));
+        }
+        Ok(OpenOptions {
+            strict: false,
+            check_ownership: false,
+            config: self.config_sources(globals)?,
+            object_dir: self.object_directory.clone(),
+            alternates: self.alternates.clone(),
+            common_dir: self.common_dir.clone(),
+        })
+    }
+
+    fn config_sources(&self, globals: &Globals) -> Result<ConfigSources, Fatal> {
+        if let Some(error) = &self.config_count_error {
+            return Err(Fatal::new(error));
+        }
+        let system = self.config_system.clone().unwrap_or_else(|| SYSTEM_CONFIG.into());
+        let global = match &self.config_global {
+            Some(path) => vec![path.clone()],
+            None => {
+                let xdg = self.xdg_config_home.clone();
+                let xdg = xdg.or_else(|| self.home.as_ref().map(|home| home.join(".config")));
+                let of_user = self.home.as_ref().map(|home| home.join(".gitconfig"));
+                xdg.map(|dir| dir.join("git/config")).into_iter().chain(of_user).collect()
+            }
+        };
+        let counted = self.config_overrides.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+        let mut overrides: Vec<(String, Option<String>)> = counted.collect();
+        if let Some(parameters) = &self.config_parameters {
+            let parsed = parse_parameters(parameters);
+            overrides.extend(parsed.ok_or_else(|| Fatal::new("bogus format in GIT_CONFIG_PARAMETERS"))?);
+        }
+        overrides.extend(globals.config.iter().map(|text| split_assignment(text)));
+        Ok(ConfigSources {
+            system: (!self.no_system_config).then_some(system),
+            global,
+            overrides,
+            home: self.home.clone(),
+        })
+    }
+
+    /// The namespace: the option wins over the variable.
+    pub fn namespace(&self, globals: &Globals) -> String {
+        globals.namespace.clone().or_else(|| self.namespace.clone()).unwrap_or_default()
+    }
+
+    /// What `agent=` says.
+    pub fn agent(&self) -> String {
+        self.user_agent.clone().unwrap_or_else(|| packrace_server::engine::AGENT.to_owned())
+    }
+
+    /// The directory that `~/…` starts from.
+    pub fn home(&self) -> Option<&PathBuf> {
+        self.home.as_ref()
+    }
+}
+
+fn is_true(value: &str) -> bool {
+    !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
+}
+
+fn split_assignment(text: &str) -> (String, Option<String>) {
+    match text.split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (text.to_owned(), None),
+    }
+}
+
+/// `'name=value' 'name'='value' 'name'=`, each part quoted for a shell.
+fn parse_parameters(text: &str) -> Option<Vec<(String, Option<String>)>> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (name, after) = unquote(rest)?;
+        match after.strip_prefix('=') {
+            None => {
+                found.push(split_assignment(&name));
+                rest = after;
+            }
+            Some(after) if after.is_empty() || after.starts_with(' ') => {
+                found.push((name, None));
+                rest = after;
+            }
+            Some(after) => {
+                let (value, after) = unquote(after)?;
+                found.push((name, Some(value)));
+                rest = after;
+            }
+        }
+        if !rest.is_empty() && !rest.starts_with(' ') {
+            return None;
+        }
+        rest = rest.trim_start();
+    }
+    Some(found)
+}
+
+/// One word in single quotes; `'\''` and `'\!'` stand for the characters themselves.
+fn unquote(text: &str) -> Option<(String, &str)> {
+    let mut rest = text.strip_prefix('\'')?;
+    let mut word = String::new();
+    loop {
+        let end = rest.find('\'')?;
+        word.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        let escaped = rest.strip_prefix('\\').and_then(|after| after.chars().next());
+        match escaped.filter(|character| matches!(character, '\'' | '!')) {
+            Some(character) if rest[2..].starts_with('\'') => {
+                word.push(character);
+                rest = &rest[3..];
+            }
+            _ => return Some((word, rest)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters() {
+        let check = |text: &str, expect: Option<&[(&str, Option<&str>)]>| {
+            let got = parse_parameters(text);
+            let got: Option<Vec<(&str, Option<&str>)>> = got
+                .as_ref()
+                .map(|list| list.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect());
+            assert_eq!(got.as_deref(), expect, "{text}");
+        };
+        check("", Some(&[]));
+        check(
+            "'a.b=c' 'd.e'='f g'  'h.i'=",
+            Some(&[("a.b", Some("c")), ("d.e", Some("f g")), ("h.i", None)]),
+        );
+        check(r"'a.b=it'\''s'", Some(&[("a.b", Some("it's"))]));
+        check("a.b=c", None);
+        check("'a.b=c", None);
+        check("'a.b=c'x", None);
+    }
+
+    #[test]
+    fn counted_configuration_is_complete_or_refused() {
+        let environment = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<(String, OsString)> =
+                pairs.iter().map(|(k, v)| (k.to_string(), v.into())).collect();
+            Environment::from_lookup(&|name| {
+                pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+            })
+        };
+        let good = environment(&[
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "a.b"),
+            ("GIT_CONFIG_VALUE_0", "c"),
+        ]);
+        let sources = good.config_sources(&Globals::default()).unwrap();
+        assert_eq!(sources.overrides, [("a.b".to_owned(), Some("c".to_owned()))]);
+        let missing = environment(&[("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "a.b")]);
+        let error = missing.config_sources(&Globals::default()).unwrap_err();
+        assert_eq!(error.message, "missing config value GIT_CONFIG_VALUE_0");
+        let bogus = environment(&[("GIT_CONFIG_COUNT", "x")]);
+        assert_eq!(
+            bogus.config_sources(&Globals::default()).unwrap_err().message,
+            "bogus count in GIT_CONFIG_COUNT"
+        );
+    }
+}

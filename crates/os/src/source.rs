@@ -1,0 +1,74 @@
+//! Where bytes of a peer come from.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use crate::count::{self, Op, Role};
+
+/// A file descriptor that is read, with a limit on how long a read may wait.
+#[derive(Debug)]
+pub struct FdSource {
+    fd: OwnedFd,
+    timeout: Option<Duration>,
+}
+
+impl FdSource {
+    /// Takes over `fd`. A read that waits longer than `timeout` fails with [`io::ErrorKind::TimedOut`].
+    pub fn new(fd: OwnedFd, timeout: Option<Duration>) -> Self {
+        FdSource { fd, timeout }
+    }
+
+    /// A duplicate of the process's standard input.
+    pub fn stdin(timeout: Option<Duration>) -> io::Result<Self> {
+        Ok(FdSource { fd: io::stdin().as_fd().try_clone_to_owned()?, timeout })
+    }
+
+    /// Changes how long a read may wait.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+
+    fn wait_readable(&self, timeout: Duration) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        count::add(Role::Client, Op::Wait, 0);
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+        let timeout = rustix::event::Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        match poll(&mut fds, Some(&timeout))? {
+            0 => Err(io::ErrorKind::TimedOut.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Read for FdSource {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(timeout) = self.timeout {
+            self.wait_readable(timeout)?;
+        }
+        let length = rustix::io::read(&self.fd, buffer)?;
+        count::add(Role::Client, Op::Read, length);
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn reads_wait_no_longer_than_allowed() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut source = FdSource::new(reader.into(), Some(Duration::from_millis(20)));
+        let mut buffer = [0; 8];
+        assert_eq!(source.read(&mut buffer).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        writer.write_all(b"abc").unwrap();
+        assert_eq!(source.read(&mut buffer).unwrap(), 3);
+        drop(writer);
+        assert_eq!(source.read(&mut buffer).unwrap(), 0);
+    }
+}

@@ -1,0 +1,75 @@
+/// What a caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The client broke the protocol or asked for what it may not have.
+    PeerFault,
+    /// The client left.
+    PeerGone,
+    /// The repository is damaged.
+    Corrupt,
+    /// The machine or file system failed; trying again may help.
+    Unavailable,
+    /// A limit was reached.
+    LimitExceeded,
+}
+
+/// Why a call ended early.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into() }
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Unavailable, message)
+    }
+
+    /// The client was refused, and told so.
+    pub(crate) fn refused(refusal: &packrace_protocol::Refusal) -> Self {
+        use packrace_protocol::RefusalKind;
+        let kind = match refusal.kind() {
+            RefusalKind::HungUp => ErrorKind::PeerGone,
+            RefusalKind::LimitExceeded => ErrorKind::LimitExceeded,
+            RefusalKind::Malformed | RefusalKind::Unsupported | RefusalKind::NotOurs => ErrorKind::PeerFault,
+        };
+        Error::new(kind, refusal.message())
+    }
+
+    /// An input or output of the client failed.
+    pub(crate) fn gone(error: std::io::Error) -> Self {
+        Error::new(ErrorKind::PeerGone, format!("the client is gone: {error}"))
+    }
+
+    /// The remedy.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl From<packrace_pack::Error> for Error {
+    fn from(error: packrace_pack::Error) -> Self {
+        let kind = match error.kind() {
+            packrace_pack::ErrorKind::Corrupt => ErrorKind::Corrupt,
+            packrace_pack::ErrorKind::Cancelled => ErrorKind::PeerGone,
+            packrace_pack::ErrorKind::Unavailable => ErrorKind::Unavailable,
+            packrace_pack::ErrorKind::LimitExceeded => ErrorKind::LimitExceeded,
+        };
+        Error::new(kind, error.to_string())
+    }
+}
+
+impl From<packrace_store::Error> for Error {
+    fn from(error: packrace_store::Error) -> Self {
+        let kind = match error.kind() {
+            packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, error.to_string())
+    }
+}

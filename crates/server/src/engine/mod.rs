@@ -1,0 +1,98 @@
+//! Ties a session's outputs to refs, plans and segments. Blocking: a transport calls it on a thread of its own.
+
+mod error;
+mod refs_view;
+mod send_pack;
+mod settings;
+mod upload;
+
+use std::io::Read;
+use std::sync::Arc;
+
+use packrace_os::clock::Clock;
+use packrace_store::Repository;
+
+use crate::outbox::Door;
+pub use error::{Error, ErrorKind};
+
+/// The version of the wire protocol that the client asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum ProtocolVersion {
+    /// Version 0.
+    #[default]
+    V0,
+    /// Version 0 behind a line `version 1`.
+    V1,
+    /// Version 2.
+    V2,
+}
+
+impl ProtocolVersion {
+    /// The highest `version=N` in the colon list of `GIT_PROTOCOL` or a `Git-Protocol` header; 0 if there is none.
+    pub fn from_environment(value: &str) -> Self {
+        let highest = value.split(':').filter_map(|item| item.strip_prefix("version=")?.parse().ok()).max();
+        match highest {
+            Some(2) => ProtocolVersion::V2,
+            Some(1) => ProtocolVersion::V1,
+            _ => ProtocolVersion::V0,
+        }
+    }
+}
+
+/// How the conversation is carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// One connection from advertisement to pack: stdio, SSH, git://.
+    Stateful,
+    /// Only the advertisement: `GET info/refs` and `--http-backend-info-refs`.
+    Advertise,
+    /// One request, one answer: `POST git-upload-pack` and `--stateless-rpc`.
+    StatelessRpc,
+}
+
+/// One call of upload-pack.
+#[derive(Debug, Clone)]
+pub struct UploadPack {
+    /// What is served.
+    pub repository: Arc<Repository>,
+    /// The protocol version.
+    pub version: ProtocolVersion,
+    /// How it is carried.
+    pub mode: Mode,
+    /// The namespace whose refs are served; empty for none (gitnamespaces).
+    pub namespace: String,
+    /// What `agent=` says.
+    pub agent: String,
+    /// Names this call in logs, and to the client where `transfer.advertiseSID` is on.
+    pub session_id: String,
+}
+
+/// What `agent=` says by default.
+pub const AGENT: &str = concat!("packrace/", env!("CARGO_PKG_VERSION"));
+
+/// Serves one call, from the advertisement to the end. `Ok` is exit code 0; an error has been told to the client
+/// already wherever the protocol has words for it.
+pub fn upload_pack(
+    call: &UploadPack,
+    input: &mut (dyn Read + Send),
+    door: &mut dyn Door,
+    clock: &dyn Clock,
+) -> Result<(), Error> {
+    upload::Upload::new(call, door, clock)?.serve(input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_version_counts() {
+        let check = |value, expect| assert_eq!(ProtocolVersion::from_environment(value), expect, "{value}");
+        check("", ProtocolVersion::V0);
+        check("version=1", ProtocolVersion::V1);
+        check("version=2", ProtocolVersion::V2);
+        check("version=1:version=2:x", ProtocolVersion::V2);
+        check("a:version=1", ProtocolVersion::V1);
+        check("version=7", ProtocolVersion::V0);
+    }
+}

@@ -1,0 +1,273 @@
+//! Makes a pack on a thread of its own while this thread sends it, keeps the connection alive and tells progress.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use packrace_os::clock::Clock;
+use packrace_pack::generate::{PackStream, Segment, Totals};
+use packrace_pack::{PackRequest, Phase, Universe, Watch};
+
+use super::{Error, ErrorKind};
+use crate::outbox::{Door, Framing, Outbox};
+
+/// Segments that wait between the two threads: 16 of at most 4 MiB, nearly all of them ranges that own no memory.
+const WAITING_SEGMENTS: usize = 16;
+
+/// The longest time without a look at whether the client is still there.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The least time between two progress lines of one phase.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the client is told when a pack cannot be made; git's words.
+const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
+
+/// How a pack is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Delivery {
+    pub(super) framing: Framing,
+    /// The longest silence; `None` for no keepalive.
+    pub(super) keepalive: Option<Duration>,
+    /// Whether the client wants to see progress.
+    pub(super) progress: bool,
+    /// When the request was complete.
+    pub(super) since: Duration,
+}
+
+/// Plans, makes and sends the pack for `request`.
+pub(super) fn send_pack(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    delivery: Delivery,
+    door: &mut dyn Door,
+    clock: &dyn Clock,
+) -> Result<Totals, Error> {
+    let cancelled = AtomicBool::new(false);
+    let (sender, receiver) = mpsc::sync_channel(WAITING_SEGMENTS);
+    std::thread::scope(|scope| {
+        let watch = Reporter { sender: sender.clone(), cancelled: &cancelled };
+        let worker = std::thread::Builder::new().name("pack".into()).spawn_scoped(scope, move || {
+            let end = make(universe, request, &watch);
+            // If nobody listens any more, nobody needs to know.
+            let _ = sender.send(Event::End(end));
+        });
+        worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
+        let mut sending = Sending { outbox, delivery, clock, meter: Meter::default() };
+        let result = sending.relay(&receiver);
+        if result.is_err() {
+            cancelled.store(true, Relaxed);
+        }
+        // A worker that waits for room in the channel wakes up when the receiver is gone.
+        drop(receiver);
+        sending.end(result)
+    })
+}
+
+enum Event {
+    Progress { phase: Phase, done: u64, total: u64 },
+    Segment(Segment),
+    End(Result<Totals, packrace_pack::Error>),
+}
+
+/// The worker's end of the channel.
+struct Reporter<'a> {
+    sender: SyncSender<Event>,
+    cancelled: &'a AtomicBool,
+}
+
+impl Watch for Reporter<'_> {
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        // Progress is dropped when the channel is full: sending is then what the client sees.
+        let _ = self.sender.try_send(Event::Progress { phase, done, total });
+    }
+
+    fn cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
+    }
+}
+
+fn make(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    watch: &Reporter<'_>,
+) -> Result<Totals, packrace_pack::Error> {
+    let plan = packrace_pack::plan::plan(universe, request, watch)?;
+    let mut stream = PackStream::new(plan);
+    while let Some(segment) = stream.next_segment(watch)? {
+        if watch.sender.send(Event::Segment(segment)).is_err() {
+            watch.cancelled.store(true, Relaxed);
+        }
+    }
+    Ok(stream.totals())
+}
+
+/// Why sending stopped.
+enum Stop {
+    /// The client is gone.
+    Gone(std::io::Error),
+    /// The pack could not be made.
+    Failed(Option<packrace_pack::Error>),
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Stop::Gone(error)
+    }
+}
+
+struct Sending<'a> {
+    outbox: Outbox<'a>,
+    delivery: Delivery,
+    clock: &'a dyn Clock,
+    meter: Meter,
+}
+
+impl Sending<'_> {
+    fn relay(&mut self, receiver: &mpsc::Receiver<Event>) -> Result<Totals, Stop> {
+        loop {
+            let now = self.clock.now();
+            let until_tick = self.outbox.next_tick().map(|due| due.saturating_sub(now));
+            let wait = until_tick.map_or(LOOK_INTERVAL, |until| until.min(LOOK_INTERVAL));
+            let event = receiver.recv_timeout(wait);
+            let now = self.clock.now();
+            match event {
+                Ok(Event::Segment(segment)) => self.outbox.pack(segment, now)?,
+                Ok(Event::Progress { phase, done, total }) => {
+                    if self.delivery.progress {
+                        if let Some(text) = self.meter.update(phase, done, total, now) {
+                            self.outbox.progress(text.as_bytes(), now)?;
+                        }
+                    }
+                }
+                Ok(Event::End(Ok(totals))) => return Ok(totals),
+                Ok(Event::End(Err(error))) => return Err(Stop::Failed(Some(error))),
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.outbox.peer_gone() {
+                        return Err(Stop::Gone(std::io::ErrorKind::BrokenPipe.into()));
+                    }
+                }
+                // The worker panicked; the scope passes the panic on after the client was told.
+                Err(RecvTimeoutError::Disconnected) => return Err(Stop::Failed(None)),
+            }
+            self.outbox.tick(now)?;
+        }
+    }
+
+    fn end(mut self, result: Result<Totals, Stop>) -> Result<Totals, Error> {
+        let now = self.clock.now();
+        match result {
+            Ok(totals) => {
+                if self.delivery.progress {
+                    let text = format!("{}{}", self.meter.finish(), total_line(&totals));
+                    self.outbox.progress(text.as_bytes(), now).map_err(Error::gone)?;
+                }
+                self.outbox.finish(now).map_err(Error::gone)?;
+                Ok(totals)
+            }
+            Err(Stop::Gone(error)) => Err(Error::gone(error)),
+            Err(Stop::Failed(error)) => {
+                let error = match error {
+                    Some(error) => Error::from(error),
+                    None => Error::new(ErrorKind::Unavailable, "internal error while making a pack"),
+                };
+                let text = format!("fatal: {error}\n");
+                let told = self
+                    .outbox
+                    .progress(text.as_bytes(), now)
+                    .and_then(|()| self.outbox.fail(ABORT_MESSAGE, now));
+                match told {
+                    Ok(()) => Err(error),
+                    Err(gone) => Err(Error::gone(gone)),
+                }
+            }
+        }
+    }
+}
+
+fn total_line(totals: &Totals) -> String {
+    let Totals { objects, deltas, reused, reused_deltas } = totals;
+    format!(
+        "Total {objects} (delta {deltas}), reused {reused} (delta {reused_deltas}), pack-reused 0 (from 0)\n"
+    )
+}
+
+/// Progress lines in git's form: at most one a second, and a closing one for each phase.
+#[derive(Default)]
+struct Meter {
+    shown: Option<(Phase, Duration)>,
+    last: Option<(Phase, u64, u64)>,
+}
+
+impl Meter {
+    fn update(&mut self, phase: Phase, done: u64, total: u64, now: Duration) -> Option<String> {
+        let mut text = String::new();
+        if self.last.is_some_and(|(last, ..)| last != phase) {
+            text = self.finish();
+            self.shown = None;
+        }
+        self.last = Some((phase, done, total));
+        let is_due = match self.shown {
+            Some((_, when)) => now.saturating_sub(when) >= PROGRESS_INTERVAL,
+            None => {
+                self.shown = Some((phase, now));
+                false
+            }
+        };
+        if is_due {
+            self.shown = Some((phase, now));
+            text.push_str(&line(phase, done, total));
+            text.push('\r');
+        }
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn finish(&mut self) -> String {
+        match self.last.take() {
+            Some((phase, done, total)) if done > 0 => format!("{}, done.\n", line(phase, done, total)),
+            _ => String::new(),
+        }
+    }
+}
+
+fn line(phase: Phase, done: u64, total: u64) -> String {
+    let title = match phase {
+        Phase::Enumerating => "Enumerating objects",
+        Phase::Counting => "Counting objects",
+        Phase::Compressing => "Compressing objects",
+    };
+    match (done * 100).checked_div(total) {
+        Some(percent) => format!("{title}: {percent:>3}% ({done}/{total})"),
+        None => format!("{title}: {done}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_shown_once_a_second_and_when_it_ends() {
+        let mut meter = Meter::default();
+        let at = |millis| Duration::from_millis(millis);
+        assert_eq!(meter.update(Phase::Enumerating, 5, 0, at(0)), None);
+        assert_eq!(meter.update(Phase::Enumerating, 6, 0, at(999)), None);
+        assert_eq!(
+            meter.update(Phase::Enumerating, 7, 0, at(1000)).as_deref(),
+            Some("Enumerating objects: 7\r")
+        );
+        assert_eq!(meter.update(Phase::Enumerating, 8, 0, at(1001)), None);
+        assert_eq!(
+            meter.update(Phase::Counting, 4, 8, at(1002)).as_deref(),
+            Some("Enumerating objects: 8, done.\n")
+        );
+        assert_eq!(
+            meter.update(Phase::Counting, 8, 8, at(2002)).as_deref(),
+            Some("Counting objects: 100% (8/8)\r")
+        );
+        assert_eq!(meter.finish(), "Counting objects: 100% (8/8), done.\n");
+        assert_eq!(meter.finish(), "");
+    }
+}

@@ -1,0 +1,59 @@
+//! What the configuration of a repository says about serving it. Names and defaults: git-config.
+
+use std::time::Duration;
+
+use packrace_store::Repository;
+
+use super::Error;
+use super::refs_view::HiddenRefs;
+
+/// Settings of one call.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// `uploadpack.keepAlive`, in seconds; 0 turns it off.
+    pub(super) keepalive: Option<Duration>,
+    /// `transfer.hideRefs`, then `uploadpack.hideRefs`.
+    pub(super) hidden: HiddenRefs,
+    /// `uploadpack.allowTipSHA1InWant`.
+    pub(super) allow_tip: bool,
+    /// `uploadpack.allowReachableSHA1InWant`.
+    pub(super) allow_reachable: bool,
+    /// `uploadpack.allowAnySHA1InWant`.
+    pub(super) allow_any: bool,
+    /// `lsrefs.unborn` is `advertise` (the default): the capability is named.
+    pub(super) advertise_unborn: bool,
+    /// `lsrefs.unborn` is `advertise` or `allow`: a client that asks is told.
+    pub(super) allow_unborn: bool,
+    /// `transfer.advertiseSID`.
+    pub(super) advertise_session_id: bool,
+    /// `pack.threads`, or as many as can run at once.
+    pub(super) threads: usize,
+}
+
+impl Settings {
+    pub(super) fn of(repository: &Repository) -> Result<Self, Error> {
+        let config = repository.config();
+        let keepalive = config.integer("uploadpack.keepAlive")?.unwrap_or(5);
+        let hidden =
+            config.strings("transfer.hideRefs").into_iter().chain(config.strings("uploadpack.hideRefs"));
+        let unborn = config.string("lsrefs.unborn");
+        let unborn = unborn.as_deref().unwrap_or(b"advertise");
+        let allow_any = config.boolean("uploadpack.allowAnySHA1InWant")?.unwrap_or(false);
+        let threads = config.integer("pack.threads")?.unwrap_or(0);
+        Ok(Settings {
+            keepalive: u64::try_from(keepalive).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            hidden: HiddenRefs::new(hidden),
+            allow_tip: allow_any || config.boolean("uploadpack.allowTipSHA1InWant")?.unwrap_or(false),
+            allow_reachable: allow_any
+                || config.boolean("uploadpack.allowReachableSHA1InWant")?.unwrap_or(false),
+            allow_any,
+            advertise_unborn: unborn == b"advertise",
+            allow_unborn: unborn == b"advertise" || unborn == b"allow",
+            advertise_session_id: config.boolean("transfer.advertiseSID")?.unwrap_or(false),
+            threads: usize::try_from(threads)
+                .ok()
+                .filter(|threads| *threads > 0)
+                .unwrap_or_else(packrace_os::process::available_threads),
+        })
+    }
+}

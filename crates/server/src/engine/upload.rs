@@ -1,0 +1,439 @@
+//! One call of upload-pack: the advertisement, then a session whose questions are answered here.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use packrace_object::ObjectId;
+use packrace_os::clock::Clock;
+use packrace_pack::negotiate::{Negotiation, are_reachable};
+use packrace_pack::{PackRequest, Universe, Unwatched, shallow};
+use packrace_protocol::message::{advertisement, ls_refs};
+use packrace_protocol::session::{
+    Carriage, Deepen, HavesAnswer, Input, Limits, Output, RefsRequest, ServiceConfig, ShallowAnswer,
+    ShallowRequest, Sideband, fetch_v0, fetch_v2,
+};
+use packrace_protocol::wire::{pkt_line, sideband};
+use packrace_protocol::{Refusal, session};
+
+use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
+use super::send_pack::{Delivery, send_pack};
+use super::settings::Settings;
+use super::{Error, Mode, ProtocolVersion, UploadPack};
+use crate::outbox::{BATCH_BYTES, Door, Framing, GatherBatch};
+
+/// Bytes read from a client at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Either kind of session; their doors are the same.
+enum Session {
+    V0(Box<fetch_v0::Session>),
+    V2(Box<fetch_v2::Session>),
+}
+
+impl Session {
+    fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+        match self {
+            Session::V0(session) => session.handle(input),
+            Session::V2(session) => session.handle(input),
+        }
+    }
+
+    fn poll_output(&mut self) -> Output {
+        match self {
+            Session::V0(session) => session.poll_output(),
+            Session::V2(session) => session.poll_output(),
+        }
+    }
+}
+
+pub(super) struct Upload<'a> {
+    call: &'a UploadPack,
+    door: &'a mut dyn Door,
+    clock: &'a dyn Clock,
+    settings: Settings,
+    config: ServiceConfig,
+    universe: Arc<Universe>,
+    namespace: Vec<u8>,
+    /// Bytes that wait for the next send.
+    out: Vec<u8>,
+    /// The negotiation of a stateful conversation in version 0, which goes on over several rounds.
+    wants: Vec<ObjectId>,
+    haves: Vec<ObjectId>,
+    boundary: shallow::Boundary,
+}
+
+impl<'a> Upload<'a> {
+    pub(super) fn new(
+        call: &'a UploadPack,
+        door: &'a mut dyn Door,
+        clock: &'a dyn Clock,
+    ) -> Result<Self, Error> {
+        let repository = &call.repository;
+        let settings = Settings::of(repository)?;
+        let snapshot = repository.snapshot()?;
+        let config = ServiceConfig {
+            agent: call.agent.clone(),
+            session_id: settings.advertise_session_id.then(|| call.session_id.clone()),
+            hash: repository.hash_kind(),
+            advertise_unborn: settings.advertise_unborn,
+            allow_unborn: settings.allow_unborn,
+            allow_tip: settings.allow_tip,
+            allow_reachable: settings.allow_reachable,
+            is_shallow: !snapshot.shallow().is_empty(),
+            limits: Limits::default(),
+        };
+        Ok(Upload {
+            call,
+            door,
+            clock,
+            settings,
+            config,
+            universe: Arc::new(Universe::new(snapshot)),
+            namespace: namespace_prefix(&call.namespace),
+            out: Vec::new(),
+            wants: Vec::new(),
+            haves: Vec::new(),
+            boundary: shallow::Boundary::default(),
+        })
+    }
+
+    pub(super) fn serve(mut self, input: &mut (dyn Read + Send)) -> Result<(), Error> {
+        if self.call.mode != Mode::StatelessRpc {
+            self.advertise()?;
+            self.flush()?;
+        }
+        if self.call.mode == Mode::Advertise {
+            return Ok(());
+        }
+        let carriage = match self.call.mode {
+            Mode::Stateful => Carriage::Stateful,
+            _ => Carriage::Stateless,
+        };
+        let mut session = match self.call.version {
+            ProtocolVersion::V2 => {
+                Session::V2(Box::new(fetch_v2::Session::new(self.config.clone(), carriage)))
+            }
+            _ => Session::V0(Box::new(fetch_v0::Session::new(self.config.clone(), carriage))),
+        };
+        match self.converse(&mut session, input) {
+            Err(Stop::Refused(refusal)) => {
+                if let Some(packet) = refusal.wire() {
+                    self.out.extend_from_slice(&packet);
+                    // A client that cannot be told is not a second error.
+                    let _ = self.flush();
+                }
+                Err(Error::refused(&refusal))
+            }
+            Err(Stop::Failed(error)) => Err(error),
+            Ok(()) => self.flush(),
+        }
+    }
+
+    fn converse(&mut self, session: &mut Session, input: &mut (dyn Read + Send)) -> Result<(), Stop> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match session.poll_output() {
+                Output::Write(bytes) => self.out.extend_from_slice(&bytes),
+                Output::NeedInput => {
+                    self.flush()?;
+                    match input.read(&mut buffer) {
+                        Ok(0) => session.handle(Input::Eof)?,
+                        Ok(length) => session.handle(Input::Bytes(&buffer[..length]))?,
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(Error::gone(error).into()),
+                    }
+                }
+                Output::NeedRefs(request) => {
+                    self.send_refs(&request)?;
+                    session.handle(Input::RefsSent)?;
+                }
+                Output::CheckWants(wants) => {
+                    self.check_wants(&wants)?;
+                    self.wants = wants;
+                    self.haves.clear();
+                    self.boundary = shallow::Boundary::default();
+                    session.handle(Input::WantsGranted)?;
+                }
+                Output::CheckHaves(haves) => {
+                    let answer = self.check_haves(&haves)?;
+                    session.handle(Input::HavesChecked(answer))?;
+                }
+                Output::ResolveShallow(request) => {
+                    let answer = self.resolve_shallow(&request)?;
+                    session.handle(Input::ShallowResolved(answer))?;
+                }
+                Output::NeedPack(request) => {
+                    self.flush()?;
+                    self.send_pack(request)?;
+                    session.handle(Input::PackSent)?;
+                }
+                Output::Done => return Ok(()),
+            }
+        }
+    }
+
+    /// Sends what waits.
+    fn flush(&mut self) -> Result<(), Error> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        self.door.send(GatherBatch::of(std::mem::take(&mut self.out))).map_err(Error::gone)
+    }
+
+    fn advertise(&mut self) -> Result<(), Error> {
+        match self.call.version {
+            ProtocolVersion::V2 => {
+                advertisement::write_v2(&mut self.out, &self.config);
+                Ok(())
+            }
+            version => {
+                if version == ProtocolVersion::V1 {
+                    pkt_line::write_text("version 1", &mut self.out);
+                }
+                self.advertise_refs()
+            }
+        }
+    }
+
+    fn advertise_refs(&mut self) -> Result<(), Error> {
+        let refs = self.call.repository.refs().snapshot(&[])?;
+        let universe = self.universe.clone();
+        let view = RefsView::new(&refs, universe.snapshot(), &self.settings.hidden, &self.namespace);
+        let head = view.head()?;
+        let head_target = head.as_ref().and_then(|head| head.id.and(head.target.as_deref()));
+        let is_http = self.call.mode == Mode::Advertise;
+        let capabilities = advertisement::v0_capabilities(&self.config, head_target, is_http);
+        let mut capabilities = Some(capabilities);
+        let mut sender = Lines { out: &mut self.out, door: self.door };
+        if let Some(id) = head.and_then(|head| head.id) {
+            advertisement::write_v0_ref(sender.out, &id, b"HEAD", capabilities.take().as_deref());
+        }
+        view.visit(&[], true, &mut |line: VisibleRef<'_>| {
+            advertisement::write_v0_ref(sender.out, &line.id, line.name, capabilities.take().as_deref());
+            if let Some(peeled) = line.peeled {
+                advertisement::write_v0_peeled(sender.out, &peeled, line.name);
+            }
+            sender.send_if_full()
+        })?;
+        if let Some(capabilities) = capabilities {
+            advertisement::write_v0_no_refs(&mut self.out, &capabilities, self.config.hash);
+        }
+        for id in universe.snapshot().shallow() {
+            advertisement::write_v0_shallow(&mut self.out, id);
+        }
+        self.out.extend_from_slice(pkt_line::FLUSH);
+        Ok(())
+    }
+
+    /// Answers `ls-refs`.
+    fn send_refs(&mut self, request: &RefsRequest) -> Result<(), Error> {
+        let in_namespace = |name: &[u8]| [self.namespace.as_slice(), name].concat();
+        let mut full: Vec<Vec<u8>> = request.prefixes.iter().map(|prefix| in_namespace(prefix)).collect();
+        if !full.is_empty() {
+            full.push(in_namespace(b"HEAD"));
+        }
+        let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
+        let refs = self.call.repository.refs().snapshot(&full)?;
+        let universe = self.universe.clone();
+        let view = RefsView::new(&refs, universe.snapshot(), &self.settings.hidden, &self.namespace);
+        let wants_head =
+            request.prefixes.is_empty() || request.prefixes.iter().any(|prefix| b"HEAD".starts_with(prefix));
+        let mut sender = Lines { out: &mut self.out, door: self.door };
+        if let Some(head) = view.head()?.filter(|_| wants_head) {
+            let target = head.target.as_deref();
+            match (head.id, target) {
+                (Some(id), _) => {
+                    ls_refs::write_ref(sender.out, &id, b"HEAD", target.filter(|_| request.symrefs), None);
+                }
+                (None, Some(target)) if request.unborn => ls_refs::write_unborn_head(sender.out, target),
+                (None, _) => {}
+            }
+        }
+        view.visit(&request.prefixes, request.peel, &mut |line: VisibleRef<'_>| {
+            let target = line.symref_target.filter(|_| request.symrefs);
+            ls_refs::write_ref(sender.out, &line.id, line.name, target, line.peeled.as_deref());
+            sender.send_if_full()
+        })
+    }
+
+    /// Every want must exist; in version 0 and 1 it must also be shown, or allowed by configuration.
+    fn check_wants(&mut self, wants: &[ObjectId]) -> Result<(), Stop> {
+        for want in wants {
+            if !self.universe.contains(want).map_err(Error::from)? {
+                return Err(Refusal::not_our_ref(want).into());
+            }
+        }
+        // Version 2 serves any object that exists, as stock git does: docs/decisions/0005-wants.md.
+        if self.call.version == ProtocolVersion::V2 || self.settings.allow_any {
+            return Ok(());
+        }
+        let tips = self.tips(self.settings.allow_tip)?;
+        let unadvertised: Vec<ObjectId> =
+            wants.iter().filter(|want| tips.binary_search(want).is_err()).copied().collect();
+        if unadvertised.is_empty() {
+            return Ok(());
+        }
+        // Between two stateless requests a ref can move: what our refs reach stays allowed.
+        if self.settings.allow_reachable || self.call.mode == Mode::StatelessRpc {
+            for want in &unadvertised {
+                let is_reachable =
+                    are_reachable(&self.universe, &[*want], &tips, &Unwatched).map_err(Error::from)?;
+                if !is_reachable {
+                    return Err(Refusal::not_our_ref(want).into());
+                }
+            }
+            return Ok(());
+        }
+        Err(Refusal::not_our_ref(&unadvertised[0]).into())
+    }
+
+    /// The ids of all refs that are shown (and with `hidden` also of those that are not), sorted.
+    fn tips(&self, hidden: bool) -> Result<Vec<ObjectId>, Error> {
+        let refs = self.call.repository.refs().snapshot(&[])?;
+        let nothing = super::refs_view::HiddenRefs::default();
+        let hidden = if hidden { &nothing } else { &self.settings.hidden };
+        let view = RefsView::new(&refs, self.universe.snapshot(), hidden, &self.namespace);
+        let mut tips: Vec<ObjectId> = view.head()?.and_then(|head| head.id).into_iter().collect();
+        view.visit(&[], false, &mut |line: VisibleRef<'_>| {
+            tips.push(line.id);
+            Ok(())
+        })?;
+        tips.sort_unstable();
+        Ok(tips)
+    }
+
+    fn check_haves(&mut self, haves: &[ObjectId]) -> Result<HavesAnswer, Error> {
+        let mut negotiation = Negotiation::new(&self.universe, &self.wants, &Unwatched)?;
+        for have in &self.haves {
+            negotiation.is_known(have)?;
+        }
+        let mut answer = HavesAnswer::default();
+        for (at, have) in haves.iter().enumerate() {
+            let known = negotiation.is_known(have)?;
+            if known {
+                self.haves.push(*have);
+            }
+            // Whether it is enough matters after an unknown have and at the end of a round.
+            let enough = if known && at + 1 < haves.len() { false } else { negotiation.is_enough()? };
+            answer.known.push(known);
+            answer.enough.push(enough);
+        }
+        Ok(answer)
+    }
+
+    fn resolve_shallow(&mut self, request: &ShallowRequest) -> Result<ShallowAnswer, Stop> {
+        let deepen = match &request.deepen {
+            None => None,
+            Some(Deepen::Depth(depth)) => Some(shallow::Deepen::Depth(*depth)),
+            Some(Deepen::Relative(depth)) => Some(shallow::Deepen::Relative(*depth)),
+            Some(Deepen::Since { seconds, not }) => {
+                let not = not.iter().map(|name| self.resolve_ref(name)).collect::<Result<_, Stop>>()?;
+                Some(shallow::Deepen::Since { seconds: *seconds, not })
+            }
+        };
+        let boundary = shallow::boundary(
+            &self.universe,
+            &request.wants,
+            &request.client_shallow,
+            deepen.as_ref(),
+            &Unwatched,
+        )
+        .map_err(Error::from)?;
+        if boundary.is_empty_selection {
+            return Err(Refusal::nothing_selected().into());
+        }
+        let answer =
+            ShallowAnswer { shallow: boundary.shallow.clone(), unshallow: boundary.unshallow.clone() };
+        self.boundary = boundary;
+        Ok(answer)
+    }
+
+    /// The object that a name given with `deepen-not` stands for: a full name, a tag, or a branch.
+    fn resolve_ref(&self, name: &[u8]) -> Result<ObjectId, Stop> {
+        let refs = self.call.repository.refs().snapshot(&[]).map_err(Error::from)?;
+        for prefix in [&b""[..], b"refs/", b"refs/tags/", b"refs/heads/", b"refs/remotes/"] {
+            let full_name = [self.namespace.as_slice(), prefix, name].concat();
+            if let Some(resolved) = refs.resolve(&full_name).map_err(Error::from)? {
+                return Ok(resolved.id);
+            }
+        }
+        Err(Refusal::deepen_not_is_no_ref(name).into())
+    }
+
+    fn send_pack(&mut self, request: session::PackRequest) -> Result<(), Error> {
+        let since = self.clock.now();
+        let tags = if request.include_tag { self.annotated_tags()? } else { Vec::new() };
+        let boundary = std::mem::take(&mut self.boundary);
+        let mut wants = request.wants;
+        wants.extend(boundary.new_wants);
+        let mut haves = request.haves;
+        haves.extend_from_slice(&boundary.unshallow);
+        let mut cut = request.client_shallow;
+        cut.extend(boundary.shallow);
+        let pack = PackRequest {
+            wants,
+            haves,
+            shallow: cut,
+            tags,
+            thin: request.thin_pack,
+            ofs_delta: request.ofs_delta,
+            threads: self.settings.threads,
+        };
+        let framing = match request.sideband {
+            Sideband::None => Framing::Raw,
+            Sideband::Small => Framing::Sideband { payload_bytes: sideband::SMALL_FRAME_PAYLOAD },
+            Sideband::Large => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
+        };
+        let delivery =
+            Delivery { framing, keepalive: self.settings.keepalive, progress: !request.no_progress, since };
+        send_pack(&self.universe, &pack, delivery, self.door, self.clock).map(drop)
+    }
+
+    /// Annotated tags that are shown, each with what it finally tags.
+    fn annotated_tags(&self) -> Result<Vec<(ObjectId, ObjectId)>, Error> {
+        let prefix = [self.namespace.as_slice(), b"refs/tags/"].concat();
+        let refs = self.call.repository.refs().snapshot(&[&prefix])?;
+        let view = RefsView::new(&refs, self.universe.snapshot(), &self.settings.hidden, &self.namespace);
+        let mut tags = Vec::new();
+        view.visit(&[b"refs/tags/".to_vec()], true, &mut |line: VisibleRef<'_>| {
+            tags.extend(line.peeled.map(|peeled| (line.id, peeled)));
+            Ok(())
+        })?;
+        Ok(tags)
+    }
+}
+
+/// Lines on their way out, a batch at a time.
+struct Lines<'a> {
+    out: &'a mut Vec<u8>,
+    door: &'a mut dyn Door,
+}
+
+impl Lines<'_> {
+    fn send_if_full(&mut self) -> Result<(), Error> {
+        if self.out.len() < BATCH_BYTES {
+            return Ok(());
+        }
+        let full = std::mem::replace(self.out, Vec::with_capacity(BATCH_BYTES + pkt_line::MAX_PACKET));
+        self.door.send(GatherBatch::of(full)).map_err(Error::gone)
+    }
+}
+
+/// Why a conversation ends early.
+enum Stop {
+    /// The client is told.
+    Refused(Refusal),
+    Failed(Error),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}

@@ -1,0 +1,153 @@
+use super::*;
+
+const LARGE: Framing = Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD };
+const FIVE: Option<Duration> = Some(Duration::from_secs(5));
+
+/// Keeps what arrives, call by call.
+#[derive(Default)]
+struct Recorder {
+    calls: Vec<Vec<u8>>,
+    mapped_bytes: usize,
+}
+
+impl Door for Recorder {
+    fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
+        let all: Vec<&[u8]> = batch.pieces.iter().map(Piece::bytes).collect();
+        assert_eq!(all.iter().map(|bytes| bytes.len()).sum::<usize>(), batch.len());
+        let mapped = batch.pieces.iter().filter(|piece| matches!(piece, Piece::Mapped(..)));
+        self.mapped_bytes += mapped.map(|piece| piece.bytes().len()).sum::<usize>();
+        self.calls.push(all.concat());
+        Ok(())
+    }
+
+    fn peer_gone(&mut self) -> bool {
+        false
+    }
+}
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn numbered(length: usize) -> Vec<u8> {
+    (0..length).map(|n| (n * 7 % 251) as u8).collect()
+}
+
+/// Sends the segments, and checks every frame but the last to be full.
+fn check(framing: Framing, segments: Vec<Segment>) -> Recorder {
+    let payload: Vec<u8> = segments.iter().flat_map(|segment| segment.bytes().to_vec()).collect();
+    let mut door = Recorder::default();
+    let mut outbox = Outbox::new(&mut door, framing, FIVE, at(0));
+    for segment in segments {
+        outbox.pack(segment, at(0)).unwrap();
+    }
+    outbox.finish(at(0)).unwrap();
+    let stream = door.calls.concat();
+    let Framing::Sideband { payload_bytes } = framing else {
+        assert_eq!(stream, payload);
+        return door;
+    };
+    let frames: Vec<&[u8]> = payload.chunks(payload_bytes).collect();
+    let mut expect = Vec::new();
+    for frame in frames {
+        expect.extend_from_slice(format!("{:04x}\x01", frame.len() + 5).as_bytes());
+        expect.extend_from_slice(frame);
+    }
+    expect.extend_from_slice(b"0000");
+    assert!(stream == expect, "{} bytes, expected {}", stream.len(), expect.len());
+    door
+}
+
+#[test]
+fn any_cutting_into_segments_gives_the_same_full_frames() {
+    let bytes = numbered(3 * sideband::LARGE_FRAME_PAYLOAD + 1000);
+    let map = Mapped::from(bytes.clone());
+    for length in [1_000, 4_096, 65_514, 65_515, 65_516, 200_000] {
+        let mapped = (0..bytes.len()).step_by(length);
+        let mapped = mapped.map(|start| Segment::Mapped(map.clone(), start..bytes.len().min(start + length)));
+        check(LARGE, mapped.clone().collect());
+        check(LARGE, bytes.chunks(length).map(|chunk| Segment::Owned(chunk.to_vec())).collect());
+        let mixed = mapped.enumerate().map(|(n, segment)| match n % 2 {
+            0 => segment,
+            _ => Segment::Owned(segment.bytes().to_vec()),
+        });
+        let mixed: Vec<_> = mixed.collect();
+        check(LARGE, mixed.clone());
+        check(Framing::Sideband { payload_bytes: 995 }, mixed.clone());
+        check(Framing::Raw, mixed);
+    }
+    check(LARGE, Vec::new());
+}
+
+#[test]
+fn sixteen_frames_are_one_call_and_large_ranges_are_not_copied() {
+    let bytes = numbered(33 * sideband::LARGE_FRAME_PAYLOAD);
+    let length = bytes.len();
+    let door = check(LARGE, vec![Segment::Mapped(Mapped::from(bytes), 0..length)]);
+    assert_eq!(door.calls.iter().map(Vec::len).collect::<Vec<_>>(), [BATCH_BYTES, BATCH_BYTES, 65_520 + 4]);
+    assert_eq!(door.mapped_bytes, length);
+}
+
+#[test]
+fn silence_is_broken_by_a_keepalive_after_the_interval_only() {
+    let mut door = Recorder::default();
+    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(10));
+    outbox.tick(at(14)).unwrap();
+    assert_eq!(outbox.next_tick(), Some(at(15)));
+    outbox.tick(at(15)).unwrap();
+    assert_eq!(outbox.next_tick(), Some(at(20)));
+    outbox.tick(at(19)).unwrap();
+    outbox.tick(at(21)).unwrap();
+    assert_eq!(outbox.keepalives_sent, 2);
+    assert_eq!(door.calls, [b"0005\x01", b"0005\x01"]);
+}
+
+#[test]
+fn held_bytes_go_before_a_keepalive() {
+    let mut door = Recorder::default();
+    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(0));
+    outbox.pack(Segment::Owned(b"PACK".to_vec()), at(1)).unwrap();
+    outbox.tick(at(4)).unwrap();
+    outbox.tick(at(5)).unwrap();
+    outbox.tick(at(10)).unwrap();
+    outbox.pack(Segment::Owned(b"rest".to_vec()), at(11)).unwrap();
+    outbox.finish(at(11)).unwrap();
+    assert_eq!(door.calls, [&b"0009\x01PACK"[..], b"0005\x01", b"0009\x01rest0000"]);
+}
+
+#[test]
+fn data_and_progress_put_the_keepalive_off() {
+    let mut door = Recorder::default();
+    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(0));
+    outbox.progress(b"Counting\r", at(4)).unwrap();
+    outbox.tick(at(8)).unwrap();
+    assert_eq!(outbox.next_tick(), Some(at(9)));
+    outbox.tick(at(9)).unwrap();
+    assert_eq!(door.calls, [&b"000e\x02Counting\r"[..], b"0005\x01"]);
+}
+
+#[test]
+fn zero_turns_keepalives_off() {
+    let mut door = Recorder::default();
+    let mut outbox = Outbox::new(&mut door, LARGE, None, at(0));
+    assert_eq!(outbox.next_tick(), None);
+    outbox.tick(at(1_000)).unwrap();
+    let mut raw_door = Recorder::default();
+    let mut raw = Outbox::new(&mut raw_door, Framing::Raw, FIVE, at(0));
+    raw.tick(at(1_000)).unwrap();
+    assert!(door.calls.is_empty() && raw_door.calls.is_empty());
+}
+
+#[test]
+fn failure_is_told_in_band_3_and_no_flush_follows() {
+    let mut door = Recorder::default();
+    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(0));
+    outbox.pack(Segment::Owned(b"PACK".to_vec()), at(0)).unwrap();
+    outbox.fail(b"aborting", at(1)).unwrap();
+    assert_eq!(door.calls, [b"0009\x01PACK000d\x03aborting"]);
+    let mut raw_door = Recorder::default();
+    let mut raw = Outbox::new(&mut raw_door, Framing::Raw, FIVE, at(0));
+    raw.pack(Segment::Owned(b"PACK".to_vec()), at(0)).unwrap();
+    raw.fail(b"aborting", at(1)).unwrap();
+    assert_eq!(raw_door.calls, [b"PACK"]);
+}

@@ -1,0 +1,44 @@
+//! Any file descriptor as a way out: standard output, or a socket.
+
+use std::io;
+
+use packrace_os::sink::{FdSink, Sink, write_all};
+
+use crate::outbox::{Door, GatherBatch, Piece};
+
+/// The pipe buffer that is asked for: what one batch fills. Linux lets everybody have 1 MiB
+/// (`/proc/sys/fs/pipe-max-size`).
+const PIPE_BYTES: usize = 1 << 20;
+
+/// A door that writes each batch with as few calls as the sink allows.
+#[derive(Debug)]
+pub struct SinkDoor<S> {
+    sink: S,
+}
+
+impl SinkDoor<FdSink> {
+    /// The process's standard output.
+    pub fn stdout() -> io::Result<Self> {
+        let sink = FdSink::stdout()?;
+        sink.enlarge_pipe(PIPE_BYTES);
+        Ok(SinkDoor { sink })
+    }
+}
+
+impl<S: Sink> SinkDoor<S> {
+    /// A door out of any sink.
+    pub fn new(sink: S) -> Self {
+        SinkDoor { sink }
+    }
+}
+
+impl<S: Sink> Door for SinkDoor<S> {
+    fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
+        let pieces: Vec<&[u8]> = batch.pieces.iter().map(Piece::bytes).collect();
+        write_all(&mut self.sink, &pieces)
+    }
+
+    fn peer_gone(&mut self) -> bool {
+        self.sink.peer_gone()
+    }
+}

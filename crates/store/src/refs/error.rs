@@ -1,0 +1,28 @@
+use std::path::PathBuf;
+
+/// Why refs could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system failed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// A file of refs is damaged.
+    #[error("{path}: {source}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        source: packrace_format::Error,
+    },
+    /// Files changed again and again while they were read.
+    #[error("{0}: refs keep changing while they are read")]
+    Unstable(PathBuf),
+    /// A backend that is not read.
+    #[error("refs are stored as {0}, which is not read")]
+    Unsupported(&'static str),
+}

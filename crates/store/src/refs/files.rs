@@ -1,0 +1,268 @@
+//! The files backend (gitrepository-layout, "refs" and "packed-refs"): a loose file wins over a packed ref.
+//!
+//! Loose refs are read before `packed-refs` is mapped: `git pack-refs` writes the packed file before it removes loose
+//! ones, so a ref is always in what is read later.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use packrace_format::packed_refs::{PackedRef, PackedRefs, Peeled};
+use packrace_object::{HashKind, ObjectId};
+use packrace_os::count::Role;
+use packrace_os::{EntryType, Mapped};
+
+use super::{Error, Places, RefRecord, Target};
+
+/// Longest loose ref: an id, or `ref: ` and a name.
+const MAX_LOOSE_BYTES: u64 = 64 << 10;
+
+/// Deepest directory below `refs`; names are no longer than a path.
+const MAX_DEPTH: usize = 512;
+
+/// What a loose file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Loose {
+    Direct(ObjectId),
+    Symbolic(Vec<u8>),
+}
+
+impl Loose {
+    fn target(&self) -> Target<'_> {
+        match self {
+            Loose::Direct(id) => Target::Direct { id: *id, peeled: Peeled::Unknown },
+            Loose::Symbolic(target) => Target::Symbolic(target),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Files {
+    places: Places,
+    hash: HashKind,
+    loose: BTreeMap<Vec<u8>, Loose>,
+    packed: Option<PackedRefs<Mapped>>,
+    packed_path: PathBuf,
+}
+
+impl Files {
+    pub(super) fn read(places: &Places, prefixes: &[&[u8]], hash: HashKind) -> Result<Self, Error> {
+        let packed_path = places.common_dir.join("packed-refs");
+        let mut files =
+            Files { places: places.clone(), hash, loose: BTreeMap::new(), packed: None, packed_path };
+        files.read_loose(prefixes)?;
+        files.packed = files.map_packed()?;
+        Ok(files)
+    }
+
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<RefRecord<'_>>, Error> {
+        if let Some((name, loose)) = self.loose.get_key_value(name) {
+            return Ok(Some(RefRecord { name, target: loose.target() }));
+        }
+        let Some(packed) = &self.packed else { return Ok(None) };
+        let found = packed.find(name).map_err(|source| self.damaged(source))?;
+        Ok(found.map(record))
+    }
+
+    /// Merges loose and packed refs by name.
+    pub(super) fn visit(
+        &self,
+        prefix: &[u8],
+        each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let mut loose = self.loose.range(prefix.to_vec()..).filter(|(name, _)| name.starts_with(b"refs/"));
+        let mut next_loose = loose.next().filter(|(name, _)| name.starts_with(prefix));
+        for packed in self.packed.iter().flat_map(|packed| packed.iter_from(prefix)) {
+            let packed = packed.map_err(|source| self.damaged(source))?;
+            if !packed.name.starts_with(prefix) {
+                break;
+            }
+            let mut is_shadowed = false;
+            while let Some((name, found)) = next_loose.filter(|(name, _)| name.as_slice() <= packed.name) {
+                is_shadowed = name == packed.name;
+                if each(RefRecord { name, target: found.target() }).is_break() {
+                    return Ok(());
+                }
+                next_loose = loose.next().filter(|(name, _)| name.starts_with(prefix));
+            }
+            if !is_shadowed && packed.name.starts_with(b"refs/") && each(record(packed)).is_break() {
+                return Ok(());
+            }
+        }
+        while let Some((name, found)) = next_loose {
+            if each(RefRecord { name, target: found.target() }).is_break() {
+                return Ok(());
+            }
+            next_loose = loose.next().filter(|(name, _)| name.starts_with(prefix));
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, source: packrace_format::Error) -> Error {
+        Error::Damaged { path: self.packed_path.clone(), source }
+    }
+
+    fn map_packed(&self) -> Result<Option<PackedRefs<Mapped>>, Error> {
+        let bytes = match Mapped::open(&self.packed_path, Role::Refs) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::Io { path: self.packed_path.clone(), source }),
+        };
+        PackedRefs::open(bytes, self.hash).map(Some).map_err(|source| self.damaged(source))
+    }
+
+    /// Reads `HEAD`, every loose ref below the prefixes, and what symbolic ones among them stand for.
+    fn read_loose(&mut self, prefixes: &[&[u8]]) -> Result<(), Error> {
+        let all: [&[u8]; 1] = [b"refs/"];
+        for prefix in if prefixes.is_empty() { &all } else { prefixes } {
+            let end = prefix.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+            // A prefix that is shorter than `refs/` asks for everything.
+            let directory: &[u8] = match () {
+                () if b"refs/".starts_with(prefix) => b"refs/",
+                () if prefix.starts_with(b"refs/") => &prefix[..end],
+                () => continue,
+            };
+            self.read_directory(directory, 0)?;
+            if self.places.git_dir != self.places.common_dir {
+                for own in [&b"refs/bisect/"[..], b"refs/worktree/", b"refs/rewritten/"] {
+                    if own.starts_with(directory) {
+                        self.read_directory(own, 0)?;
+                    }
+                }
+            }
+        }
+        self.read_chain(b"HEAD".to_vec())?;
+        let targets: Vec<Vec<u8>> = self
+            .loose
+            .values()
+            .filter_map(|loose| match loose {
+                Loose::Symbolic(target) => Some(target.clone()),
+                Loose::Direct(_) => None,
+            })
+            .collect();
+        targets.into_iter().try_for_each(|target| self.read_chain(target))
+    }
+
+    /// Reads a ref and, as long as they are symbolic and loose, what it stands for.
+    fn read_chain(&mut self, mut name: Vec<u8>) -> Result<(), Error> {
+        for _ in 0..=super::MAX_SYMREF_DEPTH {
+            if !self.loose.contains_key(&name) {
+                if !is_good_name(&name) {
+                    return Ok(());
+                }
+                self.read_file(name.clone())?;
+            }
+            match self.loose.get(&name) {
+                Some(Loose::Symbolic(target)) => name = target.clone(),
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_directory(&mut self, name: &[u8], depth: usize) -> Result<(), Error> {
+        let path = self.path_of(name);
+        let entries = match packrace_os::list_dir(&path, Role::Refs) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(()),
+            Err(source) => return Err(Error::Io { path, source }),
+        };
+        for entry in entries {
+            let entry_name = entry.name.into_vec();
+            if entry_name.ends_with(b".lock") || entry_name.starts_with(b".") {
+                continue;
+            }
+            let mut full_name = [name, &entry_name].concat();
+            let is_directory = match entry.kind {
+                EntryType::Dir => true,
+                // A link to a directory is a directory of refs, as in git.
+                EntryType::Symlink => packrace_os::identity(&self.path_of(&full_name), Role::Refs)
+                    .ok()
+                    .flatten()
+                    .is_some_and(|file| file.is_dir),
+                EntryType::File => false,
+                EntryType::Other => continue,
+            };
+            if is_directory && depth < MAX_DEPTH {
+                full_name.push(b'/');
+                self.read_directory(&full_name, depth + 1)?;
+            } else if !is_directory {
+                if is_good_name(&full_name) {
+                    self.read_file(full_name)?;
+                } else {
+                    tracing::warn!("ignoring ref with broken name {}", String::from_utf8_lossy(&full_name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a loose ref, if there is one. A broken one is reported and left out, as in git's listings.
+    fn read_file(&mut self, name: Vec<u8>) -> Result<(), Error> {
+        let path = self.path_of(&name);
+        let bytes = match packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES) {
+            Ok(bytes) => bytes,
+            Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => {
+                return Ok(());
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => Vec::new(),
+            Err(source) => return Err(Error::Io { path, source }),
+        };
+        match parse_loose(&bytes, self.hash) {
+            Some(loose) => drop(self.loose.insert(name, loose)),
+            None => tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(&name)),
+        }
+        Ok(())
+    }
+
+    fn path_of(&self, name: &[u8]) -> PathBuf {
+        self.places.of(name).join(Path::new(std::ffi::OsStr::from_bytes(name)))
+    }
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+fn record(packed: PackedRef<'_>) -> RefRecord<'_> {
+    RefRecord { name: packed.name, target: Target::Direct { id: packed.id, peeled: packed.peeled } }
+}
+
+/// Names with `..`, control characters and the like never lead out of the directory of refs.
+fn is_good_name(name: &[u8]) -> bool {
+    gix_validate::reference::name(name.into()).is_ok()
+}
+
+fn parse_loose(bytes: &[u8], hash: HashKind) -> Option<Loose> {
+    if let Some(target) = bytes.strip_prefix(b"ref:") {
+        let target = target.trim_ascii();
+        return (!target.is_empty()).then(|| Loose::Symbolic(target.to_vec()));
+    }
+    let hex = bytes.get(..hash.len_in_hex())?;
+    let is_ended = bytes.get(hex.len()).is_none_or(u8::is_ascii_whitespace);
+    ObjectId::from_hex(hex).ok().filter(|_| is_ended).map(Loose::Direct)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loose_files() {
+        let id = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+        let direct = Some(Loose::Direct(ObjectId::from_hex(id.as_bytes()).unwrap()));
+        let check = |text: String, expect: Option<Loose>| {
+            assert_eq!(parse_loose(text.as_bytes(), HashKind::Sha1), expect, "{text:?}")
+        };
+        check(format!("{id}\n"), direct.clone());
+        check(id.to_owned(), direct.clone());
+        check(format!("{id} trailing\n"), direct);
+        check(format!("{id}a\n"), None);
+        check("ref: refs/heads/main\n".into(), Some(Loose::Symbolic(b"refs/heads/main".to_vec())));
+        check("ref:refs/heads/main".into(), Some(Loose::Symbolic(b"refs/heads/main".to_vec())));
+        check("ref: \n".into(), None);
+        check(String::new(), None);
+        check("abc\n".into(), None);
+    }
+}
