@@ -96,7 +96,11 @@ impl Refusal {
 
     pub(crate) fn unknown_object_format(name: &[u8]) -> Self {
         let name = String::from_utf8_lossy(name);
-        Refusal::new(RefusalKind::Malformed, format!("unknown object format '{name}' specified"))
+        Refusal::new(RefusalKind::Malformed, format!("unknown object format '{name}'"))
+    }
+
+    pub(crate) fn object_format_without_value() -> Self {
+        Refusal::new(RefusalKind::Malformed, "object-format capability requires an argument".to_owned())
     }
 
     pub(crate) fn mismatched_object_format(server: HashKind, client: HashKind) -> Self {
@@ -104,10 +108,24 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, text)
     }
 
+    /// Version 2: a `want` that names nothing.
     pub(crate) fn expected_oid(line: &[u8]) -> Self {
         let line = String::from_utf8_lossy(line);
         let text = format!("git upload-pack: protocol error, expected to get oid, not '{line}'");
         Refusal::new(RefusalKind::Malformed, text)
+    }
+
+    /// Version 0: a line that is no `want`, or one that names nothing.
+    pub(crate) fn expected_object_id(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        let text = format!("git upload-pack: protocol error, expected to get object ID, not '{line}'");
+        Refusal::new(RefusalKind::Malformed, text)
+    }
+
+    /// A `have` that names nothing.
+    pub(crate) fn expected_object(id: &[u8]) -> Self {
+        let id = String::from_utf8_lossy(id);
+        Refusal::new(RefusalKind::Malformed, format!("git upload-pack: expected SHA1 object, got '{id}'"))
     }
 
     pub(crate) fn expected_list(line: &[u8]) -> Self {
@@ -147,15 +165,30 @@ impl Refusal {
         refusal
     }
 
-    /// A `deepen-not` that names no ref.
+    /// A `deepen-not` that names no ref, or more than one.
     pub fn deepen_not_is_no_ref(name: &[u8]) -> Self {
         let name = String::from_utf8_lossy(name);
-        Refusal::new(RefusalKind::NotOurs, format!("git upload-pack: deepen-not is not a ref: {name}"))
+        let text = format!("git upload-pack: ambiguous deepen-not: deepen-not {name}");
+        Refusal::new(RefusalKind::NotOurs, text)
+    }
+
+    /// A `shallow` line that names something else than a commit.
+    pub fn invalid_shallow_object(id: &ObjectId) -> Self {
+        Refusal::new(RefusalKind::Malformed, format!("invalid shallow object {id}"))
     }
 
     /// `deepen-since` and `deepen-not` leave nothing.
     pub fn nothing_selected() -> Self {
         Refusal::new(RefusalKind::NotOurs, "no commits selected for shallow requests".to_owned())
+    }
+
+    /// A packet that the side-band has no place for.
+    pub(crate) fn bad_band(payload: &[u8]) -> Self {
+        let text = match payload.first() {
+            None => "protocol error: no band designator".to_owned(),
+            Some(band) => format!("protocol error: bad band #{band}"),
+        };
+        Refusal::new(RefusalKind::Malformed, text)
     }
 
     pub(crate) fn too_many(what: &str, limit: usize) -> Self {

@@ -66,7 +66,7 @@ pub fn write_v0_no_refs(out: &mut Vec<u8>, capabilities: &[u8], hash: HashKind) 
 
 /// Appends a commit at which the server's own history is cut.
 pub fn write_v0_shallow(out: &mut Vec<u8>, id: &oid) {
-    write_text(&format!("shallow {id}"), out);
+    super::shallow_info::write_shallow(out, id);
 }
 
 fn write_line(out: &mut Vec<u8>, id: &oid, name: &[u8], suffix: &[u8], capabilities: Option<&[u8]>) {

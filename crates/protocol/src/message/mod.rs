@@ -2,8 +2,9 @@
 
 pub mod advertisement;
 pub mod ls_refs;
+pub mod shallow_info;
 
-use packrace_object::oid;
+use packrace_object::{HashKind, ObjectId, oid};
 
 /// Appends an id in hex.
 pub(crate) fn write_hex(id: &oid, out: &mut Vec<u8>) {
@@ -12,6 +13,14 @@ pub(crate) fn write_hex(id: &oid, out: &mut Vec<u8>) {
     for (pair, byte) in out[start..].chunks_exact_mut(2).zip(id.as_bytes()) {
         pair.copy_from_slice(&HEX_PAIRS[*byte as usize]);
     }
+}
+
+/// An id in hex, of the length that the hash says.
+pub(crate) fn parse_id(hex: &[u8], hash: HashKind) -> Option<ObjectId> {
+    if hex.len() != hash.len_in_hex() {
+        return None;
+    }
+    ObjectId::from_hex(hex).ok()
 }
 
 static HEX_PAIRS: [[u8; 2]; 256] = {

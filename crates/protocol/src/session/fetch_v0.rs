@@ -4,14 +4,17 @@
 //! Needs (want, shallow, deepen) ─ flush ─▶ Wants ─▶ Shallow ─▶ Haves ⇄ CheckingHaves ─ done, or ready ─▶ Pack
 //! ```
 
-use packrace_object::{HashKind, ObjectId};
+use std::collections::HashSet;
 
-use super::lines::{Depth, check_object_format, parse_id, write_shallow};
+use packrace_object::ObjectId;
+
+use super::lines::{Depth, check_object_format, write_shallow_lines};
 use super::{
     Carriage, Deepen, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer,
     ShallowRequest, Sideband, push_capped,
 };
 use crate::Refusal;
+use crate::message::parse_id;
 use crate::wire::capabilities::{value, words};
 use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_text};
 
@@ -69,14 +72,18 @@ struct Needs {
     include_tag: bool,
     no_progress: bool,
     sideband: Sideband,
-    has_object_format: bool,
 }
 
 #[derive(Debug, Default)]
 struct Negotiation {
     /// Haves of this round that nobody was asked about yet.
     pending: Vec<ObjectId>,
+    /// Haves of all rounds.
+    taken: usize,
+    /// In the order in which they were first named.
     common: Vec<ObjectId>,
+    /// The same ids as in `common`.
+    seen: HashSet<ObjectId>,
     last_common: Option<ObjectId>,
     /// Everything wanted has a common commit below it.
     is_enough: bool,
@@ -120,11 +127,15 @@ impl Session {
 
     fn handle_input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         match (input, self.state) {
+            (Input::Bytes(_), State::Ended) => {}
             (Input::Bytes(bytes), _) => self.decoder.push(bytes),
             (Input::Eof, _) => self.is_eof = true,
             (Input::WantsGranted, State::CheckingWants) => self.after_wants(),
             (Input::ShallowResolved(answer), State::ResolvingShallow) => self.after_shallow(&answer),
-            (Input::HavesChecked(answer), State::CheckingHaves(then)) => self.after_haves(&answer, then),
+            (Input::HavesChecked(answer), State::CheckingHaves(then)) => {
+                answer.check_len(self.negotiation.pending.len())?;
+                self.after_haves(&answer, then);
+            }
             (Input::PackSent, State::SendingPack) => self.state = State::Ended,
             _ => return Err(Refusal::out_of_order("an answer")),
         }
@@ -152,23 +163,19 @@ impl Session {
                 (_, Some(b"done")) => self.end_round(Then::Done),
                 (_, Some(line)) => {
                     let id = line.strip_prefix(b"have ").ok_or_else(|| Refusal::expected_list(line))?;
-                    let id = parse_id(id, self.config.hash).ok_or_else(|| Refusal::expected_list(line))?;
-                    push_capped(&mut self.negotiation.pending, id, "haves", self.config.limits.haves)?;
+                    let id = parse_id(id, self.config.hash).ok_or_else(|| Refusal::expected_object(id))?;
+                    self.negotiation.take(id, self.config.limits.haves)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// A client may leave instead of asking, and a stateless one after it learned about shallow commits.
+    /// A stateless client may leave after its wants: all it wanted to know is where history is cut. Anybody else says
+    /// a flush or `done` first, even without wants.
     fn at_eof(&mut self) -> Result<(), Refusal> {
-        let is_between =
-            self.decoder.is_empty() && self.outputs.is_empty() || self.carriage == Carriage::Stateless;
-        let may_leave = match self.state {
-            State::Needs => self.needs.wants.is_empty() && self.decoder.is_empty(),
-            _ => self.carriage == Carriage::Stateless && is_between && self.negotiation.pending.is_empty(),
-        };
-        if !may_leave {
+        let is_after_wants = self.state == State::Haves && self.negotiation.pending.is_empty();
+        if self.carriage == Carriage::Stateful || !is_after_wants {
             return Err(Refusal::hung_up());
         }
         self.state = State::Ended;
@@ -179,9 +186,6 @@ impl Session {
         if self.needs.wants.is_empty() {
             self.state = State::Ended;
             return Ok(());
-        }
-        if !self.needs.has_object_format && self.config.hash != HashKind::Sha1 {
-            return Err(Refusal::mismatched_object_format(self.config.hash, HashKind::Sha1));
         }
         self.needs.deepen = self.needs.depth.deepen()?;
         self.outputs.push(Output::CheckWants(self.needs.wants.clone()));
@@ -204,7 +208,7 @@ impl Session {
 
     fn after_shallow(&mut self, answer: &ShallowAnswer) {
         let out = self.outputs.bytes();
-        write_shallow(answer, out);
+        write_shallow_lines(answer, out);
         out.extend_from_slice(FLUSH);
         self.state = State::Haves;
     }
@@ -225,9 +229,11 @@ impl Session {
         for (id, (known, enough)) in std::mem::take(&mut negotiation.pending).iter().zip(answers) {
             negotiation.is_enough = *enough;
             if *known {
-                negotiation.common.push(*id);
                 negotiation.last_common = Some(*id);
                 negotiation.got_common = true;
+                if negotiation.seen.insert(*id) {
+                    negotiation.common.push(*id);
+                }
                 match acks {
                     AckMode::Detailed => write_text(&format!("ACK {id} common"), out),
                     AckMode::Multi => write_text(&format!("ACK {id} continue"), out),
@@ -302,6 +308,17 @@ impl Session {
     }
 }
 
+impl Negotiation {
+    fn take(&mut self, have: ObjectId, limit: usize) -> Result<(), Refusal> {
+        self.taken += 1;
+        if self.taken > limit {
+            return Err(Refusal::too_many("haves", limit));
+        }
+        self.pending.push(have);
+        Ok(())
+    }
+}
+
 impl Needs {
     fn take(&mut self, line: &[u8], config: &ServiceConfig) -> Result<(), Refusal> {
         if self.depth.take(line, config.hash, &config.limits)? {
@@ -310,10 +327,10 @@ impl Needs {
         if line.starts_with(b"filter ") {
             return Err(Refusal::filter_not_negotiated());
         }
-        let rest = line.strip_prefix(b"want ").ok_or_else(|| Refusal::expected_oid(line))?;
+        let rest = line.strip_prefix(b"want ").ok_or_else(|| Refusal::expected_object_id(line))?;
         let end = rest.len().min(config.hash.len_in_hex());
         let (id, capabilities) = rest.split_at(end);
-        let id = parse_id(id, config.hash).ok_or_else(|| Refusal::expected_oid(line))?;
+        let id = parse_id(id, config.hash).ok_or_else(|| Refusal::expected_object_id(line))?;
         self.take_capabilities(capabilities, config)?;
         push_capped(&mut self.wants, id, "wants", config.limits.wants)
     }
@@ -331,10 +348,10 @@ impl Needs {
                 b"deepen-relative" => self.depth.set_relative(),
                 b"side-band-64k" => self.sideband = Sideband::Large,
                 b"side-band" if self.sideband == Sideband::None => self.sideband = Sideband::Small,
-                // Unknown words are passed over, as in git: the list is the client's answer to ours.
+                // Unknown words are passed over, as in git: the list is the client's answer to ours. git's client
+                // does not say its hash; the length of ids tells it.
                 word => {
                     if let Some(name) = value(word, "object-format") {
-                        self.has_object_format = true;
                         check_object_format(name, config.hash)?;
                     }
                 }

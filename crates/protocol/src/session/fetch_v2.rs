@@ -12,15 +12,18 @@
 //!
 //! Sections of a fetch answer come in the documented order: acknowledgments, shallow-info, packfile.
 
+use std::collections::HashSet;
+
 use packrace_object::{HashKind, ObjectId};
 
-use super::lines::{Depth, check_object_format, parse_id, write_shallow};
+use super::lines::{Depth, check_object_format, write_shallow_lines};
 use super::{
     Carriage, Deepen, HavesAnswer, Input, MAX_PREFIXES, Output, Outputs, PackRequest, RefsRequest,
     ServiceConfig, ShallowAnswer, ShallowRequest, Sideband, push_capped,
 };
 use crate::Refusal;
-use crate::wire::capabilities::value;
+use crate::message::parse_id;
+use crate::wire::capabilities::{is_named, value};
 use crate::wire::pkt_line::{DELIM, Decoder, FLUSH, PktLine, text, write_text};
 
 /// A conversation in version 2, from the first command on.
@@ -39,7 +42,7 @@ enum State {
     /// Reading the command and its capabilities.
     Keys(Keys),
     /// Reading the arguments of a command.
-    RefsArguments(RefsRequest),
+    RefsArguments(RefsArguments),
     FetchArguments(Box<Fetch>),
     /// Waiting for the caller.
     SendingRefs,
@@ -56,6 +59,15 @@ struct Keys {
     is_any: bool,
     has_object_format: bool,
     options: usize,
+}
+
+/// Arguments of `ls-refs` so far.
+#[derive(Debug, Default)]
+struct RefsArguments {
+    request: RefsRequest,
+    /// How many `ref-prefix` lines there were, up to [`MAX_PREFIXES`].
+    prefixes: usize,
+    prefix_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +133,7 @@ impl Session {
 
     fn handle_input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         match (input, std::mem::replace(&mut self.state, State::Ended)) {
+            (Input::Bytes(_), State::Ended) => Ok(()),
             (Input::Bytes(bytes), state) => {
                 self.state = state;
                 self.decoder.push(bytes);
@@ -141,6 +154,7 @@ impl Session {
                 Ok(())
             }
             (Input::HavesChecked(answer), State::CheckingHaves(fetch)) => {
+                answer.check_len(fetch.haves.len())?;
                 self.after_haves(fetch, &answer);
                 Ok(())
             }
@@ -180,8 +194,8 @@ impl Session {
             let (config, outputs) = (&self.config, &mut self.outputs);
             let next = match std::mem::replace(&mut self.state, State::Ended) {
                 State::Keys(keys) => keys.take(packet, config, outputs)?,
-                State::RefsArguments(refs) => take_refs_argument(refs, packet, config, outputs)?,
-                State::FetchArguments(fetch) => take_fetch_argument(fetch, packet, config)?,
+                State::RefsArguments(refs) => refs.take(packet, config, outputs)?,
+                State::FetchArguments(fetch) => fetch.take(packet, config)?,
                 other => other,
             };
             self.state = next;
@@ -192,10 +206,10 @@ impl Session {
         Ok(())
     }
 
-    /// The client may leave between commands.
+    /// The client may leave between commands. As in git, half a packet is then nothing.
     fn at_eof(&mut self) -> Result<(), Refusal> {
         match &self.state {
-            State::Keys(keys) if !keys.is_any && self.decoder.is_empty() => {
+            State::Keys(keys) if !keys.is_any => {
                 self.state = State::Ended;
                 Ok(())
             }
@@ -210,8 +224,6 @@ impl Session {
         fetch.deepen = fetch.depth.deepen()?;
         if fetch.wants.is_empty() && !fetch.wait_for_done {
             self.next_command();
-        } else if fetch.wants.is_empty() {
-            self.after_wants(fetch);
         } else {
             self.outputs.push(Output::CheckWants(fetch.wants.clone()));
             self.state = State::CheckingWants(fetch);
@@ -229,7 +241,9 @@ impl Session {
 
     fn after_haves(&mut self, mut fetch: Box<Fetch>, answer: &HavesAnswer) {
         let known = fetch.haves.iter().zip(&answer.known).filter(|(_, known)| **known);
-        fetch.common = known.map(|(id, _)| *id).collect();
+        // What is said twice is acknowledged once.
+        let mut seen = HashSet::new();
+        fetch.common = known.map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
         if fetch.is_done {
             return self.before_pack(fetch);
         }
@@ -266,7 +280,7 @@ impl Session {
     fn after_shallow(&mut self, fetch: Fetch, answer: &ShallowAnswer) {
         let out = self.outputs.bytes();
         write_text("shallow-info", out);
-        write_shallow(answer, out);
+        write_shallow_lines(answer, out);
         out.extend_from_slice(DELIM);
         self.send_pack(fetch);
     }
@@ -310,7 +324,7 @@ impl Keys {
                 Command::Fetch => Ok(State::CheckingWants(Box::default())),
             },
             PktLine::Delim => match self.finish(config)? {
-                Command::LsRefs => Ok(State::RefsArguments(RefsRequest::default())),
+                Command::LsRefs => Ok(State::RefsArguments(RefsArguments::default())),
                 Command::Fetch => Ok(State::FetchArguments(Box::default())),
             },
             PktLine::ResponseEnd => Err(Refusal::unexpected_line(b"0002")),
@@ -330,13 +344,14 @@ impl Keys {
             self.command = Some(command);
             return Ok(());
         }
-        if let Some(name) = value(key, "object-format") {
+        if is_named(key, "object-format") {
             self.has_object_format = true;
+            let name = value(key, "object-format").ok_or_else(Refusal::object_format_without_value)?;
             return check_object_format(name, config.hash);
         }
-        let is_option = value(key, "server-option").is_some();
-        let is_session_id = config.session_id.is_some() && value(key, "session-id").is_some();
-        if value(key, "agent").is_none() && !is_option && !is_session_id {
+        let is_option = is_named(key, "server-option");
+        let is_session_id = config.session_id.is_some() && is_named(key, "session-id");
+        if !is_named(key, "agent") && !is_option && !is_session_id {
             return Err(Refusal::unknown_capability(key));
         }
         self.options += usize::from(is_option);
@@ -355,65 +370,74 @@ impl Keys {
     }
 }
 
-fn take_refs_argument(
-    mut refs: RefsRequest,
-    packet: PktLine<'_>,
-    config: &ServiceConfig,
-    outputs: &mut Outputs,
-) -> Result<State, Refusal> {
-    let payload = match packet {
-        PktLine::Data(payload) => payload,
-        PktLine::Flush => {
-            if refs.prefixes.len() >= MAX_PREFIXES {
-                refs.prefixes.clear();
+impl RefsArguments {
+    fn take(
+        mut self,
+        packet: PktLine<'_>,
+        config: &ServiceConfig,
+        outputs: &mut Outputs,
+    ) -> Result<State, Refusal> {
+        let payload = match packet {
+            PktLine::Data(payload) => payload,
+            PktLine::Flush => {
+                outputs.push(Output::NeedRefs(self.request));
+                return Ok(State::SendingRefs);
             }
-            outputs.push(Output::NeedRefs(refs));
-            return Ok(State::SendingRefs);
+            _ => return Err(Refusal::expected_flush("ls-refs arguments")),
+        };
+        match text(payload) {
+            b"symrefs" => self.request.symrefs = true,
+            b"peel" => self.request.peel = true,
+            b"unborn" => self.request.unborn = config.allow_unborn,
+            line => match line.strip_prefix(b"ref-prefix ") {
+                Some(prefix) => self.take_prefix(prefix, config.limits.name_bytes),
+                None => return Err(Refusal::unexpected_line(line)),
+            },
         }
-        _ => return Err(Refusal::expected_flush("ls-refs arguments")),
-    };
-    match text(payload) {
-        b"symrefs" => refs.symrefs = true,
-        b"peel" => refs.peel = true,
-        b"unborn" => refs.unborn = config.allow_unborn,
-        line => match line.strip_prefix(b"ref-prefix ") {
-            // Beyond the cap they count only as "too many".
-            Some(prefix) if refs.prefixes.len() < MAX_PREFIXES => refs.prefixes.push(prefix.to_vec()),
-            Some(_) => {}
-            None => return Err(Refusal::unexpected_line(line)),
-        },
+        Ok(State::RefsArguments(self))
     }
-    Ok(State::RefsArguments(refs))
+
+    /// Keeps a prefix, unless there were too many already: then none counts.
+    fn take_prefix(&mut self, prefix: &[u8], max_bytes: usize) {
+        self.prefix_bytes = self.prefix_bytes.saturating_add(prefix.len());
+        self.prefixes += 1;
+        if self.prefixes >= MAX_PREFIXES || self.prefix_bytes > max_bytes {
+            self.request.prefixes = Vec::new();
+            // No later line may bring this below the cap again.
+            self.prefixes = MAX_PREFIXES;
+            return;
+        }
+        self.request.prefixes.push(prefix.to_vec());
+    }
 }
 
-fn take_fetch_argument(
-    mut fetch: Box<Fetch>,
-    packet: PktLine<'_>,
-    config: &ServiceConfig,
-) -> Result<State, Refusal> {
-    let payload = match packet {
-        PktLine::Data(payload) => payload,
-        PktLine::Flush => return Ok(State::CheckingWants(fetch)),
-        _ => return Err(Refusal::expected_flush("fetch arguments")),
-    };
-    let (line, hash, limits) = (text(payload), config.hash, &config.limits);
-    if let Some(id) = line.strip_prefix(b"want ") {
-        let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_oid(line))?;
-        push_capped(&mut fetch.wants, id, "wants", limits.wants)?;
-    } else if let Some(id) = line.strip_prefix(b"have ") {
-        let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_oid(line))?;
-        push_capped(&mut fetch.haves, id, "haves", limits.haves)?;
-    } else {
-        match line {
-            b"done" => fetch.is_done = true,
-            b"wait-for-done" => fetch.wait_for_done = true,
-            b"thin-pack" => fetch.thin_pack = true,
-            b"ofs-delta" => fetch.ofs_delta = true,
-            b"include-tag" => fetch.include_tag = true,
-            b"no-progress" => fetch.no_progress = true,
-            line if fetch.depth.take(line, hash, limits)? => {}
-            line => return Err(Refusal::unexpected_line(line)),
+impl Fetch {
+    fn take(mut self: Box<Self>, packet: PktLine<'_>, config: &ServiceConfig) -> Result<State, Refusal> {
+        let payload = match packet {
+            PktLine::Data(payload) => payload,
+            PktLine::Flush => return Ok(State::CheckingWants(self)),
+            _ => return Err(Refusal::expected_flush("fetch arguments")),
+        };
+        let (line, hash, limits) = (text(payload), config.hash, &config.limits);
+        if let Some(id) = line.strip_prefix(b"want ") {
+            let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_oid(line))?;
+            push_capped(&mut self.wants, id, "wants", limits.wants)?;
+        } else if let Some(id) = line.strip_prefix(b"have ") {
+            let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_object(id))?;
+            push_capped(&mut self.haves, id, "haves", limits.haves)?;
+        } else {
+            match line {
+                b"done" => self.is_done = true,
+                b"wait-for-done" => self.wait_for_done = true,
+                b"thin-pack" => self.thin_pack = true,
+                b"ofs-delta" => self.ofs_delta = true,
+                b"include-tag" => self.include_tag = true,
+                b"no-progress" => self.no_progress = true,
+                b"deepen-relative" => self.depth.set_relative(),
+                line if self.depth.take(line, hash, limits)? => {}
+                line => return Err(Refusal::unexpected_line(line)),
+            }
         }
+        Ok(State::FetchArguments(self))
     }
-    Ok(State::FetchArguments(fetch))
 }

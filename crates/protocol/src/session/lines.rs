@@ -4,7 +4,10 @@ use packrace_object::{HashKind, ObjectId};
 
 use super::{Deepen, Limits, ShallowAnswer, push_capped};
 use crate::Refusal;
-use crate::wire::pkt_line::write_text;
+use crate::message::{parse_id, shallow_info};
+
+/// Means "everything": what `git fetch --unshallow` asks for. Larger numbers are no depth, as in git.
+const MAX_DEPTH: u32 = 0x7fff_ffff;
 
 /// What a request says about the depth of history.
 #[derive(Debug, Default)]
@@ -14,6 +17,8 @@ pub(super) struct Depth {
     is_relative: bool,
     since: Option<i64>,
     not: Vec<Vec<u8>>,
+    /// Length of all of `not`.
+    not_bytes: usize,
 }
 
 impl Depth {
@@ -23,23 +28,24 @@ impl Depth {
             let id = parse_id(id, hash).ok_or_else(|| Refusal::invalid_shallow(line))?;
             push_capped(&mut self.client_shallow, id, "shallow lines", limits.shallow)?;
         } else if let Some(depth) = line.strip_prefix(b"deepen ") {
-            let depth =
-                parse_number(depth).and_then(|depth| u32::try_from(depth).ok()).filter(|depth| *depth > 0);
-            self.depth = Some(depth.ok_or_else(|| Refusal::invalid_deepen(line))?.min(0x7fff_ffff));
+            let depth = parse_number(depth).and_then(|depth| u32::try_from(depth).ok());
+            let depth = depth.filter(|depth| (1..=MAX_DEPTH).contains(depth));
+            self.depth = Some(depth.ok_or_else(|| Refusal::invalid_deepen(line))?);
         } else if let Some(seconds) = line.strip_prefix(b"deepen-since ") {
-            let seconds = parse_number(seconds).filter(|seconds| *seconds > 0);
-            self.since = Some(seconds.ok_or_else(|| Refusal::invalid_deepen_since(line))?);
+            self.since = Some(parse_number(seconds).ok_or_else(|| Refusal::invalid_deepen_since(line))?);
         } else if let Some(name) = line.strip_prefix(b"deepen-not ") {
+            self.not_bytes += name.len();
+            if self.not_bytes > limits.name_bytes {
+                return Err(Refusal::too_many("bytes of deepen-not lines", limits.name_bytes));
+            }
             push_capped(&mut self.not, name.to_vec(), "deepen-not lines", limits.options)?;
-        } else if line == b"deepen-relative" {
-            self.is_relative = true;
         } else {
             return Ok(false);
         }
         Ok(true)
     }
 
-    /// In version 0, `deepen-relative` is a capability.
+    /// `deepen-relative` is a capability in version 0 and a line in version 2.
     pub(super) fn set_relative(&mut self) {
         self.is_relative = true;
     }
@@ -59,13 +65,6 @@ impl Depth {
     }
 }
 
-pub(super) fn parse_id(hex: &[u8], hash: HashKind) -> Option<ObjectId> {
-    if hex.len() != hash.len_in_hex() {
-        return None;
-    }
-    ObjectId::from_hex(hex).ok()
-}
-
 fn parse_number(digits: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -73,16 +72,12 @@ fn parse_number(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-pub(super) fn write_shallow(answer: &ShallowAnswer, out: &mut Vec<u8>) {
-    for id in &answer.shallow {
-        write_text(&format!("shallow {id}"), out);
-    }
-    for id in &answer.unshallow {
-        write_text(&format!("unshallow {id}"), out);
-    }
+pub(super) fn write_shallow_lines(answer: &ShallowAnswer, out: &mut Vec<u8>) {
+    answer.shallow.iter().for_each(|id| shallow_info::write_shallow(out, id));
+    answer.unshallow.iter().for_each(|id| shallow_info::write_unshallow(out, id));
 }
 
-/// Whether the client counts in the same hash; nothing said means SHA-1.
+/// Whether the client counts in the same hash.
 pub(super) fn check_object_format(name: &[u8], server: HashKind) -> Result<(), Refusal> {
     let client = match name {
         b"sha1" => HashKind::Sha1,

@@ -52,17 +52,26 @@ pub struct ServiceConfig {
 pub struct Limits {
     /// Wants: as many as a server of a million refs can advertise, and some.
     pub wants: usize,
-    /// Haves: a client sends them in rounds, and again in each stateless request.
+    /// Haves: a client sends them in rounds, and again in each stateless request. Counted over all rounds.
     pub haves: usize,
     /// Shallow commits of the client.
     pub shallow: usize,
     /// `deepen-not` and `server-option` lines.
     pub options: usize,
+    /// Bytes of ref names: of `ref-prefix` lines, beyond which all of them are ignored, and of `deepen-not` lines,
+    /// beyond which the request is refused. 65,536 lines of the longest packet would be 4 GiB.
+    pub name_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { wants: 4_000_000, haves: 4_000_000, shallow: 1_000_000, options: 10_000 }
+        Limits {
+            wants: 4_000_000,
+            haves: 4_000_000,
+            shallow: 1_000_000,
+            options: 10_000,
+            name_bytes: 16 << 20,
+        }
     }
 }
 
@@ -72,7 +81,8 @@ pub const MAX_PREFIXES: usize = 65_536;
 /// What goes into a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// Bytes from the client, cut anywhere.
+    /// Bytes from the client, cut anywhere. They are kept while an answer is waited for, so read only after
+    /// [`Output::NeedInput`]: that bounds what is held to one read.
     Bytes(&'a [u8]),
     /// The client will send nothing more.
     Eof,
@@ -94,8 +104,19 @@ pub enum Input<'a> {
 pub struct HavesAnswer {
     /// Whether each have exists here, in the order in which they were asked.
     pub known: Vec<bool>,
-    /// Whether, after each have, everything wanted is known to have a common commit below it.
+    /// Whether, after each have, everything wanted is known to have a common commit below it. Looked at after
+    /// unknown haves and after the last one only.
     pub enough: Vec<bool>,
+}
+
+impl HavesAnswer {
+    /// An answer has as many entries as were asked for; the caller must not mix up rounds.
+    fn check_len(&self, asked: usize) -> Result<(), Refusal> {
+        if self.known.len() == asked && self.enough.len() == asked {
+            return Ok(());
+        }
+        Err(Refusal::out_of_order("an answer about other haves"))
+    }
 }
 
 /// Where history is cut for the client.
@@ -221,11 +242,12 @@ impl Outputs {
     }
 
     fn pop(&mut self) -> Option<Output> {
-        self.0.pop_front()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        loop {
+            match self.0.pop_front()? {
+                Output::Write(bytes) if bytes.is_empty() => {}
+                output => return Some(output),
+            }
+        }
     }
 }
 

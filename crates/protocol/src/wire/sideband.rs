@@ -43,7 +43,7 @@ pub fn split(payload: &[u8]) -> Result<(Band, &[u8]), Refusal> {
         [1, rest @ ..] => Ok((Band::Data, rest)),
         [2, rest @ ..] => Ok((Band::Progress, rest)),
         [3, rest @ ..] => Ok((Band::Error, rest)),
-        other => Err(Refusal::unexpected_line(&other[..other.len().min(16)])),
+        other => Err(Refusal::bad_band(other)),
     }
 }
 
