@@ -63,12 +63,14 @@ fn chain(info: &Path, dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
             let path = dir.path().join(format!("info/commit-graphs/graph-{name}.graph"));
             map(&path)
         });
-        if file.is_none() {
+        // What is there from the base on is a chain of its own.
+        let Some(file) = file else {
             tracing::warn!("unable to find all commit-graph files");
-        }
-        files.push(file?);
+            break;
+        };
+        files.push(file);
     }
-    Some(files)
+    (!files.is_empty()).then_some(files)
 }
 
 /// Maps a file that need not be there.

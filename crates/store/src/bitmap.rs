@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use packrace_format::bitmap::{BitmapIndex, Bits};
+use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_os::Mapped;
 
-use crate::snapshot::{ObjectIx, PackIx, Snapshot, UnitIndex};
+use crate::pack::Pack;
+use crate::pack_set::UnitIndex;
+use crate::snapshot::{ObjectIx, PackIx, Snapshot};
 
 /// A bitmap file that was mapped with the snapshot and is looked into when first needed.
 #[derive(Debug)]
@@ -20,8 +23,19 @@ pub(crate) struct BitmapFile {
 pub(crate) enum BitmapOwner {
     /// Those of a pack, in the order of the pack.
     Pack(PackIx),
-    /// Those of the multi-pack-index that is this unit, in the order that it says.
-    Multi(usize),
+    /// Those of the multi-pack-index of this object directory, in the order that it says.
+    Multi { dir: usize },
+}
+
+impl BitmapOwner {
+    /// Whether this is the owner's index.
+    pub(crate) fn is_of(self, index: &UnitIndex) -> bool {
+        match (self, index) {
+            (BitmapOwner::Pack(pack), UnitIndex::Pack(other)) => pack == *other,
+            (BitmapOwner::Multi { dir }, UnitIndex::Multi { dir: other, .. }) => dir == *other,
+            _ => false,
+        }
+    }
 }
 
 /// An opened bitmap file.
@@ -29,34 +43,58 @@ pub(crate) enum BitmapOwner {
 pub(crate) struct OpenBitmap {
     index: BitmapIndex<Mapped>,
     owner: BitmapOwner,
+    /// Whether the owner's index is the snapshot's first: its objects then have its positions for numbers. Otherwise
+    /// they may have the numbers of copies in other units, and have to be looked up.
+    is_first: bool,
 }
 
 impl OpenBitmap {
     /// Opens `file` and checks all of it; a damaged one is reported and not used.
     ///
-    /// The checksum is verified because a flipped bit in a bitmap would otherwise leave objects out of a response.
+    /// Checksums are verified because a flipped bit would otherwise leave objects out of a response.
     pub(crate) fn new(file: &BitmapFile, snapshot: &Snapshot) -> Option<Self> {
-        let (objects, checksum) = match file.owner {
-            BitmapOwner::Pack(pack) => {
-                let pack = &snapshot.packs()[pack.0 as usize];
-                (pack.len(), *pack.checksum())
+        let unusable = |why: &dyn std::fmt::Display| {
+            tracing::warn!("bitmap {} is not used: {why}", file.path.display());
+        };
+        let (objects, checksum) = match Owner::of(file.owner, snapshot)? {
+            Owner::Pack(pack) => (pack.len(), *pack.checksum()),
+            Owner::Multi(index) if !index.has_bit_order() => {
+                unusable(&"the multi-pack-index has no order of bits");
+                return None;
             }
-            BitmapOwner::Multi(unit) => match &snapshot.units()[unit].index {
-                UnitIndex::Multi { index, .. } if index.has_bit_order() => (index.len(), index.checksum()),
-                _ => return None,
-            },
+            Owner::Multi(index) => {
+                index.verify_checksum().map_err(|error| unusable(&error)).ok()?;
+                (index.len(), index.checksum())
+            }
         };
         let opened = BitmapIndex::open(file.bytes.clone(), objects, snapshot.hash_kind())
             .and_then(|index| index.verify_checksum().map(|()| index));
-        match opened {
-            Ok(index) if index.owner_checksum() == checksum => Some(OpenBitmap { index, owner: file.owner }),
-            Ok(_) => {
-                tracing::warn!("bitmap {} is not used: it was made for other packs", file.path.display());
-                None
-            }
-            Err(error) => {
-                tracing::warn!("bitmap {} is not used: {error}", file.path.display());
-                None
+        let index = opened.map_err(|error| unusable(&error)).ok()?;
+        if index.owner_checksum() != checksum {
+            unusable(&"it was made for other packs");
+            return None;
+        }
+        let is_first = snapshot.units().first().is_some_and(|unit| file.owner.is_of(&unit.index));
+        Some(OpenBitmap { index, owner: file.owner, is_first })
+    }
+}
+
+/// The owner itself.
+enum Owner<'a> {
+    Pack(&'a Pack),
+    Multi(&'a MultiPackIndex<Mapped>),
+}
+
+impl<'a> Owner<'a> {
+    fn of(owner: BitmapOwner, snapshot: &'a Snapshot) -> Option<Self> {
+        match owner {
+            BitmapOwner::Pack(pack) => Some(Owner::Pack(&snapshot.packs()[pack.0 as usize])),
+            BitmapOwner::Multi { .. } => {
+                let unit = snapshot.units().iter().find(|unit| owner.is_of(&unit.index))?;
+                match &unit.index {
+                    UnitIndex::Multi { index, .. } => Some(Owner::Multi(index)),
+                    UnitIndex::Pack(_) => None,
+                }
             }
         }
     }
@@ -98,51 +136,39 @@ impl<'a> SnapshotBitmap<'a> {
     }
 
     /// The object that a bit stands for.
+    #[inline]
     pub fn bit_to_ix(&self, bit: u32) -> Option<ObjectIx> {
-        match self.open.owner {
-            BitmapOwner::Pack(pack) => {
-                let stored = &self.snapshot.packs()[pack.0 as usize];
-                let position = stored.reverse().index_position_at(bit);
-                match self.snapshot.unit_of_pack(pack) {
-                    Some(unit) => Some(ObjectIx(unit.range().start + position)),
-                    None => self.snapshot.lookup(stored.index().id_at(position)),
-                }
-            }
-            BitmapOwner::Multi(unit) => {
-                let unit = &self.snapshot.units()[unit];
-                let UnitIndex::Multi { index, .. } = &unit.index else { return None };
-                Some(ObjectIx(unit.range().start + index.position_at_bit(bit)?))
-            }
+        let owner = Owner::of(self.open.owner, self.snapshot)?;
+        let position = match &owner {
+            Owner::Pack(pack) => pack.reverse().index_position_at(bit),
+            Owner::Multi(index) => index.position_at_bit(bit)?,
+        };
+        if self.open.is_first {
+            return Some(ObjectIx(position));
         }
+        self.snapshot.lookup(match &owner {
+            Owner::Pack(pack) => pack.index().id_at(position),
+            Owner::Multi(index) => index.id_at(position),
+        })
     }
 
     /// The bit that stands for an object, if it is one of the owner's.
     pub fn ix_to_bit(&self, ix: ObjectIx) -> Option<u32> {
         let position = self.position(ix)?;
-        match self.open.owner {
-            BitmapOwner::Pack(pack) => {
-                let stored = &self.snapshot.packs()[pack.0 as usize];
-                stored.position_of_offset(stored.index().offset_at(position))
-            }
-            BitmapOwner::Multi(unit) => match &self.snapshot.units()[unit].index {
-                UnitIndex::Multi { index, .. } => index.bit_of_position(position),
-                UnitIndex::Pack(_) => None,
-            },
+        match Owner::of(self.open.owner, self.snapshot)? {
+            Owner::Pack(pack) => pack.position_of_offset(pack.index().offset_at(position)),
+            Owner::Multi(index) => index.bit_of_position(position),
         }
     }
 
     /// The object's position in the owner's index.
     fn position(&self, ix: ObjectIx) -> Option<u32> {
-        let unit = match self.open.owner {
-            BitmapOwner::Pack(pack) => match self.snapshot.unit_of_pack(pack) {
-                Some(unit) => unit,
-                None => {
-                    return self.snapshot.packs()[pack.0 as usize].index().position_of(self.snapshot.id(ix));
-                }
-            },
-            BitmapOwner::Multi(unit) => &self.snapshot.units()[unit],
-        };
-        let range = unit.range();
-        range.contains(&ix.0).then(|| ix.0 - range.start)
+        if self.open.is_first {
+            return (ix.0 < self.open.index.objects()).then_some(ix.0);
+        }
+        match Owner::of(self.open.owner, self.snapshot)? {
+            Owner::Pack(pack) => pack.index().position_of(self.snapshot.id(ix)),
+            Owner::Multi(index) => index.position_of(self.snapshot.id(ix)),
+        }
     }
 }

@@ -61,13 +61,7 @@ impl Config {
         for (name, value) in &sources.overrides {
             write_override(name, value.as_deref(), &mut text)?;
         }
-        let file = gix_config::File::from_bytes_no_includes(
-            text.as_bytes(),
-            metadata(Scope::Command, None),
-            init::Options::default(),
-        )
-        .map_err(|error| Reason::Config(format!("bogus config parameter: {error}")))?;
-        config.add(Scope::Command, file);
+        config.add_text(Scope::Command, text.as_bytes(), None, None)?;
         Ok(config)
     }
 
@@ -81,7 +75,7 @@ impl Config {
     }
 
     fn add_file(&mut self, scope: Scope, path: &Path, git_dir: Option<&Path>) -> Result<(), Error> {
-        let mut bytes = match packrace_os::read_file(path, Role::Config, MAX_CONFIG_BYTES) {
+        let bytes = match packrace_os::read_file(path, Role::Config, MAX_CONFIG_BYTES) {
             Ok(bytes) => bytes,
             Err(error)
                 if matches!(
@@ -93,11 +87,31 @@ impl Config {
             }
             Err(error) => return Err(Error::io(path, error)),
         };
+        self.add_text(scope, &bytes, Some(path), git_dir)
+    }
+
+    /// Parses `text` and follows what it includes. Included files are read by the parser's crate, not through `os`.
+    fn add_text(
+        &mut self,
+        scope: Scope,
+        text: &[u8],
+        path: Option<&Path>,
+        git_dir: Option<&Path>,
+    ) -> Result<(), Error> {
+        let events = gix_config::parse::Events::from_bytes(text, None).map_err(|error| {
+            Reason::Config(match path {
+                Some(path) => format!("bad config line {} in file {}", error.line_number(), path.display()),
+                None => "unable to parse command-line config".to_owned(),
+            })
+        })?;
+        let mut file = gix_config::File::from_parse_events_no_includes(events, metadata(scope, path));
         let mut includes = includes::Options::follow_without_conditional(self.home.as_deref());
         includes.conditional.git_dir = git_dir;
-        let options = init::Options { includes, lossy: true, ignore_io_errors: true };
-        let file = gix_config::File::from_bytes_owned(&mut bytes, metadata(scope, Some(path)), options)
-            .map_err(|error| Reason::Config(format!("bad config file {}: {error}", path.display())))?;
+        let options = init::Options { includes, lossy: false, ignore_io_errors: true };
+        file.resolve_includes(options).map_err(|error| {
+            let place = path.map_or("the command line".into(), Path::to_string_lossy);
+            Reason::Config(format!("bad config include in {place}: {error}"))
+        })?;
         self.add(scope, file);
         Ok(())
     }
@@ -122,19 +136,17 @@ impl Config {
         self.values(name, Scope::is_protected)
     }
 
-    /// The last value of `name` as a boolean.
+    /// The last value of `name` as a boolean; a name without `=` is true.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, Error> {
         for (_, file) in self.layers.iter().rev() {
             match file.boolean(name) {
                 Ok(None) => {}
                 Ok(value) => return Ok(value),
                 Err(_) => {
-                    let value = self.string(name).unwrap_or_default();
-                    let value = String::from_utf8_lossy(&value);
-                    let name = name.to_ascii_lowercase();
-                    return Err(
-                        Reason::Config(format!("bad boolean config value '{value}' for '{name}'")).into()
-                    );
+                    let (value, _) = written(file, name);
+                    let name = lower_case(name);
+                    let text = format!("bad boolean config value '{value}' for '{name}'");
+                    return Err(Reason::Config(text).into());
                 }
             }
         }
@@ -148,10 +160,13 @@ impl Config {
                 Ok(None) => {}
                 Ok(value) => return Ok(value),
                 Err(_) => {
-                    let value = self.string(name).unwrap_or_default();
-                    let value = String::from_utf8_lossy(&value);
-                    let name = name.to_ascii_lowercase();
-                    let text = format!("bad numeric config value '{value}' for '{name}': invalid unit");
+                    let (value, place) = written(file, name);
+                    let digits =
+                        value.trim_start_matches(['-', '+']).trim_end_matches(['k', 'm', 'g', 'K', 'M', 'G']);
+                    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+                    let why = if is_number { "out of range" } else { "invalid unit" };
+                    let name = lower_case(name);
+                    let text = format!("bad numeric config value '{value}' for '{name}'{place}: {why}");
                     return Err(Reason::Config(text).into());
                 }
             }
@@ -165,14 +180,18 @@ impl Config {
         Config { layers: local, home: None }.integer(name)
     }
 
-    /// Names (lower case) and last values of a section of the repository's own file.
-    pub(crate) fn local_section(&self, name: &str) -> Vec<(String, Vec<u8>)> {
-        let mut found = Vec::new();
+    /// Names (lower case) and last values of a section of the repository's own file; `None` without `=`.
+    pub(crate) fn local_section(&self, name: &str) -> Vec<(String, Option<Vec<u8>>)> {
+        let mut found: Vec<(String, Option<Vec<u8>>)> = Vec::new();
         for (_, file) in self.layers.iter().filter(|(scope, _)| *scope == Scope::Local) {
             for section in file.sections_by_name(name).into_iter().flatten() {
                 for key in section.value_names() {
-                    let value = section.value(&key).map(Vec::from).unwrap_or_default();
-                    found.push((key.to_ascii_lowercase(), value));
+                    let value = section.value_implicit(&key).flatten().map(Vec::from);
+                    let key = key.to_ascii_lowercase();
+                    match found.iter_mut().find(|(other, _)| *other == key) {
+                        Some((_, earlier)) => *earlier = value,
+                        None => found.push((key, value)),
+                    }
                 }
             }
         }
@@ -190,6 +209,28 @@ impl Config {
     }
 }
 
+/// The last value of `name` in `file` as it is written there, and ` in file …` where it stands in one.
+fn written(file: &gix_config::File, name: &str) -> (String, String) {
+    match file.raw_value_with_section(name) {
+        Ok((value, section)) => {
+            let place = section.meta().path.as_ref().map(|path| format!(" in file {}", path.display()));
+            (value.to_string(), place.unwrap_or_default())
+        }
+        Err(_) => Default::default(),
+    }
+}
+
+/// A name as git prints it: all of it but the subsection in lower case.
+fn lower_case(name: &str) -> String {
+    match (name.split_once('.'), name.rsplit_once('.')) {
+        (Some((section, rest)), Some((_, key))) if rest.len() > key.len() => {
+            let subsection = &rest[..rest.len() - key.len() - 1];
+            format!("{}.{subsection}.{}", section.to_ascii_lowercase(), key.to_ascii_lowercase())
+        }
+        _ => name.to_ascii_lowercase(),
+    }
+}
+
 fn metadata(scope: Scope, path: Option<&Path>) -> Metadata {
     let source = match scope {
         Scope::System => gix_config::Source::System,
@@ -203,8 +244,10 @@ fn metadata(scope: Scope, path: Option<&Path>) -> Metadata {
 
 /// An override in the form of a configuration file, so that one parser decides what names and values are good.
 fn write_override(name: &str, value: Option<&str>, text: &mut String) -> Result<(), Error> {
-    let bad = || Error::from(Reason::Config(format!("bogus config parameter: {name}")));
-    let (section, rest) = name.split_once('.').ok_or_else(bad)?;
+    let bad = || Error::from(Reason::Config(format!("invalid key: {name}")));
+    let (section, rest) = name
+        .split_once('.')
+        .ok_or_else(|| Reason::Config(format!("key does not contain a section: {name}")))?;
     let (subsection, key) = match rest.rsplit_once('.') {
         Some((subsection, key)) => (Some(subsection), key),
         None => (None, rest),
@@ -214,7 +257,10 @@ fn write_override(name: &str, value: Option<&str>, text: &mut String) -> Result<
         return Err(bad());
     }
     match subsection {
-        Some(subsection) => text.push_str(&format!("[{section} {}]\n", quoted(subsection))),
+        Some(subsection) => {
+            let escaped = subsection.replace('\\', "\\\\").replace('"', "\\\"");
+            text.push_str(&format!("[{section} \"{escaped}\"]\n"));
+        }
         None => text.push_str(&format!("[{section}]\n")),
     }
     match value {

@@ -28,13 +28,13 @@ pub(crate) enum Reason {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
     Format { path: PathBuf, source: packrace_format::Error },
-    #[error("object {id}: {what}")]
-    DamagedObject { id: packrace_object::ObjectId, what: &'static str },
+    #[error("loose object {id} is corrupt: {what}")]
+    DamagedLoose { id: packrace_object::ObjectId, what: &'static str },
     #[error("packed entry at offset {offset} of {pack}: {what}")]
     DamagedEntry { pack: String, offset: u64, what: &'static str },
     #[error("object {0} is missing")]
     Missing(packrace_object::ObjectId),
-    #[error("bad config: {0}")]
+    #[error("{0}")]
     Config(String),
     #[error("{0}")]
     Damaged(String),
@@ -50,7 +50,7 @@ impl Error {
             Reason::Io { .. } => ErrorKind::Unavailable,
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
             Reason::Format { .. }
-            | Reason::DamagedObject { .. }
+            | Reason::DamagedLoose { .. }
             | Reason::DamagedEntry { .. }
             | Reason::Damaged(_)
             | Reason::Missing(_) => ErrorKind::Corrupt,

@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod accelerators;
+mod base_cache;
 mod bitmap;
 mod config;
 mod error;
 mod objects_dir;
 mod pack;
+mod pack_set;
+mod parameters;
 mod reader;
 pub mod refs;
 mod repository;
@@ -16,8 +19,11 @@ mod snapshot;
 pub use bitmap::{DamagedBitmap, SnapshotBitmap};
 pub use config::{Config, ConfigSources};
 pub use error::{Error, ErrorKind};
+pub use objects_dir::split_alternates;
 pub use pack::Pack;
+pub use pack_set::Unit;
 pub use packrace_os::Mapped;
+pub use parameters::parse_config_parameters;
 pub use reader::{Object, ObjectReader};
 pub use repository::{OpenOptions, Repository};
-pub use snapshot::{Location, ObjectIx, PackIx, Snapshot, Unit};
+pub use snapshot::{Location, ObjectIx, PackIx, Snapshot};

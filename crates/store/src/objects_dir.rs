@@ -8,6 +8,8 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::EntryType;
 use packrace_os::count::Role;
 
+use crate::error::Error;
+
 /// Alternates of alternates are followed this far, as in git.
 const MAX_ALTERNATES_DEPTH: usize = 5;
 
@@ -20,8 +22,15 @@ pub(crate) struct ObjectsDir {
     path: PathBuf,
     pub(crate) is_local: bool,
     hash: HashKind,
-    /// The loose objects of each fan-out directory, listed when first asked for.
-    fan_out: [OnceLock<HashSet<ObjectId>>; 256],
+    /// The loose objects of each fan-out directory, sorted, listed when first asked for.
+    fan_out: [OnceLock<Box<[ObjectId]>>; 256],
+}
+
+/// Whether a loose object was found in a list, and whether that list had to be made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LooseLookup {
+    pub(crate) is_found: bool,
+    pub(crate) has_listed: bool,
 }
 
 impl ObjectsDir {
@@ -33,24 +42,49 @@ impl ObjectsDir {
         &self.path
     }
 
-    /// Whether there is a loose object of this name. Costs a directory listing per first byte and snapshot.
-    pub(crate) fn has_loose(&self, id: &oid) -> bool {
-        let first = id.first_byte();
-        let listed = self.fan_out[first as usize].get_or_init(|| self.list(first));
-        listed.contains(id)
+    /// Where packs are.
+    pub(crate) fn pack_dir(&self) -> PathBuf {
+        self.path.join("pack")
     }
 
-    fn list(&self, first: u8) -> HashSet<ObjectId> {
-        let hex = format!("{first:02x}");
-        let Ok(entries) = packrace_os::list_dir(&self.path.join(&hex), Role::Objects) else {
-            return HashSet::new();
+    /// Whether there is a loose object of this name. Costs a directory listing per first byte and snapshot.
+    pub(crate) fn find_loose(&self, id: &oid) -> Result<LooseLookup, Error> {
+        let first = id.first_byte();
+        let slot = &self.fan_out[first as usize];
+        let (listed, has_listed) = match slot.get() {
+            Some(listed) => (listed, false),
+            None => {
+                let listed = self.list(first)?;
+                (slot.get_or_init(|| listed), true)
+            }
         };
-        let names = entries
-            .iter()
-            .filter(|entry| entry.kind != EntryType::Dir)
-            .filter_map(|entry| entry.name.to_str());
-        let ids = names.filter(|name| name.len() == self.hash.len_in_hex() - 2);
-        ids.filter_map(|name| ObjectId::from_hex(format!("{hex}{name}").as_bytes()).ok()).collect()
+        let is_found = listed.binary_search_by(|other| other.as_bytes().cmp(id.as_bytes())).is_ok();
+        Ok(LooseLookup { is_found, has_listed })
+    }
+
+    fn list(&self, first: u8) -> Result<Box<[ObjectId]>, Error> {
+        let hex = format!("{first:02x}");
+        let path = self.path.join(&hex);
+        let entries = match packrace_os::list_dir(&path, Role::Objects) {
+            Ok(entries) => entries,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(Box::default());
+            }
+            Err(error) => return Err(Error::io(path, error)),
+        };
+        let files = entries.iter().filter(|entry| entry.kind != EntryType::Dir);
+        let names = files.filter_map(|entry| entry.name.to_str());
+        let names = names.filter(|name| name.len() == self.hash.len_in_hex() - 2);
+        let ids = names.filter_map(|name| ObjectId::from_hex(format!("{hex}{name}").as_bytes()).ok());
+        let mut ids: Vec<ObjectId> = ids.collect();
+        // Listed by name already; only names in capitals, which git never writes, are out of order.
+        ids.sort_unstable();
+        Ok(ids.into())
     }
 
     /// Where a loose object of this name would stand.
@@ -61,75 +95,110 @@ impl ObjectsDir {
     }
 }
 
-/// The object directory of a repository and everything it borrows from, in the order in which git looks.
+/// The object directory of a repository and everything it borrows from, in the order in which git looks: `extra`
+/// before what the repository itself names.
 pub(crate) fn open(own: &Path, extra: &[PathBuf], hash: HashKind) -> Vec<ObjectsDir> {
-    let mut seen = HashSet::new();
+    let real = packrace_os::real_path(own).unwrap_or_else(|_| own.to_owned());
+    let mut dirs = Dirs { hash, seen: HashSet::from([real.clone()]), found: Vec::new() };
+    let named = read_alternates(&real);
+    dirs.found.push(ObjectsDir::new(real, true, hash));
+    for path in extra.iter().chain(&named) {
+        dirs.follow(path, 1);
+    }
+    dirs.found
+}
+
+/// The paths in `GIT_ALTERNATE_OBJECT_DIRECTORIES`: separated by colons, quoted where they have to be.
+pub fn split_alternates(text: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    add(own.to_owned(), true, 0, hash, &mut seen, &mut found);
-    for path in extra {
-        add(path.clone(), false, 0, hash, &mut seen, &mut found);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let quoted = rest.strip_prefix(b"\"").and_then(unquote);
+        let (path, length) = match quoted {
+            Some((path, length)) => (path, length + 1),
+            None => {
+                let length = rest.iter().position(|byte| *byte == b':').unwrap_or(rest.len());
+                (rest[..length].to_vec(), length)
+            }
+        };
+        rest = &rest[length..];
+        rest = rest.strip_prefix(b":").unwrap_or(rest);
+        if !path.is_empty() {
+            found.push(path_of(path));
+        }
     }
     found
 }
 
-fn add(
-    path: PathBuf,
-    is_local: bool,
-    depth: usize,
+struct Dirs {
     hash: HashKind,
-    seen: &mut HashSet<PathBuf>,
-    found: &mut Vec<ObjectsDir>,
-) {
-    let Ok(real) = packrace_os::real_path(&path) else {
-        if !is_local {
-            tracing::warn!("unable to normalize alternate object path: {}", path.display());
+    /// Links resolved, so that a loop ends and nothing is searched twice.
+    seen: HashSet<PathBuf>,
+    found: Vec<ObjectsDir>,
+}
+
+impl Dirs {
+    fn follow(&mut self, path: &Path, depth: usize) {
+        let Ok(real) = packrace_os::real_path(path) else {
+            let has_parent = path.parent().is_some_and(|parent| packrace_os::real_path(parent).is_ok());
+            if has_parent {
+                let path = path.display();
+                tracing::error!("object directory {path} does not exist; check .git/objects/info/alternates");
+            } else {
+                tracing::error!("unable to normalize alternate object path: {}", path.display());
+            }
+            return;
+        };
+        if !self.seen.insert(real.clone()) {
+            return;
         }
-        return;
-    };
-    if !seen.insert(real.clone()) {
-        return;
-    }
-    let alternates = read_alternates(&real);
-    found.push(ObjectsDir::new(real, is_local, hash));
-    if alternates.is_empty() {
-        return;
-    }
-    if depth > MAX_ALTERNATES_DEPTH {
-        tracing::error!("{}: ignoring alternate object stores, nesting too deep", path.display());
-        return;
-    }
-    for alternate in alternates {
-        add(alternate, false, depth + 1, hash, seen, found);
+        let alternates = read_alternates(&real);
+        if !alternates.is_empty() && depth > MAX_ALTERNATES_DEPTH {
+            tracing::error!("{}: ignoring alternate object stores, nesting too deep", real.display());
+            self.found.push(ObjectsDir::new(real, false, self.hash));
+            return;
+        }
+        self.found.push(ObjectsDir::new(real, false, self.hash));
+        for alternate in alternates {
+            self.follow(&alternate, depth + 1);
+        }
     }
 }
 
 /// The lines of `info/alternates` (gitrepository-layout): paths relative to the object directory, comments, quoted names.
 fn read_alternates(objects: &Path) -> Vec<PathBuf> {
-    let Ok(text) =
-        packrace_os::read_file(&objects.join("info/alternates"), Role::Config, MAX_ALTERNATES_BYTES)
-    else {
-        return Vec::new();
-    };
-    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#');
-    lines.filter_map(alternate_line).map(|line| objects.join(line)).collect()
+    let path = objects.join("info/alternates");
+    match packrace_os::read_file(&path, Role::Config, MAX_ALTERNATES_BYTES) {
+        Ok(text) => {
+            let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#');
+            lines.map(|line| objects.join(alternate_line(line))).collect()
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            tracing::error!("{}: {error}", path.display());
+            Vec::new()
+        }
+    }
 }
 
-fn alternate_line(line: &[u8]) -> Option<PathBuf> {
+/// A line that is not quoted well is a path as it is.
+fn alternate_line(line: &[u8]) -> PathBuf {
+    let quoted = line.strip_prefix(b"\"").and_then(unquote);
+    path_of(quoted.map_or_else(|| line.to_vec(), |(path, _)| path))
+}
+
+fn path_of(bytes: Vec<u8>) -> PathBuf {
     use std::os::unix::ffi::OsStringExt as _;
-    let path = match line.strip_prefix(b"\"") {
-        Some(quoted) => unquote(quoted)?,
-        None => line.to_vec(),
-    };
-    Some(PathBuf::from(std::ffi::OsString::from_vec(path)))
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Undoes git's quoting of a path, after the opening quote.
-fn unquote(text: &[u8]) -> Option<Vec<u8>> {
+/// Undoes git's quoting of a path, after the opening quote; tells how many bytes it took, with the closing quote.
+fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut out = Vec::new();
     let mut at = 0;
     loop {
         match *text.get(at)? {
-            b'"' => return Some(out),
+            b'"' => return Some((out, at + 1)),
             b'\\' => {
                 at += 1;
                 let escaped = *text.get(at)?;
@@ -163,12 +232,25 @@ mod tests {
 
     #[test]
     fn quoted_alternates() {
-        let check = |line: &str, expect: Option<&str>| {
-            assert_eq!(alternate_line(line.as_bytes()), expect.map(PathBuf::from), "{line}");
+        let check = |line: &str, expect: &str| {
+            assert_eq!(alternate_line(line.as_bytes()), PathBuf::from(expect), "{line}");
         };
-        check("/a b", Some("/a b"));
-        check(r#""/a\tb\"c\\d\303\244""#, Some("/a\tb\"c\\dä"));
-        check(r#""/never closed"#, None);
-        check(r#""/bad \q""#, None);
+        check("/a b", "/a b");
+        check(r#""/a\tb\"c\\d\303\244""#, "/a\tb\"c\\dä");
+        check(r#""/never closed"#, r#""/never closed"#);
+        check(r#""/bad \q""#, r#""/bad \q""#);
+        check(r#""/bad \4""#, r#""/bad \4""#);
+    }
+
+    #[test]
+    fn alternates_from_the_environment() {
+        let check = |text: &str, expect: &[&str]| {
+            let expect: Vec<PathBuf> = expect.iter().map(PathBuf::from).collect();
+            assert_eq!(split_alternates(text.as_bytes()), expect, "{text}");
+        };
+        check("", &[]);
+        check("/a:/b c::d", &["/a", "/b c", "d"]);
+        check(r#""/a:\142":/c"#, &["/a:b", "/c"]);
+        check(r#""/a:b"#, &["\"/a", "b"]);
     }
 }

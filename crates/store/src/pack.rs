@@ -30,6 +30,8 @@ pub(crate) struct PackPlace {
     pub(crate) dir: usize,
     pub(crate) is_local: bool,
     pub(crate) has_bitmap: bool,
+    pub(crate) has_keep: bool,
+    pub(crate) is_promisor: bool,
 }
 
 impl Pack {
@@ -125,6 +127,16 @@ impl Pack {
         self.place.is_local
     }
 
+    /// Whether a `.keep` forbids to repack it.
+    pub fn has_keep(&self) -> bool {
+        self.place.has_keep
+    }
+
+    /// Whether it came from a promisor remote (gitformat-pack; partial clones): what it names may be missing.
+    pub fn is_promisor(&self) -> bool {
+        self.place.is_promisor
+    }
+
     pub(crate) fn dir(&self) -> usize {
         self.place.dir
     }
@@ -136,7 +148,12 @@ impl Pack {
     /// Positions in the pack to positions in the index: the `.rev` file, or computed where that is missing or damaged.
     pub fn reverse(&self) -> &ReverseIndex<Mapped> {
         self.reverse.get_or_init(|| {
-            let stored = self.stored_reverse.clone().map(|bytes| ReverseIndex::open(bytes, &self.index));
+            // All of it is checked, because a flipped bit would make a bitmap mean other objects.
+            let open = |bytes| {
+                let stored = ReverseIndex::open(bytes, &self.index)?;
+                stored.verify_checksum(self.hash).map(|()| stored)
+            };
+            let stored = self.stored_reverse.clone().map(open);
             match stored {
                 Some(Ok(reverse)) => return reverse,
                 Some(Err(error)) => tracing::warn!("reverse-index of {} is not used: {error}", self.name),
@@ -146,16 +163,17 @@ impl Pack {
         })
     }
 
-    /// Where the entry at this position of the pack begins and ends. Both lie within the pack; a damaged reverse
-    /// index can make them describe no entry, which parsing then finds out.
+    /// Where the entry at this position of the pack begins and ends. Both lie within the pack and in this order; a
+    /// damaged index can make them describe no entry, which parsing then finds out.
     pub fn entry_range(&self, pack_position: u32) -> (u64, u64) {
         let reverse = self.reverse();
         let offset_of = |position| self.index.offset_at(reverse.index_position_at(position));
+        let pack_end = (self.data.len() - self.hash.len_in_bytes()) as u64;
         let end = match pack_position + 1 {
-            next if next < self.len() => offset_of(next),
-            _ => (self.data.len() - self.hash.len_in_bytes()) as u64,
+            next if next < self.len() => offset_of(next).min(pack_end),
+            _ => pack_end,
         };
-        (offset_of(pack_position), end)
+        (offset_of(pack_position).min(end), end)
     }
 
     /// The position in the pack of the entry that starts at `offset`.

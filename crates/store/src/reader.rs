@@ -1,23 +1,27 @@
 //! Reads whole objects, with a bounded cache of delta bases.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use packrace_format::loose_object;
-use packrace_format::pack::{self, EntryKind};
+use packrace_format::pack::{self, EntryHeader, EntryKind};
 use packrace_format::zlib::Inflater;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 
-use crate::error::{Error, Reason};
-use crate::snapshot::{Location, ObjectIx, PackIx, Snapshot};
+use crate::base_cache::BaseCache;
+use crate::error::{Error, ErrorKind, Reason};
+use crate::snapshot::{Location, ObjectIx, PackIx, Snapshot, is_built_in};
 
-/// Longest delta chain; git's limit for `--depth` (git-pack-objects, "--depth").
+/// Longest delta chain; git's limit for `--depth` (git-pack-objects, "--depth"). Also what ends a chain that leads
+/// back into itself, which only bases by name can.
 const MAX_CHAIN: usize = 4095;
 
-/// Largest object that is read whole, whatever its header claims.
-const MAX_OBJECT_BYTES: u64 = 1 << 32;
+/// Largest object that is read whole, whatever its header claims, unless the caller says otherwise.
+const DEFAULT_MAX_OBJECT_BYTES: u64 = 1 << 32;
+
+/// The two sizes at the start of a delta take ten bytes each at most.
+const DELTA_SIZES_BYTES: usize = 20;
 
 /// A whole object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,30 +33,30 @@ pub struct Object {
 }
 
 /// Reads objects of one snapshot. Has buffers and a cache of its own: use one a thread.
+///
+/// Sizes that a file claims are believed only up to a limit; below it memory grows with what is really inflated.
 pub struct ObjectReader {
     snapshot: Arc<Snapshot>,
     inflater: Inflater,
     delta: Vec<u8>,
     cache: BaseCache,
+    max_object_bytes: u64,
+    /// Reads what was loose when the snapshot was made and was packed since.
+    later: Option<Box<ObjectReader>>,
 }
 
 /// A delta on the way down to its base.
 struct Link {
     at: Location,
-    stored: Stored,
-    size: u64,
+    header: EntryHeader,
 }
 
-/// Deflated bytes: from `start` on, to an end that inflating finds.
-struct Stored {
-    map: Mapped,
-    start: usize,
-}
-
-impl Stored {
-    fn bytes(&self) -> &[u8] {
-        &self.map[self.start..]
-    }
+/// Where the way down ends.
+enum Base {
+    Cached(Kind, Arc<Vec<u8>>),
+    /// A whole object, into the caller's buffer.
+    Read(Kind, Location),
+    Loose(Kind),
 }
 
 impl ObjectReader {
@@ -62,92 +66,77 @@ impl ObjectReader {
             inflater: Inflater::new(),
             delta: Vec::new(),
             cache: BaseCache::new(cache_bytes),
+            max_object_bytes: DEFAULT_MAX_OBJECT_BYTES,
+            later: None,
         }
+    }
+
+    /// Refuses objects that are longer, and deltas on the way to them.
+    pub fn with_max_object_bytes(mut self, max_object_bytes: u64) -> Self {
+        self.max_object_bytes = max_object_bytes;
+        self
     }
 
     /// Reads the object of this name, packed or loose.
     pub fn read(&mut self, id: &oid) -> Result<Object, Error> {
         let mut data = Vec::new();
-        if let Some(ix) = self.snapshot.lookup(id) {
-            let kind = self.read_at(ix, &mut data)?;
-            return Ok(Object { kind, data });
-        }
-        let file = self.open_loose(id)?.ok_or_else(|| Reason::Missing(id.to_owned()))?;
-        let kind = loose_object::inflate(&mut self.inflater, &file, &mut data)
-            .map_err(|error| Reason::DamagedObject { id: id.to_owned(), what: error.what })?;
+        let kind = match self.snapshot.lookup(id) {
+            Some(ix) => self.read_at(ix, &mut data)?,
+            None => self.read_unpacked(id, &mut data)?.ok_or_else(|| Reason::Missing(id.to_owned()))?,
+        };
         Ok(Object { kind, data })
     }
 
-    /// Replaces `content` by that of a packed object.
+    /// Replaces `content` by that of a packed object. Where it is damaged, a copy is taken from elsewhere if there is
+    /// one, as git does. After an error `content` is empty.
     pub fn read_at(&mut self, ix: ObjectIx, content: &mut Vec<u8>) -> Result<Kind, Error> {
-        let mut at = self.snapshot.locate(ix);
-        let mut chain: Vec<Link> = Vec::new();
-        let kind = loop {
-            if let Some((kind, base)) = self.cache.get(at) {
-                content.clear();
-                content.extend_from_slice(base);
-                break kind;
+        let at = self.snapshot.locate(ix);
+        let result = match self.read_location(at, content) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let id = self.snapshot.id(ix).to_owned();
+                self.read_copy(&id, at, error, content)
             }
-            if chain.len() > MAX_CHAIN {
-                return Err(self.damaged(at, "delta chain is longer than 4095"));
-            }
-            let (header, stored) = self.entry(at)?;
-            match header.kind {
-                EntryKind::Object(kind) => {
-                    self.inflate(at, stored.bytes(), header.size, content)?;
-                    if !chain.is_empty() {
-                        self.cache.keep(at, kind, content);
-                    }
-                    break kind;
-                }
-                EntryKind::OfsDelta { distance } => {
-                    chain.push(Link { at, stored, size: header.size });
-                    at.offset = self.base_offset(at, distance)?;
-                }
-                EntryKind::RefDelta { base } => {
-                    chain.push(Link { at, stored, size: header.size });
-                    match self.base_by_name(at.pack, &base) {
-                        Some(location) => at = location,
-                        None => {
-                            let object = self.read_loose_base(at, &base)?;
-                            *content = object.data;
-                            break object.kind;
-                        }
-                    }
-                }
-            }
+            result => result,
         };
-        self.apply(chain, kind, content)?;
-        Ok(kind)
+        if result.is_err() {
+            content.clear();
+        }
+        result
     }
 
     /// The kind and size of an object, without inflating it whole. `None` if there is none of this name.
     pub fn kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
-        let Some(ix) = self.snapshot.lookup(id) else {
-            let Some(file) = self.open_loose(id)? else { return Ok(None) };
+        if let Some(ix) = self.snapshot.lookup(id) {
+            return self.packed_kind_and_size(self.snapshot.locate(ix)).map(Some);
+        }
+        if let Some(file) = self.open_loose(id)? {
             let header = loose_object::inflate_header(&mut self.inflater, &file)
-                .map_err(|error| Reason::DamagedObject { id: id.to_owned(), what: error.what })?;
+                .map_err(|error| damaged_loose(id, error))?;
             return Ok(Some((header.kind, header.size)));
-        };
-        let mut at = self.snapshot.locate(ix);
-        let mut size = None;
+        }
+        match self.later_reader(id)? {
+            Some(later) => later.kind_and_size(id),
+            None => Ok(is_built_in(id).then_some((Kind::Tree, 0))),
+        }
+    }
+
+    fn packed_kind_and_size(&mut self, at: Location) -> Result<(Kind, u64), Error> {
+        let (mut at, mut size) = (at, None);
         for _ in 0..=MAX_CHAIN {
-            let (header, stored) = self.entry(at)?;
+            let header = self.entry(at)?;
             if size.is_none() && !matches!(header.kind, EntryKind::Object(_)) {
-                let mut start = std::mem::take(&mut self.delta);
-                let inflated = self.inflater.inflate_prefix(stored.bytes(), 32, &mut start);
-                let sizes = inflated.and_then(|()| pack::delta::sizes(&start));
-                self.delta = start;
-                size = Some(sizes.map_err(|error| self.damaged(at, error.what))?.result);
+                size = Some(self.result_size(at, &header)?);
             }
             match header.kind {
-                EntryKind::Object(kind) => return Ok(Some((kind, size.unwrap_or(header.size)))),
+                EntryKind::Object(kind) => return Ok((kind, size.unwrap_or(header.size))),
                 EntryKind::OfsDelta { distance } => at.offset = self.base_offset(at, distance)?,
                 EntryKind::RefDelta { base } => match self.base_by_name(at.pack, &base) {
                     Some(location) => at = location,
                     None => {
-                        let object = self.read_loose_base(at, &base)?;
-                        return Ok(Some((object.kind, size.unwrap_or(header.size))));
+                        let mut content = Vec::new();
+                        let kind = self.read_unpacked(&base, &mut content)?;
+                        let kind = kind.ok_or_else(|| self.damaged(at, "delta base is missing"))?;
+                        return Ok((kind, size.unwrap_or(header.size)));
                     }
                 },
             }
@@ -155,40 +144,151 @@ impl ObjectReader {
         Err(self.damaged(at, "delta chain is longer than 4095"))
     }
 
-    fn apply(&mut self, mut chain: Vec<Link>, kind: Kind, content: &mut Vec<u8>) -> Result<(), Error> {
-        let mut result = Vec::new();
-        while let Some(link) = chain.pop() {
-            let mut delta = std::mem::take(&mut self.delta);
-            let inflated = self.inflate(link.at, link.stored.bytes(), link.size, &mut delta);
-            let applied = inflated.and_then(|()| {
-                let sizes = pack::delta::sizes(&delta).map_err(|error| self.damaged(link.at, error.what))?;
-                check_size(sizes.result)?;
-                pack::delta::apply(content, &delta, &mut result)
-                    .map_err(|error| self.damaged(link.at, error.what))
-            });
-            self.delta = delta;
-            applied?;
-            std::mem::swap(content, &mut result);
-            if !chain.is_empty() {
-                self.cache.keep(link.at, kind, content);
+    /// Reads what has no number: a loose object, or one that was loose when the snapshot was made.
+    fn read_unpacked(&mut self, id: &oid, content: &mut Vec<u8>) -> Result<Option<Kind>, Error> {
+        content.clear();
+        if let Some(file) = self.open_loose(id)? {
+            let header = loose_object::inflate_header(&mut self.inflater, &file)
+                .map_err(|error| damaged_loose(id, error))?;
+            self.check_size(header.size)?;
+            let kind = loose_object::inflate(&mut self.inflater, &file, content)
+                .map_err(|error| damaged_loose(id, error))?;
+            return Ok(Some(kind));
+        }
+        match self.later_reader(id)? {
+            Some(later) => {
+                let object = later.read(id)?;
+                *content = object.data;
+                Ok(Some(object.kind))
+            }
+            None => Ok(is_built_in(id).then_some(Kind::Tree)),
+        }
+    }
+
+    /// Tries the other places where the object is stored; `error` says what is wrong with the first.
+    fn read_copy(
+        &mut self,
+        id: &oid,
+        damaged: Location,
+        error: Error,
+        content: &mut Vec<u8>,
+    ) -> Result<Kind, Error> {
+        tracing::error!("{error}");
+        let copies: Vec<Location> = self.snapshot.copies(id).filter(|copy| *copy != damaged).collect();
+        for copy in copies {
+            if let Ok(kind) = self.read_location(copy, content) {
+                return Ok(kind);
             }
         }
-        Ok(())
+        match self.read_unpacked(id, content) {
+            Ok(Some(kind)) => Ok(kind),
+            _ => Err(error),
+        }
     }
 
-    /// The header of an entry, and where its stored bytes start.
-    fn entry(&self, at: Location) -> Result<(pack::EntryHeader, Stored), Error> {
-        let map = self.snapshot.packs()[at.pack.0 as usize].map();
-        let start = usize::try_from(at.offset).unwrap_or(usize::MAX);
-        let bytes = map.get(start..).unwrap_or_default();
-        let header = pack::parse_entry_header(bytes, self.snapshot.hash_kind())
-            .map_err(|error| self.damaged(at, error.what))?;
-        Ok((header, Stored { map: map.clone(), start: start + header.length }))
+    fn read_location(&mut self, at: Location, content: &mut Vec<u8>) -> Result<Kind, Error> {
+        let (mut chain, base) = self.follow(at, content)?;
+        let (kind, mut current) = match base {
+            Base::Cached(kind, cached) if chain.is_empty() => {
+                content.clear();
+                content.extend_from_slice(&cached);
+                return Ok(kind);
+            }
+            Base::Read(kind, _) | Base::Loose(kind) if chain.is_empty() => return Ok(kind),
+            Base::Cached(kind, cached) => (kind, cached),
+            Base::Loose(kind) => (kind, Arc::new(std::mem::take(content))),
+            Base::Read(kind, at) => {
+                let content = Arc::new(std::mem::take(content));
+                self.cache.keep(at, kind, &content);
+                (kind, content)
+            }
+        };
+        while let Some(link) = chain.pop() {
+            if chain.is_empty() {
+                self.apply(&link, &current, content)?;
+                break;
+            }
+            let mut result = Vec::new();
+            self.apply(&link, &current, &mut result)?;
+            current = Arc::new(result);
+            self.cache.keep(link.at, kind, &current);
+        }
+        Ok(kind)
     }
 
-    fn inflate(&mut self, at: Location, stored: &[u8], size: u64, out: &mut Vec<u8>) -> Result<(), Error> {
-        check_size(size)?;
-        self.inflater.inflate_exact(stored, size as usize, out).map_err(|error| self.damaged(at, error.what))
+    /// Goes from delta to base until something whole is found.
+    fn follow(&mut self, at: Location, content: &mut Vec<u8>) -> Result<(Vec<Link>, Base), Error> {
+        let mut at = at;
+        let mut chain: Vec<Link> = Vec::new();
+        loop {
+            if let Some((kind, cached)) = self.cache.get(at) {
+                return Ok((chain, Base::Cached(kind, cached)));
+            }
+            if chain.len() > MAX_CHAIN {
+                return Err(self.damaged(at, "delta chain is longer than 4095"));
+            }
+            let header = self.entry(at)?;
+            match header.kind {
+                EntryKind::Object(kind) => {
+                    self.inflate(at, &header, content)?;
+                    return Ok((chain, Base::Read(kind, at)));
+                }
+                EntryKind::OfsDelta { distance } => {
+                    chain.push(Link { at, header });
+                    at.offset = self.base_offset(at, distance)?;
+                }
+                EntryKind::RefDelta { base } => {
+                    chain.push(Link { at, header });
+                    match self.base_by_name(at.pack, &base) {
+                        Some(location) => at = location,
+                        None => {
+                            let kind = self.read_unpacked(&base, content)?;
+                            let kind = kind.ok_or_else(|| self.damaged(at, "delta base is missing"))?;
+                            return Ok((chain, Base::Loose(kind)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Replaces `result` by that of a delta on its base.
+    fn apply(&mut self, link: &Link, base: &[u8], result: &mut Vec<u8>) -> Result<(), Error> {
+        let mut delta = std::mem::take(&mut self.delta);
+        let applied = self.inflate(link.at, &link.header, &mut delta).and_then(|()| {
+            let sizes = pack::delta::sizes(&delta).map_err(|error| self.damaged(link.at, error.what))?;
+            self.check_size(sizes.result)?;
+            pack::delta::apply(base, &delta, result).map_err(|error| self.damaged(link.at, error.what))
+        });
+        self.delta = delta;
+        applied
+    }
+
+    /// How long the result of a delta is.
+    fn result_size(&mut self, at: Location, header: &EntryHeader) -> Result<u64, Error> {
+        let mut start = std::mem::take(&mut self.delta);
+        let stored = stored(&self.snapshot, at, header);
+        let inflated = self.inflater.inflate_prefix(stored, DELTA_SIZES_BYTES, &mut start);
+        let sizes = inflated.and_then(|()| pack::delta::sizes(&start));
+        self.delta = start;
+        Ok(sizes.map_err(|error| self.damaged(at, error.what))?.result)
+    }
+
+    /// The header of an entry.
+    fn entry(&self, at: Location) -> Result<EntryHeader, Error> {
+        let bytes = self.snapshot.packs()[at.pack.0 as usize].bytes();
+        let bytes = usize::try_from(at.offset).ok().and_then(|start| bytes.get(start..));
+        let bytes = bytes.ok_or_else(|| self.damaged(at, "offset is beyond the end of the pack"))?;
+        pack::parse_entry_header(bytes, self.snapshot.hash_kind())
+            .map_err(|error| self.damaged(at, error.what))
+    }
+
+    fn inflate(&mut self, at: Location, header: &EntryHeader, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.check_size(header.size)?;
+        let stored = stored(&self.snapshot, at, header);
+        self.inflater
+            .inflate_exact(stored, header.size as usize, out)
+            .map_err(|error| self.damaged(at, error.what))
     }
 
     fn base_offset(&self, at: Location, distance: u64) -> Result<u64, Error> {
@@ -205,22 +305,39 @@ impl ObjectReader {
         }
     }
 
-    fn read_loose_base(&mut self, at: Location, base: &ObjectId) -> Result<Object, Error> {
-        if self.open_loose(base)?.is_none() {
-            return Err(self.damaged(at, "delta base is missing"));
-        }
-        self.read(base)
-    }
-
     fn open_loose(&self, id: &oid) -> Result<Option<Mapped>, Error> {
         for path in self.snapshot.loose_paths(id) {
             match Mapped::open(&path, Role::Objects) {
                 Ok(file) => return Ok(Some(file)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                    ) => {}
                 Err(error) => return Err(Error::io(path, error)),
             }
         }
         Ok(None)
+    }
+
+    /// A reader of the packs that came since the snapshot was made, if this object is in them.
+    fn later_reader(&mut self, id: &oid) -> Result<Option<&mut ObjectReader>, Error> {
+        let Some(later) = self.snapshot.later()?.filter(|later| later.lookup(id).is_some()) else {
+            return Ok(None);
+        };
+        let is_current = self.later.as_ref().is_some_and(|reader| Arc::ptr_eq(&reader.snapshot, &later));
+        if !is_current {
+            let reader = later.reader(self.cache.max_bytes());
+            self.later = Some(Box::new(reader.with_max_object_bytes(self.max_object_bytes)));
+        }
+        Ok(self.later.as_deref_mut())
+    }
+
+    fn check_size(&self, size: u64) -> Result<(), Error> {
+        if size > self.max_object_bytes || usize::try_from(size).is_err() {
+            return Err(Reason::TooLarge { size, limit: self.max_object_bytes }.into());
+        }
+        Ok(())
     }
 
     fn damaged(&self, at: Location, what: &'static str) -> Error {
@@ -229,44 +346,11 @@ impl ObjectReader {
     }
 }
 
-fn check_size(size: u64) -> Result<(), Error> {
-    if size > MAX_OBJECT_BYTES {
-        return Err(Reason::TooLarge { size, limit: MAX_OBJECT_BYTES }.into());
-    }
-    Ok(())
+/// The compressed bytes of an entry whose header was read, to an end that inflating finds.
+fn stored<'a>(snapshot: &'a Snapshot, at: Location, header: &EntryHeader) -> &'a [u8] {
+    &snapshot.packs()[at.pack.0 as usize].bytes()[at.offset as usize + header.length..]
 }
 
-/// Recently used delta bases, first in first out.
-struct BaseCache {
-    bases: HashMap<(u32, u64), (Kind, Vec<u8>)>,
-    order: VecDeque<(u32, u64)>,
-    bytes: usize,
-    max_bytes: usize,
-}
-
-impl BaseCache {
-    fn new(max_bytes: usize) -> Self {
-        BaseCache { bases: HashMap::new(), order: VecDeque::new(), bytes: 0, max_bytes }
-    }
-
-    fn get(&self, at: Location) -> Option<(Kind, &[u8])> {
-        self.bases.get(&(at.pack.0, at.offset)).map(|(kind, content)| (*kind, content.as_slice()))
-    }
-
-    fn keep(&mut self, at: Location, kind: Kind, content: &[u8]) {
-        let key = (at.pack.0, at.offset);
-        // A base that takes more than a quarter of the cache would push out everything else.
-        if content.len() > self.max_bytes / 4 || self.bases.contains_key(&key) {
-            return;
-        }
-        self.bytes += content.len();
-        self.bases.insert(key, (kind, content.to_vec()));
-        self.order.push_back(key);
-        while self.bytes > self.max_bytes {
-            let Some(oldest) = self.order.pop_front() else { break };
-            if let Some((_, content)) = self.bases.remove(&oldest) {
-                self.bytes -= content.len();
-            }
-        }
-    }
+fn damaged_loose(id: &oid, error: packrace_format::Error) -> Error {
+    Reason::DamagedLoose { id: ObjectId::from(id), what: error.what }.into()
 }

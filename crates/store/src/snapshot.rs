@@ -1,24 +1,20 @@
 //! An immutable view of everything a repository stores, held for a whole response.
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use packrace_format::commit_graph::CommitGraph;
-use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_object::{HashKind, ObjectId, oid};
-use packrace_os::Mapped;
 use packrace_os::count::Role;
+use packrace_os::{FileIdentity, Mapped};
 
 use crate::accelerators;
-use crate::bitmap::{BitmapFile, BitmapOwner, OpenBitmap, SnapshotBitmap};
-use crate::error::{Error, Reason};
+use crate::bitmap::{BitmapFile, OpenBitmap, SnapshotBitmap};
+use crate::error::Error;
 use crate::objects_dir::{self, ObjectsDir};
-use crate::pack::{Pack, PackPlace};
+use crate::pack::Pack;
+use crate::pack_set::{PackSet, Unit, UnitIndex};
 use crate::reader::ObjectReader;
-
-/// How often the packs are listed again because one vanished between listing and mapping.
-const MAX_LISTINGS: usize = 5;
 
 /// The number of a packed object in a [`Snapshot`]. Units follow each other, and within a unit objects are in the
 /// order of its index.
@@ -38,113 +34,69 @@ pub struct Location {
     pub offset: u64,
 }
 
-/// Objects that one index describes: that of a pack, or a multi-pack-index.
-#[derive(Debug)]
-pub struct Unit {
-    start: u32,
-    len: u32,
-    pub(crate) index: UnitIndex,
-}
-
-#[derive(Debug)]
-pub(crate) enum UnitIndex {
-    Pack(PackIx),
-    Multi {
-        index: Box<MultiPackIndex<Mapped>>,
-        /// The packs by the numbers that the index gives them.
-        packs: Vec<PackIx>,
-    },
-}
-
-impl Unit {
-    /// The numbers of its objects.
-    pub fn range(&self) -> Range<u32> {
-        self.start..self.start + self.len
-    }
-
-    /// The pack, where the index is that of a single pack.
-    pub fn single_pack(&self) -> Option<PackIx> {
-        match &self.index {
-            UnitIndex::Pack(pack) => Some(*pack),
-            UnitIndex::Multi { .. } => None,
-        }
-    }
-}
-
 /// An immutable view of the packs, the alternates and the shallow boundary of a repository. Packs stay mapped for as
-/// long as it lives. Loose objects are looked up on disk.
+/// long as it lives, so that a repack beside it takes nothing away. Loose objects are listed when first asked for and
+/// read when needed; those that a repack has moved meanwhile are found through [`Snapshot::later`].
 #[derive(Debug)]
 pub struct Snapshot {
-    hash: HashKind,
+    sources: Sources,
     dirs: Vec<ObjectsDir>,
     packs: Vec<Pack>,
     units: Vec<Unit>,
-    shallow: Vec<ObjectId>,
     commit_graph_files: Option<Vec<Mapped>>,
     commit_graph: OnceLock<Option<CommitGraph<Mapped>>>,
     bitmap_files: Vec<BitmapFile>,
     bitmap: OnceLock<Option<OpenBitmap>>,
+    /// The pack directories as they were just before they were listed.
+    pack_dirs: PackDirs,
+    later: Mutex<Option<Arc<Snapshot>>>,
 }
 
 /// What a snapshot is made from.
-pub(crate) struct Sources<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct Sources {
     pub(crate) hash: HashKind,
-    pub(crate) objects: &'a Path,
-    pub(crate) extra_objects: &'a [PathBuf],
+    pub(crate) objects: PathBuf,
+    pub(crate) extra_objects: Vec<PathBuf>,
+    /// Sorted.
     pub(crate) shallow: Vec<ObjectId>,
     pub(crate) use_commit_graph: bool,
     pub(crate) use_multi_pack_index: bool,
     pub(crate) use_bitmap: bool,
 }
 
+/// One identity for each object directory; a file that comes or goes changes it.
+type PackDirs = Vec<Option<FileIdentity>>;
+
 impl Snapshot {
-    pub(crate) fn take(sources: Sources<'_>) -> Result<Self, Error> {
-        let dirs = objects_dir::open(sources.objects, sources.extra_objects, sources.hash);
-        let (mut packs, mut units) = (Vec::new(), Units::default());
-        for (number, dir) in dirs.iter().enumerate() {
-            let first = packs.len();
-            packs.extend(map_packs(dir, number, sources.hash)?);
-            let multi = sources.use_multi_pack_index.then(|| {
-                let index = accelerators::multi_pack_index(&dir.path().join("pack"), sources.hash)?;
-                packs_of(&index, &packs, first, dir.path()).map(|packs| (index, packs))
-            });
-            let mut covered = Vec::new();
-            if let Some((index, its_packs)) = multi.flatten() {
-                covered.clone_from(&its_packs);
-                units.add(index.len(), UnitIndex::Multi { index: Box::new(index), packs: its_packs })?;
-            }
-            for (at, pack) in packs.iter().enumerate().skip(first) {
-                let pack_ix = PackIx(at as u32);
-                if !covered.contains(&pack_ix) {
-                    units.add(pack.len(), UnitIndex::Pack(pack_ix))?;
-                }
-            }
-        }
+    pub(crate) fn take(sources: Sources) -> Result<Self, Error> {
+        let dirs = objects_dir::open(&sources.objects, &sources.extra_objects, sources.hash);
+        let pack_dirs = look_at_pack_dirs(&dirs)?;
+        let PackSet { packs, units, bitmap_files } = PackSet::map(&dirs, &sources)?;
         let commit_graph_files =
             if sources.use_commit_graph { accelerators::commit_graph_files(&dirs) } else { None };
-        let units = units.0;
-        let bitmap_files = if sources.use_bitmap { bitmap_files(&dirs, &packs, &units) } else { Vec::new() };
         Ok(Snapshot {
-            hash: sources.hash,
+            sources,
             dirs,
             packs,
             units,
-            shallow: sources.shallow,
             commit_graph_files,
             commit_graph: OnceLock::new(),
             bitmap_files,
             bitmap: OnceLock::new(),
+            pack_dirs,
+            later: Mutex::new(None),
         })
     }
 
     /// The hash of object names.
     pub fn hash_kind(&self) -> HashKind {
-        self.hash
+        self.sources.hash
     }
 
     /// How many packed objects there are; an object in two units counts twice.
     pub fn packed_len(&self) -> u32 {
-        self.units.last().map_or(0, |unit| unit.start + unit.len)
+        self.units.last().map_or(0, |unit| unit.range().end)
     }
 
     /// The packs, in the order in which they are searched.
@@ -159,13 +111,13 @@ impl Snapshot {
 
     /// The commits at which this repository's own history is cut.
     pub fn shallow(&self) -> &[ObjectId] {
-        &self.shallow
+        &self.sources.shallow
     }
 
     /// The commit-graph, if there is one and it may be used. Opened and checked when first asked for.
     pub fn commit_graph(&self) -> Option<&CommitGraph<Mapped>> {
         let files = self.commit_graph_files.as_ref()?;
-        self.commit_graph.get_or_init(|| accelerators::open_commit_graph(files, self.hash)).as_ref()
+        self.commit_graph.get_or_init(|| accelerators::open_commit_graph(files, self.sources.hash)).as_ref()
     }
 
     /// The reachability bitmaps, if there are any and they may be used: those of a multi-pack-index first. Opened and
@@ -174,11 +126,6 @@ impl Snapshot {
         let open = || self.bitmap_files.iter().find_map(|file| OpenBitmap::new(file, self));
         let open = self.bitmap.get_or_init(open).as_ref()?;
         Some(SnapshotBitmap::new(self, open))
-    }
-
-    /// The unit that a pack is for itself; none if a multi-pack-index covers it.
-    pub(crate) fn unit_of_pack(&self, pack: PackIx) -> Option<&Unit> {
-        self.units.iter().find(|unit| unit.single_pack() == Some(pack))
     }
 
     /// The first packed object of this name.
@@ -213,7 +160,7 @@ impl Snapshot {
             UnitIndex::Pack(pack) => {
                 Location { pack: *pack, offset: self.packs[pack.0 as usize].index().offset_at(position) }
             }
-            UnitIndex::Multi { index, packs } => match index.pack_and_offset_at(position) {
+            UnitIndex::Multi { index, packs, .. } => match index.pack_and_offset_at(position) {
                 Some((pack, offset)) => Location { pack: packs[pack as usize], offset },
                 None => Location { pack: PackIx(0), offset: u64::MAX },
             },
@@ -226,20 +173,58 @@ impl Snapshot {
     pub fn ix_of_offset(&self, pack: PackIx, offset: u64) -> Option<ObjectIx> {
         let stored = &self.packs[pack.0 as usize];
         let position = stored.reverse().index_position_at(stored.position_of_offset(offset)?);
-        match self.units.as_slice() {
-            [Unit { index: UnitIndex::Pack(_), .. }] => Some(ObjectIx(position)),
+        // In the first unit no other number can come before this one.
+        match self.units.first() {
+            Some(unit) if unit.single_pack() == Some(pack) => Some(ObjectIx(position)),
             _ => self.lookup(stored.index().id_at(position)),
         }
     }
 
-    /// Whether a loose object of this name exists here or in an alternate.
+    /// Whether an object that has no number exists: a loose one, here or in an alternate, or one that was loose and
+    /// was packed since. Costs a directory listing per first byte and snapshot, and no system call after that.
     pub fn has_loose(&self, id: &oid) -> Result<bool, Error> {
-        Ok(self.dirs.iter().any(|dir| dir.has_loose(id)))
+        let mut has_listed = false;
+        for dir in &self.dirs {
+            let lookup = dir.find_loose(id)?;
+            if lookup.is_found {
+                return Ok(true);
+            }
+            has_listed |= lookup.has_listed;
+        }
+        if is_built_in(id) {
+            return Ok(true);
+        }
+        // What a repack took away before the listing is in a pack that it put down before.
+        let later = if has_listed { self.later()? } else { self.lock_later().clone() };
+        Ok(later.is_some_and(|later| later.lookup(id).is_some()))
+    }
+
+    /// A snapshot with the packs that came since this one was made, if any did. For objects that were loose then.
+    pub(crate) fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
+        let mut later = self.lock_later();
+        let known = later.as_ref().map_or(&self.pack_dirs, |later| &later.pack_dirs);
+        if look_at_pack_dirs(&self.dirs)? != *known {
+            let sources = Sources { use_commit_graph: false, use_bitmap: false, ..self.sources.clone() };
+            *later = Some(Arc::new(Snapshot::take(sources)?));
+        }
+        Ok(later.clone())
+    }
+
+    fn lock_later(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where a loose object of this name may stand, in the order in which git looks.
     pub(crate) fn loose_paths(&self, id: &oid) -> impl Iterator<Item = PathBuf> {
         self.dirs.iter().map(|dir| dir.loose_path(id))
+    }
+
+    /// Everywhere that a packed object of this name is stored.
+    pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
+        self.packs.iter().zip(0..).filter_map(move |(pack, number)| {
+            let position = pack.index().position_of(id)?;
+            Some(Location { pack: PackIx(number), offset: pack.index().offset_at(position) })
+        })
     }
 
     /// A reader with a cache for delta bases of at most `cache_bytes`. One a thread.
@@ -251,91 +236,20 @@ impl Snapshot {
     fn unit_of(&self, ix: ObjectIx) -> &Unit {
         match self.units.as_slice() {
             [only] => only,
-            units => &units[units.partition_point(|unit| unit.start + unit.len <= ix.0)],
+            units => &units[units.partition_point(|unit| unit.range().end <= ix.0)],
         }
     }
 }
 
-/// Maps every bitmap file, the one of a multi-pack-index first.
-fn bitmap_files(dirs: &[ObjectsDir], packs: &[Pack], units: &[Unit]) -> Vec<BitmapFile> {
-    let mut files = Vec::new();
-    let mut add = |path: PathBuf, owner| {
-        if let Some(bytes) = accelerators::map(&path) {
-            files.push(BitmapFile { path, bytes, owner });
-        }
+fn look_at_pack_dirs(dirs: &[ObjectsDir]) -> Result<PackDirs, Error> {
+    let look = |dir: &ObjectsDir| {
+        let path = dir.pack_dir();
+        packrace_os::identity(&path, Role::Pack).map_err(|error| Error::io(path, error))
     };
-    for (at, unit) in units.iter().enumerate() {
-        if let UnitIndex::Multi { index, packs: its_packs } = &unit.index {
-            let Some(dir) = its_packs.first().map(|pack| packs[pack.0 as usize].dir()) else { continue };
-            add(
-                dirs[dir].path().join(format!("pack/multi-pack-index-{}.bitmap", index.checksum())),
-                BitmapOwner::Multi(at),
-            );
-        }
-    }
-    for (at, pack) in packs.iter().enumerate().filter(|(_, pack)| pack.has_bitmap()) {
-        let path = dirs[pack.dir()].path().join(format!("pack/{}.bitmap", pack.name()));
-        add(path, BitmapOwner::Pack(PackIx(at as u32)));
-    }
-    files
+    dirs.iter().map(look).collect()
 }
 
-/// Units while a snapshot is made.
-#[derive(Default)]
-struct Units(Vec<Unit>);
-
-impl Units {
-    fn add(&mut self, len: u32, index: UnitIndex) -> Result<(), Error> {
-        let start = self.0.last().map_or(0, |unit| unit.start + unit.len);
-        if start.checked_add(len).is_none() {
-            return Err(Reason::Damaged("more than 4294967295 packed objects".into()).into());
-        }
-        self.0.push(Unit { start, len, index });
-        Ok(())
-    }
-}
-
-/// The packs that a multi-pack-index is about, by its numbers; `None` if one of them is not there.
-fn packs_of(index: &MultiPackIndex<Mapped>, packs: &[Pack], first: usize, dir: &Path) -> Option<Vec<PackIx>> {
-    let found = index.pack_names().map(|name| {
-        let stem = name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name);
-        let at = packs.iter().skip(first).position(|pack| pack.name() == stem);
-        if at.is_none() {
-            tracing::error!("multi-pack-index of {} is not used: {stem} is not there", dir.display());
-        }
-        at.map(|at| PackIx((first + at) as u32))
-    });
-    found.collect()
-}
-
-/// Maps every pack of a directory that has an index, newest first. Damaged ones are reported and left out.
-fn map_packs(dir: &ObjectsDir, number: usize, hash: HashKind) -> Result<Vec<Pack>, Error> {
-    let path = dir.path().join("pack");
-    for _ in 0..MAX_LISTINGS {
-        let entries = match packrace_os::list_dir(&path, Role::Pack) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::io(path, error)),
-        };
-        let names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
-        let stems = names.iter().filter_map(|name| name.strip_suffix(".idx"));
-        let stems: Vec<&str> =
-            stems.filter(|stem| names.binary_search(&format!("{stem}.pack").as_str()).is_ok()).collect();
-        let mut packs = Vec::new();
-        let mut is_stale = false;
-        for stem in stems {
-            let has_bitmap = names.binary_search(&format!("{stem}.bitmap").as_str()).is_ok();
-            match Pack::open(&path, stem, hash, PackPlace { dir: number, is_local: dir.is_local, has_bitmap })
-            {
-                Ok(pack) => packs.push(pack),
-                Err(error) if error.is_not_found() => is_stale = true,
-                Err(error) => tracing::error!("{error}"),
-            }
-        }
-        if !is_stale {
-            packs.sort_by(|a, b| b.modified().cmp(&a.modified()).then_with(|| a.name().cmp(b.name())));
-            return Ok(packs);
-        }
-    }
-    Err(Error::io(path, std::io::Error::other("packs keep changing while they are listed")))
+/// Whether git knows the object without storing it: the empty tree, which commits may name in any repository.
+pub(crate) fn is_built_in(id: &oid) -> bool {
+    *id == *id.kind().empty_tree()
 }

@@ -1,0 +1,142 @@
+//! From the path that a client names to a git directory, by the rules of upload-pack (git-upload-pack, "--strict").
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use packrace_os::count::Role;
+
+use crate::error::{Error, Reason};
+
+/// Longest gitfile, `commondir` and similar one-line file.
+const MAX_LINE_BYTES: u64 = 64 << 10;
+
+/// What is tried behind a path that need not be exact, in this order.
+const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
+
+/// A git directory, and how it was found.
+pub(super) struct Found {
+    pub(super) git_dir: PathBuf,
+    /// The file that pointed to it (gitrepository-layout, "gitfile").
+    pub(super) gitfile: Option<PathBuf>,
+}
+
+/// The git directory that `path` leads to. With `strict` only the path itself is tried.
+pub(super) fn enter(path: &Path, strict: bool) -> Result<Found, Error> {
+    let not_found = || Error::from(Reason::NotARepository(path.to_owned()));
+    let mut bytes = path.as_os_str().as_bytes();
+    while bytes.len() > 1 && bytes.ends_with(b"/") {
+        bytes = &bytes[..bytes.len() - 1];
+    }
+    if bytes.is_empty() || bytes.contains(&0) {
+        return Err(not_found());
+    }
+    let suffixes: &[&str] = if strict { &[""] } else { &SUFFIXES };
+    for suffix in suffixes {
+        let candidate = PathBuf::from(OsStr::from_bytes(&[bytes, suffix.as_bytes()].concat()));
+        if let Some(found) = git_dir_at(candidate)? {
+            return Ok(found);
+        }
+    }
+    Err(not_found())
+}
+
+/// Where the directory is that a linked work tree shares with the others.
+pub(super) fn common_dir_of(git_dir: &Path) -> Result<PathBuf, Error> {
+    Ok(match read_line(&git_dir.join("commondir"))? {
+        Some(line) => join(git_dir, &line),
+        None => git_dir.to_owned(),
+    })
+}
+
+/// `path`, or what it points to if it is a gitfile. A directory that does not look like a git directory is passed
+/// over; a gitfile that leads nowhere is an error, as in git.
+fn git_dir_at(path: PathBuf) -> Result<Option<Found>, Error> {
+    let Some(found) = look(&path)? else { return Ok(None) };
+    if found.is_dir {
+        return Ok(is_git_dir(&path)?.then_some(Found { git_dir: path, gitfile: None }));
+    }
+    let refused =
+        |text: &str, path: &Path| Error::from(Reason::Refused(format!("{text}: {}", path.display())));
+    let line = read_line(&path)?.unwrap_or_default();
+    let Some(target) = line.strip_prefix(b"gitdir: ") else {
+        return Err(refused("invalid gitfile format", &path));
+    };
+    if target.is_empty() {
+        return Err(refused("no path in gitfile", &path));
+    }
+    let git_dir = join(path.parent().unwrap_or(Path::new("")), target);
+    if !is_git_dir(&git_dir)? {
+        return Err(refused("not a git repository", &git_dir));
+    }
+    Ok(Some(Found { git_dir, gitfile: Some(path) }))
+}
+
+/// Whether there are a `HEAD` that can be one, objects and refs (gitrepository-layout).
+fn is_git_dir(path: &Path) -> Result<bool, Error> {
+    let head = path.join("HEAD");
+    // A HEAD may be a symbolic link to a branch that does not exist yet.
+    let is_head = match look(&head)? {
+        Some(found) if found.is_dir => false,
+        Some(_) => read_line(&head)?.is_some_and(|line| is_head_line(&line)),
+        None => packrace_os::owner(&head).is_ok(),
+    };
+    if !is_head {
+        return Ok(false);
+    }
+    let common_dir = common_dir_of(path)?;
+    let is_dir =
+        |name: &str| look(&common_dir.join(name)).map(|found| found.is_some_and(|found| found.is_dir));
+    // In a repository with reftables `refs` exists too, for old versions of git to recognise it.
+    Ok(is_dir("objects")? && is_dir("refs")?)
+}
+
+/// `ref: refs/…` or an id. With reftables it is `ref: refs/heads/.invalid`.
+fn is_head_line(line: &[u8]) -> bool {
+    match line.strip_prefix(b"ref:") {
+        Some(target) => target.trim_ascii_start().starts_with(b"refs/"),
+        None => line.len() >= 40 && line.iter().take(40).all(u8::is_ascii_hexdigit),
+    }
+}
+
+pub(super) fn join(base: &Path, relative: &[u8]) -> PathBuf {
+    base.join(OsStr::from_bytes(relative))
+}
+
+/// What `path` names. Nothing, too, if we may not look: the next candidate may do.
+fn look(path: &Path) -> Result<Option<packrace_os::FileIdentity>, Error> {
+    match packrace_os::identity(path, Role::Config) {
+        Ok(found) => Ok(found),
+        Err(error) if is_no_candidate(&error) => Ok(None),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}
+
+fn is_no_candidate(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidFilename, PermissionDenied};
+    // A loop of symbolic links has a kind only on nightly: the next candidate may do, here too.
+    matches!(error.kind(), PermissionDenied | InvalidFilename) || error.raw_os_error() == Some(ELOOP)
+}
+
+/// Linux's number for too many symbolic links.
+const ELOOP: i32 = 40;
+
+/// A small file without line ends at its end; `None` if there is no file.
+fn read_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let mut text = match packrace_os::read_file(path, Role::Config, MAX_LINE_BYTES) {
+        Ok(text) => text,
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(None);
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+            return Err(Reason::Refused(format!("file is too large: {}", path.display())).into());
+        }
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    while text.ends_with(b"\n") || text.ends_with(b"\r") {
+        text.pop();
+    }
+    Ok(Some(text))
+}
