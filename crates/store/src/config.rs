@@ -180,22 +180,21 @@ impl Config {
         Config { layers: local, home: None }.integer(name)
     }
 
-    /// Names (lower case) and last values of a section of the repository's own file; `None` without `=`.
+    /// Names (lower case) and values of a section of the repository's own file; `None` without `=`. A name that stands
+    /// there twice comes twice, each time with its last value.
     pub(crate) fn local_section(&self, name: &str) -> Vec<(String, Option<Vec<u8>>)> {
-        let mut found: Vec<(String, Option<Vec<u8>>)> = Vec::new();
-        for (_, file) in self.layers.iter().filter(|(scope, _)| *scope == Scope::Local) {
-            for section in file.sections_by_name(name).into_iter().flatten() {
-                for key in section.value_names() {
+        let layers = self.layers.iter().filter(|(scope, _)| *scope == Scope::Local);
+        let sections = layers.flat_map(|(_, file)| file.sections_by_name(name).into_iter().flatten());
+        sections
+            .flat_map(|section| {
+                let keys: Vec<String> = section.value_names().collect();
+                let value = move |key: String| {
                     let value = section.value_implicit(&key).flatten().map(Vec::from);
-                    let key = key.to_ascii_lowercase();
-                    match found.iter_mut().find(|(other, _)| *other == key) {
-                        Some((_, earlier)) => *earlier = value,
-                        None => found.push((key, value)),
-                    }
-                }
-            }
-        }
-        found
+                    (key.to_ascii_lowercase(), value)
+                };
+                keys.into_iter().map(value)
+            })
+            .collect()
     }
 
     fn last(&self, name: &str, is_wanted: impl Fn(Scope) -> bool) -> Option<Vec<u8>> {

@@ -62,7 +62,8 @@ impl Repository {
         };
         let mut config = Config::outside(&options.config)?;
         if options.check_ownership {
-            ownership::check(&found, &config, options.config.home.as_deref())?;
+            let user = packrace_os::process::effective_user();
+            ownership::check(&found, user, &config, options.config.home.as_deref())?;
         }
         let git_dir = found.git_dir;
         config.add_local(&common_dir, &git_dir)?;

@@ -6,9 +6,8 @@ use super::discovery::{Found, join};
 use crate::config::Config;
 use crate::error::{Error, Reason};
 
-/// The repository belongs to us, or protected configuration names its git directory in `safe.directory`.
-pub(super) fn check(found: &Found, config: &Config, home: Option<&Path>) -> Result<(), Error> {
-    let user = packrace_os::process::effective_user();
+/// The repository belongs to `user`, or protected configuration names its git directory in `safe.directory`.
+pub(super) fn check(found: &Found, user: u32, config: &Config, home: Option<&Path>) -> Result<(), Error> {
     let is_ours = |path: &Path| {
         packrace_os::owner(path).map(|owner| owner == user).map_err(|error| Error::io(path, error))
     };
@@ -55,4 +54,75 @@ fn covers(value: &[u8], path: &Path, home: Option<&Path>) -> bool {
         return is_below(parent) || packrace_os::real_path(parent).is_ok_and(|parent| is_below(&parent));
     }
     path == named || packrace_os::real_path(&named).is_ok_and(|named| path == named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ConfigSources;
+
+    /// Whether a repository of a stranger may be opened with these values of `safe.directory`.
+    fn check_values(git_dir: &Path, values: &[&str], local: &str, expect: bool) {
+        let override_of = |value: &&str| ("safe.directory".to_owned(), Some(value.to_string()));
+        let overrides = values.iter().map(override_of).collect();
+        let mut config = Config::outside(&ConfigSources { overrides, ..ConfigSources::default() }).unwrap();
+        std::fs::write(git_dir.join("config"), local).unwrap();
+        config.add_local(git_dir, git_dir).unwrap();
+        let found = Found { git_dir: git_dir.to_owned(), gitfile: None };
+        let stranger = packrace_os::process::effective_user() + 1;
+        let result = check(&found, stranger, &config, git_dir.parent());
+        assert_eq!(result.is_ok(), expect, "{values:?}");
+        if let Err(error) = result {
+            let text = error.to_string();
+            let words = format!("detected dubious ownership in repository at '{}'\n", git_dir.display());
+            assert!(text.starts_with(&words), "{text}");
+        }
+    }
+
+    #[test]
+    fn safe_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = packrace_os::real_path(dir.path()).unwrap();
+        let git_dir = parent.join("r.git");
+        std::fs::create_dir(&git_dir).unwrap();
+        let (own, above) = (git_dir.to_str().unwrap(), parent.to_str().unwrap());
+        let check = |values: &[&str], expect| check_values(&git_dir, values, "", expect);
+        check(&[], false);
+        check(&["*"], true);
+        check(&["*", ""], false);
+        check(&["", "*"], true);
+        check(&[own], true);
+        check(&[&format!("{own}/")], true);
+        check(&[&format!("{above}/./r.git")], true);
+        check(&[&format!("{above}/*")], true);
+        check(&["/*"], true);
+        check(&[&format!("{own}/*")], false);
+        check(&[above], false);
+        check(&[&format!("{above}/other")], false);
+        check(&["r.git"], false);
+        check(&["."], false);
+        check(&["~/r.git"], true);
+        check(&["~/*"], true);
+        // A repository cannot vouch for itself.
+        check_values(&git_dir, &[], "[safe]\n directory = *\n", false);
+    }
+
+    #[test]
+    fn ours_and_the_gitfile_of_a_stranger() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::outside(&ConfigSources::default()).unwrap();
+        let gitfile = dir.path().join(".git");
+        std::fs::write(&gitfile, "gitdir: elsewhere").unwrap();
+        let user = packrace_os::process::effective_user();
+        let found = |gitfile: Option<&Path>| Found {
+            git_dir: dir.path().to_owned(),
+            gitfile: gitfile.map(Path::to_owned),
+        };
+        assert!(check(&found(Some(&gitfile)), user, &config, None).is_ok());
+        assert!(check(&found(None), user + 1, &config, None).is_err());
+        // `/` belongs to somebody else unless we are root; then nobody else's file is at hand.
+        if user != 0 {
+            assert!(check(&found(Some(Path::new("/"))), user, &config, None).is_err());
+        }
+    }
 }
