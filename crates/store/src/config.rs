@@ -18,7 +18,8 @@ pub struct ConfigSources {
     pub system: Option<PathBuf>,
     /// The files of the user, the less important one first.
     pub global: Vec<PathBuf>,
-    /// `-c name=value` and `GIT_CONFIG_COUNT`, in order; without a value it means true.
+    /// `GIT_CONFIG_COUNT`, then `GIT_CONFIG_PARAMETERS`, then `-c name=value`, in order; without a value it means
+    /// true.
     pub overrides: Vec<(String, Option<String>)>,
     /// The user's home directory, for `~/` in paths.
     pub home: Option<PathBuf>,

@@ -107,7 +107,15 @@ impl ObjectReader {
     /// The kind and size of an object, without inflating it whole. `None` if there is none of this name.
     pub fn kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
         if let Some(ix) = self.snapshot.lookup(id) {
-            return self.packed_kind_and_size(self.snapshot.locate(ix)).map(Some);
+            let found = self.packed_kind_and_size(self.snapshot.locate(ix));
+            return match found {
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    let mut content = Vec::new();
+                    let kind = self.read_at(ix, &mut content)?;
+                    Ok(Some((kind, content.len() as u64)))
+                }
+                found => found.map(Some),
+            };
         }
         if let Some(file) = self.open_loose(id)? {
             let header = loose_object::inflate_header(&mut self.inflater, &file)
