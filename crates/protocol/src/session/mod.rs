@@ -1,7 +1,8 @@
 //! Sessions: what a client says, and what must be found out and answered, step by step.
 //!
 //! A session starts after the advertisement. Its caller alternates: give it an [`Input`], take every [`Output`] until
-//! one asks for something. Waiting for an answer is a state; input of another kind is refused.
+//! one asks for something. Waiting for an answer is a state; input of another kind is refused. After a [`Refusal`]
+//! the session has ended; what it wrote before ([`Output::Write`]) goes out first, then [`Refusal::wire`].
 
 pub mod fetch_v0;
 pub mod fetch_v2;

@@ -1,1 +1,151 @@
+//! Scripts of a client against sessions, whole and in pieces; what stock git answers to the same is in `tests/`.
 
+mod model;
+mod sequences;
+
+use model::{Model, Script};
+
+use super::{Carriage, Limits};
+
+/// Plays every transcript of a file and compares with what git answered.
+fn check_stock(transcripts: &str) {
+    let cases = Script::parse_all(transcripts);
+    assert!(cases.len() > 100, "{} transcripts", cases.len());
+    let differing: Vec<String> = cases.iter().filter_map(differs).collect();
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+fn differs(case: &Script) -> Option<String> {
+    let answer = Model::default().play(case);
+    (answer != case.answer).then(|| format!("{}\n  git  {:?}\n  ours {answer:?}", case.name, case.answer))
+}
+
+#[test]
+fn stock_git_answers_the_same_in_versions_0_and_1() {
+    check_stock(include_str!("tests/stock_v0.txt"));
+}
+
+#[test]
+fn stock_git_answers_the_same_in_version_2() {
+    check_stock(include_str!("tests/stock_v2.txt"));
+}
+
+/// Plays a script, given as in the transcripts, and compares with the answer written there.
+fn check(model: &Model, script: &str) {
+    for case in Script::parse_all(script) {
+        assert_eq!(model.play(&case), case.answer, "{}", case.name);
+    }
+}
+
+/// Where git is not followed, and why.
+#[test]
+fn deliberate_differences() {
+    let model = Model::default();
+    // git stops with BUG: and SIGABRT.
+    check(&model, "## response end\nv2 stateless\n> 0002\n! unexpected line: '0002'\n");
+    // git reads on behind the id; nobody writes anything there.
+    let line = "want {c5}x";
+    let words = "git upload-pack: protocol error, expected to get oid, not";
+    check(
+        &model,
+        &format!("## trailing\nv2 stateless\n> command=fetch\n> 0001\n> {line}\n! {words} '{line}'\n"),
+    );
+    check(
+        &model,
+        "## trailing have\nv0 stateless\n> want {c5}\n> 0000\n> have {c2} x\n! git upload-pack: expected SHA1 object, got '{c2} x'\n",
+    );
+    // git takes a delimiter for a flush in version 0.
+    check(&model, "## delimiter\nv0 stateless\n> want {c5}\n> 0001\n! expected flush after upload request\n");
+    // git takes numbers as C writes them.
+    check(&model, "## hex\nv0 stateless\n> want {c5}\n> deepen 0x10\n! Invalid deepen: deepen 0x10\n");
+    check(&model, "## blank\nv0 stateless\n> want {c5}\n> deepen  1\n! Invalid deepen: deepen  1\n");
+    // git has answered `shallow-info` when it finds out.
+    let both = "git upload-pack: deepen and deepen-since (or deepen-not) cannot be used together";
+    for not in ["deepen-since 1", "deepen-not old"] {
+        let lines = format!("> want {{c5}}\n> deepen 1\n> {not}\n> done\n> 0000\n! {both}\n");
+        check(&model, &format!("## {not}\nv2 stateless\n> command=fetch\n> 0001\n{lines}"));
+    }
+    // git ignores what a version 0 client says of its hash.
+    check(
+        &model,
+        "## hash\nv0 stateless\n> want {c5} object-format=sha256\n! mismatched object format: server sha1; client sha256\n",
+    );
+}
+
+#[test]
+fn sha256() {
+    let model = Model { hash: packrace_object::HashKind::Sha256, ..Model::default() };
+    let mismatch = "! mismatched object format: server sha256; client sha1\n";
+    check(&model, "## v0 says nothing\nv0 stateful\n> want {c5}\n> 0000\n> done\n< NAK\n< PACK\n");
+    check(&model, &format!("## v2 says nothing\nv2 stateful\n> command=fetch\n> 0001\n{mismatch}"));
+    check(&model, &format!("## v2 says so\nv2 stateful\n> command=fetch\n> object-format=sha1\n{mismatch}"));
+    let agreed = "> command=fetch\n> object-format=sha256\n> 0001\n> want {c5}\n> done\n> 0000\n";
+    check(&model, &format!("## v2 agrees\nv2 stateful\n{agreed}< packfile\n< PACK\n"));
+}
+
+#[test]
+fn a_shallow_server_tells_where_its_history_ends_in_version_2() {
+    let model = Model { first: 3, ..Model::default() };
+    let fetch = "v2 stateless\n> command=fetch\n> 0001\n> want {c5}\n";
+    let answer = "> done\n> 0000\n< shallow-info\n< shallow {c3}\n< 0001\n< packfile\n< PACK\n";
+    check(&model, &format!("## clone\n{fetch}{answer}"));
+    check(&model, "## v0\nv0 stateless\n> want {c5}\n> 0000\n> done\n< NAK\n< PACK\n");
+}
+
+#[test]
+fn limits() {
+    let limits = Limits { wants: 2, haves: 2, shallow: 2, options: 2, name_bytes: 8 };
+    let model = Model { limits, ..Model::default() };
+    let too_many = |what: &str| format!("! more than 2 {what} in one request\n");
+    let v0 = "v0 stateful\n> want {c5}\n> want {c4}\n";
+    check(&model, &format!("## v0 wants\n{v0}> want {{c3}}\n{}", too_many("wants")));
+    let three = "> shallow {u1}\n> shallow {u2}\n> shallow {u3}\n";
+    check(&model, &format!("## v0 shallow\n{v0}{three}{}", too_many("shallow lines")));
+    let rounds = "> 0000\n> have {u1}\n> 0000\n> have {u2}\n> 0000\n> have {u3}\n< NAK\n< NAK\n";
+    check(&model, &format!("## v0 haves\n{v0}{rounds}{}", too_many("haves")));
+    let v2 = "v2 stateful\n> command=fetch\n> 0001\n> want {c5}\n> want {c4}\n";
+    check(&model, &format!("## v2 wants\n{v2}> want {{c3}}\n{}", too_many("wants")));
+    let three = "> have {u1}\n> have {u2}\n> have {u3}\n";
+    check(&model, &format!("## v2 haves\n{v2}{three}{}", too_many("haves")));
+    let three = "> deepen-not a\n> deepen-not a\n> deepen-not a\n";
+    check(&model, &format!("## v2 not\n{v2}{three}{}", too_many("deepen-not lines")));
+    let long = "> deepen-not 123456789\n! more than 8 bytes of deepen-not lines in one request\n";
+    check(&model, &format!("## v2 long not\n{v2}{long}"));
+    let three = "> command=fetch\n> server-option=a\n> server-option=b\n> server-option\n";
+    check(&model, &format!("## v2 options\nv2 stateful\n{three}{}", too_many("server options")));
+    // Too many prefixes are none: all refs are told.
+    let refs = "< {c5} HEAD\n< {c5} refs/heads/main\n< {c2} refs/heads/old\n< {t1} refs/tags/v1\n< 0000\n";
+    let ls = "v2 stateless\n> command=ls-refs\n> 0001\n> ref-prefix refs/no\n";
+    check(&model, &format!("## prefixes\n{ls}> 0000\n< 0000\n"));
+    check(&model, &format!("## long prefixes\n{ls}> ref-prefix a\n> ref-prefix b\n> 0000\n{refs}"));
+}
+
+#[test]
+fn from_65536_prefixes_on_none_counts() {
+    for (count, expect_none) in [(super::MAX_PREFIXES - 1, false), (super::MAX_PREFIXES, true)] {
+        let mut script = Model::packets(&["command=ls-refs", "0001"]);
+        for _ in 0..count {
+            script.extend(Model::packets(&["ref-prefix a"]));
+        }
+        script.extend_from_slice(b"0000");
+        let mut session = super::fetch_v2::Session::new(Model::default().config(), Carriage::Stateless);
+        session.handle(super::Input::Bytes(&script)).unwrap();
+        let super::Output::NeedRefs(request) = session.poll_output() else { panic!("no request for refs") };
+        assert_eq!(request.prefixes.is_empty(), expect_none);
+    }
+}
+
+#[test]
+fn refusals_on_the_wire_fit_a_packet() {
+    let mut script = Vec::new();
+    crate::wire::pkt_line::write_data(&[0xff; crate::wire::pkt_line::MAX_PAYLOAD], &mut script);
+    let mut session = super::fetch_v2::Session::new(Model::default().config(), Carriage::Stateless);
+    let refusal = session.handle(super::Input::Bytes(&script)).unwrap_err();
+    let mut decoder = crate::wire::pkt_line::Decoder::default();
+    decoder.push(&refusal.wire().unwrap());
+    let packet = decoder.next().unwrap().unwrap();
+    assert!(
+        matches!(packet, crate::wire::pkt_line::PktLine::Data(data) if data.starts_with(b"ERR unknown capability"))
+    );
+    assert!(decoder.is_empty());
+}

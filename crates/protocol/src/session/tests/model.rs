@@ -1,0 +1,311 @@
+//! The repository of the transcripts, just large enough to answer what a session asks.
+
+use packrace_object::{HashKind, ObjectId};
+
+use crate::Refusal;
+use crate::message::ls_refs;
+use crate::session::{
+    Carriage, Deepen, HavesAnswer, Input, Limits, Output, PackRequest, RefsRequest, ServiceConfig,
+    ShallowAnswer, ShallowRequest, fetch_v0, fetch_v2,
+};
+use crate::wire::pkt_line::{Decoder, PktLine, text, write_data};
+
+/// One request and its answer.
+#[derive(Debug, Default)]
+pub struct Script {
+    pub name: String,
+    pub version: u8,
+    pub is_stateless: bool,
+    /// Packets with ids as names in braces.
+    packets: Vec<String>,
+    raw: String,
+    pub answer: Vec<String>,
+}
+
+impl Script {
+    pub fn parse_all(transcripts: &str) -> Vec<Script> {
+        let mut scripts: Vec<Script> = Vec::new();
+        for line in transcripts.lines() {
+            let (mark, rest) = line.split_once(' ').unwrap_or((line, ""));
+            if mark == "##" {
+                scripts.push(Script { name: rest.to_owned(), ..Script::default() });
+            }
+            let Some(script) = scripts.last_mut() else { continue };
+            match mark {
+                "v0" | "v1" | "v2" => {
+                    script.version = mark[1..].parse().unwrap();
+                    script.is_stateless = rest == "stateless";
+                    script.name.push_str(&format!(" ({line})"));
+                }
+                ">" => script.packets.push(rest.replace("\\n", "\n")),
+                "=" => script.raw.push_str(rest),
+                "<" | "!" => script.answer.push(line.to_owned()),
+                _ => assert!(line.is_empty() || mark == "##", "{line}"),
+            }
+        }
+        scripts
+    }
+
+    pub fn bytes(&self, model: &Model) -> Vec<u8> {
+        let packets: Vec<String> = self.packets.iter().map(|line| model.with_ids(line)).collect();
+        let mut bytes = Model::packets(&packets.iter().map(String::as_str).collect::<Vec<_>>());
+        bytes.extend_from_slice(self.raw.as_bytes());
+        bytes
+    }
+
+    pub fn session(&self, model: &Model) -> AnySession {
+        let carriage = if self.is_stateless { Carriage::Stateless } else { Carriage::Stateful };
+        if self.version == 2 {
+            AnySession::V2(Box::new(fetch_v2::Session::new(model.config(), carriage)))
+        } else {
+            AnySession::V0(Box::new(fetch_v0::Session::new(model.config(), carriage)))
+        }
+    }
+}
+
+pub enum AnySession {
+    V0(Box<fetch_v0::Session>),
+    V2(Box<fetch_v2::Session>),
+}
+
+impl AnySession {
+    pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+        match self {
+            AnySession::V0(session) => session.handle(input),
+            AnySession::V2(session) => session.handle(input),
+        }
+    }
+
+    pub fn poll_output(&mut self) -> Output {
+        match self {
+            AnySession::V0(session) => session.poll_output(),
+            AnySession::V2(session) => session.poll_output(),
+        }
+    }
+}
+
+/// What a caller remembers of one negotiation.
+#[derive(Default)]
+pub struct Memory {
+    wants: Vec<ObjectId>,
+    common: Vec<u8>,
+}
+
+/// Commits `first` to 5 in a line.
+pub struct Model {
+    pub hash: HashKind,
+    pub first: u8,
+    pub limits: Limits,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Model { hash: HashKind::Sha1, first: 1, limits: Limits::default() }
+    }
+}
+
+impl Model {
+    pub fn config(&self) -> ServiceConfig {
+        ServiceConfig {
+            agent: "model".into(),
+            session_id: None,
+            hash: self.hash,
+            advertise_unborn: true,
+            allow_unborn: true,
+            allow_tip: false,
+            allow_reachable: false,
+            is_shallow: self.first > 1,
+            limits: self.limits,
+        }
+    }
+
+    /// Packets with these lines; `0000` to `0002` are what they look like.
+    pub fn packets(lines: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for line in lines {
+            match *line {
+                "0000" | "0001" | "0002" => bytes.extend_from_slice(line.as_bytes()),
+                line => write_data(line.as_bytes(), &mut bytes),
+            }
+        }
+        bytes
+    }
+
+    /// Feeds the script in pieces of several sizes; the answer must not depend on it.
+    pub fn play(&self, script: &Script) -> Vec<String> {
+        let bytes = script.bytes(self);
+        let whole = self.converse(script.session(self), &bytes, usize::MAX);
+        for step in [1, 3] {
+            assert_eq!(self.converse(script.session(self), &bytes, step), whole, "{} by {step}", script.name);
+        }
+        whole
+    }
+
+    fn is_plausible(&self, request: &PackRequest) -> bool {
+        let is_known = |id| self.number(id).is_some();
+        request.wants.iter().all(is_known) && request.haves.iter().all(is_known)
+    }
+
+    /// Everything said until the end, a packet a line; `!` is the refusal.
+    pub fn converse(&self, mut session: AnySession, bytes: &[u8], step: usize) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut answer = Vec::new();
+        let mut memory = Memory::default();
+        let mut pieces = bytes.chunks(step.min(bytes.len().max(1)));
+        let refusal = loop {
+            let refused = match session.poll_output() {
+                Output::Write(bytes) => {
+                    assert!(!bytes.is_empty());
+                    said.extend_from_slice(&bytes);
+                    Ok(())
+                }
+                Output::NeedInput => match pieces.next() {
+                    Some(piece) => session.handle(Input::Bytes(piece)),
+                    None => session.handle(Input::Eof),
+                },
+                Output::NeedPack(request) => {
+                    assert!(self.is_plausible(&request));
+                    write_data(b"PACK", &mut said);
+                    session.handle(Input::PackSent)
+                }
+                Output::Done => break None,
+                question => {
+                    self.answer(question, &mut memory, &mut said).and_then(|input| session.handle(input))
+                }
+            };
+            if let Err(refusal) = refused {
+                while let Output::Write(bytes) = session.poll_output() {
+                    said.extend_from_slice(&bytes);
+                }
+                break Some(refusal);
+            }
+        };
+        let mut decoder = Decoder::default();
+        decoder.push(&said);
+        while let Some(packet) = decoder.next().unwrap() {
+            answer.push(match packet {
+                PktLine::Data(data) => {
+                    format!("< {}", self.without_ids(&String::from_utf8_lossy(text(data))))
+                }
+                PktLine::Flush => "< 0000".into(),
+                PktLine::Delim => "< 0001".into(),
+                PktLine::ResponseEnd => "< 0002".into(),
+            });
+        }
+        if let Some(refusal) = refusal {
+            if refusal.message().contains("not our ref") {
+                let wire = refusal.wire().unwrap();
+                answer.push(format!("< {}", self.without_ids(&String::from_utf8_lossy(&wire[4..]))));
+            }
+            answer.push(format!("! {}", self.without_ids(refusal.message())));
+        }
+        answer
+    }
+
+    /// What a caller that has this repository says.
+    pub fn answer(
+        &self,
+        question: Output,
+        memory: &mut Memory,
+        said: &mut Vec<u8>,
+    ) -> Result<Input<'static>, Refusal> {
+        match question {
+            Output::NeedRefs(request) => {
+                self.write_refs(&request, said);
+                Ok(Input::RefsSent)
+            }
+            Output::CheckWants(wants) => match wants.iter().find(|want| self.number(want).is_none()) {
+                Some(want) => Err(Refusal::not_our_ref(want)),
+                None => {
+                    *memory = Memory { wants, common: Vec::new() };
+                    Ok(Input::WantsGranted)
+                }
+            },
+            Output::CheckHaves(haves) => Ok(Input::HavesChecked(self.check_haves(&haves, memory))),
+            Output::ResolveShallow(request) => Ok(Input::ShallowResolved(self.shallow(&request))),
+            other => panic!("{other:?} is no question"),
+        }
+    }
+
+    fn check_haves(&self, haves: &[ObjectId], memory: &mut Memory) -> HavesAnswer {
+        let mut answer = HavesAnswer::default();
+        for have in haves {
+            let number = self.number(have);
+            answer.known.push(number.is_some());
+            memory.common.extend(number);
+            let is_met = |want| memory.common.iter().any(|number| Some(*number) <= self.number(want));
+            answer.enough.push(!memory.common.is_empty() && memory.wants.iter().all(is_met));
+        }
+        answer
+    }
+
+    fn shallow(&self, request: &ShallowRequest) -> ShallowAnswer {
+        let newest = request.wants.iter().filter_map(|id| self.number(id)).max().unwrap_or(0);
+        let cut: Vec<u8> = request.client_shallow.iter().filter_map(|id| self.number(id)).collect();
+        let oldest = match &request.deepen {
+            None => self.first,
+            Some(Deepen::Depth(depth)) => newest.saturating_sub(depth.saturating_sub(1).min(100) as u8),
+            Some(Deepen::Relative(depth)) => {
+                cut.iter().min().unwrap_or(&newest).saturating_sub((*depth).min(100) as u8)
+            }
+            Some(Deepen::Since { seconds, not }) => {
+                let since =
+                    seconds.map_or(1, |seconds| seconds.saturating_sub(1_700_000_000).clamp(0, 9) as u8);
+                since.max(if not.is_empty() { 0 } else { 3 })
+            }
+        };
+        let is_cut = oldest > 1 && (request.deepen.is_some() || self.first > 1);
+        let shallow = is_cut.then_some(oldest).filter(|number| !cut.contains(number));
+        let is_deeper = |number: &u8| request.deepen.is_some() && *number > oldest;
+        ShallowAnswer {
+            shallow: shallow.map(|number| self.id(&format!("c{number}"))).into_iter().collect(),
+            unshallow: cut
+                .into_iter()
+                .filter(is_deeper)
+                .map(|number| self.id(&format!("c{number}")))
+                .collect(),
+        }
+    }
+
+    fn write_refs(&self, request: &RefsRequest, said: &mut Vec<u8>) {
+        for (id, name) in
+            [("c5", "HEAD"), ("c5", "refs/heads/main"), ("c2", "refs/heads/old"), ("t1", "refs/tags/v1")]
+        {
+            let is_asked = request.prefixes.is_empty()
+                || request.prefixes.iter().any(|prefix| name.as_bytes().starts_with(prefix));
+            if !is_asked {
+                continue;
+            }
+            let target = (name == "HEAD" && request.symrefs).then_some(b"refs/heads/main".as_slice());
+            let peeled = (id == "t1" && request.peel).then(|| self.id("c5"));
+            ls_refs::write_ref(said, &self.id(id), name.as_bytes(), target, peeled.as_deref());
+        }
+    }
+
+    /// The number of the commit that an id is or peels to.
+    fn number(&self, id: &ObjectId) -> Option<u8> {
+        let numbered = (self.first..=5).find(|number| self.id(&format!("c{number}")) == *id);
+        numbered.or_else(|| (*id == self.id("t1")).then_some(5))
+    }
+
+    fn id(&self, name: &str) -> ObjectId {
+        // Names become hex: `u1` is f1f1…, `t1` is d1d1….
+        let pair = name.replace('u', "f").replace('t', "d");
+        let hex = pair.repeat(self.hash.len_in_hex() / 2);
+        ObjectId::from_hex(hex.as_bytes()).unwrap()
+    }
+
+    fn with_ids(&self, line: &str) -> String {
+        NAMES.iter().fold(line.to_owned(), |line, name| {
+            line.replace(&format!("{{{name}}}"), &self.id(name).to_string())
+        })
+    }
+
+    fn without_ids(&self, line: &str) -> String {
+        NAMES.iter().fold(line.to_owned(), |line, name| {
+            line.replace(&self.id(name).to_string(), &format!("{{{name}}}"))
+        })
+    }
+}
+
+const NAMES: [&str; 9] = ["c1", "c2", "c3", "c4", "c5", "t1", "u1", "u2", "u3"];
