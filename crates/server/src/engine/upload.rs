@@ -117,6 +117,10 @@ impl<'a> Upload<'a> {
         };
         match self.converse(&mut session, input) {
             Err(Stop::Refused(refusal)) => {
+                // What the session said before it refused comes first.
+                while let Output::Write(bytes) = session.poll_output() {
+                    self.out.extend_from_slice(&bytes);
+                }
                 if let Some(packet) = refusal.wire() {
                     self.out.extend_from_slice(&packet);
                     // A client that cannot be told is not a second error.
