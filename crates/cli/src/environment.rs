@@ -28,7 +28,7 @@ pub struct Environment {
     object_directory: Option<PathBuf>,
     alternates: Vec<PathBuf>,
     common_dir: Option<PathBuf>,
-    shallow_file: Option<OsString>,
+    shallow_file: Option<PathBuf>,
     namespace: Option<String>,
     user_agent: Option<String>,
     /// `GIT_PROTOCOL`.
@@ -61,7 +61,7 @@ impl Environment {
                 .filter(|path| !path.as_os_str().is_empty())
                 .collect(),
             common_dir: path("GIT_COMMON_DIR"),
-            shallow_file: get("GIT_SHALLOW_FILE"),
+            shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
@@ -96,9 +96,6 @@ impl Environment {
 
     /// How repositories are opened.
     pub fn open_options(&self, globals: &Globals) -> Result<OpenOptions, Fatal> {
-        if self.shallow_file.is_some() {
-            return Err(Fatal::usage("GIT_SHALLOW_FILE is not supported"));
-        }
         Ok(OpenOptions {
             strict: false,
             check_ownership: false,
@@ -106,6 +103,7 @@ impl Environment {
             object_dir: self.object_directory.clone(),
             alternates: self.alternates.clone(),
             common_dir: self.common_dir.clone(),
+            shallow_file: self.shallow_file.clone(),
         })
     }
 

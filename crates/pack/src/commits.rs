@@ -99,16 +99,16 @@ impl<'a> Commits<'a> {
             }
             self.watch.progress(Phase::Enumerating, self.loaded.len() as u64, 0);
         }
-        let commit = match self.from_graph(ix)? {
+        let commit = match self.load_from_graph(ix)? {
             Some(commit) => commit,
-            None => self.from_object(ix)?,
+            None => self.load_from_object(ix)?,
         };
         self.loaded.push(commit);
         self.numbers.insert(ix, no);
         Ok(no)
     }
 
-    fn from_graph(&mut self, ix: Ix) -> Result<Option<Commit>, Error> {
+    fn load_from_graph(&mut self, ix: Ix) -> Result<Option<Commit>, Error> {
         let Some(graph) = self.universe.snapshot().commit_graph() else { return Ok(None) };
         let Some(position) = graph.position_of(&self.universe.id(ix)) else { return Ok(None) };
         // A damaged graph is not believed: the commit itself says who its parents are.
@@ -130,7 +130,7 @@ impl<'a> Commits<'a> {
         }))
     }
 
-    fn from_object(&mut self, ix: Ix) -> Result<Commit, Error> {
+    fn load_from_object(&mut self, ix: Ix) -> Result<Commit, Error> {
         let is = self.universe.read(&mut self.reader, ix, &mut self.content)?;
         if is != Kind::Commit {
             return Err(Reason::WrongKind { id: self.universe.id(ix), is, expected: Kind::Commit }.into());
@@ -321,11 +321,8 @@ impl<'c, 'a> Painting<'c, 'a> {
         let mut on_border = HashSet::new();
         let parents = missing.iter().flat_map(|no| &self.commits.get(*no).parents);
         for ix in parents.chain(haves) {
-            if let Some(no) = self.commits.numbers.get(ix).filter(|no| is_had(no)) {
-                if on_border.insert(*no) {
-                    border.push(*no);
-                }
-            }
+            let had = self.commits.numbers.get(ix).filter(|no| is_had(no));
+            border.extend(had.filter(|no| on_border.insert(**no)));
         }
         let had = (0..self.colours.len() as u32).map(CommitNo).filter(is_had).collect();
         Between { missing, border, had }

@@ -1,10 +1,37 @@
 //! `packrace serve`: every repository below a folder.
 
-use super::Fatal;
+use packrace_server::transport::serve::{Settings, serve};
+
+use super::{Fatal, in_directory};
 use crate::args::{Globals, Serve};
 use crate::environment::Environment;
 
+/// Where HTTP is served when nothing is said.
+const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
+
+/// As `--max-connections` of git's daemon.
+const MAX_GIT_CONNECTIONS: usize = 32;
+
+/// As `http.maxRequestBuffer`.
+const MAX_REQUEST_BYTES: usize = 10 << 20;
+
 pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result<(), Fatal> {
-    let _ = (globals, args, environment);
-    Err(Fatal::new("serve is not built yet"))
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
+    let nothing_said = args.http.is_none() && args.git.is_none();
+    let settings = Settings {
+        http: args.http.or(nothing_said.then(|| DEFAULT_HTTP.into())),
+        git: args.git,
+        open: environment.open_options(globals)?,
+        namespace: environment.namespace(globals),
+        agent: environment.agent(),
+        max_git_connections: MAX_GIT_CONNECTIONS,
+        max_request_bytes: MAX_REQUEST_BYTES,
+    };
+    let root = in_directory(globals, &args.root);
+    serve(&root, settings, |addresses| {
+        for (scheme, address) in addresses {
+            println!("packrace: serving {} at {scheme}://{address}/", root.display());
+        }
+    })
+    .map_err(|error| Fatal::new(format!("{}: {error}", root.display())))
 }

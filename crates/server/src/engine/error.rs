@@ -19,11 +19,12 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    was_told: bool,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), was_told: false }
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -38,12 +39,22 @@ impl Error {
             RefusalKind::LimitExceeded => ErrorKind::LimitExceeded,
             RefusalKind::Malformed | RefusalKind::Unsupported | RefusalKind::NotOurs => ErrorKind::PeerFault,
         };
-        Error::new(kind, refusal.message())
+        Error::new(kind, refusal.message()).told()
     }
 
     /// An input or output of the client failed.
     pub(crate) fn gone(error: std::io::Error) -> Self {
         Error::new(ErrorKind::PeerGone, format!("the client is gone: {error}"))
+    }
+
+    /// The same error, after the client was told in the protocol's own words.
+    pub(crate) fn told(self) -> Self {
+        Error { was_told: true, ..self }
+    }
+
+    /// Whether the client knows: the conversation then ends in good order.
+    pub fn was_told(&self) -> bool {
+        self.was_told
     }
 
     /// The remedy.

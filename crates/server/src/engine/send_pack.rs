@@ -136,10 +136,9 @@ impl Sending<'_> {
             match event {
                 Ok(Event::Segment(segment)) => self.outbox.pack(segment, now)?,
                 Ok(Event::Progress { phase, done, total }) => {
-                    if self.delivery.progress {
-                        if let Some(text) = self.meter.update(phase, done, total, now) {
-                            self.outbox.progress(text.as_bytes(), now)?;
-                        }
+                    let text = self.meter.update(phase, done, total, now);
+                    if let Some(text) = text.filter(|_| self.delivery.progress) {
+                        self.outbox.progress(text.as_bytes(), now)?;
                     }
                 }
                 Ok(Event::End(Ok(totals))) => return Ok(totals),
@@ -179,6 +178,7 @@ impl Sending<'_> {
                     .progress(text.as_bytes(), now)
                     .and_then(|()| self.outbox.fail(ABORT_MESSAGE, now));
                 match told {
+                    Ok(()) if self.delivery.framing != Framing::Raw => Err(error.told()),
                     Ok(()) => Err(error),
                     Err(gone) => Err(Error::gone(gone)),
                 }

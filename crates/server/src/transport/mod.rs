@@ -1,3 +1,8 @@
 //! The doors through which clients come.
 
+mod body;
+mod git_daemon;
+mod http;
+mod root;
+pub mod serve;
 pub mod stdio;

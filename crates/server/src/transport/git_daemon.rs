@@ -1,0 +1,167 @@
+//! git:// (gitprotocol-pack, "Git Transport").
+//!
+//! One packet names what is wanted, then the connection belongs to the engine:
+//!
+//! ```text
+//! git-upload-pack /project.git\0host=example.com\0\0version=2\0
+//! ```
+
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use packrace_os::sink::FdSink;
+use packrace_os::source::FdSource;
+use packrace_protocol::wire::pkt_line;
+use tokio::net::TcpStream;
+
+use super::root::NotServed;
+use super::serve::Shared;
+use super::stdio::SinkDoor;
+use crate::engine::{self, Mode, ProtocolVersion};
+use crate::outbox::{Door, GatherBatch};
+
+/// How long a client may take to say what it wants.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// How long a client may be silent while it is its turn.
+const IDLE_TIME: Duration = Duration::from_secs(600);
+
+/// Longest request, as the pkt-line allows it.
+const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
+
+/// Serves one connection to its end, on a thread of its own.
+pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let peer = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
+    let Ok(place) = shared.git_places.clone().try_acquire_owned() else {
+        tracing::warn!("git {peer}: too many connections, dropping this one");
+        return;
+    };
+    let running = shared.running.subscribe();
+    let ended = tokio::task::spawn_blocking(move || {
+        let _held = (place, running);
+        let served = catch_unwind(AssertUnwindSafe(|| serve(stream, &shared, &peer)));
+        if let Ok(Err(error)) = served {
+            tracing::debug!("git {peer}: {error}");
+        }
+    });
+    // Panics are caught inside.
+    let _ = ended.await;
+}
+
+fn serve(stream: TcpStream, shared: &Shared, peer: &str) -> io::Result<()> {
+    let started = Instant::now();
+    stream.set_nodelay(true)?;
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    let mut source = FdSource::new(OwnedFd::from(stream.try_clone()?), Some(REQUEST_TIME));
+    let mut door = SinkDoor::new(FdSink::new(OwnedFd::from(stream)));
+    let request = read_request(&mut source)?;
+    let outcome = match parse(&request) {
+        Ok(request) => run(&request, &mut source, &mut door, shared),
+        Err(refusal) => refuse(&mut door, &refusal),
+    };
+    let text =
+        String::from_utf8_lossy(request.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+    let milliseconds = started.elapsed().as_millis();
+    match outcome {
+        Ok(()) => tracing::info!("git {peer} \"{text}\" ended after {milliseconds} ms"),
+        Err(error) => tracing::info!("git {peer} \"{text}\" failed after {milliseconds} ms: {error}"),
+    }
+    Ok(())
+}
+
+/// Reads the first packet, and not a byte more: what follows is the session's.
+fn read_request(source: &mut FdSource) -> io::Result<Vec<u8>> {
+    let mut digits = [0; 4];
+    source.read_exact(&mut digits)?;
+    let length = std::str::from_utf8(&digits).ok().and_then(|digits| usize::from_str_radix(digits, 16).ok());
+    let length = length.filter(|length| (4..=MAX_REQUEST_BYTES).contains(length));
+    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no request line"))?;
+    let mut request = vec![0; length - 4];
+    source.read_exact(&mut request)?;
+    Ok(request)
+}
+
+/// What a client asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Request {
+    path: Vec<u8>,
+    version: ProtocolVersion,
+}
+
+fn parse(request: &[u8]) -> Result<Request, String> {
+    let mut parts = request.split(|byte| *byte == 0);
+    let line = parts.next().unwrap_or_default();
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let (service, path) = match line.iter().position(|byte| *byte == b' ') {
+        Some(at) => (&line[..at], &line[at + 1..]),
+        None => (line, &b""[..]),
+    };
+    if service != b"git-upload-pack" {
+        return Err(access_denied(path));
+    }
+    // host=…, then an empty part, then what a newer client adds.
+    let extra: Vec<&[u8]> =
+        parts.skip_while(|part| !part.is_empty()).filter(|part| !part.is_empty()).collect();
+    let versions: Vec<String> = extra.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+    Ok(Request { path: path.to_vec(), version: ProtocolVersion::from_environment(&versions.join(":")) })
+}
+
+/// git's words, which do not tell whether there is anything.
+fn access_denied(path: &[u8]) -> String {
+    format!("access denied or repository not exported: {}", String::from_utf8_lossy(path))
+}
+
+fn run(request: &Request, source: &mut FdSource, door: &mut dyn Door, shared: &Shared) -> Result<(), String> {
+    let repository = match shared.root.open(&request.path) {
+        Ok(repository) => repository,
+        Err(why) => {
+            let why = match why {
+                NotServed::NotFound(why) => why,
+                NotServed::Broken(error) => error.to_string(),
+            };
+            let refusal = access_denied(&request.path);
+            return refuse(door, &refusal).map_err(|_| why);
+        }
+    };
+    source.set_timeout(Some(IDLE_TIME));
+    let call = shared.upload_pack(repository, request.version, Mode::Stateful);
+    engine::upload_pack(&call, source, door, &shared.clock).map_err(|error| error.to_string())
+}
+
+fn refuse(door: &mut dyn Door, text: &str) -> Result<(), String> {
+    let mut packet = Vec::new();
+    let text = format!("ERR {text}");
+    pkt_line::write_data(&text.as_bytes()[..text.len().min(pkt_line::MAX_PAYLOAD)], &mut packet);
+    // A client that cannot be told is gone, which the log says anyway.
+    let _ = door.send(GatherBatch::of(packet));
+    Err(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests() {
+        let check = |line: &[u8], path: &str, version| {
+            assert_eq!(
+                parse(line),
+                Ok(Request { path: path.into(), version }),
+                "{}",
+                String::from_utf8_lossy(line)
+            );
+        };
+        check(b"git-upload-pack /a.git\0host=h\0", "/a.git", ProtocolVersion::V0);
+        check(b"git-upload-pack /a.git\n", "/a.git", ProtocolVersion::V0);
+        check(b"git-upload-pack /a b\0host=h:1\0\0version=2\0", "/a b", ProtocolVersion::V2);
+        check(b"git-upload-pack /a\0host=h\0\0x=y\0version=1\0", "/a", ProtocolVersion::V1);
+        check(b"git-upload-pack /a\0\0version=2\0", "/a", ProtocolVersion::V2);
+        for other in [&b"git-receive-pack /a\0host=h\0"[..], b"", b"git-upload-archive /a"] {
+            assert!(parse(other).unwrap_err().starts_with("access denied or repository not exported:"));
+        }
+    }
+}

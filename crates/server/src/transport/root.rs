@@ -1,0 +1,90 @@
+//! The folder whose repositories are served, and which request paths lead into it.
+
+use std::path::{Path, PathBuf};
+
+use packrace_store::{Error, ErrorKind, OpenOptions, Repository};
+
+/// Longest request path.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// The served folder.
+#[derive(Debug)]
+pub(crate) struct Root {
+    /// Without links.
+    path: PathBuf,
+    options: OpenOptions,
+}
+
+/// Why a path leads to no repository.
+#[derive(Debug)]
+pub(crate) enum NotServed {
+    /// It is not one that is looked at, or there is nothing that may be served. Clients are not told which.
+    NotFound(String),
+    /// There is a repository, but it cannot be read.
+    Broken(Error),
+}
+
+impl Root {
+    pub(crate) fn new(path: &Path, options: OpenOptions) -> std::io::Result<Self> {
+        let path = packrace_os::real_path(path)?;
+        Ok(Root { path, options: OpenOptions { check_ownership: true, strict: false, ..options } })
+    }
+
+    /// Opens the repository at a path of a request, which starts with a slash. Links that lead out of the folder are
+    /// not followed.
+    pub(crate) fn open(&self, request_path: &[u8]) -> Result<Repository, NotServed> {
+        let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
+        let path = self.path.join(relative);
+        let repository = Repository::open(&path, &self.options).map_err(|error| match error.kind() {
+            ErrorKind::Refused => NotServed::NotFound(error.to_string()),
+            _ => NotServed::Broken(error),
+        })?;
+        match packrace_os::real_path(repository.git_dir()) {
+            Ok(real) if real.starts_with(&self.path) => Ok(repository),
+            _ => Err(NotServed::NotFound("leads out of the served folder".to_owned())),
+        }
+    }
+}
+
+/// The part of a request path below the folder. Refuses what has more than one name for the same place.
+fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
+    use std::os::unix::ffi::OsStrExt as _;
+    if path.len() > MAX_PATH_BYTES {
+        return Err("path is too long");
+    }
+    if path.contains(&0) {
+        return Err("path has a NUL");
+    }
+    let relative = path.strip_prefix(b"/").ok_or("path is not absolute")?;
+    let relative = relative.strip_suffix(b"/").unwrap_or(relative);
+    if relative.is_empty() {
+        return Ok(Path::new(""));
+    }
+    let is_alias = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
+    if relative.split(|byte| *byte == b'/').any(is_alias) {
+        return Err("path has an alias");
+    }
+    Ok(Path::new(std::ffi::OsStr::from_bytes(relative)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_with_two_names_are_refused() {
+        let check = |path: &str, expect: Option<&str>| {
+            assert_eq!(check_path(path.as_bytes()).ok(), expect.map(Path::new), "{path:?}");
+        };
+        check("/", Some(""));
+        check("/a/b.git", Some("a/b.git"));
+        check("/a/b.git/", Some("a/b.git"));
+        check("/...", Some("..."));
+        for bad in
+            ["", "a", "//", "//a", "/a//b", "/a/./b", "/a/../b", "/..", "/a/..", "/.", "/a/b//", "/a\0b"]
+        {
+            check(bad, None);
+        }
+        check(&format!("/{}", "x".repeat(5000)), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! The server: listeners, what they share, and how it stops.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use packrace_os::clock::RealClock;
+use packrace_store::{OpenOptions, Repository};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+use super::root::Root;
+use super::{git_daemon, http};
+use crate::engine::{Mode, ProtocolVersion, UploadPack};
+
+/// How long running requests may go on after the server was told to stop.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// Threads that requests run on, one each. A request that makes a pack has one more.
+const MAX_REQUEST_THREADS: usize = 256;
+
+/// What is served, and where. Plain data.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where HTTP is served.
+    pub http: Option<SocketAddr>,
+    /// Where git:// is served.
+    pub git: Option<SocketAddr>,
+    /// How repositories are opened.
+    pub open: OpenOptions,
+    /// The namespace whose refs are served; empty for none.
+    pub namespace: String,
+    /// What `agent=` says.
+    pub agent: String,
+    /// Connections over git:// at the same time, as `--max-connections` of git's daemon.
+    pub max_git_connections: usize,
+    /// Longest upload request over HTTP, inflated; `http.maxRequestBuffer`.
+    pub max_request_bytes: usize,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) root: Root,
+    pub(crate) settings: Settings,
+    pub(crate) clock: RealClock,
+    /// Places for git:// connections.
+    pub(crate) git_places: Arc<Semaphore>,
+    /// Each running request holds a receiver: the sender knows when the last is gone.
+    pub(crate) running: watch::Sender<()>,
+    next_session: AtomicU64,
+}
+
+impl Shared {
+    /// A call of upload-pack on behalf of a connection.
+    pub(crate) fn upload_pack(
+        &self,
+        repository: Repository,
+        version: ProtocolVersion,
+        mode: Mode,
+    ) -> UploadPack {
+        let number = self.next_session.fetch_add(1, Relaxed);
+        UploadPack {
+            repository: Arc::new(repository),
+            version,
+            mode,
+            namespace: self.settings.namespace.clone(),
+            agent: self.settings.agent.clone(),
+            session_id: format!("{}-{number}", std::process::id()),
+        }
+    }
+}
+
+/// Serves `root` until `stop` is ready. Tells `listening` the address of each listener: its scheme, and the address
+/// with the port that the system chose.
+pub fn serve(
+    root: &Path,
+    settings: Settings,
+    listening: impl FnOnce(&[(&'static str, SocketAddr)]),
+) -> std::io::Result<()> {
+    let root = Root::new(root, settings.open.clone())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(packrace_os::process::available_threads().min(4))
+        .max_blocking_threads(MAX_REQUEST_THREADS)
+        .thread_keep_alive(Duration::from_secs(10))
+        .enable_all()
+        .build()?;
+    let git_places = Arc::new(Semaphore::new(settings.max_git_connections));
+    let shared = Arc::new(Shared {
+        root,
+        settings,
+        clock: RealClock::default(),
+        git_places,
+        running: watch::Sender::new(()),
+        next_session: AtomicU64::new(1),
+    });
+    let result = runtime.block_on(run(shared, listening));
+    runtime.shutdown_background();
+    result
+}
+
+async fn run(
+    shared: Arc<Shared>,
+    listening: impl FnOnce(&[(&'static str, SocketAddr)]),
+) -> std::io::Result<()> {
+    let mut addresses = Vec::new();
+    let mut listeners = Vec::new();
+    for (scheme, address) in [("http", shared.settings.http), ("git", shared.settings.git)] {
+        if let Some(address) = address {
+            let listener = TcpListener::bind(address).await.map_err(|error| {
+                std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+            })?;
+            addresses.push((scheme, listener.local_addr()?));
+            listeners.push((scheme, listener));
+        }
+    }
+    listening(&addresses);
+    for (scheme, listener) in listeners {
+        let shared = shared.clone();
+        match scheme {
+            "http" => spawn_accepting(listener, move |stream| http::connection(stream, shared.clone())),
+            _ => spawn_accepting(listener, move |stream| git_daemon::connection(stream, shared.clone())),
+        }
+    }
+    stop_signal().await?;
+    tracing::info!("stopping: running requests have {} seconds", DRAIN_TIME.as_secs());
+    let _ = tokio::time::timeout(DRAIN_TIME, shared.running.closed()).await;
+    Ok(())
+}
+
+/// Accepts connections for as long as the runtime lives.
+fn spawn_accepting<F>(listener: TcpListener, connection: impl Fn(tokio::net::TcpStream) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    tokio::spawn(async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => drop(tokio::spawn(connection(stream))),
+                Err(error) => {
+                    // Out of descriptors, mostly: wait for some to come back instead of spinning.
+                    tracing::error!("cannot accept: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    });
+}
+
+async fn stop_signal() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
