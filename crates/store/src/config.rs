@@ -2,6 +2,7 @@
 //! caller says which files and overrides there are.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gix_config::file::{Metadata, includes, init};
 use packrace_os::count::Role;
@@ -42,18 +43,28 @@ impl Scope {
     }
 }
 
-/// The configuration of one repository.
+/// The configuration of one repository, flat, so that threads can share it.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Lowest priority first.
-    layers: Vec<(Scope, gix_config::File)>,
+    entries: Vec<Entry>,
     home: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    scope: Scope,
+    /// As [`normalized`] makes it.
+    name: Vec<u8>,
+    /// `None` for a name without `=`.
+    value: Option<Vec<u8>>,
+    file: Option<Arc<Path>>,
 }
 
 impl Config {
     /// Everything outside a repository.
     pub(crate) fn outside(sources: &ConfigSources) -> Result<Self, Error> {
-        let mut config = Config { layers: Vec::new(), home: sources.home.clone() };
+        let mut config = Config { entries: Vec::new(), home: sources.home.clone() };
         let files = sources.system.iter().map(|path| (Scope::System, path));
         for (scope, path) in files.chain(sources.global.iter().map(|path| (Scope::Global, path))) {
             config.add_file(scope, path, None)?;
@@ -113,18 +124,19 @@ impl Config {
             let place = path.map_or("the command line".into(), Path::to_string_lossy);
             Reason::Config(format!("bad config include in {place}: {error}"))
         })?;
-        self.add(scope, file);
+        self.add(scope, &file);
         Ok(())
     }
 
-    fn add(&mut self, scope: Scope, file: gix_config::File) {
-        let at = self.layers.partition_point(|(other, _)| *other <= scope);
-        self.layers.insert(at, (scope, file));
+    fn add(&mut self, scope: Scope, file: &gix_config::File) {
+        let entries: Vec<Entry> = file.sections().flat_map(|section| entries_of(scope, &section)).collect();
+        let at = self.entries.partition_point(|entry| entry.scope <= scope);
+        self.entries.splice(at..at, entries);
     }
 
-    /// The last value of `name`.
+    /// The last value of `name`; empty for a name without `=`.
     pub fn string(&self, name: &str) -> Option<Vec<u8>> {
-        self.last(name, |_| true)
+        self.last(name).map(|entry| entry.value.clone().unwrap_or_default())
     }
 
     /// All values of `name`, the most important last.
@@ -139,96 +151,125 @@ impl Config {
 
     /// The last value of `name` as a boolean; a name without `=` is true.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, Error> {
-        for (_, file) in self.layers.iter().rev() {
-            match file.boolean(name) {
-                Ok(None) => {}
-                Ok(value) => return Ok(value),
-                Err(_) => {
-                    let (value, _) = written(file, name);
-                    let name = lower_case(name);
-                    let text = format!("bad boolean config value '{value}' for '{name}'");
-                    return Err(Reason::Config(text).into());
-                }
-            }
+        let Some(entry) = self.last(name) else { return Ok(None) };
+        let Some(value) = &entry.value else { return Ok(Some(true)) };
+        let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
+        if is_one_of(&["true", "yes", "on"]) {
+            return Ok(Some(true));
         }
-        Ok(None)
+        if is_one_of(&["false", "no", "off", ""]) {
+            return Ok(Some(false));
+        }
+        let number = parse_integer(value);
+        number.map(|number| Some(number != 0)).ok_or_else(|| {
+            let (value, name) = (entry.value_text(), entry.name_text());
+            Reason::Config(format!("bad boolean config value '{value}' for '{name}'")).into()
+        })
     }
 
     /// The last value of `name` as a number; `k`, `m` and `g` multiply.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
-        for (_, file) in self.layers.iter().rev() {
-            match file.integer(name) {
-                Ok(None) => {}
-                Ok(value) => return Ok(value),
-                Err(_) => {
-                    let (value, place) = written(file, name);
-                    let digits =
-                        value.trim_start_matches(['-', '+']).trim_end_matches(['k', 'm', 'g', 'K', 'M', 'G']);
-                    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-                    let why = if is_number { "out of range" } else { "invalid unit" };
-                    let name = lower_case(name);
-                    let text = format!("bad numeric config value '{value}' for '{name}'{place}: {why}");
-                    return Err(Reason::Config(text).into());
-                }
-            }
-        }
-        Ok(None)
+        self.last(name).map(Entry::integer).transpose()
     }
 
     /// The number that the repository itself says, ignoring everybody else.
     pub(crate) fn local_integer(&self, name: &str) -> Result<Option<i64>, Error> {
-        let local = self.layers.iter().filter(|(scope, _)| *scope == Scope::Local).cloned().collect();
-        Config { layers: local, home: None }.integer(name)
+        let name = normalized(name);
+        let mut entries = self.entries.iter().rev();
+        let entry = entries.find(|entry| entry.scope == Scope::Local && entry.name == name);
+        entry.map(Entry::integer).transpose()
     }
 
-    /// Names (lower case) and values of a section of the repository's own file; `None` without `=`. A name that stands
-    /// there twice comes twice, each time with its last value.
-    pub(crate) fn local_section(&self, name: &str) -> Vec<(String, Option<Vec<u8>>)> {
-        let layers = self.layers.iter().filter(|(scope, _)| *scope == Scope::Local);
-        let sections = layers.flat_map(|(_, file)| file.sections_by_name(name).into_iter().flatten());
-        sections
-            .flat_map(|section| {
-                let keys: Vec<String> = section.value_names().collect();
-                let value = move |key: String| {
-                    let value = section.value_implicit(&key).flatten().map(Vec::from);
-                    (key.to_ascii_lowercase(), value)
-                };
-                keys.into_iter().map(value)
-            })
-            .collect()
+    /// Names and values of a section of the repository's own file, in their order; `None` without `=`.
+    pub(crate) fn local_section(&self, section: &str) -> Vec<(String, Option<Vec<u8>>)> {
+        let local = self.entries.iter().filter(|entry| entry.scope == Scope::Local);
+        let found = local.filter_map(|entry| {
+            let key = entry.name.strip_prefix(section.as_bytes())?.strip_prefix(b".")?;
+            let is_key = !key.contains(&b'.');
+            is_key.then(|| (String::from_utf8_lossy(key).into_owned(), entry.value.clone()))
+        });
+        found.collect()
     }
 
-    fn last(&self, name: &str, is_wanted: impl Fn(Scope) -> bool) -> Option<Vec<u8>> {
-        let layers = self.layers.iter().rev().filter(|(scope, _)| is_wanted(*scope));
-        layers.filter_map(|(_, file)| file.string(name)).next().map(Vec::from)
+    fn last(&self, name: &str) -> Option<&Entry> {
+        let name = normalized(name);
+        self.entries.iter().rev().find(|entry| entry.name == name)
     }
 
     fn values(&self, name: &str, is_wanted: impl Fn(Scope) -> bool) -> Vec<Vec<u8>> {
-        let layers = self.layers.iter().filter(|(scope, _)| is_wanted(*scope));
-        layers.filter_map(|(_, file)| file.strings(name)).flatten().map(Vec::from).collect()
+        let name = normalized(name);
+        let entries = self.entries.iter().filter(|entry| is_wanted(entry.scope) && entry.name == name);
+        entries.map(|entry| entry.value.clone().unwrap_or_default()).collect()
     }
 }
 
-/// The last value of `name` in `file` as it is written there, and ` in file …` where it stands in one.
-fn written(file: &gix_config::File, name: &str) -> (String, String) {
-    match file.raw_value_with_section(name) {
-        Ok((value, section)) => {
-            let place = section.meta().path.as_ref().map(|path| format!(" in file {}", path.display()));
-            (value.to_string(), place.unwrap_or_default())
-        }
-        Err(_) => Default::default(),
+impl Entry {
+    fn integer(&self) -> Result<i64, Error> {
+        parse_integer(self.value.as_deref().unwrap_or_default()).ok_or_else(|| {
+            let (value, name) = (self.value_text(), self.name_text());
+            let place = self.file.as_ref().map(|path| format!(" in file {}", path.display()));
+            let place = place.unwrap_or_default();
+            let digits =
+                value.trim_start_matches(['-', '+']).trim_end_matches(['k', 'm', 'g', 'K', 'M', 'G']);
+            let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let why = if is_number { "out of range" } else { "invalid unit" };
+            Reason::Config(format!("bad numeric config value '{value}' for '{name}'{place}: {why}")).into()
+        })
     }
+
+    fn value_text(&self) -> String {
+        String::from_utf8_lossy(self.value.as_deref().unwrap_or_default()).into_owned()
+    }
+
+    fn name_text(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+}
+
+/// What a section says, in its order.
+fn entries_of(scope: Scope, section: &gix_config::file::SectionRef<'_>) -> Vec<Entry> {
+    let header = section.header();
+    let mut prefix = header.name().to_ascii_lowercase();
+    if let Some(subsection) = header.subsection_name() {
+        prefix.push(b'.');
+        // `[section.SubSection]` has no case, `[section "SubSection"]` has.
+        let subsection =
+            if header.is_legacy() { subsection.to_ascii_lowercase() } else { subsection.to_vec() };
+        prefix.extend_from_slice(&subsection);
+    }
+    let file: Option<Arc<Path>> = section.meta().path.as_deref().map(Arc::from);
+    let keys: Vec<String> = section.value_names().collect();
+    let mut entries = Vec::new();
+    for (at, key) in keys.iter().enumerate() {
+        let is_same = |other: &&String| other.eq_ignore_ascii_case(key);
+        let is_last = !keys[at + 1..].iter().any(|other| is_same(&other));
+        let earlier = keys[..at].iter().filter(is_same).count();
+        // A name without `=` is told from one with an empty value only where it is the last of its section.
+        let value = if is_last {
+            section.value_implicit(key).flatten().map(Vec::from)
+        } else {
+            Some(section.values(key).into_iter().nth(earlier).map(Vec::from).unwrap_or_default())
+        };
+        let name = [prefix.as_slice(), b".", key.to_ascii_lowercase().as_bytes()].concat();
+        entries.push(Entry { scope, name, value, file: file.clone() });
+    }
+    entries
+}
+
+fn parse_integer(value: &[u8]) -> Option<i64> {
+    gix_config::Integer::try_from(str::from_utf8(value).ok()?).ok()?.to_decimal()
 }
 
 /// A name as git prints it: all of it but the subsection in lower case.
-fn lower_case(name: &str) -> String {
-    match (name.split_once('.'), name.rsplit_once('.')) {
+fn normalized(name: &str) -> Vec<u8> {
+    let name = match (name.split_once('.'), name.rsplit_once('.')) {
         (Some((section, rest)), Some((_, key))) if rest.len() > key.len() => {
             let subsection = &rest[..rest.len() - key.len() - 1];
             format!("{}.{subsection}.{}", section.to_ascii_lowercase(), key.to_ascii_lowercase())
         }
         _ => name.to_ascii_lowercase(),
-    }
+    };
+    name.into_bytes()
 }
 
 fn metadata(scope: Scope, path: Option<&Path>) -> Metadata {
@@ -300,6 +341,26 @@ mod tests {
         assert_eq!(config.protected_strings("uploadpack.hideRefs"), [b"c"]);
         assert_eq!(config.boolean("transfer.advertiseSID").unwrap(), Some(true));
         assert_eq!(config.boolean("transfer.fsckObjects").unwrap(), None);
+    }
+
+    #[test]
+    fn names_without_values_and_subsections() {
+        let local = "[a]\n b\n c = 1\n b = 0\n c\n[a \"Sub\"]\n B = 2\n[a.Old]\n x = 3\n[d]\n e = \n f\n g = \\\n h\n";
+        let config = config(&[], local);
+        assert_eq!(config.boolean("a.b").unwrap(), Some(false));
+        assert_eq!(config.boolean("a.c").unwrap(), Some(true));
+        assert_eq!(config.strings("A.B"), [b"".as_slice(), b"0"]);
+        assert_eq!(config.strings("a.c"), [b"1".as_slice(), b""]);
+        assert_eq!((config.integer("a.Sub.b").unwrap(), config.integer("a.sub.b").unwrap()), (Some(2), None));
+        assert_eq!(config.integer("a.old.x").unwrap(), Some(3));
+        assert_eq!(
+            (config.boolean("d.e").unwrap(), config.boolean("d.f").unwrap()),
+            (Some(false), Some(true))
+        );
+        assert_eq!(config.string("d.g").unwrap(), b"h");
+        let section = config.local_section("a");
+        let names: Vec<&str> = section.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["b", "c", "b", "c"]);
     }
 
     #[test]

@@ -27,3 +27,17 @@ pub use parameters::parse_config_parameters;
 pub use reader::{Object, ObjectReader};
 pub use repository::{OpenOptions, Repository};
 pub use snapshot::{Location, ObjectIx, PackIx, Snapshot};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repositories_and_snapshots_are_shared_by_threads() {
+        fn is_shared<T: Send + Sync>() {}
+        fn is_moved<T: Send>() {}
+        is_shared::<Repository>();
+        is_shared::<Snapshot>();
+        is_moved::<ObjectReader>();
+    }
+}
