@@ -51,6 +51,11 @@ impl Refusal {
         Some(packet)
     }
 
+    /// The text of an `ERR` packet, read from its line.
+    pub fn parse_wire(line: &[u8]) -> Option<&[u8]> {
+        line.strip_prefix(b"ERR ")
+    }
+
     /// Four bytes that are no length.
     pub(crate) fn bad_length_characters(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);

@@ -69,6 +69,67 @@ pub fn write_v0_shallow(out: &mut Vec<u8>, id: &oid) {
     super::shallow_info::write_shallow(out, id);
 }
 
+/// One line of what a server of version 0 or 1 says first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum V0Line<'a> {
+    /// `version 1`: lines of version 0 follow.
+    Version(&'a [u8]),
+    /// A ref; the first line has capabilities.
+    Ref {
+        /// The object.
+        id: ObjectId,
+        /// The full name.
+        name: &'a [u8],
+        /// As they are; see [`words`](crate::wire::capabilities::words).
+        capabilities: Option<&'a [u8]>,
+    },
+    /// What the tag of the line before finally tags.
+    Peeled {
+        /// The object.
+        id: ObjectId,
+        /// The full name, without `^{}`.
+        name: &'a [u8],
+    },
+    /// There are no refs.
+    NoRefs {
+        /// As they are.
+        capabilities: &'a [u8],
+    },
+    /// The server's own history is cut here.
+    Shallow(ObjectId),
+}
+
+/// Reads a line. The first line tells the hash: `object-format=` in its capabilities, SHA-1 if there is none; its ids
+/// have their own length, so it can be read with either.
+pub fn parse_v0_line(line: &[u8]) -> Option<V0Line<'_>> {
+    if let Some(version) = line.strip_prefix(b"version ") {
+        return Some(V0Line::Version(version));
+    }
+    if let Some(id) = line.strip_prefix(b"shallow ") {
+        return ObjectId::from_hex(id).ok().map(V0Line::Shallow);
+    }
+    let (line, capabilities) = match line.iter().position(|byte| *byte == 0) {
+        Some(nul) => (&line[..nul], Some(&line[nul + 1..])),
+        None => (line, None),
+    };
+    let space = line.iter().position(|byte| *byte == b' ')?;
+    let (id, name) = (ObjectId::from_hex(&line[..space]).ok()?, &line[space + 1..]);
+    match (name.strip_suffix(b"^{}"), capabilities) {
+        (Some(b"capabilities"), Some(capabilities)) if id.is_null() => Some(V0Line::NoRefs { capabilities }),
+        (Some(name), None) => Some(V0Line::Peeled { id, name }),
+        (Some(_), Some(_)) => None,
+        (None, capabilities) => Some(V0Line::Ref { id, name, capabilities }),
+    }
+}
+
+/// Reads a line of what a server of version 2 says behind `version 2`: a key and perhaps a value.
+pub fn parse_v2_capability(line: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match line.iter().position(|byte| *byte == b'=') {
+        Some(at) => (&line[..at], Some(&line[at + 1..])),
+        None => (line, None),
+    }
+}
+
 fn write_line(out: &mut Vec<u8>, id: &oid, name: &[u8], suffix: &[u8], capabilities: Option<&[u8]>) {
     let capabilities_len = capabilities.map_or(0, |list| list.len() + 1);
     let length = id.as_bytes().len() * 2 + 1 + name.len() + suffix.len() + capabilities_len + 1;
@@ -85,4 +146,135 @@ fn write_line(out: &mut Vec<u8>, id: &oid, name: &[u8], suffix: &[u8], capabilit
         out.extend_from_slice(list);
     }
     out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Limits;
+    use crate::wire::pkt_line::{Decoder, PktLine, text};
+
+    fn config() -> ServiceConfig {
+        ServiceConfig {
+            agent: "packrace/0".into(),
+            session_id: None,
+            hash: HashKind::Sha1,
+            advertise_unborn: true,
+            allow_unborn: true,
+            allow_tip: false,
+            allow_reachable: false,
+            is_shallow: false,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The lines of packets, to be compared with what `git upload-pack` 2.47.3 says.
+    fn check(packets: &[u8], expect: &[&str]) {
+        let mut decoder = Decoder::default();
+        decoder.push(packets);
+        let mut lines = Vec::new();
+        while let Some(packet) = decoder.next().unwrap() {
+            lines.push(match packet {
+                PktLine::Data(data) => String::from_utf8_lossy(text(data)).replace('\0', "|"),
+                other => format!("{other:?}"),
+            });
+        }
+        assert!(decoder.is_empty());
+        assert_eq!(lines, expect);
+    }
+
+    #[test]
+    fn version_2() {
+        let mut out = Vec::new();
+        write_v2(&mut out, &config());
+        let features =
+            ["ls-refs=unborn", "fetch=shallow wait-for-done", "server-option", "object-format=sha1"];
+        let mut expect = vec!["version 2", "agent=packrace/0"];
+        expect.extend(features);
+        check(&out, &[expect.as_slice(), &["Flush"]].concat());
+        out.clear();
+        let session_id = Some("id".to_owned());
+        write_v2(&mut out, &ServiceConfig { session_id, advertise_unborn: false, ..config() });
+        expect[2] = "ls-refs";
+        check(&out, &[expect.as_slice(), &["session-id=id", "Flush"]].concat());
+        assert_eq!(parse_v2_capability(b"ls-refs"), (&b"ls-refs"[..], None));
+        assert_eq!(parse_v2_capability(b"a=b=c"), (&b"a"[..], Some(&b"b=c"[..])));
+    }
+
+    #[test]
+    fn version_0() {
+        let words = "multi_ack thin-pack side-band side-band-64k ofs-delta shallow deepen-since deepen-not \
+            deepen-relative no-progress include-tag multi_ack_detailed";
+        let check = |config: &ServiceConfig, target: Option<&str>, is_http, rest: &str| {
+            let list = v0_capabilities(config, target.map(str::as_bytes), is_http);
+            assert_eq!(
+                String::from_utf8(list).unwrap(),
+                format!("{words} {rest}object-format=sha1 agent=packrace/0")
+            );
+        };
+        check(&config(), None, false, "");
+        check(&config(), Some("refs/heads/main"), false, "symref=HEAD:refs/heads/main ");
+        check(&config(), Some("refs/heads/main"), true, "no-done symref=HEAD:refs/heads/main ");
+        let open = ServiceConfig {
+            allow_tip: true,
+            allow_reachable: true,
+            session_id: Some("id".into()),
+            ..config()
+        };
+        check(
+            &open,
+            None,
+            true,
+            "allow-tip-sha1-in-want allow-reachable-sha1-in-want no-done session-id=id ",
+        );
+    }
+
+    #[test]
+    fn lines_both_ways() {
+        let id = ObjectId::from_hex(b"0123456789abcdef0123456789abcdef01234567").unwrap();
+        let mut out = Vec::new();
+        write_v0_ref(&mut out, &id, b"HEAD", Some(b"multi_ack agent=me"));
+        write_v0_ref(&mut out, &id, b"refs/tags/v1", None);
+        write_v0_peeled(&mut out, &id, b"refs/tags/v1");
+        write_v0_no_refs(&mut out, b"multi_ack", HashKind::Sha1);
+        write_v0_shallow(&mut out, &id);
+        let zero = "0".repeat(40);
+        check(
+            &out,
+            &[
+                &format!("{id} HEAD|multi_ack agent=me"),
+                &format!("{id} refs/tags/v1"),
+                &format!("{id} refs/tags/v1^{{}}"),
+                &format!("{zero} capabilities^{{}}|multi_ack"),
+                &format!("shallow {id}"),
+            ],
+        );
+        let mut decoder = Decoder::default();
+        decoder.push(&out);
+        let mut read = || match decoder.next().unwrap() {
+            Some(PktLine::Data(data)) => parse_v0_line(text(data)).map(|line| format!("{line:?}")),
+            _ => None,
+        };
+        let (name, caps) = (b"refs/tags/v1".as_slice(), b"multi_ack agent=me".as_slice());
+        for expect in [
+            V0Line::Ref { id, name: b"HEAD", capabilities: Some(caps) },
+            V0Line::Ref { id, name, capabilities: None },
+            V0Line::Peeled { id, name },
+            V0Line::NoRefs { capabilities: b"multi_ack" },
+            V0Line::Shallow(id),
+        ] {
+            assert_eq!(read(), Some(format!("{expect:?}")));
+        }
+        assert_eq!(parse_v0_line(b"version 1"), Some(V0Line::Version(b"1")));
+        for line in ["", "zz HEAD", "0123 HEAD", &id.to_string(), "shallow ", &format!("{id} a^{{}}\0caps")] {
+            assert_eq!(parse_v0_line(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_fits_no_packet_is_left_out() {
+        let mut out = Vec::new();
+        write_v0_ref(&mut out, &ObjectId::null(HashKind::Sha1), &[b'x'; MAX_PAYLOAD], None);
+        assert!(out.is_empty());
+    }
 }

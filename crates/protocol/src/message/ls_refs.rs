@@ -1,9 +1,11 @@
-//! Lines of the answer to `ls-refs` (gitprotocol-v2, "ls-refs").
+//! Arguments of `ls-refs` and the lines of its answer (gitprotocol-v2, "ls-refs").
 
-use packrace_object::oid;
+use packrace_object::{HashKind, ObjectId, oid};
 
-use super::write_hex;
-use crate::wire::pkt_line::{MAX_PAYLOAD, write_length};
+use super::{parse_id, write_hex};
+use crate::session::RefsRequest;
+use crate::wire::capabilities::words;
+use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_text};
 
 const SYMREF_TARGET: &[u8] = b" symref-target:";
 const PEELED: &[u8] = b" peeled:";
@@ -42,21 +44,67 @@ pub fn write_ref(
 pub fn write_unborn_head(out: &mut Vec<u8>, target: &[u8]) {
     let line = [b"unborn HEAD", SYMREF_TARGET, target, b"\n"].concat();
     if line.len() <= MAX_PAYLOAD {
-        crate::wire::pkt_line::write_data(&line, out);
+        write_data(&line, out);
     }
+}
+
+/// One ref of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefLine<'a> {
+    /// `None` for an unborn `HEAD`.
+    pub id: Option<ObjectId>,
+    /// The full name.
+    pub name: &'a [u8],
+    /// What a symbolic ref points at.
+    pub symref_target: Option<&'a [u8]>,
+    /// What an annotated tag finally tags.
+    pub peeled: Option<ObjectId>,
+}
+
+/// Reads a line of the answer. Attributes of other names are passed over, as later servers may send some.
+pub fn parse_ref(line: &[u8], hash: HashKind) -> Option<RefLine<'_>> {
+    let mut fields = words(line);
+    let id = match fields.next()? {
+        b"unborn" => None,
+        id => Some(parse_id(id, hash)?),
+    };
+    let mut read = RefLine { id, name: fields.next()?, symref_target: None, peeled: None };
+    for field in fields {
+        if let Some(target) = field.strip_prefix(b"symref-target:") {
+            read.symref_target = Some(target);
+        } else if let Some(peeled) = field.strip_prefix(b"peeled:") {
+            read.peeled = Some(parse_id(peeled, hash)?);
+        }
+    }
+    Some(read)
+}
+
+/// Appends the arguments and the flush behind them. Prefixes are at most 65,000 bytes long.
+pub fn write_arguments(out: &mut Vec<u8>, request: &RefsRequest) {
+    for (line, is_on) in [("peel", request.peel), ("symrefs", request.symrefs), ("unborn", request.unborn)] {
+        if is_on {
+            write_text(line, out);
+        }
+    }
+    for prefix in &request.prefixes {
+        write_data(&[b"ref-prefix ", prefix.as_slice(), b"\n"].concat(), out);
+    }
+    out.extend_from_slice(FLUSH);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packrace_object::ObjectId;
 
     #[test]
     fn lines() {
         let id = ObjectId::from_hex(b"0123456789abcdef0123456789abcdef01234567").unwrap();
-        let check = |target: Option<&[u8]>, peeled, expect: &str| {
+        let check = |target: Option<&[u8]>, peeled: Option<&ObjectId>, expect: &str| {
             let mut out = Vec::new();
-            write_ref(&mut out, &id, b"refs/a", target, peeled);
+            write_ref(&mut out, &id, b"refs/a", target, peeled.map(AsRef::as_ref));
+            let read =
+                RefLine { id: Some(id), name: b"refs/a", symref_target: target, peeled: peeled.copied() };
+            assert_eq!(parse_ref(&out[4..out.len() - 1], HashKind::Sha1), Some(read));
             assert_eq!(String::from_utf8(out).unwrap(), expect);
         };
         check(None, None, "00340123456789abcdef0123456789abcdef01234567 refs/a\n");
@@ -66,6 +114,14 @@ mod tests {
         let mut out = Vec::new();
         write_unborn_head(&mut out, b"refs/heads/main");
         assert_eq!(out, b"002eunborn HEAD symref-target:refs/heads/main\n");
+        let unborn =
+            RefLine { id: None, name: b"HEAD", symref_target: Some(b"refs/heads/main"), peeled: None };
+        assert_eq!(parse_ref(&out[4..out.len() - 1], HashKind::Sha1), Some(unborn));
+        for line in ["", "unborn", &id.to_string(), "0123 refs/a", &format!("{id} refs/a peeled:0123")] {
+            assert_eq!(parse_ref(line.as_bytes(), HashKind::Sha1), None, "{line}");
+        }
+        let later = format!("{id} refs/a something:else");
+        assert!(parse_ref(later.as_bytes(), HashKind::Sha1).is_some());
         out.clear();
         write_ref(&mut out, &id, &[b'x'; 70_000], None, None);
         assert!(out.is_empty());

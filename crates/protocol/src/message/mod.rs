@@ -1,7 +1,12 @@
-//! Single messages, written without allocation where there can be a million of them.
+//! Single messages, both directions: written without allocation where there can be a million of them, and read from the
+//! payload of one packet. Readers take a line without its newline and answer `None` to anything else than their message.
 
+pub mod acknowledgment;
 pub mod advertisement;
+pub mod command;
+pub mod fetch_request;
 pub mod ls_refs;
+pub mod section;
 pub mod shallow_info;
 
 use packrace_object::{HashKind, ObjectId, oid};

@@ -14,9 +14,10 @@ use super::{
     ShallowRequest, Sideband, push_capped,
 };
 use crate::Refusal;
+use crate::message::acknowledgment::{Meaning, write_ack, write_nak};
 use crate::message::parse_id;
 use crate::wire::capabilities::{value, words};
-use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_text};
+use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text};
 
 /// A conversation in version 0 or 1, from the first want on.
 #[derive(Debug)]
@@ -235,9 +236,9 @@ impl Session {
                     negotiation.common.push(*id);
                 }
                 match acks {
-                    AckMode::Detailed => write_text(&format!("ACK {id} common"), out),
-                    AckMode::Multi => write_text(&format!("ACK {id} continue"), out),
-                    AckMode::Single if negotiation.common.len() == 1 => write_text(&format!("ACK {id}"), out),
+                    AckMode::Detailed => write_ack(out, id, Meaning::Common),
+                    AckMode::Multi => write_ack(out, id, Meaning::Continue),
+                    AckMode::Single if negotiation.common.len() == 1 => write_ack(out, id, Meaning::Plain),
                     AckMode::Single => {}
                 }
                 continue;
@@ -246,9 +247,9 @@ impl Session {
             match acks {
                 AckMode::Detailed if *enough => {
                     negotiation.sent_ready = true;
-                    write_text(&format!("ACK {id} ready"), out);
+                    write_ack(out, id, Meaning::Ready);
                 }
-                AckMode::Multi if *enough => write_text(&format!("ACK {id} continue"), out),
+                AckMode::Multi if *enough => write_ack(out, id, Meaning::Continue),
                 _ => {}
             }
         }
@@ -262,9 +263,9 @@ impl Session {
         let out = self.outputs.bytes();
         if then == Then::Done {
             match negotiation.last_common {
-                Some(id) if acks != AckMode::Single => write_text(&format!("ACK {id}"), out),
+                Some(id) if acks != AckMode::Single => write_ack(out, &id, Meaning::Plain),
                 Some(_) => {}
-                None => write_text("NAK", out),
+                None => write_nak(out),
             }
             return self.send_pack();
         }
@@ -277,14 +278,14 @@ impl Session {
             && negotiation.is_enough
         {
             negotiation.sent_ready = true;
-            write_text(&format!("ACK {id} ready"), out);
+            write_ack(out, &id, Meaning::Ready);
         }
         if negotiation.common.is_empty() || acks != AckMode::Single {
-            write_text("NAK", out);
+            write_nak(out);
         }
         match negotiation.last_common {
             Some(id) if self.needs.no_done && negotiation.sent_ready => {
-                write_text(&format!("ACK {id}"), out);
+                write_ack(out, &id, Meaning::Plain);
                 self.send_pack();
             }
             _ if self.carriage == Carriage::Stateless => self.state = State::Ended,

@@ -22,9 +22,11 @@ use super::{
     ServiceConfig, ShallowAnswer, ShallowRequest, Sideband, push_capped,
 };
 use crate::Refusal;
+use crate::message::acknowledgment::{self, Meaning};
 use crate::message::parse_id;
+use crate::message::section::Section;
 use crate::wire::capabilities::{is_named, value};
-use crate::wire::pkt_line::{DELIM, Decoder, FLUSH, PktLine, text, write_text};
+use crate::wire::pkt_line::{DELIM, Decoder, FLUSH, PktLine, text};
 
 /// A conversation in version 2, from the first command on.
 #[derive(Debug)]
@@ -249,15 +251,15 @@ impl Session {
         }
         let is_ready = answer.enough.last() == Some(&true) && !fetch.wait_for_done;
         let out = self.outputs.bytes();
-        write_text("acknowledgments", out);
+        Section::Acknowledgments.write_header(out);
         if fetch.common.is_empty() {
-            write_text("NAK", out);
+            acknowledgment::write_nak(out);
         }
         for id in &fetch.common {
-            write_text(&format!("ACK {id}"), out);
+            acknowledgment::write_ack(out, id, Meaning::Plain);
         }
         if is_ready {
-            write_text("ready", out);
+            acknowledgment::write_ready(out);
             out.extend_from_slice(DELIM);
             return self.before_pack(fetch);
         }
@@ -279,14 +281,14 @@ impl Session {
 
     fn after_shallow(&mut self, fetch: Fetch, answer: &ShallowAnswer) {
         let out = self.outputs.bytes();
-        write_text("shallow-info", out);
+        Section::ShallowInfo.write_header(out);
         write_shallow_lines(answer, out);
         out.extend_from_slice(DELIM);
         self.send_pack(fetch);
     }
 
     fn send_pack(&mut self, fetch: Fetch) {
-        write_text("packfile", self.outputs.bytes());
+        Section::Packfile.write_header(self.outputs.bytes());
         self.outputs.push(Output::NeedPack(PackRequest {
             wants: fetch.wants,
             haves: fetch.common,

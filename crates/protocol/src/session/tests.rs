@@ -5,7 +5,7 @@ mod sequences;
 
 use model::{Model, Script};
 
-use super::{Carriage, Limits};
+use super::{Carriage, Deepen, Limits};
 
 /// Plays every transcript of a file and compares with what git answered.
 fn check_stock(transcripts: &str) {
@@ -148,4 +148,68 @@ fn refusals_on_the_wire_fit_a_packet() {
         matches!(packet, crate::wire::pkt_line::PktLine::Data(data) if data.starts_with(b"ERR unknown capability"))
     );
     assert!(decoder.is_empty());
+}
+
+/// What the client side writes is what the server side reads.
+#[test]
+fn requests_both_ways() {
+    use crate::message::{command, fetch_request, ls_refs};
+    let model = Model::default();
+    let ids = |names: &[&str]| names.iter().map(|name| model.id(name)).collect::<Vec<_>>();
+    let deepens = [
+        None,
+        Some(Deepen::Depth(3)),
+        Some(Deepen::Relative(1)),
+        Some(Deepen::Since { seconds: Some(1_700_000_002), not: vec![b"old".to_vec()] }),
+        Some(Deepen::Since { seconds: None, not: vec![b"a".to_vec(), b"b".to_vec()] }),
+    ];
+    for (deepen, is_on) in deepens.into_iter().flat_map(|deepen| [(deepen.clone(), false), (deepen, true)]) {
+        let request = fetch_request::FetchRequest {
+            wants: ids(&["c5", "t1"]),
+            shallow: ids(&["c4"]),
+            deepen: deepen.clone(),
+            thin_pack: is_on,
+            ofs_delta: !is_on,
+            include_tag: is_on,
+            no_progress: !is_on,
+        };
+        let (mut v0, mut v2) = (Vec::new(), Vec::new());
+        let capabilities = command::ClientCapabilities {
+            agent: Some("me".into()),
+            hash: Some(packrace_object::HashKind::Sha1),
+            session_id: None,
+            server_options: vec![b"option".to_vec()],
+        };
+        command::write_command(&mut v2, "fetch", &capabilities);
+        request.write_v2(&mut v2);
+        request.write_v0(&mut v0, &["multi_ack_detailed", "side-band-64k"]);
+        for (version, mut bytes) in [(0, v0), (2, v2)] {
+            fetch_request::write_have(&mut bytes, &model.id("c2"));
+            fetch_request::write_done(&mut bytes);
+            bytes.extend_from_slice(b"0000");
+            let mut session = Script { version, is_stateless: true, ..Script::default() }.session(&model);
+            let (shallow, pack) = model.requests(&mut session, &bytes);
+            let shallow = shallow.unwrap_or_default();
+            assert_eq!(shallow.deepen, deepen);
+            let expect = super::PackRequest {
+                wants: request.wants.clone(),
+                haves: ids(&["c2"]),
+                client_shallow: request.shallow.clone(),
+                thin_pack: request.thin_pack,
+                ofs_delta: request.ofs_delta,
+                include_tag: request.include_tag,
+                no_progress: request.no_progress,
+                sideband: super::Sideband::Large,
+            };
+            assert_eq!(pack, Some(expect));
+        }
+    }
+    let request =
+        super::RefsRequest { symrefs: true, peel: true, unborn: true, prefixes: vec![b"refs/x".to_vec()] };
+    let mut bytes = Vec::new();
+    command::write_command(&mut bytes, "ls-refs", &command::ClientCapabilities::default());
+    ls_refs::write_arguments(&mut bytes, &request);
+    let mut session = super::fetch_v2::Session::new(model.config(), Carriage::Stateless);
+    session.handle(super::Input::Bytes(&bytes)).unwrap();
+    assert_eq!(session.poll_output(), super::Output::NeedRefs(request));
 }

@@ -121,11 +121,9 @@ impl<'a> Upload<'a> {
                 while let Output::Write(bytes) = session.poll_output() {
                     self.out.extend_from_slice(&bytes);
                 }
-                if let Some(packet) = refusal.wire() {
-                    self.out.extend_from_slice(&packet);
-                    // A client that cannot be told is not a second error.
-                    let _ = self.flush();
-                }
+                self.out.extend(refusal.wire().unwrap_or_default());
+                // A client that cannot be told is not a second error.
+                let _ = self.flush();
                 Err(Error::refused(&refusal))
             }
             Err(Stop::Failed(error)) => Err(error),

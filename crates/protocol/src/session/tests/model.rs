@@ -17,8 +17,8 @@ pub struct Script {
     pub version: u8,
     pub is_stateless: bool,
     /// Packets with ids as names in braces.
-    packets: Vec<String>,
-    raw: String,
+    pub packets: Vec<String>,
+    pub raw: String,
     pub answer: Vec<String>,
 }
 
@@ -139,6 +139,30 @@ impl Model {
             assert_eq!(self.converse(script.session(self), &bytes, step), whole, "{} by {step}", script.name);
         }
         whole
+    }
+
+    /// What a session asks for once it has all of a request.
+    pub fn requests(
+        &self,
+        session: &mut AnySession,
+        bytes: &[u8],
+    ) -> (Option<ShallowRequest>, Option<PackRequest>) {
+        let (mut shallow, mut memory) = (None, Memory::default());
+        session.handle(Input::Bytes(bytes)).unwrap();
+        loop {
+            match session.poll_output() {
+                Output::Write(_) => {}
+                Output::NeedPack(request) => return (shallow, Some(request)),
+                Output::NeedInput | Output::Done => return (shallow, None),
+                question => {
+                    if let Output::ResolveShallow(request) = &question {
+                        shallow = Some(request.clone());
+                    }
+                    let input = self.answer(question, &mut memory, &mut Vec::new()).unwrap();
+                    session.handle(input).unwrap();
+                }
+            }
+        }
     }
 
     fn is_plausible(&self, request: &PackRequest) -> bool {
@@ -288,7 +312,7 @@ impl Model {
         numbered.or_else(|| (*id == self.id("t1")).then_some(5))
     }
 
-    fn id(&self, name: &str) -> ObjectId {
+    pub fn id(&self, name: &str) -> ObjectId {
         // Names become hex: `u1` is f1f1…, `t1` is d1d1….
         let pair = name.replace('u', "f").replace('t', "d");
         let hex = pair.repeat(self.hash.len_in_hex() / 2);

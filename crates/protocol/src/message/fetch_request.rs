@@ -1,0 +1,102 @@
+//! What a client that fetches says (gitprotocol-pack, "Packfile Negotiation"; gitprotocol-v2, "fetch"). Servers read it
+//! in `session`, where every line changes a state.
+
+use packrace_object::{ObjectId, oid};
+
+use super::write_hex;
+use crate::session::Deepen;
+use crate::wire::pkt_line::{FLUSH, write_data, write_length, write_text};
+
+/// A request, apart from the haves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// What is wanted.
+    pub wants: Vec<ObjectId>,
+    /// Where the client's history is cut.
+    pub shallow: Vec<ObjectId>,
+    /// How much history is wanted, if not all.
+    pub deepen: Option<Deepen>,
+    /// Deltas may refer to objects that only the client has.
+    pub thin_pack: bool,
+    /// Deltas may name their base by distance.
+    pub ofs_delta: bool,
+    /// Annotated tags come along with what they tag.
+    pub include_tag: bool,
+    /// No progress, please.
+    pub no_progress: bool,
+}
+
+impl FetchRequest {
+    /// Appends the arguments of version 2 up to the haves. Haves, perhaps [`write_done`], and a flush come behind them.
+    pub fn write_v2(&self, out: &mut Vec<u8>) {
+        let flags = [
+            ("thin-pack", self.thin_pack),
+            ("no-progress", self.no_progress),
+            ("include-tag", self.include_tag),
+            ("ofs-delta", self.ofs_delta),
+            ("deepen-relative", matches!(self.deepen, Some(Deepen::Relative(_)))),
+        ];
+        flags.iter().filter(|(_, is_on)| *is_on).for_each(|(line, _)| write_text(line, out));
+        self.write_depth(out);
+        self.wants.iter().for_each(|id| write_id_line(out, b"want ", id, b""));
+    }
+
+    /// Appends the request of version 0 or 1, flush included; haves come behind it. `offered` are more capabilities to
+    /// use, such as `multi_ack_detailed` and `side-band-64k`.
+    pub fn write_v0(&self, out: &mut Vec<u8>, offered: &[&str]) {
+        let flags = [
+            ("thin-pack", self.thin_pack),
+            ("no-progress", self.no_progress),
+            ("include-tag", self.include_tag),
+            ("ofs-delta", self.ofs_delta),
+            ("deepen-relative", matches!(self.deepen, Some(Deepen::Relative(_)))),
+        ];
+        let used = flags.iter().filter(|(_, is_on)| *is_on).map(|(word, _)| *word);
+        let mut capabilities = String::new();
+        for word in offered.iter().copied().chain(used) {
+            capabilities.push(' ');
+            capabilities.push_str(word);
+        }
+        for (at, id) in self.wants.iter().enumerate() {
+            write_id_line(out, b"want ", id, if at == 0 { capabilities.as_bytes() } else { b"" });
+        }
+        self.write_depth(out);
+        out.extend_from_slice(FLUSH);
+    }
+
+    fn write_depth(&self, out: &mut Vec<u8>) {
+        self.shallow.iter().for_each(|id| write_id_line(out, b"shallow ", id, b""));
+        match &self.deepen {
+            None => {}
+            Some(Deepen::Depth(depth) | Deepen::Relative(depth)) => {
+                write_text(&format!("deepen {depth}"), out)
+            }
+            Some(Deepen::Since { seconds, not }) => {
+                if let Some(seconds) = seconds {
+                    write_text(&format!("deepen-since {seconds}"), out);
+                }
+                for name in not {
+                    write_data(&[b"deepen-not ", name.as_slice(), b"\n"].concat(), out);
+                }
+            }
+        }
+    }
+}
+
+/// Appends an object that the client has.
+pub fn write_have(out: &mut Vec<u8>, id: &oid) {
+    write_id_line(out, b"have ", id, b"");
+}
+
+/// Appends the end of the haves: the pack must come now.
+pub fn write_done(out: &mut Vec<u8>) {
+    write_text("done", out);
+}
+
+fn write_id_line(out: &mut Vec<u8>, word: &[u8], id: &oid, suffix: &[u8]) {
+    write_length(word.len() + id.as_bytes().len() * 2 + suffix.len() + 1, out);
+    out.extend_from_slice(word);
+    write_hex(id, out);
+    out.extend_from_slice(suffix);
+    out.push(b'\n');
+}
