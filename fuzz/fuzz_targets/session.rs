@@ -44,7 +44,7 @@ impl Settings {
             allow_reachable: self.0 & 8 != 0,
             is_shallow: self.0 & 16 != 0,
             // Small enough to be reached.
-            limits: Limits { wants: 8, haves: 16, shallow: 4, options: 3 },
+            limits: Limits { wants: 8, haves: 16, shallow: 4, options: 3, name_bytes: 100 },
         }
     }
 
