@@ -16,6 +16,8 @@ pub struct FileIdentity {
     pub length: u64,
     /// Whether it is a directory.
     pub is_dir: bool,
+    /// Whether it is a regular file: opening anything else may block.
+    pub is_file: bool,
     /// Last modification.
     pub modified: Option<SystemTime>,
 }
@@ -99,6 +101,7 @@ pub fn identity(path: &Path, role: Role) -> io::Result<Option<FileIdentity>> {
             + i128::from(metadata.mtime_nsec()),
         length: metadata.len(),
         is_dir: metadata.is_dir(),
+        is_file: metadata.is_file(),
         modified: metadata.modified().ok(),
     }))
 }

@@ -75,6 +75,10 @@ impl ObjectsDir {
             {
                 return Ok(Box::default());
             }
+            Err(error) if !self.is_local => {
+                tracing::error!("unable to open {}: {error}", path.display());
+                return Ok(Box::default());
+            }
             Err(error) => return Err(Error::io(path, error)),
         };
         let files = entries.iter().filter(|entry| entry.kind != EntryType::Dir);

@@ -161,6 +161,10 @@ fn map_packs(dir: &ObjectsDir, number: usize, hash: HashKind) -> Result<Vec<Pack
         let entries = match packrace_os::list_dir(&path, Role::Pack) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if !dir.is_local => {
+                tracing::error!("unable to open object pack directory: {}: {error}", path.display());
+                return Ok(Vec::new());
+            }
             Err(error) => return Err(Error::io(path, error)),
         };
         let names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();

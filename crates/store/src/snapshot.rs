@@ -244,7 +244,12 @@ impl Snapshot {
 fn look_at_pack_dirs(dirs: &[ObjectsDir]) -> Result<PackDirs, Error> {
     let look = |dir: &ObjectsDir| {
         let path = dir.pack_dir();
-        packrace_os::identity(&path, Role::Pack).map_err(|error| Error::io(path, error))
+        match packrace_os::identity(&path, Role::Pack) {
+            Ok(found) => Ok(found),
+            // Listing it has said so already.
+            Err(_) if !dir.is_local => Ok(None),
+            Err(error) => Err(Error::io(path, error)),
+        }
     };
     dirs.iter().map(look).collect()
 }

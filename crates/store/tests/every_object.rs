@@ -214,6 +214,16 @@ fn a_bitmap_behind_other_packs_has_the_numbers_of_lookup() {
 }
 
 #[test]
+fn a_chain_of_multi_pack_indexes_is_done_without() {
+    let repo = RepoBuilder::new(Size::Tiny).storage(Storage { packs: 3, ..Storage::default() }).build();
+    repo.git(&["multi-pack-index", "write", "--incremental"]);
+    assert!(repo.path().join("objects/pack/multi-pack-index.d/multi-pack-index-chain").exists());
+    let snapshot = open(repo.path()).snapshot().unwrap();
+    assert_eq!(snapshot.units().len(), 3);
+    check_everything(repo.path(), &snapshot, &listed(repo.path()));
+}
+
+#[test]
 fn old_indexes_without_reverse_indexes() {
     let repo = RepoBuilder::new(Size::Tiny).build();
     repo.git(&["-c", "pack.indexVersion=1", "-c", "pack.writeReverseIndex=false", "repack", "-adfq"]);

@@ -88,6 +88,9 @@ fn strict_takes_the_path_as_it_is() {
     assert!(open(&dir.path().join("b.git/"), true).is_ok());
     let error = open(&dir.path().join("b"), true).unwrap_err().to_string();
     assert!(error.ends_with("/b' does not appear to be a git repository"), "{error}");
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(open(&pipe, false).is_err() && open(&pipe, true).is_err(), "without waiting for a writer");
     for odd in ["", "\0", "a\0b"] {
         assert_eq!(open(Path::new(odd), false).unwrap_err().kind(), ErrorKind::Refused);
     }

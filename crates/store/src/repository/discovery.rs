@@ -56,6 +56,9 @@ fn git_dir_at(path: PathBuf) -> Result<Option<Found>, Error> {
     if found.is_dir {
         return Ok(is_git_dir(&path)?.then_some(Found { git_dir: path, gitfile: None }));
     }
+    if !found.is_file {
+        return Ok(None);
+    }
     let refused =
         |text: &str, path: &Path| Error::from(Reason::Refused(format!("{text}: {}", path.display())));
     let line = read_line(&path)?.unwrap_or_default();
@@ -77,7 +80,7 @@ fn is_git_dir(path: &Path) -> Result<bool, Error> {
     let head = path.join("HEAD");
     // A HEAD may be a symbolic link to a branch that does not exist yet.
     let is_head = match look(&head)? {
-        Some(found) if found.is_dir => false,
+        Some(found) if !found.is_file => false,
         Some(_) => read_line(&head)?.is_some_and(|line| is_head_line(&line)),
         None => packrace_os::owner(&head).is_ok(),
     };
