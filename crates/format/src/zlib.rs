@@ -60,6 +60,20 @@ impl Inflater {
         }
     }
 
+    /// As [`Self::inflate_exact`], and tells how many bytes of `input` the stream took. For streams that stand next to
+    /// each other without their lengths; slower.
+    pub fn inflate_measured(&mut self, input: &[u8], size: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
+        let result = if size / MAX_EXPANSION > input.len() {
+            Err(Error::new(FORMAT, "stream is too short for its content", input.len() as u64))
+        } else {
+            self.inflate_piecewise(input, size, out)
+        };
+        if result.is_err() {
+            out.clear();
+        }
+        result.map(|()| self.restartable().total_in() as usize)
+    }
+
     fn inflate_at_once(&mut self, input: &[u8], size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         if size / MAX_EXPANSION > input.len() {
             return Err(Error::new(FORMAT, "stream is too short for its content", input.len() as u64));
@@ -110,9 +124,13 @@ impl Inflater {
     }
 
     fn restarted(&mut self) -> &mut Decompress {
-        let stream = self.streaming.get_or_insert_with(|| Decompress::new(true));
+        let stream = self.restartable();
         stream.reset(true);
         stream
+    }
+
+    fn restartable(&mut self) -> &mut Decompress {
+        self.streaming.get_or_insert_with(|| Decompress::new(true))
     }
 }
 

@@ -101,8 +101,8 @@ impl<'a> RefsView<'a> {
         if self.hidden.hides(b"HEAD", &full_name) {
             return Ok(None);
         }
-        let Some(record) = self.refs.find(&full_name)? else { return Ok(None) };
-        match record.target {
+        let Some(target) = self.refs.find(&full_name)? else { return Ok(None) };
+        match target {
             Target::Direct { id, .. } => Ok(Some(Head { id: Some(id), target: None })),
             Target::Symbolic(target) => {
                 let resolved = self.refs.resolve(&full_name)?;

@@ -56,10 +56,10 @@ fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
         return Err("path has a NUL");
     }
     let relative = path.strip_prefix(b"/").ok_or("path is not absolute")?;
-    let relative = relative.strip_suffix(b"/").unwrap_or(relative);
     if relative.is_empty() {
         return Ok(Path::new(""));
     }
+    let relative = relative.strip_suffix(b"/").unwrap_or(relative);
     let is_alias = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
     if relative.split(|byte| *byte == b'/').any(is_alias) {
         return Err("path has an alias");

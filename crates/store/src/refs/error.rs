@@ -22,7 +22,4 @@ pub enum Error {
     /// Files changed again and again while they were read.
     #[error("{0}: refs keep changing while they are read")]
     Unstable(PathBuf),
-    /// A backend that is not read.
-    #[error("refs are stored as {0}, which is not read")]
-    Unsupported(&'static str),
 }

@@ -56,13 +56,13 @@ impl Files {
         Ok(files)
     }
 
-    pub(super) fn find(&self, name: &[u8]) -> Result<Option<RefRecord<'_>>, Error> {
-        if let Some((name, loose)) = self.loose.get_key_value(name) {
-            return Ok(Some(RefRecord { name, target: loose.target() }));
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
+        if let Some(loose) = self.loose.get(name) {
+            return Ok(Some(loose.target()));
         }
         let Some(packed) = &self.packed else { return Ok(None) };
         let found = packed.find(name).map_err(|source| self.damaged(source))?;
-        Ok(found.map(record))
+        Ok(found.map(|found| record(found).target))
     }
 
     /// Merges loose and packed refs by name.

@@ -5,6 +5,7 @@
 
 mod error;
 mod files;
+mod reftable;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -98,7 +99,7 @@ impl RefStore {
             Backend::Files => {
                 Ok(RefSnapshot(Inner::Files(files::Files::read(&self.places, prefixes, self.hash)?)))
             }
-            Backend::Reftable => Err(Error::Unsupported("reftable")),
+            Backend::Reftable => Ok(RefSnapshot(Inner::Reftable(reftable::Stacks::read(&self.places)?))),
         }
     }
 }
@@ -110,13 +111,15 @@ pub struct RefSnapshot(Inner);
 #[derive(Debug)]
 enum Inner {
     Files(files::Files),
+    Reftable(reftable::Stacks),
 }
 
 impl RefSnapshot {
-    /// The ref of this name.
-    pub fn find(&self, name: &[u8]) -> Result<Option<RefRecord<'_>>, Error> {
+    /// What the ref of this name says.
+    pub fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         match &self.0 {
             Inner::Files(files) => files.find(name),
+            Inner::Reftable(stacks) => stacks.find(name),
         }
     }
 
@@ -126,10 +129,10 @@ impl RefSnapshot {
         for _ in 0..=MAX_SYMREF_DEPTH {
             let target = match self.find(&name)? {
                 None => return Ok(None),
-                Some(RefRecord { target: Target::Direct { id, .. }, .. }) => {
+                Some(Target::Direct { id, .. }) => {
                     return Ok(Some(Resolved { name, id }));
                 }
-                Some(RefRecord { target: Target::Symbolic(target), .. }) => target.to_vec(),
+                Some(Target::Symbolic(target)) => target.to_vec(),
             };
             name = target;
         }
@@ -144,6 +147,7 @@ impl RefSnapshot {
     ) -> Result<(), Error> {
         match &self.0 {
             Inner::Files(files) => files.visit(prefix, each),
+            Inner::Reftable(stacks) => stacks.visit(prefix, each),
         }
     }
 }
