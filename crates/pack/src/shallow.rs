@@ -56,6 +56,9 @@ pub fn boundary(
         own.extend(universe.find(id)?);
     }
     let is_shallow_here = !own.is_empty();
+    if deepen.is_none() && !is_shallow_here {
+        return Ok(Boundary::default());
+    }
     let mut commits = Commits::new(universe, own, watch);
     let mut wanted = Vec::new();
     for want in wants {
@@ -69,7 +72,7 @@ pub fn boundary(
         client.extend(universe.find(id)?);
     }
     let reach = match deepen {
-        None | Some(Deepen::Depth(INFINITE_DEPTH) | Deepen::Relative(INFINITE_DEPTH)) if !is_shallow_here => {
+        Some(Deepen::Depth(INFINITE_DEPTH) | Deepen::Relative(INFINITE_DEPTH)) if !is_shallow_here => {
             Reach { shallow: Vec::new(), inner: client.iter().copied().collect() }
         }
         None => by_depth(&mut commits, &wanted, INFINITE_DEPTH)?,

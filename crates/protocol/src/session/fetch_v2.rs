@@ -271,6 +271,10 @@ impl Session {
         if fetch.deepen.is_none() && fetch.depth.client_shallow.is_empty() && !self.config.is_shallow {
             return self.send_pack(*fetch);
         }
+        if fetch.deepen.is_none() && !self.config.is_shallow {
+            // The client is shallow and stays as it is: git says so with an empty section.
+            return self.after_shallow(*fetch, &ShallowAnswer::default());
+        }
         self.outputs.push(Output::ResolveShallow(ShallowRequest {
             wants: fetch.wants.clone(),
             client_shallow: fetch.depth.client_shallow.clone(),

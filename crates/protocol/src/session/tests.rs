@@ -189,8 +189,7 @@ fn requests_both_ways() {
             bytes.extend_from_slice(b"0000");
             let mut session = Script { version, is_stateless: true, ..Script::default() }.session(&model);
             let (shallow, pack) = model.requests(&mut session, &bytes);
-            let shallow = shallow.unwrap_or_default();
-            assert_eq!(shallow.deepen, deepen);
+            assert_eq!(shallow.and_then(|shallow| shallow.deepen), deepen);
             let expect = super::PackRequest {
                 wants: request.wants.clone(),
                 haves: ids(&["c2"]),
