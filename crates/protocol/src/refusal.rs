@@ -28,6 +28,7 @@ pub struct Refusal {
 
 impl Refusal {
     fn new(kind: RefusalKind, message: String) -> Self {
+        let message = printable(&message);
         let wire = Some(message.clone());
         Refusal { kind, message, wire }
     }
@@ -207,6 +208,18 @@ impl Refusal {
     }
 }
 
+/// Most of a message that is shown, in bytes; git's is cut at the same length. Peers choose parts of it.
+const MAX_MESSAGE: usize = 4096;
+
+/// The message as it may appear in a terminal or a log: short, on one line, without control characters.
+fn printable(message: &str) -> String {
+    let mut end = message.len().min(MAX_MESSAGE);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    message[..end].chars().map(|c| if c.is_control() && c != '\t' { '?' } else { c }).collect()
+}
+
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
@@ -214,3 +227,40 @@ impl std::fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &[u8], expect: &str) {
+        let refusal = Refusal::unexpected_line(text);
+        assert_eq!(refusal.message(), expect);
+        let packet = refusal.wire().expect("the peer is told");
+        let line = Refusal::parse_wire(&packet[4..]).expect("an ERR packet");
+        assert_eq!(line, expect.as_bytes());
+    }
+
+    #[test]
+    fn what_a_peer_sent_is_shown_without_harm() {
+        check(b"foo", "unexpected line: 'foo'");
+        check(b"a\x1b[1m\n\r\x00\x7f\tb", "unexpected line: 'a?[1m????\tb'");
+        check(b"\xff", "unexpected line: '\u{fffd}'");
+        let long = Refusal::unexpected_line(&[0xff; 65_516]);
+        assert_eq!(long.message().len(), 4096 - (4096 - "unexpected line: '".len()) % 3);
+        assert!(long.wire().is_some());
+    }
+
+    #[test]
+    fn nobody_is_told_after_hanging_up() {
+        assert_eq!(Refusal::hung_up().wire(), None);
+        assert_eq!(Refusal::hung_up().kind(), RefusalKind::HungUp);
+        assert_eq!(Refusal::parse_wire(b"ERROR"), None);
+    }
+
+    #[test]
+    fn a_want_that_is_not_ours_has_other_words_on_the_wire() {
+        let refusal = Refusal::not_our_ref(&ObjectId::null(HashKind::Sha1));
+        assert!(refusal.message().starts_with("git upload-pack: not our ref 0000"));
+        assert!(refusal.wire().unwrap().starts_with(b"0049ERR upload-pack: not our ref 0000"));
+    }
+}
