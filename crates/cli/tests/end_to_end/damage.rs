@@ -1,0 +1,138 @@
+//! Damaged repositories: what can be rebuilt is not missed, what cannot never becomes a complete pack.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use packrace_object::HashKind;
+use packrace_testkit::peer::{self, Feed, Reply, Script};
+use packrace_testkit::received::{fetch_answer, objects_in_pack};
+use packrace_testkit::{Bitmap, CommitGraph, Git, Random, RefFormat, Repo, RepoBuilder, Size, Storage};
+
+use crate::running::answer_to;
+
+/// What a damage does to the bytes of a file.
+type Damage = fn(&mut Vec<u8>, &mut Random);
+
+const DAMAGES: [(&str, Damage); 4] = [
+    ("one bit", |bytes, random| {
+        let at = random.below(bytes.len());
+        bytes[at] ^= 1 << random.below(8);
+    }),
+    ("a stretch of 0xff", |bytes, random| {
+        let at = random.below(bytes.len());
+        let end = (at + 16).min(bytes.len());
+        bytes[at..end].fill(0xff);
+    }),
+    ("cut", |bytes, random| bytes.truncate(random.below(bytes.len()))),
+    ("empty", |bytes, _| bytes.clear()),
+];
+
+fn clone_of_everything(repo: &Repo) -> Script {
+    let tips = repo.git(&["for-each-ref", "--format=%(objectname)"]);
+    let wants: BTreeSet<&str> = tips.lines().collect();
+    let wants: Vec<&str> = wants.into_iter().collect();
+    Script::new().fetch_v2(&repo.hash().to_string(), &wants, &[]).flush()
+}
+
+fn files_ending(repo: &Repo, endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for dir in ["objects/pack", "objects/info", "reftable", "."] {
+        let Ok(entries) = std::fs::read_dir(repo.path().join(dir)) else { continue };
+        let paths = entries.map(|entry| entry.unwrap().path());
+        found.extend(
+            paths.filter(|path| endings.iter().any(|ending| path.to_str().unwrap().ends_with(ending))),
+        );
+    }
+    found.sort();
+    assert!(found.len() >= endings.len(), "{endings:?}: {found:?}");
+    found
+}
+
+/// Damages each file in each way some times, asks for everything, and collects what `verdict` finds wrong.
+fn with_damage(
+    repo: &Repo,
+    files: &[PathBuf],
+    rounds: usize,
+    verdict: impl Fn(&Reply) -> Result<(), String>,
+) {
+    let script = clone_of_everything(repo);
+    let mut random = Random::new(7);
+    let mut failures = Vec::new();
+    for file in files {
+        let sound = std::fs::read(file).unwrap();
+        // git leaves these files read-only.
+        std::fs::remove_file(file).unwrap();
+        for (name, damage) in DAMAGES {
+            for round in 0..if name == "empty" { 1 } else { rounds } {
+                let mut bytes = sound.clone();
+                damage(&mut bytes, &mut random);
+                std::fs::write(file, bytes).unwrap();
+                let reply = answer_to(repo.path(), 2, script.bytes(), Feed::Whole);
+                if let Err(fault) = verdict(&reply) {
+                    let file = file.file_name().unwrap();
+                    failures.push(format!("{name} of {file:?}, round {round}: {fault}\n{}", reply.stderr));
+                }
+            }
+        }
+        std::fs::write(file, sound).unwrap();
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The side-band's pack of a whole answer, empty if there is none.
+fn pack_in(reply: &Reply) -> Vec<u8> {
+    fetch_answer(&reply.stdout).map(|answer| answer.bands.pack).unwrap_or_default()
+}
+
+/// What git reads from a pack that it finds no fault with.
+fn objects_if_accepted(pack: &[u8]) -> Option<BTreeSet<String>> {
+    let dir = tempfile::tempdir().unwrap();
+    Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
+    let mut index_pack = Git::stock().command(dir.path());
+    let reply = peer::stdio(index_pack.args(["index-pack", "--strict", "--stdin"]), pack, Feed::Whole);
+    reply.status.success().then(|| objects_in_pack(Git::stock(), pack, HashKind::Sha1, None))
+}
+
+#[test]
+fn a_damaged_bitmap_or_commit_graph_is_not_missed() {
+    let storage =
+        Storage { bitmap: Bitmap::LookupTable, commit_graph: CommitGraph::Single, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    let expected = repo.reachable_objects();
+    let files = files_ending(&repo, &[".bitmap", "commit-graph"]);
+    with_damage(&repo, &files, 12, |reply| match objects_if_accepted(&pack_in(reply)) {
+        Some(objects) if objects == expected && reply.status.success() => Ok(()),
+        Some(objects) => Err(format!("{} of {} objects", objects.len(), expected.len())),
+        None => Err("no sound pack".to_string()),
+    });
+}
+
+#[test]
+fn a_damaged_pack_or_index_never_becomes_a_wrong_pack() {
+    let storage = Storage { packs: 2, multi_pack_index: true, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    let expected = repo.reachable_objects();
+    let files = files_ending(&repo, &[".pack", ".idx", ".rev", "multi-pack-index"]);
+    with_damage(&repo, &files, 8, |reply| {
+        let pack = pack_in(reply);
+        if pack.is_empty() && reply.status.success() {
+            return Err("an end without a pack is a failure".to_string());
+        }
+        // Bytes that are copied as they are stored are checked by the client, as with stock git. A client that
+        // finds no fault must have everything.
+        match objects_if_accepted(&pack) {
+            Some(objects) if objects != expected => Err(format!("{} of {}", objects.len(), expected.len())),
+            _ => Ok(()),
+        }
+    });
+}
+
+#[test]
+fn damaged_refs_are_refused_or_read() {
+    for (ref_format, ending) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, ".ref")] {
+        let repo = RepoBuilder::new(Size::Tiny).ref_format(ref_format).build();
+        let files = files_ending(&repo, &[ending]);
+        // Which refs are left is for the store's tests; here nothing may panic or hang.
+        with_damage(&repo, &files, 10, |_| Ok(()));
+    }
+}

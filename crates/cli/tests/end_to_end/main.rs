@@ -1,0 +1,10 @@
+//! The binary beside stock git: the same answers to the same clients, over every door.
+//!
+//! This layer stays thin: what can be tested in a crate is tested there.
+
+mod bad_input;
+mod budgets;
+mod damage;
+mod matrix;
+mod repack;
+mod running;

@@ -1,0 +1,271 @@
+//! Stock git as client: every way to clone and fetch gives what stock git's own upload-pack gives.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use packrace_object::HashKind;
+use packrace_testkit::{
+    Bitmap, CommitGraph, Git, Loose, RefFormat, RepoBuilder, Size, Storage, reachable_objects,
+};
+
+use crate::running::{PACKRACE, Server};
+
+/// How the client reaches the repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Door {
+    Http,
+    GitDaemon,
+    UploadPack,
+    /// Stock git's upload-pack: what the others are compared with.
+    Stock,
+}
+
+/// Commands of a client, one after the other. `{url}` is the repository; `{since}` a date and `{id}` a commit in it.
+/// Whatever they make is the repository `c`.
+struct Case {
+    name: &'static str,
+    steps: &'static [&'static str],
+}
+
+const CASES: [Case; 13] = [
+    Case { name: "clone", steps: &["clone {url} c"] },
+    Case { name: "mirror", steps: &["clone --mirror {url} c"] },
+    Case { name: "single branch", steps: &["clone --single-branch --branch old {url} c"] },
+    Case { name: "no tags", steps: &["clone --no-tags --bare {url} c"] },
+    Case {
+        name: "fetch what is new",
+        steps: &[
+            "clone --bare --single-branch --branch old --no-tags {url} c",
+            "-C c fetch origin main:refs/heads/main",
+            "-C c fetch origin +refs/heads/*:refs/remotes/origin/*",
+            "-C c fetch origin --tags",
+        ],
+    },
+    Case {
+        name: "deepen",
+        steps: &[
+            "clone --bare --depth=2 --no-single-branch {url} c",
+            "-C c fetch --depth=5 origin +refs/heads/*:refs/heads/*",
+            "-C c fetch --deepen=3 origin +refs/heads/*:refs/heads/*",
+            "-C c fetch --unshallow origin +refs/heads/*:refs/heads/*",
+        ],
+    },
+    Case { name: "depth of one branch", steps: &["clone --depth=1 {url} c", "-C c fetch --depth=4"] },
+    Case { name: "since", steps: &["clone --bare --no-single-branch --shallow-since={since} {url} c"] },
+    Case {
+        name: "exclude",
+        steps: &["clone --bare --shallow-exclude=old {url} c", "-C c fetch --unshallow"],
+    },
+    Case { name: "ls-remote", steps: &["init -q c", "ls-remote --symref {url}"] },
+    Case {
+        name: "ls-remote of some",
+        steps: &["init -q c", "ls-remote --tags {url} v0.*", "ls-remote {url} HEAD"],
+    },
+    Case { name: "a tip by name", steps: &["init -q {format} c", "-C c fetch {url} {id}:refs/heads/got"] },
+    Case {
+        name: "fetch into a shallow clone",
+        steps: &["clone --bare --depth=1 --branch old {url} c", "-C c fetch origin main:refs/heads/main"],
+    },
+];
+
+/// A served repository and what the steps need to know of it.
+struct Served<'a> {
+    path: &'a Path,
+    hash: HashKind,
+    server: Option<&'a Server>,
+}
+
+impl Served<'_> {
+    fn url(&self, door: Door) -> String {
+        let name = self.path.file_name().expect("a name").to_str().expect("UTF-8");
+        let server = || self.server.expect("a door with a server");
+        match door {
+            Door::Http => format!("http://{}/{name}", server().http),
+            Door::GitDaemon => format!("git://{}/{name}", server().git),
+            Door::UploadPack | Door::Stock => format!("file://{}", self.path.display()),
+        }
+    }
+}
+
+/// What a client has in the end.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    printed: Vec<String>,
+    head: String,
+    refs: String,
+    shallow: Vec<String>,
+    objects: std::collections::BTreeSet<String>,
+}
+
+/// Runs the steps of a case as `client` with this protocol version; the clone passes `git fsck --strict`.
+fn run(client: &Git, served: &Served<'_>, door: Door, version: u32, case: &Case) -> Outcome {
+    let what = format!("{} over {door:?}, v{version}, {:?}, {:?}", case.name, client.version(), served.path);
+    let dir = tempfile::tempdir().unwrap();
+    let id = Git::stock().run(served.path, &["rev-parse", "main"]);
+    let since = Git::stock().run(served.path, &["log", "-1", "--format=%at", "main~8"]);
+    let mut printed = Vec::new();
+    for step in case.steps {
+        let mut command = client.command(dir.path());
+        command.args(["-c", &format!("protocol.version={version}"), "-c", "gc.auto=0"]);
+        command.args(["-c", "protocol.file.allow=always", "-c", "advice.detachedHead=false"]);
+        // A clone has no `origin` yet and an ls-remote none at all: they and fetches are told on the command line.
+        let server_command = server_command(door);
+        for word in step.split(' ') {
+            let word = word.replace("{url}", &served.url(door)).replace("{id}", id.trim());
+            let word = word.replace("{since}", since.trim());
+            let word = word.replace("{format}", &format!("--object-format={}", served.hash));
+            command.arg(&word);
+            let speaks = matches!(word.as_str(), "clone" | "fetch" | "ls-remote");
+            command.args(server_command.iter().filter(|_| speaks).map(|c| format!("--upload-pack={c}")));
+        }
+        let text = succeed(&mut command, &what);
+        printed.push(text.replace(&served.url(door), "{url}"));
+    }
+    outcome(client, &dir.path().join("c"), printed, &what)
+}
+
+/// What the client runs to reach the repository; the other doors have a server that runs already.
+fn server_command(door: Door) -> Option<String> {
+    match door {
+        Door::Stock => Some(format!("{} upload-pack", Git::stock().binary().display())),
+        Door::UploadPack => Some(format!("{PACKRACE} upload-pack")),
+        Door::Http | Door::GitDaemon => None,
+    }
+}
+
+fn succeed(command: &mut Command, what: &str) -> String {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}\n{command:?}\n{stderr}");
+    assert!(!stderr.contains("panicked"), "{what}\n{command:?}\n{stderr}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn outcome(client: &Git, clone: &Path, printed: Vec<String>, what: &str) -> Outcome {
+    let fsck =
+        succeed(client.command(clone).args(["fsck", "--strict", "--no-dangling", "--no-progress"]), what);
+    assert_eq!(fsck.replace("notice: No default references\n", ""), "", "{what}");
+    let git_dir = client.run(clone, &["rev-parse", "--absolute-git-dir"]);
+    let shallow = std::fs::read_to_string(PathBuf::from(git_dir.trim()).join("shallow")).unwrap_or_default();
+    let mut shallow: Vec<String> = shallow.lines().map(str::to_string).collect();
+    shallow.sort();
+    Outcome {
+        printed,
+        head: client.run(clone, &["symbolic-ref", "HEAD"]),
+        refs: client.run(clone, &["for-each-ref"]),
+        shallow,
+        objects: reachable_objects(client, clone),
+    }
+}
+
+/// Every case over these doors and versions gives what stock git gives when it speaks to itself.
+fn check(client: &Git, served: &Served<'_>, doors: &[Door], versions: &[u32], cases: &[Case]) {
+    for version in versions {
+        for case in cases {
+            let expected = run(Git::stock(), served, Door::Stock, *version, case);
+            for door in doors {
+                let got = run(client, served, *door, *version, case);
+                let what = format!("{} over {door:?}, v{version}, {:?}", case.name, served.path);
+                assert_eq!(got.printed, expected.printed, "{what}");
+                assert_eq!((&got.head, &got.refs), (&expected.head, &expected.refs), "{what}");
+                assert_eq!(got.shallow, expected.shallow, "{what}");
+                let missing: Vec<_> = expected.objects.difference(&got.objects).collect();
+                let more: Vec<_> = got.objects.difference(&expected.objects).collect();
+                assert!(missing.is_empty() && more.is_empty(), "{what}: missing {missing:?}, more {more:?}");
+            }
+        }
+    }
+}
+
+const DOORS: [Door; 3] = [Door::Http, Door::GitDaemon, Door::UploadPack];
+
+/// All cases over all doors and versions for one kind of repository.
+fn check_kind(hash: HashKind, ref_format: RefFormat, client: &Git, versions: &[u32]) {
+    let repo = RepoBuilder::new(Size::Tiny).hash(hash).ref_format(ref_format).build();
+    let server = Server::start(repo.path().parent().unwrap());
+    let served = Served { path: repo.path(), hash, server: Some(&server) };
+    check(client, &served, &DOORS, versions, &CASES);
+}
+
+#[test]
+fn sha1_files() {
+    check_kind(HashKind::Sha1, RefFormat::Files, Git::stock(), &[0, 1, 2]);
+}
+
+#[test]
+fn sha1_reftable() {
+    // Version 1 is version 0 behind one more line: the two kinds around have shown it.
+    check_kind(HashKind::Sha1, RefFormat::Reftable, Git::stock(), &[0, 2]);
+}
+
+#[test]
+fn sha256_files() {
+    check_kind(HashKind::Sha256, RefFormat::Files, Git::stock(), &[0, 2]);
+}
+
+#[test]
+fn sha256_reftable() {
+    check_kind(HashKind::Sha256, RefFormat::Reftable, Git::stock(), &[0, 1, 2]);
+}
+
+#[test]
+fn an_older_client() {
+    // Where only one git is installed it has had its turn above.
+    let client = Git::old().unwrap_or(Git::stock());
+    println!("the older client is {}.{}", client.version().0, client.version().1);
+    check_kind(HashKind::Sha1, RefFormat::Reftable, client, &[0, 2]);
+}
+
+#[test]
+fn bigger_history() {
+    let repo = RepoBuilder::new(Size::Small).build();
+    let server = Server::start(repo.path().parent().unwrap());
+    let served = Served { path: repo.path(), hash: HashKind::Sha1, server: Some(&server) };
+    let cases: Vec<Case> = CASES.into_iter().filter(|case| !case.name.starts_with("ls-remote")).collect();
+    check(Git::stock(), &served, &DOORS, &[2], &cases);
+}
+
+#[test]
+fn every_storage() {
+    let both = [Bitmap::Plain, Bitmap::LookupTable];
+    let mut storages = BTreeMap::from([
+        ("packs", Storage { packs: 4, keep_oldest: true, ..Storage::default() }),
+        ("loose on packs", Storage { packs: 3, loose: Loose::Newest, ..Storage::default() }),
+        ("loose", Storage { loose: Loose::All, packed_refs: false, ..Storage::default() }),
+        ("alternate", Storage { packs: 4, alternate: true, ..Storage::default() }),
+        ("multi-pack-index", Storage { packs: 3, multi_pack_index: true, ..Storage::default() }),
+        ("commit-graph", Storage { commit_graph: CommitGraph::Single, ..Storage::default() }),
+        ("commit-graph chain", Storage { packs: 2, commit_graph: CommitGraph::Split, ..Storage::default() }),
+        ("shallow", Storage { shallow_depth: Some(9), ..Storage::default() }),
+    ]);
+    for (bitmap, names) in both.into_iter().zip([["bitmap", "multi bitmap"], ["lookup", "multi lookup"]]) {
+        storages.insert(names[0], Storage { bitmap, ..Storage::default() });
+        storages.insert(names[1], Storage { bitmap, packs: 3, multi_pack_index: true, ..Storage::default() });
+    }
+    for (name, storage) in storages {
+        let shallow = storage.shallow_depth.is_some();
+        for (hash, version) in [(HashKind::Sha1, 2), (HashKind::Sha256, 0)] {
+            println!("{name}, {hash}");
+            let repo = RepoBuilder::new(Size::Tiny).hash(hash).storage(storage.clone()).build();
+            let served = Served { path: repo.path(), hash, server: None };
+            // What a cut history lacks (the branch `old`, eight commits back) cannot be asked of it.
+            let wanted: &[&str] =
+                if shallow { &["clone", "mirror"] } else { &["mirror", "fetch what is new", "deepen"] };
+            let cases: Vec<Case> = CASES.into_iter().filter(|case| wanted.contains(&case.name)).collect();
+            check(Git::stock(), &served, &[Door::UploadPack], &[version], &cases);
+        }
+    }
+}
+
+#[test]
+fn called_as_git_upload_pack() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("git-upload-pack");
+    std::os::unix::fs::symlink(PACKRACE, &link).unwrap();
+    let mut clone = Git::stock().command(dir.path());
+    clone.args(["clone", "--mirror", "--no-local", &format!("--upload-pack={}", link.display())]);
+    succeed(clone.arg(repo.path()).arg("c"), "called as git-upload-pack");
+    assert_eq!(reachable_objects(Git::stock(), &dir.path().join("c")), repo.reachable_objects());
+}

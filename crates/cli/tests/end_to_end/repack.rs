@@ -1,0 +1,113 @@
+//! A response holds on to what it began with, whatever happens to the repository beside it.
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use packrace_testkit::peer::Script;
+use packrace_testkit::received::{fetch_answer, objects_in_pack};
+use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
+
+use crate::running::{Server, assert_no_panic, upload_pack};
+
+#[test]
+fn a_pack_that_is_deleted_under_way_still_arrives() {
+    let repo = RepoBuilder::new(Size::Small).storage(Storage { packs: 3, ..Storage::default() }).build();
+    let expected = repo.reachable_objects();
+    let tips = repo.git(&["for-each-ref", "--format=%(objectname)"]);
+    let wants: std::collections::BTreeSet<&str> = tips.lines().collect();
+    let wants: Vec<&str> = wants.into_iter().collect();
+    let script = Script::new().fetch_v2("sha1", &wants, &[]).flush();
+
+    let mut command = upload_pack(repo.path(), 2);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(script.bytes()).unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // The advertisement and the first frames: now the response is under way and waits for its reader.
+    let mut answer = vec![0; 200_000];
+    stdout.read_exact(&mut answer).unwrap();
+    repo.git(&["repack", "-adfq", "--window=5"]);
+    repo.git(&["update-ref", "-d", "refs/heads/loose"]);
+    repo.git(&["prune", "--expire=now"]);
+    stdout.read_to_end(&mut answer).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let pack = fetch_answer(&answer).unwrap().bands.pack;
+    assert_eq!(objects_in_pack(Git::stock(), &pack, repo.hash(), None), expected);
+}
+
+/// Tells the other thread to end, also when an assertion fails.
+struct EndWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for EndWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Clones over HTTP and git:// in a row while another thread changes refs and repacks without pause.
+fn clones_beside(ref_format: RefFormat, maintenance: &[&[&str]]) {
+    let repo = RepoBuilder::new(Size::Tiny).ref_format(ref_format).build();
+    let server = Server::start(repo.path().parent().unwrap());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = EndWhenDropped(&done);
+        let worker = scope.spawn(|| {
+            let tree = repo.git(&["rev-parse", "main^{tree}"]);
+            let mut parent = repo.git(&["rev-parse", "main"]);
+            let mut rounds = 0;
+            while !done.load(Relaxed) {
+                let message = format!("Round {rounds}");
+                parent = repo.git(&["commit-tree", tree.trim(), "-p", parent.trim(), "-m", &message]);
+                repo.git(&["update-ref", "refs/heads/main", parent.trim()]);
+                repo.git(&["update-ref", &format!("refs/heads/round/{rounds}"), parent.trim()]);
+                for command in maintenance {
+                    repo.git(command);
+                }
+                rounds += 1;
+            }
+            rounds
+        });
+        for number in 0..12 {
+            let dir = tempfile::tempdir().unwrap();
+            let url = match number % 2 {
+                0 => format!("http://{}/repo.git", server.http),
+                _ => format!("git://{}/repo.git", server.git),
+            };
+            let mut clone = Git::stock().command(dir.path());
+            clone.args([
+                "-c",
+                &format!("protocol.version={}", number % 3),
+                "clone",
+                "-q",
+                "--mirror",
+                &url,
+                "c",
+            ]);
+            let output = clone.output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "clone {number} over {url}: {stderr}");
+            assert_no_panic(&stderr);
+            Git::stock().run(&dir.path().join("c"), &["fsck", "--strict", "--no-dangling", "--no-progress"]);
+            assert!(reachable_objects(Git::stock(), &dir.path().join("c")).len() > 100);
+        }
+        done.store(true, Relaxed);
+        assert!(worker.join().unwrap() >= 1, "the repository has changed meanwhile");
+    });
+}
+
+#[test]
+fn clones_beside_repacks() {
+    clones_beside(RefFormat::Files, &[&["repack", "-adq"], &["pack-refs", "--all"]]);
+}
+
+#[test]
+fn clones_beside_garbage_collection() {
+    clones_beside(RefFormat::Files, &[&["gc", "-q", "--prune=now"]]);
+}
+
+#[test]
+fn clones_beside_compaction_of_reftables() {
+    clones_beside(RefFormat::Reftable, &[&["pack-refs"], &["repack", "-adq", "--write-midx"]]);
+}

@@ -1,0 +1,95 @@
+//! Starting packrace: as a command and as a server.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use packrace_testkit::clean_environment;
+use packrace_testkit::peer::{self, Feed, Reply};
+
+/// The binary under test.
+pub const PACKRACE: &str = env!("CARGO_BIN_EXE_packrace");
+
+/// `packrace upload-pack DIR` in a clean environment, speaking this version of the protocol.
+pub fn upload_pack(dir: &Path, version: u32) -> Command {
+    let mut command = Command::new(PACKRACE);
+    clean_environment(&mut command);
+    command.arg("upload-pack").arg(dir).env("GIT_PROTOCOL", format!("version={version}"));
+    command
+}
+
+/// Runs a script against `packrace upload-pack` and looks for traces of a panic.
+pub fn answer_to(dir: &Path, version: u32, script: &[u8], feed: Feed) -> Reply {
+    let reply = peer::stdio(&mut upload_pack(dir, version), script, feed);
+    assert_no_panic(&reply.stderr);
+    reply
+}
+
+/// Fails when a panic was reported or the process was ended by a signal's usual words.
+pub fn assert_no_panic(stderr: &str) {
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+/// A running `packrace serve`; it ends when dropped.
+pub struct Server {
+    child: Child,
+    /// Where it listens for HTTP.
+    pub http: SocketAddr,
+    /// Where it listens for git://.
+    pub git: SocketAddr,
+}
+
+impl Server {
+    /// Serves every repository below `root` on ports that the system chooses, which it prints.
+    pub fn start(root: &Path) -> Server {
+        let mut command = Command::new(PACKRACE);
+        clean_environment(&mut command);
+        command.args(["serve", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"]).arg(root);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("packrace starts");
+        let (sender, lines) = mpsc::channel();
+        forward(child.stdout.take().expect("piped"), sender.clone());
+        forward(child.stderr.take().expect("piped"), sender);
+        let (mut http, mut git) = (None, None);
+        let mut said = String::new();
+        while http.is_none() || git.is_none() {
+            let Ok(line) = lines.recv_timeout(Duration::from_secs(30)) else {
+                let _ = child.kill();
+                panic!("packrace serve did not say where it listens:\n{said}");
+            };
+            http = http.or(address_in(&line, "http://"));
+            git = git.or(address_in(&line, "git://"));
+            said.push_str(&line);
+            said.push('\n');
+        }
+        Server { child, http: http.expect("found"), git: git.expect("found") }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends every line on, until the end even when nobody listens any more, so that the server never blocks.
+fn forward(stream: impl std::io::Read + Send + 'static, sender: mpsc::Sender<String>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if line.contains("panicked") {
+                eprintln!("{line}");
+            }
+            let _ = sender.send(line);
+        }
+    });
+}
+
+fn address_in(line: &str, scheme: &str) -> Option<SocketAddr> {
+    let rest = line.split_once(scheme)?.1;
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':')).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
