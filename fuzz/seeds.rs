@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use packrace_object::HashKind;
-use packrace_testkit::{Bitmap, CommitGraph, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, CommitGraph, RefFormat, Repo, RepoBuilder, Size, Storage};
 
 fn main() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
@@ -13,6 +13,7 @@ fn main() {
         seeds.of_bitmaps();
         seeds.of_commit_graphs();
         seeds.of_conversations();
+        seeds.of_reftables();
     }
 }
 
@@ -106,6 +107,26 @@ impl Seeds {
             }
         }
         self.save("pkt_line", "stream", &[3], b"0009done\n000eversion 2\n0000000100020006\x01a0004");
+    }
+
+    fn of_reftables(&self) {
+        let repo = RepoBuilder::new(Size::Tiny).hash(self.hash).ref_format(RefFormat::Reftable).build();
+        // Small blocks, so that a table has an index; logs, so that there are deflated blocks.
+        let settings = ["-c", "reftable.blockSize=512", "-c", "core.logAllRefUpdates=always"];
+        for number in 0..40 {
+            let name = format!("refs/heads/logged-{number:02}");
+            repo.git(&[&settings[..], &["update-ref", "-m", "made", &name, "main"]].concat());
+        }
+        repo.git(&[&settings[..], &["pack-refs", "--all"]].concat());
+        repo.git(&[&settings[..], &["update-ref", "-m", "moved", "refs/heads/logged-01", "main~1"]].concat());
+        repo.git(&[&settings[..], &["update-ref", "-d", "refs/heads/logged-02"]].concat());
+        for table in std::fs::read_dir(repo.path().join("reftable")).unwrap() {
+            let path = table.unwrap().path();
+            if path.extension().is_some_and(|found| found == "ref") {
+                let bytes = std::fs::read(&path).unwrap();
+                self.save("reftable", &bytes.len().to_string(), &[self.flag], &bytes);
+            }
+        }
     }
 
     fn repo(&self, storage: Storage) -> Repo {
