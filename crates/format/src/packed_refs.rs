@@ -114,7 +114,24 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
             }
             None => self.search(name),
         };
-        Iter { file: self, at }
+        let end = self.order.as_ref().map_or(self.data.as_ref().len(), Vec::len);
+        Iter { file: self, at, end }
+    }
+
+    /// All refs whose names start with `prefix`, by name. The end is looked up too, so that no name is compared on the
+    /// way.
+    pub fn iter_prefix(&self, prefix: &[u8]) -> Iter<'_, D> {
+        let mut iter = self.iter_from(prefix);
+        // The first name that can come after all with this prefix: the prefix with its last byte made one larger.
+        let mut after = prefix.to_vec();
+        while let Some(last) = after.pop() {
+            if let Some(larger) = last.checked_add(1) {
+                after.push(larger);
+                iter.end = self.iter_from(&after).at;
+                break;
+            }
+        }
+        iter
     }
 
     /// Binary search over lines: halves a range of bytes, going back to the start of the line it falls into.
@@ -193,6 +210,8 @@ pub struct Iter<'a, D> {
     file: &'a PackedRefs<D>,
     /// A place in the file, or in the order if there is one.
     at: usize,
+    /// Where to stop: such a place.
+    end: usize,
 }
 
 impl<'a, D: AsRef<[u8]>> Iterator for Iter<'a, D> {
@@ -200,16 +219,18 @@ impl<'a, D: AsRef<[u8]>> Iterator for Iter<'a, D> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
         let line_at = match &self.file.order {
             Some(order) => *order.get(self.at)?,
-            None if self.at < self.file.data.as_ref().len() => self.at,
-            None => return None,
+            None => self.at,
         };
         let parsed = self.file.parse(line_at);
         self.at = match (&self.file.order, &parsed) {
             (Some(_), _) => self.at + 1,
             (None, Ok((_, next))) => *next,
-            (None, Err(_)) => self.file.data.as_ref().len(),
+            (None, Err(_)) => self.end,
         };
         Some(parsed.map(|(found, _)| found))
     }
@@ -256,9 +277,19 @@ mod tests {
             assert_eq!((found.name, found.peeled), (name.as_bytes(), expect));
             assert_eq!(names(&text, &name).unwrap().len(), 200 - n);
             assert_eq!(names(&text, &format!("{name}x")).unwrap().len(), 199 - n);
+            assert_eq!(file.iter_prefix(&name.as_bytes()[..name.len() - 1]).count(), 10);
         }
         assert_eq!(file.find(b"refs/tags/v").unwrap(), None);
         assert_eq!(names(&text, "").unwrap().len(), 200);
+        for (prefix, count) in [
+            (&b""[..], 200),
+            (b"refs/tags/", 200),
+            (b"refs/tags/v001", 100),
+            (b"refs/heads/", 0),
+            (b"\xff", 0),
+        ] {
+            assert_eq!(file.iter_prefix(prefix).count(), count, "{prefix:?}");
+        }
         assert_eq!(names(&text, "z").unwrap().len(), 0);
     }
 

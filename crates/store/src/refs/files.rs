@@ -71,30 +71,30 @@ impl Files {
         prefix: &[u8],
         each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let mut loose = self.loose.range(prefix.to_vec()..).filter(|(name, _)| name.starts_with(b"refs/"));
-        let mut next_loose = loose.next().filter(|(name, _)| name.starts_with(prefix));
-        for packed in self.packed.iter().flat_map(|packed| packed.iter_from(prefix)) {
+        let prefix = match () {
+            () if b"refs/".starts_with(prefix) => b"refs/",
+            () if prefix.starts_with(b"refs/") => prefix,
+            () => return Ok(()),
+        };
+        let mut loose =
+            self.loose.range(prefix.to_vec()..).take_while(|(name, _)| name.starts_with(prefix)).peekable();
+        for packed in self.packed.iter().flat_map(|packed| packed.iter_prefix(prefix)) {
             let packed = packed.map_err(|source| self.damaged(source))?;
-            if !packed.name.starts_with(prefix) {
-                break;
-            }
             let mut is_shadowed = false;
-            while let Some((name, found)) = next_loose.filter(|(name, _)| name.as_slice() <= packed.name) {
+            while let Some((name, found)) = loose.next_if(|(name, _)| name.as_slice() <= packed.name) {
                 is_shadowed = name == packed.name;
                 if each(RefRecord { name, target: found.target() }).is_break() {
                     return Ok(());
                 }
-                next_loose = loose.next().filter(|(name, _)| name.starts_with(prefix));
             }
-            if !is_shadowed && packed.name.starts_with(b"refs/") && each(record(packed)).is_break() {
+            if !is_shadowed && each(record(packed)).is_break() {
                 return Ok(());
             }
         }
-        while let Some((name, found)) = next_loose {
+        for (name, found) in loose {
             if each(RefRecord { name, target: found.target() }).is_break() {
                 return Ok(());
             }
-            next_loose = loose.next().filter(|(name, _)| name.starts_with(prefix));
         }
         Ok(())
     }
