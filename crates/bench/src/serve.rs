@@ -15,6 +15,9 @@ use crate::measure::{Observation, Timing, processor_seconds, sample_memory};
 /// How long a server may take until it accepts connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Connections that a client tries at most.
+const MOST_TRIES: usize = 100;
+
 /// What a client reads at once.
 const READ_BYTES: usize = 1 << 20;
 
@@ -101,18 +104,34 @@ impl Server {
         })
     }
 
+    /// Reads a whole answer. `git daemon` listens with a queue of five connections; one that the system dropped from
+    /// it is reset before its first byte and tried again, as a patient client would.
     fn read(&self, request: &[u8], to: &mut impl Write) -> io::Result<u64> {
+        for _ in 0..MOST_TRIES {
+            match self.try_to_read(request, to) {
+                Ok(0) => {}
+                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {}
+                other => return other,
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(io::Error::other("the server resets every connection"))
+    }
+
+    fn try_to_read(&self, request: &[u8], to: &mut impl Write) -> io::Result<u64> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.write_all(request)?;
         let mut buffer = vec![0; READ_BYTES];
         let mut bytes = 0;
         loop {
-            match stream.read(&mut buffer)? {
-                0 => return Ok(bytes),
-                length => {
+            match stream.read(&mut buffer) {
+                Ok(0) => return Ok(bytes),
+                Ok(length) => {
                     to.write_all(&buffer[..length])?;
                     bytes += length as u64;
                 }
+                Err(e) if bytes > 0 => return Err(io::Error::other(format!("after {bytes} bytes: {e}"))),
+                Err(e) => return Err(e),
             }
         }
     }
