@@ -68,7 +68,9 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
             let bytes = file.data.as_ref();
             let end =
                 memchr::memchr(b'\n', bytes).ok_or_else(|| Error::new(FORMAT, "unterminated line", 0))?;
-            let traits = bytes[..end].strip_prefix(b"# pack-refs with:").unwrap_or_default();
+            let traits = bytes[..end]
+                .strip_prefix(b"# pack-refs with:")
+                .ok_or_else(|| Error::new(FORMAT, "unexpected line", 0))?;
             let has = |name: &[u8]| traits.split(|byte| *byte == b' ').any(|word| word == name);
             (file.is_peeled, file.is_fully_peeled, is_sorted) =
                 (has(b"peeled"), has(b"fully-peeled"), has(b"sorted"));

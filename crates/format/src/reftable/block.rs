@@ -84,6 +84,10 @@ impl<'a> Block<'a> {
         let suffix_end = usize::try_from(suffix >> 3).ok().and_then(|length| at.checked_add(length));
         let suffix = suffix_end.and_then(|end| self.bytes.get(at..end));
         let suffix = suffix.ok_or_else(|| self.bad("record is cut off", start))?;
+        // Keys rise, or whoever merges tables would be confused by a damaged one.
+        if !key.is_empty() && suffix <= &key[prefix..] {
+            return Err(self.bad("keys of records do not rise", start));
+        }
         key.truncate(prefix);
         key.extend_from_slice(suffix);
         Ok(Key { value_type, value_at: at + suffix.len() })

@@ -114,7 +114,12 @@ impl<'a> RefIter<'a> {
             return Ok(None);
         }
         let next = self.layout.block(self.bytes, next)?;
-        Ok((next.kind == b'r').then_some(next))
+        match next.kind {
+            b'r' => Ok(Some(next)),
+            // The footer knows the root of the index only, and other levels stand before it.
+            b'i' if self.layout.ref_index_at > 0 => Ok(None),
+            _ => Err(next.bad("unexpected type of block", 0)),
+        }
     }
 }
 
@@ -233,8 +238,8 @@ fn parse_log(bytes: &[u8], at: &mut usize, log_type: u8, key: &[u8], hash: HashK
             let seconds = varint(bytes, at)?;
             let offset = bytes.get(*at..*at + 2)?;
             *at += 2;
-            let offset_minutes = i16::from_be_bytes([offset[0], offset[1]]);
-            Some(LogChange { old, new, name, email, seconds, offset_minutes, message: text(at)? })
+            let zone = i16::from_be_bytes([offset[0], offset[1]]);
+            Some(LogChange { old, new, name, email, seconds, zone, message: text(at)? })
         }
         _ => return None,
     };

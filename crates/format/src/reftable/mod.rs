@@ -84,8 +84,8 @@ pub struct LogChange {
     pub email: Vec<u8>,
     /// When, in seconds since 1970.
     pub seconds: u64,
-    /// Where: minutes east of UTC.
-    pub offset_minutes: i16,
+    /// The committer's time zone. The document says minutes, but git stores `-0700` as -700.
+    pub zone: i16,
     /// Why.
     pub message: Vec<u8>,
 }
@@ -118,14 +118,12 @@ struct Layout {
 
 impl<D: AsRef<[u8]>> Table<D> {
     /// Checks the header, and the footer with its checksum. Blocks are checked when they are read.
-    pub fn open(data: D) -> Result<Self, Error> {
+    pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
         let layout = Layout::read(data.as_ref())?;
+        if layout.hash != hash {
+            return Err(Error::new(FORMAT, "another hash than the repository's", 4));
+        }
         Ok(Table { data, layout })
-    }
-
-    /// The hash of object names.
-    pub fn hash_kind(&self) -> HashKind {
-        self.layout.hash
     }
 
     /// The first and the last update that the table holds.
@@ -193,6 +191,12 @@ impl Layout {
         let sections = [ref_index_at, objects_at, log_at];
         let refs_end = sections.into_iter().filter(|at| *at > 0).min().unwrap_or(end);
         let first_type = bytes[..end].get(header_bytes).copied();
+        match first_type {
+            None | Some(b'r') => {}
+            // Only logs: where they start is 0 or left out.
+            Some(b'g') if log_at <= header_bytes && ref_index_at == 0 => {}
+            Some(_) => return Err(bad("first block is of an unknown type", header_bytes)),
+        }
         Ok(Layout {
             hash,
             header_bytes,

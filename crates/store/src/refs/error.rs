@@ -22,4 +22,14 @@ pub enum Error {
     /// Files changed again and again while they were read.
     #[error("{0}: refs keep changing while they are read")]
     Unstable(PathBuf),
+    /// A line of a file of refs is damaged; in git's words.
+    #[error("{what} in {path}: {line}")]
+    Line {
+        /// What is wrong.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: String,
+    },
 }

@@ -13,10 +13,13 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 use packrace_os::{EntryType, Mapped};
 
-use super::{Error, Places, RefRecord, Target};
+use super::{Error, Places, RefRecord, Target, is_good_name};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
+
+/// Of a damaged line, so much is shown.
+const MAX_SHOWN_BYTES: usize = 200;
 
 /// Deepest directory below `refs`; names are no longer than a path.
 const MAX_DEPTH: usize = 512;
@@ -44,25 +47,33 @@ pub(super) struct Files {
     loose: BTreeMap<Vec<u8>, Loose>,
     packed: Option<PackedRefs<Mapped>>,
     packed_path: PathBuf,
+    /// For errors, which show lines.
+    packed_bytes: Mapped,
 }
 
 impl Files {
     pub(super) fn read(places: &Places, prefixes: &[&[u8]], hash: HashKind) -> Result<Self, Error> {
         let packed_path = places.common_dir.join("packed-refs");
-        let mut files =
-            Files { places: places.clone(), hash, loose: BTreeMap::new(), packed: None, packed_path };
+        let mut files = Files {
+            places: places.clone(),
+            hash,
+            loose: BTreeMap::new(),
+            packed: None,
+            packed_path,
+            packed_bytes: Mapped::from(Vec::new()),
+        };
         files.read_loose(prefixes)?;
-        files.packed = files.map_packed()?;
+        files.map_packed()?;
         Ok(files)
     }
 
-    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
-        if let Some(loose) = self.loose.get(name) {
-            return Ok(Some(loose.target()));
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<RefRecord<'_>>, Error> {
+        if let Some((name, loose)) = self.loose.get_key_value(name) {
+            return Ok(Some(RefRecord { name, target: loose.target() }));
         }
         let Some(packed) = &self.packed else { return Ok(None) };
         let found = packed.find(name).map_err(|source| self.damaged(source))?;
-        Ok(found.map(|found| record(found).target))
+        Ok(found.map(record))
     }
 
     /// Merges loose and packed refs by name.
@@ -100,16 +111,18 @@ impl Files {
     }
 
     fn damaged(&self, source: packrace_format::Error) -> Error {
-        Error::Damaged { path: self.packed_path.clone(), source }
+        damaged(&self.packed_path, &self.packed_bytes, source)
     }
 
-    fn map_packed(&self) -> Result<Option<PackedRefs<Mapped>>, Error> {
-        let bytes = match Mapped::open(&self.packed_path, Role::Refs) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+    fn map_packed(&mut self) -> Result<(), Error> {
+        match Mapped::open(&self.packed_path, Role::Refs) {
+            Ok(bytes) => self.packed_bytes = bytes,
+            Err(error) if is_absent(&error) => return Ok(()),
             Err(source) => return Err(Error::Io { path: self.packed_path.clone(), source }),
-        };
-        PackedRefs::open(bytes, self.hash).map(Some).map_err(|source| self.damaged(source))
+        }
+        let packed = PackedRefs::open(self.packed_bytes.clone(), self.hash);
+        self.packed = Some(packed.map_err(|source| self.damaged(source))?);
+        Ok(())
     }
 
     /// Reads `HEAD`, every loose ref below the prefixes, and what symbolic ones among them stand for.
@@ -120,17 +133,21 @@ impl Files {
             // A prefix that is shorter than `refs/` asks for everything.
             let directory: &[u8] = match () {
                 () if b"refs/".starts_with(prefix) => b"refs/",
-                () if prefix.starts_with(b"refs/") => &prefix[..end],
+                // Prefixes come from clients: `refs/../../` must not lead out.
+                () if prefix.starts_with(b"refs/") && is_good_directory(&prefix[..end]) => &prefix[..end],
                 () => continue,
             };
-            self.read_directory(directory, 0)?;
+            self.read_directory(directory, prefix, 0)?;
             if self.places.git_dir != self.places.common_dir {
                 for own in [&b"refs/bisect/"[..], b"refs/worktree/", b"refs/rewritten/"] {
-                    if own.starts_with(directory) {
-                        self.read_directory(own, 0)?;
+                    if own.starts_with(prefix) {
+                        self.read_directory(own, prefix, 0)?;
                     }
                 }
             }
+        }
+        if let Some(target) = self.read_link_of_head()? {
+            self.loose.insert(b"HEAD".to_vec(), Loose::Symbolic(target));
         }
         self.read_chain(b"HEAD".to_vec())?;
         let targets: Vec<Vec<u8>> = self
@@ -161,7 +178,17 @@ impl Files {
         Ok(())
     }
 
-    fn read_directory(&mut self, name: &[u8], depth: usize) -> Result<(), Error> {
+    /// Where `HEAD` leads if it is a symbolic link to a ref, as it was of old (`core.preferSymlinkRefs`). A link below
+    /// `refs` is no symbolic ref: git reads through it.
+    fn read_link_of_head(&self) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.path_of(b"HEAD");
+        let link = packrace_os::read_link(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+        let target = link.map(|link| link.into_os_string().into_vec());
+        Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
+    }
+
+    /// Reads what is below the directory `name` and has the prefix, or could lead to something that has.
+    fn read_directory(&mut self, name: &[u8], prefix: &[u8], depth: usize) -> Result<(), Error> {
         let path = self.path_of(name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
@@ -174,6 +201,9 @@ impl Files {
                 continue;
             }
             let mut full_name = [name, &entry_name].concat();
+            if !full_name.starts_with(prefix) && !prefix.starts_with(&full_name) {
+                continue;
+            }
             let is_directory = match entry.kind {
                 EntryType::Dir => true,
                 // A link to a directory is a directory of refs, as in git.
@@ -186,8 +216,8 @@ impl Files {
             };
             if is_directory && depth < MAX_DEPTH {
                 full_name.push(b'/');
-                self.read_directory(&full_name, depth + 1)?;
-            } else if !is_directory {
+                self.read_directory(&full_name, prefix, depth + 1)?;
+            } else if !is_directory && full_name.starts_with(prefix) {
                 if is_good_name(&full_name) {
                     self.read_file(full_name)?;
                 } else {
@@ -221,17 +251,30 @@ impl Files {
     }
 }
 
+fn is_good_directory(name: &[u8]) -> bool {
+    name == b"refs/" || name.strip_suffix(b"/").is_some_and(is_good_name)
+}
+
 fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-fn record(packed: PackedRef<'_>) -> RefRecord<'_> {
-    RefRecord { name: packed.name, target: Target::Direct { id: packed.id, peeled: packed.peeled } }
+/// An error in git's words, which show the line.
+fn damaged(path: &Path, bytes: &[u8], source: packrace_format::Error) -> Error {
+    let at = usize::try_from(source.offset).map_or(bytes.len(), |at| at.min(bytes.len()));
+    // The end of the file is told for a line that misses its own.
+    let start = match source.what {
+        "unterminated line" => memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |end| end + 1),
+        _ => at,
+    };
+    let line = &bytes[start..];
+    let line = &line[..memchr::memchr(b'\n', line).unwrap_or(line.len()).min(MAX_SHOWN_BYTES)];
+    let line = String::from_utf8_lossy(line).into_owned();
+    Error::Line { what: source.what, path: path.to_path_buf(), line }
 }
 
-/// Names with `..`, control characters and the like never lead out of the directory of refs.
-fn is_good_name(name: &[u8]) -> bool {
-    gix_validate::reference::name(name.into()).is_ok()
+fn record(packed: PackedRef<'_>) -> RefRecord<'_> {
+    RefRecord { name: packed.name, target: Target::Direct { id: packed.id, peeled: packed.peeled } }
 }
 
 fn parse_loose(bytes: &[u8], hash: HashKind) -> Option<Loose> {

@@ -6,9 +6,12 @@
 mod error;
 mod files;
 mod reftable;
+#[cfg(test)]
+mod tests;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use error::Error;
 pub use packrace_format::packed_refs::Peeled;
@@ -23,7 +26,7 @@ pub enum Backend {
     Reftable,
 }
 
-/// Symbolic refs are followed this far, as in git.
+/// Refs that are read to follow a symbolic one, as in git: the last must not be symbolic.
 const MAX_SYMREF_DEPTH: usize = 5;
 
 /// The refs of a repository.
@@ -95,18 +98,18 @@ impl RefStore {
 
     /// The refs as they are now: `HEAD`, and all whose names start with one of `prefixes` (none: all).
     pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, Error> {
-        match self.backend {
-            Backend::Files => {
-                Ok(RefSnapshot(Inner::Files(files::Files::read(&self.places, prefixes, self.hash)?)))
-            }
-            Backend::Reftable => Ok(RefSnapshot(Inner::Reftable(reftable::Stacks::read(&self.places)?))),
-        }
+        let inner = match self.backend {
+            Backend::Files => files::Files::read(&self.places, prefixes, self.hash).map(Inner::Files),
+            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash).map(Inner::Reftable),
+        };
+        Ok(RefSnapshot(Arc::new(inner?)))
     }
 }
 
-/// Refs as they were at one moment. Visiting outside the prefixes that it was made for finds packed refs only.
-#[derive(Debug)]
-pub struct RefSnapshot(Inner);
+/// Refs as they were at one moment. Clones share it. In the files backend, visiting or looking up outside the prefixes
+/// that it was made for finds packed refs only.
+#[derive(Debug, Clone)]
+pub struct RefSnapshot(Arc<Inner>);
 
 #[derive(Debug)]
 enum Inner {
@@ -115,39 +118,79 @@ enum Inner {
 }
 
 impl RefSnapshot {
-    /// What the ref of this name says.
-    pub fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
-        match &self.0 {
+    /// The ref of this name.
+    pub fn find<'a>(&'a self, name: &'a [u8]) -> Result<Option<RefRecord<'a>>, Error> {
+        let found = match &*self.0 {
             Inner::Files(files) => files.find(name),
             Inner::Reftable(stacks) => stacks.find(name),
-        }
+        };
+        Ok(found?.filter(is_sound))
     }
 
-    /// Follows symbolic refs from `name` to an object; `None` if they lead nowhere.
+    /// Follows symbolic refs from `name` to an object; `None` if they lead nowhere, or further than git follows them.
     pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, Error> {
         let mut name = name.to_vec();
-        for _ in 0..=MAX_SYMREF_DEPTH {
+        for _ in 0..MAX_SYMREF_DEPTH {
             let target = match self.find(&name)? {
                 None => return Ok(None),
-                Some(Target::Direct { id, .. }) => {
+                Some(RefRecord { target: Target::Direct { id, .. }, .. }) => {
                     return Ok(Some(Resolved { name, id }));
                 }
-                Some(Target::Symbolic(target)) => target.to_vec(),
+                Some(RefRecord { target: Target::Symbolic(target), .. }) => target.to_vec(),
             };
             name = target;
         }
         Ok(None)
     }
 
-    /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, by name, until it breaks off.
+    /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, by name, until it breaks off. Refs with
+    /// names or values that git refuses are reported and left out, as in git's listings.
     pub fn visit(
         &self,
         prefix: &[u8],
         each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        match &self.0 {
-            Inner::Files(files) => files.visit(prefix, each),
-            Inner::Reftable(stacks) => stacks.visit(prefix, each),
+        let mut each_sound = |record: RefRecord<'_>| {
+            if is_sound(&record) {
+                return each(record);
+            }
+            tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(record.name));
+            ControlFlow::Continue(())
+        };
+        match &*self.0 {
+            Inner::Files(files) => files.visit(prefix, &mut each_sound),
+            Inner::Reftable(stacks) => stacks.visit(prefix, &mut each_sound),
         }
     }
+}
+
+/// Whether git would list the ref.
+fn is_sound(record: &RefRecord<'_>) -> bool {
+    let has_value = !matches!(&record.target, Target::Direct { id, .. } if id.is_null());
+    has_value && is_good_name(record.name)
+}
+
+/// Whether git accepts the name (git-check-ref-format). Good names never lead out of the directory of refs.
+fn is_good_name(name: &[u8]) -> bool {
+    is_plain_name(name) || gix_validate::reference::name(name.into()).is_ok()
+}
+
+/// Whether the name is below `refs/` and made of words of harmless letters, with dots before digits only. Most names
+/// are like this, and it takes a fraction of the time of the full check.
+fn is_plain_name(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(b"refs/") else { return false };
+    let mut before = b'/';
+    for byte in rest {
+        let is_plain = match byte {
+            b'0'..=b'9' => true,
+            b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' => before != b'.',
+            b'/' | b'.' => before != b'/' && before != b'.',
+            _ => false,
+        };
+        if !is_plain {
+            return false;
+        }
+        before = *byte;
+    }
+    before != b'/' && before != b'.'
 }
