@@ -57,6 +57,18 @@ pub fn read_file(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
+/// What a symbolic link says; `None` if `path` is not one.
+pub fn read_link(path: &Path, role: Role) -> io::Result<Option<PathBuf>> {
+    count::add(role, Op::Look, 0);
+    match std::fs::read_link(path) {
+        Ok(target) => Ok(Some(target)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Writes a file that is not part of a repository (a report); nothing is synced.
 pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::write(path, bytes)

@@ -67,13 +67,13 @@ impl Files {
         Ok(files)
     }
 
-    pub(super) fn find(&self, name: &[u8]) -> Result<Option<RefRecord<'_>>, Error> {
-        if let Some((name, loose)) = self.loose.get_key_value(name) {
-            return Ok(Some(RefRecord { name, target: loose.target() }));
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
+        if let Some(loose) = self.loose.get(name) {
+            return Ok(Some(loose.target()));
         }
         let Some(packed) = &self.packed else { return Ok(None) };
         let found = packed.find(name).map_err(|source| self.damaged(source))?;
-        Ok(found.map(record))
+        Ok(found.map(|found| record(found).target))
     }
 
     /// Merges loose and packed refs by name.
@@ -264,11 +264,12 @@ fn damaged(path: &Path, bytes: &[u8], source: packrace_format::Error) -> Error {
     let at = usize::try_from(source.offset).map_or(bytes.len(), |at| at.min(bytes.len()));
     // The end of the file is told for a line that misses its own.
     let start = match source.what {
-        "unterminated line" => memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |end| end + 1),
+        "unterminated line" => bytes[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1),
         _ => at,
     };
     let line = &bytes[start..];
-    let line = &line[..memchr::memchr(b'\n', line).unwrap_or(line.len()).min(MAX_SHOWN_BYTES)];
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = &line[..line.len().min(MAX_SHOWN_BYTES)];
     let line = String::from_utf8_lossy(line).into_owned();
     Error::Line { what: source.what, path: path.to_path_buf(), line }
 }

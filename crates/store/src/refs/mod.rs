@@ -118,13 +118,13 @@ enum Inner {
 }
 
 impl RefSnapshot {
-    /// The ref of this name.
-    pub fn find<'a>(&'a self, name: &'a [u8]) -> Result<Option<RefRecord<'a>>, Error> {
+    /// What the ref of this name says.
+    pub fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         let found = match &*self.0 {
             Inner::Files(files) => files.find(name),
             Inner::Reftable(stacks) => stacks.find(name),
         };
-        Ok(found?.filter(is_sound))
+        Ok(found?.filter(|target| is_sound(name, target)))
     }
 
     /// Follows symbolic refs from `name` to an object; `None` if they lead nowhere, or further than git follows them.
@@ -133,10 +133,8 @@ impl RefSnapshot {
         for _ in 0..MAX_SYMREF_DEPTH {
             let target = match self.find(&name)? {
                 None => return Ok(None),
-                Some(RefRecord { target: Target::Direct { id, .. }, .. }) => {
-                    return Ok(Some(Resolved { name, id }));
-                }
-                Some(RefRecord { target: Target::Symbolic(target), .. }) => target.to_vec(),
+                Some(Target::Direct { id, .. }) => return Ok(Some(Resolved { name, id })),
+                Some(Target::Symbolic(target)) => target.to_vec(),
             };
             name = target;
         }
@@ -151,7 +149,7 @@ impl RefSnapshot {
         each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let mut each_sound = |record: RefRecord<'_>| {
-            if is_sound(&record) {
+            if is_sound(record.name, &record.target) {
                 return each(record);
             }
             tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(record.name));
@@ -165,9 +163,9 @@ impl RefSnapshot {
 }
 
 /// Whether git would list the ref.
-fn is_sound(record: &RefRecord<'_>) -> bool {
-    let has_value = !matches!(&record.target, Target::Direct { id, .. } if id.is_null());
-    has_value && is_good_name(record.name)
+fn is_sound(name: &[u8], target: &Target<'_>) -> bool {
+    let has_value = !matches!(target, Target::Direct { id, .. } if id.is_null());
+    has_value && is_good_name(name)
 }
 
 /// Whether git accepts the name (git-check-ref-format). Good names never lead out of the directory of refs.

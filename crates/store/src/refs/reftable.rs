@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use packrace_format::reftable::{RefCursor, Reftable, TableRef, Value};
+use packrace_format::reftable::{self as format, RefIter, RefValue};
 use packrace_object::HashKind;
 use packrace_os::Mapped;
 use packrace_os::count::Role;
@@ -37,7 +37,7 @@ struct Stack {
 #[derive(Debug)]
 struct Table {
     path: PathBuf,
-    table: Reftable<Mapped>,
+    table: format::Table<Mapped>,
 }
 
 impl Stacks {
@@ -50,7 +50,7 @@ impl Stacks {
         Ok(Stacks { common, own })
     }
 
-    pub(super) fn find<'a>(&'a self, name: &'a [u8]) -> Result<Option<RefRecord<'a>>, Error> {
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         let stack = self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common);
         stack.find(name)
     }
@@ -61,12 +61,16 @@ impl Stacks {
         prefix: &[u8],
         each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        // `HEAD` and other pseudo-refs are not visited.
+        let start = prefix.max(b"refs/");
         let mut sources = Vec::new();
         for stack in self.own.iter().chain([&self.common]) {
             let is_own = self.own.is_some().then_some(!std::ptr::eq(stack, &self.common));
             for table in stack.tables.iter().rev() {
-                let cursor = table.table.refs_from(prefix).map_err(|source| table.damaged(source))?;
-                sources.push(Source { cursor, table, is_own });
+                let records = table.table.refs_from(start).map_err(|source| table.damaged(source))?;
+                let mut source = Source { records, table, is_own };
+                source.advance()?;
+                sources.push(source);
             }
         }
         merge(sources, prefix, each)
@@ -108,7 +112,7 @@ impl Stack {
             }
             let path = dir.join(OsStr::from_bytes(name));
             match Mapped::open(&path, Role::Refs) {
-                Ok(bytes) => match Reftable::open(bytes, hash) {
+                Ok(bytes) => match format::Table::open(bytes, hash) {
                     Ok(table) => Ok(Table { path, table }),
                     Err(source) => Err(Error::Damaged { path, source }),
                 },
@@ -119,10 +123,10 @@ impl Stack {
     }
 
     /// The newest table that knows the name decides.
-    fn find<'a>(&'a self, name: &'a [u8]) -> Result<Option<RefRecord<'a>>, Error> {
+    fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         for table in self.tables.iter().rev() {
             if let Some(value) = table.table.find(name).map_err(|source| table.damaged(source))? {
-                return Ok(target(value).map(|target| RefRecord { name, target }));
+                return Ok(target(value));
             }
         }
         Ok(None)
@@ -137,7 +141,7 @@ impl Table {
 
 /// One table in a merge.
 struct Source<'a> {
-    cursor: RefCursor<'a>,
+    records: RefIter<'a>,
     table: &'a Table,
     /// Of the work tree's own stack (only its own refs count) or of the common one (all others do); `None` if there
     /// is one stack only.
@@ -147,16 +151,16 @@ struct Source<'a> {
 impl Source<'_> {
     /// The name at which the table is; `None` behind the last one with the prefix.
     fn name(&self, prefix: &[u8]) -> Option<&[u8]> {
-        self.cursor.current().map(|found| found.name).filter(|name| name.starts_with(prefix))
+        self.records.current().map(|found| found.name).filter(|name| name.starts_with(prefix))
     }
 
     fn advance(&mut self) -> Result<(), Error> {
-        self.cursor.advance().map_err(|source| self.table.damaged(source))
+        self.records.advance().map(drop).map_err(|source| self.table.damaged(source))
     }
 
     #[inline]
     fn give(&self, each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
-        let Some(TableRef { name, value, .. }) = self.cursor.current() else {
+        let Some(format::RefRecord { name, value, .. }) = self.records.current() else {
             return ControlFlow::Continue(());
         };
         let is_listed = self.is_own.is_none_or(|is_own| is_own == is_per_worktree(name));
@@ -207,11 +211,11 @@ fn merge(
 }
 
 #[inline]
-fn target(value: Value<'_>) -> Option<Target<'_>> {
+fn target(value: RefValue<'_>) -> Option<Target<'_>> {
     Some(match value {
-        Value::Deleted => return None,
-        Value::Direct(id) => Target::Direct { id, peeled: Peeled::NotATag },
-        Value::Tag { id, peeled } => Target::Direct { id, peeled: Peeled::To(peeled) },
-        Value::Symbolic(target) => Target::Symbolic(target),
+        RefValue::Deletion => return None,
+        RefValue::Id(id) => Target::Direct { id, peeled: Peeled::NotATag },
+        RefValue::Tag { id, peeled } => Target::Direct { id, peeled: Peeled::To(peeled) },
+        RefValue::Symbolic(target) => Target::Symbolic(target),
     })
 }
