@@ -19,6 +19,7 @@ pub mod pack_index;
 pub mod packed_refs;
 pub mod reftable;
 pub mod reverse_index;
+mod stored_id;
 pub mod zlib;
 
 pub use error::Error;

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 
 use packrace_object::{HashKind, ObjectId};
 
-use crate::Error;
+use crate::{Error, stored_id};
 
 const FORMAT: &str = "packed-refs";
 
@@ -42,6 +42,7 @@ pub struct PackedRef<'a> {
 #[derive(Debug, Clone)]
 pub struct PackedRefs<D> {
     data: D,
+    hash: HashKind,
     hex_len: usize,
     /// Where the first ref starts.
     start: usize,
@@ -56,6 +57,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
         let mut file = PackedRefs {
             start: 0,
+            hash,
             hex_len: hash.len_in_hex(),
             is_peeled: false,
             is_fully_peeled: false,
@@ -173,36 +175,26 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
     #[inline]
     fn parse(&self, at: usize) -> Result<(PackedRef<'_>, usize), Error> {
         let bytes = self.data.as_ref();
-        let unexpected = |what| Error::new(FORMAT, what, at as u64);
-        let (line, mut next) = self.line(at).ok_or_else(|| unexpected("unterminated line"))?;
-        let (Some(hex), Some(b' ')) = (line.get(..self.hex_len), line.get(self.hex_len)) else {
-            return Err(unexpected("unexpected line"));
-        };
-        let id = ObjectId::from_hex(hex).map_err(|_| unexpected("unexpected line"))?;
-        let name = &line[self.hex_len + 1..];
-        if name.is_empty() {
-            return Err(unexpected("unexpected line"));
+        let unexpected = |at: usize| Error::new(FORMAT, "unexpected line", at as u64);
+        let name_at = at + self.hex_len + 1;
+        let id = stored_id::hex(bytes, at, self.hash).ok_or_else(|| unexpected(at))?;
+        // A line that has no name ends before it.
+        let name = bytes.get(name_at..).and_then(|rest| rest.get(..memchr::memchr(b'\n', rest)?));
+        let name = name.filter(|name| !name.is_empty() && bytes[name_at - 1] == b' ');
+        let name = name.ok_or_else(|| unexpected(at))?;
+        let next = name_at + name.len() + 1;
+        if bytes.get(next) == Some(&b'^') {
+            let end = next + 1 + self.hex_len;
+            let id_of_tagged = stored_id::hex(bytes, next + 1, self.hash);
+            let tagged = id_of_tagged.filter(|_| bytes.get(end) == Some(&b'\n'));
+            let peeled = Peeled::To(tagged.ok_or_else(|| unexpected(next))?);
+            return Ok((PackedRef { name, id, peeled }, end + 1));
         }
-        let mut peeled = match self.is_fully_peeled || self.is_peeled && name.starts_with(b"refs/tags/") {
+        let peeled = match self.is_fully_peeled || self.is_peeled && name.starts_with(b"refs/tags/") {
             true => Peeled::NotATag,
             false => Peeled::Unknown,
         };
-        if bytes.get(next) == Some(&b'^') {
-            let unexpected = || Error::new(FORMAT, "unexpected line", next as u64);
-            let (line, after) = self.line(next).ok_or_else(unexpected)?;
-            let hex = line[1..].get(..self.hex_len).filter(|hex| hex.len() + 1 == line.len());
-            let id = hex.and_then(|hex| ObjectId::from_hex(hex).ok()).ok_or_else(unexpected)?;
-            peeled = Peeled::To(id);
-            next = after;
-        }
         Ok((PackedRef { name, id, peeled }, next))
-    }
-
-    #[inline]
-    fn line(&self, at: usize) -> Option<(&[u8], usize)> {
-        let rest = self.data.as_ref().get(at..)?;
-        let end = memchr::memchr(b'\n', rest)?;
-        Some((&rest[..end], at + end + 1))
     }
 }
 

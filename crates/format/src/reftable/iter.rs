@@ -2,8 +2,8 @@
 
 use packrace_object::{HashKind, ObjectId};
 
-use crate::Error;
 use crate::zlib::Inflater;
+use crate::{Error, stored_id};
 
 use super::block::Block;
 use super::{FORMAT, Layout, LogChange, LogRecord, MAX_INDEX_LEVELS, RefRecord, RefValue, varint};
@@ -148,9 +148,9 @@ fn parse_value<'a>(
 
 #[inline]
 fn parse_id(bytes: &[u8], at: &mut usize, hash: HashKind) -> Option<ObjectId> {
-    let id = bytes.get(*at..*at + hash.len_in_bytes())?;
-    *at += id.len();
-    Some(ObjectId::from_bytes_or_panic(id))
+    let id = stored_id::raw(bytes, *at, hash)?;
+    *at += hash.len_in_bytes();
+    Some(id)
 }
 
 /// Iterates over log records by name, the newest of each first.
