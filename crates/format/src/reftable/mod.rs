@@ -118,12 +118,14 @@ struct Layout {
 
 impl<D: AsRef<[u8]>> Table<D> {
     /// Checks the header, and the footer with its checksum. Blocks are checked when they are read.
-    pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
+    pub fn open(data: D) -> Result<Self, Error> {
         let layout = Layout::read(data.as_ref())?;
-        if layout.hash != hash {
-            return Err(Error::new(FORMAT, "another hash than the repository's", 4));
-        }
         Ok(Table { data, layout })
+    }
+
+    /// The hash of object names.
+    pub fn hash_kind(&self) -> HashKind {
+        self.layout.hash
     }
 
     /// The first and the last update that the table holds.

@@ -106,14 +106,17 @@ impl Stack {
     fn map(dir: &Path, list: &Path, names: &[u8], hash: HashKind) -> Result<Self, Error> {
         let names = names.split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
         let tables = names.map(|name| {
+            let line = String::from_utf8_lossy(name).into_owned();
             if name.contains(&b'/') || name.contains(&0) {
-                let (path, line) = (list.to_path_buf(), String::from_utf8_lossy(name).into_owned());
-                return Err(Error::Line { what: "unexpected line", path, line });
+                return Err(Error::Line { what: "unexpected line", path: list.to_path_buf(), line });
             }
             let path = dir.join(OsStr::from_bytes(name));
             match Mapped::open(&path, Role::Refs) {
-                Ok(bytes) => match format::Table::open(bytes, hash) {
-                    Ok(table) => Ok(Table { path, table }),
+                Ok(bytes) => match format::Table::open(bytes) {
+                    Ok(table) if table.hash_kind() == hash => Ok(Table { path, table }),
+                    Ok(_) => {
+                        Err(Error::Line { what: "table of another hash", path: list.to_path_buf(), line })
+                    }
                     Err(source) => Err(Error::Damaged { path, source }),
                 },
                 Err(source) => Err(Error::Io { path, source }),

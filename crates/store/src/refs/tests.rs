@@ -332,6 +332,8 @@ fn damaged_stacks() {
     std::fs::write(&list, "../HEAD\n").unwrap();
     assert!(matches!(repo.try_snapshot(&[]), Err(Error::Line { .. })));
     std::fs::write(&list, &text).unwrap();
+    let other = RefStore::open(repo.path().into(), repo.path().into(), Backend::Reftable, HashKind::Sha256);
+    assert!(matches!(other.snapshot(&[]), Err(Error::Line { what: "table of another hash", .. })));
     let table = repo.path().join("reftable").join(text.lines().next().unwrap());
     let bytes = std::fs::read(&table).unwrap();
     for at in 0..bytes.len() {
