@@ -92,17 +92,27 @@ pub fn write_all(sink: &mut dyn Sink, pieces: &[&[u8]]) -> io::Result<()> {
 #[derive(Debug)]
 pub struct FdSink {
     fd: OwnedFd,
+    /// How long the peer may take nothing once a write would block.
+    stall_limit: Option<Duration>,
+    /// Whether the peer of a socket had finished sending when it was first looked at.
+    had_finished_sending: Option<bool>,
 }
 
 impl FdSink {
     /// Takes over `fd`.
     pub fn new(fd: OwnedFd) -> Self {
-        FdSink { fd }
+        FdSink { fd, stall_limit: None, had_finished_sending: None }
+    }
+
+    /// After a write that would block, waits no longer than this. For a descriptor that is not blocking, or a socket
+    /// with a send timeout.
+    pub fn with_stall_limit(self, stall_limit: Duration) -> Self {
+        FdSink { stall_limit: Some(stall_limit), ..self }
     }
 
     /// A duplicate of the process's standard output.
     pub fn stdout() -> io::Result<Self> {
-        Ok(FdSink { fd: io::stdout().as_fd().try_clone_to_owned()? })
+        Ok(FdSink::new(io::stdout().as_fd().try_clone_to_owned()?))
     }
 
     /// Asks for a pipe buffer of `bytes`; silently keeps what it has where that is not a pipe or not allowed.
@@ -142,15 +152,24 @@ impl Sink for FdSink {
 
     fn wait_writable(&mut self) -> io::Result<()> {
         use rustix::event::PollFlags;
-        self.poll(PollFlags::OUT, None).map(drop)
+        match self.poll(PollFlags::OUT, self.stall_limit)?.is_empty() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(()),
+        }
     }
 
     fn peer_gone(&mut self) -> bool {
         use rustix::event::PollFlags;
-        // A pipe whose reader left shows ERR, a socket whose peer left HUP or ERR. RDHUP alone is a client that
-        // has only finished sending.
-        self.poll(PollFlags::empty(), Some(Duration::ZERO))
-            .is_ok_and(|events| events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL))
+        // A pipe whose reader left shows ERR, a socket whose peer left HUP or ERR.
+        let Ok(events) = self.poll(PollFlags::RDHUP, Some(Duration::ZERO)) else { return false };
+        if events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
+            return true;
+        }
+        // RDHUP is a client that closed, or one that has only finished sending. The latter does so right behind its
+        // request; who closes later has left.
+        let has_finished = events.contains(PollFlags::RDHUP);
+        let had_finished = *self.had_finished_sending.get_or_insert(has_finished);
+        has_finished && !had_finished
     }
 }
 
@@ -234,5 +253,38 @@ mod tests {
         assert_eq!(&got, b"hello world");
         drop(reader);
         assert!(sink.peer_gone());
+    }
+
+    #[test]
+    fn a_socket_that_closes_later_has_left_but_one_that_only_finished_sending_has_not() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || {
+            let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, FdSink::new(listener.accept().unwrap().0.into()))
+        };
+        let closes = |sink: &mut FdSink| {
+            (0..200).any(|_| {
+                std::thread::sleep(Duration::from_millis(5));
+                sink.peer_gone()
+            })
+        };
+        let (client, mut sink) = connect();
+        assert!(!sink.peer_gone());
+        drop(client);
+        assert!(closes(&mut sink));
+
+        let (client, mut sink) = connect();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!sink.peer_gone() && !sink.peer_gone());
+    }
+
+    #[test]
+    fn a_peer_that_takes_nothing_is_given_up() {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&writer, true).unwrap();
+        let mut sink = FdSink::new(writer.into()).with_stall_limit(Duration::from_millis(20));
+        let result = write_all(&mut sink, &[&vec![0; 4 << 20]]);
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }
