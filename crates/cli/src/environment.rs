@@ -31,6 +31,7 @@ pub struct Environment {
     shallow_file: Option<PathBuf>,
     namespace: Option<String>,
     user_agent: Option<String>,
+    max_request_buffer: Option<String>,
     /// `GIT_PROTOCOL`.
     pub protocol: String,
     /// `PACKRACE_IO_REPORT`.
@@ -64,6 +65,7 @@ impl Environment {
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
+            max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
             io_report: path("PACKRACE_IO_REPORT"),
         };
@@ -146,10 +148,28 @@ impl Environment {
         self.user_agent.clone().unwrap_or_else(|| packrace_server::engine::AGENT.to_owned())
     }
 
+    /// `GIT_HTTP_MAX_REQUEST_BUFFER`: bytes, with `k`, `m` or `g` for multiples.
+    pub fn max_request_buffer(&self) -> Result<Option<usize>, Fatal> {
+        let Some(text) = &self.max_request_buffer else { return Ok(None) };
+        let bytes = parse_bytes(text);
+        let bytes = bytes.ok_or_else(|| Fatal::new("failed to parse GIT_HTTP_MAX_REQUEST_BUFFER"))?;
+        Ok(Some(bytes))
+    }
+
     /// The directory that `~/…` starts from.
     pub fn home(&self) -> Option<&PathBuf> {
         self.home.as_ref()
     }
+}
+
+fn parse_bytes(text: &str) -> Option<usize> {
+    let (digits, factor) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1 << 10),
+        (at, 'm' | 'M') => (&text[..at], 1 << 20),
+        (at, 'g' | 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    digits.parse::<usize>().ok()?.checked_mul(factor)
 }
 
 fn is_true(value: &str) -> bool {
@@ -214,6 +234,20 @@ fn unquote(text: &str) -> Option<(String, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes() {
+        let check = |text, expect| assert_eq!(parse_bytes(text), expect, "{text}");
+        check("0", Some(0));
+        check("1048576", Some(1 << 20));
+        check("10m", Some(10 << 20));
+        check("1K", Some(1024));
+        check("", None);
+        check("m", None);
+        check("-1", None);
+        check("1x", None);
+        check("99999999999999999g", None);
+    }
 
     #[test]
     fn parameters() {

@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod environment;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use args::{Command, Parsed};
@@ -16,11 +17,11 @@ fn main() -> ExitCode {
     let code = match args::parse(std::env::args_os().collect()) {
         Parsed::Run(globals, command) => run(&globals, command, &environment),
         Parsed::Answer { text, to_stdout, code } => {
-            if to_stdout {
-                print!("{text}");
-            } else {
-                eprint!("{text}");
-            }
+            // Whoever asked may have gone already, as behind `| head`.
+            let _ = match to_stdout {
+                true => write!(std::io::stdout(), "{text}"),
+                false => write!(std::io::stderr(), "{text}"),
+            };
             code
         }
     };
@@ -41,7 +42,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
     match result {
         Ok(()) => 0,
         Err(fatal) => {
-            eprintln!("fatal: {}", fatal.message);
+            let _ = writeln!(std::io::stderr(), "fatal: {}", fatal.message);
             fatal.code
         }
     }

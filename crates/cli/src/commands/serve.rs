@@ -1,5 +1,7 @@
 //! `packrace serve`: every repository below a folder.
 
+use std::io::{IsTerminal as _, Write as _};
+
 use packrace_server::transport::serve::{Settings, serve};
 
 use super::{Fatal, in_directory};
@@ -12,11 +14,15 @@ const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
 /// As `--max-connections` of git's daemon.
 const MAX_GIT_CONNECTIONS: usize = 32;
 
-/// As `http.maxRequestBuffer`.
+/// Each costs a task, and while it asks for a pack two threads.
+const MAX_HTTP_CONNECTIONS: usize = 256;
+
+/// The default of `http.maxRequestBuffer`.
 const MAX_REQUEST_BYTES: usize = 10 << 20;
 
 pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result<(), Fatal> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(is_terminal).with_target(false).init();
     let nothing_said = args.http.is_none() && args.git.is_none();
     let settings = Settings {
         http: args.http.or(nothing_said.then(|| DEFAULT_HTTP.into())),
@@ -25,12 +31,15 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
         namespace: environment.namespace(globals),
         agent: environment.agent(),
         max_git_connections: MAX_GIT_CONNECTIONS,
-        max_request_bytes: MAX_REQUEST_BYTES,
+        max_http_connections: MAX_HTTP_CONNECTIONS,
+        max_request_bytes: environment.max_request_buffer()?.unwrap_or(MAX_REQUEST_BYTES),
     };
     let root = in_directory(globals, &args.root);
     serve(&root, settings, |addresses| {
+        let mut stdout = std::io::stdout().lock();
         for (scheme, address) in addresses {
-            println!("packrace: serving {} at {scheme}://{address}/", root.display());
+            // Nobody has to listen.
+            let _ = writeln!(stdout, "packrace: serving {} at {scheme}://{address}/", root.display());
         }
     })
     .map_err(|error| Fatal::new(format!("{}: {error}", root.display())))

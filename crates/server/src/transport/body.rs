@@ -1,19 +1,30 @@
 //! Bodies of HTTP: requests read whole within limits, answers streamed batch by batch.
 
-use std::io::{self, Read};
-use std::pin::Pin;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body::{Body, Frame};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use tokio::sync::mpsc;
+use http_body_util::BodyExt as _;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::access::Access;
 use crate::outbox::{Door, GatherBatch, Piece};
 
 /// Batches between the engine's thread and the connection: at most this many times 1 MiB, nearly all of it ranges of
 /// mapped packs that own no memory.
 const WAITING_BATCHES: usize = 2;
+
+/// How long a client may take nothing of what waits for it.
+const STALL_TIME: Duration = Duration::from_secs(300);
+
+/// What is still read of a body that is too large, so that a client that sends before it reads sees the answer.
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
 /// Why a request body was not taken.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,63 +32,137 @@ pub(super) enum BadBody {
     TooLarge,
     /// It ended early, or is no gzip although it says so.
     Broken,
+    /// The bodies of other requests fill the memory that is set aside for them.
+    NoRoom,
+}
+
+/// Memory that all request bodies share.
+#[derive(Debug, Clone)]
+pub(super) struct BodyMemory(Arc<Semaphore>);
+
+impl BodyMemory {
+    pub(super) fn new(bytes: usize) -> Self {
+        BodyMemory(Arc::new(Semaphore::new(bytes.div_ceil(1024).min(Semaphore::MAX_PERMITS))))
+    }
+}
+
+/// A request body, and its share of the memory.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    pub(super) bytes: Vec<u8>,
+    share: OwnedSemaphorePermit,
+}
+
+impl RequestBody {
+    pub(super) fn empty(memory: &BodyMemory) -> Result<Self, BadBody> {
+        let share = memory.0.clone().try_acquire_many_owned(0).map_err(|_| BadBody::NoRoom)?;
+        Ok(RequestBody { bytes: Vec::new(), share })
+    }
+
+    /// Makes the share large enough for `length` bytes.
+    fn claim(&mut self, length: usize, memory: &BodyMemory) -> Result<(), BadBody> {
+        let missing = length.div_ceil(1024).saturating_sub(self.share.num_permits());
+        let missing = u32::try_from(missing).map_err(|_| BadBody::NoRoom)?;
+        let more = memory.0.clone().try_acquire_many_owned(missing).map_err(|_| BadBody::NoRoom)?;
+        self.share.merge(more);
+        Ok(())
+    }
 }
 
 /// Reads a request body, gzipped or not, of at most `max_bytes` before and after inflating.
-pub(super) async fn read_request<B>(body: B, is_gzip: bool, max_bytes: usize) -> Result<Vec<u8>, BadBody>
+pub(super) async fn read_request<B>(
+    body: B,
+    is_gzip: bool,
+    max_bytes: usize,
+    memory: &BodyMemory,
+) -> Result<RequestBody, BadBody>
 where
     B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let collected = Limited::new(body, max_bytes)
-        .collect()
-        .await
-        .map_err(|error| if error.is::<LengthLimitError>() { BadBody::TooLarge } else { BadBody::Broken })?;
-    let bytes = collected.to_bytes();
+    let mut body = pin!(body);
+    let mut taken = RequestBody::empty(memory)?;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BadBody::Broken)?.into_data() else { continue };
+        let length = taken.bytes.len() + data.len();
+        if length > max_bytes {
+            drop(taken);
+            discard(body).await;
+            return Err(BadBody::TooLarge);
+        }
+        taken.claim(length, memory)?;
+        taken.bytes.extend_from_slice(&data);
+    }
     if !is_gzip {
-        return Ok(bytes.into());
+        return Ok(taken);
     }
     let mut inflated = Vec::new();
-    let mut decoder = flate2::read::MultiGzDecoder::new(&bytes[..]).take(max_bytes as u64 + 1);
+    let mut decoder = flate2::read::MultiGzDecoder::new(&taken.bytes[..]).take(max_bytes as u64 + 1);
     decoder.read_to_end(&mut inflated).map_err(|_| BadBody::Broken)?;
-    if inflated.len() > max_bytes { Err(BadBody::TooLarge) } else { Ok(inflated) }
+    if inflated.len() > max_bytes {
+        return Err(BadBody::TooLarge);
+    }
+    taken.bytes = inflated;
+    taken.claim(taken.bytes.len(), memory)?;
+    Ok(taken)
+}
+
+async fn discard<B: Body<Data = Bytes>>(mut body: Pin<&mut B>) {
+    let mut left = MAX_DISCARDED_BYTES;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        let Some(rest) = left.checked_sub(length) else { return };
+        left = rest;
+    }
 }
 
 /// The engine's way into an HTTP answer.
 pub(super) struct BodyDoor {
     sender: mpsc::Sender<Message>,
+    runtime: Handle,
     /// Goes before the first batch.
     prefix: Vec<u8>,
+    has_sent: bool,
 }
 
 /// What comes through.
 pub(super) enum Message {
     Batch(GatherBatch),
-    /// The engine gave up and the client could not be told: the answer must not look complete.
-    Cut,
+    /// The answer is complete. One that stops without this must not look complete.
+    End,
 }
 
 impl BodyDoor {
-    /// A door, and the end where batches come out.
+    /// A door, and the end where batches come out. For a thread that may block.
     pub(super) fn new(prefix: Vec<u8>) -> (Self, mpsc::Receiver<Message>) {
         let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
-        (BodyDoor { sender, prefix }, receiver)
+        (BodyDoor { sender, runtime: Handle::current(), prefix, has_sent: false }, receiver)
     }
 
-    pub(super) fn cut(&self) {
-        // When there is no room the client is slow; it will find no proper end either way, but must not be waited for.
-        let _ = self.sender.blocking_send(Message::Cut);
+    /// Whether the client has got, or will get, a part of the answer.
+    pub(super) fn has_sent(&self) -> bool {
+        self.has_sent
+    }
+
+    /// Ends the answer in good order.
+    pub(super) fn end(&mut self) {
+        // A client that is gone does not miss it.
+        let _ = self.pass(Message::End);
+    }
+
+    fn pass(&mut self, message: Message) -> io::Result<()> {
+        let passed = self.runtime.block_on(self.sender.send_timeout(message, STALL_TIME));
+        passed.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
 impl Door for BodyDoor {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
-        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        self.has_sent = true;
         if !self.prefix.is_empty() {
             let prefix = GatherBatch::of(std::mem::take(&mut self.prefix));
-            self.sender.blocking_send(Message::Batch(prefix)).map_err(gone)?;
+            self.pass(Message::Batch(prefix))?;
         }
-        self.sender.blocking_send(Message::Batch(batch)).map_err(gone)
+        self.pass(Message::Batch(batch))
     }
 
     fn peer_gone(&mut self) -> bool {
@@ -85,45 +170,225 @@ impl Door for BodyDoor {
     }
 }
 
-/// A streamed answer: batches become `Bytes` that share the mapped pack, without a copy.
-pub(super) struct StreamedBody {
-    receiver: mpsc::Receiver<Message>,
-    pieces: std::vec::IntoIter<Piece>,
+/// A batch on its way through hyper: one chunk of HTTP and one gathered write, and no copy of a mapped pack.
+#[derive(Debug)]
+pub(super) struct BatchBuf {
+    /// None is empty.
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that are gone.
+    skip: usize,
+    remaining: usize,
 }
 
-impl StreamedBody {
-    pub(super) fn new(first: GatherBatch, receiver: mpsc::Receiver<Message>) -> Self {
-        StreamedBody { receiver, pieces: first.pieces.into_iter() }
+impl From<GatherBatch> for BatchBuf {
+    fn from(batch: GatherBatch) -> Self {
+        let remaining = batch.len();
+        let pieces = batch.pieces.into_iter().filter(|piece| !piece.bytes().is_empty()).collect();
+        BatchBuf { pieces, skip: 0, remaining }
     }
 }
 
-impl Body for StreamedBody {
-    type Data = Bytes;
+impl Buf for BatchBuf {
+    fn remaining(&self) -> usize {
+        self.remaining
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.pieces.front().map_or(&[], |piece| &piece.bytes()[self.skip..])
+    }
+
+    fn chunks_vectored<'a>(&'a self, slots: &mut [IoSlice<'a>]) -> usize {
+        let mut skip = self.skip;
+        let mut filled = 0;
+        for (piece, slot) in self.pieces.iter().zip(slots) {
+            *slot = IoSlice::new(&piece.bytes()[skip..]);
+            skip = 0;
+            filled += 1;
+        }
+        filled
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        assert!(count <= self.remaining, "cannot advance past the end");
+        self.remaining -= count;
+        while count > 0 {
+            let rest = self.chunk().len();
+            if count < rest {
+                self.skip += count;
+                return;
+            }
+            count -= rest;
+            self.pieces.pop_front();
+            self.skip = 0;
+        }
+    }
+}
+
+/// The body of an answer: a first batch, and what follows it through a door.
+pub(super) struct AnswerBody {
+    first: Option<GatherBatch>,
+    rest: Option<mpsc::Receiver<Message>>,
+    status: u16,
+    access: Access,
+    sent_bytes: u64,
+    /// Set once hyper has got the last byte.
+    is_complete: bool,
+    was_pending: bool,
+    is_wanted: bool,
+}
+
+impl AnswerBody {
+    pub(super) fn new(
+        first: GatherBatch,
+        rest: Option<mpsc::Receiver<Message>>,
+        status: u16,
+        access: Access,
+    ) -> Self {
+        let first = Some(first).filter(|first| !first.is_empty());
+        let is_complete = first.is_none() && rest.is_none();
+        AnswerBody {
+            first,
+            rest,
+            status,
+            access,
+            sent_bytes: 0,
+            is_complete,
+            was_pending: false,
+            is_wanted: true,
+        }
+    }
+
+    /// The request was HEAD: nothing of the body is sent, and nothing of it is missing.
+    pub(super) fn not_wanted(&mut self) {
+        self.is_wanted = false;
+    }
+
+    fn next_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<GatherBatch>>> {
+        if let Some(first) = self.first.take() {
+            self.is_complete = self.rest.is_none();
+            return Poll::Ready(Some(Ok(first)));
+        }
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        match std::task::ready!(rest.poll_recv(context)) {
+            Some(Message::Batch(batch)) => Poll::Ready(Some(Ok(batch))),
+            Some(Message::End) => {
+                self.rest = None;
+                self.is_complete = true;
+                Poll::Ready(None)
+            }
+            // hyper sends what it holds when there is nothing more for the moment; an error makes it drop that.
+            None if !self.was_pending => {
+                self.was_pending = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => Poll::Ready(Some(Err(io::Error::other("the answer could not be completed")))),
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = BatchBuf;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        loop {
-            if let Some(piece) = self.pieces.next() {
-                return Poll::Ready(Some(Ok(Frame::data(into_bytes(piece)))));
-            }
-            match self.receiver.poll_recv(context) {
-                Poll::Ready(Some(Message::Batch(batch))) => self.pieces = batch.pieces.into_iter(),
-                Poll::Ready(Some(Message::Cut)) => {
-                    return Poll::Ready(Some(Err(io::Error::other("the answer could not be completed"))));
-                }
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
+    ) -> Poll<Option<Result<Frame<BatchBuf>, io::Error>>> {
+        let batch = std::task::ready!(self.next_batch(context));
+        Poll::Ready(batch.map(|batch| {
+            let batch = batch?;
+            self.sent_bytes += batch.len() as u64;
+            Ok(Frame::data(batch.into()))
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_complete
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        match (&self.first, &self.rest) {
+            (_, Some(_)) => http_body::SizeHint::default(),
+            (first, None) => {
+                http_body::SizeHint::with_exact(first.as_ref().map_or(0, |first| first.len() as u64))
             }
         }
     }
 }
 
-fn into_bytes(piece: Piece) -> Bytes {
-    match piece {
-        Piece::Owned(bytes) => Bytes::from(bytes),
-        Piece::Mapped(map, range) => Bytes::from_owner(map).slice(range),
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        let cut = if self.is_complete || !self.is_wanted { "" } else { " cut" };
+        self.access.end(format_args!("{}{cut}", self.status), self.sent_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Full;
+    use packrace_os::Mapped;
+
+    #[test]
+    fn a_batch_can_be_taken_in_any_steps() {
+        let map = Mapped::from((0..200u8).collect::<Vec<_>>());
+        for step in 1..=70 {
+            let mut batch = GatherBatch::of(b"head".to_vec());
+            batch.pieces.push(Piece::Mapped(map.clone(), 20..20));
+            batch.pieces.push(Piece::Mapped(map.clone(), 10..70));
+            let pieces = batch.pieces;
+            let mut buf = BatchBuf {
+                remaining: 64,
+                skip: 0,
+                pieces: pieces.into_iter().filter(|piece| !piece.bytes().is_empty()).collect(),
+            };
+            let mut got = Vec::new();
+            while buf.has_remaining() {
+                let mut slots = [IoSlice::new(&[]); 4];
+                let filled = buf.chunks_vectored(&mut slots);
+                let all: Vec<u8> = slots[..filled].iter().flat_map(|slot| slot.to_vec()).collect();
+                assert_eq!(all.len(), buf.remaining());
+                let take = step.min(all.len());
+                got.extend_from_slice(&all[..take]);
+                buf.advance(take);
+            }
+            assert_eq!(got, [&b"head"[..], &(10..70).collect::<Vec<u8>>()].concat());
+        }
+    }
+
+    fn check(body: &[u8], is_gzip: bool, max_bytes: usize, room: usize, expect: Result<&[u8], BadBody>) {
+        let memory = BodyMemory::new(room);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let body = Full::new(Bytes::copy_from_slice(body));
+        let got = runtime.block_on(read_request(body, is_gzip, max_bytes, &memory));
+        assert_eq!(got.map(|body| body.bytes), expect.map(<[u8]>::to_vec));
+        assert_eq!(memory.0.available_permits(), room.div_ceil(1024), "the share is given back");
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        io::Write::write_all(&mut encoder, bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn request_bodies_have_limits_before_and_after_inflating() {
+        let zeros = vec![0; 5000];
+        let zipped = gzip(&zeros);
+        check(&zeros, false, 5000, 8192, Ok(&zeros));
+        check(&zeros, false, 4999, 8192, Err(BadBody::TooLarge));
+        check(&zeros, false, 5000, 4096, Err(BadBody::NoRoom));
+        check(b"", false, 0, 0, Ok(b""));
+        check(&zipped, true, 5000, 8192, Ok(&zeros));
+        check(&zipped, true, 4999, 8192, Err(BadBody::TooLarge));
+        check(&zipped, true, 5000, 4096, Err(BadBody::NoRoom));
+        check(b"", true, 5000, 8192, Err(BadBody::Broken));
+        check(b"PACK", true, 5000, 8192, Err(BadBody::Broken));
+        for end in 1..zipped.len() {
+            check(&zipped[..end], true, 5000, 8192, Err(BadBody::Broken));
+        }
+        check(&[gzip(b"ab"), gzip(b"cd")].concat(), true, 5000, 8192, Ok(b"abcd"));
+        check(&gzip(&vec![0; 50 << 20]), true, 10 << 20, 64 << 20, Err(BadBody::TooLarge));
     }
 }

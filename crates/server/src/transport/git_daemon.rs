@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_protocol::wire::pkt_line;
+use packrace_store::Repository;
 use tokio::net::TcpStream;
 
+use super::access::{Access, quoted};
 use super::root::NotServed;
 use super::serve::Shared;
 use super::stdio::SinkDoor;
@@ -29,6 +31,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(30);
 /// How long a client may be silent while it is its turn.
 const IDLE_TIME: Duration = Duration::from_secs(600);
 
+/// How long a client may take nothing of what is sent to it.
+const STALL_TIME: Duration = Duration::from_secs(300);
+
 /// Longest request, as the pkt-line allows it.
 const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
 
@@ -39,12 +44,14 @@ pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
         tracing::warn!("git {peer}: too many connections, dropping this one");
         return;
     };
-    let running = shared.running.subscribe();
+    let stopping = shared.stopping.subscribe();
     let ended = tokio::task::spawn_blocking(move || {
-        let _held = (place, running);
-        let served = catch_unwind(AssertUnwindSafe(|| serve(stream, &shared, &peer)));
-        if let Ok(Err(error)) = served {
-            tracing::debug!("git {peer}: {error}");
+        // The place is given back, and the server has not to wait any longer, when this thread is done.
+        let _held = (place, stopping);
+        match catch_unwind(AssertUnwindSafe(|| serve(stream, &shared, &peer))) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::info!("git {peer}: no request: {error}"),
+            Err(_) => tracing::error!("git {peer}: the request panicked"),
         }
     });
     // Panics are caught inside.
@@ -52,37 +59,53 @@ pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 fn serve(stream: TcpStream, shared: &Shared, peer: &str) -> io::Result<()> {
-    let started = Instant::now();
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
-    let mut source = FdSource::new(OwnedFd::from(stream.try_clone()?), Some(REQUEST_TIME));
-    let mut door = SinkDoor::new(FdSink::new(OwnedFd::from(stream)));
-    let request = read_request(&mut source)?;
+    stream.set_write_timeout(Some(STALL_TIME))?;
+    let mut source = FdSource::new(OwnedFd::from(stream.try_clone()?), None);
+    // After the send timeout the wait has no purpose but to fail.
+    let sink = FdSink::new(OwnedFd::from(stream)).with_stall_limit(Duration::from_secs(1));
+    let mut door = SinkDoor::new(sink);
+    let request = read_request(&mut source, Instant::now() + REQUEST_TIME)?;
+    let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
+    let access = Access::new("git", peer, line);
     let outcome = match parse(&request) {
         Ok(request) => run(&request, &mut source, &mut door, shared),
-        Err(refusal) => refuse(&mut door, &refusal),
+        Err(refusal) => Err(refuse(&mut door, &refusal)),
     };
-    let text =
-        String::from_utf8_lossy(request.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
-    let milliseconds = started.elapsed().as_millis();
     match outcome {
-        Ok(()) => tracing::info!("git {peer} \"{text}\" ended after {milliseconds} ms"),
-        Err(error) => tracing::info!("git {peer} \"{text}\" failed after {milliseconds} ms: {error}"),
+        Ok(()) => access.end("ok", door.sent_bytes()),
+        Err(why) => access.end(format_args!("failed: {}", quoted(why.as_bytes())), door.sent_bytes()),
     }
     Ok(())
 }
 
 /// Reads the first packet, and not a byte more: what follows is the session's.
-fn read_request(source: &mut FdSource) -> io::Result<Vec<u8>> {
+fn read_request(source: &mut FdSource, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut digits = [0; 4];
-    source.read_exact(&mut digits)?;
+    read_until(source, &mut digits, deadline)?;
+    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
     let length = std::str::from_utf8(&digits).ok().and_then(|digits| usize::from_str_radix(digits, 16).ok());
-    let length = length.filter(|length| (4..=MAX_REQUEST_BYTES).contains(length));
-    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no request line"))?;
+    let length = length.filter(|length| is_hex && (5..=MAX_REQUEST_BYTES).contains(length));
+    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "bad line length"))?;
     let mut request = vec![0; length - 4];
-    source.read_exact(&mut request)?;
+    read_until(source, &mut request, deadline)?;
     Ok(request)
+}
+
+/// Fills `buffer` before `deadline`, however slowly the bytes come.
+fn read_until(source: &mut FdSource, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
+    while !buffer.is_empty() {
+        source.set_timeout(Some(deadline.saturating_duration_since(Instant::now())));
+        match source.read(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => buffer = &mut buffer[length..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// What a client asks for.
@@ -116,29 +139,34 @@ fn access_denied(path: &[u8]) -> String {
 }
 
 fn run(request: &Request, source: &mut FdSource, door: &mut dyn Door, shared: &Shared) -> Result<(), String> {
-    let repository = match shared.root.open(&request.path) {
-        Ok(repository) => repository,
-        Err(why) => {
-            let why = match why {
-                NotServed::NotFound(why) => why,
-                NotServed::Broken(error) => error.to_string(),
-            };
-            let refusal = access_denied(&request.path);
-            return refuse(door, &refusal).map_err(|_| why);
-        }
-    };
+    let repository = open(request, shared).inspect_err(|_| {
+        refuse(door, &access_denied(&request.path));
+    })?;
     source.set_timeout(Some(IDLE_TIME));
     let call = shared.upload_pack(repository, request.version, Mode::Stateful);
     engine::upload_pack(&call, source, door, &shared.clock).map_err(|error| error.to_string())
 }
 
-fn refuse(door: &mut dyn Door, text: &str) -> Result<(), String> {
+fn open(request: &Request, shared: &Shared) -> Result<Repository, String> {
+    let repository = shared.root.open(&request.path).map_err(|why| match why {
+        NotServed::NotFound(why) => why,
+        NotServed::Broken(error) => error.to_string(),
+    })?;
+    match repository.config().boolean("daemon.uploadpack") {
+        Ok(enabled) if enabled.unwrap_or(true) => Ok(repository),
+        Ok(_) => Err("'upload-pack': service not enabled".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Tells the client, and gives the text back.
+fn refuse(door: &mut dyn Door, text: &str) -> String {
     let mut packet = Vec::new();
-    let text = format!("ERR {text}");
-    pkt_line::write_data(&text.as_bytes()[..text.len().min(pkt_line::MAX_PAYLOAD)], &mut packet);
+    let told = format!("ERR {text}");
+    pkt_line::write_data(&told.as_bytes()[..told.len().min(pkt_line::MAX_PAYLOAD)], &mut packet);
     // A client that cannot be told is gone, which the log says anyway.
     let _ = door.send(GatherBatch::of(packet));
-    Err(text)
+    text.to_owned()
 }
 
 #[cfg(test)]

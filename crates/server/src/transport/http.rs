@@ -8,26 +8,31 @@
 //! | another method | 405 with `Allow` |
 //! | another content type | 415 |
 //! | a request that is too large | 413 |
+//! | a request that breaks off or is no gzip | 400 |
+//! | too many connections or too much memory in request bodies | 503 |
+//! | a repository that cannot be read | 500 |
 //! | anything else, or no repository | 404 |
+//!
+//! The status is decided by the first bytes of the answer: refusals in the protocol's own words come with 200, as from
+//! git's http-backend. An answer that cannot be completed after that is cut off, so that it does not look complete.
+//! A client that closes its sending half while it is answered has left.
 
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::Receiver;
 
-use super::body::{BadBody, BodyDoor, Message, StreamedBody, read_request};
+use super::access::{Access, quoted};
+use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, read_request};
 use super::root::NotServed;
 use super::serve::Shared;
-use crate::engine::{self, Mode, ProtocolVersion};
+use crate::engine::{self, ErrorKind, Mode, ProtocolVersion};
 use crate::outbox::GatherBatch;
 
 /// How long a client may take for the head of a request.
@@ -40,22 +45,49 @@ const ADVERTISEMENT: &str = "application/x-git-upload-pack-advertisement";
 const REQUEST: &str = "application/x-git-upload-pack-request";
 const RESULT: &str = "application/x-git-upload-pack-result";
 
-type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
+/// What a client beyond the last place is told.
+const NO_PLACE: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+type Answer = Response<AnswerBody>;
 
 /// Serves one connection to its end.
 pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let peer = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
+    let Ok(_place) = shared.http_places.clone().try_acquire_owned() else {
+        tracing::warn!("http {peer}: too many connections, refusing this one");
+        return refuse_connection(&stream).await;
+    };
     // Small answers must not wait for more.
     let _ = stream.set_nodelay(true);
-    let service = hyper::service::service_fn(|request| {
-        let (shared, peer) = (shared.clone(), peer.clone());
+    let mut stopping = shared.stopping.subscribe();
+    let service_peer = peer.clone();
+    let service = hyper::service::service_fn(move |request| {
+        let (shared, peer) = (shared.clone(), service_peer.clone());
         async move { Ok::<_, Infallible>(answer(request, shared, &peer).await) }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let stopped = async { drop(stopping.wait_for(|is_stopping| *is_stopping).await) };
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopped => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!("http {peer}: {error}");
     }
+}
+
+/// Tells that there is no place. Reads first: a close with unread bytes would take the answer back.
+async fn refuse_connection(stream: &TcpStream) {
+    let _ = tokio::time::timeout(Duration::from_secs(1), stream.readable()).await;
+    let _ = stream.try_read(&mut [0; 4096]);
+    // Whether it is heard does not matter.
+    let _ = stream.try_write(NO_PLACE);
 }
 
 /// What a request asks for.
@@ -68,16 +100,33 @@ enum Route {
 }
 
 async fn answer(request: Request<Incoming>, shared: Arc<Shared>, peer: &str) -> Answer {
-    let started = Instant::now();
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let answer = match route(&method, uri.path(), uri.query().unwrap_or("")) {
-        Route::Refused(status, allow) => refusal(status, allow),
+    let access = Access::new("http", peer, format!("{method} {uri}").as_bytes());
+    let result = match route(&method, uri.path(), uri.query().unwrap_or("")) {
+        Route::Refused(status, allow) => {
+            let mut answer = refusal(status, access);
+            if !allow.is_empty() {
+                answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+            }
+            return answer;
+        }
         Route::Advertise(path) => advertise(request.headers(), path, shared).await,
         Route::UploadPack(path) => upload_pack(request, path, shared).await,
     };
-    let (status, milliseconds) = (answer.status().as_u16(), started.elapsed().as_millis());
-    tracing::info!("http {peer} \"{method} {uri}\" {status} first byte after {milliseconds} ms");
-    answer
+    match result {
+        Ok(started) => {
+            let body = AnswerBody::new(started.first, started.rest, StatusCode::OK.as_u16(), access);
+            let mut answer = Response::new(body);
+            let content_type = HeaderValue::from_static(started.content_type);
+            answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
+            no_cache(answer.headers_mut());
+            if method == Method::HEAD {
+                answer.body_mut().not_wanted();
+            }
+            answer
+        }
+        Err(status) => refusal(status, access),
+    }
 }
 
 fn route(method: &Method, path: &str, query: &str) -> Route {
@@ -100,7 +149,17 @@ fn route(method: &Method, path: &str, query: &str) -> Route {
     }
     let is_other_service =
         [&b"/git-receive-pack"[..], b"/git-upload-archive"].iter().any(|end| path.ends_with(end));
-    Route::Refused(if is_other_service { StatusCode::FORBIDDEN } else { StatusCode::NOT_FOUND }, "")
+    let is_dumb_file = is_get && (path.ends_with(b"/HEAD") || is_below_objects(&path));
+    let is_known = is_other_service || is_dumb_file;
+    Route::Refused(if is_known { StatusCode::FORBIDDEN } else { StatusCode::NOT_FOUND }, "")
+}
+
+/// `…/objects/info/…`, `…/objects/pack/…`, `…/objects/ab/…`: files of the dumb protocol.
+fn is_below_objects(path: &[u8]) -> bool {
+    let mut parts = path.rsplit(|byte| *byte == b'/').skip(1);
+    let (Some(folder), Some(objects)) = (parts.next(), parts.next()) else { return false };
+    let is_fan_out = folder.len() == 2 && folder.iter().all(u8::is_ascii_hexdigit);
+    objects == b"objects" && (is_fan_out || folder == b"info" || folder == b"pack")
 }
 
 /// The folder itself can be a repository.
@@ -122,18 +181,10 @@ fn percent_decode(text: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-fn refusal(status: StatusCode, allow: &'static str) -> Answer {
+fn refusal(status: StatusCode, access: Access) -> Answer {
     let text = format!("{}\n", status.canonical_reason().unwrap_or("refused"));
-    let mut answer = plain(status, text);
-    if !allow.is_empty() {
-        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
-    }
-    answer
-}
-
-fn plain(status: StatusCode, text: String) -> Answer {
-    let mut answer =
-        Response::new(Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync());
+    let body = AnswerBody::new(GatherBatch::of(text.into_bytes()), None, status.as_u16(), access);
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     no_cache(answer.headers_mut());
@@ -151,103 +202,132 @@ fn version(headers: &HeaderMap) -> ProtocolVersion {
     ProtocolVersion::from_environment(value.unwrap_or(""))
 }
 
-async fn advertise(headers: &HeaderMap, path: Vec<u8>, shared: Arc<Shared>) -> Answer {
+/// An answer of which at least the status is certain.
+struct Started {
+    first: GatherBatch,
+    rest: Option<Receiver<Message>>,
+    content_type: &'static str,
+}
+
+async fn advertise(headers: &HeaderMap, path: Vec<u8>, shared: Arc<Shared>) -> Result<Started, StatusCode> {
     let version = version(headers);
     let prefix = match version {
         ProtocolVersion::V2 => Vec::new(),
         _ => b"001e# service=git-upload-pack\n0000".to_vec(),
     };
-    run(Call { path, version, mode: Mode::Advertise, input: Vec::new(), prefix }, ADVERTISEMENT, shared).await
+    let input = RequestBody::empty(&shared.body_memory).map_err(status_of)?;
+    run(Call { path, version, mode: Mode::Advertise, input, prefix }, ADVERTISEMENT, shared).await
 }
 
-async fn upload_pack(request: Request<Incoming>, path: Vec<u8>, shared: Arc<Shared>) -> Answer {
+async fn upload_pack(
+    request: Request<Incoming>,
+    path: Vec<u8>,
+    shared: Arc<Shared>,
+) -> Result<Started, StatusCode> {
     let headers = request.headers();
     if headers.get(header::CONTENT_TYPE).is_none_or(|value| value != REQUEST) {
-        return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "");
+        return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
     let version = version(headers);
     let encoding = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
     let is_gzip = match encoding {
         None | Some(b"identity") => false,
         Some(b"gzip" | b"x-gzip") => true,
-        Some(_) => return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, ""),
+        Some(_) => return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE),
     };
-    let body = read_request(request.into_body(), is_gzip, shared.settings.max_request_bytes);
+    let max_bytes = shared.settings.max_request_bytes;
+    let body = read_request(request.into_body(), is_gzip, max_bytes, &shared.body_memory);
     let input = match tokio::time::timeout(BODY_TIME, body).await {
-        Ok(Ok(input)) => input,
-        Ok(Err(BadBody::TooLarge)) => return refusal(StatusCode::PAYLOAD_TOO_LARGE, ""),
-        Ok(Err(BadBody::Broken)) => return refusal(StatusCode::BAD_REQUEST, ""),
-        Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, ""),
+        Ok(input) => input.map_err(status_of)?,
+        Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
     };
     run(Call { path, version, mode: Mode::StatelessRpc, input, prefix: Vec::new() }, RESULT, shared).await
+}
+
+fn status_of(bad: BadBody) -> StatusCode {
+    match bad {
+        BadBody::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        BadBody::Broken => StatusCode::BAD_REQUEST,
+        BadBody::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+    }
 }
 
 struct Call {
     path: Vec<u8>,
     version: ProtocolVersion,
     mode: Mode,
-    input: Vec<u8>,
+    input: RequestBody,
     prefix: Vec<u8>,
 }
 
 /// Runs the engine on a thread of its own. The status is decided by its first bytes, or by how it ends without any.
-async fn run(call: Call, content_type: &'static str, shared: Arc<Shared>) -> Answer {
-    let (door, mut receiver) = BodyDoor::new(call.prefix.clone());
-    let running = shared.running.subscribe();
+async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) -> Result<Started, StatusCode> {
+    let (door, mut receiver) = BodyDoor::new(std::mem::take(&mut call.prefix));
+    let stopping = shared.stopping.subscribe();
     let engine = tokio::task::spawn_blocking(move || {
-        let _running = running;
+        // The server waits for this thread when it stops.
+        let _stopping = stopping;
         run_engine(&call, door, &shared)
     });
     match receiver.recv().await {
-        Some(Message::Batch(first)) => streamed(first, receiver, content_type),
-        Some(Message::Cut) => refusal(StatusCode::INTERNAL_SERVER_ERROR, ""),
+        Some(Message::Batch(first)) => Ok(Started { first, rest: Some(receiver), content_type }),
+        Some(Message::End) => Ok(Started { first: GatherBatch::default(), rest: None, content_type }),
         None => match engine.await {
-            Ok(Ok(())) => streamed(GatherBatch::default(), receiver, content_type),
-            Ok(Err(status)) => refusal(status, ""),
+            Ok(status) => Err(status),
             Err(panic) => {
-                tracing::error!("a request panicked: {panic}");
-                refusal(StatusCode::INTERNAL_SERVER_ERROR, "")
+                tracing::error!("a request failed: {panic}");
+                Err(StatusCode::INTERNAL_SERVER_ERROR)
             }
         },
     }
 }
 
-fn streamed(first: GatherBatch, receiver: mpsc::Receiver<Message>, content_type: &'static str) -> Answer {
-    let mut answer = Response::new(StreamedBody::new(first, receiver).boxed_unsync());
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    no_cache(answer.headers_mut());
-    answer
-}
-
-fn run_engine(call: &Call, mut door: BodyDoor, shared: &Shared) -> Result<(), StatusCode> {
-    let path = String::from_utf8_lossy(&call.path);
-    let repository = shared.root.open(&call.path).map_err(|error| match error {
-        NotServed::NotFound(why) => {
-            tracing::info!("{path} is not served: {why}");
-            StatusCode::NOT_FOUND
+/// Serves a call. Says with which status it ends if nothing was sent.
+fn run_engine(call: &Call, mut door: BodyDoor, shared: &Shared) -> StatusCode {
+    let path = quoted(&call.path);
+    let repository = match shared.root.open(&call.path) {
+        Ok(repository) => repository,
+        Err(NotServed::NotFound(why)) => {
+            tracing::info!("{path} is not served: {}", quoted(why.as_bytes()));
+            return StatusCode::NOT_FOUND;
         }
-        NotServed::Broken(error) => {
+        Err(NotServed::Broken(error)) => {
             tracing::error!("{path}: {error}");
-            StatusCode::INTERNAL_SERVER_ERROR
+            return StatusCode::INTERNAL_SERVER_ERROR;
         }
-    })?;
+    };
+    match repository.config().boolean("http.uploadpack") {
+        Ok(enabled) if enabled.unwrap_or(true) => {}
+        Ok(_) => return StatusCode::FORBIDDEN,
+        Err(error) => {
+            tracing::error!("{path}: {error}");
+            return StatusCode::INTERNAL_SERVER_ERROR;
+        }
+    }
     let upload = shared.upload_pack(repository, call.version, call.mode);
     let result = catch_unwind(AssertUnwindSafe(|| {
-        engine::upload_pack(&upload, &mut call.input.as_slice(), &mut door, &shared.clock)
+        engine::upload_pack(&upload, &mut call.input.bytes.as_slice(), &mut door, &shared.clock)
     }));
-    let was_told = match result {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => {
-            tracing::warn!("{path}: {error}");
-            error.was_told()
+    match result {
+        Ok(Ok(())) => {
+            door.end();
+            StatusCode::OK
         }
-        // What panicked was reported by the panic hook; other requests go on.
-        Err(_) => false,
-    };
-    if !was_told {
-        door.cut();
+        Ok(Err(error)) => {
+            tracing::warn!("{path}: {}", quoted(error.to_string().as_bytes()));
+            if error.was_told() && door.has_sent() {
+                door.end();
+            }
+            match error.kind() {
+                ErrorKind::PeerFault | ErrorKind::PeerGone => StatusCode::BAD_REQUEST,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            }
+        }
+        Err(_) => {
+            tracing::error!("{path}: the request panicked");
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
-    Err(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 #[cfg(test)]
@@ -272,7 +352,11 @@ mod tests {
         check(Method::POST, "/a/git-upload-pack", &Route::UploadPack(b"/a".to_vec()));
         check(Method::GET, "/a/git-upload-pack", &refused(405, "POST"));
         check(Method::POST, "/a/git-receive-pack", &refused(403, ""));
-        check(Method::GET, "/a/HEAD", &refused(404, ""));
+        check(Method::GET, "/a/HEAD", &refused(403, ""));
+        check(Method::GET, "/a/objects/pack/pack-12.idx", &refused(403, ""));
+        check(Method::GET, "/a/objects/12/34", &refused(403, ""));
+        check(Method::GET, "/a/objects/x/34", &refused(404, ""));
+        check(Method::GET, "/a/README", &refused(404, ""));
         check(Method::GET, "/", &refused(404, ""));
         check(Method::GET, "/%zz/info/refs?service=git-upload-pack", &refused(400, ""));
         check(Method::GET, "/%4", &refused(400, ""));

@@ -1,5 +1,6 @@
 //! The doors through which clients come.
 
+mod access;
 mod body;
 mod git_daemon;
 mod http;

@@ -25,13 +25,16 @@ pub(crate) enum NotServed {
 }
 
 impl Root {
+    /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository.
     pub(crate) fn new(path: &Path, options: OpenOptions) -> std::io::Result<Self> {
         let path = packrace_os::real_path(path)?;
-        Ok(Root { path, options: OpenOptions { check_ownership: true, strict: false, ..options } })
+        let config = options.config;
+        Ok(Root { path, options: OpenOptions { check_ownership: true, config, ..OpenOptions::default() } })
     }
 
-    /// Opens the repository at a path of a request, which starts with a slash. Links that lead out of the folder are
-    /// not followed.
+    /// Opens the repository at a path of a request, which starts with a slash. Links and gitfiles that lead out of
+    /// the folder are not followed, but where the folder itself is one: its owner chose it. Alternates may lie
+    /// anywhere.
     pub(crate) fn open(&self, request_path: &[u8]) -> Result<Repository, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
         let path = self.path.join(relative);
@@ -39,10 +42,14 @@ impl Root {
             ErrorKind::Refused => NotServed::NotFound(error.to_string()),
             _ => NotServed::Broken(error),
         })?;
-        match packrace_os::real_path(repository.git_dir()) {
-            Ok(real) if real.starts_with(&self.path) => Ok(repository),
-            _ => Err(NotServed::NotFound("leads out of the served folder".to_owned())),
+        let is_inside =
+            |dir: &Path| packrace_os::real_path(dir).is_ok_and(|real| real.starts_with(&self.path));
+        if relative.as_os_str().is_empty()
+            || (is_inside(repository.git_dir()) && is_inside(repository.common_dir()))
+        {
+            return Ok(repository);
         }
+        Err(NotServed::NotFound("leads out of the served folder".to_owned()))
     }
 }
 

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use packrace_os::clock::RealClock;
 use packrace_store::{OpenOptions, Repository};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 
+use super::body::BodyMemory;
 use super::root::Root;
 use super::{git_daemon, http};
 use crate::engine::{Mode, ProtocolVersion, UploadPack};
@@ -21,6 +23,9 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// Threads that requests run on, one each. A request that makes a pack has one more.
 const MAX_REQUEST_THREADS: usize = 256;
+
+/// Memory for the bodies of all requests that are read or answered at a moment.
+const BODY_MEMORY_BYTES: usize = 256 << 20;
 
 /// What is served, and where. Plain data.
 #[derive(Debug, Clone)]
@@ -37,7 +42,9 @@ pub struct Settings {
     pub agent: String,
     /// Connections over git:// at the same time, as `--max-connections` of git's daemon.
     pub max_git_connections: usize,
-    /// Longest upload request over HTTP, inflated; `http.maxRequestBuffer`.
+    /// Connections over HTTP at the same time.
+    pub max_http_connections: usize,
+    /// Longest upload request over HTTP, inflated or not; `http.maxRequestBuffer`.
     pub max_request_bytes: usize,
 }
 
@@ -49,8 +56,12 @@ pub(crate) struct Shared {
     pub(crate) clock: RealClock,
     /// Places for git:// connections.
     pub(crate) git_places: Arc<Semaphore>,
-    /// Each running request holds a receiver: the sender knows when the last is gone.
-    pub(crate) running: watch::Sender<()>,
+    /// Places for HTTP connections.
+    pub(crate) http_places: Arc<Semaphore>,
+    pub(super) body_memory: BodyMemory,
+    /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender knows
+    /// when the last is gone.
+    pub(crate) stopping: watch::Sender<bool>,
     next_session: AtomicU64,
 }
 
@@ -89,12 +100,17 @@ pub fn serve(
         .enable_all()
         .build()?;
     let git_places = Arc::new(Semaphore::new(settings.max_git_connections));
+    let http_places = Arc::new(Semaphore::new(settings.max_http_connections));
+    // One request of the largest size must fit, twice: as it came, and inflated.
+    let body_memory = BodyMemory::new(BODY_MEMORY_BYTES.max(settings.max_request_bytes.saturating_mul(2)));
     let shared = Arc::new(Shared {
         root,
         settings,
         clock: RealClock::default(),
         git_places,
-        running: watch::Sender::new(()),
+        http_places,
+        body_memory,
+        stopping: watch::Sender::new(false),
         next_session: AtomicU64::new(1),
     });
     let result = runtime.block_on(run(shared, listening));
@@ -118,36 +134,40 @@ async fn run(
         }
     }
     listening(&addresses);
+    let mut accepting = JoinSet::new();
     for (scheme, listener) in listeners {
         let shared = shared.clone();
         match scheme {
-            "http" => spawn_accepting(listener, move |stream| http::connection(stream, shared.clone())),
-            _ => spawn_accepting(listener, move |stream| git_daemon::connection(stream, shared.clone())),
-        }
+            "http" => {
+                accepting.spawn(accept(listener, move |stream| http::connection(stream, shared.clone())))
+            }
+            _ => accepting
+                .spawn(accept(listener, move |stream| git_daemon::connection(stream, shared.clone()))),
+        };
     }
     stop_signal().await?;
+    accepting.shutdown().await;
+    shared.stopping.send_replace(true);
     tracing::info!("stopping: running requests have {} seconds", DRAIN_TIME.as_secs());
-    let _ = tokio::time::timeout(DRAIN_TIME, shared.running.closed()).await;
+    let _ = tokio::time::timeout(DRAIN_TIME, shared.stopping.closed()).await;
     Ok(())
 }
 
-/// Accepts connections for as long as the runtime lives.
-fn spawn_accepting<F>(listener: TcpListener, connection: impl Fn(tokio::net::TcpStream) -> F + Send + 'static)
+/// Accepts connections until it is dropped, and the listener with it.
+async fn accept<F>(listener: TcpListener, connection: impl Fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    tokio::spawn(async move {
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(connection(stream))),
-                Err(error) => {
-                    // Out of descriptors, mostly: wait for some to come back instead of spinning.
-                    tracing::error!("cannot accept: {error}");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(connection(stream))),
+            Err(error) => {
+                // Out of descriptors, mostly: wait for some to come back instead of spinning.
+                tracing::error!("cannot accept: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-    });
+    }
 }
 
 async fn stop_signal() -> std::io::Result<()> {

@@ -14,6 +14,7 @@ const PIPE_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct SinkDoor<S> {
     sink: S,
+    sent_bytes: u64,
 }
 
 impl SinkDoor<FdSink> {
@@ -21,21 +22,28 @@ impl SinkDoor<FdSink> {
     pub fn stdout() -> io::Result<Self> {
         let sink = FdSink::stdout()?;
         sink.enlarge_pipe(PIPE_BYTES);
-        Ok(SinkDoor { sink })
+        Ok(SinkDoor::new(sink))
     }
 }
 
 impl<S: Sink> SinkDoor<S> {
     /// A door out of any sink.
     pub fn new(sink: S) -> Self {
-        SinkDoor { sink }
+        SinkDoor { sink, sent_bytes: 0 }
+    }
+
+    /// Bytes of all batches that were accepted.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 }
 
 impl<S: Sink> Door for SinkDoor<S> {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         let pieces: Vec<&[u8]> = batch.pieces.iter().map(Piece::bytes).collect();
-        write_all(&mut self.sink, &pieces)
+        write_all(&mut self.sink, &pieces)?;
+        self.sent_bytes += batch.len() as u64;
+        Ok(())
     }
 
     fn peer_gone(&mut self) -> bool {
