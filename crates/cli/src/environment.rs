@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use packrace_store::refs::is_valid_name;
 use packrace_store::{ConfigSources, OpenOptions};
 
 use crate::args::Globals;
@@ -139,8 +140,14 @@ impl Environment {
     }
 
     /// The namespace: the option wins over the variable.
-    pub fn namespace(&self, globals: &Globals) -> String {
-        globals.namespace.clone().or_else(|| self.namespace.clone()).unwrap_or_default()
+    pub fn namespace(&self, globals: &Globals) -> Result<String, Fatal> {
+        let namespace = globals.namespace.clone().or_else(|| self.namespace.clone()).unwrap_or_default();
+        let mut parts = namespace.split('/').filter(|part| !part.is_empty());
+        // Every part becomes a part of names of refs.
+        match parts.all(|part| is_valid_name(format!("refs/namespaces/{part}").as_bytes())) {
+            true => Ok(namespace),
+            false => Err(Fatal::new(format!("bad git namespace path \"{namespace}\""))),
+        }
     }
 
     /// What `agent=` says.

@@ -13,6 +13,12 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 /// Exit code for a command line that makes no sense.
 const USAGE: u8 = 129;
 
+/// Where `--http` listens unless an address follows it.
+pub const DEFAULT_HTTP: &str = "127.0.0.1:8417";
+
+/// Where `--git` listens unless an address follows it.
+pub const DEFAULT_GIT: &str = "127.0.0.1:9418";
+
 /// Git's data path for people who host Git.
 #[derive(Debug, Parser)]
 #[command(name = "packrace", version, disable_help_subcommand = true, subcommand_required = true)]
@@ -78,10 +84,10 @@ pub struct UploadPack {
 #[derive(Debug, clap::Args)]
 pub struct Serve {
     /// Listen for HTTP here; with neither --http nor --git, on 127.0.0.1:8417.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = "127.0.0.1:8417")]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_HTTP)]
     pub http: Option<SocketAddr>,
     /// Listen for git:// here.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = "127.0.0.1:9418")]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_GIT)]
     pub git: Option<SocketAddr>,
     /// The folder whose repositories are served, all of them.
     pub root: PathBuf,
@@ -121,8 +127,15 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         argv[0] = "packrace".into();
         argv.insert(1, command.into());
     }
+    add_default_addresses(&mut argv);
     let asked_shortly = argv.iter().any(|arg| arg == "-h");
     match Cli::try_parse_from(&argv) {
+        Ok(Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) })
+            if globals.git_dir.is_none() =>
+        {
+            let text = usage_of("upload-pack");
+            Parsed::Answer { text, to_stdout: false, code: USAGE }
+        }
         Ok(cli) => Parsed::Run(cli.globals, cli.command),
         Err(error) => answer(&error, asked_shortly),
     }
@@ -135,21 +148,59 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
     (name == "upload-pack").then_some("upload-pack")
 }
 
+/// `--http` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
+fn add_default_addresses(argv: &mut [OsString]) {
+    for at in 1..argv.len() {
+        let default = match argv[at].to_str() {
+            Some("--") => return,
+            Some("--http") => DEFAULT_HTTP,
+            Some("--git") => DEFAULT_GIT,
+            _ => continue,
+        };
+        let has_address = argv.get(at + 1).is_some_and(|next| next.to_string_lossy().contains(':'));
+        if !has_address {
+            argv[at].push("=");
+            argv[at].push(default);
+        }
+    }
+}
+
 fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
     let help = |code| Parsed::Answer { text: error.to_string(), to_stdout: true, code };
+    let usage = |text: String| {
+        let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+        Parsed::Answer { text: format!("{text}{}\n", plain(&usage)), to_stdout: false, code: USAGE }
+    };
     match error.kind() {
         ErrorKind::DisplayHelp if asked_shortly => help(USAGE),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => help(0),
         ErrorKind::UnknownArgument => {
-            let option = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+            let option = invalid_argument(error);
             let name = option.trim_start_matches('-');
-            let kind = if option.starts_with("--") { "option" } else { "switch" };
-            let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-            let text = format!("error: unknown {kind} `{name}'\n{}\n", plain(&usage));
-            Parsed::Answer { text, to_stdout: false, code: USAGE }
+            match option.len() - name.len() {
+                0 => usage("".to_owned()),
+                1 => usage(format!("error: unknown switch `{name}'\n")),
+                _ => usage(format!("error: unknown option `{name}'\n")),
+            }
         }
+        ErrorKind::ValueValidation if invalid_argument(error).starts_with("--timeout") => Parsed::Answer {
+            text: "error: option `timeout' expects a numerical value\n".to_owned(),
+            to_stdout: false,
+            code: USAGE,
+        },
         _ => Parsed::Answer { text: error.to_string(), to_stdout: false, code: USAGE },
     }
+}
+
+fn usage_of(name: &str) -> String {
+    let mut command = command_line();
+    command.build();
+    let usage = command.find_subcommand_mut(name).map(|command| command.render_usage().to_string());
+    format!("{}\n", plain(&usage.unwrap_or_default()))
+}
+
+fn invalid_argument(error: &clap::Error) -> String {
+    error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default()
 }
 
 /// Text without colours and in git's lower case `usage:`.

@@ -24,6 +24,10 @@ fn commands_and_options() {
     check("packrace -C a -C b -c x.y=z -c q.r --namespace=n upload-pack dir", None, r#"["a", "b"]"#);
     check("packrace serve --http 127.0.0.1:0 --git 127.0.0.1:0 root", None, "127.0.0.1:0");
     check("packrace serve root", None, "http: None");
+    check("packrace serve --git root", None, "git: Some(127.0.0.1:9418), root: \"root\"");
+    check("packrace serve --git --http [::1]:1 root", None, "http: Some([::1]:1), git: Some(127.0.0.1:9418)");
+    check("packrace serve root --http", None, "http: Some(127.0.0.1:8417), git: None");
+    check("packrace serve --git=127.0.0.1:1 root", None, "git: Some(127.0.0.1:1)");
 }
 
 #[test]
@@ -33,7 +37,15 @@ fn what_is_not_known_is_refused_by_name() {
     check("packrace --bare upload-pack dir", Some(129), "error: unknown option `bare'");
     check("packrace frobnicate", Some(129), "frobnicate");
     check("packrace", Some(129), "");
-    check("packrace upload-pack --timeout=x dir", Some(129), "timeout");
+    check(
+        "packrace upload-pack --timeout=x dir",
+        Some(129),
+        "error: option `timeout' expects a numerical value",
+    );
+    check("packrace upload-pack", Some(129), "usage: packrace upload-pack");
+    check("packrace upload-pack a b", Some(129), "usage: packrace upload-pack");
+    check("packrace serve --http nonsense:x root", Some(129), "nonsense:x");
+    check("packrace serve", Some(129), "ROOT");
 }
 
 #[test]

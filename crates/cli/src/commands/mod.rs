@@ -6,6 +6,7 @@ pub mod upload_pack;
 
 use std::path::{Path, PathBuf};
 
+use packrace_os::count::Role;
 use packrace_server::engine;
 
 use crate::args::Globals;
@@ -42,8 +43,26 @@ impl From<engine::Error> for Fatal {
 }
 
 /// A path as the `-C` options mean it.
-fn in_directory(globals: &Globals, path: &Path) -> PathBuf {
+fn in_directory(globals: &Globals, path: &Path) -> Result<PathBuf, Fatal> {
     let mut base = PathBuf::new();
-    base.extend(&globals.directories);
-    base.join(path)
+    for directory in &globals.directories {
+        base.push(directory);
+        // An empty one means nothing, as in git.
+        if !base.as_os_str().is_empty() {
+            enter(&base)?;
+        }
+    }
+    Ok(base.join(path))
+}
+
+fn enter(directory: &Path) -> Result<(), Fatal> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        Err(Fatal::new(format!("cannot change to '{}': {why}", directory.display())))
+    };
+    match packrace_os::identity(directory, Role::Config) {
+        Ok(Some(found)) if found.is_dir => Ok(()),
+        Ok(Some(_)) => cannot(&"Not a directory"),
+        Ok(None) => cannot(&"No such file or directory"),
+        Err(error) => cannot(&error),
+    }
 }

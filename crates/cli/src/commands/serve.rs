@@ -28,13 +28,13 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
         http: args.http.or(nothing_said.then(|| DEFAULT_HTTP.into())),
         git: args.git,
         open: environment.open_options(globals)?,
-        namespace: environment.namespace(globals),
+        namespace: environment.namespace(globals)?,
         agent: environment.agent(),
         max_git_connections: MAX_GIT_CONNECTIONS,
         max_http_connections: MAX_HTTP_CONNECTIONS,
         max_request_bytes: environment.max_request_buffer()?.unwrap_or(MAX_REQUEST_BYTES),
     };
-    let root = in_directory(globals, &args.root);
+    let root = in_directory(globals, &args.root)?;
     serve(&root, settings, |addresses| {
         let mut stdout = std::io::stdout().lock();
         for (scheme, address) in addresses {

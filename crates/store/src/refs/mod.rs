@@ -173,6 +173,11 @@ fn is_good_name(name: &[u8]) -> bool {
     is_plain_name(name) || gix_validate::reference::name(name.into()).is_ok()
 }
 
+/// Whether git allows a ref of this full name (git-check-ref-format).
+pub fn is_valid_name(name: &[u8]) -> bool {
+    gix_validate::reference::name(name.into()).is_ok()
+}
+
 /// Whether the name is below `refs/` and made of words of harmless letters, with dots before digits only. Most names
 /// are like this, and it takes a fraction of the time of the full check.
 fn is_plain_name(name: &[u8]) -> bool {
