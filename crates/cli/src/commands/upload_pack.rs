@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn homes() {
-        let users = b"root:x:0:0:root:/root:/bin/sh\nann:x:7:7::/home/ann:\nbob:x:8\nsys:x:9:9:::\n";
+        let users = b"root:x:0:0:root:/root:/bin/sh\nann:x:7:7::/users/ann:\nbob:x:8\nsys:x:9:9:::\n";
         let check = |user: &str, expect: Option<&str>| {
             assert_eq!(home_of(user.as_bytes(), users), expect.map(PathBuf::from), "{user}");
         };
         check("root", Some("/root"));
-        check("ann", Some("/home/ann"));
+        check("ann", Some("/users/ann"));
         check("bob", None);
         check("sys", None);
         check("an", None);
