@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use packrace_store::refs::is_valid_name;
+use packrace_store::refs::is_good_name;
 use packrace_store::{ConfigSources, OpenOptions};
 
 use crate::args::Globals;
@@ -144,7 +144,7 @@ impl Environment {
         let namespace = globals.namespace.clone().or_else(|| self.namespace.clone()).unwrap_or_default();
         let mut parts = namespace.split('/').filter(|part| !part.is_empty());
         // Every part becomes a part of names of refs.
-        match parts.all(|part| is_valid_name(format!("refs/namespaces/{part}").as_bytes())) {
+        match parts.all(|part| is_good_name(format!("refs/namespaces/{part}").as_bytes())) {
             true => Ok(namespace),
             false => Err(Fatal::new(format!("bad git namespace path \"{namespace}\""))),
         }

@@ -169,13 +169,8 @@ fn is_sound(name: &[u8], target: &Target<'_>) -> bool {
 }
 
 /// Whether git accepts the name (git-check-ref-format). Good names never lead out of the directory of refs.
-fn is_good_name(name: &[u8]) -> bool {
+pub fn is_good_name(name: &[u8]) -> bool {
     is_plain_name(name) || gix_validate::reference::name(name.into()).is_ok()
-}
-
-/// Whether git allows a ref of this full name (git-check-ref-format).
-pub fn is_valid_name(name: &[u8]) -> bool {
-    gix_validate::reference::name(name.into()).is_ok()
 }
 
 /// Whether the name is below `refs/` and made of words of harmless letters, with dots before digits only. Most names
