@@ -1,6 +1,7 @@
 use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -47,7 +48,7 @@ pub struct DirEntry {
 /// Reads a whole small file. Fails with [`io::ErrorKind::FileTooLarge`] when it is longer than `max_bytes`.
 pub fn read_file(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path)?;
+    let file = open_without_waiting(path)?;
     let mut bytes = Vec::new();
     file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     count::add(role, Op::Read, bytes.len());
@@ -55,6 +56,19 @@ pub fn read_file(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>>
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(bytes)
+}
+
+/// Opens a file to read it. A pipe, which no repository has a use for, does not wait for its writer.
+pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Whether there was nothing to open: no such file, a name longer than any, or links that go round.
+pub fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 /// What a symbolic link says; `None` if `path` is not one.

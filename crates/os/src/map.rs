@@ -1,4 +1,3 @@
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ unsafe impl Sync for Bytes {}
 impl Mapped {
     /// Maps the whole file. An empty file gives empty bytes without a map.
     pub fn open(path: &Path, role: Role) -> io::Result<Mapped> {
-        let file = File::open(path)?;
+        let file = crate::file::open_without_waiting(path)?;
         let length = file.metadata()?.len();
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         if length == 0 {

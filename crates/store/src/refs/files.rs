@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use packrace_format::packed_refs::{PackedRef, PackedRefs, Peeled};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
-use packrace_os::{EntryType, Mapped};
+use packrace_os::{EntryType, Mapped, is_absent};
 
 use super::{Error, Places, RefRecord, Target, is_good_name};
 
@@ -21,8 +21,8 @@ const MAX_LOOSE_BYTES: u64 = 64 << 10;
 /// Of a damaged line, so much is shown.
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// Deepest directory below `refs`; names are no longer than a path.
-const MAX_DEPTH: usize = 512;
+/// Longest name of a directory of refs: longer than any path.
+const MAX_NAME_BYTES: usize = 4096;
 
 /// What a loose file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,11 +137,11 @@ impl Files {
                 () if prefix.starts_with(b"refs/") && is_good_directory(&prefix[..end]) => &prefix[..end],
                 () => continue,
             };
-            self.read_directory(directory, prefix, 0)?;
+            self.read_directory(directory, prefix, &mut Vec::new())?;
             if self.places.git_dir != self.places.common_dir {
                 for own in [&b"refs/bisect/"[..], b"refs/worktree/", b"refs/rewritten/"] {
                     if own.starts_with(prefix) {
-                        self.read_directory(own, prefix, 0)?;
+                        self.read_directory(own, prefix, &mut Vec::new())?;
                     }
                 }
             }
@@ -187,8 +187,9 @@ impl Files {
         Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
     }
 
-    /// Reads what is below the directory `name` and has the prefix, or could lead to something that has.
-    fn read_directory(&mut self, name: &[u8], prefix: &[u8], depth: usize) -> Result<(), Error> {
+    /// Reads what is below the directory `name` and has the prefix, or could lead to something that has. `linked` are the
+    /// real paths of the directories above it that were reached through a symbolic link.
+    fn read_directory(&mut self, name: &[u8], prefix: &[u8], linked: &mut Vec<PathBuf>) -> Result<(), Error> {
         let path = self.path_of(name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
@@ -207,16 +208,24 @@ impl Files {
             let is_directory = match entry.kind {
                 EntryType::Dir => true,
                 // A link to a directory is a directory of refs, as in git.
-                EntryType::Symlink => packrace_os::identity(&self.path_of(&full_name), Role::Refs)
-                    .ok()
-                    .flatten()
-                    .is_some_and(|file| file.is_dir),
+                EntryType::Symlink => match packrace_os::identity(&self.path_of(&full_name), Role::Refs) {
+                    Ok(Some(file)) if file.is_dir => true,
+                    Ok(Some(file)) if file.is_file => false,
+                    _ => continue,
+                },
                 EntryType::File => false,
                 EntryType::Other => continue,
             };
-            if is_directory && depth < MAX_DEPTH {
+            if is_directory && full_name.len() < MAX_NAME_BYTES {
+                let is_link = entry.kind == EntryType::Symlink;
+                if is_link && !self.enter_link(&full_name, linked) {
+                    continue;
+                }
                 full_name.push(b'/');
-                self.read_directory(&full_name, prefix, depth + 1)?;
+                self.read_directory(&full_name, prefix, linked)?;
+                if is_link {
+                    linked.pop();
+                }
             } else if !is_directory && full_name.starts_with(prefix) {
                 if is_good_name(&full_name) {
                     self.read_file(full_name)?;
@@ -226,6 +235,19 @@ impl Files {
             }
         }
         Ok(())
+    }
+
+    /// Notes where a link to a directory leads; false if it leads back to where we are, where there would be no end.
+    /// Git goes round until the system refuses, and lists the same refs under dozens of names.
+    fn enter_link(&self, name: &[u8], linked: &mut Vec<PathBuf>) -> bool {
+        let path = self.path_of(name);
+        let parent = path.parent().map(packrace_os::real_path);
+        let (Ok(real), Some(Ok(parent))) = (packrace_os::real_path(&path), parent) else { return false };
+        let is_round = parent.starts_with(&real) || linked.iter().any(|above| above.starts_with(&real));
+        if !is_round {
+            linked.push(real);
+        }
+        !is_round
     }
 
     /// Reads a loose ref, if there is one. A broken one is reported and left out, as in git's listings.
@@ -253,10 +275,6 @@ impl Files {
 
 fn is_good_directory(name: &[u8]) -> bool {
     name == b"refs/" || name.strip_suffix(b"/").is_some_and(is_good_name)
-}
-
-fn is_absent(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 /// An error in git's words, which show the line.
@@ -308,5 +326,43 @@ mod tests {
         check("ref: \n".into(), None);
         check(String::new(), None);
         check("abc\n".into(), None);
+    }
+
+    /// What must neither hang nor fail, nor hide the refs beside it.
+    #[test]
+    fn circles_pipes_and_long_names() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        let id = ObjectId::from_hex(&[b'a'; 40]).unwrap();
+        std::fs::create_dir_all(path.join("refs/heads/real")).unwrap();
+        std::fs::write(path.join("HEAD"), "ref: refs/heads/pipe\n").unwrap();
+        std::fs::write(path.join("refs/heads/real/main"), format!("{id}\n")).unwrap();
+        std::fs::write(path.join("refs/heads/long"), format!("ref: refs/heads/{}\n", "x".repeat(300)))
+            .unwrap();
+        symlink("circle", path.join("refs/heads/circle")).unwrap();
+        std::fs::write(path.join("refs/heads/to-circle"), "ref: refs/heads/circle\n").unwrap();
+        for name in ["a", "b", "c"] {
+            symlink(".", path.join("refs/heads").join(name)).unwrap();
+            symlink("heads", path.join("refs").join(name)).unwrap();
+            symlink("..", path.join("refs/heads/real").join(name)).unwrap();
+        }
+        let pipe = path.join("refs/heads/pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        symlink("pipe", path.join("refs/heads/to-pipe")).unwrap();
+
+        let places = Places { git_dir: path.into(), common_dir: path.into() };
+        let long = format!("refs/heads/{}/", "x".repeat(300));
+        let prefixes = [b"refs/heads/".as_slice(), long.as_bytes(), b"refs/a/"];
+        let files = Files::read(&places, &prefixes, HashKind::Sha1).unwrap();
+        let direct: Vec<&[u8]> = files
+            .loose
+            .iter()
+            .filter(|(_, loose)| matches!(loose, Loose::Direct(_)))
+            .map(|(name, _)| name.as_slice())
+            .collect();
+        assert_eq!(direct, [b"refs/a/real/main".as_slice(), b"refs/heads/real/main"]);
+        let all = Files::read(&places, &[], HashKind::Sha1).unwrap();
+        assert_eq!(all.loose.values().filter(|loose| matches!(loose, Loose::Direct(_))).count(), 4);
     }
 }
