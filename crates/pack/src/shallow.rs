@@ -18,8 +18,14 @@ pub const INFINITE_DEPTH: u32 = 0x7fff_ffff;
 pub enum Deepen {
     /// This many commits from each want, the want included; [`INFINITE_DEPTH`] for all.
     Depth(u32),
-    /// This many commits more than the client's shallow commits.
-    Relative(u32),
+    /// This many commits more than the client's shallow commits, wherever they are below a ref that the client is
+    /// shown. As in git it does not matter whether what it wants reaches them.
+    Relative {
+        /// How many commits more.
+        depth: u32,
+        /// The objects of those refs.
+        tips: Vec<ObjectId>,
+    },
     /// Only commits at least this new, and none that is reached by the given objects.
     Since {
         /// Seconds since 1970, if a date was given.
@@ -72,13 +78,21 @@ pub fn boundary(
         client.extend(universe.find(id)?);
     }
     let reach = match deepen {
-        Some(Deepen::Depth(INFINITE_DEPTH) | Deepen::Relative(INFINITE_DEPTH)) if !is_shallow_here => {
+        Some(Deepen::Depth(INFINITE_DEPTH) | Deepen::Relative { depth: INFINITE_DEPTH, .. })
+            if !is_shallow_here =>
+        {
             Reach { shallow: Vec::new(), inner: client.iter().copied().collect() }
         }
         None => by_depth(&mut commits, &wanted, INFINITE_DEPTH)?,
         Some(Deepen::Depth(depth)) => by_depth(&mut commits, &wanted, *depth)?,
-        Some(Deepen::Relative(depth)) => {
-            let below = reachable_of(&mut commits, &wanted, &client)?;
+        Some(Deepen::Relative { depth, tips }) => {
+            let mut from = wanted.clone();
+            for tip in tips {
+                let Some(ix) = universe.find(tip)? else { continue };
+                let peeled = commits.peel(ix)?;
+                from.extend((peeled.kind == Kind::Commit).then_some(peeled.object));
+            }
+            let below = reachable_of(&mut commits, &from, &client)?;
             by_depth(&mut commits, &below, depth.saturating_add(1))?
         }
         Some(Deepen::Since { seconds, not }) => {

@@ -28,7 +28,7 @@ struct Case {
     steps: &'static [&'static str],
 }
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 14] = [
     Case { name: "clone", steps: &["clone {url} c"] },
     Case { name: "mirror", steps: &["clone --mirror {url} c"] },
     Case { name: "single branch", steps: &["clone --single-branch --branch old {url} c"] },
@@ -50,6 +50,11 @@ const CASES: [Case; 13] = [
             "-C c fetch --deepen=3 origin +refs/heads/*:refs/heads/*",
             "-C c fetch --unshallow origin +refs/heads/*:refs/heads/*",
         ],
+    },
+    // What is wanted does not reach where the client's history is cut.
+    Case {
+        name: "deepen beside",
+        steps: &["clone --bare --depth=1 {url} c", "-C c fetch --deepen=2 origin old:refs/heads/beside"],
     },
     Case { name: "depth of one branch", steps: &["clone --depth=1 {url} c", "-C c fetch --depth=4"] },
     Case { name: "since", steps: &["clone --bare --no-single-branch --shallow-since={since} {url} c"] },

@@ -277,16 +277,25 @@ impl<'a> Upload<'a> {
         }
         // Between two stateless requests a ref can move: what our refs reach stays allowed.
         if self.settings.allow_reachable || self.call.mode == Mode::StatelessRpc {
-            for want in &unadvertised {
-                let is_reachable =
-                    are_reachable(&self.universe, &[*want], &tips, &Unwatched).map_err(Error::from)?;
-                if !is_reachable {
-                    return Err(Refusal::not_our_ref(want).into());
-                }
-            }
-            return Ok(());
+            return self.check_reachable(&unadvertised, &tips);
         }
         Err(Refusal::not_our_ref(&unadvertised[0]).into())
+    }
+
+    /// A client may name a million unadvertised objects: they cost one walk together, and a logarithm of walks to find
+    /// the first that is refused.
+    fn check_reachable(&self, wants: &[ObjectId], tips: &[ObjectId]) -> Result<(), Stop> {
+        let is_allowed = |wants: &[ObjectId]| are_reachable(&self.universe, wants, tips, &Unwatched);
+        if is_allowed(wants).map_err(Error::from)? {
+            return Ok(());
+        }
+        // All of `wants[..good]` may be asked for, not all of `wants[..bad]`.
+        let (mut good, mut bad) = (0, wants.len());
+        while bad - good > 1 {
+            let middle = good + (bad - good) / 2;
+            if is_allowed(&wants[good..middle]).map_err(Error::from)? { good = middle } else { bad = middle }
+        }
+        Err(Refusal::not_our_ref(&wants[good]).into())
     }
 
     /// The ids of all refs that are shown (and with `hidden` also of those that are not), sorted.
@@ -327,9 +336,11 @@ impl<'a> Upload<'a> {
         let deepen = match &request.deepen {
             None => None,
             Some(Deepen::Depth(depth)) => Some(shallow::Deepen::Depth(*depth)),
-            Some(Deepen::Relative(depth)) => Some(shallow::Deepen::Relative(*depth)),
+            Some(Deepen::Relative(depth)) => {
+                Some(shallow::Deepen::Relative { depth: *depth, tips: self.tips(false)? })
+            }
             Some(Deepen::Since { seconds, not }) => {
-                let not = not.iter().map(|name| self.resolve_ref(name)).collect::<Result<_, Stop>>()?;
+                let not = self.resolve_refs(not)?;
                 Some(shallow::Deepen::Since { seconds: *seconds, not })
             }
         };
@@ -350,16 +361,20 @@ impl<'a> Upload<'a> {
         Ok(answer)
     }
 
-    /// The object that a name given with `deepen-not` stands for: a full name, a tag, or a branch.
-    fn resolve_ref(&self, name: &[u8]) -> Result<ObjectId, Stop> {
+    /// The objects that names given with `deepen-not` stand for: a full name, a tag, or a branch. There may be
+    /// thousands of names, so they are looked up in one snapshot.
+    fn resolve_refs(&self, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Stop> {
         let refs = self.call.repository.refs().snapshot(&[]).map_err(Error::from)?;
-        for prefix in [&b""[..], b"refs/", b"refs/tags/", b"refs/heads/", b"refs/remotes/"] {
-            let full_name = [self.namespace.as_slice(), prefix, name].concat();
-            if let Some(resolved) = refs.resolve(&full_name).map_err(Error::from)? {
-                return Ok(resolved.id);
+        let resolve = |name: &Vec<u8>| {
+            for prefix in [&b""[..], b"refs/", b"refs/tags/", b"refs/heads/", b"refs/remotes/"] {
+                let full_name = [self.namespace.as_slice(), prefix, name].concat();
+                if let Some(resolved) = refs.resolve(&full_name).map_err(Error::from)? {
+                    return Ok(resolved.id);
+                }
             }
-        }
-        Err(Refusal::deepen_not_is_no_ref(name).into())
+            Err(Refusal::deepen_not_is_no_ref(name).into())
+        };
+        names.iter().map(resolve).collect()
     }
 
     fn send_pack(&mut self, request: session::PackRequest) -> Result<(), Error> {
