@@ -127,6 +127,7 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     fn relay(&mut self, receiver: &mpsc::Receiver<Event>) -> Result<Totals, Stop> {
+        let mut looked_at = self.clock.now();
         loop {
             let now = self.clock.now();
             let until_tick = self.outbox.next_tick().map(|due| due.saturating_sub(now));
@@ -143,13 +144,16 @@ impl Sending<'_> {
                 }
                 Ok(Event::End(Ok(totals))) => return Ok(totals),
                 Ok(Event::End(Err(error))) => return Err(Stop::Failed(Some(error))),
-                Err(RecvTimeoutError::Timeout) => {
-                    if self.outbox.peer_gone() {
-                        return Err(Stop::Gone(std::io::ErrorKind::BrokenPipe.into()));
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => {}
                 // The worker panicked; the scope passes the panic on after the client was told.
                 Err(RecvTimeoutError::Disconnected) => return Err(Stop::Failed(None)),
+            }
+            // Also while events come: the worker reports more often than anything is sent.
+            if now.saturating_sub(looked_at) >= LOOK_INTERVAL {
+                looked_at = now;
+                if self.outbox.peer_gone() {
+                    return Err(Stop::Gone(std::io::ErrorKind::BrokenPipe.into()));
+                }
             }
             self.outbox.tick(now)?;
         }
