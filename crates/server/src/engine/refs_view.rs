@@ -105,9 +105,13 @@ impl<'a> RefsView<'a> {
         match target {
             Target::Direct { id, .. } => Ok(Some(Head { id: Some(id), target: None })),
             Target::Symbolic(target) => {
+                // git names the last ref of a chain.
                 let resolved = self.refs.resolve(&full_name)?;
-                let target = target.strip_prefix(self.namespace).map(<[u8]>::to_vec);
-                Ok(Some(Head { id: resolved.map(|resolved| resolved.id), target }))
+                let (id, target) = match &resolved {
+                    Some(resolved) => (Some(resolved.id), resolved.name.as_slice()),
+                    None => (None, target),
+                };
+                Ok(Some(Head { id, target: self.without_namespace(target).map(<[u8]>::to_vec) }))
             }
         }
     }
@@ -151,13 +155,15 @@ impl<'a> RefsView<'a> {
         if !self.hidden.patterns.is_empty() && self.hidden.hides(name, full_name) {
             return Ok(());
         }
+        let resolved;
         let (id, peeled, symref_target) = match target {
             Target::Direct { id, peeled } => (id, peeled, None),
-            Target::Symbolic(target) => match self.refs.resolve(full_name)? {
-                Some(resolved) => (resolved.id, Peeled::Unknown, self.without_namespace(target)),
+            Target::Symbolic(_) => {
                 // A symbolic ref to nothing is not listed.
-                None => return Ok(()),
-            },
+                let Some(found) = self.refs.resolve(full_name)? else { return Ok(()) };
+                resolved = found;
+                (resolved.id, Peeled::Unknown, self.without_namespace(&resolved.name))
+            }
         };
         let peeled = match peeled {
             _ if !peel => None,
