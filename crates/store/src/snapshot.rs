@@ -36,7 +36,7 @@ pub struct Location {
 
 /// An immutable view of the packs, the alternates and the shallow boundary of a repository. Packs stay mapped for as
 /// long as it lives, so that a repack beside it takes nothing away. Loose objects are listed when first asked for and
-/// read when needed; those that a repack has moved meanwhile are found through [`Snapshot::later`].
+/// read when needed; those that a repack has moved meanwhile are found through `Snapshot::later`.
 #[derive(Debug)]
 pub struct Snapshot {
     sources: Sources,
