@@ -21,7 +21,7 @@ pub(super) fn find(
     tips: &Tips,
 ) -> Result<Option<Found>, Error> {
     let seen = Marks::new(universe.packed_len());
-    let mut reach = Reach { universe, bitmap, bits: bitmap.no_bits(), seen: &seen };
+    let mut reach = Reach { universe, bitmap, bits: bitmap.no_bits(), marked: bitmap.no_bits(), seen: &seen };
     if reach.mark(commits, trees, &tips.had_commits, Absent::Skip)?.is_err() {
         return Ok(None);
     }
@@ -38,6 +38,8 @@ struct Reach<'a> {
     bitmap: SnapshotBitmap<'a>,
     /// The bitmaps that were combined so far.
     bits: Bits,
+    /// Those of them whose objects are marked in `seen`.
+    marked: Bits,
     seen: &'a Marks,
 }
 
@@ -75,9 +77,12 @@ impl Reach<'_> {
             Err(damaged) => return Ok(Err(damaged)),
             Ok(false) => {}
             Ok(true) => {
-                for ix in self.bits.iter_ones().filter_map(|bit| bitmap.bit_to_ix(bit)) {
+                let mut new = self.bits.clone();
+                new.and_not(&self.marked);
+                for ix in new.iter_ones().filter_map(|bit| bitmap.bit_to_ix(bit)) {
                     seen.insert(Ix(ix.0));
                 }
+                self.marked.or_with(&new);
             }
         }
         let mut roots = Vec::new();

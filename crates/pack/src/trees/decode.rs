@@ -11,7 +11,7 @@ use crate::error::{Error, Reason};
 use crate::universe::{Ix, Universe};
 
 /// Bytes of decoded trees that one decoder keeps as delta bases.
-const CACHE_BYTES: usize = 48 << 20;
+const CACHE_BYTES: usize = 32 << 20;
 
 /// Longest delta chain; git's limit for `--depth` (git-pack-objects, "--depth").
 const MAX_CHAIN: usize = 4095;
