@@ -1,12 +1,12 @@
 //! One call of upload-pack: the advertisement, then a session whose questions are answered here.
 
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_pack::negotiate::{Negotiation, are_reachable};
-use packrace_pack::{PackRequest, Universe, Unwatched, shallow};
+use packrace_pack::{PackRequest, Phase, Universe, Watch, shallow};
 use packrace_protocol::message::{advertisement, ls_refs};
 use packrace_protocol::session::{
     Carriage, Deepen, HavesAnswer, Input, Limits, Output, RefsRequest, ServiceConfig, ShallowAnswer,
@@ -284,8 +284,9 @@ impl<'a> Upload<'a> {
 
     /// A client may name a million unadvertised objects: they cost one walk together, and a logarithm of walks to find
     /// the first that is refused.
-    fn check_reachable(&self, wants: &[ObjectId], tips: &[ObjectId]) -> Result<(), Stop> {
-        let is_allowed = |wants: &[ObjectId]| are_reachable(&self.universe, wants, tips, &Unwatched);
+    fn check_reachable(&mut self, wants: &[ObjectId], tips: &[ObjectId]) -> Result<(), Stop> {
+        let watch = WhileThere::new(&mut *self.door);
+        let is_allowed = |wants: &[ObjectId]| are_reachable(&self.universe, wants, tips, &watch);
         if is_allowed(wants).map_err(Error::from)? {
             return Ok(());
         }
@@ -314,7 +315,8 @@ impl<'a> Upload<'a> {
     }
 
     fn check_haves(&mut self, haves: &[ObjectId]) -> Result<HavesAnswer, Error> {
-        let mut negotiation = Negotiation::new(&self.universe, &self.wants, &Unwatched)?;
+        let watch = WhileThere::new(&mut *self.door);
+        let mut negotiation = Negotiation::new(&self.universe, &self.wants, &watch)?;
         for have in &self.haves {
             negotiation.is_known(have)?;
         }
@@ -349,7 +351,7 @@ impl<'a> Upload<'a> {
             &request.wants,
             &request.client_shallow,
             deepen.as_ref(),
-            &Unwatched,
+            &WhileThere::new(&mut *self.door),
         )
         .map_err(Error::from)?;
         if boundary.is_empty_selection {
@@ -417,6 +419,23 @@ impl<'a> Upload<'a> {
             Ok(())
         })?;
         Ok(tags)
+    }
+}
+
+/// Work that is done for as long as the client is there: what comes before a pack has no progress to tell.
+struct WhileThere<'a>(Mutex<&'a mut dyn Door>);
+
+impl<'a> WhileThere<'a> {
+    fn new(door: &'a mut dyn Door) -> Self {
+        WhileThere(Mutex::new(door))
+    }
+}
+
+impl Watch for WhileThere<'_> {
+    fn progress(&self, _: Phase, _: u64, _: u64) {}
+
+    fn cancelled(&self) -> bool {
+        self.0.lock().expect("no panic while held").peer_gone()
     }
 }
 
