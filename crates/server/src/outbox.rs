@@ -23,8 +23,8 @@ use packrace_os::Mapped;
 use packrace_pack::generate::Segment;
 use packrace_protocol::wire::sideband::{self, Band};
 
-/// Ranges shorter than this are copied next to their neighbours. An entry of a gathered write costs about as much
-/// as copying a few hundred bytes; see docs/decisions/0004-outbox-constants.md.
+/// Ranges shorter than this are copied next to their neighbours, because a piece of a gathered write has a cost of its
+/// own. An estimate, not measured yet: docs/decisions/0004-outbox-constants.md.
 pub const COPY_BELOW_BYTES: usize = 512;
 
 /// A batch is sent when it holds this much: 16 full frames fill a pipe of 1 MiB.
