@@ -12,8 +12,10 @@
 //! All numbers are big-endian. An entry does not say how long it is in the pack; the index does, by the next offset.
 
 pub mod delta;
+mod delta_encode;
 mod entry;
 
+pub use delta_encode::DeltaIndex;
 pub use entry::{EntryHeader, EntryKind, MAX_ENTRY_HEADER_BYTES, parse_entry_header, write_entry_header};
 
 use crate::{Error, be};

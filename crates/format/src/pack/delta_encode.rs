@@ -1,0 +1,328 @@
+//! Makes deltas: what of a target can be copied from a base.
+//!
+//! The base is cut into blocks of 16 bytes, which are found again by a hash. At every byte of the target the
+//! next 16 bytes are looked up; a match is grown in both directions, as far as it goes, and copied. So every common
+//! stretch of 31 bytes or more is found, and shorter ones by luck.
+//!
+//! What a delta looks like stands in the module `delta`.
+
+/// Bytes that are looked up at once, and the distance of the blocks of the base.
+const BLOCK_BYTES: usize = 16;
+
+/// A block that is found more often than this in the base is kept this many times, spread evenly: content made of
+/// one line repeated would make every look-up slow.
+const MAX_SAME_HASH: u32 = 32;
+
+/// A match of this length is taken without looking for a longer one.
+const GOOD_MATCH_BYTES: usize = 4096;
+
+/// The longest stretch that one instruction copies: packs of version 2 have two bytes for it.
+const MAX_COPY_BYTES: usize = 0x10000;
+
+/// The longest stretch that one instruction inserts.
+const MAX_INSERT_BYTES: usize = 127;
+
+/// Bases longer than this have no index: offsets of copies are 32 bits.
+const MAX_BASE_BYTES: usize = u32::MAX as usize;
+
+/// Where the blocks of a base are, by hash. Keeps its memory when it is built again.
+#[derive(Debug, Default)]
+pub struct DeltaIndex {
+    /// Where the blocks of a hash begin in `blocks`; one more than there are hashes.
+    starts: Vec<u32>,
+    /// Offsets in the base, grouped by hash, ascending.
+    blocks: Vec<u32>,
+    /// Hashes have `64 - shift` bits.
+    shift: u32,
+    hashes: Vec<u32>,
+}
+
+impl DeltaIndex {
+    /// Replaces what is indexed by `base`.
+    pub fn build(&mut self, base: &[u8]) {
+        let base = &base[..base.len().min(MAX_BASE_BYTES)];
+        let blocks = base.len() / BLOCK_BYTES;
+        let bits = usize::BITS - blocks.next_power_of_two().leading_zeros();
+        let bits = bits.clamp(4, 24);
+        self.shift = 64 - bits;
+        self.starts.clear();
+        self.starts.resize((1 << bits) + 1, 0);
+        self.hashes.clear();
+        let mut previous = u32::MAX;
+        for block in base.chunks_exact(BLOCK_BYTES) {
+            let hash = hash(block.first_chunk().expect("a whole block"), self.shift);
+            // Of a run of the same block the first is the best to copy from.
+            let is_repeated = hash == previous;
+            previous = hash;
+            self.hashes.push(if is_repeated { u32::MAX } else { hash });
+            self.starts[hash as usize] += u32::from(!is_repeated);
+        }
+        let mut next = 0;
+        for start in &mut self.starts {
+            let count = std::mem::replace(start, next);
+            next += count;
+        }
+        self.blocks.clear();
+        self.blocks.resize(next as usize, 0);
+        // Filling moves the start of each hash on to that of the next one; the table is moved back afterwards.
+        for (at, &hash) in self.hashes.iter().enumerate() {
+            if hash == u32::MAX {
+                continue;
+            }
+            let slot = &mut self.starts[hash as usize];
+            self.blocks[*slot as usize] = (at * BLOCK_BYTES) as u32;
+            *slot += 1;
+        }
+        self.starts.rotate_right(1);
+        self.starts[0] = 0;
+    }
+
+    /// About how many bytes it holds.
+    pub fn memory_bytes(&self) -> usize {
+        4 * (self.starts.capacity() + self.blocks.capacity() + self.hashes.capacity())
+    }
+
+    /// Appends to `out` a delta that makes `target` from `base`, for which the index was built, unless it would take
+    /// more than `max_bytes`: then it is false and `out` as before.
+    pub fn encode(&self, base: &[u8], target: &[u8], max_bytes: usize, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let mut writer = Writer { target, pending: 0, limit: start.saturating_add(max_bytes), out };
+        push_size(base.len(), writer.out);
+        push_size(target.len(), writer.out);
+        if self.write_all(base, &mut writer) {
+            return true;
+        }
+        out.truncate(start);
+        false
+    }
+
+    fn write_all(&self, base: &[u8], writer: &mut Writer<'_>) -> bool {
+        let target = writer.target;
+        // Versions of a file mostly begin alike; that costs no look-up.
+        let mut at = common_prefix(base, target);
+        if at >= BLOCK_BYTES {
+            writer.copy(0, at, 0);
+        } else {
+            at = 0;
+        }
+        while let Some(window) = target.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>()) {
+            // A match that is found here may turn out to have begun up to two blocks earlier.
+            if writer.is_over(at.saturating_sub(2 * BLOCK_BYTES).max(writer.pending)) {
+                return false;
+            }
+            let hash = hash(window, self.shift) as usize;
+            let found = &self.blocks[self.starts[hash] as usize..self.starts[hash + 1] as usize];
+            if found.is_empty() {
+                at += 1;
+                continue;
+            }
+            let Some((offset, length)) = longest(base, target, at, found) else {
+                at += 1;
+                continue;
+            };
+            let backward = common_suffix(&base[..offset], &target[writer.pending..at]);
+            writer.copy(offset - backward, backward + length, at - backward);
+            at += length;
+        }
+        writer.insert_up_to(target.len());
+        !writer.is_over(target.len())
+    }
+}
+
+/// The longest match of what starts at `at` of the target with any of the blocks.
+#[inline]
+fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usize, usize)> {
+    let rest = &target[at..];
+    let (mut best_offset, mut best) = (0, BLOCK_BYTES - 1);
+    let step = (blocks.len() as u32).div_ceil(MAX_SAME_HASH).max(1) as usize;
+    for &offset in blocks.iter().step_by(step) {
+        let offset = offset as usize;
+        let source = &base[offset..];
+        // Only what also agrees at the byte that would make it longer can be better.
+        if source.get(best) != rest.get(best) || best >= source.len().min(rest.len()) {
+            continue;
+        }
+        let length = common_prefix(source, rest);
+        if length > best {
+            (best_offset, best) = (offset, length);
+            if best >= GOOD_MATCH_BYTES {
+                break;
+            }
+        }
+    }
+    (best >= BLOCK_BYTES).then_some((best_offset, best))
+}
+
+/// Instructions as they are found.
+struct Writer<'a> {
+    target: &'a [u8],
+    /// Where in the target that begins which no instruction makes yet.
+    pending: usize,
+    /// How long `out` may become.
+    limit: usize,
+    out: &'a mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// Whether the delta is too long, with everything before `at` inserted.
+    #[inline]
+    fn is_over(&self, at: usize) -> bool {
+        let pending = at - self.pending;
+        self.out.len() + pending + pending.div_ceil(MAX_INSERT_BYTES) > self.limit
+    }
+
+    /// Copies `length` bytes of the base, which make the target from `at` on.
+    fn copy(&mut self, offset: usize, length: usize, at: usize) {
+        self.insert_up_to(at);
+        let (mut offset, mut left) = (offset, length);
+        while left > 0 {
+            let length = left.min(MAX_COPY_BYTES);
+            push_copy(offset as u32, length as u32, self.out);
+            offset += length;
+            left -= length;
+        }
+        self.pending = at + length;
+    }
+
+    fn insert_up_to(&mut self, at: usize) {
+        for piece in self.target[self.pending..at].chunks(MAX_INSERT_BYTES) {
+            self.out.push(piece.len() as u8);
+            self.out.extend_from_slice(piece);
+        }
+        self.pending = at;
+    }
+}
+
+fn push_copy(offset: u32, length: u32, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.push(0x80);
+    let mut opcode = 0x80;
+    for (bit, byte) in offset.to_le_bytes().into_iter().enumerate().filter(|(_, byte)| *byte != 0) {
+        out.push(byte);
+        opcode |= 1 << bit;
+    }
+    // 0x10000 is written as no size at all.
+    for (bit, byte) in length.to_le_bytes()[..2].iter().enumerate().filter(|(_, byte)| **byte != 0) {
+        out.push(*byte);
+        opcode |= 0x10 << bit;
+    }
+    out[at] = opcode;
+}
+
+fn push_size(size: usize, out: &mut Vec<u8>) {
+    let mut left = size;
+    while left >= 0x80 {
+        out.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    out.push(left as u8);
+}
+
+/// Mixes all 16 bytes into the upper bits and keeps as many as the table has.
+#[inline]
+fn hash(window: &[u8; BLOCK_BYTES], shift: u32) -> u32 {
+    let low = u64::from_le_bytes(*window.first_chunk().expect("16 bytes"));
+    let high = u64::from_le_bytes(*window.last_chunk().expect("16 bytes"));
+    // Odd constants with well-spread bits: the fractions of the golden ratio and of the square root of 3.
+    let mixed =
+        low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ high.wrapping_mul(0xbb67_ae85_84ca_a73b).rotate_left(32);
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as u32
+}
+
+#[inline]
+fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+    let mut length = 0;
+    for (one, other) in one.chunks_exact(8).zip(other.chunks_exact(8)) {
+        let one = u64::from_le_bytes(*one.first_chunk().expect("8 bytes"));
+        let other = u64::from_le_bytes(*other.first_chunk().expect("8 bytes"));
+        if one != other {
+            return length + ((one ^ other).trailing_zeros() / 8) as usize;
+        }
+        length += 8;
+    }
+    length + one[length..].iter().zip(&other[length..]).take_while(|(one, other)| one == other).count()
+}
+
+#[inline]
+fn common_suffix(one: &[u8], other: &[u8]) -> usize {
+    one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::delta;
+
+    /// Deterministic bytes that do not repeat.
+    fn noise(seed: u64, length: usize) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(2).wrapping_add(1);
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    /// The delta from `base` to `target` makes `target`, and has at most `expect` bytes.
+    fn check(base: &[u8], target: &[u8], expect: usize) {
+        let mut index = DeltaIndex::default();
+        index.build(&noise(9, 100));
+        index.build(base);
+        let mut made = b"before".to_vec();
+        assert!(index.encode(base, target, usize::MAX - 100, &mut made));
+        let made = &made[6..];
+        let mut result = Vec::new();
+        delta::apply(base, made, &mut result).expect("applies");
+        assert_eq!(result, target);
+        assert!(made.len() <= expect, "{} bytes, expected at most {expect}", made.len());
+        let mut exact = Vec::new();
+        assert!(index.encode(base, target, made.len(), &mut exact));
+        assert_eq!(exact, made);
+        let mut refused = b"kept".to_vec();
+        assert!(!index.encode(base, target, made.len() - 1, &mut refused));
+        assert_eq!(refused, b"kept");
+    }
+
+    #[test]
+    fn deltas_make_the_target_and_are_short() {
+        let text = noise(1, 10_000);
+        check(b"", b"", 2);
+        check(b"", b"some bytes", 13);
+        check(b"some bytes", b"", 2);
+        check(&text, &text, 8);
+        check(&text, &text[..31], 6);
+        check(&text[..15], &text[..15], 18);
+        let inserted = [&text[..4000], b"new words", &text[4000..]].concat();
+        check(&text, &inserted, 28);
+        check(&inserted, &text, 20);
+        let moved = [&text[6000..], &text[..6000]].concat();
+        check(&text, &moved, 20);
+        let large = noise(2, 300_000);
+        check(&large, &[b"x", large.as_slice()].concat(), 60);
+        check(&noise(3, 5000), &text, 10_100);
+    }
+
+    #[test]
+    fn repeated_content_is_not_slow_and_right() {
+        let line = b"the same line again and again\n";
+        let base: Vec<u8> = line.iter().copied().cycle().take(200_000).collect();
+        let target: Vec<u8> = line.iter().copied().cycle().skip(7).take(190_000).collect();
+        check(&base, &target, 100);
+        check(&vec![0; 100_000], &vec![0; 99_000], 30);
+        let mut broken = vec![0; 100_000];
+        broken.splice(5..5, b"something else".iter().copied());
+        check(&vec![0; 100_000], &broken, 60);
+    }
+
+    #[test]
+    fn every_small_size() {
+        let text = noise(4, 80);
+        for base in 0..80 {
+            for target in [0, 1, base / 2, base, 79] {
+                let edited = [b"!", &text[..target]].concat();
+                check(&text[..base], &text[..target], target + 8);
+                check(&text[..base], &edited, target + 9);
+            }
+        }
+    }
+}
