@@ -194,3 +194,38 @@ fn tags_come_along_with_what_they_tag() {
     let without = PackRequest { tags: Vec::new(), ..request };
     assert!(plan(&universe, &without, &Unwatched).unwrap().ids().len() < sent.len());
 }
+
+#[test]
+fn excluded_objects_stay_out_packed_or_loose() {
+    let storages = [
+        Storage::default(),
+        Storage { loose: Loose::All, ..Storage::default() },
+        Storage { bitmap: Bitmap::Plain, ..Storage::default() },
+    ];
+    for storage in storages {
+        let repo = build(HashKind::Sha1, storage);
+        let universe = universe(&repo);
+        let request = PackRequest {
+            wants: ids(&repo, &["main"]),
+            ofs_delta: true,
+            threads: 1,
+            ..PackRequest::default()
+        };
+        let all = plan(&universe, &request, &Unwatched).unwrap().ids();
+        let listing = repo.git(&["ls-tree", "-r", "main"]);
+        let blob =
+            |line: &str| ObjectId::from_hex(line.split([' ', '\t']).nth(2).unwrap().as_bytes()).unwrap();
+        let mut blobs: Vec<ObjectId> = listing.lines().map(blob).collect();
+        blobs.dedup();
+        blobs.truncate(2);
+        let unknown = ObjectId::from_hex(&[b'e'; 40]).unwrap();
+        let twice = [blobs.as_slice(), &[unknown], &blobs].concat();
+        let planned =
+            plan(&universe, &PackRequest { excluded: twice, ..request.clone() }, &Unwatched).unwrap();
+        assert_eq!(planned.excluded(), blobs);
+        let expect: Vec<_> = all.into_iter().filter(|id| !blobs.contains(id)).collect();
+        assert_eq!(planned.ids(), expect);
+        let had = PackRequest { haves: request.wants.clone(), excluded: blobs, ..request.clone() };
+        assert!(plan(&universe, &had, &Unwatched).unwrap().excluded().is_empty());
+    }
+}

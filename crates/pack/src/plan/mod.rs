@@ -27,6 +27,8 @@ pub struct PackRequest {
     pub shallow: Vec<ObjectId>,
     /// Annotated tags to add when what they finally tag is sent (`include-tag`): the tag, and what it peels to.
     pub tags: Vec<(ObjectId, ObjectId)>,
+    /// Objects not to send although they are wanted: the client gets them in another way (packfile URIs).
+    pub excluded: Vec<ObjectId>,
     /// Deltas may refer to bases that only the client has (`thin-pack`).
     pub thin: bool,
     /// Deltas may name their base by distance (`ofs-delta`).
@@ -54,6 +56,7 @@ pub struct PackPlan {
     /// What the client has, as far as it is known: bases for a thin pack.
     pub(crate) had: Option<Marks>,
     pub(crate) ofs_delta: bool,
+    excluded: Vec<ObjectId>,
     objects: u32,
 }
 
@@ -61,6 +64,11 @@ impl PackPlan {
     /// How many objects the pack will hold.
     pub fn objects(&self) -> u32 {
         self.objects
+    }
+
+    /// Those of [`PackRequest::excluded`] that would have been sent, in the order of the request.
+    pub fn excluded(&self) -> &[ObjectId] {
+        &self.excluded
     }
 
     /// The ids of all objects that will be sent, sorted.
@@ -99,7 +107,8 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
         None => by_walk::find(universe, &mut commits, &mut trees, &tips)?,
     };
     add_tags(universe, &mut commits, &found, &request.tags)?;
-    lay_out(universe, request, found, watch)
+    let excluded = exclude(universe, &found, &request.excluded)?;
+    Ok(PackPlan { excluded, ..lay_out(universe, request, found, watch)? })
 }
 
 /// Wants and haves, with tags peeled.
@@ -174,6 +183,21 @@ fn add_tags(
     Ok(())
 }
 
+/// Takes objects out of what is sent, and tells which were in. They are no delta bases either: the client may not have
+/// them when it reads the pack.
+fn exclude(universe: &Universe, found: &Found, ids: &[ObjectId]) -> Result<Vec<ObjectId>, Error> {
+    let left_out = Marks::new(universe.packed_len());
+    let mut excluded = Vec::new();
+    for id in ids {
+        let Some(ix) = universe.find(id)? else { continue };
+        if found.wanted.contains(ix) && left_out.insert(ix) {
+            excluded.push(*id);
+        }
+    }
+    found.wanted.subtract(&left_out);
+    Ok(excluded)
+}
+
 /// Groups the wanted objects by pack, in the order of their entries.
 fn lay_out(
     universe: &Arc<Universe>,
@@ -235,6 +259,7 @@ fn lay_out(
         wanted: found.wanted,
         had: request.thin.then_some(found.had),
         ofs_delta: request.ofs_delta,
+        excluded: Vec::new(),
         objects,
     })
 }

@@ -394,6 +394,7 @@ impl<'a> Upload<'a> {
             haves,
             shallow: cut,
             tags,
+            excluded: Vec::new(),
             thin: request.thin_pack,
             ofs_delta: request.ofs_delta,
             threads: self.settings.threads,
