@@ -42,6 +42,7 @@ impl Settings {
             allow_unborn: self.0 & 4 != 0,
             allow_tip: self.0 & 8 != 0,
             allow_reachable: self.0 & 8 != 0,
+            allow_filter: self.0 & 8 != 0,
             is_shallow: self.0 & 16 != 0,
             // Small enough to be reached.
             limits: Limits { wants: 8, haves: 16, shallow: 4, options: 3, name_bytes: 100 },
@@ -193,7 +194,7 @@ fn answer(output: &Output) -> Option<Input<'static>> {
             Some(Input::ShallowResolved(ShallowAnswer { shallow, unshallow }))
         }
         Output::NeedPack(_) => Some(Input::PackSent),
-        Output::Write(_) | Output::NeedInput | Output::Done => None,
+        Output::CheckFilter(_) | Output::Write(_) | Output::NeedInput | Output::Done => None,
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod commits;
 mod error;
+pub mod filter;
 pub mod generate;
 mod marks;
 pub mod negotiate;

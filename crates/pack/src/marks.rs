@@ -39,6 +39,18 @@ impl Marks {
         !std::mem::replace(&mut extra[at], true)
     }
 
+    /// Takes `ix` out.
+    pub(crate) fn remove(&self, ix: Ix) {
+        if ix.0 < self.packed_len {
+            self.packed[ix.0 as usize / 64].fetch_and(!(1u64 << (ix.0 % 64)), Relaxed);
+            return;
+        }
+        let mut extra = self.extra.lock().expect("no panic while held");
+        if let Some(is_in) = extra.get_mut((ix.0 - self.packed_len) as usize) {
+            *is_in = false;
+        }
+    }
+
     #[inline]
     pub(crate) fn contains(&self, ix: Ix) -> bool {
         if ix.0 < self.packed_len {
@@ -134,6 +146,13 @@ mod tests {
         {
             assert_eq!(marks.count_packed(range.clone()), expect, "{range:?}");
         }
+        for ix in [63, 65, 135, 200] {
+            marks.remove(Ix(ix));
+            assert!(!marks.contains(Ix(ix)), "{ix}");
+        }
+        assert_eq!((marks.packed().count(), marks.extra()), (3, vec![Ix(130)]));
+        marks.insert(Ix(63));
+        marks.insert(Ix(135));
         let other = Marks::new(130);
         other.insert(Ix(64));
         other.insert(Ix(130));

@@ -164,6 +164,26 @@ impl Refusal {
         Refusal::new(RefusalKind::Unsupported, text.to_owned())
     }
 
+    pub(crate) fn second_filter() -> Self {
+        Refusal::new(RefusalKind::Malformed, "multiple filter-specs cannot be combined".to_owned())
+    }
+
+    /// A filter-spec that is none; `why` is git's word for it.
+    pub fn bad_filter(why: &str) -> Self {
+        Refusal::new(RefusalKind::Malformed, why.to_owned())
+    }
+
+    /// A filter that configuration does not allow, by its name there.
+    pub fn filter_not_supported(name: &str) -> Self {
+        Refusal::new(RefusalKind::Unsupported, format!("filter '{name}' not supported"))
+    }
+
+    /// A `tree:` filter that is deeper than configuration allows.
+    pub fn tree_filter_too_deep(max: u64, depth: u64) -> Self {
+        let text = format!("tree filter allows max depth {max}, but got {depth}");
+        Refusal::new(RefusalKind::Unsupported, text)
+    }
+
     /// A want that does not exist here or may not be asked for.
     pub fn not_our_ref(id: &ObjectId) -> Self {
         let mut refusal = Refusal::new(RefusalKind::NotOurs, format!("git upload-pack: not our ref {id}"));

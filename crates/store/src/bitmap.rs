@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use packrace_format::bitmap::{BitmapIndex, Bits};
 use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_object::Kind;
 use packrace_os::Mapped;
 
 use crate::pack::Pack;
@@ -133,6 +134,14 @@ impl<'a> SnapshotBitmap<'a> {
                 Err(DamagedBitmap)
             }
         }
+    }
+
+    /// Which objects are of this kind.
+    pub fn of_kind(&self, kind: Kind) -> Result<Bits, DamagedBitmap> {
+        self.open.index.type_bitmap(kind).map_err(|error| {
+            tracing::warn!("type bitmaps are not used: {error}");
+            DamagedBitmap
+        })
     }
 
     /// The object that a bit stands for.

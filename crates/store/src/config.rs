@@ -139,6 +139,12 @@ impl Config {
         self.last(name).map(|entry| entry.value.clone().unwrap_or_default())
     }
 
+    /// Where the last value of `name` stands among all entries: of two names, the larger was said later.
+    pub fn place_of(&self, name: &str) -> Option<usize> {
+        let name = normalized(name);
+        self.entries.iter().rposition(|entry| entry.name == name)
+    }
+
     /// All values of `name`, the most important last.
     pub fn strings(&self, name: &str) -> Vec<Vec<u8>> {
         self.values(name, |_| true)
@@ -341,6 +347,8 @@ mod tests {
         assert_eq!(config.protected_strings("uploadpack.hideRefs"), [b"c"]);
         assert_eq!(config.boolean("transfer.advertiseSID").unwrap(), Some(true));
         assert_eq!(config.boolean("transfer.fsckObjects").unwrap(), None);
+        assert!(config.place_of("uploadpack.keepAlive") > config.place_of("transfer.advertiseSID"));
+        assert_eq!(config.place_of("transfer.fsckObjects"), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use packrace_store::PackIx;
 
 use crate::commits::{Commits, Peeled};
 use crate::error::{Error, Reason};
+use crate::filter::{self, Filter};
 use crate::marks::Marks;
 use crate::trees::{Absent, TreeWalk};
 use crate::universe::{Ix, Universe};
@@ -33,6 +34,8 @@ pub struct PackRequest {
     pub thin: bool,
     /// Deltas may name their base by distance (`ofs-delta`).
     pub ofs_delta: bool,
+    /// What to leave out; objects in `wants` are sent all the same.
+    pub filter: Option<Filter>,
     /// Threads that a walk may use; at least 1.
     pub threads: usize,
 }
@@ -81,11 +84,11 @@ impl PackPlan {
 }
 
 /// Objects marked while a request is looked at.
-struct Found {
+pub(crate) struct Found {
     /// Everything to send.
-    wanted: Marks,
+    pub(crate) wanted: Marks,
     /// Everything that the client is known to have.
-    had: Marks,
+    pub(crate) had: Marks,
 }
 
 /// Plans the answer to `request`. Takes bitmaps where they apply and a walk where they don't.
@@ -106,17 +109,21 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
         Some(found) => found,
         None => by_walk::find(universe, &mut commits, &mut trees, &tips)?,
     };
+    let found = match &request.filter {
+        Some(filter) => filter::reduce(universe, &tips, &filter::Rules::of(filter), found, watch)?,
+        None => found,
+    };
     add_tags(universe, &mut commits, &found, &request.tags)?;
     let excluded = exclude(universe, &found, &request.excluded)?;
     Ok(PackPlan { excluded, ..lay_out(universe, request, found, watch)? })
 }
 
 /// Wants and haves, with tags peeled.
-struct Tips {
-    wanted_commits: Vec<Ix>,
+pub(crate) struct Tips {
+    pub(crate) wanted_commits: Vec<Ix>,
     had_commits: Vec<Ix>,
     /// Tags, trees and blobs that are wanted by name.
-    wanted_others: Vec<(Ix, Kind)>,
+    pub(crate) wanted_others: Vec<(Ix, Kind)>,
     had_others: Vec<(Ix, Kind)>,
 }
 

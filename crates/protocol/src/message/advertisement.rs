@@ -11,7 +11,8 @@ pub fn write_v2(out: &mut Vec<u8>, config: &ServiceConfig) {
     write_text("version 2", out);
     write_text(&format!("agent={}", config.agent), out);
     write_text(if config.advertise_unborn { "ls-refs=unborn" } else { "ls-refs" }, out);
-    write_text("fetch=shallow wait-for-done", out);
+    let filter = if config.allow_filter { " filter" } else { "" };
+    write_text(&format!("fetch=shallow wait-for-done{filter}"), out);
     write_text("server-option", out);
     write_text(&format!("object-format={}", config.hash), out);
     if let Some(session_id) = &config.session_id {
@@ -40,6 +41,9 @@ pub fn v0_capabilities(config: &ServiceConfig, head_target: Option<&[u8]>, is_ht
     }
     if let Some(target) = head_target {
         add(&[b"symref=HEAD:", target].concat());
+    }
+    if config.allow_filter {
+        add(b"filter");
     }
     if let Some(session_id) = &config.session_id {
         add(format!("session-id={session_id}").as_bytes());
@@ -163,6 +167,7 @@ mod tests {
             allow_unborn: true,
             allow_tip: false,
             allow_reachable: false,
+            allow_filter: false,
             is_shallow: false,
             limits: Limits::default(),
         }
@@ -197,6 +202,10 @@ mod tests {
         write_v2(&mut out, &ServiceConfig { session_id, advertise_unborn: false, ..config() });
         expect[2] = "ls-refs";
         check(&out, &[expect.as_slice(), &["session-id=id", "Flush"]].concat());
+        out.clear();
+        write_v2(&mut out, &ServiceConfig { allow_filter: true, advertise_unborn: false, ..config() });
+        expect[3] = "fetch=shallow wait-for-done filter";
+        check(&out, &[expect.as_slice(), &["Flush"]].concat());
         assert_eq!(parse_v2_capability(b"ls-refs"), (&b"ls-refs"[..], None));
         assert_eq!(parse_v2_capability(b"a=b=c"), (&b"a"[..], Some(&b"b=c"[..])));
     }
@@ -218,6 +227,7 @@ mod tests {
         let open = ServiceConfig {
             allow_tip: true,
             allow_reachable: true,
+            allow_filter: true,
             session_id: Some("id".into()),
             ..config()
         };
@@ -225,7 +235,7 @@ mod tests {
             &open,
             None,
             true,
-            "allow-tip-sha1-in-want allow-reachable-sha1-in-want no-done session-id=id ",
+            "allow-tip-sha1-in-want allow-reachable-sha1-in-want no-done filter session-id=id ",
         );
     }
 

@@ -24,6 +24,8 @@ pub struct FetchRequest {
     pub include_tag: bool,
     /// No progress, please.
     pub no_progress: bool,
+    /// What to leave out (git-rev-list, "--filter").
+    pub filter: Option<Vec<u8>>,
 }
 
 impl FetchRequest {
@@ -38,6 +40,7 @@ impl FetchRequest {
         ];
         flags.iter().filter(|(_, is_on)| *is_on).for_each(|(line, _)| write_text(line, out));
         self.write_depth(out);
+        self.write_filter(out);
         self.wants.iter().for_each(|id| write_id_line(out, b"want ", id, b""));
     }
 
@@ -50,6 +53,7 @@ impl FetchRequest {
             ("include-tag", self.include_tag),
             ("ofs-delta", self.ofs_delta),
             ("deepen-relative", matches!(self.deepen, Some(Deepen::Relative(_)))),
+            ("filter", self.filter.is_some()),
         ];
         let used = flags.iter().filter(|(_, is_on)| *is_on).map(|(word, _)| *word);
         let mut capabilities = String::new();
@@ -61,7 +65,14 @@ impl FetchRequest {
             write_id_line(out, b"want ", id, if at == 0 { capabilities.as_bytes() } else { b"" });
         }
         self.write_depth(out);
+        self.write_filter(out);
         out.extend_from_slice(FLUSH);
+    }
+
+    fn write_filter(&self, out: &mut Vec<u8>) {
+        if let Some(spec) = &self.filter {
+            write_data(&[b"filter ", spec.as_slice(), b"\n"].concat(), out);
+        }
     }
 
     fn write_depth(&self, out: &mut Vec<u8>) {

@@ -11,7 +11,7 @@ use packrace_object::ObjectId;
 use super::lines::{Depth, check_object_format, write_shallow_lines};
 use super::{
     Carriage, Deepen, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer,
-    ShallowRequest, Sideband, push_capped,
+    ShallowRequest, Sideband, push_capped, set_filter,
 };
 use crate::Refusal;
 use crate::message::acknowledgment::{Meaning, write_ack, write_nak};
@@ -72,6 +72,9 @@ struct Needs {
     ofs_delta: bool,
     include_tag: bool,
     no_progress: bool,
+    /// The client has said that it knows filters.
+    may_filter: bool,
+    filter: Option<Vec<u8>>,
     sideband: Sideband,
 }
 
@@ -189,6 +192,7 @@ impl Session {
             return Ok(());
         }
         self.needs.deepen = self.needs.depth.deepen()?;
+        self.outputs.0.extend(self.needs.filter.clone().map(Output::CheckFilter));
         self.outputs.push(Output::CheckWants(self.needs.wants.clone()));
         self.state = State::CheckingWants;
         Ok(())
@@ -303,6 +307,7 @@ impl Session {
             ofs_delta: needs.ofs_delta,
             include_tag: needs.include_tag,
             no_progress: needs.no_progress,
+            filter: needs.filter,
             sideband: needs.sideband,
         }));
         self.state = State::SendingPack;
@@ -325,8 +330,11 @@ impl Needs {
         if self.depth.take(line, config.hash, &config.limits)? {
             return Ok(());
         }
-        if line.starts_with(b"filter ") {
-            return Err(Refusal::filter_not_negotiated());
+        if let Some(spec) = line.strip_prefix(b"filter ") {
+            if !self.may_filter {
+                return Err(Refusal::filter_not_negotiated());
+            }
+            return set_filter(&mut self.filter, spec);
         }
         let rest = line.strip_prefix(b"want ").ok_or_else(|| Refusal::expected_object_id(line))?;
         let end = rest.len().min(config.hash.len_in_hex());
@@ -346,6 +354,7 @@ impl Needs {
                 b"ofs-delta" => self.ofs_delta = true,
                 b"include-tag" => self.include_tag = true,
                 b"no-progress" => self.no_progress = true,
+                b"filter" => self.may_filter = config.allow_filter,
                 b"deepen-relative" => self.depth.set_relative(),
                 b"side-band-64k" => self.sideband = Sideband::Large,
                 b"side-band" if self.sideband == Sideband::None => self.sideband = Sideband::Small,

@@ -19,7 +19,7 @@ use packrace_object::{HashKind, ObjectId};
 use super::lines::{Depth, check_object_format, write_shallow_lines};
 use super::{
     Carriage, Deepen, HavesAnswer, Input, MAX_PREFIXES, Output, Outputs, PackRequest, RefsRequest,
-    ServiceConfig, ShallowAnswer, ShallowRequest, Sideband, push_capped,
+    ServiceConfig, ShallowAnswer, ShallowRequest, Sideband, push_capped, set_filter,
 };
 use crate::Refusal;
 use crate::message::acknowledgment::{self, Meaning};
@@ -100,6 +100,7 @@ struct Fetch {
     ofs_delta: bool,
     include_tag: bool,
     no_progress: bool,
+    filter: Option<Vec<u8>>,
     common: Vec<ObjectId>,
 }
 
@@ -227,6 +228,7 @@ impl Session {
         if fetch.wants.is_empty() && !fetch.wait_for_done {
             self.next_command();
         } else {
+            self.outputs.0.extend(fetch.filter.clone().map(Output::CheckFilter));
             self.outputs.push(Output::CheckWants(fetch.wants.clone()));
             self.state = State::CheckingWants(fetch);
         }
@@ -301,6 +303,7 @@ impl Session {
             ofs_delta: fetch.ofs_delta,
             include_tag: fetch.include_tag,
             no_progress: fetch.no_progress,
+            filter: fetch.filter,
             sideband: Sideband::Large,
         }));
         self.state = State::SendingPack;
@@ -431,6 +434,8 @@ impl Fetch {
         } else if let Some(id) = line.strip_prefix(b"have ") {
             let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_object(id))?;
             push_capped(&mut self.haves, id, "haves", limits.haves)?;
+        } else if let Some(spec) = line.strip_prefix(b"filter ").filter(|_| config.allow_filter) {
+            set_filter(&mut self.filter, spec)?;
         } else {
             match line {
                 b"done" => self.is_done = true,

@@ -42,6 +42,8 @@ pub struct ServiceConfig {
     pub allow_tip: bool,
     /// Offer `allow-reachable-sha1-in-want`.
     pub allow_reachable: bool,
+    /// Offer `filter`, and take filter lines.
+    pub allow_filter: bool,
     /// The repository's own history is cut: clients must be told where.
     pub is_shallow: bool,
     /// Caps on what one request may hold.
@@ -138,6 +140,9 @@ pub enum Output {
     NeedInput,
     /// Send these refs as `ls-refs` lines.
     NeedRefs(RefsRequest),
+    /// Look at this filter-spec, as the client wrote it: end the session if it is malformed ([`Refusal::bad_filter`]) or
+    /// not allowed ([`Refusal::filter_not_supported`]). No input answers this; [`Output::CheckWants`] follows.
+    CheckFilter(Vec<u8>),
     /// Say whether these objects may be asked for.
     CheckWants(Vec<ObjectId>),
     /// Say which of these exist.
@@ -219,6 +224,8 @@ pub struct PackRequest {
     pub include_tag: bool,
     /// No progress, please.
     pub no_progress: bool,
+    /// What to leave out, as the client wrote it; [`Output::CheckFilter`] has shown it before.
+    pub filter: Option<Vec<u8>>,
     /// How the pack is framed.
     pub sideband: Sideband,
 }
@@ -249,6 +256,14 @@ impl Outputs {
                 output => return Some(output),
             }
         }
+    }
+}
+
+/// Keeps the one filter-spec that a request may have. It is no longer than a packet.
+fn set_filter(filter: &mut Option<Vec<u8>>, spec: &[u8]) -> Result<(), Refusal> {
+    match filter.replace(spec.to_vec()) {
+        Some(_) => Err(Refusal::second_filter()),
+        None => Ok(()),
     }
 }
 

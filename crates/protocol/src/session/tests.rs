@@ -121,6 +121,24 @@ fn limits() {
 }
 
 #[test]
+fn one_filter_that_was_negotiated() {
+    let model = Model { allow_filter: true, ..Model::default() };
+    let (v0, v2) = ("v0 stateful\n> want {c5}", "v2 stateful\n> command=fetch\n> 0001\n> want {c5}\n");
+    let filter = "> filter blob:none\n";
+    check(&model, &format!("## v2\n{v2}{filter}> done\n> 0000\n< packfile\n< PACK\n"));
+    check(&model, &format!("## v0\n{v0} filter\n{filter}> 0000\n> done\n< NAK\n< PACK\n"));
+    let twice = format!("{filter}{filter}! multiple filter-specs cannot be combined\n");
+    check(&model, &format!("## v2 twice\n{v2}{twice}"));
+    check(&model, &format!("## v0 twice\n{v0} filter\n{twice}"));
+    check(&model, &format!("## v2 without a spec\n{v2}> filter\n! unexpected line: 'filter'\n"));
+    let not_negotiated = "! git upload-pack: filtering capability not negotiated\n";
+    check(&model, &format!("## v0 not said\n{v0}\n{filter}{not_negotiated}"));
+    let model = Model::default();
+    check(&model, &format!("## v0 not offered\n{v0} filter\n{filter}{not_negotiated}"));
+    check(&model, &format!("## v2 not offered\n{v2}{filter}! unexpected line: 'filter blob:none'\n"));
+}
+
+#[test]
 fn from_65536_prefixes_on_none_counts() {
     for (count, expect_none) in [(super::MAX_PREFIXES - 1, false), (super::MAX_PREFIXES, true)] {
         let mut script = Model::packets(&["command=ls-refs", "0001"]);
@@ -154,7 +172,7 @@ fn refusals_on_the_wire_fit_a_packet() {
 #[test]
 fn requests_both_ways() {
     use crate::message::{command, fetch_request, ls_refs};
-    let model = Model::default();
+    let model = Model { allow_filter: true, ..Model::default() };
     let ids = |names: &[&str]| names.iter().map(|name| model.id(name)).collect::<Vec<_>>();
     let deepens = [
         None,
@@ -172,6 +190,7 @@ fn requests_both_ways() {
             ofs_delta: !is_on,
             include_tag: is_on,
             no_progress: !is_on,
+            filter: is_on.then(|| b"combine:blob:none+tree:1".to_vec()),
         };
         let (mut v0, mut v2) = (Vec::new(), Vec::new());
         let capabilities = command::ClientCapabilities {
@@ -198,6 +217,7 @@ fn requests_both_ways() {
                 ofs_delta: request.ofs_delta,
                 include_tag: request.include_tag,
                 no_progress: request.no_progress,
+                filter: request.filter.clone(),
                 sideband: super::Sideband::Large,
             };
             assert_eq!(pack, Some(expect));

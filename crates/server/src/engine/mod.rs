@@ -1,6 +1,7 @@
 //! Ties a session's outputs to refs, plans and segments. Blocking: a transport calls it on a thread of its own.
 
 mod error;
+mod filter;
 mod refs_view;
 mod send_pack;
 mod settings;

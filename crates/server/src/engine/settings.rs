@@ -5,6 +5,7 @@ use std::time::Duration;
 use packrace_store::Repository;
 
 use super::Error;
+use super::filter::FilterPolicy;
 use super::refs_view::HiddenRefs;
 
 /// Settings of one call.
@@ -20,6 +21,8 @@ pub(super) struct Settings {
     pub(super) allow_reachable: bool,
     /// `uploadpack.allowAnySHA1InWant`.
     pub(super) allow_any: bool,
+    /// `uploadpackfilter.*`.
+    pub(super) filters: FilterPolicy,
     /// `lsrefs.unborn` is `advertise` (the default): the capability is named.
     pub(super) advertise_unborn: bool,
     /// `lsrefs.unborn` is `advertise` or `allow`: a client that asks is told.
@@ -47,6 +50,7 @@ impl Settings {
             allow_reachable: allow_any
                 || config.boolean("uploadpack.allowReachableSHA1InWant")?.unwrap_or(false),
             allow_any,
+            filters: FilterPolicy::of(config)?,
             advertise_unborn: unborn == b"advertise",
             allow_unborn: unborn == b"advertise" || unborn == b"allow",
             advertise_session_id: config.boolean("transfer.advertiseSID")?.unwrap_or(false),

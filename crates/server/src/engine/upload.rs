@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
+use packrace_pack::filter::Filter;
 use packrace_pack::negotiate::{Negotiation, are_reachable};
 use packrace_pack::{PackRequest, Phase, Universe, Watch, shallow};
 use packrace_protocol::message::{advertisement, ls_refs};
@@ -18,7 +19,7 @@ use packrace_protocol::{Refusal, session};
 use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
 use super::send_pack::{Delivery, send_pack};
 use super::settings::Settings;
-use super::{Error, Mode, ProtocolVersion, UploadPack};
+use super::{Error, ErrorKind, Mode, ProtocolVersion, UploadPack};
 use crate::outbox::{BATCH_BYTES, Door, Framing, GatherBatch};
 
 /// Bytes read from a client at once.
@@ -79,6 +80,7 @@ impl<'a> Upload<'a> {
             allow_unborn: settings.allow_unborn,
             allow_tip: settings.allow_tip,
             allow_reachable: settings.allow_reachable,
+            allow_filter: false,
             is_shallow: !snapshot.shallow().is_empty(),
             limits: Limits::default(),
         };
@@ -149,6 +151,7 @@ impl<'a> Upload<'a> {
                     self.send_refs(&request)?;
                     session.handle(Input::RefsSent)?;
                 }
+                Output::CheckFilter(spec) => drop(self.settings.filters.check(&spec)?),
                 Output::CheckWants(wants) => {
                     self.check_wants(&wants)?;
                     self.wants = wants;
@@ -381,6 +384,7 @@ impl<'a> Upload<'a> {
 
     fn send_pack(&mut self, request: session::PackRequest) -> Result<(), Error> {
         let since = self.clock.now();
+        let filter = self.filter(request.filter.as_deref())?;
         let tags = if request.include_tag { self.annotated_tags()? } else { Vec::new() };
         let boundary = std::mem::take(&mut self.boundary);
         let mut wants = request.wants;
@@ -397,6 +401,7 @@ impl<'a> Upload<'a> {
             excluded: Vec::new(),
             thin: request.thin_pack,
             ofs_delta: request.ofs_delta,
+            filter,
             threads: self.settings.threads,
         };
         let framing = match request.sideband {
@@ -407,6 +412,13 @@ impl<'a> Upload<'a> {
         let delivery =
             Delivery { framing, keepalive: self.settings.keepalive, progress: !request.no_progress, since };
         send_pack(&self.universe, &pack, delivery, self.door, self.clock).map(drop)
+    }
+
+    /// The filter of a request, which was checked when the request came.
+    fn filter(&self, spec: Option<&[u8]>) -> Result<Option<Filter>, Error> {
+        let Some(spec) = spec else { return Ok(None) };
+        let filter = Filter::parse(spec).map_err(|bad| Error::new(ErrorKind::PeerFault, bad.to_string()))?;
+        Ok(Some(filter))
     }
 
     /// Annotated tags that are shown, each with what it finally tags.

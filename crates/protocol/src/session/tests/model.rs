@@ -96,11 +96,12 @@ pub struct Model {
     pub hash: HashKind,
     pub first: u8,
     pub limits: Limits,
+    pub allow_filter: bool,
 }
 
 impl Default for Model {
     fn default() -> Self {
-        Model { hash: HashKind::Sha1, first: 1, limits: Limits::default() }
+        Model { hash: HashKind::Sha1, first: 1, limits: Limits::default(), allow_filter: false }
     }
 }
 
@@ -114,6 +115,7 @@ impl Model {
             allow_unborn: true,
             allow_tip: false,
             allow_reachable: false,
+            allow_filter: self.allow_filter,
             is_shallow: self.first > 1,
             limits: self.limits,
         }
@@ -151,7 +153,7 @@ impl Model {
         session.handle(Input::Bytes(bytes)).unwrap();
         loop {
             match session.poll_output() {
-                Output::Write(_) => {}
+                Output::Write(_) | Output::CheckFilter(_) => {}
                 Output::NeedPack(request) => return (shallow, Some(request)),
                 Output::NeedInput | Output::Done => return (shallow, None),
                 question => {
@@ -191,6 +193,10 @@ impl Model {
                     assert!(self.is_plausible(&request));
                     write_data(b"PACK", &mut said);
                     session.handle(Input::PackSent)
+                }
+                Output::CheckFilter(spec) => {
+                    assert_eq!(spec, b"blob:none");
+                    Ok(())
                 }
                 Output::Done => break None,
                 question => {

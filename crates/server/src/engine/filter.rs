@@ -1,0 +1,130 @@
+//! Which filters a client may ask for (git-config, "uploadpackfilter").
+
+use packrace_pack::filter::Filter;
+use packrace_protocol::Refusal;
+use packrace_store::Config;
+
+use super::Error;
+
+/// The kinds of filter, by their names in the configuration.
+const NAMES: [&str; 6] = ["blob:none", "blob:limit", "tree", "object:type", "sparse:oid", "combine"];
+
+/// What configuration says about filters.
+#[derive(Debug, Clone)]
+pub(super) struct FilterPolicy {
+    refused: Vec<&'static str>,
+    /// `uploadpackfilter.tree.maxDepth`.
+    max_tree_depth: Option<u64>,
+}
+
+impl FilterPolicy {
+    /// `uploadpackfilter.<filter>.allow` decides, and where there is none `uploadpackfilter.allow`. A `tree.maxDepth`
+    /// counts as `tree.allow = true`; the later of the two decides, as in git.
+    pub(super) fn of(config: &Config) -> Result<Self, Error> {
+        const MAX_DEPTH: &str = "uploadpackfilter.tree.maxDepth";
+        let max_tree_depth = config.integer(MAX_DEPTH)?.map(|depth| {
+            let negative = || {
+                let name = MAX_DEPTH.to_ascii_lowercase();
+                Error::unavailable(format!("bad numeric config value '{depth}' for '{name}': invalid unit"))
+            };
+            u64::try_from(depth).map_err(|_| negative())
+        });
+        let max_tree_depth = max_tree_depth.transpose()?;
+        let others = config.boolean("uploadpackfilter.allow")?.unwrap_or(true);
+        let mut refused = Vec::new();
+        for name in NAMES {
+            let key = format!("uploadpackfilter.{name}.allow");
+            let mut is_allowed = config.boolean(&key)?.unwrap_or(others);
+            if name == "tree" && config.place_of(MAX_DEPTH) > config.place_of(&key) {
+                is_allowed = true;
+            }
+            refused.extend((!is_allowed).then_some(name));
+        }
+        Ok(FilterPolicy { refused, max_tree_depth })
+    }
+
+    /// Reads a filter-spec; refuses what is malformed, and what may not be asked for.
+    pub(super) fn check(&self, spec: &[u8]) -> Result<Filter, Refusal> {
+        let filter = Filter::parse(spec).map_err(|bad| Refusal::bad_filter(&bad.to_string()))?;
+        for part in filter.all() {
+            if self.refused.contains(&part.name()) {
+                return Err(Refusal::filter_not_supported(part.name()));
+            }
+            if let (Filter::Tree(depth), Some(max)) = (part, self.max_tree_depth)
+                && *depth > max
+            {
+                return Err(Refusal::tree_filter_too_deep(max, *depth));
+            }
+        }
+        Ok(filter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packrace_store::{ConfigSources, OpenOptions, Repository};
+    use packrace_testkit::{RepoBuilder, Size};
+
+    use super::*;
+
+    fn check(repository: &packrace_testkit::Repo, overrides: &[(&str, &str)], cases: &[(&str, &str)]) {
+        let overrides: Vec<_> = overrides
+            .iter()
+            .map(|(name, value)| (format!("uploadpackfilter.{name}"), Some(value.to_string())))
+            .collect();
+        let config = ConfigSources { overrides: overrides.clone(), ..ConfigSources::default() };
+        let options = OpenOptions { config, ..OpenOptions::default() };
+        let policy = FilterPolicy::of(Repository::open(repository.path(), &options).unwrap().config());
+        for (spec, expect) in cases {
+            let answer = match &policy {
+                Ok(policy) => policy.check(spec.as_bytes()).map_err(|refusal| refusal.message().to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            assert_eq!(answer.err().unwrap_or_default(), *expect, "{overrides:?} {spec}");
+        }
+    }
+
+    /// All as `git upload-pack` 2.47.3 answers.
+    #[test]
+    fn allowed_and_refused() {
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let no = |name: &str| format!("filter '{name}' not supported");
+        let deep = |max: u64, depth: u64| format!("tree filter allows max depth {max}, but got {depth}");
+        check(&repo, &[], &[("blob:none", ""), ("foo", "invalid filter-spec 'foo'")]);
+        let cases = [
+            ("blob:none", "blob:none"),
+            ("blob:limit=3", "blob:limit"),
+            ("tree:0", "tree"),
+            ("object:type=blob", "object:type"),
+            ("sparse:oid=x", "sparse:oid"),
+            ("combine:blob:none+tree:0", "combine"),
+        ];
+        for (spec, name) in cases {
+            check(&repo, &[("allow", "false")], &[(spec, &no(name)), ("foo", "invalid filter-spec 'foo'")]);
+            check(
+                &repo,
+                &[("allow", "false"), (&format!("{name}.allow"), "true")],
+                &[(spec, &if name == "combine" { no("blob:none") } else { String::new() })],
+            );
+            check(&repo, &[(&format!("{name}.allow"), "false")], &[(spec, &no(name))]);
+        }
+        let nested = "combine:tree:1+combine:blob:none%2btree:3";
+        check(&repo, &[("blob:none.allow", "false")], &[(nested, &no("blob:none"))]);
+        let depth = ("tree.maxDepth", "2");
+        let cases =
+            [("tree:2", String::new()), ("tree:3", deep(2, 3)), ("combine:tree:2+tree:3", deep(2, 3))];
+        let cases: Vec<_> = cases.iter().map(|(spec, text)| (*spec, text.as_str())).collect();
+        check(&repo, &[depth], &cases);
+        check(&repo, &[("allow", "false"), depth], &cases[..2]);
+        check(&repo, &[("tree.allow", "false"), depth], &cases[..2]);
+        check(&repo, &[("allow", "false"), depth], &[("combine:tree:2", &no("combine"))]);
+        check(&repo, &[depth, ("tree.allow", "false")], &[("tree:1", &no("tree")), ("tree:3", &no("tree"))]);
+        check(&repo, &[("tree.maxDepth", "0")], &[("tree:0", ""), ("tree:1", &deep(0, 1))]);
+        for bad in ["-1", "foo"] {
+            let text = format!(
+                "bad numeric config value '{bad}' for 'uploadpackfilter.tree.maxdepth': invalid unit"
+            );
+            check(&repo, &[("tree.maxDepth", bad)], &[("blob:none", &text)]);
+        }
+    }
+}
