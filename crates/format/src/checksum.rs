@@ -9,6 +9,13 @@ pub(crate) fn trailer(bytes: &[u8], hash: HashKind) -> ObjectId {
     oid::from_bytes_unchecked(&bytes[bytes.len() - hash.len_in_bytes()..]).to_owned()
 }
 
+/// Appends the checksum of all of `out` to it.
+pub(crate) fn append(out: &mut Vec<u8>, hash: HashKind) {
+    let mut hasher = TrailerHasher::new(hash);
+    hasher.update(out);
+    out.extend_from_slice(hasher.finish().as_slice());
+}
+
 /// Hashes all of `bytes` and compares with their end.
 pub(crate) fn verify(format: &'static str, bytes: &[u8], hash: HashKind) -> Result<(), Error> {
     let end = bytes.len() - hash.len_in_bytes();

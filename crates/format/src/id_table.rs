@@ -40,6 +40,17 @@ pub(crate) fn check_fanout(format: &'static str, bytes: &[u8], at: usize) -> Res
     Ok(last)
 }
 
+/// Writes the fan-out of sorted ids, of which `first_bytes` are the first bytes; there are at most 2³² − 1.
+pub(crate) fn write_fanout(out: &mut Vec<u8>, first_bytes: impl Iterator<Item = u8>) {
+    let mut counts = [0u32; 256];
+    first_bytes.for_each(|byte| counts[usize::from(byte)] += 1);
+    let mut sum = 0;
+    for count in counts {
+        sum += count;
+        out.extend_from_slice(&sum.to_be_bytes());
+    }
+}
+
 impl IdTable {
     /// A table in a file of which the caller has checked the fan-out, and that it holds `len` ids at `ids_at`.
     pub(crate) fn new(fanout_at: usize, ids_at: usize, stride: usize, hash: HashKind, len: u32) -> Self {

@@ -21,6 +21,10 @@ use packrace_object::{HashKind, ObjectId, oid};
 use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout};
 use crate::{Error, be, checksum};
 
+mod write;
+
+pub use write::{Entry, Version, WriteError, sort, write};
+
 const FORMAT: &str = "idx";
 const V2_MAGIC: [u8; 4] = [0xff, b't', b'O', b'c'];
 const V2_HEADER_BYTES: usize = 8;

@@ -147,3 +147,93 @@ fn reindexed(repo: &packrace_testkit::Repo, version: &str) -> Vec<u8> {
     repo.git(&["index-pack", version, "-o", out.to_str().unwrap(), pack.to_str().unwrap()]);
     crate::test_files::read(&out)
 }
+
+/// Entries as an index of version 2 has them.
+fn entries_of(index: &PackIndex<Vec<u8>>) -> Vec<Entry> {
+    let entry = |position| Entry {
+        id: index.id_at(position).to_owned(),
+        crc32: index.crc32_at(position).unwrap(),
+        offset: index.offset_at(position),
+    };
+    (0..index.len()).map(entry).collect()
+}
+
+#[test]
+fn written_as_git_writes_them() {
+    for hash in HASHES {
+        let repo = tiny(hash, Storage::default());
+        let index = PackIndex::open(pack_file(&repo, "idx"), hash).unwrap();
+        let (entries, pack) = (entries_of(&index), index.pack_checksum());
+        let offset = entries[entries.len() / 2].offset as u32;
+        for (option, version) in [
+            ("--index-version=2".to_owned(), Version::default()),
+            ("--index-version=1".to_owned(), Version::V1),
+            ("--index-version=2,12".to_owned(), Version::V2 { large_above: 12 }),
+            (format!("--index-version=2,{offset}"), Version::V2 { large_above: offset }),
+            (format!("--index-version=2,{}", offset - 1), Version::V2 { large_above: offset - 1 }),
+        ] {
+            let written = write(&entries, hash, &pack, version).unwrap();
+            assert!(written == reindexed(&repo, &option), "{hash} {option}");
+            let path = pack_files(&repo, "idx").remove(0);
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, written).unwrap();
+            repo.git(&["verify-pack", path.to_str().unwrap()]);
+        }
+    }
+}
+
+#[test]
+fn sorting_is_by_name_then_offset() {
+    let entry = |byte: u8, offset| Entry { id: ObjectId::Sha1([byte; 20]), crc32: 0, offset };
+    let mut entries = [entry(2, 12), entry(1, 50), entry(0xff, 90), entry(1, 40)];
+    sort(&mut entries);
+    assert_eq!(entries, [entry(1, 40), entry(1, 50), entry(2, 12), entry(0xff, 90)]);
+    // An object that a pack has twice is found at one of its places.
+    let bytes = write(&entries, HashKind::Sha1, HashKind::Sha1.null_ref(), Version::default()).unwrap();
+    let index = PackIndex::open(&bytes, HashKind::Sha1).unwrap();
+    assert!(index.position_of(&entries[0].id).is_some_and(|position| position < 2));
+}
+
+#[test]
+fn offsets_beyond_2_gib_and_4_gib() {
+    const LIMIT: u64 = 1 << 31;
+    for hash in HASHES {
+        let offsets = [12, LIMIT - 1, LIMIT, 2 * LIMIT - 1, 2 * LIMIT, 5 * LIMIT, u64::MAX >> 1];
+        let entries: Vec<Entry> = (1..)
+            .zip(offsets)
+            .map(|(byte, offset)| {
+                let mut id = hash.null();
+                id.as_mut_slice()[0] = byte * 30;
+                Entry { id, crc32: u32::from(byte), offset }
+            })
+            .collect();
+        let bytes = write(&entries, hash, hash.null_ref(), Version::default()).unwrap();
+        let index = PackIndex::open(bytes, hash).unwrap();
+        assert!(matches!(index.tables, Tables::V2 { large: 5, .. }));
+        assert_eq!(entries_of(&index), entries);
+        index.verify_checksum().unwrap();
+        let listing: String = entries
+            .iter()
+            .map(|entry| format!("{} {} ({:08x})\n", entry.offset, entry.id, entry.crc32))
+            .collect();
+        let repo = tiny(hash, Storage::default());
+        assert_eq!(repo.git_with_input(&["show-index"], &index.data), listing);
+
+        let v1 = write(&entries[..4], hash, hash.null_ref(), Version::V1).unwrap();
+        assert_eq!(PackIndex::open(&v1, hash).unwrap().offset_at(3), 2 * LIMIT - 1);
+        let refused = write(&entries[..5], hash, hash.null_ref(), Version::V1);
+        assert_eq!(refused, Err(WriteError::OffsetBeyondVersion1(2 * LIMIT)));
+    }
+}
+
+#[test]
+fn nothing_is_written_as_git_writes_it() {
+    for hash in HASHES {
+        let repo = tiny(hash, Storage::default());
+        let out = repo.path().join("empty");
+        let name = repo.git_with_input(&["pack-objects", "-q", out.to_str().unwrap()], b"");
+        let idx = crate::test_files::read(&repo.path().join(format!("empty-{}.idx", name.trim())));
+        let pack = PackIndex::open(&idx, hash).unwrap().pack_checksum();
+        assert!(write(&[], hash, &pack, Version::default()).unwrap() == idx);
+    }
+}

@@ -10,10 +10,10 @@
 //! A pack position counts the entries of a pack from its start, from 0; bit n of a pack's bitmaps is the object at
 //! pack position n.
 
-use packrace_object::HashKind;
+use packrace_object::{HashKind, oid};
 
 use crate::id_table::partition_point;
-use crate::pack_index::PackIndex;
+use crate::pack_index::{self, PackIndex};
 use crate::{Error, be, checksum};
 
 const FORMAT: &str = "rev";
@@ -64,10 +64,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
     /// Sorts the offsets of `index`: 16 bytes an object while at it, 4 to keep.
     pub fn compute<I: AsRef<[u8]>>(index: &PackIndex<I>) -> Self {
         let len = index.len();
-        let mut by_offset: Vec<(u64, u32)> =
-            (0..len).map(|position| (index.offset_at(position), position)).collect();
-        by_offset.sort_unstable();
-        let positions = by_offset.into_iter().map(|(_, position)| position).collect();
+        let positions = sorted_by_offset((0..len).map(|position| index.offset_at(position)));
         ReverseIndex { source: Source::Computed(positions), len }
     }
 
@@ -108,6 +105,28 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
             Source::Computed(_) => Ok(()),
         }
     }
+}
+
+/// The whole `.rev` file of the pack with these entries, which are in the order of its index. Takes the memory of the
+/// file and 16 bytes an object while it sorts.
+pub fn write(entries: &[pack_index::Entry], hash: HashKind, pack_checksum: &oid) -> Vec<u8> {
+    assert_eq!(pack_checksum.kind(), hash);
+    let positions = sorted_by_offset(entries.iter().map(|entry| entry.offset));
+    let mut out = Vec::with_capacity(HEADER_BYTES + entries.len() * 4 + 2 * hash.len_in_bytes());
+    out.extend_from_slice(SIGNATURE);
+    out.extend_from_slice(&1u32.to_be_bytes());
+    out.extend_from_slice(&u32::from(checksum::hash_number(hash)).to_be_bytes());
+    positions.iter().for_each(|position| out.extend_from_slice(&position.to_be_bytes()));
+    out.extend_from_slice(pack_checksum.as_bytes());
+    checksum::append(&mut out, hash);
+    out
+}
+
+/// The positions of `offsets`, of which there are at most 2³² − 1, in the order of the offsets.
+fn sorted_by_offset(offsets: impl Iterator<Item = u64>) -> Vec<u32> {
+    let mut by_offset: Vec<(u64, u32)> = offsets.zip(0..).collect();
+    by_offset.sort_unstable();
+    by_offset.into_iter().map(|(_, position)| position).collect()
 }
 
 /// That every number of `table`, which begins at `at`, is below `len`.

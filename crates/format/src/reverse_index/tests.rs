@@ -30,6 +30,26 @@ fn stored_and_computed_agree() {
 }
 
 #[test]
+fn written_as_git_writes_it() {
+    for hash in HASHES {
+        let repo = tiny(hash, Storage::default());
+        let index = PackIndex::open(pack_file(&repo, "idx"), hash).unwrap();
+        let entry = |position| pack_index::Entry {
+            id: index.id_at(position).to_owned(),
+            crc32: 0,
+            offset: index.offset_at(position),
+        };
+        let entries: Vec<_> = (0..index.len()).map(entry).collect();
+        assert!(write(&entries, hash, &index.pack_checksum()) == pack_file(&repo, "rev"));
+
+        let empty = write(&[], hash, &index.pack_checksum());
+        let mut of_nothing = pack_index::write(&[], hash, &index.pack_checksum(), Default::default());
+        let of_nothing = PackIndex::open(of_nothing.as_mut().unwrap(), hash).unwrap();
+        assert!(ReverseIndex::open(&empty, &of_nothing).unwrap().is_empty());
+    }
+}
+
+#[test]
 fn damage_never_panics() {
     for hash in HASHES {
         let repo = tiny(hash, Storage::default());
