@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use packrace_object::HashKind;
 
-use crate::{Error, be};
+use crate::{Error, be, checksum};
 
 const ENTRY_BYTES: usize = 12;
 
@@ -105,5 +105,45 @@ impl Chunks {
 
     fn wrong_size(&self, range: &Range<usize>) -> Error {
         Error::new(self.format, "chunk has the wrong size", range.start as u64)
+    }
+}
+
+/// Writes a file of chunks: header, table, chunks and checksum.
+pub(crate) struct ChunkWriter {
+    header: Vec<u8>,
+    chunks: Vec<([u8; 4], Vec<u8>)>,
+}
+
+impl ChunkWriter {
+    /// A file that starts with `header`, which says already how many chunks are going to follow.
+    pub(crate) fn new(header: Vec<u8>) -> Self {
+        ChunkWriter { header, chunks: Vec::new() }
+    }
+
+    /// Adds a chunk after those that were added before.
+    pub(crate) fn add(&mut self, id: &[u8; 4], bytes: Vec<u8>) {
+        self.chunks.push((*id, bytes));
+    }
+
+    /// The whole file.
+    pub(crate) fn finish(self, hash: HashKind) -> Vec<u8> {
+        let table_bytes = (self.chunks.len() + 1) * ENTRY_BYTES;
+        let chunk_bytes: usize = self.chunks.iter().map(|(_, bytes)| bytes.len()).sum();
+        let start = self.header.len() + table_bytes;
+        let mut file = self.header;
+        file.reserve_exact(table_bytes + chunk_bytes + hash.len_in_bytes());
+        let mut at = start as u64;
+        for (id, bytes) in &self.chunks {
+            file.extend_from_slice(id);
+            file.extend_from_slice(&at.to_be_bytes());
+            at += bytes.len() as u64;
+        }
+        file.extend_from_slice(&[0; 4]);
+        file.extend_from_slice(&at.to_be_bytes());
+        for (_, bytes) in &self.chunks {
+            file.extend_from_slice(bytes);
+        }
+        checksum::append(&mut file, hash);
+        file
     }
 }

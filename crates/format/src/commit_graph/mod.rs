@@ -12,9 +12,15 @@
 //! ```
 //!
 //! A chain is several files, of which each knows the checksums of all before it. A commit's position counts through
-//! the whole chain from its base, and parents are positions. The Bloom filters (BIDX, BDAT) are not read.
+//! the whole chain from its base, and parents are positions. The Bloom filters (BIDX, BDAT) are neither read nor written.
+
+mod split;
+mod write;
 
 use packrace_object::{HashKind, ObjectId, oid};
+
+pub use split::{Merging, layers_to_keep};
+pub use write::{Commits, WriteError};
 
 use crate::chunks::Chunks;
 use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout};
@@ -168,6 +174,25 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         };
         let tree = oid::from_bytes_unchecked(&bytes[at..at + id_bytes]);
         Ok(Commit { tree, parents, generation, committer_seconds })
+    }
+
+    /// One more than the largest level of the commit's parents, whatever [`Self::generations`] says; 0 was not computed.
+    /// The position must be below [`Self::len`].
+    pub fn level_at(&self, position: u32) -> u32 {
+        let layer = self.layer(position);
+        let id_bytes = self.hash.len_in_bytes();
+        let row = (position - layer.start) as usize;
+        be::u32_at(layer.data.as_ref(), layer.commits_at + row * (id_bytes + 16) + id_bytes + 8) >> 2
+    }
+
+    /// The number of commits in each file, the base first.
+    pub fn layer_lens(&self) -> Vec<u32> {
+        self.layers.iter().map(|layer| layer.ids.len()).collect()
+    }
+
+    /// The checksum of each file, the base first.
+    pub fn checksums(&self) -> Vec<ObjectId> {
+        self.layers.iter().map(|layer| checksum::trailer(layer.data.as_ref(), self.hash)).collect()
     }
 
     /// The checksum of the last file, which a chain's list and the file's name contain.

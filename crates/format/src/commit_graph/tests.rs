@@ -152,3 +152,115 @@ fn damage_never_panics() {
         damage(&files[1], |bytes| use_everything(&[&files[0], bytes], hash));
     }
 }
+
+/// The commits that `git log` prints with these arguments.
+fn commits(repo: &Repo, args: &[&str]) -> Commits {
+    let mut commits = Commits::new(repo.hash());
+    let listing = repo.git(&[&["log", "--format=%H %T %ct %P"], args].concat());
+    for line in listing.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let parents = fields[3..].iter().map(|parent| id(parent));
+        commits.push(id(fields[0]), id(fields[1]), parents, fields[2].parse().unwrap());
+    }
+    commits
+}
+
+fn no_base() -> Option<&'static CommitGraph<Vec<u8>>> {
+    None
+}
+
+/// Writes what git has written and compares.
+fn check_written(repo: &Repo, generations: Generations) {
+    let version = if generations == Generations::CorrectedDate { "2" } else { "1" };
+    let version = format!("commitGraph.generationVersion={version}");
+    repo.git(&["-c", version.as_str(), "commit-graph", "write", "--reachable"]);
+    let written = commits(repo, &["--all"]).write(no_base(), generations).unwrap();
+    assert!(written == graph_files(repo.path())[0], "{:?} {generations:?}", repo.hash());
+    check(repo, &[written], repo.hash());
+}
+
+#[test]
+fn written_as_git_writes_them() {
+    for hash in HASHES {
+        let repo = tiny(hash, Storage::default());
+        check_written(&repo, Generations::CorrectedDate);
+        check_written(&repo, Generations::TopologicalLevel);
+    }
+}
+
+#[test]
+fn chains_written_as_git_writes_them() {
+    for (hash, [below, above]) in
+        HASHES.into_iter().flat_map(|hash| [(hash, ["1", "2"]), (hash, ["2", "1"]), (hash, ["2", "2"])])
+    {
+        let repo = tiny(hash, Storage::default());
+        for (version, range) in [(below, "main~5"), (above, "--all")] {
+            let version = format!("commitGraph.generationVersion={version}");
+            let write =
+                ["-c", version.as_str(), "commit-graph", "write", "--stdin-commits", "--split=no-merge"];
+            repo.git_with_input(&write, repo.git(&["rev-list", range]).as_bytes());
+        }
+        let files = graph_files(repo.path());
+        let base = CommitGraph::open(&files[..1], hash).unwrap();
+        let generations =
+            if above == "2" { Generations::CorrectedDate } else { Generations::TopologicalLevel };
+        let written = commits(&repo, &["--all", "^main~5"]).write(Some(&base), generations).unwrap();
+        assert!(written == files[1], "{hash:?} {above} on {below}");
+        check(&repo, &[files[0].clone(), written], hash);
+    }
+}
+
+#[test]
+fn far_dates_written_as_git_writes_them() {
+    let repo = tiny(HashKind::Sha1, Storage::default());
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    let stream = |mark: u32, date: u64, from: &str| {
+        format!(
+            "commit refs/heads/far\nmark :{mark}\ncommitter A <a@b> {date} +0000\ndata 0\n{from}M 040000 {} \"\"\n\n",
+            tree.trim()
+        )
+    };
+    let far = [stream(1, 4_100_000_000, ""), stream(2, 100, "from :1\n"), stream(3, 7, "from :2\n")];
+    repo.git_with_input(&["fast-import", "--quiet"], far.concat().as_bytes());
+    check_written(&repo, Generations::CorrectedDate);
+}
+
+#[test]
+fn what_cannot_be_written() {
+    let some = |n: u8| ObjectId::Sha1([n; 20]);
+    let tree = HashKind::Sha1.empty_tree();
+    let written = |edges: &[(u8, &[u8])]| {
+        let mut commits = Commits::new(HashKind::Sha1);
+        edges
+            .iter()
+            .for_each(|(n, parents)| commits.push(some(*n), tree, parents.iter().map(|n| some(*n)), 1));
+        commits.write(no_base(), Generations::CorrectedDate)
+    };
+    let missing = WriteError::MissingParent { commit: some(2), parent: some(3) };
+    assert_eq!(written(&[(1, &[]), (2, &[1, 3])]), Err(missing));
+    assert_eq!(written(&[(1, &[1])]), Err(WriteError::Cycle(some(1))));
+    assert!(matches!(written(&[(1, &[2]), (2, &[3]), (3, &[1, 4]), (4, &[])]), Err(WriteError::Cycle(_))));
+    let twice = written(&[(1, &[2, 2]), (2, &[]), (1, &[2, 2])]).unwrap();
+    assert_eq!(CommitGraph::open([twice], HashKind::Sha1).unwrap().len(), 2);
+    let empty = written(&[]).unwrap();
+    assert!(CommitGraph::open([empty], HashKind::Sha1).unwrap().is_empty());
+}
+
+/// A long line and many diamonds: neither the stack nor the time may grow with the number of paths.
+#[test]
+fn deep_and_dense_histories() {
+    let name = |n: u32| {
+        let mut bytes = [0; 20];
+        bytes[..4].copy_from_slice(&n.wrapping_mul(0x9e37_79b1).to_be_bytes());
+        ObjectId::Sha1(bytes)
+    };
+    let mut commits = Commits::new(HashKind::Sha1);
+    for n in 0..100_000u32 {
+        let parents = n.saturating_sub(2)..n;
+        commits.push(name(n), HashKind::Sha1.empty_tree(), parents.map(name), 7);
+    }
+    let written = commits.write(no_base(), Generations::CorrectedDate).unwrap();
+    let graph = CommitGraph::open([written], HashKind::Sha1).unwrap();
+    let last = graph.position_of(&name(99_999)).unwrap();
+    assert_eq!((graph.level_at(last), graph.commit_at(last).unwrap().generation), (100_000, 7 + 99_999));
+}

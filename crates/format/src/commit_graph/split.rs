@@ -1,0 +1,57 @@
+//! Which files of a chain a new one takes in (git-commit-graph, "--split").
+
+/// When a file on top of a chain takes in the one below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Merging {
+    /// If that has no more than so many times its commits.
+    pub size_multiple: u32,
+    /// If it has more commits than this itself; 0 is no limit.
+    pub max_commits: u32,
+}
+
+impl Default for Merging {
+    fn default() -> Self {
+        Merging { size_multiple: 2, max_commits: 0 }
+    }
+}
+
+/// How many files of a chain stay below a new one with `new` commits; the others are merged into it. `layers` are the
+/// numbers of commits in the files, the base first. The first `fixed` files belong to somebody else and always stay.
+pub fn layers_to_keep(layers: &[u32], fixed: usize, new: u32, merging: Merging) -> usize {
+    let mut kept = layers.len();
+    let mut top = u64::from(new);
+    while kept > fixed {
+        let below = u64::from(layers[kept - 1]);
+        let is_too_large = merging.max_commits > 0 && top > u64::from(merging.max_commits);
+        if below > u64::from(merging.size_multiple).saturating_mul(top) && !is_too_large {
+            break;
+        }
+        top += below;
+        kept -= 1;
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_double_down_the_chain() {
+        let check = |layers: &[u32], fixed, new, size_multiple, max_commits, expect| {
+            let merging = Merging { size_multiple, max_commits };
+            assert_eq!(layers_to_keep(layers, fixed, new, merging), expect, "{layers:?} + {new}");
+        };
+        check(&[], 0, 5, 2, 0, 0);
+        check(&[11], 0, 5, 2, 0, 1);
+        check(&[10], 0, 5, 2, 0, 0);
+        check(&[100, 20, 10], 0, 5, 2, 0, 1);
+        check(&[71, 20, 10], 0, 5, 2, 0, 1);
+        check(&[70, 20, 10], 0, 5, 2, 0, 0);
+        check(&[70, 20, 10], 1, 5, 2, 0, 1);
+        check(&[100], 0, 5, 2, 4, 0);
+        check(&[100], 0, 5, 2, 5, 1);
+        check(&[100], 0, 5, 20, 0, 0);
+        check(&[u32::MAX, u32::MAX], 0, u32::MAX, u32::MAX, 0, 0);
+    }
+}

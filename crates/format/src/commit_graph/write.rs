@@ -1,0 +1,297 @@
+//! Writes a commit-graph file; its layout stands at the top of [`super`].
+
+use packrace_object::{HashKind, ObjectId};
+
+use super::{CommitGraph, Generations, MARK, NO_PARENT, SIGNATURE};
+use crate::checksum;
+use crate::chunks::ChunkWriter;
+use crate::id_table::write_fanout;
+
+/// Levels have 30 bits; a longer history stays at the largest (commit-graph, "GENERATION_NUMBER_V1_MAX").
+const MAX_LEVEL: u32 = (1 << 30) - 1;
+
+/// Dates have 34 bits.
+const SECONDS_MASK: u64 = (1 << 34) - 1;
+
+/// Larger offsets of dates stand in GDO2.
+const MAX_DATE_OFFSET: u64 = (1 << 31) - 1;
+
+/// The header counts the files below in a byte.
+const MAX_LAYERS: usize = 255;
+
+/// Commits to be written into one file.
+#[derive(Debug, Clone)]
+pub struct Commits {
+    hash: HashKind,
+    rows: Vec<Row>,
+    parents: Vec<ObjectId>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    id: ObjectId,
+    tree: ObjectId,
+    seconds: u64,
+    /// Where in `parents` its own begin, and how many there are.
+    parents_at: usize,
+    parents: usize,
+}
+
+/// Why commits don't make a commit-graph.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// A graph holds all that its commits reach.
+    #[error("unable to find parent {parent} of commit {commit}")]
+    MissingParent {
+        /// The commit.
+        commit: ObjectId,
+        /// What is not in the graph.
+        parent: ObjectId,
+    },
+    /// A commit is among its own ancestors: the objects are not what their names say.
+    #[error("commit {0} is its own ancestor")]
+    Cycle(ObjectId),
+    /// Positions of commits have not quite 31 bits.
+    #[error("too many commits to write graph")]
+    TooManyCommits,
+    /// The chain is as long as it can be.
+    #[error("too many commit-graph layers")]
+    TooManyLayers,
+}
+
+/// What stands in a file beside what commits say of themselves.
+#[derive(Clone, Copy)]
+struct Generation {
+    level: u32,
+    corrected_date: u64,
+}
+
+/// Where the parents of one row are.
+struct ParentPositions {
+    /// Of all rows, one after the other.
+    positions: Vec<u32>,
+    /// Where each row's begin in `positions`; one more than there are rows.
+    starts: Vec<usize>,
+}
+
+impl ParentPositions {
+    fn of(&self, row: usize) -> &[u32] {
+        &self.positions[self.starts[row]..self.starts[row + 1]]
+    }
+}
+
+impl Commits {
+    /// No commit yet.
+    pub fn new(hash: HashKind) -> Self {
+        Commits { hash, rows: Vec::new(), parents: Vec::new() }
+    }
+
+    /// Adds a commit. One that was added before is written once.
+    pub fn push(
+        &mut self,
+        id: ObjectId,
+        tree: ObjectId,
+        parents: impl IntoIterator<Item = ObjectId>,
+        committer_seconds: u64,
+    ) {
+        let parents_at = self.parents.len();
+        self.parents.extend(parents);
+        let parents = self.parents.len() - parents_at;
+        // Corrected dates build on what readers will see.
+        let seconds = committer_seconds & SECONDS_MASK;
+        self.rows.push(Row { id, tree, seconds, parents_at, parents });
+    }
+
+    /// How many were added.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// None was added.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The bytes of a file with these commits on top of `base`. Every parent must be in one of both. `generations` is
+    /// what to write at best: on a base without corrected dates they are left out, because generations of both kinds
+    /// cannot be compared (commit-graph, "Handling Mixed Generation Number Chains").
+    pub fn write<D: AsRef<[u8]>>(
+        mut self,
+        base: Option<&CommitGraph<D>>,
+        generations: Generations,
+    ) -> Result<Vec<u8>, WriteError> {
+        self.rows.sort_unstable_by_key(|row| row.id);
+        self.rows.dedup_by(|a, b| a.id == b.id);
+        let below = base.map_or(0, |base| base.len());
+        let is_numbered = u32::try_from(self.rows.len())
+            .is_ok_and(|len| len.checked_add(below).is_some_and(|len| len <= NO_PARENT));
+        if !is_numbered {
+            return Err(WriteError::TooManyCommits);
+        }
+        let layers_below = base.map_or(0, |base| base.layers.len());
+        if layers_below > MAX_LAYERS {
+            return Err(WriteError::TooManyLayers);
+        }
+        let parents = self.parent_positions(base)?;
+        let generation = self.generations(&parents, base)?;
+        let has_dates = generations == Generations::CorrectedDate
+            && base.is_none_or(|base| base.generations() == Generations::CorrectedDate);
+        Ok(self.layout(&parents, &generation, has_dates, base))
+    }
+
+    fn parent_positions<D: AsRef<[u8]>>(
+        &self,
+        base: Option<&CommitGraph<D>>,
+    ) -> Result<ParentPositions, WriteError> {
+        let below = base.map_or(0, |base| base.len());
+        let mut positions = Vec::with_capacity(self.parents.len());
+        let mut starts = Vec::with_capacity(self.rows.len() + 1);
+        for row in &self.rows {
+            starts.push(positions.len());
+            for parent in &self.parents[row.parents_at..row.parents_at + row.parents] {
+                let here = self.rows.binary_search_by(|row| row.id.cmp(parent));
+                let position = match here {
+                    Ok(at) => Some(below + at as u32),
+                    Err(_) => base.and_then(|base| base.position_of(parent)),
+                };
+                positions
+                    .push(position.ok_or(WriteError::MissingParent { commit: row.id, parent: *parent })?);
+            }
+        }
+        starts.push(positions.len());
+        Ok(ParentPositions { positions, starts })
+    }
+
+    /// Goes from every commit down to what is known, on a stack of its own, as histories are deep.
+    fn generations<D: AsRef<[u8]>>(
+        &self,
+        parents: &ParentPositions,
+        base: Option<&CommitGraph<D>>,
+    ) -> Result<Vec<Generation>, WriteError> {
+        let below = base.map_or(0, |base| base.len());
+        let of_base = |position: u32| {
+            let base = base.expect("there is a base below");
+            // Where the base lies about a date, its own readers stop using it.
+            let corrected_date = base.commit_at(position).map_or(0, |commit| commit.generation);
+            Generation { level: base.level_at(position), corrected_date }
+        };
+        let mut known: Vec<Option<Generation>> = vec![None; self.rows.len()];
+        let mut is_open = vec![false; self.rows.len()];
+        let mut stack: Vec<usize> = Vec::new();
+        for start in 0..self.rows.len() {
+            stack.push(start);
+            while let Some(&row) = stack.last() {
+                if known[row].is_some() {
+                    stack.pop();
+                    continue;
+                }
+                let unknown_from = stack.len();
+                let mut generation = Generation { level: 0, corrected_date: 0 };
+                for &position in parents.of(row) {
+                    let of_parent = match position.checked_sub(below) {
+                        None => Some(of_base(position)),
+                        Some(at) => known[at as usize],
+                    };
+                    match of_parent {
+                        Some(of_parent) => generation.raise_above(&of_parent),
+                        None => stack.push((position - below) as usize),
+                    }
+                }
+                if stack.len() > unknown_from {
+                    if is_open[row] {
+                        return Err(WriteError::Cycle(self.rows[row].id));
+                    }
+                    is_open[row] = true;
+                    continue;
+                }
+                generation.level = (generation.level + 1).min(MAX_LEVEL);
+                generation.corrected_date = generation.corrected_date.max(self.rows[row].seconds);
+                known[row] = Some(generation);
+                stack.pop();
+            }
+        }
+        Ok(known.into_iter().map(|known| known.expect("every row was looked at")).collect())
+    }
+
+    fn layout<D: AsRef<[u8]>>(
+        &self,
+        parents: &ParentPositions,
+        generation: &[Generation],
+        has_dates: bool,
+        base: Option<&CommitGraph<D>>,
+    ) -> Vec<u8> {
+        let id_bytes = self.hash.len_in_bytes();
+        let mut fanout = Vec::new();
+        write_fanout(&mut fanout, self.rows.iter().map(|row| row.id.first_byte()));
+        let mut ids_chunk = Vec::with_capacity(self.rows.len() * id_bytes);
+        self.rows.iter().for_each(|row| ids_chunk.extend_from_slice(row.id.as_slice()));
+        let (commits, edges) = self.commit_data(parents, generation);
+        let mut chunks = vec![(b"OIDF", fanout), (b"OIDL", ids_chunk), (b"CDAT", commits)];
+        if has_dates {
+            let (dates, large_dates) = self.dates(generation);
+            chunks.push((b"GDA2", dates));
+            chunks.extend((!large_dates.is_empty()).then_some((b"GDO2", large_dates)));
+        }
+        chunks.extend((!edges.is_empty()).then_some((b"EDGE", edges)));
+        let below = base.map_or_else(Vec::new, CommitGraph::checksums);
+        if !below.is_empty() {
+            let checksums = below.iter().flat_map(|checksum| checksum.as_slice()).copied();
+            chunks.push((b"BASE", checksums.collect()));
+        }
+        let [chunk_count, layers_below] = [chunks.len() as u8, below.len() as u8];
+        let header = [1, checksum::hash_number(self.hash), chunk_count, layers_below];
+        let mut file = ChunkWriter::new([&SIGNATURE[..], &header].concat());
+        chunks.into_iter().for_each(|(id, bytes)| file.add(id, bytes));
+        file.finish(self.hash)
+    }
+
+    /// CDAT and EDGE.
+    fn commit_data(&self, parents: &ParentPositions, generation: &[Generation]) -> (Vec<u8>, Vec<u8>) {
+        let mut commits = Vec::with_capacity(self.rows.len() * (self.hash.len_in_bytes() + 16));
+        let mut edges = Vec::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            let (first, second) = match *parents.of(at) {
+                [] => (NO_PARENT, NO_PARENT),
+                [only] => (only, NO_PARENT),
+                [first, second] => (first, second),
+                [first, ref more @ .., last] => {
+                    let start = (edges.len() / 4) as u32;
+                    more.iter().for_each(|parent| edges.extend_from_slice(&parent.to_be_bytes()));
+                    edges.extend_from_slice(&(last | MARK).to_be_bytes());
+                    (first, start | MARK)
+                }
+            };
+            commits.extend_from_slice(row.tree.as_slice());
+            commits.extend_from_slice(&first.to_be_bytes());
+            commits.extend_from_slice(&second.to_be_bytes());
+            let level_and_seconds = u64::from(generation[at].level) << 34 | row.seconds;
+            commits.extend_from_slice(&level_and_seconds.to_be_bytes());
+        }
+        (commits, edges)
+    }
+
+    /// GDA2 and GDO2.
+    fn dates(&self, generation: &[Generation]) -> (Vec<u8>, Vec<u8>) {
+        let mut dates = Vec::with_capacity(self.rows.len() * 4);
+        let mut large_dates = Vec::new();
+        for (row, generation) in self.rows.iter().zip(generation) {
+            let offset = generation.corrected_date - row.seconds;
+            let stored = if offset <= MAX_DATE_OFFSET {
+                offset as u32
+            } else {
+                let at = (large_dates.len() / 8) as u32;
+                large_dates.extend_from_slice(&offset.to_be_bytes());
+                at | MARK
+            };
+            dates.extend_from_slice(&stored.to_be_bytes());
+        }
+        (dates, large_dates)
+    }
+}
+
+impl Generation {
+    fn raise_above(&mut self, parent: &Generation) {
+        self.level = self.level.max(parent.level);
+        self.corrected_date = self.corrected_date.max(parent.corrected_date.saturating_add(1));
+    }
+}
