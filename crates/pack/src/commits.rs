@@ -206,7 +206,18 @@ impl<'a> Commits<'a> {
 
     /// The commits that `wants` reach and `haves` don't, and at their border the ones that `haves` do.
     pub(crate) fn between(&mut self, wants: &[Ix], haves: &[Ix]) -> Result<Between, Error> {
-        Painting::new(self).run(wants, haves)
+        let between = self.between_within(wants, haves, usize::MAX)?;
+        Ok(between.expect("no limit was set"))
+    }
+
+    /// The same, or `None` if that takes a look at more than `max_commits`.
+    pub(crate) fn between_within(
+        &mut self,
+        wants: &[Ix],
+        haves: &[Ix],
+        max_commits: usize,
+    ) -> Result<Option<Between>, Error> {
+        Painting::new(self).run(wants, haves, max_commits)
     }
 }
 
@@ -239,13 +250,14 @@ impl<'c, 'a> Painting<'c, 'a> {
         Painting { commits, colours: Vec::new(), queue: BinaryHeap::new(), undecided: 0 }
     }
 
-    fn run(mut self, wants: &[Ix], haves: &[Ix]) -> Result<Between, Error> {
+    fn run(mut self, wants: &[Ix], haves: &[Ix], max_commits: usize) -> Result<Option<Between>, Error> {
         for &have in haves {
             self.paint(have, HAD)?;
         }
         for &want in wants {
             self.paint(want, WANTED)?;
         }
+        let mut popped = 0;
         let mut order = Vec::new();
         let mut slop = DATE_SKEW_SLOP;
         let mut oldest_missing = (u64::MAX, i64::MAX);
@@ -256,6 +268,10 @@ impl<'c, 'a> Painting<'c, 'a> {
                 continue;
             }
             self.colours[no.0 as usize] |= POPPED;
+            popped += 1;
+            if popped > max_commits {
+                return Ok(None);
+            }
             if colour & HAD == 0 {
                 self.undecided -= 1;
                 order.push(no);
@@ -282,7 +298,7 @@ impl<'c, 'a> Painting<'c, 'a> {
                 slop -= 1;
             }
         }
-        Ok(self.finish(order, haves))
+        Ok(Some(self.finish(order, haves)))
     }
 
     /// Adds a colour; what is had makes everything below it had, also what was popped before.

@@ -11,6 +11,8 @@ pub enum ErrorKind {
     Unavailable,
     /// A limit was reached.
     LimitExceeded,
+    /// The configuration says something that cannot be done.
+    Misconfigured,
 }
 
 /// Why a plan or a stream could not be made.
@@ -28,12 +30,16 @@ pub(crate) enum Reason {
     WrongKind { id: ObjectId, is: packrace_object::Kind, expected: packrace_object::Kind },
     #[error("pack {pack} at offset {offset}: {what}")]
     DamagedEntry { pack: String, offset: u64, what: String },
+    #[error("object {id} cannot be read: {what}")]
+    Unreadable { id: ObjectId, what: &'static str },
     #[error("delta chain of object {0} is longer than 4095")]
     DeepChain(ObjectId),
     #[error("tag {0} is more than 1024 tags deep")]
     DeepTags(ObjectId),
     #[error("more than 4294967295 objects")]
     TooManyObjects,
+    #[error("bad pack compression level {0}")]
+    BadCompression(i64),
     #[error("nobody waits for the pack any more")]
     Cancelled,
     #[error(transparent)]
@@ -41,6 +47,10 @@ pub(crate) enum Reason {
 }
 
 impl Error {
+    pub(crate) fn bad_compression(level: i64) -> Self {
+        Error(Reason::BadCompression(level))
+    }
+
     /// The remedy.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
@@ -48,9 +58,11 @@ impl Error {
             | Reason::Malformed { .. }
             | Reason::WrongKind { .. }
             | Reason::DamagedEntry { .. }
+            | Reason::Unreadable { .. }
             | Reason::DeepChain(_)
             | Reason::DeepTags(_) => ErrorKind::Corrupt,
             Reason::TooManyObjects => ErrorKind::LimitExceeded,
+            Reason::BadCompression(_) => ErrorKind::Misconfigured,
             Reason::Cancelled => ErrorKind::Cancelled,
             Reason::Store(error) => match error.kind() {
                 packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,

@@ -7,18 +7,23 @@
 #![forbid(unsafe_code)]
 
 mod commits;
+mod compose;
 mod error;
 pub mod filter;
 pub mod generate;
 mod marks;
+mod names;
 pub mod negotiate;
 pub mod plan;
+mod settings;
 pub mod shallow;
 mod trees;
 mod universe;
 mod watch;
 
 pub use error::{Error, ErrorKind};
+pub use names::NameHash;
 pub use plan::PackRequest;
+pub use settings::{MAX_DEPTH, Settings};
 pub use universe::Universe;
 pub use watch::{Phase, Unwatched, Watch};

@@ -111,7 +111,15 @@ impl Universe {
 
     /// The kind of an object, without reading it whole where the store can tell.
     pub(crate) fn kind(&self, reader: &mut ObjectReader, ix: Ix) -> Result<packrace_object::Kind, Error> {
-        let (kind, _) = reader.kind_and_size(&self.id(ix))?.ok_or_else(|| Reason::Missing(self.id(ix)))?;
-        Ok(kind)
+        Ok(self.kind_and_size(reader, ix)?.0)
+    }
+
+    /// The same with the length of its content.
+    pub(crate) fn kind_and_size(
+        &self,
+        reader: &mut ObjectReader,
+        ix: Ix,
+    ) -> Result<(packrace_object::Kind, u64), Error> {
+        Ok(reader.kind_and_size(&self.id(ix))?.ok_or_else(|| Reason::Missing(self.id(ix)))?)
     }
 }

@@ -170,6 +170,11 @@ impl<'a> SnapshotBitmap<'a> {
         }
     }
 
+    /// The hash of a path under which the object was met when the bitmaps were made, if they say so.
+    pub fn name_hash(&self, ix: ObjectIx) -> Option<u32> {
+        self.open.index.name_hash_at(self.position(ix)?)
+    }
+
     /// The object's position in the owner's index.
     fn position(&self, ix: ObjectIx) -> Option<u32> {
         if self.open.is_first {

@@ -1,5 +1,6 @@
 //! Turns a plan into the bytes of a pack, most of them as ranges of packs that are on disk.
 
+mod composed;
 mod reuse;
 mod segment;
 
@@ -10,10 +11,13 @@ use packrace_format::zlib::Deflater;
 use packrace_object::TrailerHasher;
 use packrace_store::ObjectReader;
 
+use crate::compose;
 use crate::error::{Error, Reason};
 use crate::plan::{PackPlan, Selected};
 use crate::universe::Ix;
 use crate::watch::{Phase, Watch};
+use composed::Composed;
+pub use composed::WrittenEntry;
 use reuse::PackReuse;
 pub use segment::Segment;
 
@@ -23,9 +27,6 @@ const MAX_SPAN_BYTES: usize = 4 << 20;
 
 /// Bytes that reading objects for recompression keeps as delta bases.
 const READER_CACHE_BYTES: usize = 32 << 20;
-
-/// zlib's default level, as `pack.compression` has it.
-const COMPRESSION_LEVEL: i32 = 6;
 
 /// What went into a pack; the numbers of git's closing progress line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,12 +54,14 @@ pub struct PackStream {
     totals: Totals,
     /// Objects told to the watcher.
     done: u32,
+    with_index: bool,
+    entries: Vec<WrittenEntry>,
 }
 
 enum State {
     Header,
     Pack { at: usize, reuse: Box<PackReuse> },
-    Loose { at: usize },
+    Composed(Box<Composed>),
     Trailer,
     End,
 }
@@ -68,18 +71,32 @@ impl PackStream {
     pub fn new(plan: PackPlan) -> Self {
         let reader = plan.universe.snapshot().reader(READER_CACHE_BYTES);
         let hasher = TrailerHasher::new(plan.universe.hash());
+        let deflater = Deflater::new(plan.settings.compression);
         let totals = Totals { objects: plan.objects(), ..Totals::default() };
         PackStream {
             plan,
             state: State::Header,
             hasher: Some(hasher),
             reader,
-            deflater: Deflater::new(COMPRESSION_LEVEL),
+            deflater,
             ready: VecDeque::new(),
             written: 0,
             totals,
             done: 0,
+            with_index: false,
+            entries: Vec::new(),
         }
+    }
+
+    /// Lists what is written, for an index, and checks stored bytes before they are taken over.
+    pub fn with_index(mut self) -> Self {
+        self.with_index = true;
+        self
+    }
+
+    /// What was written, in the order of the pack; complete after the last segment.
+    pub fn take_entries(&mut self) -> Vec<WrittenEntry> {
+        std::mem::take(&mut self.entries)
     }
 
     /// What went in so far; complete after the last segment.
@@ -98,26 +115,34 @@ impl PackStream {
             }
             match std::mem::replace(&mut self.state, State::End) {
                 State::Header => {
-                    if let Some(whole) = self.whole_pack()? {
+                    let is_composed = self.with_index || compose::is_needed(&self.plan)?;
+                    if let Some(whole) = self.whole_pack()?.filter(|_| !is_composed) {
                         self.ready = whole;
                         continue;
                     }
+                    self.state = if is_composed {
+                        let composition = compose::compose(&self.plan, watch)?;
+                        State::Composed(Box::new(Composed::new(&self.plan, composition, self.with_index)))
+                    } else {
+                        self.pack_state(0)
+                    };
                     let mut header = Vec::with_capacity(pack::HEADER_BYTES);
                     pack::write_header(self.plan.objects(), &mut header);
                     self.push_owned(header);
-                    self.state = self.pack_state(0);
                 }
                 State::Pack { at, mut reuse } => {
                     let more = self.advance_pack(&mut reuse)?;
                     self.state = if more { State::Pack { at, reuse } } else { self.pack_state(at + 1) };
                 }
-                State::Loose { at } => match self.plan.loose.get(at) {
-                    Some(&ix) => {
-                        self.recompress(ix)?;
-                        self.state = State::Loose { at: at + 1 };
-                    }
-                    None => self.state = State::Trailer,
-                },
+                State::Composed(mut composed) => {
+                    let more = self.advance_composed(&mut composed)?;
+                    self.state = if more {
+                        State::Composed(composed)
+                    } else {
+                        self.entries = composed.take_written();
+                        State::Trailer
+                    };
+                }
                 State::Trailer => {
                     if let Some(hasher) = self.hasher.take() {
                         self.ready.push_back(Segment::Owned(hasher.finish().as_slice().to_vec()));
@@ -132,7 +157,7 @@ impl PackStream {
     fn pack_state(&self, at: usize) -> State {
         match self.plan.packs.get(at) {
             Some((pack, _)) => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
-            None => State::Loose { at: 0 },
+            None => State::Trailer,
         }
     }
 
@@ -186,6 +211,22 @@ impl PackStream {
                 self.push(Segment::Mapped(map, range));
             }
             reuse::Bytes::Recompress(ix) => self.recompress(ix)?,
+        }
+        Ok(true)
+    }
+
+    fn advance_composed(&mut self, composed: &mut Composed) -> Result<bool, Error> {
+        let Some(piece) = composed.next(&self.plan, self.written)? else { return Ok(false) };
+        self.done += piece.objects;
+        self.totals.deltas += piece.deltas;
+        self.totals.reused += piece.reused;
+        self.totals.reused_deltas += piece.reused_deltas;
+        if !piece.owned.is_empty() {
+            self.push_owned(piece.owned);
+        }
+        if let Some((pack, range)) = piece.mapped {
+            let map = self.plan.universe.snapshot().packs()[pack.0 as usize].map().clone();
+            self.push(Segment::Mapped(map, range));
         }
         Ok(true)
     }

@@ -30,7 +30,8 @@ pub(super) fn find(
     if reach.mark(commits, trees, &tips.wanted_commits, Absent::Fail)?.is_err() {
         return Ok(None);
     }
-    finish(trees, tips, seen, had).map(Some)
+    let found = finish(trees, tips, seen, had, Vec::new())?;
+    Ok(Some(Found { is_by_bitmap: true, ..found }))
 }
 
 struct Reach<'a> {

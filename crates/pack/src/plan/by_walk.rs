@@ -3,17 +3,20 @@
 use crate::commits::{CommitNo, Commits};
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::trees::{Absent, TreeWalk};
+use crate::names::NameHash;
+use crate::trees::{Absent, PathWalk, TreeWalk};
 use crate::universe::{Ix, Universe};
 
 use super::{Found, Tips};
 
+/// `None` if more than `max_commits` would have to be walked to find where the client's history begins.
 pub(super) fn find(
     universe: &Universe,
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
-) -> Result<Found, Error> {
+    max_commits: usize,
+) -> Result<Option<Found>, Error> {
     let seen = Marks::new(universe.packed_len());
     let mut roots = Vec::new();
     if tips.had_commits.is_empty() {
@@ -26,23 +29,24 @@ pub(super) fn find(
         let had = Marks::new(universe.packed_len());
         mark_roots(universe, reached.into_iter(), &seen, Absent::Fail, &mut roots)?;
         trees.mark_below(roots, &seen, Absent::Fail)?;
-        return finish(trees, tips, seen, had);
+        return finish(trees, tips, seen, had, Vec::new()).map(Some);
     }
-    let between = commits.between(&tips.wanted_commits, &tips.had_commits)?;
+    let between = commits.between_within(&tips.wanted_commits, &tips.had_commits, max_commits)?;
+    let Some(between) = between else { return Ok(None) };
+    let had = Marks::new(universe.packed_len());
     for no in &between.had {
-        seen.insert(commits.get(*no).ix);
+        had.insert(commits.get(*no).ix);
     }
     let tree_of = |no: &CommitNo| commits.get(*no).tree;
-    mark_roots(universe, between.border.iter().map(tree_of), &seen, Absent::Skip, &mut roots)?;
-    trees.mark_below(std::mem::take(&mut roots), &seen, Absent::Skip)?;
-    Tips::mark_others(&tips.had_others, trees, &seen, Absent::Skip)?;
-    let had = seen.snapshot();
+    let mut had_roots = Vec::new();
+    mark_roots(universe, between.border.iter().map(tree_of), &had, Absent::Skip, &mut had_roots)?;
+    Tips::mark_others(&tips.had_others, trees, &had, Absent::Skip)?;
     for no in &between.missing {
         seen.insert(commits.get(*no).ix);
     }
     mark_roots(universe, between.missing.iter().map(tree_of), &seen, Absent::Fail, &mut roots)?;
-    trees.mark_below(roots, &seen, Absent::Fail)?;
-    finish(trees, tips, seen, had)
+    let bases = PathWalk::new(trees, &seen, &had).run(roots, had_roots)?;
+    finish(trees, tips, seen, had, bases).map(Some)
 }
 
 /// Marks root trees; those that were not marked before go to `roots`.
@@ -66,8 +70,14 @@ pub(super) fn mark_roots(
 }
 
 /// Adds what is wanted by name, and tells what is wanted from what is had.
-pub(super) fn finish(trees: &mut TreeWalk<'_>, tips: &Tips, seen: Marks, had: Marks) -> Result<Found, Error> {
+pub(super) fn finish(
+    trees: &mut TreeWalk<'_>,
+    tips: &Tips,
+    seen: Marks,
+    had: Marks,
+    bases: Vec<(Ix, NameHash)>,
+) -> Result<Found, Error> {
     Tips::mark_others(&tips.wanted_others, trees, &seen, Absent::Fail)?;
     seen.subtract(&had);
-    Ok(Found { wanted: seen, had })
+    Ok(Found { wanted: seen, had, bases, is_by_bitmap: false })
 }

@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId};
-use packrace_store::PackIx;
+use packrace_store::{PackIx, SnapshotBitmap};
 
 use crate::commits::{Commits, Peeled};
 use crate::error::{Error, Reason};
 use crate::filter::{self, Filter};
 use crate::marks::Marks;
+use crate::names::{NameHash, Names};
+use crate::settings::Settings;
 use crate::trees::{Absent, TreeWalk};
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
@@ -38,6 +40,19 @@ pub struct PackRequest {
     pub filter: Option<Filter>,
     /// Threads that a walk may use; at least 1.
     pub threads: usize,
+    /// How the pack is made.
+    pub settings: Settings,
+}
+
+/// In which order the entries of a pack stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// As they are stored, pack after pack: nothing has to be looked at twice. For a response.
+    #[default]
+    AsStored,
+    /// Tags, commits, trees, blobs, and within each as they are stored: what a walk needs stands together. For a pack
+    /// that stays.
+    ByKind,
 }
 
 /// Which objects of a pack are sent.
@@ -60,10 +75,28 @@ pub struct PackPlan {
     pub(crate) had: Option<Marks>,
     pub(crate) ofs_delta: bool,
     excluded: Vec<ObjectId>,
+    pub(crate) settings: Settings,
+    pub(crate) order: Order,
+    /// What bitmaps found is not searched for better deltas between packs.
+    pub(crate) is_by_bitmap: bool,
+    pub(crate) names: Names,
+    /// Objects of the client that are likely to be good delta bases, with their paths.
+    pub(crate) bases: Vec<(Ix, NameHash)>,
     objects: u32,
 }
 
 impl PackPlan {
+    /// The hash of the path under which an object was met, or else the one that is stored with the bitmaps.
+    pub(crate) fn name_of(&self, ix: Ix) -> NameHash {
+        let name = self.names.get(ix);
+        if name != NameHash::default() || !self.is_by_bitmap {
+            return name;
+        }
+        let bitmap = self.universe.snapshot().bitmap();
+        let stored = bitmap.zip(self.universe.packed(ix)).and_then(|(bitmap, ix)| bitmap.name_hash(ix));
+        NameHash(stored.unwrap_or_default())
+    }
+
     /// How many objects the pack will hold.
     pub fn objects(&self) -> u32 {
         self.objects
@@ -89,7 +122,14 @@ pub(crate) struct Found {
     pub(crate) wanted: Marks,
     /// Everything that the client is known to have.
     pub(crate) had: Marks,
+    /// Likely delta bases that the client has.
+    pub(crate) bases: Vec<(Ix, NameHash)>,
+    pub(crate) is_by_bitmap: bool,
 }
+
+/// Commits that are looked at to find where a client's history begins, before bitmaps are used to tell what it lacks.
+/// A walk sends less: it knows the paths and so the best bases.
+const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
 
 /// Plans the answer to `request`. Takes bitmaps where they apply and a walk where they don't.
 pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) -> Result<PackPlan, Error> {
@@ -101,21 +141,36 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     let mut commits = Commits::new(universe, cut, watch);
     let tips = Tips::resolve(universe, &mut commits, request)?;
     let mut trees = TreeWalk::new(universe, request.threads, watch);
-    let by_bitmap = match bitmap {
-        Some(bitmap) => by_bitmap::find(universe, bitmap, &mut commits, &mut trees, &tips)?,
-        None => None,
-    };
-    let found = match by_bitmap {
-        Some(found) => found,
-        None => by_walk::find(universe, &mut commits, &mut trees, &tips)?,
-    };
+    let found = find(universe, bitmap, &mut commits, &mut trees, &tips)?;
     let found = match &request.filter {
         Some(filter) => filter::reduce(universe, &tips, &filter::Rules::of(filter), found, watch)?,
         None => found,
     };
     add_tags(universe, &mut commits, &found, &request.tags)?;
     let excluded = exclude(universe, &found, &request.excluded)?;
-    Ok(PackPlan { excluded, ..lay_out(universe, request, found, watch)? })
+    Ok(PackPlan { excluded, ..lay_out(universe, request, found, trees.into_names(), watch)? })
+}
+
+/// Finds what is wanted and not had: by a walk for a client that lacks little, by bitmaps for others where there are any.
+fn find(
+    universe: &Universe,
+    bitmap: Option<SnapshotBitmap<'_>>,
+    commits: &mut Commits<'_>,
+    trees: &mut TreeWalk<'_>,
+    tips: &Tips,
+) -> Result<Found, Error> {
+    if let Some(bitmap) = bitmap {
+        if !tips.had_commits.is_empty()
+            && let Some(found) = by_walk::find(universe, commits, trees, tips, WALK_RATHER_THAN_BITMAP)?
+        {
+            return Ok(found);
+        }
+        if let Some(found) = by_bitmap::find(universe, bitmap, commits, trees, tips)? {
+            return Ok(found);
+        }
+    }
+    let found = by_walk::find(universe, commits, trees, tips, usize::MAX)?;
+    Ok(found.expect("no limit was set"))
 }
 
 /// Wants and haves, with tags peeled.
@@ -210,6 +265,7 @@ fn lay_out(
     universe: &Arc<Universe>,
     request: &PackRequest,
     found: Found,
+    names: Names,
     watch: &dyn Watch,
 ) -> Result<PackPlan, Error> {
     let snapshot = universe.snapshot();
@@ -267,6 +323,11 @@ fn lay_out(
         had: request.thin.then_some(found.had),
         ofs_delta: request.ofs_delta,
         excluded: Vec::new(),
+        settings: request.settings,
+        order: Order::default(),
+        is_by_bitmap: found.is_by_bitmap,
+        names,
+        bases: if request.thin { found.bases } else { Vec::new() },
         objects,
     })
 }

@@ -8,6 +8,7 @@
 //! or will be marked too, so only entries that touch inserted bytes need a look-up: for a history of n trees with m
 //! entries that is about n look-ups instead of n · m.
 
+mod by_path;
 mod decode;
 
 use packrace_object::tree::{Entries, EntryKind};
@@ -15,8 +16,10 @@ use packrace_object::{Kind, MalformedObject};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
+use crate::names::Names;
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
+pub(crate) use by_path::PathWalk;
 use decode::{Tree, TreeDecoder};
 
 /// Rounds smaller than this are not worth a second thread.
@@ -39,13 +42,19 @@ pub(crate) struct TreeWalk<'a> {
     universe: &'a Universe,
     watch: &'a dyn Watch,
     decoders: Vec<TreeDecoder<'a>>,
+    names: Names,
     marked: u64,
 }
 
 impl<'a> TreeWalk<'a> {
     pub(crate) fn new(universe: &'a Universe, threads: usize, watch: &'a dyn Watch) -> Self {
         let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(universe)).collect();
-        TreeWalk { universe, watch, decoders, marked: 0 }
+        TreeWalk { universe, watch, decoders, names: Names::new(universe.packed_len()), marked: 0 }
+    }
+
+    /// Under which paths objects were first met.
+    pub(crate) fn into_names(self) -> Names {
+        self.names
     }
 
     /// Marks everything below `trees`, which must be trees that the caller has marked for the first time.
@@ -56,23 +65,28 @@ impl<'a> TreeWalk<'a> {
         absent: Absent,
     ) -> Result<(), Error> {
         while !trees.is_empty() {
-            let universe = self.universe;
-            trees.sort_by_cached_key(|&ix| match universe.packed(ix) {
-                Some(packed) => {
-                    let at = universe.snapshot().locate(packed);
-                    (at.pack.0, at.offset)
-                }
-                None => (u32::MAX, u64::from(ix.0)),
-            });
+            self.sort_as_stored(&mut trees);
             trees = self.round(&trees, seen, absent)?;
         }
         Ok(())
     }
 
+    /// Sorts by pack and place in it.
+    fn sort_as_stored(&self, trees: &mut [Ix]) {
+        let universe = self.universe;
+        trees.sort_by_cached_key(|&ix| match universe.packed(ix) {
+            Some(packed) => {
+                let at = universe.snapshot().locate(packed);
+                (at.pack.0, at.offset)
+            }
+            None => (u32::MAX, u64::from(ix.0)),
+        });
+    }
+
     fn round(&mut self, trees: &[Ix], seen: &Marks, absent: Absent) -> Result<Vec<Ix>, Error> {
         let threads = self.decoders.len().min(trees.len().div_ceil(TREES_WORTH_A_THREAD)).max(1);
         let stretch = trees.len().div_ceil(threads);
-        let (universe, watch) = (self.universe, self.watch);
+        let (universe, watch, names) = (self.universe, self.watch, &self.names);
         let visits: Vec<_> = trees
             .chunks(stretch)
             .zip(&mut self.decoders)
@@ -80,6 +94,7 @@ impl<'a> TreeWalk<'a> {
                 universe,
                 watch,
                 decoder,
+                names,
                 seen,
                 absent,
                 next: Vec::new(),
@@ -114,6 +129,7 @@ struct Visit<'a, 'b> {
     universe: &'a Universe,
     watch: &'a dyn Watch,
     decoder: &'b mut TreeDecoder<'a>,
+    names: &'b Names,
     seen: &'b Marks,
     absent: Absent,
     trees: &'b [Ix],
@@ -165,6 +181,7 @@ impl Visit<'_, '_> {
         };
         if self.seen.insert(found) {
             self.marked += 1;
+            self.names.set(found, self.names.get(ix).entry(entry.name));
             if kind == Kind::Tree {
                 self.next.push(found);
             }

@@ -70,6 +70,7 @@ impl From<packrace_pack::Error> for Error {
             packrace_pack::ErrorKind::Cancelled => ErrorKind::PeerGone,
             packrace_pack::ErrorKind::Unavailable => ErrorKind::Unavailable,
             packrace_pack::ErrorKind::LimitExceeded => ErrorKind::LimitExceeded,
+            packrace_pack::ErrorKind::Misconfigured => ErrorKind::Unavailable,
         };
         Error::new(kind, error.to_string())
     }

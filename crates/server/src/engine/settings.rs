@@ -29,8 +29,8 @@ pub(super) struct Settings {
     pub(super) allow_unborn: bool,
     /// `transfer.advertiseSID`.
     pub(super) advertise_session_id: bool,
-    /// `pack.threads`, or as many as can run at once.
-    pub(super) threads: usize,
+    /// `pack.*`.
+    pub(super) pack: packrace_pack::Settings,
 }
 
 impl Settings {
@@ -42,7 +42,6 @@ impl Settings {
         let unborn = config.string("lsrefs.unborn");
         let unborn = unborn.as_deref().unwrap_or(b"advertise");
         let allow_any = config.boolean("uploadpack.allowAnySHA1InWant")?.unwrap_or(false);
-        let threads = config.integer("pack.threads")?.unwrap_or(0);
         Ok(Settings {
             keepalive: u64::try_from(keepalive).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs),
             hidden: HiddenRefs::new(hidden),
@@ -54,10 +53,7 @@ impl Settings {
             advertise_unborn: unborn == b"advertise",
             allow_unborn: unborn == b"advertise" || unborn == b"allow",
             advertise_session_id: config.boolean("transfer.advertiseSID")?.unwrap_or(false),
-            threads: usize::try_from(threads)
-                .ok()
-                .filter(|threads| *threads > 0)
-                .unwrap_or_else(packrace_os::process::available_threads),
+            pack: packrace_pack::Settings::of(config, packrace_os::process::available_threads())?,
         })
     }
 }

@@ -402,7 +402,8 @@ impl<'a> Upload<'a> {
             thin: request.thin_pack,
             ofs_delta: request.ofs_delta,
             filter,
-            threads: self.settings.threads,
+            threads: self.settings.pack.threads,
+            settings: self.settings.pack,
         };
         let framing = match request.sideband {
             Sideband::None => Framing::Raw,

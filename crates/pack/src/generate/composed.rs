@@ -1,0 +1,244 @@
+//! Writes a composition: entry by entry, but stored entries that follow each other unchanged as one span.
+
+use std::ops::Range;
+
+use packrace_format::pack::{self, DeltaIndex, EntryKind};
+use packrace_format::zlib::Deflater;
+use packrace_object::ObjectId;
+use packrace_store::{ObjectReader, PackIx};
+
+use crate::compose::{Base, Composition, Entry, EntryNo, How, Stored};
+use crate::error::{Error, Reason};
+use crate::plan::PackPlan;
+use crate::universe::Ix;
+
+use super::MAX_SPAN_BYTES;
+
+/// An entry of a pack that was made, as an index lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenEntry {
+    /// The object.
+    pub id: ObjectId,
+    /// CRC-32 of the entry's bytes, header and all.
+    pub crc32: u32,
+    /// Where it starts in the pack.
+    pub offset: u64,
+}
+
+/// The next bytes.
+pub(super) struct Piece {
+    /// Bytes made for it, which come first.
+    pub(super) owned: Vec<u8>,
+    /// Bytes of a stored pack.
+    pub(super) mapped: Option<(PackIx, Range<usize>)>,
+    pub(super) objects: u32,
+    pub(super) deltas: u32,
+    pub(super) reused: u32,
+    pub(super) reused_deltas: u32,
+}
+
+/// Goes through a composition.
+pub(super) struct Composed {
+    composition: Composition,
+    next: usize,
+    /// Where each entry starts in the pack that is made, once it was written.
+    offsets: Vec<u64>,
+    /// The form of the next entry, which did not continue the piece before it.
+    held: Option<Form>,
+    /// Reads what has no stored bytes that serve.
+    reader: ObjectReader,
+    deflater: Deflater,
+    /// What was written, if the caller wants an index.
+    written: Option<Vec<WrittenEntry>>,
+}
+
+/// How one entry goes out.
+enum Form {
+    /// As it is stored, header and all.
+    AsIs(Stored),
+    /// Under a new header.
+    NewHeader(Vec<u8>, Stored),
+    Made(Vec<u8>),
+}
+
+impl Composed {
+    pub(super) fn new(plan: &PackPlan, composition: Composition, with_index: bool) -> Self {
+        let reader = plan.universe.snapshot().reader(plan.settings.base_cache_bytes / 3);
+        Composed {
+            offsets: vec![0; composition.entries.len()],
+            written: with_index.then(|| Vec::with_capacity(composition.entries.len())),
+            composition,
+            next: 0,
+            held: None,
+            reader,
+            deflater: Deflater::new(plan.settings.compression),
+        }
+    }
+
+    /// What was written so far.
+    pub(super) fn take_written(&mut self) -> Vec<WrittenEntry> {
+        self.written.take().unwrap_or_default()
+    }
+
+    /// The next piece, when `at` bytes of the pack are written.
+    pub(super) fn next(&mut self, plan: &PackPlan, at: u64) -> Result<Option<Piece>, Error> {
+        let mut piece =
+            Piece { owned: Vec::new(), mapped: None, objects: 0, deltas: 0, reused: 0, reused_deltas: 0 };
+        while let Some(&no) = self.composition.order.get(self.next) {
+            let length = piece.owned.len() + piece.mapped.as_ref().map_or(0, |(_, range)| range.len());
+            if length >= MAX_SPAN_BYTES {
+                break;
+            }
+            let offset = at + length as u64;
+            self.offsets[no.at()] = offset;
+            let form = match self.held.take() {
+                Some(form) => form,
+                None => self.form(plan, no, offset)?,
+            };
+            match (form, &mut piece.mapped) {
+                (Form::AsIs(stored), None) if piece.owned.is_empty() => {
+                    self.record(plan, no, offset, &[], Some(stored));
+                    piece.mapped = Some((stored.pack, stored.start..stored.end));
+                }
+                (Form::AsIs(stored), Some((pack, range)))
+                    if *pack == stored.pack && range.end == stored.start =>
+                {
+                    self.record(plan, no, offset, &[], Some(stored));
+                    range.end = stored.end;
+                }
+                (Form::NewHeader(header, stored), None) if piece.owned.is_empty() => {
+                    self.record(plan, no, offset, &header, Some(body(stored)));
+                    piece.owned = header;
+                    piece.mapped = Some((stored.pack, body(stored).start..stored.end));
+                }
+                (Form::Made(bytes), None) => {
+                    self.record(plan, no, offset, &bytes, None);
+                    piece.owned.extend_from_slice(&bytes);
+                }
+                (form, _) => {
+                    self.held = Some(form);
+                    break;
+                }
+            }
+            self.count(no, &mut piece);
+            self.next += 1;
+        }
+        Ok((piece.objects > 0).then_some(piece))
+    }
+
+    fn count(&mut self, no: EntryNo, piece: &mut Piece) {
+        let how = &self.composition.entries[no.at()].how;
+        let (is_delta, is_reused) = (how.base().is_some(), matches!(how, How::Stored | How::StoredDelta(_)));
+        piece.objects += 1;
+        piece.deltas += u32::from(is_delta);
+        piece.reused += u32::from(is_reused);
+        piece.reused_deltas += u32::from(is_delta && is_reused);
+    }
+
+    fn form(&mut self, plan: &PackPlan, no: EntryNo, offset: u64) -> Result<Form, Error> {
+        let entry = &self.composition.entries[no.at()];
+        let (base, stored) = match (&entry.how, entry.stored) {
+            (How::Stored, Some(stored)) => (None, stored),
+            (How::StoredDelta(base), Some(stored)) => (Some(*base), stored),
+            _ => return self.made(plan, no, offset).map(Form::Made),
+        };
+        if self.written.is_some() && !is_intact(plan, entry, stored) {
+            tracing::error!("bad packed object CRC for {}", plan.universe.id(entry.ix));
+            self.composition.entries[no.at()].how = How::Whole;
+            return self.made(plan, no, offset).map(Form::Made);
+        }
+        let Some(base) = base else { return Ok(Form::AsIs(stored)) };
+        let bytes =
+            &plan.universe.snapshot().packs()[stored.pack.0 as usize].bytes()[stored.start..stored.end];
+        let header = pack::parse_entry_header(bytes, plan.universe.hash()).map_err(|error| {
+            Error::from(Reason::Unreadable { id: plan.universe.id(entry.ix), what: error.what })
+        })?;
+        let kind = self.kind_of_delta(plan, base, offset);
+        if kind == header.kind {
+            return Ok(Form::AsIs(stored));
+        }
+        let mut new = Vec::with_capacity(pack::MAX_ENTRY_HEADER_BYTES);
+        pack::write_entry_header(kind, header.size, &mut new);
+        Ok(Form::NewHeader(new, stored))
+    }
+
+    fn kind_of_delta(&self, plan: &PackPlan, base: Base, offset: u64) -> EntryKind {
+        match base {
+            Base::Entry(base) if plan.ofs_delta => {
+                EntryKind::OfsDelta { distance: offset - self.offsets[base.at()] }
+            }
+            Base::Entry(base) => EntryKind::RefDelta { base: plan.universe.id(self.ix(base)) },
+            Base::Outside(base) => EntryKind::RefDelta { base: plan.universe.id(base) },
+        }
+    }
+
+    fn ix(&self, no: EntryNo) -> Ix {
+        self.composition.entries[no.at()].ix
+    }
+
+    /// An entry that is not stored in this form.
+    fn made(&mut self, plan: &PackPlan, no: EntryNo, offset: u64) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        let entry = &mut self.composition.entries[no.at()];
+        if let How::NewDelta { base, size, deflated } = &mut entry.how {
+            let (base, size, deflated) = (*base, *size, deflated.take());
+            let ix = entry.ix;
+            pack::write_entry_header(self.kind_of_delta(plan, base, offset), size, &mut bytes);
+            match deflated {
+                Some(deflated) => bytes.extend_from_slice(&deflated),
+                None => self.delta_again(plan, ix, base, &mut bytes)?,
+            }
+            return Ok(bytes);
+        }
+        let mut content = Vec::new();
+        let ix = entry.ix;
+        let kind = plan.universe.read(&mut self.reader, ix, &mut content)?;
+        pack::write_entry_header(EntryKind::Object(kind), content.len() as u64, &mut bytes);
+        self.deflater.deflate(&content, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// Makes a delta that was found before and not kept.
+    fn delta_again(&mut self, plan: &PackPlan, ix: Ix, base: Base, out: &mut Vec<u8>) -> Result<(), Error> {
+        let base = match base {
+            Base::Entry(base) => self.ix(base),
+            Base::Outside(base) => base,
+        };
+        let (mut source, mut target, mut delta) = (Vec::new(), Vec::new(), Vec::new());
+        plan.universe.read(&mut self.reader, base, &mut source)?;
+        plan.universe.read(&mut self.reader, ix, &mut target)?;
+        let mut index = DeltaIndex::default();
+        index.build(&source);
+        index.encode(&source, &target, usize::MAX, &mut delta);
+        self.deflater.deflate(&delta, out);
+        Ok(())
+    }
+
+    fn record(&mut self, plan: &PackPlan, no: EntryNo, offset: u64, owned: &[u8], stored: Option<Stored>) {
+        let ix = self.ix(no);
+        let Some(written) = &mut self.written else { return };
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(owned);
+        if let Some(stored) = stored {
+            let pack = &plan.universe.snapshot().packs()[stored.pack.0 as usize];
+            crc.update(&pack.bytes()[stored.start..stored.end]);
+        }
+        written.push(WrittenEntry { id: plan.universe.id(ix), crc32: crc.finalize(), offset });
+    }
+}
+
+/// What follows the header of a stored entry.
+fn body(stored: Stored) -> Stored {
+    Stored { start: stored.start + usize::from(stored.header_bytes), ..stored }
+}
+
+/// Whether stored bytes are what the index says they are: they will stay, so damage must not be handed on.
+fn is_intact(plan: &PackPlan, entry: &Entry, stored: Stored) -> bool {
+    let pack = &plan.universe.snapshot().packs()[stored.pack.0 as usize];
+    let position = pack.index().position_of(&plan.universe.id(entry.ix));
+    match position.and_then(|position| pack.index().crc32_at(position)) {
+        Some(crc32) => crc32fast::hash(&pack.bytes()[stored.start..stored.end]) == crc32,
+        // Indexes of version 1 have none; whoever reads the object checks zlib's sum.
+        None => true,
+    }
+}

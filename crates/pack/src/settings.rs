@@ -1,0 +1,90 @@
+use packrace_store::Config;
+
+use crate::error::Error;
+
+/// How a pack is made: the settings of `pack.*` and of pack-objects that change what it holds and what making it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Objects that a delta base is looked for in (`pack.window`); 0: no search.
+    pub window: usize,
+    /// Longest delta chain that is made (`pack.depth`); 0: no delta is made.
+    pub depth: u16,
+    /// Bytes of the objects in the window of one thread (`pack.windowMemory`); 0: no limit.
+    pub window_bytes: usize,
+    /// Bytes of new deltas that are kept until they are written (`pack.deltaCacheSize`; 0: no limit). Others are made
+    /// twice.
+    pub delta_cache_bytes: usize,
+    /// Bytes of objects that serve as bases for reading others, all threads together (`core.deltaBaseCacheLimit`).
+    pub base_cache_bytes: usize,
+    /// Level of zlib (`pack.compression`), -1: its default.
+    pub compression: i32,
+    /// Objects larger than this are not searched (`core.bigFileThreshold`).
+    pub big_file_bytes: u64,
+    /// Whether stored deltas are taken over (`--no-reuse-delta`).
+    pub reuse_deltas: bool,
+    /// Whether stored bytes are taken over at all (`--no-reuse-object`).
+    pub reuse_objects: bool,
+    /// Threads for the search; at least 1 (`pack.threads`).
+    pub threads: usize,
+}
+
+/// What no chain may exceed: the limit of readers.
+pub const MAX_DEPTH: u16 = 4095;
+
+impl Default for Settings {
+    /// git's defaults (git-config, "pack" and "core").
+    fn default() -> Self {
+        Settings {
+            window: 10,
+            depth: 50,
+            window_bytes: 0,
+            delta_cache_bytes: 256 << 20,
+            base_cache_bytes: 96 << 20,
+            compression: -1,
+            big_file_bytes: 512 << 20,
+            reuse_deltas: true,
+            reuse_objects: true,
+            threads: 1,
+        }
+    }
+}
+
+impl Settings {
+    /// What a repository's configuration says, with git's defaults; `threads` is for a `pack.threads` of 0.
+    ///
+    /// Numbers below zero mean the default, as for git.
+    pub fn of(config: &Config, threads: usize) -> Result<Self, Error> {
+        let default = Settings::default();
+        let number = |name: &str| -> Result<Option<u64>, Error> {
+            Ok(config.integer(name)?.and_then(|number| u64::try_from(number).ok()))
+        };
+        let bytes = |name: &str, default: usize| -> Result<usize, Error> {
+            Ok(number(name)?.map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX)))
+        };
+        let compression = match config.integer("pack.compression")? {
+            Some(level) => Some(level),
+            None => config.integer("core.compression")?,
+        };
+        if let Some(level) = compression.filter(|level| !(-1..=9).contains(level)) {
+            return Err(Error::bad_compression(level));
+        }
+        Ok(Settings {
+            window: bytes("pack.window", default.window)?,
+            depth: number("pack.depth")?
+                .map_or(default.depth, |depth| depth.min(u64::from(MAX_DEPTH)) as u16),
+            window_bytes: bytes("pack.windowMemory", default.window_bytes)?,
+            delta_cache_bytes: bytes("pack.deltaCacheSize", default.delta_cache_bytes)?,
+            base_cache_bytes: bytes("core.deltaBaseCacheLimit", default.base_cache_bytes)?,
+            compression: compression.map_or(default.compression, |level| level as i32),
+            big_file_bytes: number("core.bigFileThreshold")?.unwrap_or(default.big_file_bytes),
+            threads: match number("pack.threads")? {
+                None | Some(0) => threads.max(1),
+                Some(threads) => usize::try_from(threads).unwrap_or(usize::MAX).min(MAX_THREADS),
+            },
+            ..default
+        })
+    }
+}
+
+/// More threads than this are never of use, whatever a configuration says.
+const MAX_THREADS: usize = 256;
