@@ -125,10 +125,11 @@ impl Listing<'_> {
             if settings.reuse_objects {
                 entry.how = How::Stored;
             }
-        } else if settings.reuse_objects && settings.reuse_deltas {
-            if let Some(base) = usable_base(plan, stored, pack, position, &header)? {
-                self.deltas.push((EntryNo(self.entries.len() as u32), base));
-            }
+        } else if settings.reuse_objects
+            && settings.reuse_deltas
+            && let Some(base) = usable_base(plan, stored, pack, position, &header)?
+        {
+            self.deltas.push((EntryNo(self.entries.len() as u32), base));
         }
         self.entries.push(entry);
         Ok(())

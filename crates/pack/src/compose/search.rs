@@ -120,10 +120,8 @@ fn kind_order(kind: Kind) -> u8 {
 
 /// Cuts the list where the name changes.
 fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<usize>> {
-    if threads == 1 {
-        return vec![0..candidates.len()];
-    }
-    let aim = candidates.len().div_ceil(threads * STRETCHES_A_THREAD).max(MIN_STRETCH);
+    let parts = if threads == 1 { 1 } else { threads * STRETCHES_A_THREAD };
+    let aim = candidates.len().div_ceil(parts).max(MIN_STRETCH);
     let mut stretches = Vec::new();
     let mut start = 0;
     while start < candidates.len() {
@@ -183,8 +181,8 @@ struct Search<'a> {
     reader: ObjectReader,
     deflater: Deflater,
     /// The oldest in front.
-    window: VecDeque<Box<Slot>>,
-    spare: Vec<Box<Slot>>,
+    window: VecDeque<Slot>,
+    spare: Vec<Slot>,
     window_bytes: usize,
     delta: Vec<u8>,
     best_delta: Vec<u8>,
@@ -212,7 +210,7 @@ impl<'a> Search<'a> {
             let candidate = &self.shared.candidates[at];
             if !candidate.is_preferred {
                 let done = self.shared.done.fetch_add(1, Relaxed) + 1;
-                if done % 64 == 0 {
+                if done.is_multiple_of(64) {
                     if self.shared.watch.cancelled() {
                         return Err(Reason::Cancelled.into());
                     }
@@ -359,11 +357,11 @@ impl<'a> Search<'a> {
     }
 
     /// Keeps the memory of a slot for the next object, unless it is much.
-    fn recycle(&mut self, mut slot: Box<Slot>) {
+    fn recycle(&mut self, mut slot: Slot) {
         (slot.is_read, slot.is_indexed) = (false, false);
         slot.content.clear();
         if slot.content.capacity() > 1 << 20 {
-            *slot = Slot::default();
+            slot = Slot::default();
         }
         self.spare.push(slot);
     }

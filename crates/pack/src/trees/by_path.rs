@@ -183,7 +183,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
 
     fn look(&mut self) -> Result<(), Error> {
         self.looks += 1;
-        if self.looks % TREES_BETWEEN_LOOKS == 0 {
+        if self.looks.is_multiple_of(TREES_BETWEEN_LOOKS) {
             if self.walk.watch.cancelled() {
                 return Err(Reason::Cancelled.into());
             }
