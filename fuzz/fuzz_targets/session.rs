@@ -12,8 +12,9 @@
 use libfuzzer_sys::fuzz_target;
 use packrace_object::{HashKind, ObjectId};
 use packrace_protocol::Refusal;
+use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session::{
-    Carriage, HavesAnswer, Input, Limits, Output, ServiceConfig, ShallowAnswer, fetch_v0, fetch_v2,
+    Carriage, Features, HavesAnswer, Input, Limits, Output, ServiceConfig, ShallowAnswer, fetch_v0, fetch_v2,
 };
 use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
 
@@ -44,8 +45,23 @@ impl Settings {
             allow_reachable: self.0 & 8 != 0,
             allow_filter: self.0 & 8 != 0,
             is_shallow: self.0 & 16 != 0,
+            features: self.features(),
             // Small enough to be reached.
             limits: Limits { wants: 8, haves: 16, shallow: 4, options: 3, name_bytes: 100 },
+        }
+    }
+
+    fn features(self) -> Features {
+        if self.0 & 128 == 0 {
+            return Features::default();
+        }
+        Features {
+            ref_in_want: true,
+            sideband_all: true,
+            packfile_uris: true,
+            object_info: true,
+            bundles: Some(vec![(b"bundle.version".to_vec(), b"1".to_vec())]),
+            promisor_remote: Some(b"name=a,url=b".to_vec()),
         }
     }
 
@@ -193,18 +209,30 @@ fn answer(output: &Output) -> Option<Input<'static>> {
             let unshallow = request.client_shallow.clone();
             Some(Input::ShallowResolved(ShallowAnswer { shallow, unshallow }))
         }
+        Output::ResolveRefs(names) => {
+            let id = |name: &Vec<u8>| ObjectId::from_hex(&vec![b'a' + name.len() as u8 % 6; 40]).ok();
+            Some(Input::RefsResolved(names.iter().filter_map(id).collect()))
+        }
+        Output::NeedObjectInfo(_) => Some(Input::ObjectInfoSent),
+        Output::ChooseUris(request) => {
+            let uri = PackfileUri { pack_hash: vec![b'7'; 40], uri: request.uri_protocols.clone() };
+            Some(Input::UrisChosen(if uri.fits() { vec![uri] } else { vec![] }))
+        }
         Output::NeedPack(_) => Some(Input::PackSent),
         Output::CheckFilter(_) | Output::Write(_) | Output::NeedInput | Output::Done => None,
     }
 }
 
 fn unasked(which: u8) -> Input<'static> {
-    match which % 6 {
+    match which % 9 {
         0 => Input::RefsSent,
         1 => Input::WantsGranted,
         2 => Input::HavesChecked(HavesAnswer { known: vec![true; 3], enough: vec![] }),
         3 => Input::ShallowResolved(ShallowAnswer::default()),
         4 => Input::PackSent,
+        5 => Input::RefsResolved(vec![]),
+        6 => Input::ObjectInfoSent,
+        7 => Input::UrisChosen(vec![]),
         _ => Input::Eof,
     }
 }

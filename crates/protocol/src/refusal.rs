@@ -2,6 +2,8 @@
 
 use packrace_object::{HashKind, ObjectId};
 
+use crate::wire::sideband::{self, Band};
+
 /// What kind of mistake the peer made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
@@ -49,6 +51,20 @@ impl Refusal {
         let mut packet = Vec::new();
         let end = text.len().min(crate::wire::pkt_line::MAX_PAYLOAD - 4);
         crate::wire::pkt_line::write_data(&[b"ERR ", &text.as_bytes()[..end]].concat(), &mut packet);
+        Some(packet)
+    }
+
+    /// The same for a client that wants all of an answer in a side-band: a packet in band 3.
+    pub(crate) fn wire_in_band(&self) -> Option<Vec<u8>> {
+        let text = self.wire.as_ref()?;
+        let mut packet = Vec::new();
+        let end = text.len().min(sideband::LARGE_FRAME_PAYLOAD);
+        sideband::write_packets(
+            Band::Error,
+            &text.as_bytes()[..end],
+            sideband::LARGE_FRAME_PAYLOAD,
+            &mut packet,
+        );
         Some(packet)
     }
 
@@ -203,9 +219,60 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, format!("invalid shallow object {id}"))
     }
 
+    /// A pack cannot be made.
+    pub fn aborting() -> Self {
+        let text = "aborting due to possible repository corruption on the remote side.";
+        Refusal::new(RefusalKind::Unsupported, text.to_owned())
+    }
+
     /// `deepen-since` and `deepen-not` leave nothing.
     pub fn nothing_selected() -> Self {
         Refusal::new(RefusalKind::NotOurs, "no commits selected for shallow requests".to_owned())
+    }
+
+    /// A `want-ref` that names no ref, or one that is not shown.
+    pub fn unknown_ref(name: &[u8]) -> Self {
+        let name = String::from_utf8_lossy(name);
+        Refusal::new(RefusalKind::NotOurs, format!("unknown ref {name}"))
+    }
+
+    pub(crate) fn duplicate_want_ref(name: &[u8]) -> Self {
+        let name = String::from_utf8_lossy(name);
+        Refusal::new(RefusalKind::Malformed, format!("duplicate want-ref {name}"))
+    }
+
+    pub(crate) fn multiple_packfile_uris() -> Self {
+        Refusal::new(RefusalKind::Malformed, "multiple packfile-uris lines forbidden".to_owned())
+    }
+
+    pub(crate) fn command_expected_flush(command: &str) -> Self {
+        Refusal::new(RefusalKind::Malformed, format!("{command}: expected flush after arguments"))
+    }
+
+    pub(crate) fn object_info_expected_oid(id: &[u8]) -> Self {
+        let id = String::from_utf8_lossy(id);
+        let text = format!("object-info: protocol error, expected to get oid, not '{id}'");
+        Refusal::new(RefusalKind::Malformed, text)
+    }
+
+    pub(crate) fn object_info_unexpected_line(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(RefusalKind::Unsupported, format!("object-info: unexpected line: '{line}'"))
+    }
+
+    pub(crate) fn bundle_uri_unexpected_argument(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(RefusalKind::Unsupported, format!("bundle-uri: unexpected argument: '{line}'"))
+    }
+
+    /// git has no words for this: it reads through a null pointer.
+    pub(crate) fn promisor_remote_without_value() -> Self {
+        Refusal::new(RefusalKind::Malformed, "promisor-remote capability requires an argument".to_owned())
+    }
+
+    pub(crate) fn bad_promisor_remote(names: &[u8]) -> Self {
+        let names = String::from_utf8_lossy(names);
+        Refusal::new(RefusalKind::Malformed, format!("bad promisor-remote names '{names}'"))
     }
 
     /// A packet that the side-band has no place for.

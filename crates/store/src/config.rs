@@ -145,6 +145,13 @@ impl Config {
         self.entries.iter().rposition(|entry| entry.name == name)
     }
 
+    /// Full names and values of a section and its subsections, in the order in which they were read; `None` without `=`.
+    pub fn section(&self, section: &str) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let prefix = format!("{}.", section.to_ascii_lowercase()).into_bytes();
+        let entries = self.entries.iter().filter(move |entry| entry.name.starts_with(&prefix));
+        entries.map(|entry| (entry.name.as_slice(), entry.value.as_deref()))
+    }
+
     /// All values of `name`, the most important last.
     pub fn strings(&self, name: &str) -> Vec<Vec<u8>> {
         self.values(name, |_| true)
@@ -355,6 +362,10 @@ mod tests {
     fn names_without_values_and_subsections() {
         let local = "[a]\n b\n c = 1\n b = 0\n c\n[a \"Sub\"]\n B = 2\n[a.Old]\n x = 3\n[d]\n e = \n f\n g = \\\n h\n";
         let config = config(&[], local);
+        let names: Vec<_> = config.section("A").map(|(name, _)| String::from_utf8_lossy(name)).collect();
+        assert_eq!(names, ["a.b", "a.c", "a.b", "a.c", "a.Sub.b", "a.old.x"]);
+        let values: Vec<_> = config.section("d").map(|(_, value)| value).collect();
+        assert_eq!(values, [Some(&b""[..]), None, Some(b"h")]);
         assert_eq!(config.boolean("a.b").unwrap(), Some(false));
         assert_eq!(config.boolean("a.c").unwrap(), Some(true));
         assert_eq!(config.strings("A.B"), [b"".as_slice(), b"0"]);

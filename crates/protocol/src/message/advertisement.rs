@@ -4,19 +4,37 @@ use packrace_object::{HashKind, ObjectId, oid};
 
 use super::write_hex;
 use crate::session::ServiceConfig;
-use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_length, write_text};
+use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_text};
 
 /// Appends the capabilities of version 2, flush included.
 pub fn write_v2(out: &mut Vec<u8>, config: &ServiceConfig) {
     write_text("version 2", out);
     write_text(&format!("agent={}", config.agent), out);
     write_text(if config.advertise_unborn { "ls-refs=unborn" } else { "ls-refs" }, out);
-    let filter = if config.allow_filter { " filter" } else { "" };
-    write_text(&format!("fetch=shallow wait-for-done{filter}"), out);
+    let mut fetch = "fetch=shallow wait-for-done".to_owned();
+    let features = &config.features;
+    for (name, is_on) in [
+        (" filter", config.allow_filter),
+        (" ref-in-want", features.ref_in_want),
+        (" sideband-all", features.sideband_all),
+        (" packfile-uris", features.packfile_uris),
+    ] {
+        fetch.push_str(if is_on { name } else { "" });
+    }
+    write_text(&fetch, out);
     write_text("server-option", out);
     write_text(&format!("object-format={}", config.hash), out);
     if let Some(session_id) = &config.session_id {
         write_text(&format!("session-id={session_id}"), out);
+    }
+    if features.object_info {
+        write_text("object-info=size", out);
+    }
+    if features.bundles.is_some() {
+        write_text("bundle-uri", out);
+    }
+    if let Some(offer) = &features.promisor_remote {
+        write_data(&[b"promisor-remote=", offer.as_slice(), b"\n"].concat(), out);
     }
     out.extend_from_slice(FLUSH);
 }
@@ -155,7 +173,7 @@ fn write_line(out: &mut Vec<u8>, id: &oid, name: &[u8], suffix: &[u8], capabilit
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Limits;
+    use crate::session::{Features, Limits};
     use crate::wire::pkt_line::{Decoder, PktLine, text};
 
     fn config() -> ServiceConfig {
@@ -169,6 +187,7 @@ mod tests {
             allow_reachable: false,
             allow_filter: false,
             is_shallow: false,
+            features: Features::default(),
             limits: Limits::default(),
         }
     }
@@ -203,9 +222,19 @@ mod tests {
         expect[2] = "ls-refs";
         check(&out, &[expect.as_slice(), &["session-id=id", "Flush"]].concat());
         out.clear();
-        write_v2(&mut out, &ServiceConfig { allow_filter: true, advertise_unborn: false, ..config() });
-        expect[3] = "fetch=shallow wait-for-done filter";
-        check(&out, &[expect.as_slice(), &["Flush"]].concat());
+        let features = Features {
+            ref_in_want: true,
+            sideband_all: true,
+            packfile_uris: true,
+            object_info: true,
+            bundles: Some(Vec::new()),
+            promisor_remote: Some(b"name=a,url=b".to_vec()),
+        };
+        write_v2(&mut out, &ServiceConfig { features, allow_filter: true, ..config() });
+        expect = vec!["version 2", "agent=packrace/0", "ls-refs=unborn"];
+        expect.push("fetch=shallow wait-for-done filter ref-in-want sideband-all packfile-uris");
+        expect.extend(["server-option", "object-format=sha1", "object-info=size", "bundle-uri"]);
+        check(&out, &[expect.as_slice(), &["promisor-remote=name=a,url=b", "Flush"]].concat());
         assert_eq!(parse_v2_capability(b"ls-refs"), (&b"ls-refs"[..], None));
         assert_eq!(parse_v2_capability(b"a=b=c"), (&b"a"[..], Some(&b"b=c"[..])));
     }

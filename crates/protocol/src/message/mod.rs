@@ -3,11 +3,16 @@
 
 pub mod acknowledgment;
 pub mod advertisement;
+pub mod bundle_uri;
 pub mod command;
 pub mod fetch_request;
 pub mod ls_refs;
+pub mod object_info;
+pub mod packfile_uris;
+pub mod promisor_remote;
 pub mod section;
 pub mod shallow_info;
+pub mod wanted_refs;
 
 use packrace_object::{HashKind, ObjectId, oid};
 

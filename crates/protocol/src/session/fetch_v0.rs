@@ -309,6 +309,8 @@ impl Session {
             no_progress: needs.no_progress,
             filter: needs.filter,
             sideband: needs.sideband,
+            sideband_all: false,
+            uri_protocols: Vec::new(),
         }));
         self.state = State::SendingPack;
     }

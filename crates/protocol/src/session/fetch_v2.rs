@@ -5,28 +5,39 @@
 //!   │ delimiter
 //!   ▼
 //! Arguments ─ flush ─▶ ls-refs ─▶ Refs ──────────────────────────────────────────────▶ Keys
-//!                      fetch ───▶ Wants ─▶ Haves ─▶ (not ready: flush) ──────────────▶ Keys
-//!                                   │        │ ready, done or no haves
-//!                                   └────────┴─▶ Shallow ─▶ Pack ────────────────────▶ Keys
+//!                      object-info ─▶ Sizes ────────────────────────────────────────▶ Keys
+//!                      bundle-uri ──────────────────────────────────────────────────▶ Keys
+//!                      fetch ─▶ Want-refs ─▶ Wants ─▶ Haves ─▶ (not ready: flush) ──▶ Keys
+//!                                              │        │ ready, done or no haves
+//!                                              └────────┴─▶ Shallow ─▶ Uris ─▶ Pack ─▶ Keys
 //! ```
 //!
-//! Sections of a fetch answer come in the documented order: acknowledgments, shallow-info, packfile.
+//! Sections of a fetch answer come in the documented order: acknowledgments, shallow-info, wanted-refs, packfile-uris,
+//! packfile. (git sends wanted-refs before shallow-info, and its own client then gives up.)
+
+mod fetch_arguments;
+mod keys;
+mod object_info;
+mod refs_arguments;
 
 use std::collections::HashSet;
 
-use packrace_object::{HashKind, ObjectId};
-
-use super::lines::{Depth, check_object_format, write_shallow_lines};
+use super::lines::write_shallow_lines;
 use super::{
-    Carriage, Deepen, HavesAnswer, Input, MAX_PREFIXES, Output, Outputs, PackRequest, RefsRequest,
-    ServiceConfig, ShallowAnswer, ShallowRequest, Sideband, push_capped, set_filter,
+    Carriage, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer, ShallowRequest,
+    Sideband,
 };
 use crate::Refusal;
 use crate::message::acknowledgment::{self, Meaning};
-use crate::message::parse_id;
+use crate::message::packfile_uris::PackfileUri;
 use crate::message::section::Section;
-use crate::wire::capabilities::{is_named, value};
+use crate::message::{bundle_uri, wanted_refs};
 use crate::wire::pkt_line::{DELIM, Decoder, FLUSH, PktLine, text};
+use crate::wire::sideband;
+use fetch_arguments::Fetch;
+use keys::Keys;
+use object_info::ObjectInfoArguments;
+use refs_arguments::RefsArguments;
 
 /// A conversation in version 2, from the first command on.
 #[derive(Debug)]
@@ -37,6 +48,8 @@ pub struct Session {
     outputs: Outputs,
     state: State,
     is_eof: bool,
+    /// The client wants all of the answer in a side-band (`sideband-all`).
+    is_multiplexed: bool,
 }
 
 #[derive(Debug)]
@@ -46,62 +59,21 @@ enum State {
     /// Reading the arguments of a command.
     RefsArguments(RefsArguments),
     FetchArguments(Box<Fetch>),
+    ObjectInfoArguments(ObjectInfoArguments),
+    BundleArguments,
+    /// All of a request was read, and the answer begins.
+    FetchComplete(Box<Fetch>),
+    TellingBundles,
     /// Waiting for the caller.
     SendingRefs,
+    SendingObjectInfo,
+    ResolvingRefs(Box<Fetch>),
     CheckingWants(Box<Fetch>),
     CheckingHaves(Box<Fetch>),
     ResolvingShallow(Box<Fetch>),
+    ChoosingUris(Box<PackRequest>),
     SendingPack,
     Ended,
-}
-
-#[derive(Debug, Default)]
-struct Keys {
-    command: Option<Command>,
-    is_any: bool,
-    has_object_format: bool,
-    options: usize,
-}
-
-/// Arguments of `ls-refs` so far.
-#[derive(Debug, Default)]
-struct RefsArguments {
-    request: RefsRequest,
-    /// How many `ref-prefix` lines there were, up to [`MAX_PREFIXES`].
-    prefixes: usize,
-    prefix_bytes: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Command {
-    LsRefs,
-    Fetch,
-}
-
-impl Command {
-    fn name(self) -> &'static str {
-        match self {
-            Command::LsRefs => "ls-refs",
-            Command::Fetch => "fetch",
-        }
-    }
-}
-
-/// A fetch request.
-#[derive(Debug, Default)]
-struct Fetch {
-    wants: Vec<ObjectId>,
-    haves: Vec<ObjectId>,
-    depth: Depth,
-    deepen: Option<Deepen>,
-    is_done: bool,
-    wait_for_done: bool,
-    thin_pack: bool,
-    ofs_delta: bool,
-    include_tag: bool,
-    no_progress: bool,
-    filter: Option<Vec<u8>>,
-    common: Vec<ObjectId>,
 }
 
 impl Session {
@@ -114,6 +86,7 @@ impl Session {
             outputs: Outputs::default(),
             state: State::Keys(Keys::default()),
             is_eof: false,
+            is_multiplexed: false,
         }
     }
 
@@ -124,6 +97,12 @@ impl Session {
             self.state = State::Ended;
         }
         result
+    }
+
+    /// How the client is told of a refusal, if anybody is left to be told. Once it has asked for `sideband-all`, an `ERR`
+    /// packet would not be one of a side-band.
+    pub fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
+        if self.is_multiplexed { refusal.wire_in_band() } else { refusal.wire() }
     }
 
     /// The next output.
@@ -147,9 +126,14 @@ impl Session {
                 self.is_eof = true;
                 Ok(())
             }
-            (Input::RefsSent, State::SendingRefs) => {
+            (Input::RefsSent, State::SendingRefs) | (Input::ObjectInfoSent, State::SendingObjectInfo) => {
                 self.outputs.bytes().extend_from_slice(FLUSH);
                 self.next_command();
+                Ok(())
+            }
+            (Input::RefsResolved(ids), State::ResolvingRefs(mut fetch)) => {
+                fetch.add_wanted_refs(ids)?;
+                self.check_wants(fetch);
                 Ok(())
             }
             (Input::WantsGranted, State::CheckingWants(fetch)) => {
@@ -165,6 +149,10 @@ impl Session {
                 self.after_shallow(*fetch, &answer);
                 Ok(())
             }
+            (Input::UrisChosen(uris), State::ChoosingUris(request)) => {
+                self.after_uris(*request, &uris);
+                Ok(())
+            }
             (Input::PackSent, State::SendingPack) => {
                 self.next_command();
                 Ok(())
@@ -174,12 +162,16 @@ impl Session {
                 Input::WantsGranted => "wants granted",
                 Input::HavesChecked(_) => "haves checked",
                 Input::ShallowResolved(_) => "shallow resolved",
+                Input::RefsResolved(_) => "refs resolved",
+                Input::ObjectInfoSent => "object info sent",
+                Input::UrisChosen(_) => "uris chosen",
                 _ => "pack sent",
             })),
         }
     }
 
     fn next_command(&mut self) {
+        self.is_multiplexed = false;
         self.state = match self.carriage {
             Carriage::Stateful => State::Keys(Keys::default()),
             Carriage::Stateless => State::Ended,
@@ -188,7 +180,7 @@ impl Session {
 
     /// Takes packets for as long as the state is one that reads.
     fn read_lines(&mut self) -> Result<(), Refusal> {
-        while let State::Keys(_) | State::RefsArguments(_) | State::FetchArguments(_) = self.state {
+        while self.state.is_reading() {
             let packet = match self.decoder.next()? {
                 Some(packet) => packet,
                 None if self.is_eof => return self.at_eof(),
@@ -199,11 +191,19 @@ impl Session {
                 State::Keys(keys) => keys.take(packet, config, outputs)?,
                 State::RefsArguments(refs) => refs.take(packet, config, outputs)?,
                 State::FetchArguments(fetch) => fetch.take(packet, config)?,
+                State::ObjectInfoArguments(info) => info.take(packet, config, outputs)?,
+                State::BundleArguments => take_bundle_argument(packet)?,
                 other => other,
             };
-            self.state = next;
-            if let State::CheckingWants(_) = self.state {
-                self.start_fetch()?;
+            match next {
+                State::FetchComplete(fetch) => self.start_fetch(fetch)?,
+                State::TellingBundles => self.tell_bundles(),
+                next => {
+                    if let State::FetchArguments(fetch) = &next {
+                        self.is_multiplexed = fetch.sideband_all;
+                    }
+                    self.state = next;
+                }
             }
         }
         Ok(())
@@ -220,11 +220,19 @@ impl Session {
         }
     }
 
-    fn start_fetch(&mut self) -> Result<(), Refusal> {
-        let State::CheckingWants(mut fetch) = std::mem::replace(&mut self.state, State::Ended) else {
-            return Ok(());
-        };
+    fn start_fetch(&mut self, mut fetch: Box<Fetch>) -> Result<(), Refusal> {
         fetch.deepen = fetch.depth.deepen()?;
+        if fetch.want_refs.is_empty() {
+            self.check_wants(fetch);
+            return Ok(());
+        }
+        fetch.check_want_refs()?;
+        self.outputs.push(Output::ResolveRefs(fetch.want_refs.clone()));
+        self.state = State::ResolvingRefs(fetch);
+        Ok(())
+    }
+
+    fn check_wants(&mut self, fetch: Box<Fetch>) {
         if fetch.wants.is_empty() && !fetch.wait_for_done {
             self.next_command();
         } else {
@@ -232,7 +240,23 @@ impl Session {
             self.outputs.push(Output::CheckWants(fetch.wants.clone()));
             self.state = State::CheckingWants(fetch);
         }
-        Ok(())
+    }
+
+    fn tell_bundles(&mut self) {
+        if let Some(bundles) = &self.config.features.bundles {
+            bundle_uri::write_list(self.outputs.bytes(), bundles);
+        }
+        self.next_command();
+    }
+
+    /// Writes packets of the answer to a fetch, in a side-band where all of it is.
+    fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let out = self.outputs.bytes();
+        let start = out.len();
+        write(out);
+        if self.is_multiplexed {
+            sideband::multiplex(out, start);
+        }
     }
 
     fn after_wants(&mut self, fetch: Box<Fetch>) {
@@ -252,26 +276,25 @@ impl Session {
             return self.before_pack(fetch);
         }
         let is_ready = answer.enough.last() == Some(&true) && !fetch.wait_for_done;
-        let out = self.outputs.bytes();
-        Section::Acknowledgments.write_header(out);
-        if fetch.common.is_empty() {
-            acknowledgment::write_nak(out);
-        }
-        for id in &fetch.common {
-            acknowledgment::write_ack(out, id, Meaning::Plain);
-        }
-        if is_ready {
-            acknowledgment::write_ready(out);
-            out.extend_from_slice(DELIM);
-            return self.before_pack(fetch);
-        }
-        out.extend_from_slice(FLUSH);
-        self.next_command();
+        self.write(|out| {
+            Section::Acknowledgments.write_header(out);
+            if fetch.common.is_empty() {
+                acknowledgment::write_nak(out);
+            }
+            for id in &fetch.common {
+                acknowledgment::write_ack(out, id, Meaning::Plain);
+            }
+            if is_ready {
+                acknowledgment::write_ready(out);
+            }
+            out.extend_from_slice(if is_ready { DELIM } else { FLUSH });
+        });
+        if is_ready { self.before_pack(fetch) } else { self.next_command() }
     }
 
     fn before_pack(&mut self, fetch: Box<Fetch>) {
         if fetch.deepen.is_none() && fetch.depth.client_shallow.is_empty() && !self.config.is_shallow {
-            return self.send_pack(*fetch);
+            return self.after_shallow_info(*fetch);
         }
         if fetch.deepen.is_none() && !self.config.is_shallow {
             // The client is shallow and stays as it is: git says so with an empty section.
@@ -286,16 +309,25 @@ impl Session {
     }
 
     fn after_shallow(&mut self, fetch: Fetch, answer: &ShallowAnswer) {
-        let out = self.outputs.bytes();
-        Section::ShallowInfo.write_header(out);
-        write_shallow_lines(answer, out);
-        out.extend_from_slice(DELIM);
-        self.send_pack(fetch);
+        self.write(|out| {
+            Section::ShallowInfo.write_header(out);
+            write_shallow_lines(answer, out);
+            out.extend_from_slice(DELIM);
+        });
+        self.after_shallow_info(fetch);
     }
 
-    fn send_pack(&mut self, fetch: Fetch) {
-        Section::Packfile.write_header(self.outputs.bytes());
-        self.outputs.push(Output::NeedPack(PackRequest {
+    fn after_shallow_info(&mut self, fetch: Fetch) {
+        if !fetch.want_refs.is_empty() {
+            self.write(|out| {
+                Section::WantedRefs.write_header(out);
+                for (id, name) in fetch.wanted_refs.iter().zip(&fetch.want_refs) {
+                    wanted_refs::write_wanted_ref(out, id, name);
+                }
+                out.extend_from_slice(DELIM);
+            });
+        }
+        let request = PackRequest {
             wants: fetch.wants,
             haves: fetch.common,
             client_shallow: fetch.depth.client_shallow,
@@ -305,150 +337,63 @@ impl Session {
             no_progress: fetch.no_progress,
             filter: fetch.filter,
             sideband: Sideband::Large,
-        }));
+            sideband_all: fetch.sideband_all,
+            uri_protocols: fetch.uri_protocols.unwrap_or_default(),
+        };
+        if request.uri_protocols.is_empty() {
+            return self.send_pack(request);
+        }
+        self.outputs.push(Output::ChooseUris(request.clone()));
+        self.state = State::ChoosingUris(Box::new(request));
+    }
+
+    fn after_uris(&mut self, request: PackRequest, uris: &[PackfileUri]) {
+        if !uris.is_empty() {
+            self.write(|out| {
+                Section::PackfileUris.write_header(out);
+                uris.iter().for_each(|uri| uri.write(out));
+                out.extend_from_slice(DELIM);
+            });
+        }
+        self.send_pack(request);
+    }
+
+    fn send_pack(&mut self, request: PackRequest) {
+        self.write(|out| Section::Packfile.write_header(out));
+        self.outputs.push(Output::NeedPack(request));
         self.state = State::SendingPack;
     }
 }
 
-impl Keys {
-    fn take(
-        mut self,
-        packet: PktLine<'_>,
-        config: &ServiceConfig,
-        outputs: &mut Outputs,
-    ) -> Result<State, Refusal> {
-        match packet {
-            PktLine::Data(payload) => {
-                self.is_any = true;
-                self.take_key(text(payload), config)?;
-                Ok(State::Keys(self))
-            }
-            PktLine::Flush if !self.is_any => Ok(State::Ended),
-            // A flush where arguments could come means that there are none.
-            PktLine::Flush => match self.finish(config)? {
-                Command::LsRefs => {
-                    outputs.push(Output::NeedRefs(RefsRequest::default()));
-                    Ok(State::SendingRefs)
-                }
-                Command::Fetch => Ok(State::CheckingWants(Box::default())),
-            },
-            PktLine::Delim => match self.finish(config)? {
-                Command::LsRefs => Ok(State::RefsArguments(RefsArguments::default())),
-                Command::Fetch => Ok(State::FetchArguments(Box::default())),
-            },
-            PktLine::ResponseEnd => Err(Refusal::unexpected_line(b"0002")),
+impl State {
+    /// Whether the client has the word.
+    fn is_reading(&self) -> bool {
+        match self {
+            State::Keys(_)
+            | State::RefsArguments(_)
+            | State::FetchArguments(_)
+            | State::ObjectInfoArguments(_)
+            | State::BundleArguments => true,
+            State::FetchComplete(_)
+            | State::TellingBundles
+            | State::SendingRefs
+            | State::SendingObjectInfo
+            | State::ResolvingRefs(_)
+            | State::CheckingWants(_)
+            | State::CheckingHaves(_)
+            | State::ResolvingShallow(_)
+            | State::ChoosingUris(_)
+            | State::SendingPack
+            | State::Ended => false,
         }
-    }
-
-    fn take_key(&mut self, key: &[u8], config: &ServiceConfig) -> Result<(), Refusal> {
-        if let Some(name) = value(key, "command") {
-            let command = match name {
-                b"ls-refs" => Command::LsRefs,
-                b"fetch" => Command::Fetch,
-                other => return Err(Refusal::invalid_command(other)),
-            };
-            if let Some(first) = self.command {
-                return Err(Refusal::second_command(command.name(), first.name()));
-            }
-            self.command = Some(command);
-            return Ok(());
-        }
-        if is_named(key, "object-format") {
-            self.has_object_format = true;
-            let name = value(key, "object-format").ok_or_else(Refusal::object_format_without_value)?;
-            return check_object_format(name, config.hash);
-        }
-        let is_option = is_named(key, "server-option");
-        let is_session_id = config.session_id.is_some() && is_named(key, "session-id");
-        if !is_named(key, "agent") && !is_option && !is_session_id {
-            return Err(Refusal::unknown_capability(key));
-        }
-        self.options += usize::from(is_option);
-        if self.options > config.limits.options {
-            return Err(Refusal::too_many("server options", config.limits.options));
-        }
-        Ok(())
-    }
-
-    fn finish(&self, config: &ServiceConfig) -> Result<Command, Refusal> {
-        let command = self.command.ok_or_else(Refusal::no_command)?;
-        if !self.has_object_format && config.hash != HashKind::Sha1 {
-            return Err(Refusal::mismatched_object_format(config.hash, HashKind::Sha1));
-        }
-        Ok(command)
     }
 }
 
-impl RefsArguments {
-    fn take(
-        mut self,
-        packet: PktLine<'_>,
-        config: &ServiceConfig,
-        outputs: &mut Outputs,
-    ) -> Result<State, Refusal> {
-        let payload = match packet {
-            PktLine::Data(payload) => payload,
-            PktLine::Flush => {
-                outputs.push(Output::NeedRefs(self.request));
-                return Ok(State::SendingRefs);
-            }
-            _ => return Err(Refusal::expected_flush("ls-refs arguments")),
-        };
-        match text(payload) {
-            b"symrefs" => self.request.symrefs = true,
-            b"peel" => self.request.peel = true,
-            b"unborn" => self.request.unborn = config.allow_unborn,
-            line => match line.strip_prefix(b"ref-prefix ") {
-                Some(prefix) => self.take_prefix(prefix, config.limits.name_bytes),
-                None => return Err(Refusal::unexpected_line(line)),
-            },
-        }
-        Ok(State::RefsArguments(self))
-    }
-
-    /// Keeps a prefix, unless there were too many already: then none counts.
-    fn take_prefix(&mut self, prefix: &[u8], max_bytes: usize) {
-        self.prefix_bytes = self.prefix_bytes.saturating_add(prefix.len());
-        self.prefixes += 1;
-        if self.prefixes >= MAX_PREFIXES || self.prefix_bytes > max_bytes {
-            self.request.prefixes = Vec::new();
-            // No later line may bring this below the cap again.
-            self.prefixes = MAX_PREFIXES;
-            return;
-        }
-        self.request.prefixes.push(prefix.to_vec());
-    }
-}
-
-impl Fetch {
-    fn take(mut self: Box<Self>, packet: PktLine<'_>, config: &ServiceConfig) -> Result<State, Refusal> {
-        let payload = match packet {
-            PktLine::Data(payload) => payload,
-            PktLine::Flush => return Ok(State::CheckingWants(self)),
-            _ => return Err(Refusal::expected_flush("fetch arguments")),
-        };
-        let (line, hash, limits) = (text(payload), config.hash, &config.limits);
-        if let Some(id) = line.strip_prefix(b"want ") {
-            let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_oid(line))?;
-            push_capped(&mut self.wants, id, "wants", limits.wants)?;
-        } else if let Some(id) = line.strip_prefix(b"have ") {
-            let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_object(id))?;
-            push_capped(&mut self.haves, id, "haves", limits.haves)?;
-        } else if let Some(spec) = line.strip_prefix(b"filter ").filter(|_| config.allow_filter) {
-            set_filter(&mut self.filter, spec)?;
-        } else {
-            match line {
-                b"done" => self.is_done = true,
-                b"wait-for-done" => self.wait_for_done = true,
-                b"thin-pack" => self.thin_pack = true,
-                b"ofs-delta" => self.ofs_delta = true,
-                b"include-tag" => self.include_tag = true,
-                b"no-progress" => self.no_progress = true,
-                b"deepen-relative" => self.depth.set_relative(),
-                line if self.depth.take(line, hash, limits)? => {}
-                line => return Err(Refusal::unexpected_line(line)),
-            }
-        }
-        Ok(State::FetchArguments(self))
+/// `bundle-uri` has no arguments yet.
+fn take_bundle_argument(packet: PktLine<'_>) -> Result<State, Refusal> {
+    match packet {
+        PktLine::Flush => Ok(State::TellingBundles),
+        PktLine::Data(payload) => Err(Refusal::bundle_uri_unexpected_argument(text(payload))),
+        _ => Err(Refusal::command_expected_flush("bundle-uri")),
     }
 }

@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 use packrace_object::{HashKind, ObjectId};
 
 use crate::Refusal;
+use crate::message::bundle_uri::Bundles;
+use crate::message::packfile_uris::PackfileUri;
 
 /// How the conversation is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,14 +48,33 @@ pub struct ServiceConfig {
     pub allow_filter: bool,
     /// The repository's own history is cut: clients must be told where.
     pub is_shallow: bool,
+    /// What is offered in version 2 only where configuration says so.
+    pub features: Features,
     /// Caps on what one request may hold.
     pub limits: Limits,
+}
+
+/// Features of version 2 that are off unless configuration turns them on. What is off is refused by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Features {
+    /// `ref-in-want`: refs may be wanted by name.
+    pub ref_in_want: bool,
+    /// `sideband-all`: all of an answer may be asked for in a side-band.
+    pub sideband_all: bool,
+    /// `packfile-uris`: parts of a pack may lie elsewhere.
+    pub packfile_uris: bool,
+    /// The command `object-info`.
+    pub object_info: bool,
+    /// The command `bundle-uri`, and what it answers.
+    pub bundles: Option<Bundles>,
+    /// The value of the capability `promisor-remote`.
+    pub promisor_remote: Option<Vec<u8>>,
 }
 
 /// Caps on what one request may hold. Each entry costs about 40 bytes of memory while the request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Wants: as many as a server of a million refs can advertise, and some.
+    /// Wants by id and by name each, and objects of `object-info`: as many as a server of a million refs can advertise, and some.
     pub wants: usize,
     /// Haves: a client sends them in rounds, and again in each stateless request. Counted over all rounds.
     pub haves: usize,
@@ -61,8 +82,8 @@ pub struct Limits {
     pub shallow: usize,
     /// `deepen-not` and `server-option` lines.
     pub options: usize,
-    /// Bytes of ref names: of `ref-prefix` lines, beyond which all of them are ignored, and of `deepen-not` lines,
-    /// beyond which the request is refused. 65,536 lines of the longest packet would be 4 GiB.
+    /// Bytes of ref names: of `ref-prefix` lines, beyond which all of them are ignored, and of `deepen-not` and
+    /// `want-ref` lines, beyond which the request is refused. 65,536 lines of the longest packet would be 4 GiB.
     pub name_bytes: usize,
 }
 
@@ -91,6 +112,11 @@ pub enum Input<'a> {
     Eof,
     /// The refs that [`Output::NeedRefs`] asked for were sent, without the flush behind them.
     RefsSent,
+    /// What each name of [`Output::ResolveRefs`] stands for, in the same order. (If one is unknown or not shown, the
+    /// caller ends the session with [`Refusal::unknown_ref`].)
+    RefsResolved(Vec<ObjectId>),
+    /// The lines that [`Output::NeedObjectInfo`] asked for were sent, without the flush behind them.
+    ObjectInfoSent,
     /// Every object of [`Output::CheckWants`] may be asked for. (If one may not, the caller ends the session with
     /// [`Refusal::not_our_ref`].)
     WantsGranted,
@@ -98,6 +124,8 @@ pub enum Input<'a> {
     HavesChecked(HavesAnswer),
     /// The answer to [`Output::ResolveShallow`].
     ShallowResolved(ShallowAnswer),
+    /// The answer to [`Output::ChooseUris`]; each [fits](PackfileUri::fits) a packet.
+    UrisChosen(Vec<PackfileUri>),
     /// The pack that [`Output::NeedPack`] asked for was sent, with the flush behind it.
     PackSent,
 }
@@ -143,12 +171,19 @@ pub enum Output {
     /// Look at this filter-spec, as the client wrote it: end the session if it is malformed ([`Refusal::bad_filter`]) or
     /// not allowed ([`Refusal::filter_not_supported`]). No input answers this; [`Output::CheckWants`] follows.
     CheckFilter(Vec<u8>),
+    /// Say what these full names stand for. Names are the client's: they may be anything.
+    ResolveRefs(Vec<Vec<u8>>),
+    /// Send these objects as `object-info` lines.
+    NeedObjectInfo(ObjectInfoRequest),
     /// Say whether these objects may be asked for.
     CheckWants(Vec<ObjectId>),
     /// Say which of these exist.
     CheckHaves(Vec<ObjectId>),
     /// Say where history is cut.
     ResolveShallow(ShallowRequest),
+    /// Say which packs that lie elsewhere take objects out of this pack. [`Output::NeedPack`] with the same request
+    /// follows.
+    ChooseUris(PackRequest),
     /// Send this pack, and a flush packet behind it if there is a side-band.
     NeedPack(PackRequest),
     /// The conversation has ended well.
@@ -166,6 +201,15 @@ pub struct RefsRequest {
     pub unborn: bool,
     /// Names must start with one of these; none means all.
     pub prefixes: Vec<Vec<u8>>,
+}
+
+/// Arguments of `object-info`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ObjectInfoRequest {
+    /// Tell sizes.
+    pub size: bool,
+    /// The objects, in the client's order.
+    pub ids: Vec<ObjectId>,
 }
 
 /// What decides where history is cut.
@@ -228,6 +272,10 @@ pub struct PackRequest {
     pub filter: Option<Vec<u8>>,
     /// How the pack is framed.
     pub sideband: Sideband,
+    /// What comes before the pack is in a side-band too: empty band-2 packets may keep the connection alive.
+    pub sideband_all: bool,
+    /// Comma list of the protocols of URIs from which the client gets other packs; empty for none.
+    pub uri_protocols: Vec<u8>,
 }
 
 /// Outputs that wait to be polled. Bytes that follow each other are one output.

@@ -219,6 +219,8 @@ fn requests_both_ways() {
                 no_progress: request.no_progress,
                 filter: request.filter.clone(),
                 sideband: super::Sideband::Large,
+                sideband_all: false,
+                uri_protocols: Vec::new(),
             };
             assert_eq!(pack, Some(expect));
         }

@@ -12,6 +12,9 @@ pub const SMALL_FRAME_PAYLOAD: usize = 995;
 /// An empty packet in band 1: nothing for the pack, but a sign of life.
 pub const KEEPALIVE: &[u8] = b"0005\x01";
 
+/// An empty packet in band 2: the same for what comes before a pack (gitprotocol-v2, "sideband-all").
+pub const EARLY_KEEPALIVE: &[u8] = b"0005\x02";
+
 /// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Band {
@@ -37,6 +40,28 @@ pub fn write_packets(band: Band, text: &[u8], max_payload: usize, out: &mut Vec<
     }
 }
 
+/// Puts the packets that were appended to `out` from `start` on into band 1, one by one; flush and delimiter packets stay
+/// as they are (gitprotocol-v2, "sideband-all"). Each payload must leave room for the band.
+pub fn multiplex(out: &mut Vec<u8>, start: usize) {
+    let packets = out.split_off(start);
+    let mut rest = packets.as_slice();
+    while let Some((digits, after)) = rest.split_at_checked(4) {
+        let length = digits.iter().fold(0, |length, digit| length << 4 | hex_value(*digit));
+        let (payload, after) = after.split_at(length.saturating_sub(4));
+        if length < 4 {
+            out.extend_from_slice(digits);
+        } else {
+            out.extend_from_slice(&frame_header(Band::Data, payload.len()));
+            out.extend_from_slice(payload);
+        }
+        rest = after;
+    }
+}
+
+fn hex_value(digit: u8) -> usize {
+    char::from(digit).to_digit(16).map_or(0, |value| value as usize)
+}
+
 /// Tells the band of a payload from its bytes: the receiving side.
 pub fn split(payload: &[u8]) -> Result<(Band, &[u8]), Refusal> {
     match payload {
@@ -50,6 +75,14 @@ pub fn split(payload: &[u8]) -> Result<(Band, &[u8]), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_go_into_band_1() {
+        let mut out = b"0005x".to_vec();
+        out.extend_from_slice(b"0006ab00010009000000000");
+        multiplex(&mut out, 5);
+        assert_eq!(out, b"0005x0007\x01ab0001000a\x01000000000");
+    }
 
     #[test]
     fn text_is_cut_and_read_back() {

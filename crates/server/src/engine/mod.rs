@@ -1,11 +1,15 @@
 //! Ties a session's outputs to refs, plans and segments. Blocking: a transport calls it on a thread of its own.
 
 mod error;
+mod features;
 mod filter;
+mod object_info;
+mod packfile_uris;
 mod refs_view;
 mod send_pack;
 mod settings;
 mod upload;
+mod wants;
 
 use std::io::Read;
 use std::sync::Arc;

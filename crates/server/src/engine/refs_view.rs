@@ -116,6 +116,15 @@ impl<'a> RefsView<'a> {
         }
     }
 
+    /// What a ref that is shown stands for; `full_name` is `name` in the namespace.
+    pub(super) fn resolve(&self, name: &[u8], full_name: &[u8]) -> Result<Option<ObjectId>, Error> {
+        let is_full = name == b"HEAD" || name.starts_with(b"refs/");
+        if !is_full || self.hidden.hides(name, full_name) {
+            return Ok(None);
+        }
+        Ok(self.refs.resolve(full_name)?.map(|resolved| resolved.id))
+    }
+
     /// Calls `each` with every visible ref whose name starts with one of `prefixes` (none: with every ref), by name.
     pub(super) fn visit(
         &self,

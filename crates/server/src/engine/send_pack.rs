@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use packrace_os::clock::Clock;
 use packrace_pack::generate::{PackStream, Segment, Totals};
+use packrace_pack::plan::PackPlan;
 use packrace_pack::{PackRequest, Phase, Universe, Watch};
 
 use super::{Error, ErrorKind};
@@ -36,10 +37,18 @@ pub(super) struct Delivery {
     pub(super) since: Duration,
 }
 
-/// Plans, makes and sends the pack for `request`.
+/// What is to be done before sending.
+pub(super) enum Work {
+    /// Plan this, and make it.
+    Plan(PackRequest),
+    /// Make this.
+    Make(PackPlan),
+}
+
+/// Makes a pack and sends it.
 pub(super) fn send_pack(
     universe: &Arc<Universe>,
-    request: &PackRequest,
+    work: Work,
     delivery: Delivery,
     door: &mut dyn Door,
     clock: &dyn Clock,
@@ -49,7 +58,7 @@ pub(super) fn send_pack(
     std::thread::scope(|scope| {
         let watch = Reporter { sender: sender.clone(), cancelled: &cancelled };
         let worker = std::thread::Builder::new().name("pack".into()).spawn_scoped(scope, move || {
-            let end = make(universe, request, &watch);
+            let end = make(universe, work, &watch);
             // If nobody listens any more, nobody needs to know.
             let _ = sender.send(Event::End(end));
         });
@@ -89,12 +98,11 @@ impl Watch for Reporter<'_> {
     }
 }
 
-fn make(
-    universe: &Arc<Universe>,
-    request: &PackRequest,
-    watch: &Reporter<'_>,
-) -> Result<Totals, packrace_pack::Error> {
-    let plan = packrace_pack::plan::plan(universe, request, watch)?;
+fn make(universe: &Arc<Universe>, work: Work, watch: &Reporter<'_>) -> Result<Totals, packrace_pack::Error> {
+    let plan = match work {
+        Work::Plan(request) => packrace_pack::plan::plan(universe, &request, watch)?,
+        Work::Make(plan) => plan,
+    };
     let mut stream = PackStream::new(plan);
     while let Some(segment) = stream.next_segment(watch)? {
         if watch.sender.send(Event::Segment(segment)).is_err() {

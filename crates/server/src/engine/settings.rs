@@ -5,6 +5,7 @@ use std::time::Duration;
 use packrace_store::Repository;
 
 use super::Error;
+use super::features::{BlobUri, blob_uris};
 use super::filter::FilterPolicy;
 use super::refs_view::HiddenRefs;
 
@@ -23,6 +24,8 @@ pub(super) struct Settings {
     pub(super) allow_any: bool,
     /// `uploadpackfilter.*`.
     pub(super) filters: FilterPolicy,
+    /// `uploadpack.blobPackfileUri`.
+    pub(super) blob_uris: Vec<BlobUri>,
     /// `lsrefs.unborn` is `advertise` (the default): the capability is named.
     pub(super) advertise_unborn: bool,
     /// `lsrefs.unborn` is `advertise` or `allow`: a client that asks is told.
@@ -50,6 +53,7 @@ impl Settings {
                 || config.boolean("uploadpack.allowReachableSHA1InWant")?.unwrap_or(false),
             allow_any,
             filters: FilterPolicy::of(config)?,
+            blob_uris: blob_uris(config, repository.hash_kind())?,
             advertise_unborn: unborn == b"advertise",
             allow_unborn: unborn == b"advertise" || unborn == b"allow",
             advertise_session_id: config.boolean("transfer.advertiseSID")?.unwrap_or(false),

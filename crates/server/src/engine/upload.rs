@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_pack::filter::Filter;
-use packrace_pack::negotiate::{Negotiation, are_reachable};
+use packrace_pack::negotiate::Negotiation;
+use packrace_pack::plan::PackPlan;
 use packrace_pack::{PackRequest, Phase, Universe, Watch, shallow};
 use packrace_protocol::message::{advertisement, ls_refs};
 use packrace_protocol::session::{
@@ -16,8 +17,9 @@ use packrace_protocol::session::{
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_protocol::{Refusal, session};
 
+use super::features::features;
 use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
-use super::send_pack::{Delivery, send_pack};
+use super::send_pack::{Delivery, Work, send_pack};
 use super::settings::Settings;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, UploadPack};
 use crate::outbox::{BATCH_BYTES, Door, Framing, GatherBatch};
@@ -39,6 +41,13 @@ impl Session {
         }
     }
 
+    fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
+        match self {
+            Session::V0(_) => refusal.wire(),
+            Session::V2(session) => session.wire(refusal),
+        }
+    }
+
     fn poll_output(&mut self) -> Output {
         match self {
             Session::V0(session) => session.poll_output(),
@@ -48,19 +57,21 @@ impl Session {
 }
 
 pub(super) struct Upload<'a> {
-    call: &'a UploadPack,
-    door: &'a mut dyn Door,
-    clock: &'a dyn Clock,
-    settings: Settings,
+    pub(super) call: &'a UploadPack,
+    pub(super) door: &'a mut dyn Door,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) settings: Settings,
     config: ServiceConfig,
-    universe: Arc<Universe>,
-    namespace: Vec<u8>,
+    pub(super) universe: Arc<Universe>,
+    pub(super) namespace: Vec<u8>,
     /// Bytes that wait for the next send.
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     /// The negotiation of a stateful conversation in version 0, which goes on over several rounds.
     wants: Vec<ObjectId>,
     haves: Vec<ObjectId>,
     boundary: shallow::Boundary,
+    /// The pack that is sent next, if it was planned already.
+    pub(super) planned: Option<PackPlan>,
 }
 
 impl<'a> Upload<'a> {
@@ -82,6 +93,7 @@ impl<'a> Upload<'a> {
             allow_reachable: settings.allow_reachable,
             allow_filter: false,
             is_shallow: !snapshot.shallow().is_empty(),
+            features: features(repository.config(), &settings.blob_uris)?,
             limits: Limits::default(),
         };
         Ok(Upload {
@@ -96,6 +108,7 @@ impl<'a> Upload<'a> {
             wants: Vec::new(),
             haves: Vec::new(),
             boundary: shallow::Boundary::default(),
+            planned: None,
         })
     }
 
@@ -123,7 +136,7 @@ impl<'a> Upload<'a> {
                 while let Output::Write(bytes) = session.poll_output() {
                     self.out.extend_from_slice(&bytes);
                 }
-                self.out.extend(refusal.wire().unwrap_or_default());
+                self.out.extend(session.wire(&refusal).unwrap_or_default());
                 // A client that cannot be told is not a second error.
                 let _ = self.flush();
                 Err(Error::refused(&refusal))
@@ -152,6 +165,19 @@ impl<'a> Upload<'a> {
                     session.handle(Input::RefsSent)?;
                 }
                 Output::CheckFilter(spec) => drop(self.settings.filters.check(&spec)?),
+                Output::ResolveRefs(names) => {
+                    let ids = self.resolve_wanted_refs(&names)?;
+                    session.handle(Input::RefsResolved(ids))?;
+                }
+                Output::NeedObjectInfo(request) => {
+                    self.send_object_info(&request)?;
+                    session.handle(Input::ObjectInfoSent)?;
+                }
+                Output::ChooseUris(request) => {
+                    self.flush()?;
+                    let uris = self.choose_uris(request).map_err(|error| self.abort(session, error))?;
+                    session.handle(Input::UrisChosen(uris))?;
+                }
                 Output::CheckWants(wants) => {
                     self.check_wants(&wants)?;
                     self.wants = wants;
@@ -174,6 +200,18 @@ impl<'a> Upload<'a> {
                 }
                 Output::Done => return Ok(()),
             }
+        }
+    }
+
+    /// Tells the client that no pack comes, where no side-band can tell it yet.
+    fn abort(&mut self, session: &Session, error: Error) -> Error {
+        if error.kind() == ErrorKind::PeerGone {
+            return error;
+        }
+        self.out.extend(session.wire(&Refusal::aborting()).unwrap_or_default());
+        match self.flush() {
+            Ok(()) => error.told(),
+            Err(_) => error,
         }
     }
 
@@ -261,62 +299,6 @@ impl<'a> Upload<'a> {
         })
     }
 
-    /// Every want must exist; in version 0 and 1 it must also be shown, or allowed by configuration.
-    fn check_wants(&mut self, wants: &[ObjectId]) -> Result<(), Stop> {
-        for want in wants {
-            if !self.universe.contains(want).map_err(Error::from)? {
-                return Err(Refusal::not_our_ref(want).into());
-            }
-        }
-        // Version 2 serves any object that exists, as stock git does: docs/decisions/0005-wants.md.
-        if self.call.version == ProtocolVersion::V2 || self.settings.allow_any {
-            return Ok(());
-        }
-        let tips = self.tips(self.settings.allow_tip)?;
-        let unadvertised: Vec<ObjectId> =
-            wants.iter().filter(|want| tips.binary_search(want).is_err()).copied().collect();
-        if unadvertised.is_empty() {
-            return Ok(());
-        }
-        // Between two stateless requests a ref can move: what our refs reach stays allowed.
-        if self.settings.allow_reachable || self.call.mode == Mode::StatelessRpc {
-            return self.check_reachable(&unadvertised, &tips);
-        }
-        Err(Refusal::not_our_ref(&unadvertised[0]).into())
-    }
-
-    /// A client may name a million unadvertised objects: they cost one walk together, and a logarithm of walks to find
-    /// the first that is refused.
-    fn check_reachable(&mut self, wants: &[ObjectId], tips: &[ObjectId]) -> Result<(), Stop> {
-        let watch = WhileThere::new(&mut *self.door);
-        let is_allowed = |wants: &[ObjectId]| are_reachable(&self.universe, wants, tips, &watch);
-        if is_allowed(wants).map_err(Error::from)? {
-            return Ok(());
-        }
-        // All of `wants[..good]` may be asked for, not all of `wants[..bad]`.
-        let (mut good, mut bad) = (0, wants.len());
-        while bad - good > 1 {
-            let middle = good + (bad - good) / 2;
-            if is_allowed(&wants[good..middle]).map_err(Error::from)? { good = middle } else { bad = middle }
-        }
-        Err(Refusal::not_our_ref(&wants[good]).into())
-    }
-
-    /// The ids of all refs that are shown (and with `hidden` also of those that are not), sorted.
-    fn tips(&self, hidden: bool) -> Result<Vec<ObjectId>, Error> {
-        let refs = self.call.repository.refs().snapshot(&[])?;
-        let nothing = super::refs_view::HiddenRefs::default();
-        let hidden = if hidden { &nothing } else { &self.settings.hidden };
-        let view = RefsView::new(&refs, self.universe.snapshot(), hidden, &self.namespace);
-        let mut tips: Vec<ObjectId> = view.head()?.and_then(|head| head.id).into_iter().collect();
-        view.visit(&[], false, &mut |line: VisibleRef<'_>| {
-            tips.push(line.id);
-            Ok(())
-        })?;
-        tips.sort_unstable();
-        Ok(tips)
-    }
-
     fn check_haves(&mut self, haves: &[ObjectId]) -> Result<HavesAnswer, Error> {
         let watch = WhileThere::new(&mut *self.door);
         let mut negotiation = Negotiation::new(&self.universe, &self.wants, &watch)?;
@@ -384,6 +366,22 @@ impl<'a> Upload<'a> {
 
     fn send_pack(&mut self, request: session::PackRequest) -> Result<(), Error> {
         let since = self.clock.now();
+        let framing = match request.sideband {
+            Sideband::None => Framing::Raw,
+            Sideband::Small => Framing::Sideband { payload_bytes: sideband::SMALL_FRAME_PAYLOAD },
+            Sideband::Large => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
+        };
+        let delivery =
+            Delivery { framing, keepalive: self.settings.keepalive, progress: !request.no_progress, since };
+        let work = match self.planned.take() {
+            Some(plan) => Work::Make(plan),
+            None => Work::Plan(self.pack_request(request)?),
+        };
+        send_pack(&self.universe, work, delivery, self.door, self.clock).map(drop)
+    }
+
+    /// The pack that is asked for, with what was found out about where history is cut.
+    pub(super) fn pack_request(&mut self, request: session::PackRequest) -> Result<PackRequest, Error> {
         let filter = self.filter(request.filter.as_deref())?;
         let tags = if request.include_tag { self.annotated_tags()? } else { Vec::new() };
         let boundary = std::mem::take(&mut self.boundary);
@@ -393,7 +391,7 @@ impl<'a> Upload<'a> {
         haves.extend_from_slice(&boundary.unshallow);
         let mut cut = request.client_shallow;
         cut.extend(boundary.shallow);
-        let pack = PackRequest {
+        Ok(PackRequest {
             wants,
             haves,
             shallow: cut,
@@ -404,15 +402,7 @@ impl<'a> Upload<'a> {
             filter,
             threads: self.settings.pack.threads,
             settings: self.settings.pack,
-        };
-        let framing = match request.sideband {
-            Sideband::None => Framing::Raw,
-            Sideband::Small => Framing::Sideband { payload_bytes: sideband::SMALL_FRAME_PAYLOAD },
-            Sideband::Large => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
-        };
-        let delivery =
-            Delivery { framing, keepalive: self.settings.keepalive, progress: !request.no_progress, since };
-        send_pack(&self.universe, &pack, delivery, self.door, self.clock).map(drop)
+        })
     }
 
     /// The filter of a request, which was checked when the request came.
@@ -437,10 +427,10 @@ impl<'a> Upload<'a> {
 }
 
 /// Work that is done for as long as the client is there: what comes before a pack has no progress to tell.
-struct WhileThere<'a>(Mutex<&'a mut dyn Door>);
+pub(super) struct WhileThere<'a>(Mutex<&'a mut dyn Door>);
 
 impl<'a> WhileThere<'a> {
-    fn new(door: &'a mut dyn Door) -> Self {
+    pub(super) fn new(door: &'a mut dyn Door) -> Self {
         WhileThere(Mutex::new(door))
     }
 }
@@ -454,13 +444,13 @@ impl Watch for WhileThere<'_> {
 }
 
 /// Lines on their way out, a batch at a time.
-struct Lines<'a> {
-    out: &'a mut Vec<u8>,
-    door: &'a mut dyn Door,
+pub(super) struct Lines<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) door: &'a mut dyn Door,
 }
 
 impl Lines<'_> {
-    fn send_if_full(&mut self) -> Result<(), Error> {
+    pub(super) fn send_if_full(&mut self) -> Result<(), Error> {
         if self.out.len() < BATCH_BYTES {
             return Ok(());
         }
@@ -470,7 +460,7 @@ impl Lines<'_> {
 }
 
 /// Why a conversation ends early.
-enum Stop {
+pub(super) enum Stop {
     /// The client is told.
     Refused(Refusal),
     Failed(Error),

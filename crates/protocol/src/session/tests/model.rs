@@ -3,9 +3,10 @@
 use packrace_object::{HashKind, ObjectId};
 
 use crate::Refusal;
-use crate::message::ls_refs;
+use crate::message::packfile_uris::PackfileUri;
+use crate::message::{ls_refs, object_info};
 use crate::session::{
-    Carriage, Deepen, HavesAnswer, Input, Limits, Output, PackRequest, RefsRequest, ServiceConfig,
+    Carriage, Deepen, Features, HavesAnswer, Input, Limits, Output, PackRequest, RefsRequest, ServiceConfig,
     ShallowAnswer, ShallowRequest, fetch_v0, fetch_v2,
 };
 use crate::wire::pkt_line::{Decoder, PktLine, text, write_data};
@@ -76,6 +77,14 @@ impl AnySession {
         }
     }
 
+    /// How the client is told.
+    fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
+        match self {
+            AnySession::V0(_) => refusal.wire(),
+            AnySession::V2(session) => session.wire(refusal),
+        }
+    }
+
     pub fn poll_output(&mut self) -> Output {
         match self {
             AnySession::V0(session) => session.poll_output(),
@@ -97,11 +106,13 @@ pub struct Model {
     pub first: u8,
     pub limits: Limits,
     pub allow_filter: bool,
+    pub features: Features,
 }
 
 impl Default for Model {
     fn default() -> Self {
-        Model { hash: HashKind::Sha1, first: 1, limits: Limits::default(), allow_filter: false }
+        let features = Features::default();
+        Model { hash: HashKind::Sha1, first: 1, limits: Limits::default(), allow_filter: false, features }
     }
 }
 
@@ -117,6 +128,7 @@ impl Model {
             allow_reachable: false,
             allow_filter: self.allow_filter,
             is_shallow: self.first > 1,
+            features: self.features.clone(),
             limits: self.limits,
         }
     }
@@ -215,7 +227,7 @@ impl Model {
         while let Some(packet) = decoder.next().unwrap() {
             answer.push(match packet {
                 PktLine::Data(data) => {
-                    format!("< {}", self.without_ids(&String::from_utf8_lossy(text(data))))
+                    format!("< {}", shown(&self.without_ids(&String::from_utf8_lossy(text(data)))))
                 }
                 PktLine::Flush => "< 0000".into(),
                 PktLine::Delim => "< 0001".into(),
@@ -223,9 +235,9 @@ impl Model {
             });
         }
         if let Some(refusal) = refusal {
-            if refusal.message().contains("not our ref") {
-                let wire = refusal.wire().unwrap();
-                answer.push(format!("< {}", self.without_ids(&String::from_utf8_lossy(&wire[4..]))));
+            let wire = session.wire(&refusal).unwrap_or_default();
+            if refusal.message().contains("not our ref") || wire.get(4) == Some(&3) {
+                answer.push(format!("< {}", shown(&self.without_ids(&String::from_utf8_lossy(&wire[4..])))));
             }
             answer.push(format!("! {}", self.without_ids(refusal.message())));
         }
@@ -244,6 +256,16 @@ impl Model {
                 self.write_refs(&request, said);
                 Ok(Input::RefsSent)
             }
+            Output::ResolveRefs(names) => self.resolve(&names).map(Input::RefsResolved),
+            Output::NeedObjectInfo(request) => {
+                object_info::write_attributes(said, &request);
+                for id in &request.ids {
+                    let size = self.number(id).map(|number| u64::from(number) * 100);
+                    object_info::write_object(said, id, &request, size);
+                }
+                Ok(Input::ObjectInfoSent)
+            }
+            Output::ChooseUris(request) => Ok(Input::UrisChosen(self.choose(&request))),
             Output::CheckWants(wants) => match wants.iter().find(|want| self.number(want).is_none()) {
                 Some(want) => Err(Refusal::not_our_ref(want)),
                 None => {
@@ -255,6 +277,22 @@ impl Model {
             Output::ResolveShallow(request) => Ok(Input::ShallowResolved(self.shallow(&request))),
             other => panic!("{other:?} is no question"),
         }
+    }
+
+    fn resolve(&self, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Refusal> {
+        let resolve = |name: &Vec<u8>| match name.as_slice() {
+            b"HEAD" | b"refs/heads/main" => Ok(self.id("c5")),
+            b"refs/heads/old" => Ok(self.id("c2")),
+            b"refs/tags/v1" => Ok(self.id("t1")),
+            _ => Err(Refusal::unknown_ref(name)),
+        };
+        names.iter().map(resolve).collect()
+    }
+
+    fn choose(&self, request: &PackRequest) -> Vec<PackfileUri> {
+        let uris = ["https://a.example/1.pack", "http://b.example/2.pack"];
+        let uris = uris.map(|uri| PackfileUri { pack_hash: vec![b'7'; 40], uri: uri.as_bytes().to_vec() });
+        uris.into_iter().filter(|uri| uri.is_of(&request.uri_protocols)).collect()
     }
 
     fn check_haves(&self, haves: &[ObjectId], memory: &mut Memory) -> HavesAnswer {
@@ -336,6 +374,11 @@ impl Model {
             line.replace(&self.id(name).to_string(), &format!("{{{name}}}"))
         })
     }
+}
+
+/// Band bytes as transcripts have them.
+fn shown(line: &str) -> String {
+    line.replace('\x01', "\\1").replace('\x03', "\\3")
 }
 
 const NAMES: [&str; 9] = ["c1", "c2", "c3", "c4", "c5", "t1", "u1", "u2", "u3"];

@@ -1,0 +1,131 @@
+//! The command of a request and its capabilities (gitprotocol-v2, "Command Request").
+
+use packrace_object::HashKind;
+
+use super::super::lines::check_object_format;
+use super::super::{ObjectInfoRequest, Output, Outputs, RefsRequest, ServiceConfig};
+use super::State;
+use super::object_info::ObjectInfoArguments;
+use super::refs_arguments::RefsArguments;
+use crate::Refusal;
+use crate::message::promisor_remote;
+use crate::wire::capabilities::{is_named, value};
+use crate::wire::pkt_line::{PktLine, text};
+
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    command: Option<Command>,
+    pub(super) is_any: bool,
+    has_object_format: bool,
+    options: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Command {
+    LsRefs,
+    Fetch,
+    ObjectInfo,
+    BundleUri,
+}
+
+impl Command {
+    /// The command of this name, if it is one that is offered.
+    fn parse(name: &[u8], config: &ServiceConfig) -> Option<Self> {
+        match name {
+            b"ls-refs" => Some(Command::LsRefs),
+            b"fetch" => Some(Command::Fetch),
+            b"object-info" => config.features.object_info.then_some(Command::ObjectInfo),
+            b"bundle-uri" => config.features.bundles.as_ref().map(|_| Command::BundleUri),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Command::LsRefs => "ls-refs",
+            Command::Fetch => "fetch",
+            Command::ObjectInfo => "object-info",
+            Command::BundleUri => "bundle-uri",
+        }
+    }
+}
+
+impl Keys {
+    pub(super) fn take(
+        mut self,
+        packet: PktLine<'_>,
+        config: &ServiceConfig,
+        outputs: &mut Outputs,
+    ) -> Result<State, Refusal> {
+        match packet {
+            PktLine::Data(payload) => {
+                self.is_any = true;
+                self.take_key(text(payload), config)?;
+                Ok(State::Keys(self))
+            }
+            PktLine::Flush if !self.is_any => Ok(State::Ended),
+            // A flush where arguments could come means that there are none.
+            PktLine::Flush => match self.finish(config)? {
+                Command::LsRefs => {
+                    outputs.push(Output::NeedRefs(RefsRequest::default()));
+                    Ok(State::SendingRefs)
+                }
+                Command::Fetch => Ok(State::FetchComplete(Box::default())),
+                Command::ObjectInfo => {
+                    outputs.push(Output::NeedObjectInfo(ObjectInfoRequest::default()));
+                    Ok(State::SendingObjectInfo)
+                }
+                Command::BundleUri => Ok(State::TellingBundles),
+            },
+            PktLine::Delim => match self.finish(config)? {
+                Command::LsRefs => Ok(State::RefsArguments(RefsArguments::default())),
+                Command::Fetch => Ok(State::FetchArguments(Box::default())),
+                Command::ObjectInfo => Ok(State::ObjectInfoArguments(ObjectInfoArguments::default())),
+                Command::BundleUri => Ok(State::BundleArguments),
+            },
+            PktLine::ResponseEnd => Err(Refusal::unexpected_line(b"0002")),
+        }
+    }
+
+    fn take_key(&mut self, key: &[u8], config: &ServiceConfig) -> Result<(), Refusal> {
+        if let Some(name) = value(key, "command") {
+            let command = Command::parse(name, config).ok_or_else(|| Refusal::invalid_command(name))?;
+            if let Some(first) = self.command {
+                return Err(Refusal::second_command(command.name(), first.name()));
+            }
+            self.command = Some(command);
+            return Ok(());
+        }
+        if is_named(key, "object-format") {
+            self.has_object_format = true;
+            let name = value(key, "object-format").ok_or_else(Refusal::object_format_without_value)?;
+            return check_object_format(name, config.hash);
+        }
+        if config.features.promisor_remote.is_some() && is_named(key, "promisor-remote") {
+            let names = value(key, "promisor-remote").filter(|names| !names.is_empty());
+            let names = names.ok_or_else(Refusal::promisor_remote_without_value)?;
+            return match promisor_remote::parse_accepted(names) {
+                Some(_) => Ok(()),
+                None => Err(Refusal::bad_promisor_remote(names)),
+            };
+        }
+        let is_option = is_named(key, "server-option");
+        let is_session_id = config.session_id.is_some() && is_named(key, "session-id");
+        if !is_named(key, "agent") && !is_option && !is_session_id {
+            return Err(Refusal::unknown_capability(key));
+        }
+        self.options += usize::from(is_option);
+        if self.options > config.limits.options {
+            return Err(Refusal::too_many("server options", config.limits.options));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, config: &ServiceConfig) -> Result<Command, Refusal> {
+        let command = self.command.ok_or_else(Refusal::no_command)?;
+        if !self.has_object_format && config.hash != HashKind::Sha1 {
+            return Err(Refusal::mismatched_object_format(config.hash, HashKind::Sha1));
+        }
+        Ok(command)
+    }
+}

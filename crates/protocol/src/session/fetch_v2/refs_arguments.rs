@@ -1,0 +1,56 @@
+//! Arguments of `ls-refs` (gitprotocol-v2, "ls-refs").
+
+use super::super::{MAX_PREFIXES, Output, Outputs, RefsRequest, ServiceConfig};
+use super::State;
+use crate::Refusal;
+use crate::wire::pkt_line::{PktLine, text};
+
+/// Arguments of `ls-refs` so far.
+#[derive(Debug, Default)]
+pub(super) struct RefsArguments {
+    request: RefsRequest,
+    /// How many `ref-prefix` lines there were, up to [`MAX_PREFIXES`].
+    prefixes: usize,
+    prefix_bytes: usize,
+}
+
+impl RefsArguments {
+    pub(super) fn take(
+        mut self,
+        packet: PktLine<'_>,
+        config: &ServiceConfig,
+        outputs: &mut Outputs,
+    ) -> Result<State, Refusal> {
+        let payload = match packet {
+            PktLine::Data(payload) => payload,
+            PktLine::Flush => {
+                outputs.push(Output::NeedRefs(self.request));
+                return Ok(State::SendingRefs);
+            }
+            _ => return Err(Refusal::expected_flush("ls-refs arguments")),
+        };
+        match text(payload) {
+            b"symrefs" => self.request.symrefs = true,
+            b"peel" => self.request.peel = true,
+            b"unborn" => self.request.unborn = config.allow_unborn,
+            line => match line.strip_prefix(b"ref-prefix ") {
+                Some(prefix) => self.take_prefix(prefix, config.limits.name_bytes),
+                None => return Err(Refusal::unexpected_line(line)),
+            },
+        }
+        Ok(State::RefsArguments(self))
+    }
+
+    /// Keeps a prefix, unless there were too many already: then none counts.
+    fn take_prefix(&mut self, prefix: &[u8], max_bytes: usize) {
+        self.prefix_bytes = self.prefix_bytes.saturating_add(prefix.len());
+        self.prefixes += 1;
+        if self.prefixes >= MAX_PREFIXES || self.prefix_bytes > max_bytes {
+            self.request.prefixes = Vec::new();
+            // No later line may bring this below the cap again.
+            self.prefixes = MAX_PREFIXES;
+            return;
+        }
+        self.request.prefixes.push(prefix.to_vec());
+    }
+}

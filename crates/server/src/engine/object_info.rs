@@ -1,0 +1,31 @@
+//! Answers `object-info`: sizes of objects, read from their headers.
+
+use packrace_protocol::message::object_info;
+use packrace_protocol::session::ObjectInfoRequest;
+
+use super::Error;
+use super::upload::{Lines, Upload};
+
+/// Bytes that following delta chains to a size keeps.
+const READER_CACHE_BYTES: usize = 1 << 20;
+
+impl Upload<'_> {
+    /// Sends a line for each object. As in git, what cannot be read is told like what is not there.
+    pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
+        if request.ids.is_empty() {
+            return Ok(());
+        }
+        let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
+        let mut sender = Lines { out: &mut self.out, door: self.door };
+        object_info::write_attributes(sender.out, request);
+        for id in &request.ids {
+            let size = match request.size {
+                true => reader.kind_and_size(id).ok().flatten().map(|(_, size)| size),
+                false => None,
+            };
+            object_info::write_object(sender.out, id, request, size);
+            sender.send_if_full()?;
+        }
+        Ok(())
+    }
+}

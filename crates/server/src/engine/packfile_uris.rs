@@ -1,0 +1,69 @@
+//! Packs that a client gets from elsewhere (technical/packfile-uri): docs/decisions/0006-packfile-uris.md.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use packrace_os::clock::Clock;
+use packrace_pack::{PackRequest, Phase, Watch};
+use packrace_protocol::message::packfile_uris::PackfileUri;
+use packrace_protocol::session;
+use packrace_protocol::wire::sideband;
+
+use super::Error;
+use super::upload::Upload;
+use crate::outbox::{Door, GatherBatch};
+
+impl Upload<'_> {
+    /// Plans the pack without the objects that the client can get from elsewhere, keeps the plan for
+    /// [`session::Output::NeedPack`], and tells where the objects that were left out are. Without such objects nothing
+    /// is planned yet.
+    pub(super) fn choose_uris(&mut self, request: session::PackRequest) -> Result<Vec<PackfileUri>, Error> {
+        let protocols = &request.uri_protocols;
+        let known = self.settings.blob_uris.iter().filter(|uri| uri.pack.is_of(protocols));
+        let known: Vec<_> = known.cloned().collect();
+        if known.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keepalive = self.settings.keepalive.filter(|_| request.sideband_all);
+        let excluded = known.iter().map(|uri| uri.object).collect();
+        let request = PackRequest { excluded, ..self.pack_request(request)? };
+        let watch =
+            Planning { door: Mutex::new((&mut *self.door, self.clock.now())), clock: self.clock, keepalive };
+        let plan = packrace_pack::plan::plan(&self.universe, &request, &watch)?;
+        let left_out: HashSet<_> = plan.excluded().iter().collect();
+        // Several objects may lie in one pack.
+        let mut told = HashSet::new();
+        let uris = known.iter().filter(|uri| left_out.contains(&uri.object) && told.insert(&uri.pack));
+        let uris = uris.map(|uri| uri.pack.clone()).collect();
+        self.planned = Some(plan);
+        Ok(uris)
+    }
+}
+
+/// Planning before the pack section has begun. Its only sign of life is an empty packet in band 2, for clients that
+/// want all of an answer in a side-band.
+struct Planning<'a> {
+    /// And when something was sent last.
+    door: Mutex<(&'a mut dyn Door, Duration)>,
+    clock: &'a dyn Clock,
+    keepalive: Option<Duration>,
+}
+
+impl Watch for Planning<'_> {
+    fn progress(&self, _: Phase, _: u64, _: u64) {}
+
+    fn cancelled(&self) -> bool {
+        let mut door = self.door.lock().expect("no panic while held");
+        let (door, last_sent) = &mut *door;
+        if let Some(interval) = self.keepalive {
+            let now = self.clock.now();
+            if now.saturating_sub(*last_sent) >= interval {
+                *last_sent = now;
+                let is_sent = door.send(GatherBatch::of(sideband::EARLY_KEEPALIVE.to_vec())).is_ok();
+                return !is_sent || door.peer_gone();
+            }
+        }
+        door.peer_gone()
+    }
+}
