@@ -13,6 +13,8 @@ pub enum ErrorKind {
     LimitExceeded,
     /// The configuration says something that cannot be done.
     Misconfigured,
+    /// What the request names is not there, or not what it has to be; another request can succeed.
+    BadRequest,
 }
 
 /// Why a plan or a stream could not be made.
@@ -40,6 +42,12 @@ pub(crate) enum Reason {
     TooManyObjects,
     #[error("bad pack compression level {0}")]
     BadCompression(i64),
+    #[error("unable to access sparse blob in '{0}'")]
+    NoPatterns(String),
+    #[error("unable to parse sparse filter data in {0}")]
+    BadPatterns(ObjectId),
+    #[error("more than {limit} {what}")]
+    LargeFilter { what: &'static str, limit: u64 },
     #[error("nobody waits for the pack any more")]
     Cancelled,
     #[error(transparent)]
@@ -61,8 +69,9 @@ impl Error {
             | Reason::Unreadable { .. }
             | Reason::DeepChain(_)
             | Reason::DeepTags(_) => ErrorKind::Corrupt,
-            Reason::TooManyObjects => ErrorKind::LimitExceeded,
             Reason::BadCompression(_) => ErrorKind::Misconfigured,
+            Reason::TooManyObjects | Reason::LargeFilter { .. } => ErrorKind::LimitExceeded,
+            Reason::NoPatterns(_) | Reason::BadPatterns(_) => ErrorKind::BadRequest,
             Reason::Cancelled => ErrorKind::Cancelled,
             Reason::Store(error) => match error.kind() {
                 packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,

@@ -2,6 +2,7 @@
 
 use packrace_object::Kind;
 
+use crate::commits::Commits;
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::plan::{Found, Tips};
@@ -10,46 +11,143 @@ use crate::watch::Watch;
 
 use super::Rules;
 use super::kinds::Kinds;
+use super::levels::{Start, TreeReader, within_depth};
 
 /// Objects between two looks at the watcher.
 const OBJECTS_BETWEEN_LOOKS: usize = 4096;
 
-/// Reduces `found.wanted` to what `rules` keep and what the client named itself: tips, and what tips that are tags
-/// come down to.
-pub(crate) fn reduce(
-    universe: &Universe,
-    tips: &Tips,
-    rules: &Rules,
-    found: Found,
-    watch: &dyn Watch,
-) -> Result<Found, Error> {
-    let others = tips.wanted_others.iter().map(|(ix, _)| *ix);
-    let given = tips.wanted_commits.iter().copied().chain(others);
-    let given: Vec<Ix> = given.filter(|ix| found.wanted.contains(*ix)).collect();
-    let members = found.wanted.count_packed(0..universe.packed_len());
-    let mut kinds = Kinds::new(universe, members);
-    if rules.is_about_kinds() {
-        by_kind(rules, &mut kinds, &found.wanted, watch)?;
-    }
-    for ix in given {
-        found.wanted.insert(ix);
-    }
-    Ok(found)
+/// One request with a filter.
+pub(crate) struct Filtering<'a> {
+    pub(crate) universe: &'a Universe,
+    pub(crate) tips: &'a Tips,
+    pub(crate) rules: Rules,
+    pub(crate) watch: &'a dyn Watch,
 }
 
-fn by_kind(rules: &Rules, kinds: &mut Kinds<'_>, wanted: &Marks, watch: &dyn Watch) -> Result<(), Error> {
-    for (count, ix) in wanted.packed().chain(wanted.extra()).enumerate() {
-        if count % OBJECTS_BETWEEN_LOOKS == 0 && watch.cancelled() {
-            return Err(Reason::Cancelled.into());
+impl Filtering<'_> {
+    /// What of a response is kept: what the rules keep, and what the client named itself (tips, and what tips that are
+    /// tags come down to). `find` finds the whole response. It is not called when the rules need no more than commits and
+    /// those have to be walked (`finding_is_walking`).
+    pub(crate) fn find<'c>(
+        &self,
+        commits: &mut Commits<'c>,
+        finding_is_walking: bool,
+        find: impl FnOnce(&mut Commits<'c>) -> Result<Found, Error>,
+    ) -> Result<Found, Error> {
+        let has_had = !self.tips.had_commits.is_empty() || !self.tips.had_others.is_empty();
+        let is_whole = has_had || !finding_is_walking || !self.rules.needs_commits_only();
+        let mut found = if is_whole { find(commits)? } else { self.find_commits(commits)? };
+        let given = self.tips.wanted_others.iter().map(|(ix, _)| *ix);
+        let given = given.chain(self.tips.wanted_commits.iter().copied());
+        let given: Vec<Ix> = given.filter(|ix| found.wanted.contains(*ix)).collect();
+        let members = found.wanted.count_packed(0..self.universe.packed_len());
+        let mut kinds = Kinds::new(self.universe, members);
+        if self.rules.is_about_places() {
+            self.reduce_by_place(commits, &mut kinds, &found.wanted, is_whole)?;
         }
+        if self.rules.is_about_kinds() {
+            self.reduce_by_kind(&mut kinds, &found.wanted)?;
+            self.reduce_bases(&mut kinds, &mut found)?;
+        }
+        for ix in given {
+            found.wanted.insert(ix);
+        }
+        Ok(found)
+    }
+
+    /// All commits that are wanted, and what the client named.
+    fn find_commits(&self, commits: &mut Commits<'_>) -> Result<Found, Error> {
+        let wanted = Marks::new(self.universe.packed_len());
+        commits.closure(&self.tips.wanted_commits, |commit| {
+            wanted.insert(commit.ix);
+            true
+        })?;
+        for (ix, _) in &self.tips.wanted_others {
+            wanted.insert(*ix);
+        }
+        let had = Marks::new(self.universe.packed_len());
+        Ok(Found { wanted, had, bases: Vec::new(), is_by_bitmap: false })
+    }
+
+    fn reduce_by_kind(&self, kinds: &mut Kinds<'_>, wanted: &Marks) -> Result<(), Error> {
+        for (count, ix) in wanted.packed().chain(wanted.extra()).enumerate() {
+            self.look(count)?;
+            if !self.keeps(kinds, ix)? {
+                wanted.remove(ix);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a client leaves out now it has most likely left out before, so it is no base for a delta.
+    fn reduce_bases(&self, kinds: &mut Kinds<'_>, found: &mut Found) -> Result<(), Error> {
+        for (ix, name) in std::mem::take(&mut found.bases) {
+            if self.keeps(kinds, ix)? {
+                found.bases.push((ix, name));
+            }
+        }
+        Ok(())
+    }
+
+    fn keeps(&self, kinds: &mut Kinds<'_>, ix: Ix) -> Result<bool, Error> {
         let kind = kinds.kind(ix)?;
-        let is_kept = match rules.blob_limit {
-            Some(limit) if kind == Kind::Blob && rules.keeps(kind) => kinds.size(ix)? < limit,
-            _ => rules.keeps(kind),
-        };
-        if !is_kept {
-            wanted.remove(ix);
+        match self.rules.blob_limit {
+            Some(limit) if kind == Kind::Blob && self.rules.keeps(kind) => Ok(kinds.size(ix)? < limit),
+            _ => Ok(self.rules.keeps(kind)),
         }
     }
-    Ok(())
+
+    /// Replaces trees and blobs by those that walks from the root trees reach.
+    fn reduce_by_place(
+        &self,
+        commits: &mut Commits<'_>,
+        kinds: &mut Kinds<'_>,
+        wanted: &Marks,
+        is_whole: bool,
+    ) -> Result<(), Error> {
+        let given = self.tips.wanted_others.iter().filter(|(_, kind)| *kind == Kind::Tree);
+        let scope = wanted.snapshot();
+        let mut start = Start {
+            roots: Vec::new(),
+            given: given.map(|(ix, _)| *ix).filter(|ix| wanted.contains(*ix)).collect(),
+            scope: is_whole.then_some(&scope),
+        };
+        for (count, ix) in scope.packed().chain(scope.extra()).enumerate() {
+            self.look(count)?;
+            match kinds.kind(ix)? {
+                Kind::Commit => {
+                    let no = commits.load(ix)?;
+                    let root = commits.get(no).tree;
+                    match self.universe.find(&root)? {
+                        Some(root) => start.roots.push(root),
+                        // Git knows the empty tree without having it stored.
+                        None if root.is_empty_tree() => {}
+                        None => return Err(Reason::Missing(root).into()),
+                    }
+                }
+                Kind::Tree | Kind::Blob => wanted.remove(ix),
+                Kind::Tag => {}
+            }
+        }
+        let mut trees = TreeReader::new(self.universe, self.watch);
+        let by_depth = self.rules.depth.map(|depth| within_depth(&mut trees, &start, depth)).transpose()?;
+        let mut reached: Vec<Marks> = by_depth.into_iter().collect();
+        for sparse in &self.rules.sparse {
+            reached.push(sparse.walk(&mut trees, &start)?);
+        }
+        let Some((first, others)) = reached.split_first() else { return Ok(()) };
+        for ix in first.packed().chain(first.extra()) {
+            if others.iter().all(|other| other.contains(ix)) {
+                wanted.insert(ix);
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&self, count: usize) -> Result<(), Error> {
+        if count.is_multiple_of(OBJECTS_BETWEEN_LOOKS) && self.watch.cancelled() {
+            return Err(Reason::Cancelled.into());
+        }
+        Ok(())
+    }
 }

@@ -6,12 +6,14 @@
 
 mod apply;
 mod kinds;
+mod levels;
 mod parse;
 mod rules;
+mod sparse;
 
 use packrace_object::{Kind, ObjectId};
 
-pub(crate) use apply::reduce;
+pub(crate) use apply::Filtering;
 pub use parse::BadFilter;
 pub(crate) use rules::Rules;
 

@@ -11,7 +11,7 @@ use packrace_store::{PackIx, SnapshotBitmap};
 
 use crate::commits::{Commits, Peeled};
 use crate::error::{Error, Reason};
-use crate::filter::{self, Filter};
+use crate::filter::{Filter, Filtering, Rules};
 use crate::marks::Marks;
 use crate::names::{NameHash, Names};
 use crate::settings::Settings;
@@ -141,10 +141,11 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     let mut commits = Commits::new(universe, cut, watch);
     let tips = Tips::resolve(universe, &mut commits, request)?;
     let mut trees = TreeWalk::new(universe, request.threads, watch);
-    let found = find(universe, bitmap, &mut commits, &mut trees, &tips)?;
+    let mut find = |commits: &mut Commits<'_>| find(universe, bitmap, commits, &mut trees, &tips);
     let found = match &request.filter {
-        Some(filter) => filter::reduce(universe, &tips, &filter::Rules::of(filter), found, watch)?,
-        None => found,
+        Some(filter) => Filtering { universe, tips: &tips, rules: Rules::of(universe, filter)?, watch }
+            .find(&mut commits, bitmap.is_none(), &mut find)?,
+        None => find(&mut commits)?,
     };
     add_tags(universe, &mut commits, &found, &request.tags)?;
     let excluded = exclude(universe, &found, &request.excluded)?;
@@ -176,10 +177,10 @@ fn find(
 /// Wants and haves, with tags peeled.
 pub(crate) struct Tips {
     pub(crate) wanted_commits: Vec<Ix>,
-    had_commits: Vec<Ix>,
+    pub(crate) had_commits: Vec<Ix>,
     /// Tags, trees and blobs that are wanted by name.
     pub(crate) wanted_others: Vec<(Ix, Kind)>,
-    had_others: Vec<(Ix, Kind)>,
+    pub(crate) had_others: Vec<(Ix, Kind)>,
 }
 
 impl Tips {

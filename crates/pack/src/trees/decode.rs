@@ -21,14 +21,14 @@ const MAX_TREE_BYTES: u64 = 1 << 30;
 
 /// A decoded tree.
 #[derive(Debug)]
-pub(super) struct Tree {
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Tree {
+    pub(crate) bytes: Vec<u8>,
     /// Where each entry starts, and at the end the length of `bytes`.
-    pub(super) starts: Vec<u32>,
+    pub(crate) starts: Vec<u32>,
     /// The tree that this one is stored as a delta against, if it is.
-    pub(super) base: Option<Ix>,
+    pub(crate) base: Option<Ix>,
     /// The starts of the entries that are not copied whole from an entry of the base. Empty without a base.
-    pub(super) fresh: Vec<u32>,
+    pub(crate) fresh: Vec<u32>,
 }
 
 impl Tree {
@@ -49,7 +49,7 @@ struct Link {
 }
 
 /// Decodes trees, keeping recent ones as delta bases. One a thread.
-pub(super) struct TreeDecoder<'a> {
+pub(crate) struct TreeDecoder<'a> {
     universe: &'a Universe,
     inflater: Inflater,
     reader: ObjectReader,
@@ -60,7 +60,7 @@ pub(super) struct TreeDecoder<'a> {
 }
 
 impl<'a> TreeDecoder<'a> {
-    pub(super) fn new(universe: &'a Universe) -> Self {
+    pub(crate) fn new(universe: &'a Universe) -> Self {
         TreeDecoder {
             universe,
             inflater: Inflater::new(),
@@ -73,7 +73,7 @@ impl<'a> TreeDecoder<'a> {
     }
 
     /// The tree `ix`.
-    pub(super) fn tree(&mut self, ix: Ix) -> Result<Arc<Tree>, Error> {
+    pub(crate) fn tree(&mut self, ix: Ix) -> Result<Arc<Tree>, Error> {
         let Some(packed) = self.universe.packed(ix) else { return self.read_whole(ix) };
         let location = self.universe.snapshot().locate(packed);
         let mut at = (location.pack, location.offset);

@@ -71,6 +71,7 @@ impl From<packrace_pack::Error> for Error {
             packrace_pack::ErrorKind::Unavailable => ErrorKind::Unavailable,
             packrace_pack::ErrorKind::LimitExceeded => ErrorKind::LimitExceeded,
             packrace_pack::ErrorKind::Misconfigured => ErrorKind::Unavailable,
+            packrace_pack::ErrorKind::BadRequest => ErrorKind::PeerFault,
         };
         Error::new(kind, error.to_string())
     }

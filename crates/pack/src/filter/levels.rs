@@ -1,0 +1,147 @@
+//! Reads trees level by level, each level in pack order so that delta bases were decoded shortly before.
+
+use std::collections::HashSet;
+
+use packrace_object::tree::{Entries, Entry, EntryKind};
+use packrace_object::{Kind, MalformedObject};
+
+use crate::error::{Error, Reason};
+use crate::marks::Marks;
+use crate::trees::TreeDecoder;
+use crate::universe::{Ix, Universe};
+use crate::watch::{Phase, Watch};
+
+/// Trees between two looks at the watcher.
+const TREES_BETWEEN_LOOKS: u64 = 256;
+
+/// What a walk for a filter starts from, and where it may go.
+pub(super) struct Start<'a> {
+    /// The root trees of all commits that are sent.
+    pub(super) roots: Vec<Ix>,
+    /// Trees that the client named itself.
+    pub(super) given: Vec<Ix>,
+    /// What is to be sent, as far as filters do not matter. `None` if that was not found out: everything.
+    pub(super) scope: Option<&'a Marks>,
+}
+
+impl Start<'_> {
+    pub(super) fn is_in_scope(&self, ix: Ix) -> bool {
+        self.scope.is_none_or(|scope| scope.contains(ix))
+    }
+}
+
+/// Reads trees.
+pub(super) struct TreeReader<'a> {
+    pub(super) universe: &'a Universe,
+    watch: &'a dyn Watch,
+    decoder: TreeDecoder<'a>,
+    read: u64,
+}
+
+impl<'a> TreeReader<'a> {
+    pub(super) fn new(universe: &'a Universe, watch: &'a dyn Watch) -> Self {
+        TreeReader { universe, watch, decoder: TreeDecoder::new(universe), read: 0 }
+    }
+
+    /// Puts trees into the order in which they are best read.
+    pub(super) fn sort<T>(&self, level: &mut [T], tree_of: impl Fn(&T) -> Ix) {
+        level.sort_by_cached_key(|item| {
+            let ix = tree_of(item);
+            match self.universe.packed(ix) {
+                Some(packed) => {
+                    let at = self.universe.snapshot().locate(packed);
+                    (at.pack.0, at.offset)
+                }
+                None => (u32::MAX, u64::from(ix.0)),
+            }
+        });
+    }
+
+    /// Calls `each` with the trees and blobs of a tree. When the tree is stored as a delta on one of which `is_done` says
+    /// that all its entries are dealt with, only those that it does not share with that one are looked at.
+    pub(super) fn entries(
+        &mut self,
+        ix: Ix,
+        is_done: impl Fn(Ix) -> bool,
+        mut each: impl FnMut(Entry<'_>, Kind, Ix),
+    ) -> Result<(), Error> {
+        self.read += 1;
+        if self.read.is_multiple_of(TREES_BETWEEN_LOOKS) {
+            if self.watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            self.watch.progress(Phase::Enumerating, self.read, 0);
+        }
+        let tree = self.decoder.tree(ix)?;
+        let starts = match tree.base.is_some_and(is_done) {
+            true => &tree.fresh[..],
+            false => &tree.starts[..tree.starts.len() - 1],
+        };
+        let hash = self.universe.hash();
+        for &at in starts {
+            let Some(Ok(entry)) = Entries::at(&tree.bytes, hash, at as usize).next() else {
+                let source = MalformedObject { what: "tree entry", at: at as usize };
+                return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+            };
+            let kind = match entry.kind() {
+                EntryKind::Submodule => continue,
+                EntryKind::Tree => Kind::Tree,
+                EntryKind::Blob => Kind::Blob,
+            };
+            match self.universe.find(entry.id)? {
+                Some(found) => each(entry, kind, found),
+                // Git knows the empty tree without having it stored.
+                None if entry.id.is_empty_tree() => {}
+                None => return Err(Reason::Missing(entry.id.to_owned()).into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Trees and blobs in scope that are at a depth of less than `depth` somewhere. What a named tree holds is at depth 0.
+pub(super) fn within_depth(
+    trees: &mut TreeReader<'_>,
+    start: &Start<'_>,
+    depth: u64,
+) -> Result<Marks, Error> {
+    let reached = Marks::new(trees.universe.packed_len());
+    let mut level = Vec::new();
+    for given in start.given.iter().collect::<HashSet<_>>() {
+        trees.entries(
+            *given,
+            |_| false,
+            |_, kind, found| {
+                if start.is_in_scope(found) && reached.insert(found) && kind == Kind::Tree {
+                    level.push(found);
+                }
+            },
+        )?;
+    }
+    level.extend(start.roots.iter().filter(|root| start.is_in_scope(**root) && reached.insert(**root)));
+    // Trees at this depth or nearer: what they hold is at the next depth or nearer.
+    let expanded = Marks::new(trees.universe.packed_len());
+    for _ in 1..depth {
+        if level.is_empty() {
+            break;
+        }
+        trees.sort(&mut level, |tree| *tree);
+        for tree in &level {
+            expanded.insert(*tree);
+        }
+        let mut next = Vec::new();
+        for tree in level {
+            trees.entries(
+                tree,
+                |base| expanded.contains(base),
+                |_, kind, found| {
+                    if start.is_in_scope(found) && reached.insert(found) && kind == Kind::Tree {
+                        next.push(found);
+                    }
+                },
+            )?;
+        }
+        level = next;
+    }
+    Ok(reached)
+}

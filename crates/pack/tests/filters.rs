@@ -1,0 +1,287 @@
+//! Plans filtered responses from repositories of many layouts; stock git says which objects belong in them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use packrace_object::{HashKind, ObjectId};
+use packrace_pack::filter::Filter;
+use packrace_pack::generate::PackStream;
+use packrace_pack::plan::plan;
+use packrace_pack::{ErrorKind, PackRequest, Universe, Unwatched};
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, Random, Repo, RepoBuilder, Size, Storage};
+
+fn universe(repo: &Repo) -> Arc<Universe> {
+    let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+    Arc::new(Universe::new(repository.snapshot().unwrap()))
+}
+
+fn id(hex: &str) -> ObjectId {
+    ObjectId::from_hex(hex.trim().as_bytes()).unwrap()
+}
+
+fn ids(repo: &Repo, revs: &[&str]) -> Vec<ObjectId> {
+    if revs.is_empty() {
+        return Vec::new();
+    }
+    repo.git(&[&["rev-parse"], revs].concat()).lines().map(id).collect()
+}
+
+/// What stock git lists. Bitmaps are left out of it: they must not change the answer.
+fn listed(repo: &Repo, filter: Option<&str>, wants: &[&str], haves: &[&str]) -> BTreeSet<String> {
+    // By id, as in a request: git gives a tree that is named by a path that path.
+    let [wants, haves] =
+        [wants, haves].map(|revs| ids(repo, revs).iter().map(ObjectId::to_string).collect::<Vec<_>>());
+    let filter = filter.map(|filter| format!("--filter={filter}"));
+    let mut args = vec!["rev-list", "--objects", "--no-object-names"];
+    args.extend(filter.as_deref());
+    args.extend(wants.iter().map(String::as_str));
+    args.push("--not");
+    args.extend(haves.iter().map(String::as_str));
+    repo.git(&args).lines().map(str::to_string).collect()
+}
+
+/// A filter with the blobs of patterns that it names by their ids.
+fn filter(spec: &str) -> Filter {
+    let mut filter = Filter::parse(spec.as_bytes()).unwrap();
+    for patterns in filter.patterns_mut() {
+        patterns.blob = ObjectId::from_hex(&patterns.name).ok();
+    }
+    filter
+}
+
+fn request(repo: &Repo, spec: &str, wants: &[&str], haves: &[&str]) -> PackRequest {
+    PackRequest {
+        wants: ids(repo, wants),
+        haves: ids(repo, haves),
+        filter: Some(filter(spec)),
+        ofs_delta: true,
+        threads: 2,
+        ..PackRequest::default()
+    }
+}
+
+fn check(repo: &Repo, universe: &Arc<Universe>, spec: &str, wants: &[&str], haves: &[&str]) {
+    let planned = plan(universe, &request(repo, spec, wants, haves), &Unwatched).unwrap();
+    let ours: BTreeSet<String> = planned.ids().iter().map(ObjectId::to_string).collect();
+    let expect = listed(repo, Some(spec), wants, haves);
+    let had = if haves.is_empty() { BTreeSet::new() } else { listed(repo, None, haves, &[]) };
+    let label = format!("{spec}: {wants:?} without {haves:?}");
+    let missing: Vec<_> = expect.difference(&ours).filter(|id| !had.contains(*id)).collect();
+    assert!(missing.is_empty(), "{label}: {missing:?} are missing");
+    // Finding out what the other side has costs more than sending some of it again, for git and for us.
+    let mut more: BTreeSet<_> = ours.difference(&expect).filter(|id| !had.contains(*id)).collect();
+    // Of trees and blobs that are wanted by name, git sends only those that it does not come across elsewhere before.
+    let given: Vec<&str> =
+        wants.iter().filter(|want| want.contains(':') || want.contains('{')).copied().collect();
+    if !more.is_empty() && !given.is_empty() {
+        let below_given = listed(repo, None, &given, &[]);
+        more.retain(|id| !below_given.contains(*id));
+    }
+    assert!(more.is_empty(), "{label}: {more:?} are left out by git");
+    for want in ids(repo, wants).iter().map(ObjectId::to_string).filter(|want| !had.contains(want)) {
+        assert!(ours.contains(&want), "{label}: {want} was asked for");
+    }
+}
+
+/// Blobs with patterns, written into the repository.
+fn patterns(repo: &Repo, texts: &[&str]) -> Vec<String> {
+    let write = |text: &&str| {
+        let id = repo.git_with_input(&["hash-object", "-w", "--stdin"], text.as_bytes());
+        format!("sparse:oid={}", id.trim())
+    };
+    texts.iter().map(write).collect()
+}
+
+const PLAIN: [&str; 16] = [
+    "blob:none",
+    "blob:limit=0",
+    "blob:limit=1",
+    "blob:limit=600",
+    "blob:limit=1k",
+    "blob:limit=1g",
+    "tree:0",
+    "tree:1",
+    "tree:2",
+    "tree:3",
+    "tree:18446744073709551615",
+    "object:type=commit",
+    "object:type=tree",
+    "object:type=blob",
+    "object:type=tag",
+    "combine:blob:limit=600+tree:3",
+];
+
+fn check_all(repo: &Repo) {
+    let mut specs: Vec<String> = PLAIN.iter().map(|spec| spec.to_string()).collect();
+    let sparse = patterns(repo, &["/*\n!/*/\n/src/\n", "*.txt\n"]);
+    specs.push(format!("combine:{}+{}+object:type=blob", sparse[0], sparse[1]));
+    specs.push(format!("combine:tree:2+combine:{}%2Bblob:limit=1k", sparse[1]));
+    specs.extend(sparse);
+    let universe = universe(repo);
+    for spec in specs {
+        let check = |wants: &[&str], haves: &[&str]| check(repo, &universe, &spec, wants, haves);
+        check(&["main"], &[]);
+        check(&["main~1", "nested-outermost", "of-a-tree", "of-a-blob"], &[]);
+        check(&["main^{tree}"], &[]);
+        check(&["main^{tree}", "main:src"], &[]);
+        check(&["main:empty", "main:src", "main~1"], &[]);
+        check(&["main"], &["main~3"]);
+        check(&["main", "main~3"], &["main~7", "main~12"]);
+        check(&["main:empty"], &["main~7"]);
+    }
+}
+
+fn build(hash: HashKind, storage: Storage) -> Repo {
+    RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build()
+}
+
+#[test]
+fn one_pack() {
+    check_all(&build(HashKind::Sha1, Storage::default()));
+}
+
+#[test]
+fn sha256_with_bitmap() {
+    check_all(&build(HashKind::Sha256, Storage { bitmap: Bitmap::Plain, ..Storage::default() }));
+}
+
+#[test]
+fn bitmap_of_many_packs() {
+    let storage =
+        Storage { packs: 3, multi_pack_index: true, bitmap: Bitmap::LookupTable, ..Storage::default() };
+    check_all(&build(HashKind::Sha1, storage));
+}
+
+#[test]
+fn many_packs_and_loose_objects() {
+    check_all(&build(HashKind::Sha1, Storage { packs: 3, loose: Loose::Newest, ..Storage::default() }));
+}
+
+#[test]
+fn alternate_and_commit_graph() {
+    let storage =
+        Storage { packs: 4, alternate: true, commit_graph: CommitGraph::Single, ..Storage::default() };
+    check_all(&build(HashKind::Sha1, storage));
+}
+
+#[test]
+fn bigger_history() {
+    for bitmap in [Bitmap::No, Bitmap::Plain] {
+        let repo = RepoBuilder::new(Size::Small).storage(Storage { bitmap, ..Storage::default() }).build();
+        let universe = universe(&repo);
+        let sparse = patterns(&repo, &["/src/0?/\n!part1/\n/big/\n"]);
+        for spec in ["blob:none", "blob:limit=100k", "tree:0", "tree:2", sparse[0].as_str()] {
+            check(&repo, &universe, spec, &["main"], &[]);
+            check(&repo, &universe, spec, &["main"], &["main~20"]);
+        }
+    }
+}
+
+/// Patterns put together at random, and a tree whose paths they can match.
+#[test]
+fn random_patterns() {
+    let repo = build(HashKind::Sha1, Storage::default());
+    let mut random = Random::new(3);
+    let parts = ["*", "**", "?", "a", "b", "ab", "/", "[ab]", "[!a]", "\\a", "a*", "*b", " "];
+    let mut texts = Vec::new();
+    for _ in 0..60 {
+        let mut text = String::new();
+        for _ in 0..1 + random.below(4) {
+            text.push_str(["", "", "!", "/", "#"][random.below(5)]);
+            (0..1 + random.below(4)).for_each(|_| text.push_str(parts[random.below(parts.len())]));
+            text.push_str(["\n", "/\n", "\r\n", " \n"][random.below(4)]);
+        }
+        texts.push(text);
+    }
+    let mut stream = String::from("commit refs/heads/paths\ncommitter A <a@b> 1 +0000\ndata 0\n");
+    let names = ["a", "b", "ab", "ba", "c"];
+    for at in 0..150 {
+        let depth = 1 + random.below(4);
+        let path: Vec<&str> = (0..depth).map(|_| names[random.below(names.len())]).collect();
+        stream.push_str(&format!("M 100644 inline {}.d/{at}\ndata 2\n{}\n", path.join("/"), at % 40 + 10));
+        stream.push_str(&format!(
+            "M 100644 inline {}/f{}\ndata 2\n{}\n",
+            path.join("/"),
+            at % 3,
+            at % 40 + 50
+        ));
+    }
+    repo.git_with_input(&["fast-import", "--quiet"], stream.as_bytes());
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let specs = patterns(&repo, &texts);
+    let universe = universe(&repo);
+    for (spec, text) in specs.iter().zip(texts) {
+        println!("{text:?}");
+        check(&repo, &universe, spec, &["paths"], &[]);
+        check(&repo, &universe, spec, &["paths^{tree}"], &[]);
+    }
+}
+
+/// What a filter leaves out can be the delta base of what it keeps.
+#[test]
+fn filtered_packs_are_self_contained() {
+    let repo = RepoBuilder::new(Size::Small).build();
+    let universe = universe(&repo);
+    for spec in ["blob:limit=3k", "blob:none", "tree:2", "object:type=blob"] {
+        let planned = plan(&universe, &request(&repo, spec, &["main"], &[]), &Unwatched).unwrap();
+        let expect: BTreeSet<String> = planned.ids().iter().map(ObjectId::to_string).collect();
+        let mut stream = PackStream::new(planned);
+        let mut pack = Vec::new();
+        while let Some(segment) = stream.next_segment(&Unwatched).unwrap() {
+            pack.extend_from_slice(segment.bytes());
+        }
+        let dir = tempfile::tempdir().unwrap();
+        Git::stock().run(dir.path(), &["init", "-q", "--bare", "."]);
+        Git::stock().run_with_input(dir.path(), &["index-pack", "--stdin"], &pack);
+        let all = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"];
+        let sent: BTreeSet<String> = Git::stock().run(dir.path(), &all).lines().map(str::to_string).collect();
+        assert_eq!(sent, expect, "{spec}");
+    }
+}
+
+#[test]
+fn blobs_of_patterns_that_are_none() {
+    let repo = build(HashKind::Sha1, Storage::default());
+    let main = repo.git(&["rev-parse", "main"]);
+    let large = repo.git_with_input(&["hash-object", "-w", "--stdin"], &vec![b'a'; 9 << 20]);
+    let absent = "0123456789012345678901234567890123456789";
+    let universe = universe(&repo);
+    for (name, kind, words) in [
+        ("no-such", ErrorKind::BadRequest, "unable to access sparse blob in 'no-such'".to_owned()),
+        (absent, ErrorKind::BadRequest, format!("unable to access sparse blob in '{absent}'")),
+        (
+            main.trim(),
+            ErrorKind::BadRequest,
+            format!("unable to parse sparse filter data in {}", main.trim()),
+        ),
+        (large.trim(), ErrorKind::LimitExceeded, "more than 8388608 bytes of sparse patterns".to_owned()),
+    ] {
+        for spec in [format!("sparse:oid={name}"), format!("combine:blob:none+sparse:oid={name}")] {
+            let error = plan(&universe, &request(&repo, &spec, &["main"], &[]), &Unwatched).err().unwrap();
+            assert_eq!((error.kind(), error.to_string()), (kind, words.clone()));
+        }
+    }
+}
+
+/// Ten trees that each hold the next ten times are ten trees with 10,000,000,000 paths.
+#[test]
+fn trees_with_too_many_paths() {
+    let repo = build(HashKind::Sha1, Storage::default());
+    let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"deep down\n");
+    let mut entry = format!("100644 blob {}", blob.trim());
+    for _ in 0..10 {
+        let tree: String = (0..10).map(|name| format!("{entry}\t{name}\n")).collect();
+        entry = format!("040000 tree {}", repo.git_with_input(&["mktree"], tree.as_bytes()).trim());
+    }
+    let tree = entry.rsplit(' ').next().unwrap();
+    let commit = repo.git_with_input(&["commit-tree", tree], b"Too many paths\n");
+    let spec = patterns(&repo, &["/1/2/3/4/5/6/7/8/9/0\n"]).remove(0);
+    let universe = universe(&repo);
+    let error = plan(&universe, &request(&repo, &spec, &[commit.trim()], &[]), &Unwatched).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    // By depth, and without places, there is nothing to it.
+    for spec in ["tree:9", "tree:1000", "blob:none"] {
+        check(&repo, &universe, spec, &[commit.trim()], &[]);
+    }
+}
