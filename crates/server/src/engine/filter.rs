@@ -1,8 +1,12 @@
 //! Which filters a client may ask for (git-config, "uploadpackfilter").
 
+use std::sync::Arc;
+
+use packrace_object::tree::Entries;
+use packrace_object::{Kind, ObjectId, oid, parse_commit, parse_tag};
 use packrace_pack::filter::Filter;
 use packrace_protocol::Refusal;
-use packrace_store::Config;
+use packrace_store::{Config, ObjectReader, Repository, Snapshot};
 
 use super::Error;
 
@@ -60,6 +64,89 @@ impl FilterPolicy {
     }
 }
 
+/// Longest commit, tag or tree that is read on the way to the patterns of a filter.
+const MAX_READ_BYTES: u64 = 64 << 20;
+
+/// Objects that are followed from a tag. Names are not hashed again on the way, so a damaged store could hold a loop.
+const MAX_PEEL: usize = 1024;
+
+/// What a client calls an object: `<rev>`, or `<rev>:<path>` (gitrevisions). A revision is a whole object name, or a ref
+/// in any of the forms that gitrevisions lists. `None` if there is no such object, or the name is of another form.
+///
+/// All refs count, also those that are hidden: the object is used and not sent.
+pub(super) fn object_named(
+    repository: &Repository,
+    snapshot: &Arc<Snapshot>,
+    name: &[u8],
+) -> Result<Option<ObjectId>, Error> {
+    let (rev, path) = match name.iter().position(|byte| *byte == b':') {
+        Some(colon) => (&name[..colon], Some(&name[colon + 1..])),
+        None => (name, None),
+    };
+    let Some(id) = revision(repository, rev)? else { return Ok(None) };
+    let Some(path) = path else { return Ok(Some(id)) };
+    let mut reader = snapshot.reader(0).with_max_object_bytes(MAX_READ_BYTES);
+    // What is missing or malformed on the way is no blob of patterns either; the client is told that there is none.
+    Ok(tree_of(&mut reader, id).and_then(|tree| entry_at(&mut reader, tree, path)))
+}
+
+fn revision(repository: &Repository, rev: &[u8]) -> Result<Option<ObjectId>, Error> {
+    if rev.len() == repository.hash_kind().len_in_hex()
+        && let Ok(id) = ObjectId::from_hex(rev)
+    {
+        return Ok(Some(id));
+    }
+    if rev.is_empty() {
+        return Ok(None);
+    }
+    let rev = if rev == b"@" { b"HEAD" } else { rev };
+    let refs = repository.refs().snapshot(&[])?;
+    for (prefix, suffix) in [
+        (&b""[..], &b""[..]),
+        (b"refs/", b""),
+        (b"refs/tags/", b""),
+        (b"refs/heads/", b""),
+        (b"refs/remotes/", b""),
+        (b"refs/remotes/", b"/HEAD"),
+    ] {
+        if let Some(resolved) = refs.resolve(&[prefix, rev, suffix].concat())? {
+            return Ok(Some(resolved.id));
+        }
+    }
+    Ok(None)
+}
+
+/// The tree that a tree, a commit or a tag stands for.
+fn tree_of(reader: &mut ObjectReader, id: ObjectId) -> Option<ObjectId> {
+    let mut at = id;
+    for _ in 0..MAX_PEEL {
+        let (kind, _) = reader.kind_and_size(&at).ok()??;
+        at = match kind {
+            Kind::Tree => return Some(at),
+            Kind::Commit => parse_commit(&reader.read(&at).ok()?.data, id.kind()).ok()?.tree,
+            Kind::Tag => parse_tag(&reader.read(&at).ok()?.data, id.kind()).ok()?.target,
+            Kind::Blob => return None,
+        };
+    }
+    None
+}
+
+fn entry_at(reader: &mut ObjectReader, tree: ObjectId, path: &[u8]) -> Option<ObjectId> {
+    let mut at = tree;
+    if path.is_empty() {
+        return Some(at);
+    }
+    for name in path.split(|byte| *byte == b'/') {
+        let object = reader.read(&at).ok().filter(|object| object.kind == Kind::Tree)?;
+        let found = Entries::new(&object.data, tree.kind())
+            .map_while(Result::ok)
+            .find(|entry| entry.name == name)
+            .map(|entry| oid::to_owned(entry.id));
+        at = found?;
+    }
+    Some(at)
+}
+
 #[cfg(test)]
 mod tests {
     use packrace_store::{ConfigSources, OpenOptions, Repository};
@@ -82,6 +169,41 @@ mod tests {
             };
             assert_eq!(answer.err().unwrap_or_default(), *expect, "{overrides:?} {spec}");
         }
+    }
+
+    #[test]
+    fn names_of_blobs() {
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+        let snapshot = repository.snapshot().unwrap();
+        let check = |name: &str, expect: &str| {
+            let id = object_named(&repository, &snapshot, name.as_bytes()).unwrap();
+            let expect = (!expect.is_empty()).then(|| repo.git(&["rev-parse", expect]));
+            assert_eq!(id.map(|id| format!("{id}\n")), expect, "{name}");
+        };
+        let full = repo.git(&["rev-parse", "main:bin/run"]);
+        check(full.trim(), "main:bin/run");
+        for name in ["main:bin/run", "HEAD:bin/run", "@:empty", "old", "refs/heads/main:", "heads/main:src"] {
+            check(name, name);
+        }
+        for name in ["nested-outermost:bin/run", "of-a-tree:empty", "tags/of-a-blob"] {
+            check(name, name);
+        }
+        for name in [
+            "",
+            ":",
+            ":empty",
+            "no-such",
+            "main:no-such",
+            "main:empty/x",
+            "main:bin/",
+            "main:/bin",
+            "of-a-blob:x",
+        ] {
+            check(name, "");
+        }
+        check(&"0".repeat(39), "");
+        check("../config", "");
     }
 
     /// All as `git upload-pack` 2.47.3 answers.

@@ -22,6 +22,8 @@ pub(super) struct Settings {
     pub(super) allow_reachable: bool,
     /// `uploadpack.allowAnySHA1InWant`.
     pub(super) allow_any: bool,
+    /// `uploadpack.allowFilter`.
+    pub(super) allow_filter: bool,
     /// `uploadpackfilter.*`.
     pub(super) filters: FilterPolicy,
     /// `uploadpack.blobPackfileUri`.
@@ -52,6 +54,7 @@ impl Settings {
             allow_reachable: allow_any
                 || config.boolean("uploadpack.allowReachableSHA1InWant")?.unwrap_or(false),
             allow_any,
+            allow_filter: config.boolean("uploadpack.allowFilter")?.unwrap_or(false),
             filters: FilterPolicy::of(config)?,
             blob_uris: blob_uris(config, repository.hash_kind())?,
             advertise_unborn: unborn == b"advertise",

@@ -18,6 +18,7 @@ use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_protocol::{Refusal, session};
 
 use super::features::features;
+use super::filter;
 use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
 use super::send_pack::{Delivery, Work, send_pack};
 use super::settings::Settings;
@@ -91,7 +92,7 @@ impl<'a> Upload<'a> {
             allow_unborn: settings.allow_unborn,
             allow_tip: settings.allow_tip,
             allow_reachable: settings.allow_reachable,
-            allow_filter: false,
+            allow_filter: settings.allow_filter,
             is_shallow: !snapshot.shallow().is_empty(),
             features: features(repository.config(), &settings.blob_uris)?,
             limits: Limits::default(),
@@ -408,7 +409,12 @@ impl<'a> Upload<'a> {
     /// The filter of a request, which was checked when the request came.
     fn filter(&self, spec: Option<&[u8]>) -> Result<Option<Filter>, Error> {
         let Some(spec) = spec else { return Ok(None) };
-        let filter = Filter::parse(spec).map_err(|bad| Error::new(ErrorKind::PeerFault, bad.to_string()))?;
+        let mut filter =
+            Filter::parse(spec).map_err(|bad| Error::new(ErrorKind::PeerFault, bad.to_string()))?;
+        for patterns in filter.patterns_mut() {
+            patterns.blob =
+                filter::object_named(&self.call.repository, self.universe.snapshot(), &patterns.name)?;
+        }
         Ok(Some(filter))
     }
 
