@@ -12,6 +12,24 @@ const TRANSCRIPTS: [&str; 2] = [
     include_str!("../../protocol/src/session/tests/stock_v2.txt"),
 ];
 
+/// Those that were recorded with features turned on.
+const FEATURE_TRANSCRIPTS: &str = include_str!("../../protocol/src/session/tests/stock_features.txt");
+
+/// The configuration that they were recorded with.
+const FEATURES: [(&str, &str); 8] = [
+    ("uploadpack.allowRefInWant", "true"),
+    ("uploadpack.allowSidebandAll", "true"),
+    ("transfer.advertiseObjectInfo", "true"),
+    ("uploadpack.advertiseBundleURIs", "true"),
+    ("bundle.version", "1"),
+    ("bundle.mode", "all"),
+    ("bundle.Day.uri", "https://bundles.example/day?a=b"),
+    (
+        "uploadpack.blobPackfileUri",
+        "9999999999999999999999999999999999999999 7777777777777777777777777777777777777777 https://a.example/1.pack",
+    ),
+];
+
 /// One request and its answer, as written in the files.
 #[derive(Default)]
 struct Case {
@@ -27,13 +45,22 @@ type Ids = Vec<(String, String)>;
 
 #[test]
 fn recorded_requests_get_the_recorded_answers() {
+    check(&TRANSCRIPTS, &[], 250);
+}
+
+#[test]
+fn requests_recorded_with_features_get_the_recorded_answers() {
+    check(&[FEATURE_TRANSCRIPTS], &FEATURES, 65);
+}
+
+fn check(transcripts: &[&str], config: &[(&str, &str)], at_least: usize) {
     let dir = tempfile::tempdir().expect("a directory for the test");
     let ids = repository(dir.path());
-    let cases: Vec<Case> = TRANSCRIPTS.iter().flat_map(|text| parse(text, &ids)).collect();
-    assert!(cases.len() > 250, "{} cases", cases.len());
+    let cases: Vec<Case> = transcripts.iter().flat_map(|text| parse(text, &ids)).collect();
+    assert!(cases.len() >= at_least, "{} cases", cases.len());
     let mut differing = Vec::new();
     for case in &cases {
-        let answer = play(dir.path(), case, &ids);
+        let answer = play(dir.path(), case, &ids, config);
         if answer != case.answer {
             differing.push(format!("{}\n  git  {:?}\n  ours {answer:?}", case.name, case.answer));
         }
@@ -99,19 +126,23 @@ fn parse(text: &str, ids: &Ids) -> Vec<Case> {
 }
 
 /// The answer of the binary, written as in the files. `ERR` packets with words that git keeps to itself are left out.
-fn play(dir: &Path, case: &Case, ids: &Ids) -> Vec<String> {
+fn play(dir: &Path, case: &Case, ids: &Ids, config: &[(&str, &str)]) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_packrace"));
     clean_environment(&mut command);
     command.arg("upload-pack").env("GIT_PROTOCOL", &case.version);
     if case.is_stateless {
         command.arg("--stateless-rpc");
     }
+    command.env("GIT_CONFIG_COUNT", config.len().to_string());
+    for (at, (name, value)) in config.iter().enumerate() {
+        command.env(format!("GIT_CONFIG_KEY_{at}"), name).env(format!("GIT_CONFIG_VALUE_{at}"), value);
+    }
     let reply = stdio(command.arg(dir), case.request.bytes(), Feed::Whole);
     let with_names = |line: &str| ids.iter().fold(line.to_owned(), |line, (name, id)| line.replace(id, name));
     let words = reply.stderr.lines().find_map(|line| line.strip_prefix("fatal: "));
     let mut answer = Vec::new();
     for line in packets(&reply.stdout, !case.is_stateless) {
-        if words.is_none_or(|words| line != format!("ERR {words}")) {
+        if words.is_none_or(|words| line != format!("ERR {words}") && line != format!("\\3{words}")) {
             answer.push(format!("< {}", with_names(&line)));
         }
     }
@@ -138,6 +169,12 @@ fn packets(mut bytes: &[u8], has_advertisement: bool) -> Vec<String> {
             None if is_in_pack => is_in_pack = false,
             None => lines.push(digits.to_owned()),
             Some(_) if skips => {}
+            Some(band @ (1 | 3)) if !is_in_pack && !packet[5..].starts_with(b"PACK") => {
+                lines.push(format!(
+                    "\\{band}{}",
+                    String::from_utf8_lossy(&packet[5..]).trim_end_matches('\n')
+                ));
+            }
             Some(1..=3) => {
                 if !std::mem::replace(&mut is_in_pack, true) {
                     lines.push("PACK".to_owned());

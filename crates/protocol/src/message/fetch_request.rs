@@ -26,6 +26,12 @@ pub struct FetchRequest {
     pub no_progress: bool,
     /// What to leave out (git-rev-list, "--filter").
     pub filter: Option<Vec<u8>>,
+    /// Full names of refs that are wanted, whatever they point at; in version 2 only.
+    pub want_refs: Vec<Vec<u8>>,
+    /// All of the answer in a side-band; in version 2 only.
+    pub sideband_all: bool,
+    /// Comma list of the protocols of URIs from which other packs can be got; empty for none. In version 2 only.
+    pub uri_protocols: Vec<u8>,
 }
 
 impl FetchRequest {
@@ -37,11 +43,18 @@ impl FetchRequest {
             ("include-tag", self.include_tag),
             ("ofs-delta", self.ofs_delta),
             ("deepen-relative", matches!(self.deepen, Some(Deepen::Relative(_)))),
+            ("sideband-all", self.sideband_all),
         ];
         flags.iter().filter(|(_, is_on)| *is_on).for_each(|(line, _)| write_text(line, out));
         self.write_depth(out);
         self.write_filter(out);
+        if !self.uri_protocols.is_empty() {
+            write_data(&[b"packfile-uris ", self.uri_protocols.as_slice(), b"\n"].concat(), out);
+        }
         self.wants.iter().for_each(|id| write_id_line(out, b"want ", id, b""));
+        for name in &self.want_refs {
+            write_data(&[b"want-ref ", name.as_slice(), b"\n"].concat(), out);
+        }
     }
 
     /// Appends the request of version 0 or 1, flush included; haves come behind it. `offered` are more capabilities to

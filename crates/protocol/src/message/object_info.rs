@@ -7,9 +7,9 @@ use super::{parse_id, write_hex};
 use crate::session::ObjectInfoRequest;
 use crate::wire::pkt_line::{FLUSH, write_data, write_length, write_text};
 
-/// Appends the attributes that each object is told with.
+/// Appends the attributes that each object is told with; as in git, none where there are no objects.
 pub fn write_attributes(out: &mut Vec<u8>, request: &ObjectInfoRequest) {
-    if request.size {
+    if request.size && !request.ids.is_empty() {
         write_data(b"size", out);
     }
 }

@@ -12,9 +12,6 @@ const READER_CACHE_BYTES: usize = 1 << 20;
 impl Upload<'_> {
     /// Sends a line for each object. As in git, what cannot be read is told like what is not there.
     pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
-        if request.ids.is_empty() {
-            return Ok(());
-        }
         let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
         let mut sender = Lines { out: &mut self.out, door: self.door };
         object_info::write_attributes(sender.out, request);

@@ -117,6 +117,25 @@ impl Default for Model {
 }
 
 impl Model {
+    /// What the files of transcripts say of the features that are on.
+    pub fn with_features() -> Self {
+        let bundles = [
+            ("bundle.version", "1"),
+            ("bundle.mode", "all"),
+            ("bundle.Day.uri", "https://bundles.example/day?a=b"),
+        ];
+        let bundles = bundles.map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        let features = Features {
+            ref_in_want: true,
+            sideband_all: true,
+            packfile_uris: true,
+            object_info: true,
+            bundles: Some(bundles.to_vec()),
+            promisor_remote: None,
+        };
+        Model { features, ..Model::default() }
+    }
+
     pub fn config(&self) -> ServiceConfig {
         ServiceConfig {
             agent: "model".into(),
@@ -235,9 +254,12 @@ impl Model {
             });
         }
         if let Some(refusal) = refusal {
-            let wire = session.wire(&refusal).unwrap_or_default();
-            if refusal.message().contains("not our ref") || wire.get(4) == Some(&3) {
-                answer.push(format!("< {}", shown(&self.without_ids(&String::from_utf8_lossy(&wire[4..])))));
+            if let Some(wire) = session.wire(&refusal) {
+                let line = shown(&String::from_utf8_lossy(&wire[4..]));
+                let words = line.strip_prefix("ERR ").or(line.strip_prefix("\\3")).expect("one or the other");
+                if words != refusal.message() {
+                    answer.push(format!("< {}", self.without_ids(&line)));
+                }
             }
             answer.push(format!("! {}", self.without_ids(refusal.message())));
         }
@@ -260,8 +282,7 @@ impl Model {
             Output::NeedObjectInfo(request) => {
                 object_info::write_attributes(said, &request);
                 for id in &request.ids {
-                    let size = self.number(id).map(|number| u64::from(number) * 100);
-                    object_info::write_object(said, id, &request, size);
+                    object_info::write_object(said, id, &request, self.size(id));
                 }
                 Ok(Input::ObjectInfoSent)
             }
@@ -277,6 +298,12 @@ impl Model {
             Output::ResolveShallow(request) => Ok(Input::ShallowResolved(self.shallow(&request))),
             other => panic!("{other:?} is no question"),
         }
+    }
+
+    /// Sizes as in the repository that stock git answered from.
+    fn size(&self, id: &ObjectId) -> Option<u64> {
+        let is_tag = *id == self.id("t1");
+        self.number(id).map(|number| if is_tag { 129 } else { 218 - 48 * u64::from(number == 1) })
     }
 
     fn resolve(&self, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Refusal> {

@@ -1,17 +1,24 @@
 //! Damaged scripts, and inputs in any order: an error or an answer, never a panic, and no memory beyond the input.
 
 use super::model::{AnySession, Model, Script};
-use crate::session::{HavesAnswer, Input, Output, ShallowAnswer};
+use crate::session::{Features, HavesAnswer, Input, Output, ShallowAnswer};
 
 fn scripts() -> Vec<Script> {
     let mut scripts = Script::parse_all(include_str!("stock_v0.txt"));
     scripts.extend(Script::parse_all(include_str!("stock_v2.txt")));
+    scripts.extend(Script::parse_all(include_str!("stock_features.txt")));
     scripts
+}
+
+fn model() -> Model {
+    let features =
+        Features { promisor_remote: Some(b"name=a,url=b".to_vec()), ..Model::with_features().features };
+    Model { features, ..Model::default() }
 }
 
 #[test]
 fn every_beginning_of_every_script() {
-    let model = Model::default();
+    let model = model();
     for script in scripts() {
         let bytes = script.bytes(&model);
         for end in 0..bytes.len() {
@@ -24,7 +31,7 @@ fn every_beginning_of_every_script() {
 
 #[test]
 fn every_script_with_one_byte_changed() {
-    let model = Model::default();
+    let model = model();
     for script in scripts() {
         let bytes = script.bytes(&model);
         for at in 0..bytes.len() {
@@ -53,7 +60,7 @@ impl Random {
 
 #[test]
 fn any_input_at_any_time() {
-    let model = Model::default();
+    let model = model();
     let scripts = scripts();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut refused, mut packs) = (0, 0);
@@ -92,7 +99,10 @@ fn one_sequence(
             (3, _) => Input::HavesChecked(HavesAnswer { known: vec![true], enough: Vec::new() }),
             (4, _) => Input::ShallowResolved(ShallowAnswer::default()),
             (5, _) => Input::PackSent,
-            (6, _) | (_, Output::NeedInput | Output::Done) => {
+            (6, _) => Input::RefsResolved(vec![model.id("c5")]),
+            (7, _) => Input::ObjectInfoSent,
+            (8, _) => Input::UrisChosen(Vec::new()),
+            (9, _) | (_, Output::NeedInput | Output::Done) => {
                 let (piece, later) = rest.split_at(random.below(200).min(rest.len()));
                 rest = if later.is_empty() { &bytes } else { later };
                 Input::Bytes(piece)
