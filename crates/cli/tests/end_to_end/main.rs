@@ -5,6 +5,7 @@
 mod bad_input;
 mod budgets;
 mod damage;
+mod filters;
 mod matrix;
 mod repack;
 mod running;

@@ -13,7 +13,7 @@ use crate::running::{PACKRACE, Server};
 
 /// How the client reaches the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Door {
+pub enum Door {
     Http,
     GitDaemon,
     UploadPack,
@@ -75,14 +75,14 @@ const CASES: [Case; 14] = [
 ];
 
 /// A served repository and what the steps need to know of it.
-struct Served<'a> {
-    path: &'a Path,
-    hash: HashKind,
-    server: Option<&'a Server>,
+pub struct Served<'a> {
+    pub path: &'a Path,
+    pub hash: HashKind,
+    pub server: Option<&'a Server>,
 }
 
 impl Served<'_> {
-    fn url(&self, door: Door) -> String {
+    pub fn url(&self, door: Door) -> String {
         let name = self.path.file_name().expect("a name").to_str().expect("UTF-8");
         let server = || self.server.expect("a door with a server");
         match door {
@@ -131,7 +131,7 @@ fn run(client: &Git, served: &Served<'_>, door: Door, version: u32, case: &Case)
 }
 
 /// What the client runs to reach the repository; the other doors have a server that runs already.
-fn server_command(door: Door) -> Option<String> {
+pub fn server_command(door: Door) -> Option<String> {
     match door {
         Door::Stock => Some(format!("{} upload-pack", Git::stock().binary().display())),
         Door::UploadPack => Some(format!("{PACKRACE} upload-pack")),
@@ -139,7 +139,7 @@ fn server_command(door: Door) -> Option<String> {
     }
 }
 
-fn succeed(command: &mut Command, what: &str) -> String {
+pub fn succeed(command: &mut Command, what: &str) -> String {
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{what}\n{command:?}\n{stderr}");
@@ -183,7 +183,7 @@ fn check(client: &Git, served: &Served<'_>, doors: &[Door], versions: &[u32], ca
     }
 }
 
-const DOORS: [Door; 3] = [Door::Http, Door::GitDaemon, Door::UploadPack];
+pub const DOORS: [Door; 3] = [Door::Http, Door::GitDaemon, Door::UploadPack];
 
 /// All cases over all doors and versions for one kind of repository.
 fn check_kind(hash: HashKind, ref_format: RefFormat, client: &Git, versions: &[u32]) {
