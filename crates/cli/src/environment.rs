@@ -29,6 +29,8 @@ pub struct Environment {
     object_directory: Option<PathBuf>,
     alternates: Vec<PathBuf>,
     common_dir: Option<PathBuf>,
+    /// `GIT_DIR`.
+    pub git_dir: Option<PathBuf>,
     shallow_file: Option<PathBuf>,
     namespace: Option<String>,
     user_agent: Option<String>,
@@ -63,6 +65,7 @@ impl Environment {
                 .filter(|path| !path.as_os_str().is_empty())
                 .collect(),
             common_dir: path("GIT_COMMON_DIR"),
+            git_dir: path("GIT_DIR"),
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),

@@ -37,12 +37,17 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
     let result = match command {
         Command::UploadPack(args) => commands::upload_pack::run(globals, &args, environment),
         Command::Serve(args) => commands::serve::run(globals, &args, environment),
+        Command::CommitGraph(args) => commands::commit_graph::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),
     };
     match result {
         Ok(()) => 0,
         Err(fatal) => {
-            let _ = writeln!(std::io::stderr(), "fatal: {}", fatal.message);
+            // Git keeps `fatal:` for what ends it on the spot.
+            let word = if fatal.code == 1 { "error" } else { "fatal" };
+            if !fatal.message.is_empty() {
+                let _ = writeln!(std::io::stderr(), "{word}: {}", fatal.message);
+            }
             fatal.code
         }
     }

@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod count;
 mod file;
+mod lock;
 mod map;
 pub mod process;
 pub mod simulated;
@@ -17,4 +18,5 @@ pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, list_dir, owner, read_file, read_link, real_path,
     write_file,
 };
+pub use lock::{LockFile, create_dirs, remove_file, set_modified};
 pub use map::Mapped;

@@ -11,6 +11,7 @@ mod compose;
 mod error;
 pub mod filter;
 pub mod generate;
+pub mod maintenance;
 mod marks;
 mod names;
 pub mod negotiate;

@@ -12,7 +12,7 @@ use packrace_os::count::Role;
 use crate::objects_dir::ObjectsDir;
 
 /// Longest `commit-graph-chain`: one hash a line.
-const MAX_CHAIN_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_CHAIN_BYTES: u64 = 1 << 20;
 
 /// The multi-pack-index of a pack directory.
 pub(crate) fn multi_pack_index(pack_dir: &Path, hash: HashKind) -> Option<MultiPackIndex<Mapped>> {

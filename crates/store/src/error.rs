@@ -38,6 +38,10 @@ pub(crate) enum Reason {
     Config(String),
     #[error("{0}")]
     Damaged(String),
+    #[error(
+        "Unable to create '{0}': File exists.\n\nAnother git process seems to be running in this repository, e.g.\nan editor opened by 'git commit'. Please make sure all processes\nare terminated then try again. If it still fails, a git process\nmay have crashed in this repository earlier:\nremove the file manually to continue."
+    )]
+    Locked(PathBuf),
     #[error("object of {size} bytes is larger than the limit of {limit}")]
     TooLarge { size: u64, limit: u64 },
 }
@@ -47,7 +51,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::NotARepository(_) | Reason::Refused(_) | Reason::Config(_) => ErrorKind::Refused,
-            Reason::Io { .. } => ErrorKind::Unavailable,
+            Reason::Io { .. } | Reason::Locked(_) => ErrorKind::Unavailable,
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
             Reason::Format { .. }
             | Reason::DamagedLoose { .. }

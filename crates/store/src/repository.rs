@@ -98,6 +98,11 @@ impl Repository {
         &self.object_dir
     }
 
+    /// Object directories beside those that the repository itself names.
+    pub(crate) fn alternates(&self) -> &[PathBuf] {
+        &self.alternates
+    }
+
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
@@ -119,12 +124,17 @@ impl Repository {
             .is_ok_and(|file| file.is_some())
     }
 
+    /// Whether `info/grafts` gives commits other parents.
+    pub fn has_grafts(&self) -> bool {
+        let grafts = self.common_dir.join("info/grafts");
+        packrace_os::identity(&grafts, Role::Config)
+            .is_ok_and(|file| file.is_some_and(|file| file.length > 0))
+    }
+
     /// The objects as they are now.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         let shallow = self.read_shallow()?;
-        let grafts = self.common_dir.join("info/grafts");
-        let has_grafts = packrace_os::identity(&grafts, Role::Config)
-            .is_ok_and(|file| file.is_some_and(|file| file.length > 0));
+        let has_grafts = self.has_grafts();
         let use_commit_graph =
             shallow.is_empty() && !has_grafts && self.config.boolean("core.commitGraph")?.unwrap_or(true);
         let use_multi_pack_index = self.config.boolean("core.multiPackIndex")?.unwrap_or(true);

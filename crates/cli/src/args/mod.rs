@@ -1,11 +1,15 @@
 //! What was typed, and what it means. Exit codes are git's: 129 for usage, 0 for help that was asked for.
 
+mod commit_graph;
 #[cfg(test)]
 mod tests;
+pub mod when;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -53,6 +57,8 @@ pub enum Command {
     UploadPack(UploadPack),
     /// Serve every repository below a folder over HTTP and git://.
     Serve(Serve),
+    /// Write and verify commit-graphs: stands in for git commit-graph.
+    CommitGraph(CommitGraph),
     /// Write the man pages into a folder.
     #[command(hide = true)]
     Man(Man),
@@ -145,7 +151,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
 fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
-    (name == "upload-pack").then_some("upload-pack")
+    ["upload-pack", "commit-graph"].into_iter().find(|command| *command == name)
 }
 
 /// `--http` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
@@ -183,11 +189,11 @@ fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
                 _ => usage(format!("error: unknown option `{name}'\n")),
             }
         }
-        ErrorKind::ValueValidation if invalid_argument(error).starts_with("--timeout") => Parsed::Answer {
-            text: "error: option `timeout' expects a numerical value\n".to_owned(),
-            to_stdout: false,
-            code: USAGE,
-        },
+        ErrorKind::ValueValidation if numeric_option(error).is_some() => {
+            let option = numeric_option(error).unwrap_or_default();
+            let text = format!("error: option `{option}' expects a numerical value\n");
+            Parsed::Answer { text, to_stdout: false, code: USAGE }
+        }
         _ => Parsed::Answer { text: error.to_string(), to_stdout: false, code: USAGE },
     }
 }
@@ -197,6 +203,16 @@ fn usage_of(name: &str) -> String {
     command.build();
     let usage = command.find_subcommand_mut(name).map(|command| command.render_usage().to_string());
     format!("{}\n", plain(&usage.unwrap_or_default()))
+}
+
+/// Options whose values are numbers.
+const NUMERIC: [&str; 3] = ["timeout", "size-multiple", "max-commits"];
+
+/// The option that was given something else.
+fn numeric_option(error: &clap::Error) -> Option<&'static str> {
+    let argument = invalid_argument(error);
+    let name = argument.strip_prefix("--")?.split(['=', ' ']).next()?;
+    NUMERIC.into_iter().find(|option| *option == name)
 }
 
 fn invalid_argument(error: &clap::Error) -> String {

@@ -23,7 +23,11 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
         std::io::Result::Ok(())
     };
     for command in top.get_subcommands().filter(|command| !command.is_hide_set()) {
-        render(command.clone().name(format!("packrace-{}", command.get_name())))?;
+        let name = format!("packrace-{}", command.get_name());
+        for inner in command.get_subcommands() {
+            render(inner.clone().name(format!("{name}-{}", inner.get_name())))?;
+        }
+        render(command.clone().name(name))?;
     }
     render(top)?;
     Ok(pages)

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod commit_graph;
 pub mod man;
 pub mod serve;
 pub mod upload_pack;
@@ -8,8 +9,10 @@ use std::path::{Path, PathBuf};
 
 use packrace_os::count::Role;
 use packrace_server::engine;
+use packrace_store::Repository;
 
 use crate::args::Globals;
+use crate::environment::Environment;
 
 /// Why a command ends: text for `fatal: …` and an exit code.
 #[derive(Debug)]
@@ -24,6 +27,11 @@ impl Fatal {
         Fatal { message: message.to_string(), code: 128 }
     }
 
+    /// A failure that git reports with `error:` and exit code 1.
+    pub fn error(message: impl ToString) -> Self {
+        Fatal { message: message.to_string(), code: 1 }
+    }
+
     /// Something that was asked for and is not offered.
     pub fn usage(message: impl ToString) -> Self {
         Fatal { message: message.to_string(), code: 129 }
@@ -36,10 +44,41 @@ impl From<packrace_store::Error> for Fatal {
     }
 }
 
+impl From<packrace_pack::Error> for Fatal {
+    fn from(error: packrace_pack::Error) -> Self {
+        Fatal::new(error)
+    }
+}
+
 impl From<engine::Error> for Fatal {
     fn from(error: engine::Error) -> Self {
         Fatal::new(error)
     }
+}
+
+/// The repository of a command that names none: that of `--git-dir` or `GIT_DIR`, or the first that is found from the
+/// current directory upwards (gitrepository-layout).
+fn repository(globals: &Globals, environment: &Environment) -> Result<Repository, Fatal> {
+    let mut options = environment.open_options(globals)?;
+    options.strict = true;
+    if let Some(path) = globals.git_dir.as_ref().or(environment.git_dir.as_ref()) {
+        return Ok(Repository::open(&in_directory(globals, path)?, &options)?);
+    }
+    // Whoever finds a repository by chance must not be made to follow what its owner has configured.
+    options.check_ownership = true;
+    let start = in_directory(globals, Path::new("."))?;
+    let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
+    let is_there = |path: &Path| packrace_os::identity(path, Role::Config).is_ok_and(|found| found.is_some());
+    for directory in start.ancestors() {
+        let inside = directory.join(".git");
+        if is_there(&inside) {
+            return Ok(Repository::open(&inside, &options)?);
+        }
+        if ["HEAD", "objects", "refs"].iter().all(|name| is_there(&directory.join(name))) {
+            return Ok(Repository::open(directory, &options)?);
+        }
+    }
+    Err(Fatal::new("not a git repository (or any of the parent directories): .git"))
 }
 
 /// A path as the `-C` options mean it.

@@ -1,14 +1,14 @@
 //! Starting packrace: as a command and as a server.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use packrace_testkit::clean_environment;
 use packrace_testkit::peer::{self, Feed, Reply};
+use packrace_testkit::{Git, clean_environment};
 
 /// The binary under test.
 pub const PACKRACE: &str = env!("CARGO_BIN_EXE_packrace");
@@ -92,4 +92,33 @@ fn address_in(line: &str, scheme: &str) -> Option<SocketAddr> {
     let rest = line.split_once(scheme)?.1;
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':')).unwrap_or(rest.len());
     rest[..end].parse().ok()
+}
+
+/// Runs packrace in `dir` with `input` on standard input.
+pub fn packrace(dir: &Path, args: &[&str], input: &str) -> std::process::Output {
+    let mut command = Command::new(PACKRACE);
+    clean_environment(&mut command);
+    command.current_dir(dir).args(args);
+    let output = output_of(&mut command, input);
+    assert_no_panic(&String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// Runs stock git the same way.
+pub fn stock_git(dir: &Path, args: &[&str], input: &str) -> std::process::Output {
+    output_of(Git::stock().command(dir).args(args), input)
+}
+
+fn output_of(command: &mut Command, input: &str) -> std::process::Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    // A command that does not read all of it ends all the same.
+    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    child.wait_with_output().expect("a child can be waited for")
+}
+
+/// A copy of a directory and everything in it.
+pub fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp is there");
+    assert!(status.success(), "{from:?} to {to:?}");
 }

@@ -206,6 +206,11 @@ impl<D: AsRef<[u8]>> CommitGraph<D> {
         self.layers.iter().try_for_each(|layer| checksum::verify(FORMAT, layer.data.as_ref(), self.hash))
     }
 
+    /// Hashes the last file and compares with its checksum.
+    pub fn verify_last_checksum(&self) -> Result<(), Error> {
+        self.layers.last().map_or(Ok(()), |layer| checksum::verify(FORMAT, layer.data.as_ref(), self.hash))
+    }
+
     #[inline]
     fn layer(&self, position: u32) -> &Layer<D> {
         assert!(position < self.len, "position {position} of {} commits", self.len);

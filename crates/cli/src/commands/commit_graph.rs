@@ -1,0 +1,275 @@
+//! `packrace commit-graph`: writes and verifies commit-graphs.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use packrace_format::commit_graph::{CommitGraph as Graph, Generations, Merging};
+use packrace_object::ObjectId;
+use packrace_pack::Universe;
+use packrace_pack::maintenance::commit_graph::{GraphRequest, Split, make, packed_commits};
+use packrace_pack::maintenance::verify_graph::verify_commits;
+use packrace_store::refs::Target;
+use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};
+
+use super::{Fatal, in_directory, repository};
+use crate::args::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite, Globals, when};
+use crate::environment::Environment;
+
+/// What `verify` ends with when nothing but a checksum is wrong.
+const WRONG_CHECKSUM: u8 = 2;
+
+pub fn run(globals: &Globals, args: &CommitGraph, environment: &Environment) -> Result<(), Fatal> {
+    match &args.command {
+        CommitGraphCommand::Write(write) => {
+            // Said before the repository is looked at, as every word about options is.
+            let plan = Plan::of(write)?;
+            let repository = repository(globals, environment)?;
+            let object_dir = write.object_dir.as_ref().or(args.object_dir.as_ref());
+            let object_dir = object_dir.map(|path| in_directory(globals, path)).transpose()?;
+            plan.write(&repository, object_dir.as_deref())
+        }
+        CommitGraphCommand::Verify(options) => {
+            let repository = repository(globals, environment)?;
+            let object_dir = options.object_dir.as_ref().or(args.object_dir.as_ref());
+            let object_dir = object_dir.map(|path| in_directory(globals, path)).transpose()?;
+            verify(&repository, options, object_dir.as_deref())
+        }
+    }
+}
+
+enum Source {
+    Refs,
+    StdinCommits,
+    StdinPacks,
+    AllPacks,
+}
+
+/// What `write` is asked for.
+struct Plan {
+    source: Source,
+    split: Split,
+    append: bool,
+    expiry: Expiry,
+}
+
+impl Plan {
+    fn of(args: &CommitGraphWrite) -> Result<Self, Fatal> {
+        if args.changed_paths {
+            return Err(Fatal::usage("option `changed-paths' is not supported"));
+        }
+        let source = match (args.reachable, args.stdin_commits, args.stdin_packs) {
+            (false, false, false) => Source::AllPacks,
+            (true, false, false) => Source::Refs,
+            (false, true, false) => Source::StdinCommits,
+            (false, false, true) => Source::StdinPacks,
+            _ => {
+                let text = "use at most one of --reachable, --stdin-commits, or --stdin-packs";
+                return Err(Fatal::new(text));
+            }
+        };
+        let number = |number: i64| u32::try_from(number.max(0)).unwrap_or(u32::MAX);
+        let merging =
+            Merging { size_multiple: number(args.size_multiple), max_commits: number(args.max_commits) };
+        let split = match args.split.as_deref() {
+            None => Split::Single,
+            Some("") => Split::Merge(merging),
+            Some("no-merge") => Split::NoMerge,
+            Some("replace") => Split::Replace,
+            Some(other) => return Err(Fatal::new(format!("unrecognized --split argument, {other}"))),
+        };
+        let now = SystemTime::now();
+        let before = match &args.expire_time {
+            None => now,
+            Some(text) => {
+                let seconds = when::expiry(text);
+                let seconds =
+                    seconds.ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))?;
+                let seconds = u64::try_from(seconds).unwrap_or(0);
+                SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(now)
+            }
+        };
+        Ok(Plan { source, split, append: args.append, expiry: Expiry { now, before } })
+    }
+
+    fn write(&self, repository: &Repository, object_dir: Option<&Path>) -> Result<(), Fatal> {
+        let config = repository.config();
+        // Looked at also where nothing is written, because it may name a directory that is not there.
+        let files = GraphFiles::open(repository, object_dir)?;
+        if !config.boolean("core.commitGraph")?.unwrap_or(true) {
+            let text = "warning: attempting to write a commit-graph, but 'core.commitGraph' is disabled";
+            eprintln!("{text}");
+            return Ok(());
+        }
+        if config.boolean("commitGraph.changedPaths")?.unwrap_or(false) {
+            eprintln!(
+                "warning: commitGraph.changedPaths is not supported: no changed-path filters are written"
+            );
+        }
+        let universe = Arc::new(Universe::new(repository.snapshot()?));
+        // Commits have other parents here than they name, which must not be written down (git-commit-graph, "CAVEATS").
+        if !universe.snapshot().shallow().is_empty() || repository.has_grafts() {
+            return Ok(());
+        }
+        let tips = self.tips(repository, &universe)?;
+        let for_chain = self.split != Split::Single;
+        let lock = files.lock(for_chain)?;
+        // Again, now that nobody else changes it.
+        let files = GraphFiles::open(repository, object_dir)?;
+        let is_usable = files.is_complete() && !files.layers().is_empty();
+        let present: &[Mapped] = if is_usable { files.layers() } else { &[] };
+        let request = GraphRequest {
+            tips,
+            append: self.append,
+            split: self.split,
+            foreign_layers: files.foreign_layers(),
+            generations: generations(config)?,
+        };
+        let new = make(&universe, present, &request).map_err(Fatal::new)?;
+        let Some(new) = new else { return Ok(()) };
+        if for_chain {
+            files.replace_by_chain(lock, &new.bytes, new.kept_layers, self.expiry)?;
+        } else {
+            files.replace_by_single(lock, &new.bytes, self.expiry)?;
+        }
+        Ok(())
+    }
+
+    fn tips(&self, repository: &Repository, universe: &Universe) -> Result<Vec<ObjectId>, Fatal> {
+        match self.source {
+            Source::Refs => {
+                let mut tips = Vec::new();
+                let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+                refs.visit(b"refs/", &mut |record| {
+                    if let Target::Direct { id, .. } = record.target {
+                        tips.push(id);
+                    }
+                    ControlFlow::Continue(())
+                })
+                .map_err(Fatal::new)?;
+                // A ref to nowhere is somebody else's finding.
+                tips.retain(|tip| universe.contains(tip).unwrap_or(true));
+                Ok(tips)
+            }
+            Source::StdinCommits => {
+                let ids = lines()?.into_iter().map(|line| {
+                    let hex = line.split(' ').next().unwrap_or_default();
+                    let id = ObjectId::from_hex(hex.as_bytes()).ok();
+                    let id = id.filter(|id| id.kind() == repository.hash_kind());
+                    let id =
+                        id.ok_or_else(|| Fatal::error(format!("unexpected non-hex object ID: {line}")))?;
+                    if !universe.contains(&id)? {
+                        return Err(Fatal::error(format!("invalid object: {id}")));
+                    }
+                    Ok(id)
+                });
+                ids.collect()
+            }
+            Source::StdinPacks => {
+                let names = lines()?;
+                for name in &names {
+                    let stem = name.strip_suffix(".idx");
+                    let mut packs = universe.snapshot().packs().iter();
+                    if !packs.any(|pack| Some(pack.name()) == stem) {
+                        let path = repository.object_dir().join("pack").join(name);
+                        return Err(Fatal::error(format!("error adding pack {}", path.display())));
+                    }
+                }
+                let is_named = |pack: &packrace_store::Pack| {
+                    names.iter().any(|name| name.strip_suffix(".idx") == Some(pack.name()))
+                };
+                Ok(packed_commits(universe, is_named)?)
+            }
+            Source::AllPacks => Ok(packed_commits(universe, |_| true)?),
+        }
+    }
+}
+
+fn lines() -> Result<Vec<String>, Fatal> {
+    let lines = std::io::stdin().lock().lines();
+    lines.collect::<Result<_, _>>().map_err(Fatal::new)
+}
+
+fn generations(config: &Config) -> Result<Generations, Fatal> {
+    Ok(match config.integer("commitGraph.generationVersion")?.unwrap_or(2) {
+        2 => Generations::CorrectedDate,
+        _ => Generations::TopologicalLevel,
+    })
+}
+
+fn verify(repository: &Repository, args: &CommitGraphVerify, object_dir: Option<&Path>) -> Result<(), Fatal> {
+    let files = GraphFiles::open(repository, object_dir)?;
+    let layers = files.layers();
+    if layers.is_empty() {
+        return match files.is_complete() {
+            true => Ok(()),
+            false => Err(Fatal::error("one or more commit-graph chain files could not be loaded")),
+        };
+    }
+    let hash = repository.hash_kind();
+    let graph =
+        Graph::open(layers.iter().cloned(), hash).map_err(|error| Fatal::error(said(layers, error, hash)))?;
+    let universe = Universe::new(repository.snapshot()?);
+    let lens = graph.layer_lens();
+    let first = if args.shallow { lens.len() - 1 } else { files.foreign_layers() };
+    let start: u32 = lens[..first].iter().sum();
+    let (mut has_errors, mut is_flipped) = (!files.is_complete(), false);
+    let mut report = |text: String| {
+        has_errors = true;
+        eprintln!("{text}");
+    };
+    for count in first + 1..=lens.len() {
+        let part = Graph::open(layers[..count].iter().cloned(), hash).map_err(Fatal::error)?;
+        if part.verify_last_checksum().is_err() {
+            eprintln!("the commit-graph file has incorrect checksum and is likely corrupt");
+            is_flipped = true;
+        }
+    }
+    let is_shown = !args.no_progress && (args.progress || std::io::stderr().is_terminal());
+    let total = u64::from(graph.len() - start);
+    let mut progress = |done: u64| show(is_shown, done, total);
+    verify_commits(&universe, &graph, start, &mut report, &mut progress)?;
+    if !files.is_complete() {
+        eprintln!("error: one or more commit-graph chain files could not be loaded");
+    }
+    match (has_errors, is_flipped) {
+        (true, _) => Err(Fatal { message: String::new(), code: 1 }),
+        (false, true) => Err(Fatal { message: String::new(), code: WRONG_CHECKSUM }),
+        (false, false) => Ok(()),
+    }
+}
+
+fn show(is_shown: bool, done: u64, total: u64) {
+    let percent = done * 100 / total.max(1);
+    let is_news = done == total || percent != (done - 1) * 100 / total.max(1);
+    if is_shown && is_news {
+        let end = if done == total { ", done.\n" } else { "\r" };
+        let _ = write!(
+            std::io::stderr(),
+            "Verifying commits in commit graph: {percent:3}% ({done}/{total}){end}"
+        );
+    }
+}
+
+/// What is wrong with the first file that cannot be opened, in git's words where it has some.
+fn said(layers: &[Mapped], error: packrace_format::Error, hash: packrace_object::HashKind) -> String {
+    let wrong = (1..=layers.len()).find(|count| Graph::open(layers[..*count].iter().cloned(), hash).is_err());
+    let bytes: &[u8] = wrong.map_or(&[], |count| &layers[count - 1]);
+    let Some(header) = bytes.first_chunk::<8>().filter(|_| bytes.len() > 8 + hash.len_in_bytes()) else {
+        return "commit-graph file is too small".to_owned();
+    };
+    let signature = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+    let number = if hash == packrace_object::HashKind::Sha256 { 2 } else { 1 };
+    match *header {
+        [b'C', b'G', b'P', b'H', 1, hash, ..] if hash != number => {
+            format!("commit-graph hash version {hash} does not match version {number}")
+        }
+        [b'C', b'G', b'P', b'H', 1, ..] => error.to_string(),
+        [b'C', b'G', b'P', b'H', version, ..] => {
+            format!("commit-graph version {version} does not match version 1")
+        }
+        _ => format!("commit-graph signature {signature:X} does not match signature 43475048"),
+    }
+}

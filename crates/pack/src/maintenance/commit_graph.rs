@@ -1,0 +1,129 @@
+//! Which commits a new commit-graph gets, and on top of which files (git-commit-graph, "write").
+
+use std::collections::HashSet;
+
+use packrace_format::commit_graph::{CommitGraph, Commits, Generations, Merging, WriteError, layers_to_keep};
+use packrace_object::{Kind, ObjectId};
+
+use super::history::History;
+use crate::error::Error;
+use crate::universe::Universe;
+
+/// Whether a new file stands alone or on top of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// One file for everything.
+    Single,
+    /// A new file on top, which may take in those below.
+    Merge(Merging),
+    /// A new file on top, always.
+    NoMerge,
+    /// A chain of one file that replaces every other.
+    Replace,
+}
+
+/// What to write.
+#[derive(Debug)]
+pub struct GraphRequest {
+    /// Objects to start from; tags are followed, and what is no commit then is left out.
+    pub tips: Vec<ObjectId>,
+    /// Whether everything that the present commit-graph holds stays in.
+    pub append: bool,
+    /// The shape.
+    pub split: Split,
+    /// How many files at the base of the present chain belong to another object directory.
+    pub foreign_layers: usize,
+    /// What to write at best.
+    pub generations: Generations,
+}
+
+/// A commit-graph file to be put in place.
+#[derive(Debug)]
+pub struct NewGraph {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// How many files of the present chain stay below it.
+    pub kept_layers: usize,
+}
+
+/// Why a commit-graph cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum GraphError {
+    /// The commits cannot be read.
+    #[error(transparent)]
+    Objects(#[from] Error),
+    /// They make no commit-graph.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Every commit in packs whose name `is_wanted`.
+pub fn packed_commits(
+    universe: &Universe,
+    is_wanted: impl Fn(&packrace_store::Pack) -> bool,
+) -> Result<Vec<ObjectId>, Error> {
+    let mut history = History::new(universe);
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    for pack in universe.snapshot().packs().iter().filter(|pack| is_wanted(pack)) {
+        for position in 0..pack.len() {
+            let id = pack.index().id_at(position).to_owned();
+            if history.kind(&id)? == Some(Kind::Commit) && seen.insert(id) {
+                found.push(id);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Makes a commit-graph file; `None` where there is nothing to write. `present` are the files that are there, base
+/// first.
+pub fn make<D: AsRef<[u8]> + Clone>(
+    universe: &Universe,
+    present: &[D],
+    request: &GraphRequest,
+) -> Result<Option<NewGraph>, GraphError> {
+    let hash = universe.hash();
+    let open = |files: &[D]| match files {
+        [] => None,
+        files => CommitGraph::open(files.iter().cloned(), hash).ok(),
+    };
+    let graph = open(present);
+    let builds_on = matches!(request.split, Split::Merge(_) | Split::NoMerge);
+    let below = graph.as_ref().filter(|_| builds_on);
+    let mut history = History::new(universe);
+    let mut tips = Vec::new();
+    for tip in &request.tips {
+        tips.extend(history.peel(*tip)?);
+    }
+    if let (true, Some(graph)) = (request.append, &graph) {
+        tips.extend((0..graph.len()).map(|position| graph.id_at(position).to_owned()));
+    }
+    let mut commits = Commits::new(hash);
+    let is_known = |id: &ObjectId| below.is_some_and(|below| below.position_of(id).is_some());
+    history.closure(tips, is_known, |id, commit| {
+        let seconds = u64::try_from(commit.committer_seconds).unwrap_or(0);
+        commits.push(id, commit.tree, commit.parents, seconds);
+    })?;
+    if commits.is_empty() && request.split != Split::Replace {
+        return Ok(None);
+    }
+    let layers = below.map_or_else(Vec::new, CommitGraph::layer_lens);
+    let new = u32::try_from(commits.len()).map_err(|_| WriteError::TooManyCommits)?;
+    let kept_layers = match request.split {
+        Split::Merge(merging) => layers_to_keep(&layers, request.foreign_layers, new, merging),
+        _ => layers.len(),
+    };
+    let base = open(&present[..kept_layers]);
+    if let Some(below) = below {
+        let merged_from = layers[..kept_layers].iter().sum();
+        for position in merged_from..below.len() {
+            let id = below.id_at(position).to_owned();
+            let commit = history.commit(&id)?;
+            let seconds = u64::try_from(commit.committer_seconds).unwrap_or(0);
+            commits.push(id, commit.tree, commit.parents, seconds);
+        }
+    }
+    let bytes = commits.write(base.as_ref(), request.generations)?;
+    Ok(Some(NewGraph { bytes, kept_layers }))
+}

@@ -1,0 +1,79 @@
+//! Commits as their objects say, for files that others will believe.
+
+use std::collections::HashSet;
+
+use packrace_object::{Commit, Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::ObjectReader;
+
+use crate::error::{Error, Reason};
+use crate::universe::Universe;
+
+/// Bytes that are kept as delta bases.
+const READER_CACHE_BYTES: usize = 16 << 20;
+
+/// Tags of tags that are followed, as in other walks.
+const MAX_TAG_DEPTH: usize = 1024;
+
+/// Reads commits from their objects, never from a commit-graph: a damaged one must not live on in the next.
+pub(super) struct History<'a> {
+    universe: &'a Universe,
+    reader: ObjectReader,
+}
+
+impl<'a> History<'a> {
+    pub(super) fn new(universe: &'a Universe) -> Self {
+        History { universe, reader: universe.snapshot().reader(READER_CACHE_BYTES) }
+    }
+
+    /// The kind of an object, if it exists.
+    pub(super) fn kind(&mut self, id: &ObjectId) -> Result<Option<Kind>, Error> {
+        Ok(self.reader.kind_and_size(id)?.map(|(kind, _)| kind))
+    }
+
+    /// The commit that `id` is, or finally tags; `None` where that is something else.
+    pub(super) fn peel(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Error> {
+        let mut at = id;
+        for _ in 0..MAX_TAG_DEPTH {
+            match self.kind(&at)?.ok_or(Reason::Missing(at))? {
+                Kind::Commit => return Ok(Some(at)),
+                Kind::Tag => {
+                    let tag = self.reader.read(&at)?;
+                    let tag = parse_tag(&tag.data, self.universe.hash());
+                    at = tag.map_err(|source| Reason::Malformed { id: at, source })?.target;
+                }
+                Kind::Tree | Kind::Blob => return Ok(None),
+            }
+        }
+        Err(Reason::DeepTags(id).into())
+    }
+
+    /// Reads a commit.
+    pub(super) fn commit(&mut self, id: &ObjectId) -> Result<Commit, Error> {
+        let object = self.reader.read(id)?;
+        if object.kind != Kind::Commit {
+            return Err(Reason::WrongKind { id: *id, is: object.kind, expected: Kind::Commit }.into());
+        }
+        let commit = parse_commit(&object.data, self.universe.hash());
+        commit.map_err(|source| Reason::Malformed { id: *id, source }.into())
+    }
+
+    /// Visits every commit that `tips` reach, but none that `is_known`, nor what only those reach.
+    pub(super) fn closure(
+        &mut self,
+        tips: Vec<ObjectId>,
+        is_known: impl Fn(&ObjectId) -> bool,
+        mut visit: impl FnMut(ObjectId, Commit),
+    ) -> Result<(), Error> {
+        let mut seen = HashSet::new();
+        let mut open = tips;
+        while let Some(id) = open.pop() {
+            if is_known(&id) || !seen.insert(id) {
+                continue;
+            }
+            let commit = self.commit(&id)?;
+            open.extend(commit.parents.iter().filter(|parent| !seen.contains(*parent)));
+            visit(id, commit);
+        }
+        Ok(())
+    }
+}

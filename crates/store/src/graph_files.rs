@@ -1,0 +1,254 @@
+//! The commit-graph files of one object directory, to be looked at and to be replaced.
+//!
+//! ```text
+//! info/commit-graph                              one file for everything, or
+//! info/commit-graphs/commit-graph-chain          the checksums of a chain's files, the base first
+//! info/commit-graphs/graph-<checksum>.graph      a file of a chain, here or in the same place of an alternate
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use packrace_object::{HashKind, ObjectId, oid};
+use packrace_os::count::Role;
+use packrace_os::{LockFile, Mapped};
+
+use crate::accelerators::{MAX_CHAIN_BYTES, map};
+use crate::error::{Error, Reason};
+use crate::objects_dir::{self, ObjectsDir};
+use crate::repository::Repository;
+
+/// Readable by everybody and not to be written again, as git makes them.
+const MODE: u32 = 0o444;
+
+/// When files that no chain names are removed.
+#[derive(Debug, Clone, Copy)]
+pub struct Expiry {
+    /// What files get as their time that were named until now.
+    pub now: SystemTime,
+    /// Those with this time and older ones go.
+    pub before: SystemTime,
+}
+
+/// The commit-graph of an object directory.
+#[derive(Debug)]
+pub struct GraphFiles {
+    hash: HashKind,
+    info: PathBuf,
+    layers: Vec<Mapped>,
+    foreign_layers: usize,
+    is_chain: bool,
+    is_complete: bool,
+}
+
+impl GraphFiles {
+    /// The commit-graph of `object_dir`, which must be one that the repository uses; of the repository's own if there is
+    /// none.
+    pub fn open(repository: &Repository, object_dir: Option<&Path>) -> Result<Self, Error> {
+        let dirs =
+            objects_dir::open(repository.object_dir(), repository.alternates(), repository.hash_kind());
+        let at = match object_dir {
+            None => 0,
+            Some(wanted) => {
+                let real = packrace_os::real_path(wanted).ok();
+                let found = real.and_then(|real| dirs.iter().position(|dir| dir.path() == real));
+                found.ok_or_else(|| {
+                    Reason::Refused(format!("could not find object directory matching {}", wanted.display()))
+                })?
+            }
+        };
+        let info = dirs[at].path().join("info");
+        let mut files = GraphFiles {
+            hash: repository.hash_kind(),
+            info,
+            layers: Vec::new(),
+            foreign_layers: 0,
+            is_chain: false,
+            is_complete: true,
+        };
+        if let Some(single) = map(&files.info.join("commit-graph")) {
+            files.layers.push(single);
+        } else if !files.read_chain(&dirs, at)? {
+            // The chain of an alternate is what a chain of this directory stands on.
+            for (number, dir) in dirs.iter().enumerate().filter(|(number, _)| *number != at) {
+                let mut below = GraphFiles { info: dir.path().join("info"), layers: Vec::new(), ..files };
+                if below.read_chain(&dirs, number)? && below.is_complete {
+                    files.foreign_layers = below.layers.len();
+                    files.layers = below.layers;
+                    break;
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Reads the chain of the directory with this number; false if there is none.
+    fn read_chain(&mut self, dirs: &[ObjectsDir], own: usize) -> Result<bool, Error> {
+        let path = self.chain_path();
+        let text = match packrace_os::read_file(&path, Role::Index, MAX_CHAIN_BYTES) {
+            Ok(text) => text,
+            Err(error) if packrace_os::is_absent(&error) => return Ok(false),
+            Err(error) => return Err(Error::io(path, error)),
+        };
+        self.is_chain = true;
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        for line in lines {
+            let id = ObjectId::from_hex(line).ok().filter(|id| id.kind() == self.hash);
+            let Some(id) = id else {
+                let line = String::from_utf8_lossy(line);
+                tracing::warn!("invalid commit-graph chain: line '{line}' not a hash");
+                self.is_complete = false;
+                break;
+            };
+            let in_dir = |dir: &ObjectsDir| map(&dir.path().join("info/commit-graphs").join(file_name(&id)));
+            let here = in_dir(&dirs[own]);
+            let is_foreign = here.is_none();
+            let Some(file) = here.or_else(|| dirs.iter().find_map(in_dir)) else {
+                tracing::warn!("unable to find all commit-graph files");
+                self.is_complete = false;
+                break;
+            };
+            if is_foreign && self.foreign_layers == self.layers.len() {
+                self.foreign_layers += 1;
+            }
+            self.layers.push(file);
+        }
+        Ok(true)
+    }
+
+    /// The files, the base first; empty where there is no commit-graph.
+    pub fn layers(&self) -> &[Mapped] {
+        &self.layers
+    }
+
+    /// How many of them, from the base on, belong to other object directories.
+    pub fn foreign_layers(&self) -> usize {
+        self.foreign_layers
+    }
+
+    /// Whether it is a chain.
+    pub fn is_chain(&self) -> bool {
+        self.is_chain
+    }
+
+    /// Whether every file that the chain names was found.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// The file that a reader looks at first, for messages.
+    pub fn path(&self) -> PathBuf {
+        if self.is_chain { self.chain_path() } else { self.single_path() }
+    }
+
+    /// Takes the lock that writers of one file, or of a chain, agree on.
+    pub fn lock(&self, for_chain: bool) -> Result<LockFile, Error> {
+        let path = if for_chain { self.chain_path() } else { self.single_path() };
+        let dir = path.parent().expect("the file is in a directory");
+        packrace_os::create_dirs(dir).map_err(|error| Error::io(dir, error))?;
+        LockFile::take(&path, MODE, Role::Index).map_err(|error| locked(&path, error))
+    }
+
+    /// Puts a file for everything in place; a chain goes, as readers would not look at it any more.
+    pub fn replace_by_single(&self, lock: LockFile, bytes: &[u8], expiry: Expiry) -> Result<(), Error> {
+        let path = self.single_path();
+        lock.commit(bytes).map_err(|error| Error::io(path, error))?;
+        let chain = self.chain_path();
+        packrace_os::remove_file(&chain, Role::Index).map_err(|error| Error::io(chain, error))?;
+        self.expire(&[], expiry)
+    }
+
+    /// Puts `bytes` on top of the first `kept` files.
+    pub fn replace_by_chain(
+        &self,
+        lock: LockFile,
+        bytes: &[u8],
+        kept: usize,
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let mut names: Vec<ObjectId> = Vec::new();
+        for layer in &self.layers[..kept] {
+            let Some(id) = self.checksum(layer) else { continue };
+            if !self.is_chain && self.foreign_layers == 0 {
+                self.publish_layer(&id, layer)?;
+            }
+            names.push(id);
+        }
+        let id = self.checksum(bytes).expect("a file that was just made is whole");
+        self.publish_layer(&id, bytes)?;
+        names.push(id);
+        let text: String = names.iter().map(|id| format!("{id}\n")).collect();
+        lock.commit(text.as_bytes()).map_err(|error| Error::io(self.chain_path(), error))?;
+        // From here on the chain is what readers should see; until now the single file was.
+        let single = self.single_path();
+        packrace_os::remove_file(&single, Role::Index).map_err(|error| Error::io(single, error))?;
+        self.expire(&names, expiry)
+    }
+
+    fn publish_layer(&self, id: &oid, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.dir().join(file_name(id));
+        let lock = LockFile::take(&path, MODE, Role::Index).map_err(|error| locked(&path, error))?;
+        lock.commit(bytes).map_err(|error| Error::io(path, error))
+    }
+
+    /// Marks the files that no chain names as such, and removes those that are older than `before`. A reader that has
+    /// just read the old chain may still look for them, which is what [`Expiry::before`] is for.
+    fn expire(&self, used: &[ObjectId], expiry: Expiry) -> Result<(), Error> {
+        let dir = self.dir();
+        let entries = match packrace_os::list_dir(&dir, Role::Index) {
+            Ok(entries) => entries,
+            Err(error) if packrace_os::is_absent(&error) => return Ok(()),
+            Err(error) => return Err(Error::io(dir, error)),
+        };
+        let replaced: Vec<ObjectId> = self.layers.iter().filter_map(|layer| self.checksum(layer)).collect();
+        for entry in entries {
+            let id = entry.name.to_str().and_then(|name| {
+                let hex = name.strip_prefix("graph-")?.strip_suffix(".graph")?;
+                ObjectId::from_hex(hex.as_bytes()).ok()
+            });
+            let Some(id) = id.filter(|id| !used.contains(id)) else { continue };
+            let path = dir.join(&entry.name);
+            let modified = if replaced.contains(&id) {
+                packrace_os::set_modified(&path, expiry.now).map_err(|error| Error::io(&path, error))?;
+                Some(expiry.now)
+            } else {
+                packrace_os::identity(&path, Role::Index).ok().flatten().and_then(|file| file.modified)
+            };
+            if modified.is_some_and(|modified| modified <= expiry.before) {
+                packrace_os::remove_file(&path, Role::Index).map_err(|error| Error::io(path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a file, if it is not too short to have one.
+    fn checksum(&self, bytes: &[u8]) -> Option<ObjectId> {
+        let at = bytes.len().checked_sub(self.hash.len_in_bytes())?;
+        Some(oid::from_bytes_unchecked(&bytes[at..]).to_owned())
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.info.join("commit-graphs")
+    }
+
+    fn chain_path(&self) -> PathBuf {
+        self.dir().join("commit-graph-chain")
+    }
+
+    fn single_path(&self) -> PathBuf {
+        self.info.join("commit-graph")
+    }
+}
+
+fn file_name(id: &oid) -> String {
+    format!("graph-{id}.graph")
+}
+
+fn locked(path: &Path, error: std::io::Error) -> Error {
+    if error.kind() == std::io::ErrorKind::AlreadyExists {
+        let mut lock = path.as_os_str().to_owned();
+        lock.push(".lock");
+        return Reason::Locked(lock.into()).into();
+    }
+    Error::io(path, error)
+}
