@@ -33,6 +33,10 @@ pub enum Op {
     Look,
     /// A wait for readiness.
     Wait,
+    /// A file or directory made durable.
+    Sync,
+    /// A name given, changed or removed, or what stands beside it: mode and times.
+    Name,
 }
 
 const ROLES: [(Role, &str); 6] = [
@@ -43,8 +47,15 @@ const ROLES: [(Role, &str); 6] = [
     (Role::Objects, "objects"),
     (Role::Config, "config"),
 ];
-const OPS: [(Op, &str); 5] =
-    [(Op::Read, "read"), (Op::Write, "write"), (Op::Map, "map"), (Op::Look, "look"), (Op::Wait, "wait")];
+const OPS: [(Op, &str); 7] = [
+    (Op::Read, "read"),
+    (Op::Write, "write"),
+    (Op::Map, "map"),
+    (Op::Look, "look"),
+    (Op::Wait, "wait"),
+    (Op::Sync, "sync"),
+    (Op::Name, "name"),
+];
 
 struct Cell {
     calls: AtomicU64,

@@ -1,11 +1,12 @@
 //! The seam to the operating system: the only `unsafe` and the only system calls of packrace.
 //!
 //! Reading: [`Mapped`] files, whole small files, directory listings and [`FileIdentity`]. Writing to a peer:
-//! [`sink`], gathered writes with a fallback. Time: [`clock`]. Everything that moves bytes is counted by
+//! [`sink`], gathered writes with a fallback. Writing to a repository: [`durable`]. Time: [`clock`]. Everything that moves bytes is counted by
 //! [`count::Role`]; [`count::report`] gives the totals of the process.
 
 pub mod clock;
 pub mod count;
+pub mod durable;
 mod file;
 mod lock;
 mod map;

@@ -26,7 +26,11 @@ unsafe impl Sync for Bytes {}
 impl Mapped {
     /// Maps the whole file. An empty file gives empty bytes without a map.
     pub fn open(path: &Path, role: Role) -> io::Result<Mapped> {
-        let file = crate::file::open_without_waiting(path)?;
+        Mapped::of_file(&crate::file::open_without_waiting(path)?, role)
+    }
+
+    /// As [`Mapped::open`].
+    pub(crate) fn of_file(file: &std::fs::File, role: Role) -> io::Result<Mapped> {
         let length = file.metadata()?.len();
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         if length == 0 {
@@ -37,7 +41,7 @@ impl Mapped {
         // SAFETY: a fresh private read-only mapping of `length` bytes at an address the kernel chooses.
         #[allow(unsafe_code)]
         let start =
-            unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, &file, 0)? };
+            unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, 0)? };
         Ok(Mapped(Arc::new(Bytes::Map { start: start.cast(), length })))
     }
 

@@ -1,4 +1,6 @@
-//! Twins of the real parts that tests steer: time stands still until told, and a peer misbehaves on cue.
+//! Twins of the real parts that tests steer: time stands still until told, a peer and a disk misbehave on cue.
+
+mod disk;
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -8,6 +10,9 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::sink::{GatherLimits, Sink};
+
+pub(crate) use disk::before;
+pub use disk::{DiskFault, DiskOp, DiskStep, on_disk};
 
 /// A clock that moves when told; clones show the same time.
 #[derive(Debug, Clone, Default)]

@@ -1,0 +1,277 @@
+//! Files that are made beside their readers: written under a temporary or a lock's name, synced, then given their name.
+//!
+//! Nothing here decides when to sync or in which order files appear; `packrace-store` does. A file that did not get
+//! its name goes when its [`NewFile`] is dropped. [`crate::simulated::on_disk`] makes each of these calls fail.
+
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, IoSlice, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::Mapped;
+use crate::count::{self, Op, Role};
+use crate::simulated::{DiskOp, before};
+
+/// Every write but the last ends at a multiple of this.
+pub const PIECE_BYTES: usize = 1 << 20;
+
+/// How often another temporary name is tried.
+const MAX_TRIES: usize = 100;
+
+const NAME_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A file that is being made under a name that is not its own. After an error it can only be dropped.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    /// Where it is now; none once it has its name or was removed.
+    path: Option<PathBuf>,
+    role: Role,
+    /// Given, but not written; shorter than [`PIECE_BYTES`].
+    buffer: Vec<u8>,
+    written_bytes: u64,
+}
+
+impl NewFile {
+    /// Makes the file `path` and fails with [`io::ErrorKind::AlreadyExists`] if there is one. `mode` is subject to the
+    /// umask; it may forbid to write, which then holds for others only.
+    pub fn create(path: &Path, mode: u32, role: Role) -> io::Result<Self> {
+        before(path, DiskOp::Create)?;
+        count::add(role, Op::Name, 0);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
+        Ok(NewFile { file, path: Some(path.to_owned()), role, buffer: Vec::new(), written_bytes: 0 })
+    }
+
+    /// Makes a file `prefix` + six letters and digits in `dir`.
+    pub fn create_temporary(dir: &Path, prefix: &str, mode: u32, role: Role) -> io::Result<Self> {
+        let mut tries = 1;
+        loop {
+            match NewFile::create(&dir.join(format!("{prefix}{}", random_letters())), mode, role) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < MAX_TRIES => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// Its present name.
+    pub fn path(&self) -> &Path {
+        self.path.as_deref().expect("only what consumes the file takes its path")
+    }
+
+    /// How long it is, counting what waits to be written.
+    pub fn len(&self) -> u64 {
+        self.written_bytes + self.buffer.len() as u64
+    }
+
+    /// Nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends. Up to a piece of it waits in memory; what is more goes to the kernel without being copied, and so that
+    /// the next piece begins at a multiple of [`PIECE_BYTES`].
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let end = self.len() + bytes.len() as u64;
+        let piece = PIECE_BYTES as u64;
+        let whole_end = end / piece * piece;
+        if whole_end <= self.written_bytes {
+            self.buffer.extend_from_slice(bytes);
+            return Ok(());
+        }
+        // Not negative, as the buffer never reaches a multiple.
+        let (now, later) = bytes.split_at((whole_end - self.len()) as usize);
+        self.write_out(now)?;
+        self.buffer.extend_from_slice(later);
+        Ok(())
+    }
+
+    /// Hands everything to the kernel.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.write_out(&[])
+    }
+
+    /// Changes bytes that were written before.
+    pub fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.flush()?;
+        assert!(at + bytes.len() as u64 <= self.written_bytes, "beyond the end");
+        before(self.path(), DiskOp::Write(bytes.len()))?;
+        count::add(self.role, Op::Write, bytes.len());
+        self.file.write_all_at(bytes, at)
+    }
+
+    /// Cuts the file off; the next write goes there.
+    pub fn truncate(&mut self, length: u64) -> io::Result<()> {
+        use std::io::Seek as _;
+        self.flush()?;
+        assert!(length <= self.written_bytes, "beyond the end");
+        before(self.path(), DiskOp::Truncate)?;
+        count::add(self.role, Op::Write, 0);
+        self.file.set_len(length)?;
+        self.file.seek(io::SeekFrom::Start(length))?;
+        self.written_bytes = length;
+        Ok(())
+    }
+
+    /// All its bytes so far. The map must be dropped before the file is cut off.
+    pub fn map(&mut self) -> io::Result<Mapped> {
+        self.flush()?;
+        Mapped::of_file(&self.file, self.role)
+    }
+
+    /// Changes its mode, of which `change` gets the last nine bits and more, if that makes a difference.
+    pub fn change_mode(&mut self, change: impl FnOnce(u32) -> u32) -> io::Result<()> {
+        let mode = self.file.metadata()?.permissions().mode() & 0o7777;
+        let changed = change(mode);
+        if changed == mode {
+            return Ok(());
+        }
+        before(self.path(), DiskOp::SetMode)?;
+        count::add(self.role, Op::Name, 0);
+        self.file.set_permissions(PermissionsExt::from_mode(changed))
+    }
+
+    /// Makes everything that was written durable, but not its name.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.flush()?;
+        before(self.path(), DiskOp::Sync)?;
+        count::add(self.role, Op::Sync, 0);
+        self.file.sync_all()
+    }
+
+    /// Gives it this name, and takes the name from the file that has it.
+    pub fn replace(mut self, to: &Path) -> io::Result<()> {
+        self.flush()?;
+        before(self.path(), DiskOp::Rename(to.to_owned()))?;
+        count::add(self.role, Op::Name, 0);
+        std::fs::rename(self.path(), to)?;
+        self.path = None;
+        Ok(())
+    }
+
+    /// Gives it this name unless there is such a file, in which case it gives itself back.
+    pub fn publish(mut self, to: &Path) -> io::Result<Option<Self>> {
+        self.flush()?;
+        before(self.path(), DiskOp::Rename(to.to_owned()))?;
+        count::add(self.role, Op::Name, 0);
+        match rename_to_new(self.path(), to) {
+            Ok(()) => {
+                self.path = None;
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Some(self)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes it; to drop it does the same, but cannot tell a failure.
+    pub fn discard(mut self) -> io::Result<()> {
+        let path = self.path.take().expect("taken only by what consumes the file");
+        remove_file(&path, self.role).map(drop)
+    }
+
+    /// Writes the buffer and then `bytes`.
+    fn write_out(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let mut buffered = self.buffer.as_slice();
+        while !buffered.is_empty() || !bytes.is_empty() {
+            let path = self.path.as_deref().expect("taken only by what consumes the file");
+            before(path, DiskOp::Write(buffered.len() + bytes.len()))?;
+            let written = match self.file.write_vectored(&[IoSlice::new(buffered), IoSlice::new(bytes)]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            count::add(self.role, Op::Write, written);
+            self.written_bytes += written as u64;
+            let of_buffer = written.min(buffered.len());
+            buffered = &buffered[of_buffer..];
+            bytes = &bytes[written - of_buffer..];
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            // Nobody is left to be told; the name says that it is a temporary.
+            let _ = remove_file(&path, self.role);
+        }
+    }
+}
+
+/// Makes the names in a directory durable: those that appeared, and those that went.
+pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
+    before(dir, DiskOp::SyncDir)?;
+    count::add(role, Op::Sync, 0);
+    File::open(dir)?.sync_all()
+}
+
+/// Removes a file, and says whether there was one.
+pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
+    before(path, DiskOp::Remove)?;
+    count::add(role, Op::Name, 0);
+    match std::fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a directory, whose parent exists, and says whether there was none. Its mode is what the umask leaves, as
+/// `change` changes it.
+pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io::Result<bool> {
+    before(path, DiskOp::MakeDir)?;
+    count::add(role, Op::Name, 0);
+    match std::fs::create_dir(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    let mode = std::fs::metadata(path)?.permissions().mode() & 0o7777;
+    let changed = change(mode);
+    if changed != mode {
+        before(path, DiskOp::SetMode)?;
+        std::fs::set_permissions(path, PermissionsExt::from_mode(changed))?;
+    }
+    Ok(true)
+}
+
+/// Sets the times of a file to now. Only its owner may.
+pub fn touch(path: &Path, role: Role) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
+    before(path, DiskOp::Touch)?;
+    count::add(role, Op::Name, 0);
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    Ok(utimensat(CWD, path, &times, AtFlags::empty())?)
+}
+
+/// Renames unless there is a file of this name, in one step where the file system can, else with a link.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            std::fs::hard_link(from, to)?;
+            std::fs::remove_file(from)
+        }
+        result => Ok(result?),
+    }
+}
+
+/// Six of them. Not secret: a file is created only where there is none.
+fn random_letters() -> String {
+    let mut number = RandomState::new().hash_one(0);
+    let letter = |_| {
+        let letter = NAME_LETTERS[(number % NAME_LETTERS.len() as u64) as usize];
+        number /= NAME_LETTERS.len() as u64;
+        char::from(letter)
+    };
+    (0..6).map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests;
