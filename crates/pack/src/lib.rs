@@ -16,6 +16,7 @@ mod marks;
 mod names;
 pub mod negotiate;
 pub mod plan;
+pub mod reach;
 mod settings;
 pub mod shallow;
 mod trees;

@@ -88,37 +88,3 @@ impl<'a> Negotiation<'a> {
         Ok(is_found)
     }
 }
-
-/// Whether every object of `wants` is reached by `tips`: commits through history, anything else only by being
-/// named. What does not exist is not reached.
-pub fn are_reachable(
-    universe: &Arc<Universe>,
-    wants: &[ObjectId],
-    tips: &[ObjectId],
-    watch: &dyn Watch,
-) -> Result<bool, Error> {
-    let mut commits = Commits::new(universe, HashSet::new(), watch);
-    let named: HashSet<&ObjectId> = tips.iter().collect();
-    let mut wanted = Vec::new();
-    for want in wants.iter().filter(|want| !named.contains(want)) {
-        let Some(ix) = universe.find(want)? else { return Ok(false) };
-        let peeled = commits.peel(ix)?;
-        if peeled.kind != Kind::Commit || !peeled.tags.is_empty() {
-            return Ok(false);
-        }
-        wanted.push(peeled.object);
-    }
-    if wanted.is_empty() {
-        return Ok(true);
-    }
-    let mut from = Vec::new();
-    for tip in tips {
-        if let Some(ix) = universe.find(tip)? {
-            let peeled = commits.peel(ix)?;
-            if peeled.kind == Kind::Commit {
-                from.push(peeled.object);
-            }
-        }
-    }
-    Ok(commits.between(&wanted, &from)?.missing.is_empty())
-}

@@ -12,14 +12,17 @@ const READER_CACHE_BYTES: usize = 1 << 20;
 impl Upload<'_> {
     /// Sends a line for each object. As in git, what cannot be read is told like what is not there.
     pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
+        let askable = self.askable()?;
         let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
         let mut sender = Lines { out: &mut self.out, door: self.door };
         object_info::write_attributes(sender.out, request);
         for id in &request.ids {
-            let size = match request.size {
-                true => reader.kind_and_size(id).ok().flatten().map(|(_, size)| size),
-                false => None,
+            let is_told = match &askable {
+                Some(askable) => request.size && askable.contains(id)?,
+                None => request.size,
             };
+            let size = is_told.then(|| reader.kind_and_size(id).ok().flatten());
+            let size = size.flatten().map(|(_, size)| size);
             object_info::write_object(sender.out, id, request, size);
             sender.send_if_full()?;
         }

@@ -24,6 +24,8 @@ pub(super) struct Settings {
     pub(super) allow_any: bool,
     /// `uploadpack.allowFilter`.
     pub(super) allow_filter: bool,
+    /// `packrace.requireReachableWants`: version 2 too serves only what shown refs reach.
+    pub(super) require_reachable: bool,
     /// `uploadpackfilter.*`.
     pub(super) filters: FilterPolicy,
     /// `uploadpack.blobPackfileUri`.
@@ -54,6 +56,7 @@ impl Settings {
             allow_reachable: allow_any
                 || config.boolean("uploadpack.allowReachableSHA1InWant")?.unwrap_or(false),
             allow_any,
+            require_reachable: config.boolean("packrace.requireReachableWants")?.unwrap_or(false),
             allow_filter: config.boolean("uploadpack.allowFilter")?.unwrap_or(false),
             filters: FilterPolicy::of(config)?,
             blob_uris: blob_uris(config, repository.hash_kind())?,

@@ -1,7 +1,7 @@
 //! What a client may ask for: docs/decisions/0005-wants.md.
 
 use packrace_object::ObjectId;
-use packrace_pack::negotiate::are_reachable;
+use packrace_pack::reach::{Reached, first_unreached};
 use packrace_protocol::Refusal;
 
 use super::refs_view::{HiddenRefs, RefsView, VisibleRef};
@@ -12,45 +12,54 @@ use super::{Error, Mode, ProtocolVersion};
 const FEW_REFS: usize = 64;
 
 impl Upload<'_> {
-    /// Every want must exist; in version 0 and 1 it must also be shown, or allowed by configuration.
+    /// Every want must exist. In version 0 and 1 it must also be shown, or allowed by configuration; in version 2 only
+    /// where configuration says so.
     pub(super) fn check_wants(&mut self, wants: &[ObjectId]) -> Result<(), Stop> {
+        let is_v2 = self.call.version == ProtocolVersion::V2;
+        let may_be_any = self.settings.allow_any || is_v2 && !self.settings.require_reachable;
+        let mut absent = None;
         for want in wants {
-            if !self.universe.contains(want).map_err(Error::from)? {
-                return Err(Refusal::not_our_ref(want).into());
+            if absent.is_none() && !self.universe.contains(want).map_err(Error::from)? {
+                absent = Some(*want);
             }
         }
-        // Version 2 serves any object that exists, as stock git does: docs/decisions/0005-wants.md.
-        if self.call.version == ProtocolVersion::V2 || self.settings.allow_any {
+        // Where an object may exist and not be shown, the order of errors must not tell which it is.
+        if let Some(want) = absent.filter(|_| may_be_any || !is_v2) {
+            return Err(Refusal::not_our_ref(&want).into());
+        }
+        if may_be_any {
             return Ok(());
         }
-        let tips = self.tips(self.settings.allow_tip)?;
-        let unadvertised: Vec<ObjectId> =
-            wants.iter().filter(|want| tips.binary_search(want).is_err()).copied().collect();
-        if unadvertised.is_empty() {
-            return Ok(());
+        let tips = self.allowed_tips()?;
+        let is_advertised = |want: &&ObjectId| tips.binary_search(want).is_ok() && absent != Some(**want);
+        let unadvertised: Vec<ObjectId> = wants.iter().filter(|want| !is_advertised(want)).copied().collect();
+        let Some(first) = unadvertised.first() else { return Ok(()) };
+        // Between two requests a ref can move: what our refs reach stays allowed.
+        let is_later = is_v2 || self.call.mode == Mode::StatelessRpc;
+        if !is_later && !self.settings.allow_reachable {
+            return Err(Refusal::not_our_ref(first).into());
         }
-        // Between two stateless requests a ref can move: what our refs reach stays allowed.
-        if self.settings.allow_reachable || self.call.mode == Mode::StatelessRpc {
-            return self.check_reachable(&unadvertised, &tips);
+        let watch = WhileThere::new(&mut *self.door);
+        let threads = self.settings.pack.threads;
+        match first_unreached(&self.universe, &unadvertised, &tips, threads, &watch).map_err(Error::from)? {
+            Some(want) => Err(Refusal::not_our_ref(&want).into()),
+            None => Ok(()),
         }
-        Err(Refusal::not_our_ref(&unadvertised[0]).into())
     }
 
-    /// A client may name a million unadvertised objects: they cost one walk together, and a logarithm of walks to find
-    /// the first that is refused.
-    fn check_reachable(&mut self, wants: &[ObjectId], tips: &[ObjectId]) -> Result<(), Stop> {
+    /// What may be asked about, where not everything may: nothing is to be told of other objects.
+    pub(super) fn askable(&mut self) -> Result<Option<Reached>, Error> {
+        if self.settings.allow_any || !self.settings.require_reachable {
+            return Ok(None);
+        }
+        let tips = self.allowed_tips()?;
         let watch = WhileThere::new(&mut *self.door);
-        let is_allowed = |wants: &[ObjectId]| are_reachable(&self.universe, wants, tips, &watch);
-        if is_allowed(wants).map_err(Error::from)? {
-            return Ok(());
-        }
-        // All of `wants[..good]` may be asked for, not all of `wants[..bad]`.
-        let (mut good, mut bad) = (0, wants.len());
-        while bad - good > 1 {
-            let middle = good + (bad - good) / 2;
-            if is_allowed(&wants[good..middle]).map_err(Error::from)? { good = middle } else { bad = middle }
-        }
-        Err(Refusal::not_our_ref(&wants[good]).into())
+        Ok(Some(Reached::by(&self.universe, &tips, self.settings.pack.threads, &watch)?))
+    }
+
+    /// Tips below which wants are allowed. As in git, both settings also allow hidden refs.
+    fn allowed_tips(&self) -> Result<Vec<ObjectId>, Error> {
+        self.tips(self.settings.allow_tip || self.settings.allow_reachable)
     }
 
     /// The ids of all refs that are shown (and with `hidden` also of those that are not), sorted.
