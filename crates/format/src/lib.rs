@@ -13,6 +13,7 @@ pub mod commit_graph;
 mod error;
 mod id_table;
 pub mod loose_object;
+pub mod mtimes;
 pub mod multi_pack_index;
 pub mod pack;
 pub mod pack_index;

@@ -2,5 +2,6 @@
 //! lines.
 
 pub mod commit_graph;
+pub mod geometry;
 mod history;
 pub mod verify_graph;
