@@ -6,6 +6,7 @@ mod bad_input;
 mod budgets;
 mod commit_graph;
 mod damage;
+mod features;
 mod filters;
 mod matrix;
 mod repack;

@@ -67,3 +67,55 @@ impl Watch for Planning<'_> {
         door.peer_gone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use packrace_os::simulated::SimulatedClock;
+
+    use super::*;
+
+    /// Keeps what arrives, until it is closed.
+    #[derive(Default)]
+    struct Recorder {
+        bytes: Vec<u8>,
+        is_gone: bool,
+    }
+
+    impl Door for Recorder {
+        fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
+            if self.is_gone {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            batch.pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece.bytes()));
+            Ok(())
+        }
+
+        fn peer_gone(&mut self) -> bool {
+            self.is_gone
+        }
+    }
+
+    /// What a client gets that waits 12 seconds.
+    fn check(keepalive: Option<Duration>, expect: &[u8]) {
+        let (clock, mut door) = (SimulatedClock::default(), Recorder::default());
+        let watch = Planning { door: Mutex::new((&mut door, clock.now())), clock: &clock, keepalive };
+        for _ in 0..120 {
+            assert!(!watch.cancelled());
+            clock.advance(Duration::from_millis(100));
+        }
+        assert_eq!(door.bytes, expect);
+        door.is_gone = true;
+        let watch = Planning { door: Mutex::new((&mut door, clock.now())), clock: &clock, keepalive };
+        assert!(watch.cancelled());
+        clock.advance(Duration::from_secs(6));
+        assert!(watch.cancelled());
+    }
+
+    #[test]
+    fn signs_of_life_while_a_pack_is_planned() {
+        check(Some(Duration::from_secs(5)), b"0005\x020005\x02");
+        check(None, b"");
+    }
+}
