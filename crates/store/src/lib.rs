@@ -12,6 +12,7 @@ mod objects_dir;
 mod pack;
 mod pack_set;
 mod parameters;
+pub mod publish;
 mod reader;
 pub mod refs;
 mod repository;

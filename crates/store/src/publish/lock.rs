@@ -1,0 +1,109 @@
+use std::path::{Path, PathBuf};
+
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+
+use super::{Component, WritePolicy, create_temporary, dir_of, make_dir, with_extension};
+use crate::error::{Error, Reason};
+
+/// A file that speeds up reading and can be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// `multi-pack-index`.
+    MultiPackIndex,
+    /// The bitmap of a pack or of a multi-pack-index.
+    Bitmap,
+    /// A commit-graph, alone or in a chain.
+    CommitGraph,
+    /// What names the files of a chain.
+    CommitGraphChain,
+}
+
+impl FileKind {
+    /// As git makes them.
+    fn mode(self) -> u32 {
+        if self == FileKind::MultiPackIndex { 0o666 } else { 0o444 }
+    }
+
+    fn component(self) -> Component {
+        match self {
+            FileKind::MultiPackIndex | FileKind::Bitmap => Component::PackMetadata,
+            FileKind::CommitGraph | FileKind::CommitGraphChain => Component::CommitGraph,
+        }
+    }
+
+    fn temporary_prefix(self) -> &'static str {
+        match self {
+            FileKind::MultiPackIndex => "tmp_midx_",
+            FileKind::Bitmap => "tmp_bitmap_",
+            FileKind::CommitGraph | FileKind::CommitGraphChain => "tmp_graph_",
+        }
+    }
+}
+
+/// The right to replace a file: its name and `.lock`, which only one process can make. What is written goes there and
+/// takes the place of the file when it is committed; when this is dropped instead, the lock goes and the file stays.
+#[derive(Debug)]
+pub struct LockFile {
+    file: NewFile,
+    path: PathBuf,
+    kind: FileKind,
+    policy: WritePolicy,
+}
+
+impl LockFile {
+    /// Takes the lock of `path`, whose directory is made where it is missing. It is not waited for: who has it is making
+    /// the same file.
+    pub fn take(path: &Path, kind: FileKind, policy: WritePolicy) -> Result<Self, Error> {
+        let lock = with_extension(path, "lock");
+        let create = || NewFile::create(&lock, kind.mode(), Role::Index);
+        let mut result = create();
+        if result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            make_dir(dir_of(path), Role::Index, policy)?;
+            result = create();
+        }
+        let mut file = result.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Reason::Locked(lock.clone()).into(),
+            _ => Error::io(&lock, error),
+        })?;
+        file.change_mode(|mode| policy.file_mode(mode)).map_err(|error| Error::io(&lock, error))?;
+        Ok(LockFile { file, path: path.to_owned(), kind, policy })
+    }
+
+    /// Appends to the new file.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write(bytes).map_err(|error| Error::io(self.file.path(), error))
+    }
+
+    /// Puts what was written in place of the file.
+    pub fn commit(self) -> Result<(), Error> {
+        settle(self.file, &self.path, self.kind, self.policy)
+    }
+}
+
+/// Puts a file in place that nobody takes a lock for, because its name says what is in it.
+pub fn publish_file(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
+    let mut file = create_temporary(dir_of(path), kind.temporary_prefix(), kind.mode(), Role::Index, policy)?;
+    file.write(bytes).map_err(|error| Error::io(file.path(), error))?;
+    settle(file, path, kind, policy)
+}
+
+/// Takes the lock of a file and replaces it.
+pub fn publish_locked(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
+    let mut lock = LockFile::take(path, kind, policy)?;
+    lock.write(bytes)?;
+    lock.commit()
+}
+
+fn settle(mut file: NewFile, path: &Path, kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
+    let is_synced = policy.syncs(kind.component());
+    if is_synced {
+        file.sync().map_err(|error| Error::io(file.path(), error))?;
+    }
+    file.replace(path).map_err(|error| Error::io(path, error))?;
+    if is_synced {
+        let dir = dir_of(path);
+        durable::sync_dir(dir, Role::Index).map_err(|error| Error::io(dir, error))?;
+    }
+    Ok(())
+}

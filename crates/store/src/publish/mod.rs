@@ -1,0 +1,71 @@
+//! Putting finished files into a repository, durably and beside its readers.
+//!
+//! A pack appears with everything that belongs to it, or not at all: all its files are written under temporary names
+//! and synced, then named, the index last, because it is the index that readers look for. What is removed goes in the
+//! other order: the index first. Names, modes and orders are those that stock git was seen to use.
+
+mod lock;
+mod pack_writer;
+mod policy;
+mod remove;
+mod sealed_pack;
+
+pub use lock::{FileKind, LockFile, publish_file, publish_locked};
+pub use pack_writer::PackWriter;
+pub use policy::{Component, WritePolicy};
+pub use remove::remove_pack;
+pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack};
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+
+use crate::error::Error;
+
+/// Makes a temporary in `dir`; where that is missing, as in a quarantine, makes it and its parent first.
+fn create_temporary(
+    dir: &Path,
+    prefix: &str,
+    mode: u32,
+    role: Role,
+    policy: WritePolicy,
+) -> Result<NewFile, Error> {
+    let mut result = NewFile::create_temporary(dir, prefix, mode, role);
+    if result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        make_dir(dir, role, policy)?;
+        result = NewFile::create_temporary(dir, prefix, mode, role);
+    }
+    let mut file = result.map_err(|error| Error::io(dir.join(format!("{prefix}XXXXXX")), error))?;
+    file.change_mode(|mode| policy.file_mode(mode)).map_err(|error| Error::io(file.path(), error))?;
+    Ok(file)
+}
+
+/// Makes a directory of a repository and, where that is missing too, the one that it is in.
+fn make_dir(dir: &Path, role: Role, policy: WritePolicy) -> Result<(), Error> {
+    let make = |dir: &Path| durable::make_dir(dir, |mode| policy.dir_mode(mode), role).map(drop);
+    let made = match (make(dir), dir.parent()) {
+        (Err(error), Some(parent)) if error.kind() == std::io::ErrorKind::NotFound => {
+            make(parent).and_then(|()| make(dir))
+        }
+        (made, _) => made,
+    };
+    made.map_err(|error| Error::io(dir, error))
+}
+
+/// `stem` with an extension added; a dot in `stem` begins none.
+fn with_extension(stem: &Path, extension: &str) -> PathBuf {
+    let mut name = OsString::from(stem);
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
+/// The directory that a file is in; the present one for a bare name.
+fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! What the configuration says about writing: `core.fsync` and `core.sharedRepository` (git-config).
+
+use crate::config::Config;
+use crate::error::{Error, Reason};
+
+/// What `core.fsync` can turn on and off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Component {
+    /// Loose objects; off by default.
+    LooseObject = 1,
+    /// Packs.
+    Pack = 2,
+    /// Indexes, reverse indexes, bitmaps and times of packs, and multi-pack-indexes.
+    PackMetadata = 4,
+    /// Commit-graphs.
+    CommitGraph = 8,
+    /// The index of a work tree; off by default.
+    Index = 16,
+    /// Refs; off by default.
+    Reference = 32,
+}
+
+const OBJECTS: u8 = Component::LooseObject as u8 | Component::Pack as u8;
+const DERIVED: u8 = Component::PackMetadata as u8 | Component::CommitGraph as u8;
+/// What stock git does, where the documentation says that refs are synced too.
+const DEFAULT: u8 = Component::Pack as u8 | DERIVED;
+const WORDS: [(&str, u8); 11] = [
+    ("loose-object", Component::LooseObject as u8),
+    ("pack", Component::Pack as u8),
+    ("pack-metadata", Component::PackMetadata as u8),
+    ("commit-graph", Component::CommitGraph as u8),
+    ("index", Component::Index as u8),
+    ("reference", Component::Reference as u8),
+    ("objects", OBJECTS),
+    ("derived-metadata", DERIVED),
+    ("committed", OBJECTS | Component::Reference as u8),
+    ("added", OBJECTS | Component::Reference as u8 | Component::Index as u8),
+    ("all", OBJECTS | DERIVED | Component::Reference as u8 | Component::Index as u8),
+];
+
+/// How files are written: which are synced, and who may read them. The default is that of git.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WritePolicy {
+    /// Bits of [`Component`].
+    synced: u8,
+    sharing: Sharing,
+}
+
+/// `core.sharedRepository`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// As the umask says.
+    Umask,
+    /// These bits as well.
+    AtLeast(u32),
+    /// These bits, whatever the umask.
+    Exactly(u32),
+}
+
+impl Default for WritePolicy {
+    fn default() -> Self {
+        WritePolicy { synced: DEFAULT, sharing: Sharing::Umask }
+    }
+}
+
+impl WritePolicy {
+    /// Reads the configuration. `core.fsyncMethod` makes no difference: git's weaker methods leave out what makes data
+    /// durable, or hold for loose objects only, and everything is synced in full here.
+    pub fn of(config: &Config) -> Result<Self, Error> {
+        if let Some(method) = config.string("core.fsyncMethod")
+            && !matches!(method.as_slice(), b"fsync" | b"writeout-only" | b"batch")
+        {
+            let method = String::from_utf8_lossy(&method);
+            tracing::warn!("ignoring unknown core.fsyncMethod value '{method}'");
+        }
+        let synced = match config.string("core.fsync") {
+            Some(value) => parse_components(&String::from_utf8_lossy(&value)),
+            None => DEFAULT,
+        };
+        Ok(WritePolicy { synced, sharing: parse_sharing(config)? })
+    }
+
+    /// Whether files of this component are synced before they get their name.
+    pub fn syncs(self, component: Component) -> bool {
+        self.synced & component as u8 != 0
+    }
+
+    /// The mode of a file that the umask has left `mode`. One that its owner may not write stays so for all.
+    pub(super) fn file_mode(self, mode: u32) -> u32 {
+        let bits = |shared: u32| {
+            let shared = if mode & 0o200 == 0 { shared & !0o222 } else { shared };
+            if mode & 0o100 == 0 { shared } else { with_search(shared) }
+        };
+        match self.sharing {
+            Sharing::Umask => mode,
+            Sharing::AtLeast(shared) => mode | bits(shared),
+            Sharing::Exactly(shared) => mode & !0o777 | bits(shared),
+        }
+    }
+
+    /// The mode of a directory that the umask has left `mode`: searchable by whom it is readable, and if by a group, its
+    /// files are the group's.
+    pub(super) fn dir_mode(self, mode: u32) -> u32 {
+        if self.sharing == Sharing::Umask {
+            return mode;
+        }
+        let mode = with_search(self.file_mode(mode));
+        if mode & 0o060 == 0 { mode } else { mode | 0o2000 }
+    }
+}
+
+fn with_search(mode: u32) -> u32 {
+    mode | (mode & 0o444) >> 2
+}
+
+/// The default without those that `-` turns off, and with the others, which win; `none` takes the default away.
+fn parse_components(value: &str) -> u8 {
+    let (mut start, mut added, mut removed) = (DEFAULT, 0, 0);
+    for word in value.split(',').map(str::trim_start).filter(|word| !word.is_empty()) {
+        let (name, is_removed) = word.strip_prefix('-').map_or((word, false), |name| (name, true));
+        match WORDS.iter().find(|(word, _)| *word == name) {
+            Some((_, bits)) if is_removed => removed |= bits,
+            Some((_, bits)) => added |= bits,
+            None if word == "none" => start = 0,
+            None => tracing::warn!("ignoring unknown core.fsync component '{word}'"),
+        }
+    }
+    start & !removed | added
+}
+
+fn parse_sharing(config: &Config) -> Result<Sharing, Error> {
+    const NAME: &str = "core.sharedRepository";
+    const GROUP: Sharing = Sharing::AtLeast(0o660);
+    const EVERYBODY: Sharing = Sharing::AtLeast(0o664);
+    let value = config.string(NAME);
+    match value.as_deref() {
+        None | Some(b"umask") => return Ok(Sharing::Umask),
+        Some(b"group") => return Ok(GROUP),
+        Some(b"all" | b"world" | b"everybody") => return Ok(EVERYBODY),
+        Some(_) => {}
+    }
+    let text = value.as_deref().and_then(|value| str::from_utf8(value).ok()).unwrap_or_default();
+    match u32::from_str_radix(text, 8) {
+        Ok(0) => Ok(Sharing::Umask),
+        Ok(1) => Ok(GROUP),
+        Ok(2) => Ok(EVERYBODY),
+        Ok(mode) if mode & 0o600 == 0o600 => Ok(Sharing::Exactly(mode & 0o666)),
+        Ok(mode) => Err(Reason::Config(format!(
+            "problem with core.sharedRepository filemode value (0{mode:03o}).\n\
+             The owner of files must always have read and write permissions."
+        ))
+        .into()),
+        Err(_) => Ok(if config.boolean(NAME)?.unwrap_or(false) { GROUP } else { Sharing::Umask }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ConfigSources;
+
+    fn policy(name: &str, value: Option<&str>) -> Result<WritePolicy, Error> {
+        let overrides = vec![(name.to_owned(), value.map(str::to_owned))];
+        let sources = ConfigSources { overrides, ..ConfigSources::default() };
+        WritePolicy::of(&Config::outside(&sources).unwrap())
+    }
+
+    #[test]
+    fn components() {
+        let check = |value: &str, expect: &[&str]| {
+            let policy = policy("core.fsync", Some(value)).unwrap();
+            let synced = WORDS[..6].iter().filter(|(_, bit)| policy.synced & bit != 0);
+            let synced: Vec<&str> = synced.map(|(word, _)| *word).collect();
+            assert_eq!(synced, expect, "{value}");
+        };
+        check("", &["pack", "pack-metadata", "commit-graph"]);
+        check("none", &[]);
+        check("none,pack", &["pack"]);
+        check("pack,none", &["pack"]);
+        check("-pack", &["pack-metadata", "commit-graph"]);
+        check("-pack, pack", &["pack", "pack-metadata", "commit-graph"]);
+        check(
+            "committed,-loose-object",
+            &["loose-object", "pack", "pack-metadata", "commit-graph", "reference"],
+        );
+        check("all,-index", &["loose-object", "pack", "pack-metadata", "commit-graph", "index", "reference"]);
+        check("none,,objects,what,index ", &["loose-object", "pack"]);
+        check("-committed,-derived-metadata", &[]);
+        assert_eq!(WritePolicy::default(), policy("core.fsync", Some("")).unwrap());
+        assert!(WritePolicy::default().syncs(Component::Pack));
+        assert!(!WritePolicy::default().syncs(Component::LooseObject));
+    }
+
+    /// What stock git 2.47 made of a pack, a multi-pack-index and a directory under four umasks.
+    #[test]
+    fn modes_as_git_makes_them() {
+        let check = |value: &str, umask: u32, pack: u32, file: u32, dir: u32| {
+            let policy = policy("core.sharedRepository", Some(value)).unwrap();
+            let got = [0o444, 0o666].map(|mode| policy.file_mode(mode & !umask));
+            assert_eq!((got, policy.dir_mode(0o777 & !umask)), ([pack, file], dir), "{value} {umask:o}");
+        };
+        for value in ["group", "1", "true", "yes"] {
+            check(value, 0o027, 0o440, 0o660, 0o2770);
+            check(value, 0o077, 0o440, 0o660, 0o2770);
+            check(value, 0o022, 0o444, 0o664, 0o2775);
+        }
+        for value in ["all", "world", "everybody", "2"] {
+            check(value, 0o027, 0o444, 0o664, 0o2775);
+            check(value, 0o022, 0o444, 0o664, 0o2775);
+        }
+        for value in ["umask", "0", "false"] {
+            check(value, 0o027, 0o440, 0o640, 0o750);
+            check(value, 0o077, 0o400, 0o600, 0o700);
+        }
+        for umask in [0o027, 0o077, 0o022, 0o002] {
+            check("0640", umask, 0o440, 0o640, 0o2750);
+            check("0600", umask, 0o400, 0o600, 0o700);
+            check("0666", umask, 0o444, 0o666, 0o2777);
+            check("0670", umask, 0o440, 0o660, 0o2770);
+            check("0777", umask, 0o444, 0o666, 0o2777);
+        }
+        assert_eq!(policy("core.sharedRepository", None).unwrap().sharing, Sharing::AtLeast(0o660));
+    }
+
+    #[test]
+    fn sharing_that_makes_no_sense() {
+        let text = |value| policy("core.sharedRepository", Some(value)).unwrap_err().to_string();
+        assert_eq!(
+            text("0444"),
+            "problem with core.sharedRepository filemode value (0444).\n\
+             The owner of files must always have read and write permissions."
+        );
+        assert_eq!(text("some"), "bad boolean config value 'some' for 'core.sharedrepository'");
+    }
+}

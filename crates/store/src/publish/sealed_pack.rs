@@ -1,0 +1,276 @@
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use packrace_format::{pack_index, reverse_index};
+use packrace_object::ObjectId;
+use packrace_os::Mapped;
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+
+use super::{Component, WritePolicy, create_temporary, dir_of, with_extension};
+use crate::error::{Error, Reason};
+
+/// From here on stock git does not write version 1 (git-config, "pack.indexVersion").
+const MAX_VERSION_1_OFFSET: u64 = (1 << 31) - 1;
+
+/// Modes of files that are for git only, as git makes them.
+const NOTE_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o444;
+
+/// A whole pack under a temporary name; nobody finds it before it is published.
+#[derive(Debug)]
+pub struct SealedPack {
+    file: NewFile,
+    dir: PathBuf,
+    policy: WritePolicy,
+    checksum: ObjectId,
+}
+
+/// What the files of a pack are called, before their extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PackName<'a> {
+    /// `pack-<checksum>` in the directory that it was begun in.
+    #[default]
+    Standard,
+    /// `<prefix>-<checksum>`: the base name that `git pack-objects` is given.
+    Prefix(&'a Path),
+    /// Exactly this.
+    Stem(&'a Path),
+}
+
+/// What stands beside a pack.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PublishOptions<'a> {
+    /// Names the files.
+    pub name: PackName<'a>,
+    /// Version 2 is taken instead of version 1 where an entry begins beyond 2 GiB, as in git.
+    pub index_version: pack_index::Version,
+    /// Whether to write a `.rev` (`pack.writeReverseIndex`).
+    pub reverse_index: bool,
+    /// Content of the `.keep`.
+    pub keep: Option<&'a [u8]>,
+    /// Content of the `.promisor`.
+    pub promisor: Option<&'a [u8]>,
+    /// The `.mtimes` of a cruft pack.
+    pub mtimes: Option<&'a [u8]>,
+    /// The `.bitmap`.
+    pub bitmap: Option<&'a [u8]>,
+}
+
+/// A pack that readers find.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedPack {
+    /// The path of its files, without their extensions.
+    pub stem: PathBuf,
+    /// The trailer of the pack.
+    pub checksum: ObjectId,
+    /// Whether a pack of this name and content was there already.
+    pub was_there: bool,
+    /// Whether the `.keep` that was asked for was made, and not there already. Who made it removes it.
+    pub made_keep: bool,
+}
+
+/// A file that waits for its name.
+struct Companion {
+    file: NewFile,
+    to: PathBuf,
+    /// Whether one that is there already stays.
+    yields: bool,
+}
+
+impl SealedPack {
+    pub(super) fn new(file: NewFile, dir: PathBuf, policy: WritePolicy, checksum: ObjectId) -> Self {
+        SealedPack { file, dir, policy, checksum }
+    }
+
+    /// The trailer of the pack.
+    pub fn checksum(&self) -> &ObjectId {
+        &self.checksum
+    }
+
+    /// How long the pack is.
+    pub fn length(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// All bytes of the pack.
+    pub fn map(&mut self) -> Result<Mapped, Error> {
+        self.file.map().map_err(|error| Error::io(self.file.path(), error))
+    }
+
+    /// Puts the pack and what belongs to it where readers find it, and makes all of it durable. `entries` are those of
+    /// the pack, as [`pack_index::sort`] sorts them.
+    ///
+    /// A pack of this name that is there already is kept and gets the present time, so that nobody takes its objects for
+    /// old ones; it must be the same, byte by byte. An error leaves no temporary and no `.keep`. Until the first file
+    /// has its name it leaves nothing at all; after that, what has a name keeps it, because somebody who stores the same
+    /// pack at the same time may rely on it already.
+    pub fn publish(
+        mut self,
+        entries: &[pack_index::Entry],
+        options: &PublishOptions<'_>,
+    ) -> Result<PublishedPack, Error> {
+        let stem = self.stem(options.name);
+        let (notes, companions, index) = self.write_companions(&stem, entries, options)?;
+        self.settle_pack()?;
+        let (policy, checksum) = (self.policy, self.checksum);
+        let made_keep = name_notes(notes)?;
+        let named = self.name_all(&stem, companions, index, options.mtimes.is_some());
+        let synced = named.and_then(|was_there| match policy.syncs(Component::Pack) {
+            true => {
+                let dir = dir_of(&stem);
+                durable::sync_dir(dir, Role::Pack).map(|()| was_there).map_err(|error| Error::io(dir, error))
+            }
+            false => Ok(was_there),
+        });
+        match synced {
+            Ok(was_there) => Ok(PublishedPack { stem, checksum, was_there, made_keep }),
+            Err(error) => {
+                if made_keep {
+                    // Else a pack that somebody stores later could never be repacked. The first error is the one to tell.
+                    let _ = durable::remove_file(&with_extension(&stem, "keep"), Role::Pack);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn stem(&self, name: PackName<'_>) -> PathBuf {
+        let prefixed = |prefix: &Path| {
+            let mut stem = OsString::from(prefix);
+            stem.push(format!("-{}", self.checksum));
+            PathBuf::from(stem)
+        };
+        match name {
+            PackName::Standard => prefixed(&self.dir.join("pack")),
+            PackName::Prefix(prefix) => prefixed(prefix),
+            PackName::Stem(stem) => stem.to_owned(),
+        }
+    }
+
+    /// Writes everything but the pack: what comes before it (`.promisor` and `.keep`), with it, and last the index.
+    fn write_companions(
+        &self,
+        stem: &Path,
+        entries: &[pack_index::Entry],
+        options: &PublishOptions<'_>,
+    ) -> Result<(Vec<Companion>, Vec<Companion>, Companion), Error> {
+        let hash = self.checksum.kind();
+        let write = |extension: &str, mode, yields, content: &[u8]| {
+            self.write_companion(stem, extension, mode, yields, content)
+        };
+        let version = match entries.iter().any(|entry| entry.offset > MAX_VERSION_1_OFFSET) {
+            true if options.index_version == pack_index::Version::V1 => pack_index::Version::default(),
+            _ => options.index_version,
+        };
+        let index = pack_index::write(entries, hash, &self.checksum, version)
+            .map_err(|error| Reason::Damaged(error.to_string()))?;
+        let index = write("idx", FILE_MODE, false, &index)?;
+        let mut companions = Vec::new();
+        if options.reverse_index {
+            let reverse = reverse_index::write(entries, hash, &self.checksum);
+            companions.push(write("rev", FILE_MODE, false, &reverse)?);
+        }
+        for (extension, content) in [("mtimes", options.mtimes), ("bitmap", options.bitmap)] {
+            companions
+                .extend(content.map(|content| write(extension, FILE_MODE, false, content)).transpose()?);
+        }
+        let mut notes = Vec::new();
+        for (extension, content) in [("promisor", options.promisor), ("keep", options.keep)] {
+            notes.extend(content.map(|content| write(extension, NOTE_MODE, true, content)).transpose()?);
+        }
+        Ok((notes, companions, index))
+    }
+
+    fn write_companion(
+        &self,
+        stem: &Path,
+        extension: &str,
+        mode: u32,
+        yields: bool,
+        content: &[u8],
+    ) -> Result<Companion, Error> {
+        let to = with_extension(stem, extension);
+        let (dir, prefix) = (dir_of(&to), format!("tmp_{extension}_"));
+        let mut file = create_temporary(dir, &prefix, mode, Role::Index, self.policy)?;
+        // What a note says decides which objects may go: it is as precious as the pack.
+        let component = if mode == NOTE_MODE { Component::Pack } else { Component::PackMetadata };
+        let mut done = file.write(content).and_then(|()| file.flush());
+        if self.policy.syncs(component) {
+            done = done.and_then(|()| file.sync());
+        }
+        done.map_err(|error| Error::io(file.path(), error))?;
+        Ok(Companion { file, to, yields })
+    }
+
+    fn settle_pack(&mut self) -> Result<(), Error> {
+        let done = if self.policy.syncs(Component::Pack) { self.file.sync() } else { self.file.flush() };
+        done.map_err(|error| Error::io(self.file.path(), error))
+    }
+
+    /// Names the pack, then its companions, then its index. Tells whether the pack was there already.
+    fn name_all(
+        self,
+        stem: &Path,
+        companions: Vec<Companion>,
+        index: Companion,
+        is_cruft: bool,
+    ) -> Result<bool, Error> {
+        let to = with_extension(stem, "pack");
+        let failed = |error| Error::io(&to, error);
+        let was_there = match self.file.publish(&to).map_err(failed)? {
+            None => false,
+            Some(ours) => {
+                keep_existing(ours, &to)?;
+                true
+            }
+        };
+        if was_there && !is_cruft {
+            // It is no cruft pack any more, and its objects do not expire.
+            let mtimes = with_extension(stem, "mtimes");
+            durable::remove_file(&mtimes, Role::Index).map_err(|error| Error::io(&mtimes, error))?;
+        }
+        companions.into_iter().chain([index]).try_for_each(|companion| companion.give_name().map(drop))?;
+        Ok(was_there)
+    }
+}
+
+/// Names what must be there before the pack is, a `.keep` last. Tells whether that was made.
+fn name_notes(notes: Vec<Companion>) -> Result<bool, Error> {
+    let mut made_keep = false;
+    for note in notes {
+        let is_keep = note.to.extension().is_some_and(|extension| extension == "keep");
+        made_keep |= note.give_name()? && is_keep;
+    }
+    Ok(made_keep)
+}
+
+impl Companion {
+    /// Whether it now has its name, and none was there that it yields to.
+    fn give_name(self) -> Result<bool, Error> {
+        let failed = |error| Error::io(&self.to, error);
+        if !self.yields {
+            return self.file.replace(&self.to).map(|()| true).map_err(failed);
+        }
+        match self.file.publish(&self.to).map_err(failed)? {
+            None => Ok(true),
+            Some(ours) => ours.discard().map(|()| false).map_err(failed),
+        }
+    }
+}
+
+/// Compares the pack that is there with ours, of which only the checksum is known to be the same: SHA-1 is no proof.
+fn keep_existing(mut ours: NewFile, path: &Path) -> Result<(), Error> {
+    let theirs = Mapped::open(path, Role::Pack).map_err(|error| Error::io(path, error))?;
+    let own = ours.map().map_err(|error| Error::io(ours.path(), error))?;
+    if *own != *theirs {
+        let (ours, path) = (ours.path().display(), path.display());
+        return Err(Reason::Damaged(format!("files '{ours}' and '{path}' differ in contents")).into());
+    }
+    ours.discard().map_err(|error| Error::io(path, error))?;
+    // Only its owner may; to others it is as old as it is.
+    if let Err(error) = durable::touch(path, Role::Pack) {
+        tracing::debug!("{}: {error}", path.display());
+    }
+    Ok(())
+}
