@@ -264,6 +264,37 @@ fn blobs_of_patterns_that_are_none() {
     }
 }
 
+/// Bytes of packs, indexes and bitmaps that are flipped: an answer or an error.
+#[test]
+fn damaged_repositories() {
+    let repo = build(HashKind::Sha1, Storage { bitmap: Bitmap::Plain, ..Storage::default() });
+    let mut specs = patterns(&repo, &["/src/\n"]);
+    specs.extend(["blob:none", "blob:limit=500", "tree:0", "tree:3", "object:type=tree"].map(str::to_owned));
+    let requests: Vec<_> = specs.iter().map(|spec| request(&repo, spec, &["main"], &[])).collect();
+    let mut random = Random::new(11);
+    let mut failed = 0;
+    let files = std::fs::read_dir(repo.path().join("objects/pack")).unwrap();
+    for file in files.map(|file| file.unwrap().path()) {
+        let good = std::fs::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        for _ in 0..30 {
+            let mut bad = good.clone();
+            bad[random.below(good.len())] ^= 1 << random.below(8);
+            // A new file each time: the one before may still be mapped.
+            std::fs::write(&file, &bad).unwrap();
+            let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+            if let Ok(snapshot) = repository.snapshot() {
+                let universe = Arc::new(Universe::new(snapshot));
+                failed +=
+                    requests.iter().filter(|request| plan(&universe, request, &Unwatched).is_err()).count();
+            }
+            std::fs::remove_file(&file).unwrap();
+        }
+        std::fs::write(&file, &good).unwrap();
+    }
+    assert!(failed > 0, "some damage was in the way");
+}
+
 /// Ten trees that each hold the next ten times are ten trees with 10,000,000,000 paths.
 #[test]
 fn trees_with_too_many_paths() {

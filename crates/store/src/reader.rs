@@ -128,6 +128,23 @@ impl ObjectReader {
         }
     }
 
+    /// The size of a packed object. Looks at its entry only, so it costs the same at any place of a delta chain.
+    pub fn size_at(&mut self, ix: ObjectIx) -> Result<u64, Error> {
+        let at = self.snapshot.locate(ix);
+        let found = self.entry(at).and_then(|header| match header.kind {
+            EntryKind::Object(_) => Ok(header.size),
+            _ => self.result_size(at, &header),
+        });
+        match found {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let mut content = Vec::new();
+                self.read_at(ix, &mut content)?;
+                Ok(content.len() as u64)
+            }
+            found => found,
+        }
+    }
+
     fn packed_kind_and_size(&mut self, at: Location) -> Result<(Kind, u64), Error> {
         let (mut at, mut size) = (at, None);
         for _ in 0..=MAX_CHAIN {

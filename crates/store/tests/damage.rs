@@ -26,6 +26,7 @@ fn use_everything(path: &Path, ids: &[ObjectId]) -> Result<usize, Error> {
     for id in ids {
         let _ = snapshot.has_loose(id);
         let _ = reader.kind_and_size(id);
+        let _ = snapshot.lookup(id).map(|ix| reader.size_at(ix));
         if let Ok(object) = reader.read(id) {
             good += usize::from(object_id(snapshot.hash_kind(), object.kind, &object.data) == Ok(*id));
         }

@@ -36,6 +36,9 @@ fn check_everything(path: &Path, snapshot: &Arc<Snapshot>, expect: &BTreeMap<Obj
             assert_eq!(object_id(snapshot.hash_kind(), object.kind, &object.data), Ok(*id));
             assert_eq!(reader.kind_and_size(id).unwrap(), Some((*kind, *size)), "{id}");
             let is_packed = snapshot.lookup(id).is_some();
+            if let Some(ix) = snapshot.lookup(id) {
+                assert_eq!(reader.size_at(ix).unwrap(), *size, "{id}");
+            }
             assert!(is_packed || snapshot.has_loose(id).unwrap(), "{id}");
         }
     }

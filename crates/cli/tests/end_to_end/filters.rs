@@ -164,7 +164,8 @@ fn requests_as_stock_git_answers_them() {
             [wants(&["main:empty", "main:bin"]), plain(&["thin-pack"])].concat(),
             wants(&["nested-outermost", "of-a-blob"]),
         ];
-        for (spec, case) in SPECS.iter().flat_map(|spec| cases.iter().map(move |case| (spec, case))) {
+        let specs = [&SPECS[..], &["object:type=tag", "object:type=tree", "object:type=blob"]].concat();
+        for (spec, case) in specs.iter().flat_map(|spec| cases.iter().map(move |case| (spec, case))) {
             let request = [case.as_slice(), &[format!("filter {spec}")]].concat();
             let ours = requested(&repo, &mut upload_pack(repo.path(), 2), &request);
             let mut stock = Git::stock().command(repo.path());

@@ -92,6 +92,9 @@ impl<'a> Kinds<'a> {
 
     /// How long the object is.
     pub(super) fn size(&mut self, ix: Ix) -> Result<u64, Error> {
+        if let Some(packed) = self.universe.packed(ix) {
+            return Ok(self.reader.size_at(packed)?);
+        }
         let id = self.universe.id(ix);
         let found = self.reader.kind_and_size(&id)?;
         let (_, size) = found.ok_or(crate::error::Reason::Missing(id))?;

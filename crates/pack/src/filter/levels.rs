@@ -11,7 +11,7 @@ use crate::trees::TreeDecoder;
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
 
-/// Trees between two looks at the watcher.
+/// Trees between two looks at the watcher, where nothing is expensive about a tree.
 const TREES_BETWEEN_LOOKS: u64 = 256;
 
 /// What a walk for a filter starts from, and where it may go.
@@ -36,11 +36,13 @@ pub(super) struct TreeReader<'a> {
     watch: &'a dyn Watch,
     decoder: TreeDecoder<'a>,
     read: u64,
+    /// Cost since the last look at the watcher, in trees.
+    spent: u64,
 }
 
 impl<'a> TreeReader<'a> {
     pub(super) fn new(universe: &'a Universe, watch: &'a dyn Watch) -> Self {
-        TreeReader { universe, watch, decoder: TreeDecoder::new(universe), read: 0 }
+        TreeReader { universe, watch, decoder: TreeDecoder::new(universe), read: 0, spent: 0 }
     }
 
     /// Puts trees into the order in which they are best read.
@@ -57,6 +59,19 @@ impl<'a> TreeReader<'a> {
         });
     }
 
+    /// Looks at the watcher, if enough was done since the last time. `trees` is how many trees could have been read instead.
+    pub(super) fn spend(&mut self, trees: u64) -> Result<(), Error> {
+        self.spent = self.spent.saturating_add(trees);
+        if self.spent >= TREES_BETWEEN_LOOKS {
+            self.spent = 0;
+            if self.watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            self.watch.progress(Phase::Enumerating, self.read, 0);
+        }
+        Ok(())
+    }
+
     /// Calls `each` with the trees and blobs of a tree. When the tree is stored as a delta on one of which `is_done` says
     /// that all its entries are dealt with, only those that it does not share with that one are looked at.
     pub(super) fn entries(
@@ -66,12 +81,7 @@ impl<'a> TreeReader<'a> {
         mut each: impl FnMut(Entry<'_>, Kind, Ix),
     ) -> Result<(), Error> {
         self.read += 1;
-        if self.read.is_multiple_of(TREES_BETWEEN_LOOKS) {
-            if self.watch.cancelled() {
-                return Err(Reason::Cancelled.into());
-            }
-            self.watch.progress(Phase::Enumerating, self.read, 0);
-        }
+        self.spend(1)?;
         let tree = self.decoder.tree(ix)?;
         let starts = match tree.base.is_some_and(is_done) {
             true => &tree.fresh[..],

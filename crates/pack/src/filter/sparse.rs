@@ -23,6 +23,9 @@ const MAX_PATTERN_BYTES: u64 = 8 << 20;
 /// Most patterns; each is compared with each path.
 const MAX_PATTERNS: usize = 1 << 16;
 
+/// Comparisons of a pattern with a path that take about as long as reading a tree.
+const MATCHES_A_TREE: u64 = 1000;
+
 /// Most directories by path. Trees that hold each other several times can make more paths than there are atoms.
 const MAX_PATHS: usize = 1 << 20;
 
@@ -58,9 +61,7 @@ impl Sparse {
             return Err(Reason::BadPatterns(id).into());
         }
         if size > MAX_PATTERN_BYTES {
-            return Err(
-                Reason::LargeFilter { what: "bytes of sparse patterns", limit: MAX_PATTERN_BYTES }.into()
-            );
+            return Err(too_many("bytes of sparse patterns", MAX_PATTERN_BYTES));
         }
         Sparse::parse(&reader.read(&id)?.data)
     }
@@ -71,8 +72,7 @@ impl Sparse {
         for line in text.split(|byte| *byte == b'\n') {
             patterns.extend(Line::parse(line));
             if patterns.len() > MAX_PATTERNS {
-                let limit = MAX_PATTERNS as u64;
-                return Err(Reason::LargeFilter { what: "sparse patterns", limit }.into());
+                return Err(too_many("sparse patterns", MAX_PATTERNS as u64));
             }
         }
         Ok(Sparse { patterns })
@@ -97,7 +97,8 @@ impl Sparse {
             seen: Seen { first: vec![NO_PATH; packed_len as usize], others: HashSet::new() },
             reached: Marks::new(packed_len),
             start,
-            reads_left: (u64::from(packed_len) * READS_AN_OBJECT).max(MIN_READS),
+            reads: 0,
+            max_reads: (u64::from(packed_len) * READS_AN_OBJECT).max(MIN_READS),
         };
         let mut level = Vec::new();
         for (path, roots) in [(ROOT, &start.roots), (GIVEN, &start.given)] {
@@ -191,7 +192,8 @@ struct Walk<'a> {
     seen: Seen,
     reached: Marks,
     start: &'a Start<'a>,
-    reads_left: u64,
+    reads: u64,
+    max_reads: u64,
 }
 
 impl Walk<'_> {
@@ -202,11 +204,14 @@ impl Walk<'_> {
         tree: Ix,
         next: &mut Vec<(u32, Ix)>,
     ) -> Result<(), Error> {
-        self.reads_left = self.reads_left.checked_sub(1).ok_or_else(too_many_paths)?;
+        self.reads += 1;
+        if self.reads > self.max_reads {
+            return Err(too_many("trees to read for a sparse filter", self.max_reads));
+        }
         let mut full_path = self.full_path(path);
         let directory_len = full_path.len();
         let Walk { sparse, paths, seen, reached, start, .. } = self;
-        let mut added = Vec::new();
+        let (mut added, mut decided) = (Vec::new(), 0);
         trees.entries(
             tree,
             |base| seen.contains(path, base),
@@ -214,6 +219,7 @@ impl Walk<'_> {
                 if !start.is_in_scope(found) || kind == Kind::Blob && reached.contains(found) {
                     return;
                 }
+                decided += 1;
                 full_path.truncate(directory_len);
                 full_path.extend_from_slice(entry.name);
                 if kind == Kind::Tree {
@@ -223,8 +229,9 @@ impl Walk<'_> {
                 }
             },
         )?;
+        trees.spend(decided * self.sparse.patterns.len() as u64 / MATCHES_A_TREE)?;
         if self.paths.len() > MAX_PATHS {
-            return Err(too_many_paths());
+            return Err(too_many("directories to look at for a sparse filter", MAX_PATHS as u64));
         }
         for (path, tree) in added {
             self.reached.insert(tree);
@@ -266,8 +273,8 @@ fn child(sparse: &Sparse, paths: &mut Vec<Directory>, parent: u32, name: &[u8], 
     number
 }
 
-fn too_many_paths() -> Error {
-    Reason::LargeFilter { what: "paths to look at for a sparse filter", limit: MAX_PATHS as u64 }.into()
+fn too_many(what: &'static str, limit: u64) -> Error {
+    Reason::LargeFilter { what, limit }.into()
 }
 
 #[cfg(test)]
