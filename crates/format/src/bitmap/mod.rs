@@ -15,11 +15,15 @@
 //! difference from the bitmap of an earlier entry.
 
 mod bits;
+mod encode;
 mod ewah;
 mod rows;
+mod write;
 
 pub use bits::{Bits, Ones};
+pub use encode::EwahBuf;
 pub use ewah::Ewah;
+pub use write::BitmapWriter;
 
 use packrace_object::{HashKind, Kind, ObjectId, oid};
 

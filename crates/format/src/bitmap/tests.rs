@@ -235,3 +235,79 @@ fn lookup_tables_that_lie() {
         assert_eq!(what, expect);
     }
 }
+
+/// What git wrote, written again; in the order of the index, so that the best base is not always the last.
+fn rewrite(opened: &Opened, hash: HashKind, lookup_table: bool) -> Vec<u8> {
+    let bitmap = &opened.bitmap;
+    let kinds = Kind::ALL.map(|kind| bitmap.type_bitmap(kind).unwrap());
+    let mut writer = BitmapWriter::new(hash, &bitmap.owner_checksum(), &kinds);
+    for position in bitmap.commit_positions() {
+        writer.push(position, bitmap.bitmap_of(position).unwrap().unwrap());
+    }
+    assert_eq!(writer.len(), bitmap.len() as usize);
+    let name_hashes: Option<Vec<u32>> = (0..bitmap.objects()).map(|at| bitmap.name_hash_at(at)).collect();
+    writer.finish(name_hashes.as_deref(), lookup_table)
+}
+
+/// Puts a bitmap in the place of git's, and lets git and our reader compare all of it with walks.
+fn check_rewritten(repo: &Repo, hash: HashKind, open: impl Fn(&Repo, HashKind) -> Opened) {
+    let before = open(repo, hash);
+    let path = pack_files(repo, "bitmap").remove(0);
+    for lookup_table in [false, true] {
+        let file = rewrite(&before, hash, lookup_table);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, &file).unwrap();
+        let opened = open(repo, hash);
+        assert_eq!(lookup_table, matches!(opened.bitmap.rows, Rows::Table { .. }));
+        assert!(check(repo, &opened) > 0, "none is a difference");
+        for position in opened.bitmap.commit_positions() {
+            let commit = opened.by_position[position as usize].to_string();
+            repo.git(&["rev-list", "--test-bitmap", &commit]);
+        }
+        let count = ["rev-list", "--count", "--objects", "--all"];
+        assert_eq!(repo.git(&[&count[..], &["--use-bitmap-index"]].concat()), repo.git(&count));
+        let objects = opened.bitmap.objects();
+        damage(&file, |bytes| use_everything(bytes, objects, hash));
+    }
+}
+
+#[test]
+fn what_is_written_is_read_by_git() {
+    for hash in HASHES {
+        let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
+        check_rewritten(&tiny(hash, storage.clone()), hash, open_of_pack);
+        let storage = Storage { packs: 3, multi_pack_index: true, ..storage };
+        check_rewritten(&tiny(hash, storage), hash, open_of_midx);
+    }
+}
+
+#[test]
+fn chains_end_and_sets_without_likeness_stand_alone() {
+    let kinds = [0, 1, 2, 3].map(|_| Bits::new(4096));
+    let mut writer = BitmapWriter::new(HashKind::Sha1, &HashKind::Sha1.empty_tree(), &kinds);
+    let set = |number: u32| {
+        let mut bits = Bits::new(4096);
+        bits.set_range(0..100 + number);
+        // Every seventh has nothing in common with the others.
+        (0..4096).filter(|at| number % 7 == 6 && at * at % 97 < 50).for_each(|at| {
+            bits.set(at);
+        });
+        bits
+    };
+    (0..200).for_each(|number| writer.push(199 - number, set(number)));
+    let file = writer.finish(None, true);
+    let bitmap = BitmapIndex::open(&file, 4096, HashKind::Sha1).unwrap();
+    let mut longest = 0;
+    for position in 0..200 {
+        assert_eq!(bitmap.bitmap_of(position).unwrap().unwrap(), set(199 - position));
+        let mut row = bitmap.rows.find(&file, position).unwrap() as u32;
+        let mut chain = 0;
+        while row != NO_XOR {
+            row = bitmap.entry(row as usize, u64::MAX).unwrap().xor_row;
+            chain += 1;
+        }
+        longest = longest.max(chain);
+    }
+    assert!((10..=51).contains(&longest), "{longest}");
+    assert_eq!(bitmap.name_hash_at(0), None);
+}

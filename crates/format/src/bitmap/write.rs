@@ -1,0 +1,132 @@
+//! Writes a bitmap file; its layout stands at the top of [`super`].
+
+use std::collections::VecDeque;
+
+use packrace_object::{HashKind, ObjectId};
+
+use super::encode::{EwahBuf, difference, words_of_difference};
+use super::rows::{NO_XOR, ROW_BYTES};
+use super::{Bits, FULL_DAG, HASH_CACHE, LOOKUP_TABLE, SIGNATURE};
+use crate::checksum;
+
+/// Earlier entries that an entry is tried as a difference from. The format allows 160; what is further away than
+/// this hardly ever is the best, as neighbours in history are written one after the other.
+const TRIED: usize = 10;
+
+/// Longest chain of differences: a reader merges all of it.
+const MAX_CHAIN: u32 = 50;
+
+/// Makes a bitmap file from the sets that commits reach.
+///
+/// Keeps what is written so far, and the last ten sets uncompressed.
+#[derive(Debug)]
+pub struct BitmapWriter {
+    hash: HashKind,
+    objects: u32,
+    /// The file from its start, with a header that does not count entries yet.
+    out: Vec<u8>,
+    entries: Vec<Entry>,
+    recent: VecDeque<Recent>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    index_position: u32,
+    offset: u64,
+    /// How many entries back the one is that this is a difference from; 0 for none.
+    xor: u8,
+}
+
+/// An entry that later ones can be differences from.
+#[derive(Debug)]
+struct Recent {
+    bits: Bits,
+    chain: u32,
+}
+
+impl BitmapWriter {
+    /// Begins the bitmaps of the pack or multi-pack-index with this checksum. `kinds` says which objects are commits,
+    /// trees, blobs and tags, in this order; each has as many positions as there are objects.
+    pub fn new(hash: HashKind, owner_checksum: &ObjectId, kinds: &[Bits; 4]) -> Self {
+        assert_eq!(owner_checksum.kind(), hash);
+        let objects = kinds[0].len();
+        let mut out = Vec::new();
+        out.extend(SIGNATURE);
+        out.extend(1u16.to_be_bytes());
+        out.extend([0; 6]);
+        out.extend(owner_checksum.as_slice());
+        for kind in kinds {
+            assert_eq!(kind.len(), objects, "sets of different lengths");
+            EwahBuf::from_bits(kind).write(&mut out);
+        }
+        BitmapWriter { hash, objects, out, entries: Vec::new(), recent: VecDeque::new() }
+    }
+
+    /// How many entries there are.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds what the commit at this index position reaches. Each commit once; those close to each other in history
+    /// one after the other, so that they are stored as small differences.
+    pub fn push(&mut self, index_position: u32, reached: Bits) {
+        assert!(index_position < self.objects && reached.len() == self.objects);
+        let mut best = EwahBuf::from_bits(&reached);
+        let (mut xor, mut chain, mut words) = (0, 0, best.compressed_bytes() / 8);
+        let mut best_base = None;
+        for (back, base) in (1u8..).zip(&self.recent).filter(|(_, base)| base.chain < MAX_CHAIN) {
+            if let Some(fewer) = words_of_difference(&reached, &base.bits, words) {
+                (xor, chain, words) = (back, base.chain + 1, fewer);
+                best_base = Some(base);
+            }
+        }
+        if let Some(base) = best_base {
+            best = difference(&reached, &base.bits);
+        }
+        self.entries.push(Entry { index_position, offset: self.out.len() as u64, xor });
+        self.out.extend(index_position.to_be_bytes());
+        // Flags: none. What a later writer may take over it finds out itself.
+        self.out.extend([xor, 0]);
+        best.write(&mut self.out);
+        self.recent.truncate(TRIED - 1);
+        self.recent.push_front(Recent { bits: reached, chain });
+    }
+
+    /// The file. `name_hashes`, if there are any, are in the order of the index; zero for what has no path.
+    pub fn finish(self, name_hashes: Option<&[u32]>, lookup_table: bool) -> Vec<u8> {
+        let BitmapWriter { hash, objects, mut out, entries, .. } = self;
+        let mut flags = FULL_DAG;
+        if lookup_table {
+            flags |= LOOKUP_TABLE;
+            write_lookup_table(&entries, &mut out);
+        }
+        if let Some(name_hashes) = name_hashes {
+            assert_eq!(name_hashes.len(), objects as usize);
+            flags |= HASH_CACHE;
+            name_hashes.iter().for_each(|hash| out.extend(hash.to_be_bytes()));
+        }
+        out[6..8].copy_from_slice(&flags.to_be_bytes());
+        out[8..12].copy_from_slice(&(entries.len() as u32).to_be_bytes());
+        checksum::append(&mut out, hash);
+        out
+    }
+}
+
+fn write_lookup_table(entries: &[Entry], out: &mut Vec<u8>) {
+    let mut by_position: Vec<u32> = (0..entries.len() as u32).collect();
+    by_position.sort_unstable_by_key(|number| entries[*number as usize].index_position);
+    let mut row_of = vec![0; entries.len()];
+    for (row, number) in (0u32..).zip(&by_position) {
+        row_of[*number as usize] = row;
+    }
+    out.reserve(entries.len() * ROW_BYTES);
+    for number in by_position {
+        let number = number as usize;
+        let Entry { index_position, offset, xor } = entries[number];
+        let xor_row = if xor == 0 { NO_XOR } else { row_of[number - usize::from(xor)] };
+        out.extend(index_position.to_be_bytes());
+        out.extend(offset.to_be_bytes());
+        out.extend(xor_row.to_be_bytes());
+    }
+}
