@@ -44,6 +44,11 @@ pub(crate) fn check_fanout(format: &'static str, bytes: &[u8], at: usize) -> Res
 pub(crate) fn write_fanout(out: &mut Vec<u8>, first_bytes: impl Iterator<Item = u8>) {
     let mut counts = [0u32; 256];
     first_bytes.for_each(|byte| counts[usize::from(byte)] += 1);
+    write_counts(out, &counts);
+}
+
+/// As [`write_fanout`], from the number of ids with each first byte.
+pub(crate) fn write_counts(out: &mut Vec<u8>, counts: &[u32; 256]) {
     let mut sum = 0;
     for count in counts {
         sum += count;

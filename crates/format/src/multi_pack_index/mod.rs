@@ -23,6 +23,10 @@ use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout, partition_point};
 use crate::reverse_index::check_positions;
 use crate::{Error, be, checksum};
 
+mod write;
+
+pub use write::{SourcePack, WriteError, WriteOptions, write};
+
 const FORMAT: &str = "midx";
 const SIGNATURE: &[u8; 4] = b"MIDX";
 const HEADER_BYTES: usize = 12;

@@ -133,3 +133,164 @@ fn what_is_refused() {
         assert_eq!(got, expect, "{at}");
     }
 }
+
+/// A pack of the repository as it is handed to the writer.
+struct Source {
+    name: String,
+    index: PackIndex<Vec<u8>>,
+    modified_seconds: i64,
+}
+
+/// All packs of the repository, which get the times `seconds` in the order of their names, shared by those that are more.
+fn sources(repo: &Repo, seconds: &[i64]) -> Vec<Source> {
+    let files = crate::test_files::pack_files(repo, "idx");
+    let timed = files.iter().zip(seconds.iter().cycle());
+    let source = |(path, seconds): (&std::path::PathBuf, &i64)| {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(*seconds as u64);
+        let pack = std::fs::File::open(path.with_extension("pack")).unwrap();
+        pack.set_modified(time).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        Source { name, index: PackIndex::open(read(path), repo.hash()).unwrap(), modified_seconds: *seconds }
+    };
+    timed.map(source).collect()
+}
+
+fn written(sources: &[Source], hash: HashKind, options: WriteOptions) -> Result<Vec<u8>, WriteError> {
+    let packs: Vec<_> = sources
+        .iter()
+        .map(|source| SourcePack {
+            name: &source.name,
+            index: &source.index,
+            modified_seconds: source.modified_seconds,
+        })
+        .collect();
+    // The order in which they are given makes no difference.
+    let turned: Vec<_> = packs.iter().rev().map(|pack| SourcePack { ..*pack }).collect();
+    let preferred = options.preferred.map(|at| turned.len() - 1 - at);
+    let result = write(&packs, hash, options);
+    assert!(result == write(&turned, hash, WriteOptions { preferred, ..options }));
+    result
+}
+
+/// Three packs that share objects, and one that lies within another.
+fn overlapping(hash: HashKind) -> Repo {
+    let repo = tiny(hash, Storage { packs: 2, ..Storage::default() });
+    let objects: Vec<String> = repo.reachable_objects().into_iter().collect();
+    let half = objects.len() / 2;
+    for range in [0..half + 20, half - 20..half + 10] {
+        let list = objects[range].join("\n");
+        repo.git_with_input(&["pack-objects", "-q", "objects/pack/pack"], list.as_bytes());
+    }
+    repo
+}
+
+#[test]
+fn written_as_git_writes_it() {
+    let file = |repo: &Repo| repo.path().join("objects/pack/multi-pack-index");
+    for hash in HASHES {
+        let repo = overlapping(hash);
+        for seconds in [[1000, 2000, 3000, 4000], [4000, 3000, 2000, 1000], [3000, 1000, 4000, 2000]] {
+            let sources = sources(&repo, &seconds);
+            assert_eq!(sources.len(), 4);
+            for preferred in [None, Some(0), Some(1), Some(2), Some(3)] {
+                for bit_order in [false, true] {
+                    let option = preferred.map(|at: usize| format!("--preferred-pack={}", sources[at].name));
+                    let mut args = vec!["multi-pack-index", "write"];
+                    args.extend(option.as_deref());
+                    args.extend(bit_order.then_some("--bitmap"));
+                    // An old file would make git keep its choices.
+                    let _ = std::fs::remove_file(file(&repo));
+                    repo.git(&args);
+                    let ours = written(&sources, hash, WriteOptions { preferred, bit_order }).unwrap();
+                    assert!(ours == read(&file(&repo)), "{hash} {seconds:?} {args:?}");
+                    check(&repo, &ours, hash);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn git_verifies_what_is_written() {
+    for hash in HASHES {
+        let repo = overlapping(hash);
+        // Of the same second: git takes them as its directory lists them.
+        let sources = sources(&repo, &[1000]);
+        let ours = written(&sources, hash, WriteOptions { preferred: None, bit_order: true }).unwrap();
+        check(&repo, &ours, hash);
+        std::fs::write(repo.path().join("objects/pack/multi-pack-index"), ours).unwrap();
+        repo.git(&["multi-pack-index", "verify"]);
+        repo.git(&["fsck", "--full", "--no-dangling"]);
+    }
+}
+
+#[test]
+fn packs_without_objects() {
+    let repo = overlapping(HashKind::Sha1);
+    repo.git_with_input(&["pack-objects", "-q", "objects/pack/pack"], b"");
+    let mut sources = sources(&repo, &[5000]);
+    let empty = sources.iter().position(|source| source.index.is_empty()).unwrap();
+    sources[empty].modified_seconds = 1;
+    let hash = HashKind::Sha1;
+    let refused = written(&sources, hash, WriteOptions { preferred: Some(empty), bit_order: false });
+    assert_eq!(refused, Err(WriteError::EmptyPreferredPack(sources[empty].name.clone())));
+    let bytes = written(&sources, hash, WriteOptions { preferred: None, bit_order: true }).unwrap();
+    let midx = MultiPackIndex::open(&bytes, hash).unwrap();
+    let bits = midx.bitmapped_pack(empty as u32).unwrap();
+    assert_eq!((midx.pack_count(), bits.first_bit, bits.bits), (5, 0, 0));
+    assert_ne!(midx.preferred_pack(), Some(empty as u32));
+    check(&repo, &bytes, hash);
+
+    let nothing = written(&sources[empty..=empty], hash, WriteOptions { preferred: None, bit_order: true });
+    let nothing = nothing.unwrap();
+    let midx = MultiPackIndex::open(&nothing, hash).unwrap();
+    assert!(midx.is_empty() && midx.pack_count() == 1);
+}
+
+/// An index with an object at each of these offsets, `first` being the first byte of the first.
+fn made_index_bytes(hash: HashKind, first: u8, offsets: &[u64]) -> Vec<u8> {
+    let entry = |(byte, offset): (u8, &u64)| {
+        let mut id = hash.null();
+        id.as_mut_slice()[0] = byte;
+        crate::pack_index::Entry { id, crc32: 0, offset: *offset }
+    };
+    let entries: Vec<_> = (first..).zip(offsets).map(entry).collect();
+    crate::pack_index::write(&entries, hash, hash.null_ref(), Default::default()).unwrap()
+}
+
+fn made_index(hash: HashKind, first: u8, offsets: &[u64]) -> PackIndex<Vec<u8>> {
+    PackIndex::open(made_index_bytes(hash, first, offsets), hash).unwrap()
+}
+
+#[test]
+fn large_offsets_are_used_only_where_32_bits_do_not_do() {
+    const LIMIT: u64 = 1 << 31;
+    let check = |offsets: &[u64], large: u32| {
+        for hash in HASHES {
+            let source =
+                Source { name: "a.idx".into(), index: made_index(hash, 3, offsets), modified_seconds: 0 };
+            let bytes = written(&[source], hash, WriteOptions::default()).unwrap();
+            let midx = MultiPackIndex::open(&bytes, hash).unwrap();
+            assert_eq!(midx.large, large, "{offsets:?}");
+            let got: Vec<u64> =
+                (0..midx.len()).map(|position| midx.pack_and_offset_at(position).unwrap().1).collect();
+            assert_eq!(got, offsets);
+        }
+    };
+    check(&[12, LIMIT - 1, LIMIT, 2 * LIMIT - 1], 0);
+    check(&[12, LIMIT - 1, LIMIT, 2 * LIMIT - 1, 2 * LIMIT], 3);
+    check(&[7 * LIMIT, 12], 1);
+}
+
+#[test]
+fn a_damaged_index_is_refused() {
+    let hash = HashKind::Sha1;
+    let mut bytes = made_index_bytes(hash, 0, &[12, 1 << 33]);
+    // The second offset: after header, fan-out, ids and checksums.
+    let at = 8 + 1024 + 2 * (20 + 4) + 4;
+    bytes[at..at + 4].copy_from_slice(&(LARGE | 7).to_be_bytes());
+    let source =
+        Source { name: "a.idx".into(), index: PackIndex::open(bytes, hash).unwrap(), modified_seconds: 0 };
+    let refused = written(&[source], hash, WriteOptions::default());
+    assert_eq!(refused, Err(WriteError::DamagedIndex("a.idx".into())));
+}

@@ -1,0 +1,226 @@
+//! Makes a multi-pack-index of version 1, which every git reads; its layout stands at the top of the parent module.
+
+use packrace_object::{HashKind, oid};
+
+use super::{HEADER_BYTES, LARGE, SIGNATURE};
+use crate::checksum;
+use crate::chunks::ChunkWriter;
+use crate::id_table::{FANOUT_BYTES, write_counts};
+use crate::pack_index::PackIndex;
+
+const VERSION: u8 = 1;
+
+/// A pack to be covered.
+#[derive(Debug)]
+pub struct SourcePack<'a, D> {
+    /// The name of its index, without a directory: `pack-….idx`. No two have the same.
+    pub name: &'a str,
+    /// The index.
+    pub index: &'a PackIndex<D>,
+    /// When the pack was last changed, in seconds since 1970: the newest copy of an object is the one that is read.
+    pub modified_seconds: i64,
+}
+
+/// What to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// The number, in the order given, of the pack whose copies are read wherever there are several.
+    pub preferred: Option<usize>,
+    /// Whether to write the order of bits (RIDX, BTMP), which bitmaps need. The pack that comes first in it is the
+    /// preferred one; if there is none, the oldest that has an object is taken.
+    pub bit_order: bool,
+}
+
+/// Why packs don't make a multi-pack-index.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// It would have no bit.
+    #[error("cannot select preferred pack {0} with no objects")]
+    EmptyPreferredPack(String),
+    /// Positions have 32 bits, and so have the numbers of packs.
+    #[error("too many objects for a multi-pack-index")]
+    TooManyObjects,
+    /// Rows of large offsets have 31 bits.
+    #[error("more than 2147483648 objects have a large offset")]
+    TooManyLargeOffsets,
+    /// An index says where an object is that its format has no place for; it is damaged.
+    #[error("{0} has an offset that is not in its table")]
+    DamagedIndex(String),
+}
+
+/// Where the chosen copy of an object is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    pack: u32,
+    offset: u64,
+}
+
+/// The objects of all packs, each once, sorted by name.
+struct Merged {
+    ids: Vec<u8>,
+    fanout: Vec<u8>,
+    places: Vec<Place>,
+}
+
+/// The whole file. Of several copies of an object that of the preferred pack is chosen, else that of the newest pack;
+/// packs of the same second are taken in the order of their names. Takes twice the memory of the file and 20 bytes an
+/// object more.
+///
+/// Every index must be of the kind `hash`.
+pub fn write<D: AsRef<[u8]>>(
+    packs: &[SourcePack<'_, D>],
+    hash: HashKind,
+    options: WriteOptions,
+) -> Result<Vec<u8>, WriteError> {
+    assert!(packs.iter().all(|pack| pack.index.hash_kind() == hash), "an index of another hash");
+    let preferred_name = preferred(packs, options)?.map(|at| packs[at].name);
+    let mut sorted: Vec<&SourcePack<'_, D>> = packs.iter().collect();
+    sorted.sort_by_key(|pack| pack.name);
+    assert!(sorted.windows(2).all(|pair| pair[0].name < pair[1].name), "two packs of one name");
+    let preferred = preferred_name.and_then(|name| sorted.iter().position(|pack| pack.name == name));
+    let merged = merge(&sorted, hash, preferred)?;
+
+    let needs_large = merged.places.iter().any(|place| place.offset > u64::from(u32::MAX));
+    let (offsets, large) = offset_chunks(&merged.places, needs_large)?;
+    let mut chunks = vec![
+        (b"PNAM", names_chunk(&sorted)),
+        (b"OIDF", merged.fanout),
+        (b"OIDL", merged.ids),
+        (b"OOFF", offsets),
+    ];
+    if needs_large {
+        chunks.push((b"LOFF", large));
+    }
+    if options.bit_order {
+        let preferred = preferred.map_or(u32::MAX, |pack| pack as u32);
+        let (order, ranges) = bit_chunks(&merged.places, preferred, sorted.len());
+        chunks.extend([(b"RIDX", order), (b"BTMP", ranges)]);
+    }
+
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    header.extend_from_slice(SIGNATURE);
+    header.extend_from_slice(&[VERSION, checksum::hash_number(hash), chunks.len() as u8, 0]);
+    let pack_count = u32::try_from(sorted.len()).map_err(|_| WriteError::TooManyObjects)?;
+    header.extend_from_slice(&pack_count.to_be_bytes());
+    let mut writer = ChunkWriter::new(header);
+    chunks.into_iter().for_each(|(id, bytes)| writer.add(id, bytes));
+    Ok(writer.finish(hash))
+}
+
+/// The number of the preferred pack among `packs`.
+fn preferred<D: AsRef<[u8]>>(
+    packs: &[SourcePack<'_, D>],
+    options: WriteOptions,
+) -> Result<Option<usize>, WriteError> {
+    match options.preferred {
+        Some(at) if packs[at].index.is_empty() => {
+            Err(WriteError::EmptyPreferredPack(packs[at].name.to_owned()))
+        }
+        Some(at) => Ok(Some(at)),
+        None if !options.bit_order => Ok(None),
+        None => {
+            let with_objects = (0..packs.len()).filter(|at| !packs[*at].index.is_empty());
+            Ok(with_objects.min_by_key(|at| (packs[*at].modified_seconds, packs[*at].name)))
+        }
+    }
+}
+
+/// Merges the sorted ids of all packs, one first byte after the other so that little has to be sorted at a time.
+fn merge<D: AsRef<[u8]>>(
+    packs: &[&SourcePack<'_, D>],
+    hash: HashKind,
+    preferred: Option<usize>,
+) -> Result<Merged, WriteError> {
+    let mut by_rank: Vec<u32> = (0..packs.len() as u32).collect();
+    by_rank.sort_by_key(|pack| {
+        let pack = *pack as usize;
+        (Some(pack) != preferred, std::cmp::Reverse(packs[pack].modified_seconds), pack)
+    });
+    let largest = packs.iter().map(|pack| pack.index.len() as usize).max().unwrap_or(0);
+    let mut merged = Merged {
+        ids: Vec::with_capacity(largest * hash.len_in_bytes()),
+        fanout: Vec::with_capacity(FANOUT_BYTES),
+        places: Vec::with_capacity(largest),
+    };
+    let mut counts = [0u32; 256];
+    let mut bucket: Vec<(&oid, u32, u32)> = Vec::new();
+    let mut prefix = hash.null();
+    for first_byte in 0..=u8::MAX {
+        prefix.as_mut_slice()[0] = first_byte;
+        bucket.clear();
+        for (rank, pack) in (0u32..).zip(&by_rank) {
+            let index = packs[*pack as usize].index;
+            let positions = index.range_of_prefix(&prefix, 2);
+            bucket.extend(positions.map(|position| (index.id_at(position), rank, position)));
+        }
+        bucket.sort_unstable();
+        bucket.dedup_by_key(|(id, _, _)| *id);
+        for (id, rank, position) in &bucket {
+            let pack = by_rank[*rank as usize];
+            let source = packs[pack as usize];
+            let offset = source.index.offset_at(*position);
+            if offset == u64::MAX {
+                return Err(WriteError::DamagedIndex(source.name.to_owned()));
+            }
+            merged.ids.extend_from_slice(id.as_bytes());
+            merged.places.push(Place { pack, offset });
+        }
+        counts[usize::from(first_byte)] =
+            u32::try_from(bucket.len()).map_err(|_| WriteError::TooManyObjects)?;
+    }
+    if u32::try_from(merged.places.len()).is_err() {
+        return Err(WriteError::TooManyObjects);
+    }
+    write_counts(&mut merged.fanout, &counts);
+    Ok(merged)
+}
+
+fn names_chunk<D>(packs: &[&SourcePack<'_, D>]) -> Vec<u8> {
+    let mut chunk = Vec::new();
+    for pack in packs {
+        assert!(!pack.name.is_empty() && !pack.name.contains(['/', '\0']), "no file name: {}", pack.name);
+        chunk.extend_from_slice(pack.name.as_bytes());
+        chunk.push(0);
+    }
+    chunk.resize(chunk.len().next_multiple_of(4), 0);
+    chunk
+}
+
+/// OOFF and LOFF. Only if one offset has more than 32 bits do all of more than 31 go to LOFF.
+fn offset_chunks(places: &[Place], needs_large: bool) -> Result<(Vec<u8>, Vec<u8>), WriteError> {
+    let mut offsets = Vec::with_capacity(places.len() * 8);
+    let mut large = Vec::new();
+    for place in places {
+        offsets.extend_from_slice(&place.pack.to_be_bytes());
+        let word = if needs_large && place.offset >= u64::from(LARGE) {
+            let row = u32::try_from(large.len() / 8).ok().filter(|row| *row < LARGE);
+            large.extend_from_slice(&place.offset.to_be_bytes());
+            LARGE | row.ok_or(WriteError::TooManyLargeOffsets)?
+        } else {
+            // Without large offsets all 32 bits count.
+            place.offset as u32
+        };
+        offsets.extend_from_slice(&word.to_be_bytes());
+    }
+    Ok((offsets, large))
+}
+
+/// RIDX and BTMP: the preferred pack first, then packs by number; within a pack by offset.
+fn bit_chunks(places: &[Place], preferred: u32, packs: usize) -> (Vec<u8>, Vec<u8>) {
+    let mut order: Vec<u32> = (0..places.len() as u32).collect();
+    order.sort_unstable_by_key(|position| {
+        let place = places[*position as usize];
+        (place.pack != preferred, place.pack, place.offset)
+    });
+    let mut ranges = vec![(0u32, 0u32); packs];
+    for (bit, position) in (0..).zip(&order) {
+        let (first, bits) = &mut ranges[places[*position as usize].pack as usize];
+        if *bits == 0 {
+            *first = bit;
+        }
+        *bits += 1;
+    }
+    let order = order.into_iter().flat_map(u32::to_be_bytes).collect();
+    let ranges = ranges.into_iter().flat_map(|(first, bits)| [first, bits]).flat_map(u32::to_be_bytes);
+    (order, ranges.collect())
+}
