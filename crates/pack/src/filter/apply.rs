@@ -5,7 +5,7 @@ use packrace_object::Kind;
 use crate::commits::Commits;
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::plan::{Found, Tips};
+use crate::plan::{Found, Tips, WALK_RATHER_THAN_BITMAP};
 use crate::universe::{Ix, Universe};
 use crate::watch::Watch;
 
@@ -26,17 +26,20 @@ pub(crate) struct Filtering<'a> {
 
 impl Filtering<'_> {
     /// What of a response is kept: what the rules keep, and what the client named itself (tips, and what tips that are
-    /// tags come down to). `find` finds the whole response. It is not called when the rules need no more than commits and
-    /// those have to be walked (`finding_is_walking`).
+    /// tags come down to). `find` finds the whole response. It is not called when the rules need no more than the commits,
+    /// and walking is the best way to those.
     pub(crate) fn find<'c>(
         &self,
         commits: &mut Commits<'c>,
-        finding_is_walking: bool,
+        has_bitmap: bool,
         find: impl FnOnce(&mut Commits<'c>) -> Result<Found, Error>,
     ) -> Result<Found, Error> {
-        let has_had = !self.tips.had_commits.is_empty() || !self.tips.had_others.is_empty();
-        let is_whole = has_had || !finding_is_walking || !self.rules.needs_commits_only();
-        let mut found = if is_whole { find(commits)? } else { self.find_commits(commits)? };
+        let found_commits = self.find_commits(commits, has_bitmap)?;
+        let is_whole = found_commits.is_none();
+        let mut found = match found_commits {
+            Some(found) => found,
+            None => find(commits)?,
+        };
         let given = self.tips.wanted_others.iter().map(|(ix, _)| *ix);
         let given = given.chain(self.tips.wanted_commits.iter().copied());
         let given: Vec<Ix> = given.filter(|ix| found.wanted.contains(*ix)).collect();
@@ -55,18 +58,40 @@ impl Filtering<'_> {
         Ok(found)
     }
 
-    /// All commits that are wanted, and what the client named.
-    fn find_commits(&self, commits: &mut Commits<'_>) -> Result<Found, Error> {
-        let wanted = Marks::new(self.universe.packed_len());
-        commits.closure(&self.tips.wanted_commits, |commit| {
-            wanted.insert(commit.ix);
-            true
-        })?;
-        for (ix, _) in &self.tips.wanted_others {
+    /// The commits of the response, and what the client named.
+    fn find_commits(&self, commits: &mut Commits<'_>, has_bitmap: bool) -> Result<Option<Found>, Error> {
+        let packed_len = self.universe.packed_len();
+        let (wanted, had) = (Marks::new(packed_len), Marks::new(packed_len));
+        let tips = self.tips;
+        if tips.had_commits.is_empty() && tips.had_others.is_empty() {
+            if has_bitmap || !self.rules.needs_commits_only() {
+                return Ok(None);
+            }
+            commits.closure(&tips.wanted_commits, |commit| {
+                wanted.insert(commit.ix);
+                true
+            })?;
+        } else {
+            // Where trees matter, what the client has of them does too.
+            if self.rules.depth != Some(0) {
+                return Ok(None);
+            }
+            let max_commits = if has_bitmap { WALK_RATHER_THAN_BITMAP } else { usize::MAX };
+            let between = commits.between_within(&tips.wanted_commits, &tips.had_commits, max_commits)?;
+            let Some(between) = between else { return Ok(None) };
+            for (numbers, side) in [(&between.missing, &wanted), (&between.had, &had)] {
+                for no in numbers {
+                    side.insert(commits.get(*no).ix);
+                }
+            }
+            for (ix, _) in &tips.had_others {
+                had.insert(*ix);
+            }
+        }
+        for (ix, _) in tips.wanted_others.iter().filter(|(ix, _)| !had.contains(*ix)) {
             wanted.insert(*ix);
         }
-        let had = Marks::new(self.universe.packed_len());
-        Ok(Found { wanted, had, bases: Vec::new(), is_by_bitmap: false })
+        Ok(Some(Found { wanted, had, bases: Vec::new(), is_by_bitmap: false }))
     }
 
     fn reduce_by_kind(&self, kinds: &mut Kinds<'_>, wanted: &Marks) -> Result<(), Error> {

@@ -129,7 +129,7 @@ pub(crate) struct Found {
 
 /// Commits that are looked at to find where a client's history begins, before bitmaps are used to tell what it lacks.
 /// A walk sends less: it knows the paths and so the best bases.
-const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
+pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
 
 /// Plans the answer to `request`. Takes bitmaps where they apply and a walk where they don't.
 pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) -> Result<PackPlan, Error> {
@@ -144,7 +144,7 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     let mut find = |commits: &mut Commits<'_>| find(universe, bitmap, commits, &mut trees, &tips);
     let found = match &request.filter {
         Some(filter) => Filtering { universe, tips: &tips, rules: Rules::of(universe, filter)?, watch }
-            .find(&mut commits, bitmap.is_none(), &mut find)?,
+            .find(&mut commits, bitmap.is_some(), &mut find)?,
         None => find(&mut commits)?,
     };
     add_tags(universe, &mut commits, &found, &request.tags)?;
