@@ -23,7 +23,7 @@ const DATE_SKEW_SLOP: u32 = 8;
 const MAX_TAG_DEPTH: usize = 1024;
 
 /// A commit that was loaded; valid for the [`Commits`] that gave it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CommitNo(u32);
 
 /// A loaded commit.
@@ -69,6 +69,14 @@ pub(crate) struct Commits<'a> {
     numbers: HashMap<Ix, CommitNo>,
 }
 
+/// What a [`Commits`] has loaded, kept while nobody waits for it.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    cut: HashSet<Ix>,
+    loaded: Vec<Commit>,
+    numbers: HashMap<Ix, CommitNo>,
+}
+
 impl<'a> Commits<'a> {
     /// Commits of `universe`, without the parents of those in `cut`.
     pub(crate) fn new(universe: &'a Universe, cut: HashSet<Ix>, watch: &'a dyn Watch) -> Self {
@@ -81,6 +89,21 @@ impl<'a> Commits<'a> {
             loaded: Vec::new(),
             numbers: HashMap::new(),
         }
+    }
+
+    /// Goes on with what was loaded before; numbers stay valid.
+    pub(crate) fn resume(universe: &'a Universe, loaded: Loaded, watch: &'a dyn Watch) -> Self {
+        let Loaded { cut, loaded, numbers } = loaded;
+        Commits { loaded, numbers, ..Commits::new(universe, cut, watch) }
+    }
+
+    pub(crate) fn into_loaded(self) -> Loaded {
+        Loaded { cut: self.cut, loaded: self.loaded, numbers: self.numbers }
+    }
+
+    /// The number of a commit that was loaded.
+    pub(crate) fn number(&self, ix: Ix) -> Option<CommitNo> {
+        self.numbers.get(&ix).copied()
     }
 
     pub(crate) fn get(&self, no: CommitNo) -> &Commit {

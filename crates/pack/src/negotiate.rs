@@ -1,90 +1,197 @@
 //! Answers to `have` lines: which are known, and when they are enough.
+//!
+//! A want is met when a common commit is at or below it. The commits below the wants are looked at newest first, each
+//! once in the whole negotiation, and no further down than common commits are old: nothing below can be common.
+//! When a commit becomes common, those of them that it is below are met.
+//!
+//! ```text
+//! wants    ●───●───●───┬───○ ┄┄┄ not looked at yet: older than every common commit
+//!                  ╲   └───○ ┄┄┄
+//!                   ● common: met, and with it all to the left
+//! ```
 
-use std::collections::HashSet;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
-use packrace_object::{Kind, ObjectId, oid};
+use packrace_object::{Kind, ObjectId};
 
-use crate::commits::Commits;
+use crate::commits::{CommitNo, Commits, Loaded};
 use crate::error::Error;
 use crate::universe::{Ix, Universe};
 use crate::watch::Watch;
 
-/// One client's negotiation.
-pub struct Negotiation<'a> {
-    universe: &'a Arc<Universe>,
-    commits: Commits<'a>,
-    /// Wanted commits that no common commit was found below yet.
-    unmet: Vec<Ix>,
-    common: HashSet<Ix>,
-    /// Nothing older than this can be a common commit.
-    oldest_common_seconds: i64,
-    /// Whether a have became common since `unmet` was last looked at.
-    is_stale: bool,
+/// One client's negotiation, over as many rounds as it takes.
+pub struct Negotiation {
+    universe: Arc<Universe>,
+    loaded: Loaded,
+    search: Search,
 }
 
-impl<'a> Negotiation<'a> {
+/// What is known of the haves of one round.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Whether each exists here.
+    pub known: Vec<bool>,
+    /// Whether, after each, every want has a common commit at or below it, so that more haves would not help. Looked at
+    /// after unknown haves and after the last one only; false after the others.
+    pub enough: Vec<bool>,
+}
+
+impl Negotiation {
     /// A negotiation about `wants`. A want that is no commit, also after peeling, counts as met: history does not
-    /// tell what the client has of it.
-    pub fn new(universe: &'a Arc<Universe>, wants: &[ObjectId], watch: &'a dyn Watch) -> Result<Self, Error> {
-        let mut cut = HashSet::new();
-        for id in universe.snapshot().shallow() {
-            cut.extend(universe.find(id)?);
+    /// tell what the client has of it. The client has none of the parents of the commits in `cut`.
+    pub fn new(
+        universe: &Arc<Universe>,
+        wants: &[ObjectId],
+        cut: &[ObjectId],
+        watch: &dyn Watch,
+    ) -> Result<Self, Error> {
+        let mut cut_at = HashSet::new();
+        for id in universe.snapshot().shallow().iter().chain(cut) {
+            cut_at.extend(universe.find(id)?);
         }
-        let mut commits = Commits::new(universe, cut, watch);
-        let mut unmet = Vec::new();
+        let mut commits = Commits::new(universe, cut_at, watch);
+        let mut search = Search::default();
         for want in wants {
             let peeled = commits.peel(universe.require(want)?)?;
             if peeled.kind == Kind::Commit {
-                unmet.push(peeled.object);
+                search.add_want(&mut commits, peeled.object)?;
             }
         }
-        Ok(Negotiation {
-            universe,
-            commits,
-            unmet,
-            common: HashSet::new(),
-            oldest_common_seconds: i64::MAX,
-            is_stale: true,
-        })
+        let loaded = commits.into_loaded();
+        Ok(Negotiation { universe: universe.clone(), loaded, search })
     }
 
-    /// Whether this side has the object; if so it is common from now on.
-    pub fn is_known(&mut self, have: &oid) -> Result<bool, Error> {
-        let Some(ix) = self.universe.find(have)? else { return Ok(false) };
-        let peeled = self.commits.peel(ix)?;
-        let mut is_new = self.common.insert(ix);
-        if peeled.kind == Kind::Commit {
-            is_new |= self.common.insert(peeled.object);
-            let no = self.commits.load(peeled.object)?;
-            self.oldest_common_seconds = self.oldest_common_seconds.min(self.commits.get(no).seconds);
-        }
-        self.is_stale |= is_new;
-        Ok(true)
-    }
-
-    /// Whether every want has a common commit at or below it, so that more haves would not help.
-    pub fn is_enough(&mut self) -> Result<bool, Error> {
-        if self.common.is_empty() {
-            return Ok(false);
-        }
-        if std::mem::take(&mut self.is_stale) {
-            for want in std::mem::take(&mut self.unmet) {
-                if !self.reaches_common(want)? {
-                    self.unmet.push(want);
+    /// Looks at the haves of a round; those that exist are common from now on, and their parents too.
+    pub fn check(&mut self, haves: &[ObjectId], watch: &dyn Watch) -> Result<Checked, Error> {
+        let loaded = std::mem::take(&mut self.loaded);
+        let mut commits = Commits::resume(&self.universe, loaded, watch);
+        let mut checked = Checked::default();
+        for (at, have) in haves.iter().enumerate() {
+            let known = self.universe.find(have)?;
+            if let Some(ix) = known {
+                let peeled = commits.peel(ix)?;
+                self.search.is_any_common = true;
+                if peeled.kind == Kind::Commit {
+                    self.search.add_common(&mut commits, peeled.object)?;
                 }
             }
+            let is_asked = known.is_none() || at + 1 == haves.len();
+            checked.known.push(known.is_some());
+            checked.enough.push(is_asked && self.search.is_enough(&mut commits)?);
         }
-        Ok(self.unmet.is_empty())
-    }
-
-    fn reaches_common(&mut self, want: Ix) -> Result<bool, Error> {
-        let mut is_found = false;
-        let (common, oldest) = (&self.common, self.oldest_common_seconds);
-        self.commits.closure(&[want], |commit| {
-            is_found |= common.contains(&commit.ix);
-            !is_found && commit.seconds >= oldest
-        })?;
-        Ok(is_found)
+        self.loaded = commits.into_loaded();
+        Ok(checked)
     }
 }
+
+/// A commit below the wants.
+#[derive(Debug, Default)]
+struct Seen {
+    is_want: bool,
+    /// A common commit is at or below it, as far as was looked.
+    is_met: bool,
+    /// Commits whose parent it is, and whose parents were looked at.
+    children: Vec<CommitNo>,
+}
+
+#[derive(Default)]
+struct Search {
+    seen: HashMap<CommitNo, Seen>,
+    /// Commits whose parents were not looked at yet, by date.
+    queue: BinaryHeap<(i64, CommitNo)>,
+    unmet_wants: usize,
+    common: HashSet<Ix>,
+    is_any_common: bool,
+    /// Nothing older than this can be a common commit, but the parent of one.
+    oldest_common_seconds: Option<i64>,
+    /// Commits whose parents were looked at, for tests of how much work is done.
+    expanded: usize,
+}
+
+impl Search {
+    fn add_want(&mut self, commits: &mut Commits<'_>, want: Ix) -> Result<(), Error> {
+        let no = commits.load(want)?;
+        let seen = self.seen.entry(no).or_default();
+        if !std::mem::replace(&mut seen.is_want, true) {
+            self.unmet_wants += 1;
+            // As in git, the parents of a want are looked at however old it is.
+            self.queue.push((i64::MAX, no));
+        }
+        Ok(())
+    }
+
+    fn add_common(&mut self, commits: &mut Commits<'_>, have: Ix) -> Result<(), Error> {
+        let no = commits.load(have)?;
+        let seconds = commits.get(no).seconds;
+        self.oldest_common_seconds =
+            Some(self.oldest_common_seconds.map_or(seconds, |oldest| oldest.min(seconds)));
+        let parents = commits.get(no).parents.clone();
+        for ix in std::iter::once(have).chain(parents) {
+            if self.common.insert(ix)
+                && let Some(no) = commits.number(ix).filter(|no| self.seen.contains_key(no))
+            {
+                self.meet(no);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_enough(&mut self, commits: &mut Commits<'_>) -> Result<bool, Error> {
+        if !self.is_any_common {
+            return Ok(false);
+        }
+        while self.unmet_wants > 0 {
+            let Some((seconds, no)) = self.queue.peek().copied() else { break };
+            if self.oldest_common_seconds.is_none_or(|oldest| seconds < oldest) {
+                break;
+            }
+            self.queue.pop();
+            self.expand(commits, no)?;
+        }
+        Ok(self.unmet_wants == 0)
+    }
+
+    /// Looks at the parents of a commit that is not met.
+    fn expand(&mut self, commits: &mut Commits<'_>, no: CommitNo) -> Result<(), Error> {
+        if self.seen.get(&no).is_some_and(|seen| seen.is_met) {
+            return Ok(());
+        }
+        self.expanded += 1;
+        for at in 0..commits.get(no).parents.len() {
+            let parent = commits.get(no).parents[at];
+            let parent = self.see(commits, parent)?;
+            let seen = self.seen.entry(parent).or_default();
+            seen.children.push(no);
+            if seen.is_met {
+                self.meet(no);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of a commit below the wants.
+    fn see(&mut self, commits: &mut Commits<'_>, ix: Ix) -> Result<CommitNo, Error> {
+        let no = commits.load(ix)?;
+        if !self.seen.contains_key(&no) {
+            let is_met = self.common.contains(&ix);
+            self.seen.insert(no, Seen { is_met, ..Seen::default() });
+            self.queue.push((commits.get(no).seconds, no));
+        }
+        Ok(no)
+    }
+
+    /// A common commit was found at `no`, or below.
+    fn meet(&mut self, no: CommitNo) {
+        let mut met = vec![no];
+        while let Some(no) = met.pop() {
+            let Some(seen) = self.seen.get_mut(&no).filter(|seen| !seen.is_met) else { continue };
+            seen.is_met = true;
+            self.unmet_wants -= usize::from(seen.is_want);
+            met.append(&mut seen.children);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,5 +9,6 @@ mod damage;
 mod features;
 mod filters;
 mod matrix;
+mod negotiation;
 mod repack;
 mod running;

@@ -192,8 +192,8 @@ impl Session {
             return Ok(());
         }
         self.needs.deepen = self.needs.depth.deepen()?;
-        self.outputs.0.extend(self.needs.filter.clone().map(Output::CheckFilter));
-        self.outputs.push(Output::CheckWants(self.needs.wants.clone()));
+        let Needs { wants, depth, filter, .. } = &self.needs;
+        self.outputs.push_request(wants, &depth.client_shallow, filter.as_ref());
         self.state = State::CheckingWants;
         Ok(())
     }

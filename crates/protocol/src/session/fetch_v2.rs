@@ -236,8 +236,8 @@ impl Session {
         if fetch.wants.is_empty() && !fetch.wait_for_done {
             self.next_command();
         } else {
-            self.outputs.0.extend(fetch.filter.clone().map(Output::CheckFilter));
-            self.outputs.push(Output::CheckWants(fetch.wants.clone()));
+            let Fetch { wants, depth, filter, .. } = &*fetch;
+            self.outputs.push_request(wants, &depth.client_shallow, filter.as_ref());
             self.state = State::CheckingWants(fetch);
         }
     }

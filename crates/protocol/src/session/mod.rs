@@ -175,6 +175,8 @@ pub enum Output {
     ResolveRefs(Vec<Vec<u8>>),
     /// Send these objects as `object-info` lines.
     NeedObjectInfo(ObjectInfoRequest),
+    /// The client's history is cut at these commits. No input answers this; [`Output::CheckWants`] follows.
+    ClientShallow(Vec<ObjectId>),
     /// Say whether these objects may be asked for.
     CheckWants(Vec<ObjectId>),
     /// Say which of these exist.
@@ -295,6 +297,15 @@ impl Outputs {
 
     fn push(&mut self, output: Output) {
         self.0.push_back(output);
+    }
+
+    /// What must be known of a fetch before its wants are looked at.
+    fn push_request(&mut self, wants: &[ObjectId], client_shallow: &[ObjectId], filter: Option<&Vec<u8>>) {
+        self.0.extend(filter.cloned().map(Output::CheckFilter));
+        if !client_shallow.is_empty() {
+            self.push(Output::ClientShallow(client_shallow.to_vec()));
+        }
+        self.push(Output::CheckWants(wants.to_vec()));
     }
 
     fn pop(&mut self) -> Option<Output> {

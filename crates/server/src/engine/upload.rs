@@ -1,12 +1,13 @@
 //! One call of upload-pack: the advertisement, then a session whose questions are answered here.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_pack::filter::Filter;
-use packrace_pack::negotiate::Negotiation;
+use packrace_pack::negotiate::{Checked, Negotiation};
 use packrace_pack::plan::PackPlan;
 use packrace_pack::{PackRequest, Phase, Universe, Watch, shallow};
 use packrace_protocol::message::{advertisement, ls_refs};
@@ -67,9 +68,11 @@ pub(super) struct Upload<'a> {
     pub(super) namespace: Vec<u8>,
     /// Bytes that wait for the next send.
     pub(super) out: Vec<u8>,
-    /// The negotiation of a stateful conversation in version 0, which goes on over several rounds.
     wants: Vec<ObjectId>,
-    haves: Vec<ObjectId>,
+    /// Where the client's history was cut before this request.
+    client_shallow: Vec<ObjectId>,
+    /// About these wants, once there were haves.
+    negotiation: Option<Negotiation>,
     boundary: shallow::Boundary,
     /// The pack that is sent next, if it was planned already.
     pub(super) planned: Option<PackPlan>,
@@ -107,7 +110,8 @@ impl<'a> Upload<'a> {
             namespace: namespace_prefix(&call.namespace),
             out: Vec::new(),
             wants: Vec::new(),
-            haves: Vec::new(),
+            client_shallow: Vec::new(),
+            negotiation: None,
             boundary: shallow::Boundary::default(),
             planned: None,
         })
@@ -179,10 +183,11 @@ impl<'a> Upload<'a> {
                     let uris = self.choose_uris(request).map_err(|error| self.abort(session, error))?;
                     session.handle(Input::UrisChosen(uris))?;
                 }
+                Output::ClientShallow(commits) => self.client_shallow = commits,
                 Output::CheckWants(wants) => {
                     self.check_wants(&wants)?;
                     self.wants = wants;
-                    self.haves.clear();
+                    self.negotiation = None;
                     self.boundary = shallow::Boundary::default();
                     session.handle(Input::WantsGranted)?;
                 }
@@ -300,24 +305,21 @@ impl<'a> Upload<'a> {
         })
     }
 
+    /// The negotiation goes on over all rounds of a stateful conversation in version 0.
     fn check_haves(&mut self, haves: &[ObjectId]) -> Result<HavesAnswer, Error> {
         let watch = WhileThere::new(&mut *self.door);
-        let mut negotiation = Negotiation::new(&self.universe, &self.wants, &watch)?;
-        for have in &self.haves {
-            negotiation.is_known(have)?;
-        }
-        let mut answer = HavesAnswer::default();
-        for (at, have) in haves.iter().enumerate() {
-            let known = negotiation.is_known(have)?;
-            if known {
-                self.haves.push(*have);
+        let negotiation = match &mut self.negotiation {
+            Some(negotiation) => negotiation,
+            None => {
+                let unshallow: HashSet<_> = self.boundary.unshallow.iter().collect();
+                let stays = self.client_shallow.iter().filter(|id| !unshallow.contains(id));
+                let cut: Vec<ObjectId> = stays.chain(&self.boundary.shallow).copied().collect();
+                let negotiation = Negotiation::new(&self.universe, &self.wants, &cut, &watch)?;
+                self.negotiation.insert(negotiation)
             }
-            // Whether it is enough matters after an unknown have and at the end of a round.
-            let enough = if known && at + 1 < haves.len() { false } else { negotiation.is_enough()? };
-            answer.known.push(known);
-            answer.enough.push(enough);
-        }
-        Ok(answer)
+        };
+        let Checked { known, enough } = negotiation.check(haves, &watch)?;
+        Ok(HavesAnswer { known, enough })
     }
 
     fn resolve_shallow(&mut self, request: &ShallowRequest) -> Result<ShallowAnswer, Stop> {

@@ -1,0 +1,149 @@
+use packrace_object::HashKind;
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::{Git, Repo, RepoBuilder, Size};
+
+use super::*;
+use crate::watch::Unwatched;
+
+/// A repository with commits made of lines `name: parents`, a second apart and in this order.
+struct History {
+    _repo: Repo,
+    universe: Arc<Universe>,
+    ids: HashMap<String, ObjectId>,
+}
+
+impl History {
+    fn new(lines: &str) -> Self {
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let mut stream = String::new();
+        let names: Vec<&str> = lines.lines().map(|line| line.split(':').next().unwrap().trim()).collect();
+        for (at, line) in lines.lines().enumerate() {
+            let (name, parents) = line.split_once(':').unwrap();
+            let mark = |name: &str| names.iter().position(|known| *known == name).unwrap() + 1;
+            let who = format!("C <c@example.com> {} +0000", 1_800_000_000 + at);
+            stream.push_str(&format!("commit refs/heads/{}\nmark :{}\n", name.trim(), at + 1));
+            stream.push_str(&format!("committer {who}\ndata {}\n{}\n", name.len(), name));
+            for (nth, parent) in parents.split_whitespace().enumerate() {
+                let word = if nth == 0 { "from" } else { "merge" };
+                stream.push_str(&format!("{word} :{}\n", mark(parent)));
+            }
+            stream.push('\n');
+        }
+        Git::stock().run_with_input(repo.path(), &["fast-import", "--quiet"], stream.as_bytes());
+        let id = |name: &str| {
+            let hex = repo.git(&["rev-parse", &format!("refs/heads/{name}")]);
+            ObjectId::from_hex(hex.trim().as_bytes()).unwrap()
+        };
+        let ids = names.iter().map(|name| (name.to_string(), id(name))).collect();
+        let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+        let universe = Arc::new(Universe::new(repository.snapshot().unwrap()));
+        History { _repo: repo, universe, ids }
+    }
+
+    /// Ids of names; `?` is one that is nowhere.
+    fn ids(&self, names: &str) -> Vec<ObjectId> {
+        let absent = ObjectId::from_hex(&vec![b'e'; HashKind::Sha1.len_in_hex()]).unwrap();
+        let id = |name: &str| if name == "?" { absent } else { self.ids[name] };
+        names.split_whitespace().map(id).collect()
+    }
+
+    fn negotiation(&self, wants: &str, cut: &str) -> Negotiation {
+        Negotiation::new(&self.universe, &self.ids(wants), &self.ids(cut), &Unwatched).unwrap()
+    }
+
+    /// In each round: haves, `=`, and for each have `k`nown or `u`nknown, large after the one that was enough.
+    fn check(&self, wants: &str, cut: &str, rounds: &[&str]) {
+        let mut negotiation = self.negotiation(wants, cut);
+        for round in rounds {
+            let (haves, expect) = round.split_once('=').unwrap();
+            let Checked { known, enough } = negotiation.check(&self.ids(haves), &Unwatched).unwrap();
+            let letter = |(known, enough): (&bool, &bool)| match (known, enough) {
+                (true, false) => 'k',
+                (true, true) => 'K',
+                (false, false) => 'u',
+                (false, true) => 'U',
+            };
+            let got: String = known.iter().zip(&enough).map(letter).collect();
+            assert_eq!(got, expect.trim(), "{wants} cut at {cut:?}: {round} of {rounds:?}");
+        }
+    }
+}
+
+const FORK: &str = "root:\na: root\nb: a\nx: a\ny: x\nc: b\nm: c y\n";
+
+#[test]
+fn a_common_commit_below_every_want_is_enough() {
+    let history = History::new(FORK);
+    history.check("c", "", &["? =u", "b =K"]);
+    history.check("c", "", &["b ? ? =kUU"]);
+    history.check("c y", "", &["b =K"]);
+    history.check("c m", "", &["y =k", "? =u", "b =K", "? =U"]);
+    history.check("c y", "", &["root =K"]);
+    history.check("m", "", &["y =K"]);
+    history.check("c", "", &["c =K"]);
+    history.check("c c", "", &["c =K"]);
+    // A client that is ahead by more than one commit must say so.
+    history.check("b", "", &["y m =kk", "? b =uK"]);
+    history.check("root", "", &["? =u", "y =k"]);
+}
+
+#[test]
+fn parents_of_haves_are_common_too() {
+    let history = History::new(FORK);
+    // x is not below b, but its parent is.
+    history.check("b", "", &["x =K"]);
+    // The parent of b is older than anything that is had.
+    history.check("c", "", &["x =k"]);
+    // The parent of y is not.
+    history.check("c", "", &["y =k", "? =u", "a =K"]);
+    history.check("c y", "", &["m =K"]);
+    history.check("b c", "", &["m =k"]);
+}
+
+#[test]
+fn a_shallow_client_does_not_have_the_parents_of_its_shallow_commits() {
+    let history = History::new(FORK);
+    history.check("c", "x", &["x =k", "? =u", "b =K"]);
+    // Nor can what is below them be what both have.
+    history.check("m", "c y", &["b =k"]);
+    history.check("m", "y", &["b =K"]);
+}
+
+#[test]
+fn wants_that_are_no_commits_are_met() {
+    let history = History::new(FORK);
+    let repo = &history._repo;
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    let tree = ObjectId::from_hex(tree.trim().as_bytes()).unwrap();
+    let mut negotiation = Negotiation::new(&history.universe, &[tree], &[], &Unwatched).unwrap();
+    assert_eq!(negotiation.check(&history.ids("?"), &Unwatched).unwrap().enough, [false]);
+    assert_eq!(negotiation.check(&[tree], &Unwatched).unwrap().enough, [true]);
+    let mut both = Negotiation::new(&history.universe, &[tree, history.ids["c"]], &[], &Unwatched).unwrap();
+    assert_eq!(both.check(&[tree], &Unwatched).unwrap().enough, [false]);
+    assert_eq!(both.check(&history.ids("b"), &Unwatched).unwrap().enough, [true]);
+}
+
+/// However many rounds and haves there are, no commit is looked at twice.
+#[test]
+fn the_work_of_all_rounds_is_bounded_by_the_history() {
+    let mut lines = String::from("root:\nother0:\n");
+    for number in 1..400 {
+        let previous = if number == 1 { "root".to_owned() } else { format!("c{}", number - 1) };
+        lines.push_str(&format!("c{number}: {previous}\nother{number}: other{}\n", number - 1));
+    }
+    let history = History::new(&lines);
+    let mut negotiation = history.negotiation("c399", "");
+    for number in (0..400).rev() {
+        let haves = history.ids(&format!("other{number} ? other{number} ?"));
+        let checked = negotiation.check(&haves, &Unwatched).unwrap();
+        assert_eq!(checked.enough, [false; 4], "other{number}");
+    }
+    assert!(negotiation.search.expanded <= 400, "{} commits", negotiation.search.expanded);
+    assert!(negotiation.search.expanded >= 399);
+    assert_eq!(negotiation.check(&history.ids("c200"), &Unwatched).unwrap().enough, [true]);
+    // Many wants that share their history cost no more than one.
+    let wants: String = (1..400).map(|number| format!("c{number} ")).collect();
+    let mut negotiation = history.negotiation(&wants, "");
+    assert_eq!(negotiation.check(&history.ids("other0 root"), &Unwatched).unwrap().enough, [false, true]);
+    assert!(negotiation.search.expanded <= 400, "{} commits", negotiation.search.expanded);
+}
