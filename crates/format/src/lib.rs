@@ -12,6 +12,7 @@ mod chunks;
 pub mod commit_graph;
 mod error;
 mod id_table;
+pub mod index_file;
 pub mod loose_object;
 pub mod mtimes;
 pub mod multi_pack_index;

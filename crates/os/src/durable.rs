@@ -8,6 +8,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, IoSlice, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::Mapped;
 use crate::count::{self, Op, Role};
@@ -131,6 +132,14 @@ impl NewFile {
         self.file.set_permissions(PermissionsExt::from_mode(changed))
     }
 
+    /// Sets when it was last changed, after everything was written.
+    pub fn set_modified(&mut self, when: SystemTime) -> io::Result<()> {
+        self.flush()?;
+        before(self.path(), DiskOp::Touch)?;
+        count::add(self.role, Op::Name, 0);
+        self.file.set_modified(when)
+    }
+
     /// Makes everything that was written durable, but not its name.
     pub fn sync(&mut self) -> io::Result<()> {
         self.flush()?;
@@ -237,6 +246,18 @@ pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io:
         std::fs::set_permissions(path, PermissionsExt::from_mode(changed))?;
     }
     Ok(true)
+}
+
+/// Removes a directory if it is empty.
+pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
+    before(path, DiskOp::Remove)?;
+    count::add(role, Op::Name, 0);
+    match std::fs::remove_dir(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound) => {
+            Ok(())
+        }
+        result => result,
+    }
 }
 
 /// Sets the times of a file to now. Only its owner may.

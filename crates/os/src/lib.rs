@@ -8,7 +8,6 @@ pub mod clock;
 pub mod count;
 pub mod durable;
 mod file;
-mod lock;
 mod map;
 pub mod process;
 pub mod simulated;
@@ -19,5 +18,4 @@ pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, list_dir, owner, read_file, read_link, real_path,
     write_file,
 };
-pub use lock::{LockFile, create_dirs, remove_file, set_modified};
 pub use map::Mapped;

@@ -81,6 +81,11 @@ impl Universe {
         Ok(Some(Ix(number)))
     }
 
+    /// The objects without a pack that were met so far.
+    pub(crate) fn loose_met(&self) -> Vec<ObjectId> {
+        self.loose.lock().expect("no panic while held").ids.clone()
+    }
+
     /// The snapshot's number, for an object in a pack.
     #[inline]
     pub(crate) fn packed(&self, ix: Ix) -> Option<ObjectIx> {

@@ -34,6 +34,8 @@ pub(crate) enum Reason {
     DamagedEntry { pack: String, offset: u64, what: &'static str },
     #[error("object {0} is missing")]
     Missing(packrace_object::ObjectId),
+    #[error(transparent)]
+    Refs(#[from] crate::refs::Error),
     #[error("{0}")]
     Config(String),
     #[error("{0}")]
@@ -51,7 +53,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::NotARepository(_) | Reason::Refused(_) | Reason::Config(_) => ErrorKind::Refused,
-            Reason::Io { .. } | Reason::Locked(_) => ErrorKind::Unavailable,
+            Reason::Io { .. } | Reason::Locked(_) | Reason::Refs(_) => ErrorKind::Unavailable,
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
             Reason::Format { .. }
             | Reason::DamagedLoose { .. }

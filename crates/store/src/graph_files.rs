@@ -11,20 +11,18 @@ use std::time::SystemTime;
 
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
-use packrace_os::{LockFile, Mapped};
+use packrace_os::{Mapped, durable};
 
 use crate::accelerators::{MAX_CHAIN_BYTES, map};
 use crate::error::{Error, Reason};
 use crate::objects_dir::{self, ObjectsDir};
+use crate::publish::{FileKind, LockFile, WritePolicy, publish_file};
 use crate::repository::Repository;
-
-/// Readable by everybody and not to be written again, as git makes them.
-const MODE: u32 = 0o444;
 
 /// When files that no chain names are removed.
 #[derive(Debug, Clone, Copy)]
 pub struct Expiry {
-    /// What files get as their time that were named until now.
+    /// The present: the time of files that were named until now.
     pub now: SystemTime,
     /// Those with this time and older ones go.
     pub before: SystemTime,
@@ -39,6 +37,7 @@ pub struct GraphFiles {
     foreign_layers: usize,
     is_chain: bool,
     is_complete: bool,
+    policy: WritePolicy,
 }
 
 impl GraphFiles {
@@ -65,6 +64,7 @@ impl GraphFiles {
             foreign_layers: 0,
             is_chain: false,
             is_complete: true,
+            policy: WritePolicy::of(repository.config())?,
         };
         if let Some(single) = map(&files.info.join("commit-graph")) {
             files.layers.push(single);
@@ -143,25 +143,25 @@ impl GraphFiles {
 
     /// Takes the lock that writers of one file, or of a chain, agree on.
     pub fn lock(&self, for_chain: bool) -> Result<LockFile, Error> {
-        let path = if for_chain { self.chain_path() } else { self.single_path() };
-        let dir = path.parent().expect("the file is in a directory");
-        packrace_os::create_dirs(dir).map_err(|error| Error::io(dir, error))?;
-        LockFile::take(&path, MODE, Role::Index).map_err(|error| locked(&path, error))
+        match for_chain {
+            true => LockFile::take(&self.chain_path(), FileKind::CommitGraphChain, self.policy),
+            false => LockFile::take(&self.single_path(), FileKind::CommitGraph, self.policy),
+        }
     }
 
     /// Puts a file for everything in place; a chain goes, as readers would not look at it any more.
-    pub fn replace_by_single(&self, lock: LockFile, bytes: &[u8], expiry: Expiry) -> Result<(), Error> {
-        let path = self.single_path();
-        lock.commit(bytes).map_err(|error| Error::io(path, error))?;
+    pub fn replace_by_single(&self, mut lock: LockFile, bytes: &[u8], expiry: Expiry) -> Result<(), Error> {
+        lock.write(bytes)?;
+        lock.commit()?;
         let chain = self.chain_path();
-        packrace_os::remove_file(&chain, Role::Index).map_err(|error| Error::io(chain, error))?;
+        durable::remove_file(&chain, Role::Index).map_err(|error| Error::io(chain, error))?;
         self.expire(&[], expiry)
     }
 
     /// Puts `bytes` on top of the first `kept` files.
     pub fn replace_by_chain(
         &self,
-        lock: LockFile,
+        mut lock: LockFile,
         bytes: &[u8],
         kept: usize,
         expiry: Expiry,
@@ -178,17 +178,16 @@ impl GraphFiles {
         self.publish_layer(&id, bytes)?;
         names.push(id);
         let text: String = names.iter().map(|id| format!("{id}\n")).collect();
-        lock.commit(text.as_bytes()).map_err(|error| Error::io(self.chain_path(), error))?;
+        lock.write(text.as_bytes())?;
+        lock.commit()?;
         // From here on the chain is what readers should see; until now the single file was.
         let single = self.single_path();
-        packrace_os::remove_file(&single, Role::Index).map_err(|error| Error::io(single, error))?;
+        durable::remove_file(&single, Role::Index).map_err(|error| Error::io(single, error))?;
         self.expire(&names, expiry)
     }
 
     fn publish_layer(&self, id: &oid, bytes: &[u8]) -> Result<(), Error> {
-        let path = self.dir().join(file_name(id));
-        let lock = LockFile::take(&path, MODE, Role::Index).map_err(|error| locked(&path, error))?;
-        lock.commit(bytes).map_err(|error| Error::io(path, error))
+        publish_file(&self.dir().join(file_name(id)), bytes, FileKind::CommitGraph, self.policy)
     }
 
     /// Marks the files that no chain names as such, and removes those that are older than `before`. A reader that has
@@ -209,13 +208,13 @@ impl GraphFiles {
             let Some(id) = id.filter(|id| !used.contains(id)) else { continue };
             let path = dir.join(&entry.name);
             let modified = if replaced.contains(&id) {
-                packrace_os::set_modified(&path, expiry.now).map_err(|error| Error::io(&path, error))?;
+                durable::touch(&path, Role::Index).map_err(|error| Error::io(&path, error))?;
                 Some(expiry.now)
             } else {
                 packrace_os::identity(&path, Role::Index).ok().flatten().and_then(|file| file.modified)
             };
             if modified.is_some_and(|modified| modified <= expiry.before) {
-                packrace_os::remove_file(&path, Role::Index).map_err(|error| Error::io(path, error))?;
+                durable::remove_file(&path, Role::Index).map_err(|error| Error::io(path, error))?;
             }
         }
         Ok(())
@@ -242,13 +241,4 @@ impl GraphFiles {
 
 fn file_name(id: &oid) -> String {
     format!("graph-{id}.graph")
-}
-
-fn locked(path: &Path, error: std::io::Error) -> Error {
-    if error.kind() == std::io::ErrorKind::AlreadyExists {
-        let mut lock = path.as_os_str().to_owned();
-        lock.push(".lock");
-        return Reason::Locked(lock.into()).into();
-    }
-    Error::io(path, error)
 }

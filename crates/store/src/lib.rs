@@ -16,6 +16,7 @@ pub mod publish;
 mod reader;
 pub mod refs;
 mod repository;
+mod roots;
 mod snapshot;
 
 pub use bitmap::{DamagedBitmap, SnapshotBitmap};
@@ -25,10 +26,11 @@ pub use graph_files::{Expiry, GraphFiles};
 pub use objects_dir::split_alternates;
 pub use pack::Pack;
 pub use pack_set::Unit;
-pub use packrace_os::{LockFile, Mapped};
+pub use packrace_os::Mapped;
 pub use parameters::parse_config_parameters;
 pub use reader::{Object, ObjectReader};
 pub use repository::{OpenOptions, Repository};
+pub use roots::{Roots, roots};
 pub use snapshot::{Location, ObjectIx, PackIx, Snapshot};
 
 #[cfg(test)]

@@ -62,6 +62,21 @@ impl ObjectsDir {
         Ok(LooseLookup { is_found, has_listed })
     }
 
+    /// All loose objects, sorted.
+    pub(crate) fn loose_ids(&self) -> Result<Vec<ObjectId>, Error> {
+        let mut ids = Vec::new();
+        for first in 0..=255 {
+            match self.fan_out[usize::from(first)].get() {
+                Some(listed) => ids.extend_from_slice(listed),
+                None => {
+                    let listed = self.list(first)?;
+                    ids.extend_from_slice(self.fan_out[usize::from(first)].get_or_init(|| listed));
+                }
+            }
+        }
+        Ok(ids)
+    }
+
     fn list(&self, first: u8) -> Result<Box<[ObjectId]>, Error> {
         let hex = format!("{first:02x}");
         let path = self.path.join(&hex);

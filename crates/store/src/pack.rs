@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use packrace_format::mtimes::Mtimes;
 use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
 use packrace_object::{HashKind, ObjectId};
@@ -18,6 +19,7 @@ pub struct Pack {
     checksum: ObjectId,
     reverse: OnceLock<ReverseIndex<Mapped>>,
     stored_reverse: Option<Mapped>,
+    stored_times: Option<Mapped>,
     hash: HashKind,
     modified: Option<std::time::SystemTime>,
     place: PackPlace,
@@ -32,6 +34,7 @@ pub(crate) struct PackPlace {
     pub(crate) has_bitmap: bool,
     pub(crate) has_keep: bool,
     pub(crate) is_promisor: bool,
+    pub(crate) is_cruft: bool,
 }
 
 impl Pack {
@@ -72,6 +75,8 @@ impl Pack {
         let modified =
             packrace_os::identity(&path("pack"), Role::Pack).ok().flatten().and_then(|file| file.modified);
         let stored_reverse = Mapped::open(&path("rev"), Role::Index).ok();
+        let stored_times =
+            if place.is_cruft { Mapped::open(&path("mtimes"), Role::Index).ok() } else { None };
         let reverse = OnceLock::new();
         Ok(Pack {
             name: stem.to_owned(),
@@ -80,6 +85,7 @@ impl Pack {
             checksum,
             reverse,
             stored_reverse,
+            stored_times,
             hash,
             modified,
             place,
@@ -135,6 +141,20 @@ impl Pack {
     /// Whether it came from a promisor remote (gitformat-pack; partial clones): what it names may be missing.
     pub fn is_promisor(&self) -> bool {
         self.place.is_promisor
+    }
+
+    /// Whether it is a cruft pack: nothing reached its objects when it was made.
+    pub fn is_cruft(&self) -> bool {
+        self.place.is_cruft
+    }
+
+    /// When each object of a cruft pack was last wanted, by position in the index. All of it is checked, because objects
+    /// are deleted by it.
+    pub fn times(&self) -> Result<Option<Mtimes<&[u8]>>, Error> {
+        let Some(stored) = &self.stored_times else { return Ok(None) };
+        let opened = Mtimes::open(&**stored, self.len(), &self.checksum);
+        let times = opened.and_then(|times| times.verify_checksum(self.hash).map(|()| times));
+        times.map(Some).map_err(|error| Reason::Damaged(format!("{}.mtimes: {error}", self.name)).into())
     }
 
     pub(crate) fn dir(&self) -> usize {

@@ -180,6 +180,7 @@ fn map_packs(dir: &ObjectsDir, number: usize, hash: HashKind) -> Result<Vec<Pack
                 has_bitmap: has(stem, "bitmap"),
                 has_keep: has(stem, "keep"),
                 is_promisor: has(stem, "promisor"),
+                is_cruft: has(stem, "mtimes"),
             };
             match Pack::open(&path, stem, hash, place) {
                 Ok(pack) => packs.push(pack),

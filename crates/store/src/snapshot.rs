@@ -199,6 +199,28 @@ impl Snapshot {
         Ok(later.is_some_and(|later| later.lookup(id).is_some()))
     }
 
+    /// The loose objects of the repository itself, sorted; not those of alternates. Lists 256 directories, each once a
+    /// snapshot.
+    pub fn own_loose(&self) -> Result<Vec<ObjectId>, Error> {
+        self.dirs[0].loose_ids()
+    }
+
+    /// The file of a loose object of the repository itself, whether it is there or not.
+    pub fn own_loose_path(&self, id: &oid) -> PathBuf {
+        self.dirs[0].loose_path(id)
+    }
+
+    /// When the file of a loose object of the repository itself was last changed.
+    pub fn own_loose_modified(&self, id: &oid) -> Option<std::time::SystemTime> {
+        let found = packrace_os::identity(&self.own_loose_path(id), Role::Objects);
+        found.ok().flatten().and_then(|file| file.modified)
+    }
+
+    /// Where the repository's own packs are.
+    pub fn own_pack_dir(&self) -> PathBuf {
+        self.dirs[0].pack_dir()
+    }
+
     /// A snapshot with the packs that came since this one was made, if any did. For objects that were loose then.
     pub(crate) fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
         let mut later = self.lock_later();

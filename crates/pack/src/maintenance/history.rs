@@ -32,17 +32,21 @@ impl<'a> History<'a> {
 
     /// The commit that `id` is, or finally tags; `None` where that is something else.
     pub(super) fn peel(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Error> {
+        let (peeled, kind) = self.peel_to_any(id)?;
+        Ok((kind == Kind::Commit).then_some(peeled))
+    }
+
+    /// What `id` is or finally tags.
+    pub(super) fn peel_to_any(&mut self, id: ObjectId) -> Result<(ObjectId, Kind), Error> {
         let mut at = id;
         for _ in 0..MAX_TAG_DEPTH {
-            match self.kind(&at)?.ok_or(Reason::Missing(at))? {
-                Kind::Commit => return Ok(Some(at)),
-                Kind::Tag => {
-                    let tag = self.reader.read(&at)?;
-                    let tag = parse_tag(&tag.data, self.universe.hash());
-                    at = tag.map_err(|source| Reason::Malformed { id: at, source })?.target;
-                }
-                Kind::Tree | Kind::Blob => return Ok(None),
+            let kind = self.kind(&at)?.ok_or(Reason::Missing(at))?;
+            if kind != Kind::Tag {
+                return Ok((at, kind));
             }
+            let tag = self.reader.read(&at)?;
+            let tag = parse_tag(&tag.data, self.universe.hash());
+            at = tag.map_err(|source| Reason::Malformed { id: at, source })?.target;
         }
         Err(Reason::DeepTags(id).into())
     }

@@ -4,4 +4,7 @@
 pub mod commit_graph;
 pub mod geometry;
 mod history;
+pub mod prune;
+pub mod repack;
+pub mod server_info;
 pub mod verify_graph;

@@ -152,6 +152,40 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     Ok(PackPlan { excluded, ..lay_out(universe, request, found, trees.into_names(), watch)? })
 }
 
+/// Everything that `tips` reach, by a walk, and under which paths it was met.
+pub(crate) fn reach(
+    universe: &Universe,
+    tips: Vec<ObjectId>,
+    threads: usize,
+    watch: &dyn Watch,
+) -> Result<(Marks, Names), Error> {
+    let mut cut: HashSet<Ix> = HashSet::new();
+    for id in universe.snapshot().shallow() {
+        cut.extend(universe.find(id)?);
+    }
+    let mut commits = Commits::new(universe, cut, watch);
+    let request = PackRequest { wants: tips, ..PackRequest::default() };
+    let tips = Tips::resolve(universe, &mut commits, &request)?;
+    let mut trees = TreeWalk::new(universe, threads, watch);
+    let found = by_walk::find(universe, &mut commits, &mut trees, &tips, usize::MAX)?;
+    Ok((found.expect("no limit was set").wanted, trees.into_names()))
+}
+
+/// A pack of exactly these objects, to be stored: deltas inside of it only, and what walks need stands together.
+pub(crate) fn to_store(
+    universe: &Arc<Universe>,
+    wanted: Marks,
+    names: Names,
+    settings: Settings,
+    watch: &dyn Watch,
+) -> Result<PackPlan, Error> {
+    let request = PackRequest { ofs_delta: true, settings, ..PackRequest::default() };
+    let had = Marks::new(universe.packed_len());
+    let found = Found { wanted, had, bases: Vec::new(), is_by_bitmap: false };
+    let plan = lay_out(universe, &request, found, names, watch)?;
+    Ok(PackPlan { order: Order::ByKind, ..plan })
+}
+
 /// Finds what is wanted and not had: by a walk for a client that lacks little, by bitmaps for others where there are any.
 fn find(
     universe: &Universe,

@@ -17,17 +17,22 @@ pub enum FileKind {
     CommitGraph,
     /// What names the files of a chain.
     CommitGraphChain,
+    /// Lists of refs and packs for the dumb HTTP protocol.
+    ServerInfo,
 }
 
 impl FileKind {
     /// As git makes them.
     fn mode(self) -> u32 {
-        if self == FileKind::MultiPackIndex { 0o666 } else { 0o444 }
+        match self {
+            FileKind::MultiPackIndex | FileKind::ServerInfo => 0o666,
+            FileKind::Bitmap | FileKind::CommitGraph | FileKind::CommitGraphChain => 0o444,
+        }
     }
 
     fn component(self) -> Component {
         match self {
-            FileKind::MultiPackIndex | FileKind::Bitmap => Component::PackMetadata,
+            FileKind::MultiPackIndex | FileKind::Bitmap | FileKind::ServerInfo => Component::PackMetadata,
             FileKind::CommitGraph | FileKind::CommitGraphChain => Component::CommitGraph,
         }
     }
@@ -37,6 +42,7 @@ impl FileKind {
             FileKind::MultiPackIndex => "tmp_midx_",
             FileKind::Bitmap => "tmp_bitmap_",
             FileKind::CommitGraph | FileKind::CommitGraphChain => "tmp_graph_",
+            FileKind::ServerInfo => "tmp_info_",
         }
     }
 }

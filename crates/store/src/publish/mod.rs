@@ -5,12 +5,14 @@
 //! other order: the index first. Names, modes and orders are those that stock git was seen to use.
 
 mod lock;
+mod loose;
 mod pack_writer;
 mod policy;
 mod remove;
 mod sealed_pack;
 
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
+pub use loose::{remove_loose, write_loose};
 pub use pack_writer::PackWriter;
 pub use policy::{Component, WritePolicy};
 pub use remove::remove_pack;

@@ -96,6 +96,20 @@ impl RefStore {
         RefStore { places: Places { git_dir, common_dir }, backend, hash }
     }
 
+    /// The refs as another work tree of the repository sees them.
+    pub(crate) fn of_work_tree(&self, git_dir: PathBuf) -> Self {
+        let common_dir = self.places.common_dir.clone();
+        RefStore { places: Places { git_dir, common_dir }, backend: self.backend, hash: self.hash }
+    }
+
+    /// Adds every object that a reflog in a reftable names; those in files are for the caller.
+    pub(crate) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
+        match self.backend {
+            Backend::Files => Ok(()),
+            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.logged(ids),
+        }
+    }
+
     /// The refs as they are now: `HEAD`, and all whose names start with one of `prefixes` (none: all).
     pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, Error> {
         let inner = match self.backend {

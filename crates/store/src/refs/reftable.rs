@@ -1,6 +1,7 @@
 //! The reftable backend (technical/reftable, "Repository format" and "Update transactions"): a stack of tables, of which
 //! a newer one wins over an older one. A linked work tree has a stack of its own for the refs that are its own.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
@@ -8,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use packrace_format::reftable::{self as format, RefIter, RefValue};
-use packrace_object::HashKind;
+use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 
@@ -53,6 +54,27 @@ impl Stacks {
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         let stack = self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common);
         stack.find(name)
+    }
+
+    /// Adds the objects of all log records that no newer table deletes.
+    pub(super) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
+        for stack in self.own.iter().chain([&self.common]) {
+            let mut deleted = HashSet::new();
+            for table in stack.tables.iter().rev() {
+                let mut logs = table.table.logs().map_err(|source| table.damaged(source))?;
+                while let Some(record) = logs.next().map_err(|source| table.damaged(source))? {
+                    let key = (record.name, record.update_index);
+                    match record.change {
+                        Some(change) if !deleted.contains(&key) => ids.extend([change.old, change.new]),
+                        Some(_) => {}
+                        None => {
+                            deleted.insert(key);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Merges all tables by name.

@@ -1,0 +1,349 @@
+//! Puts the objects of a repository into fewer and better packs (git-repack).
+//!
+//! ```text
+//! roles     which packs stay, which are taken apart
+//! select    which objects go into the new packs: reachable, promised, unreachable
+//! write     each new pack under a temporary name, synced, published
+//! delete    what the new packs hold now, and nothing that came meanwhile
+//! ```
+//!
+//! Everything is decided on one snapshot. What is deleted is a pack of that snapshot whose every object is in a pack
+//! that was published or stays, was made loose, or is meant to go. A reader that has mapped an old pack reads on; one
+//! that comes finds the new ones, which are there before any old one goes. After a crash at any moment there are too
+//! many packs, never too few.
+
+mod roles;
+mod select;
+mod write;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use packrace_format::pack_index;
+use packrace_object::ObjectId;
+use packrace_store::PackIx;
+use packrace_store::publish::{PublishedPack, WritePolicy, remove_pack, write_loose};
+
+use self::roles::{Role, Roles};
+use self::select::{Walk, in_packs, insert_all, members, times, unite};
+use self::write::{Shop, Special};
+use crate::error::Error;
+use crate::marks::Marks;
+use crate::names::Names;
+use crate::plan;
+use crate::settings::Settings;
+use crate::universe::{Ix, Universe};
+use crate::watch::Watch;
+
+/// Which objects are packed anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Loose ones that are reached.
+    Loose,
+    /// All that are reached (`-a`, `-A`, `--cruft`).
+    All(Unreachable),
+    /// Those of small packs, and loose ones (`--geometric`).
+    Geometric(u32),
+}
+
+/// What becomes of objects that nothing reaches. Times are in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreachable {
+    /// They go with the packs that they are in.
+    Drop,
+    /// They are written as loose objects, unless they are as old as this.
+    Loosen {
+        /// What was last wanted at this time or before is dropped.
+        expired: i64,
+    },
+    /// They are packed with the others.
+    Append,
+    /// They get a pack of their own, unless they are as old as this and nothing newer needs them.
+    Cruft {
+        /// What was last wanted at this time or before is dropped.
+        expired: i64,
+    },
+}
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct RepackRequest {
+    /// Which objects.
+    pub scope: Scope,
+    /// Whether what becomes redundant is deleted (`-d`).
+    pub delete: bool,
+    /// Whether objects of alternates are left out (`-l`).
+    pub local: bool,
+    /// Whether objects of kept packs are packed too (`--pack-kept-objects`).
+    pub pack_kept: bool,
+    /// Packs that are kept as if they had a `.keep`.
+    pub keep_packs: Vec<String>,
+    /// Objects that must be there, with everything they reach: what refs point at.
+    pub tips: Vec<ObjectId>,
+    /// Objects that are kept with everything they reach as far as it is there: from reflogs and indexes.
+    pub soft_tips: Vec<ObjectId>,
+    /// How packs are made.
+    pub settings: Settings,
+    /// Where what expires is copied to, as the beginning of the names of a pack's files (`--expire-to`).
+    pub expire_to: Option<PathBuf>,
+    /// How files are written.
+    pub policy: WritePolicy,
+    /// Whether packs get a `.rev`.
+    pub reverse_index: bool,
+    /// The version of packs' indexes.
+    pub index_version: pack_index::Version,
+    /// zlib's level for loose objects.
+    pub loose_compression: i32,
+}
+
+/// Packs that were written, and what they make redundant. Nothing is deleted yet: a multi-pack-index and bitmaps that
+/// do not need the redundant packs come first.
+#[derive(Debug)]
+pub struct Repacked {
+    /// The new packs; the first holds what is reached, if anything is.
+    pub new: Vec<PublishedPack>,
+    /// Names of packs of the repository itself that are no longer needed.
+    pub redundant: Vec<String>,
+    /// Names of the repository's packs that stay.
+    pub staying: Vec<String>,
+    /// Whether the first new pack holds everything that refs reach.
+    pub is_closed: bool,
+    /// The pack with the most objects of those that a geometric repack leaves.
+    pub largest: Option<String>,
+}
+
+/// Writes the new packs.
+pub fn write(
+    universe: &Arc<Universe>,
+    request: &RepackRequest,
+    watch: &dyn Watch,
+) -> Result<Repacked, Error> {
+    let roles = Roles::of(universe.snapshot(), &request.keep_packs);
+    let shop = Shop {
+        universe,
+        settings: request.settings,
+        policy: request.policy,
+        reverse_index: request.reverse_index,
+        index_version: request.index_version,
+        watch,
+    };
+    Repack { universe, request, roles, shop, new: Vec::new() }.run()
+}
+
+/// Deletes packs of the repository that are redundant, but none that is among `new`, or that got a `.keep` meanwhile.
+pub fn delete_packs(universe: &Universe, repacked: &Repacked) -> Result<(), Error> {
+    let dir = universe.snapshot().own_pack_dir();
+    for name in &repacked.redundant {
+        remove_pack(&dir.join(name))?;
+    }
+    Ok(())
+}
+
+struct Repack<'a> {
+    universe: &'a Arc<Universe>,
+    request: &'a RepackRequest,
+    roles: Roles,
+    shop: Shop<'a>,
+    new: Vec<PublishedPack>,
+}
+
+impl Repack<'_> {
+    fn run(mut self) -> Result<Repacked, Error> {
+        let (taken_apart, largest, is_closed) = match self.request.scope {
+            Scope::Loose => {
+                self.loose()?;
+                (Vec::new(), None, false)
+            }
+            Scope::All(unreachable) => {
+                let is_closed = self.all(unreachable)?;
+                (self.roles.with(&[Role::Ordinary, Role::Cruft, Role::Promisor]), None, is_closed)
+            }
+            Scope::Geometric(factor) => {
+                let (taken_apart, largest) = self.geometric(factor)?;
+                (taken_apart, largest, false)
+            }
+        };
+        let packs = self.universe.snapshot().packs();
+        let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
+        let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
+        let is_redundant = |pack: &PackIx| self.request.delete && self.roles.of_pack(*pack) != Role::Kept;
+        let redundant: Vec<String> =
+            taken_apart.into_iter().filter(is_redundant).map(name).filter(|name| !is_new(name)).collect();
+        let own = self.roles.with(&[Role::Kept, Role::Promisor, Role::Cruft, Role::Ordinary]);
+        let staying = own.into_iter().map(name).filter(|name| !redundant.contains(name) && !is_new(name));
+        let staying = staying.collect();
+        let largest = largest.map(name);
+        Ok(Repacked { new: self.new, redundant, staying, is_closed, largest })
+    }
+
+    /// Loose objects that are reached and in no pack.
+    fn loose(&mut self) -> Result<(), Error> {
+        let (reached, names) = self.reach()?;
+        let wanted = Marks::new(self.universe.packed_len());
+        for ix in reached.extra() {
+            wanted.insert(ix);
+        }
+        wanted.subtract(&self.left_out(false)?);
+        self.write(wanted, names, &Special::default())
+    }
+
+    /// Everything that is reached, and what else is asked for. Tells whether the first pack needs no other.
+    fn all(&mut self, unreachable: Unreachable) -> Result<bool, Error> {
+        let (universe, request) = (self.universe, self.request);
+        let (reached, names) = self.reach()?;
+        let left_out = self.left_out(!request.pack_kept)?;
+        let promised = in_packs(universe, &self.roles.with(&[Role::Promisor]))?;
+        unite(&left_out, &promised);
+        let rest = self.unreachable(&reached, &left_out)?;
+        let wanted = reached.snapshot();
+        let all = count(&wanted);
+        wanted.subtract(&left_out);
+        let is_closed = count(&wanted) == all;
+        if unreachable == Unreachable::Append && request.delete {
+            unite(&wanted, &rest);
+        }
+        if count(&promised) > 0 {
+            let names = Names::new(universe.packed_len());
+            let special = Special { is_promisor: true, ..Special::default() };
+            self.write(promised, names, &special)?;
+        }
+        self.write(wanted, names, &Special::default())?;
+        match unreachable {
+            Unreachable::Drop | Unreachable::Append => {}
+            Unreachable::Loosen { expired } if request.delete => self.loosen(&rest, expired)?,
+            Unreachable::Loosen { .. } => {}
+            Unreachable::Cruft { expired } => self.cruft(rest, expired)?,
+        }
+        Ok(is_closed)
+    }
+
+    /// Small packs and loose objects.
+    fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), Error> {
+        let universe = self.universe;
+        let (rolled_up, left) = self.roles.roll_up(universe.snapshot(), factor, self.request.pack_kept);
+        let wanted = in_packs(universe, &rolled_up)?;
+        insert_all(universe, &wanted, &universe.snapshot().own_loose()?)?;
+        wanted.subtract(&in_packs(universe, &left)?);
+        wanted.subtract(&self.left_out(!self.request.pack_kept)?);
+        let names = Names::new(universe.packed_len());
+        Walk::new(universe).name_by_loose_trees(&wanted, &names)?;
+        self.write(wanted, names, &Special::default())?;
+        Ok((rolled_up, left.last().copied()))
+    }
+
+    fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), Error> {
+        self.new.extend(self.shop.write(wanted, names, special)?);
+        Ok(())
+    }
+
+    /// Everything that is reached.
+    fn reach(&self) -> Result<(Marks, Names), Error> {
+        let (universe, request) = (self.universe, self.request);
+        let promisor = self.roles.with(&[Role::Promisor]);
+        let none = Marks::new(universe.packed_len());
+        let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
+            let tips = request.tips.clone();
+            let (seen, names) = plan::reach(universe, tips, request.settings.threads, self.shop.watch)?;
+            (seen, names, none)
+        } else {
+            // What a promisor has promised may name what is missing, and needs no walk: it is packed as it is.
+            let stop = in_packs(universe, &promisor)?;
+            let (seen, names) = (none, Names::new(universe.packed_len()));
+            Walk::new(universe).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
+            (seen, names, stop)
+        };
+        Walk::new(universe).reach(request.soft_tips.iter().copied(), &stop, &seen, &names)?;
+        Ok((seen, names))
+    }
+
+    fn has_foreign_promisor(&self) -> bool {
+        self.universe.snapshot().packs().iter().any(packrace_store::Pack::is_promisor)
+    }
+
+    /// What stays where it is: in kept packs and, with `-l`, in alternates.
+    fn left_out(&self, without_kept: bool) -> Result<Marks, Error> {
+        let universe = self.universe;
+        let mut roles = Vec::new();
+        roles.extend(without_kept.then_some(Role::Kept));
+        roles.extend(self.request.local.then_some(Role::Foreign));
+        let marks = in_packs(universe, &self.roles.with(&roles))?;
+        if self.request.local {
+            let own = universe.snapshot().own_loose()?;
+            for id in universe.loose_met() {
+                if own.binary_search(&id).is_err() {
+                    marks.insert(universe.require(&id)?);
+                }
+            }
+        }
+        Ok(marks)
+    }
+
+    /// What is in packs that are taken apart or loose, and not reached.
+    fn unreachable(&self, reached: &Marks, left_out: &Marks) -> Result<Marks, Error> {
+        let rest = in_packs(self.universe, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
+        let is_with_loose =
+            matches!(self.request.scope, Scope::All(Unreachable::Append | Unreachable::Cruft { .. }));
+        if is_with_loose {
+            insert_all(self.universe, &rest, &self.universe.snapshot().own_loose()?)?;
+        }
+        rest.subtract(reached);
+        rest.subtract(left_out);
+        Ok(rest)
+    }
+
+    /// When unreachable objects were last wanted.
+    fn times(&self) -> Result<HashMap<Ix, u32>, Error> {
+        let snapshot = self.universe.snapshot();
+        let packs = self.roles.with(&[Role::Ordinary, Role::Cruft]);
+        let modified = |id: &ObjectId| snapshot.own_loose_modified(id);
+        times(self.universe, &packs, &snapshot.own_loose()?, modified)
+    }
+
+    fn loosen(&self, rest: &Marks, expired: i64) -> Result<(), Error> {
+        let snapshot = self.universe.snapshot();
+        let times = self.times()?;
+        let own = snapshot.own_loose()?;
+        let mut reader = snapshot.reader(self.request.settings.base_cache_bytes);
+        let mut content = Vec::new();
+        for ix in members(rest) {
+            let seconds = times.get(&ix).copied().unwrap_or_default();
+            let id = self.universe.id(ix);
+            if i64::from(seconds) <= expired || own.binary_search(&id).is_ok() {
+                continue;
+            }
+            let kind = self.universe.read(&mut reader, ix, &mut content)?;
+            let path = snapshot.own_loose_path(&id);
+            let level = self.request.loose_compression;
+            write_loose(&path, kind, &content, level, seconds, self.request.policy)?;
+        }
+        Ok(())
+    }
+
+    /// Packs what nothing reaches, and what of the expired that needs.
+    fn cruft(&mut self, rest: Marks, expired: i64) -> Result<(), Error> {
+        let universe = self.universe;
+        let times = self.times()?;
+        let is_recent = |ix: &Ix| i64::from(times.get(ix).copied().unwrap_or_default()) > expired;
+        let recent: Vec<ObjectId> = members(&rest).filter(is_recent).map(|ix| universe.id(ix)).collect();
+        let (needed, names) = (Marks::new(universe.packed_len()), Names::new(universe.packed_len()));
+        let others = Marks::new(universe.packed_len());
+        Walk::new(universe).reach(recent, &others, &needed, &names)?;
+        let gone = rest.snapshot();
+        gone.subtract(&needed);
+        rest.subtract(&gone);
+        let special = Special { times: Some(&times), ..Special::default() };
+        self.write(rest, names, &special)?;
+        if let Some(prefix) = &self.request.expire_to {
+            let names = Names::new(universe.packed_len());
+            let special = Special { times: Some(&times), prefix: Some(prefix), ..Special::default() };
+            // Not one of the repository's packs.
+            self.shop.write(gone, names, &special)?;
+        }
+        Ok(())
+    }
+}
+
+fn count(marks: &Marks) -> usize {
+    marks.packed().count() + marks.extra().len()
+}

@@ -1,0 +1,68 @@
+//! What each pack of a repository is to a repack.
+
+use packrace_store::{Pack, PackIx, Snapshot};
+
+use super::super::geometry::packs_to_roll_up;
+
+/// What a pack is to a repack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// An alternate's.
+    Foreign,
+    /// Stays as it is.
+    Kept,
+    /// From a promisor remote: what its objects name may be missing.
+    Promisor,
+    /// Of objects that nothing reached.
+    Cruft,
+    /// Any other.
+    Ordinary,
+}
+
+/// The roles of all packs of a snapshot.
+pub(super) struct Roles {
+    roles: Vec<Role>,
+}
+
+impl Roles {
+    /// `keep_packs` are names with or without `.pack`, which stay as if they had a `.keep`.
+    pub(super) fn of(snapshot: &Snapshot, keep_packs: &[String]) -> Self {
+        let is_named = |pack: &Pack| {
+            keep_packs.iter().any(|name| name.strip_suffix(".pack").unwrap_or(name) == pack.name())
+        };
+        let role = |pack: &Pack| match pack {
+            pack if !pack.is_local() => Role::Foreign,
+            pack if pack.has_keep() || is_named(pack) => Role::Kept,
+            pack if pack.is_promisor() => Role::Promisor,
+            pack if pack.is_cruft() => Role::Cruft,
+            _ => Role::Ordinary,
+        };
+        Roles { roles: snapshot.packs().iter().map(role).collect() }
+    }
+
+    /// The packs with one of these roles.
+    pub(super) fn with(&self, roles: &[Role]) -> Vec<PackIx> {
+        let numbered = (0u32..).map(PackIx).zip(&self.roles);
+        numbered.filter(|(_, role)| roles.contains(role)).map(|(pack, _)| pack).collect()
+    }
+
+    /// The ordinary packs that a geometric repack rolls up, and those that it leaves, the largest last. With
+    /// `pack_kept` packs that are kept take part too, but stay.
+    pub(super) fn roll_up(
+        &self,
+        snapshot: &Snapshot,
+        factor: u32,
+        pack_kept: bool,
+    ) -> (Vec<PackIx>, Vec<PackIx>) {
+        let roles: &[Role] = if pack_kept { &[Role::Ordinary, Role::Kept] } else { &[Role::Ordinary] };
+        let mut packs = self.with(roles);
+        let objects = |pack: &PackIx| snapshot.packs()[pack.0 as usize].len();
+        packs.sort_by_key(objects);
+        let left = packs.split_off(packs_to_roll_up(&packs.iter().map(objects).collect::<Vec<_>>(), factor));
+        (packs, left)
+    }
+
+    pub(super) fn of_pack(&self, pack: PackIx) -> Role {
+        self.roles[pack.0 as usize]
+    }
+}

@@ -1,0 +1,90 @@
+//! Writes one pack of a repack and puts it where readers find it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use packrace_format::{mtimes, pack_index};
+use packrace_object::ObjectId;
+use packrace_store::publish::{PackName, PackWriter, PublishOptions, PublishedPack, WritePolicy};
+
+use crate::error::Error;
+use crate::generate::PackStream;
+use crate::marks::Marks;
+use crate::names::Names;
+use crate::plan;
+use crate::settings::Settings;
+use crate::universe::{Ix, Universe};
+use crate::watch::Watch;
+
+/// What all packs of one repack have in common.
+pub(super) struct Shop<'a> {
+    pub(super) universe: &'a Arc<Universe>,
+    pub(super) settings: Settings,
+    pub(super) policy: WritePolicy,
+    pub(super) reverse_index: bool,
+    pub(super) index_version: pack_index::Version,
+    pub(super) watch: &'a dyn Watch,
+}
+
+/// What is special about a pack.
+#[derive(Default)]
+pub(super) struct Special<'a> {
+    /// It holds what a promisor promised.
+    pub(super) is_promisor: bool,
+    /// It holds what nothing reaches, last wanted at these times.
+    pub(super) times: Option<&'a HashMap<Ix, u32>>,
+    /// Its files begin with this, instead of standing with the repository's packs.
+    pub(super) prefix: Option<&'a Path>,
+}
+
+impl Shop<'_> {
+    /// Writes a pack of these objects; none if there are no objects.
+    pub(super) fn write(
+        &self,
+        wanted: Marks,
+        names: Names,
+        special: &Special<'_>,
+    ) -> Result<Option<PublishedPack>, Error> {
+        let hash = self.universe.hash();
+        let plan = plan::to_store(self.universe, wanted, names, self.settings, self.watch)?;
+        let objects = plan.objects();
+        if objects == 0 {
+            return Ok(None);
+        }
+        let dir = self.universe.snapshot().own_pack_dir();
+        let mut writer = PackWriter::receive(&dir, hash, self.policy)?;
+        let mut stream = PackStream::new(plan).with_index();
+        while let Some(segment) = stream.next_segment(self.watch)? {
+            writer.write(segment.bytes())?;
+        }
+        let mut entries: Vec<pack_index::Entry> = stream
+            .take_entries()
+            .into_iter()
+            .map(|entry| pack_index::Entry { id: entry.id, crc32: entry.crc32, offset: entry.offset })
+            .collect();
+        pack_index::sort(&mut entries);
+        let sealed = writer.seal(objects)?;
+        let mtimes = match special.times {
+            Some(times) => Some(mtimes::write(self.seconds(&entries, times)?.into_iter(), sealed.checksum())),
+            None => None,
+        };
+        let options = PublishOptions {
+            name: special.prefix.map_or(PackName::Standard, PackName::Prefix),
+            index_version: self.index_version,
+            reverse_index: self.reverse_index,
+            promisor: special.is_promisor.then_some(b"".as_slice()),
+            mtimes: mtimes.as_deref(),
+            ..PublishOptions::default()
+        };
+        Ok(Some(sealed.publish(&entries, &options)?))
+    }
+
+    fn seconds(&self, entries: &[pack_index::Entry], times: &HashMap<Ix, u32>) -> Result<Vec<u32>, Error> {
+        let of = |id: &ObjectId| {
+            let ix = self.universe.require(id)?;
+            Ok(times.get(&ix).copied().unwrap_or_default())
+        };
+        entries.iter().map(|entry| of(&entry.id)).collect()
+    }
+}

@@ -1,0 +1,117 @@
+//! Everything in a repository that keeps objects alive: refs, reflogs and indexes, of all work trees.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use packrace_format::index_file;
+use packrace_object::ObjectId;
+use packrace_os::EntryType;
+use packrace_os::count::Role;
+
+use crate::error::{Error, Reason};
+use crate::refs::{self, RefStore, Target};
+use crate::repository::Repository;
+
+/// Longest reflog or index that is read.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// Where walks over everything that is wanted begin.
+#[derive(Debug, Default)]
+pub struct Roots {
+    /// What refs point at; it has to be there.
+    pub refs: Vec<ObjectId>,
+    /// What reflogs and indexes name; it may be gone.
+    pub soft: Vec<ObjectId>,
+}
+
+/// Finds the roots of a repository. What cannot be read is an error: objects may be deleted by the answer.
+pub fn roots(repository: &Repository) -> Result<Roots, Error> {
+    let mut roots = Roots::default();
+    let common = repository.common_dir();
+    let mut dirs = vec![common.to_owned()];
+    let worktrees = common.join("worktrees");
+    for entry in list(&worktrees)? {
+        if entry.1 == EntryType::Dir {
+            dirs.push(worktrees.join(entry.0));
+        }
+    }
+    if repository.git_dir() != common && !dirs.iter().any(|dir| dir == repository.git_dir()) {
+        dirs.push(repository.git_dir().to_owned());
+    }
+    for dir in &dirs {
+        let store = repository.refs().of_work_tree(dir.clone());
+        add_refs(&store, &mut roots.refs).map_err(Reason::Refs)?;
+        store.logged(&mut roots.soft).map_err(Reason::Refs)?;
+        add_reflog_files(&dir.join("logs"), repository, &mut roots.soft)?;
+        add_index(&dir.join("index"), repository, &mut roots.soft)?;
+    }
+    for ids in [&mut roots.refs, &mut roots.soft] {
+        let mut seen = HashSet::new();
+        ids.retain(|id| !id.is_null() && seen.insert(*id));
+    }
+    Ok(roots)
+}
+
+fn add_refs(store: &RefStore, ids: &mut Vec<ObjectId>) -> Result<(), refs::Error> {
+    let snapshot = store.snapshot(&[])?;
+    ids.extend(snapshot.resolve(b"HEAD")?.map(|head| head.id));
+    snapshot.visit(b"refs/", &mut |record| {
+        if let Target::Direct { id, .. } = record.target {
+            ids.push(id);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// Both ids of every line of every file below `dir`: `<old> <new> <who> <when>\t<why>`.
+fn add_reflog_files(dir: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
+    let mut open = vec![dir.to_owned()];
+    while let Some(dir) = open.pop() {
+        for (name, kind) in list(&dir)? {
+            let path = dir.join(name);
+            if kind == EntryType::Dir {
+                open.push(path);
+                continue;
+            }
+            let Some(text) = read(&path)? else { continue };
+            let hex = repository.hash_kind().len_in_hex();
+            for line in text.split(|byte| *byte == b'\n') {
+                let old = line.get(..hex);
+                let new = line.get(hex + 1..2 * hex + 1);
+                ids.extend([old, new].into_iter().flatten().filter_map(|id| ObjectId::from_hex(id).ok()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add_index(path: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
+    let mut next = Some(path.to_owned());
+    while let Some(path) = next.take() {
+        let Some(bytes) = read(&path)? else { break };
+        let found = index_file::named_objects(&bytes, repository.hash_kind())
+            .map_err(|source| Reason::Format { path: path.clone(), source })?;
+        ids.extend(found.ids);
+        // A shared index names no other.
+        let is_first = path.file_name().is_some_and(|name| name == "index");
+        next = found.shared.filter(|_| is_first).map(|id| path.with_file_name(format!("sharedindex.{id}")));
+    }
+    Ok(())
+}
+
+fn list(dir: &Path) -> Result<Vec<(PathBuf, EntryType)>, Error> {
+    match packrace_os::list_dir(dir, Role::Refs) {
+        Ok(entries) => Ok(entries.into_iter().map(|entry| (entry.name.into(), entry.kind)).collect()),
+        Err(error) if packrace_os::is_absent(&error) => Ok(Vec::new()),
+        Err(error) => Err(Error::io(dir, error)),
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match packrace_os::read_file(path, Role::Refs, MAX_BYTES) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if packrace_os::is_absent(&error) => Ok(None),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}
