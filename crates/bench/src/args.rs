@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 /// What the command line can say.
 pub const USAGE: &str = "\
-usage: packrace-bench [clone] [fetch] [ls-refs] [serve] [options]
+usage: packrace-bench [clone] [fetch] [filter] [ls-refs] [serve] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -24,6 +24,8 @@ pub enum Item {
     Clone,
     /// Fetches of the newest commits with and without a bitmap.
     Fetch,
+    /// Clones with filters, with and without a bitmap.
+    Filter,
     /// Listings of very many refs.
     LsRefs,
     /// Many clones at once over git://.
@@ -89,6 +91,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         match word.as_str() {
             "clone" => args.items.push(Item::Clone),
             "fetch" => args.items.push(Item::Fetch),
+            "filter" => args.items.push(Item::Filter),
             "ls-refs" => args.items.push(Item::LsRefs),
             "serve" => args.items.push(Item::Serve),
             "--repo" => args.repo = Some(value()?.into()),
@@ -109,7 +112,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         }
     }
     if args.items.is_empty() {
-        args.items = vec![Item::Clone, Item::Fetch, Item::LsRefs, Item::Serve];
+        args.items = vec![Item::Clone, Item::Fetch, Item::Filter, Item::LsRefs, Item::Serve];
     }
     if args.rounds == 0 {
         args.rounds = if args.smoke { 2 } else { 5 };
@@ -136,7 +139,7 @@ mod tests {
         let args = check("fetch clone --repo r --rounds 3 --packrace none").unwrap();
         assert_eq!(args.items, [Item::Fetch, Item::Clone]);
         assert_eq!((args.repo, args.rounds, args.packrace), (Some("r".into()), 3, Packrace::Absent));
-        assert_eq!(check("").unwrap().items.len(), 4);
+        assert_eq!(check("").unwrap().items.len(), 5);
         assert_eq!(check("--smoke").unwrap().rounds, 2);
     }
 

@@ -17,7 +17,7 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
             }
             _ => Ok(()),
         },
-        Check::SamePack => {
+        Check::SamePack | Check::SamePartialPack => {
             let theirs = objects(git, work, peer)?;
             let Some(other) = other else { return Ok(()) };
             let ours = objects(git, work, other)?;
@@ -46,8 +46,8 @@ fn objects(git: &Git, work: &Work, answer: &[u8]) -> Result<BTreeSet<String>, St
     }
     let hash = git.run(&work.repo, &["rev-parse", "--show-object-format"]);
     let hash = if hash.trim() == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 };
-    // A clone's pack stands alone; a fetch's may build on what the client has.
-    let base = matches!(work.check, Check::Covers(_)).then_some(work.repo.as_path());
+    // A clone's pack stands alone; others may build on what the client has, or leave out what it does not want.
+    let base = (work.check != Check::SamePack).then_some(work.repo.as_path());
     Ok(objects_in_pack(git, &answer.bands.pack, hash, base))
 }
 

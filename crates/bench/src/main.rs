@@ -7,6 +7,7 @@
 
 mod args;
 mod check;
+mod filters;
 mod measure;
 mod prepare;
 mod report;

@@ -31,6 +31,8 @@ pub enum Goal {
 pub enum Check {
     /// Packs pass `git index-pack --strict` and have the same objects.
     SamePack,
+    /// The same for packs that lack what a filter leaves out.
+    SamePartialPack,
     /// Packs pass it and have at least these objects; a server may send more.
     Covers(BTreeSet<String>),
     /// What follows the advertisement is the same, byte by byte.
@@ -67,6 +69,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
         match item {
             Item::Clone => work.extend(clones(git, scratch, &history)?),
             Item::Fetch => work.extend(fetches(git, scratch, &history)?),
+            Item::Filter => work.extend(crate::filters::all(git, scratch, &history)?),
             Item::LsRefs => work.extend(listings(scratch, args.refs)?),
             Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
         }

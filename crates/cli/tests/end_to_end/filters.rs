@@ -99,14 +99,14 @@ fn check(client: &Git, served: &Served<'_>, doors: &[Door], versions: &[u32], sp
 }
 
 #[test]
-fn every_filter_over_every_door() {
+fn filters_over_every_door() {
     let repo = build(HashKind::Sha1, Storage::default());
     let server = Server::start(repo.path().parent().unwrap());
     let served = Served { path: repo.path(), hash: HashKind::Sha1, server: Some(&server) };
-    check(Git::stock(), &served, &DOORS, &[2], &SPECS);
-    check(Git::stock(), &served, &DOORS, &[0], &["blob:none", "combine:tree:3+blob:limit=600"]);
-    check(Git::stock(), &served, &[Door::UploadPack], &[0], &SPECS);
-    check(Git::stock(), &served, &[Door::UploadPack], &[1], &["tree:1", "blob:limit=600"]);
+    check(Git::stock(), &served, &DOORS, &[2], &["blob:none", "tree:0", SPECS[7]]);
+    check(Git::stock(), &served, &DOORS[..2], &[0], &["combine:tree:3+blob:limit=600"]);
+    check(Git::stock(), &served, &[Door::UploadPack], &[0], &["blob:none", "tree:1", SPECS[6]]);
+    check(Git::stock(), &served, &[Door::UploadPack], &[1], &["tree:1"]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn an_older_client() {
 }
 
 #[test]
-fn sha256_with_a_bitmap() {
+fn every_filter_with_sha256_and_a_bitmap() {
     let repo = build(HashKind::Sha256, Storage { bitmap: Bitmap::Plain, ..Storage::default() });
     let served = Served { path: repo.path(), hash: HashKind::Sha256, server: None };
     check(Git::stock(), &served, &[Door::UploadPack], &[2], &SPECS);
