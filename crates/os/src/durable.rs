@@ -260,7 +260,7 @@ pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
     }
 }
 
-/// Sets the times of a file to now. Only its owner may.
+/// Sets the times of a file to now. Its owner may, and who may write it.
 pub fn touch(path: &Path, role: Role) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
     before(path, DiskOp::Touch)?;

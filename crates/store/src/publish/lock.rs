@@ -81,9 +81,15 @@ impl LockFile {
         self.file.write(bytes).map_err(|error| Error::io(self.file.path(), error))
     }
 
+    /// Makes what was written durable, so that only names are left to be changed.
+    pub(super) fn settle(&mut self) -> Result<(), Error> {
+        settle(&mut self.file, self.kind, self.policy)
+    }
+
     /// Puts what was written in place of the file.
-    pub fn commit(self) -> Result<(), Error> {
-        settle(self.file, &self.path, self.kind, self.policy)
+    pub fn commit(mut self) -> Result<(), Error> {
+        self.settle()?;
+        give_name(self.file, &self.path, self.kind, self.policy)
     }
 }
 
@@ -91,7 +97,8 @@ impl LockFile {
 pub fn publish_file(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
     let mut file = create_temporary(dir_of(path), kind.temporary_prefix(), kind.mode(), Role::Index, policy)?;
     file.write(bytes).map_err(|error| Error::io(file.path(), error))?;
-    settle(file, path, kind, policy)
+    settle(&mut file, kind, policy)?;
+    give_name(file, path, kind, policy)
 }
 
 /// Takes the lock of a file and replaces it.
@@ -101,13 +108,15 @@ pub fn publish_locked(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePo
     lock.commit()
 }
 
-fn settle(mut file: NewFile, path: &Path, kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
-    let is_synced = policy.syncs(kind.component());
-    if is_synced {
-        file.sync().map_err(|error| Error::io(file.path(), error))?;
-    }
+fn settle(file: &mut NewFile, kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
+    // A file that was synced and not written since costs another call, but no time.
+    let done = if policy.syncs(kind.component()) { file.sync() } else { file.flush() };
+    done.map_err(|error| Error::io(file.path(), error))
+}
+
+fn give_name(file: NewFile, path: &Path, kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
     file.replace(path).map_err(|error| Error::io(path, error))?;
-    if is_synced {
+    if policy.syncs(kind.component()) {
         let dir = dir_of(path);
         durable::sync_dir(dir, Role::Index).map_err(|error| Error::io(dir, error))?;
     }

@@ -6,6 +6,7 @@
 
 mod lock;
 mod loose;
+mod multi_pack_index;
 mod pack_writer;
 mod policy;
 mod remove;
@@ -13,6 +14,7 @@ mod sealed_pack;
 
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
 pub use loose::{remove_loose, write_loose};
+pub use multi_pack_index::MultiPackIndexLock;
 pub use pack_writer::PackWriter;
 pub use policy::{Component, WritePolicy};
 pub use remove::remove_pack;

@@ -437,3 +437,52 @@ fn a_large_pack_takes_few_writes() {
     let (counted, bytes) = count::so_far(Role::Pack, Op::Write);
     assert!(counted > 0 && bytes >= BYTES as u64);
 }
+
+#[test]
+fn a_multi_pack_index_comes_after_its_bitmap_and_takes_the_place_of_another() {
+    let storage = Storage {
+        packs: 3,
+        multi_pack_index: true,
+        bitmap: packrace_testkit::Bitmap::Plain,
+        ..Storage::default()
+    };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    let dir = repo.path().join("objects/pack");
+    let midx_names = || names(&dir).into_iter().filter(|name| name.contains("multi")).collect::<Vec<_>>();
+    let old = midx_names();
+    assert_eq!(old.len(), 2, "{old:?}");
+    let bitmap = std::fs::read(dir.join(&old[1])).unwrap();
+    let file = std::fs::read(dir.join(&old[0])).unwrap();
+    let policy = WritePolicy::default();
+    let take = || MultiPackIndexLock::take(&dir, HashKind::Sha1, policy);
+
+    // The file and the bitmap that git made, put in place of others.
+    std::fs::rename(dir.join(&old[1]), dir.join("multi-pack-index-of-old.bitmap")).unwrap();
+    std::fs::write(dir.join("multi-pack-index-of-old.rev"), "").unwrap();
+    std::fs::remove_file(dir.join(&old[0])).unwrap();
+    let lock = take().unwrap();
+    assert!(take().unwrap_err().to_string().starts_with("Unable to create '"));
+    let (result, steps) = on_disk(DiskFault::None, || lock.publish(&file, Some(&bitmap)));
+    result.unwrap();
+    check_durable(&steps);
+    assert_eq!(midx_names(), old);
+    let is_named = |step: &&DiskStep| matches!(step.op, DiskOp::Rename(_));
+    let order: Vec<_> = steps.iter().filter(is_named).map(|step| step.path.extension()).collect();
+    assert_eq!(order, [None, Some("lock".as_ref())], "the bitmap's temporary, then the lock");
+    repo.git(&["multi-pack-index", "verify"]);
+    repo.git(&["rev-list", "--test-bitmap", "HEAD"]);
+
+    let again = || take().and_then(|lock| lock.publish(&file, Some(&bitmap)));
+    let (result, steps) = on_disk(DiskFault::None, again);
+    result.unwrap();
+    for at in 0..steps.len() {
+        let (result, _) = on_disk(DiskFault::At(at, std::io::ErrorKind::StorageFull), again);
+        result.unwrap_err();
+        assert!(!names(&dir).iter().any(|name| name.starts_with("tmp_") || name.ends_with(".lock")));
+        assert_eq!(midx_names(), old);
+    }
+    assert!(take().unwrap().publish(b"short", None).is_err());
+    take().unwrap().remove().unwrap();
+    assert_eq!(midx_names(), [""; 0]);
+    take().unwrap().remove().unwrap();
+}
