@@ -1,8 +1,9 @@
 //! Answers to `have` lines: which are known, and when they are enough.
 //!
-//! A want is met when a common commit is at or below it. The commits below the wants are looked at newest first, each
-//! once in the whole negotiation, and no further down than common commits are old: nothing below can be common.
-//! When a commit becomes common, those of them that it is below are met.
+//! A want is met when a common commit is at or below it. The commits below a want are looked at newest first, each once
+//! in the whole negotiation, and no further down than common commits are old: nothing below can be common. When a
+//! commit becomes common, those of them that it is below are met. The next want is looked at when the ones before are
+//! met: until then the answer is known.
 //!
 //! ```text
 //! wants    ●───●───●───┬───○ ┄┄┄ not looked at yet: older than every common commit
@@ -58,6 +59,8 @@ impl Negotiation {
                 search.add_want(&mut commits, peeled.object)?;
             }
         }
+        // The oldest is popped first: it is the least likely to have a common commit below it, and costs the least.
+        search.waiting_wants.sort_by_key(|no| std::cmp::Reverse(commits.get(*no).seconds));
         let loaded = commits.into_loaded();
         Ok(Negotiation { universe: universe.clone(), loaded, search })
     }
@@ -88,7 +91,9 @@ impl Negotiation {
 /// A commit below the wants.
 #[derive(Debug, Default)]
 struct Seen {
+    /// Counted in `unmet_wants` until it is met.
     is_want: bool,
+    is_expanded: bool,
     /// A common commit is at or below it, as far as was looked.
     is_met: bool,
     /// Commits whose parent it is, and whose parents were looked at.
@@ -100,6 +105,9 @@ struct Search {
     seen: HashMap<CommitNo, Seen>,
     /// Commits whose parents were not looked at yet, by date.
     queue: BinaryHeap<(i64, CommitNo)>,
+    /// Wants that nothing was done for yet, newest first.
+    waiting_wants: Vec<CommitNo>,
+    /// Of the others, those that are not met.
     unmet_wants: usize,
     common: HashSet<Ix>,
     is_any_common: bool,
@@ -111,13 +119,7 @@ struct Search {
 
 impl Search {
     fn add_want(&mut self, commits: &mut Commits<'_>, want: Ix) -> Result<(), Error> {
-        let no = commits.load(want)?;
-        let seen = self.seen.entry(no).or_default();
-        if !std::mem::replace(&mut seen.is_want, true) {
-            self.unmet_wants += 1;
-            // As in git, the parents of a want are looked at however old it is.
-            self.queue.push((i64::MAX, no));
-        }
+        self.waiting_wants.push(commits.load(want)?);
         Ok(())
     }
 
@@ -141,20 +143,31 @@ impl Search {
         if !self.is_any_common {
             return Ok(false);
         }
-        while self.unmet_wants > 0 {
-            let Some((seconds, no)) = self.queue.peek().copied() else { break };
-            if self.oldest_common_seconds.is_none_or(|oldest| seconds < oldest) {
-                break;
+        loop {
+            while self.unmet_wants > 0 {
+                let Some((seconds, no)) = self.queue.peek().copied() else { return Ok(false) };
+                if self.oldest_common_seconds.is_none_or(|oldest| seconds < oldest) {
+                    return Ok(false);
+                }
+                self.queue.pop();
+                self.expand(commits, no)?;
             }
-            self.queue.pop();
-            self.expand(commits, no)?;
+            let Some(want) = self.waiting_wants.pop() else { return Ok(true) };
+            let ix = commits.get(want).ix;
+            self.see(commits, ix)?;
+            let seen = self.seen.entry(want).or_default();
+            if !seen.is_met && !std::mem::replace(&mut seen.is_want, true) {
+                self.unmet_wants += 1;
+                // As in git, the parents of a want are looked at however old it is.
+                self.queue.push((i64::MAX, want));
+            }
         }
-        Ok(self.unmet_wants == 0)
     }
 
     /// Looks at the parents of a commit that is not met.
     fn expand(&mut self, commits: &mut Commits<'_>, no: CommitNo) -> Result<(), Error> {
-        if self.seen.get(&no).is_some_and(|seen| seen.is_met) {
+        let seen = self.seen.entry(no).or_default();
+        if seen.is_met || std::mem::replace(&mut seen.is_expanded, true) {
             return Ok(());
         }
         self.expanded += 1;
