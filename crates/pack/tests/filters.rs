@@ -264,6 +264,28 @@ fn blobs_of_patterns_that_are_none() {
     }
 }
 
+/// A partial clone serves what it has to who wants no more.
+#[test]
+fn a_server_that_lacks_blobs() {
+    let whole = build(HashKind::Sha1, Storage::default());
+    whole.git(&["config", "uploadpack.allowFilter", "true"]);
+    let dir = tempfile::tempdir().unwrap();
+    let git = Git::stock();
+    let url = format!("file://{}", whole.path().display());
+    git.run(dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &url, "part.git"]);
+    let repository = Repository::open(&dir.path().join("part.git"), &OpenOptions::default()).unwrap();
+    let universe = Arc::new(Universe::new(repository.snapshot().unwrap()));
+    for haves in [&[][..], &["main~4"]] {
+        for spec in ["blob:none", "object:type=tree", "tree:0", "combine:tree:2+blob:none"] {
+            check(&whole, &universe, spec, &["main"], haves);
+        }
+        for spec in ["blob:limit=1", "tree:2"] {
+            let error = plan(&universe, &request(&whole, spec, &["main"], haves), &Unwatched).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{spec}: {error}");
+        }
+    }
+}
+
 /// Bytes of packs, indexes and bitmaps that are flipped: an answer or an error.
 #[test]
 fn damaged_repositories() {

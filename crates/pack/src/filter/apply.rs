@@ -154,7 +154,7 @@ impl Filtering<'_> {
                 Kind::Tag => {}
             }
         }
-        let mut trees = TreeReader::new(self.universe, self.watch);
+        let mut trees = TreeReader::new(self.universe, self.rules.keeps(Kind::Blob), self.watch);
         let by_depth = self.rules.depth.map(|depth| within_depth(&mut trees, &start, depth)).transpose()?;
         let mut reached: Vec<Marks> = by_depth.into_iter().collect();
         for sparse in &self.rules.sparse {

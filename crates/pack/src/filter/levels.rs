@@ -7,7 +7,7 @@ use packrace_object::{Kind, MalformedObject};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::trees::TreeDecoder;
+use crate::trees::{TreeDecoder, must_exist};
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
 
@@ -35,14 +35,17 @@ pub(super) struct TreeReader<'a> {
     pub(super) universe: &'a Universe,
     watch: &'a dyn Watch,
     decoder: TreeDecoder<'a>,
+    needs_blobs: bool,
     read: u64,
     /// Cost since the last look at the watcher, in trees.
     spent: u64,
 }
 
 impl<'a> TreeReader<'a> {
-    pub(super) fn new(universe: &'a Universe, watch: &'a dyn Watch) -> Self {
-        TreeReader { universe, watch, decoder: TreeDecoder::new(universe), read: 0, spent: 0 }
+    /// Without `needs_blobs`, blobs may be missing.
+    pub(super) fn new(universe: &'a Universe, needs_blobs: bool, watch: &'a dyn Watch) -> Self {
+        let decoder = TreeDecoder::new(universe);
+        TreeReader { universe, watch, decoder, needs_blobs, read: 0, spent: 0 }
     }
 
     /// Puts trees into the order in which they are best read.
@@ -100,8 +103,7 @@ impl<'a> TreeReader<'a> {
             };
             match self.universe.find(entry.id)? {
                 Some(found) => each(entry, kind, found),
-                // Git knows the empty tree without having it stored.
-                None if entry.id.is_empty_tree() => {}
+                None if !must_exist(entry.id, kind, self.needs_blobs) => {}
                 None => return Err(Reason::Missing(entry.id.to_owned()).into()),
             }
         }

@@ -53,7 +53,7 @@ impl Rules {
         Ok(())
     }
 
-    pub(super) fn keeps(&self, kind: Kind) -> bool {
+    pub(crate) fn keeps(&self, kind: Kind) -> bool {
         self.kinds[kind as usize]
     }
 

@@ -141,10 +141,17 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     let mut commits = Commits::new(universe, cut, watch);
     let tips = Tips::resolve(universe, &mut commits, request)?;
     let mut trees = TreeWalk::new(universe, request.threads, watch);
+    let rules = request.filter.as_ref().map(|filter| Rules::of(universe, filter)).transpose()?;
+    if rules.as_ref().is_some_and(|rules| !rules.keeps(Kind::Blob)) {
+        trees.pass_over_missing_blobs();
+    }
     let mut find = |commits: &mut Commits<'_>| find(universe, bitmap, commits, &mut trees, &tips);
-    let found = match &request.filter {
-        Some(filter) => Filtering { universe, tips: &tips, rules: Rules::of(universe, filter)?, watch }
-            .find(&mut commits, bitmap.is_some(), &mut find)?,
+    let found = match rules {
+        Some(rules) => Filtering { universe, tips: &tips, rules, watch }.find(
+            &mut commits,
+            bitmap.is_some(),
+            &mut find,
+        )?,
         None => find(&mut commits)?,
     };
     add_tags(universe, &mut commits, &found, &request.tags)?;

@@ -12,7 +12,7 @@ mod by_path;
 mod decode;
 
 use packrace_object::tree::{Entries, EntryKind};
-use packrace_object::{Kind, MalformedObject};
+use packrace_object::{Kind, MalformedObject, oid};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
@@ -45,12 +45,24 @@ pub(crate) struct TreeWalk<'a> {
     decoders: Vec<TreeDecoder<'a>>,
     names: Names,
     marked: u64,
+    needs_blobs: bool,
 }
 
 impl<'a> TreeWalk<'a> {
     pub(crate) fn new(universe: &'a Universe, threads: usize, watch: &'a dyn Watch) -> Self {
         let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(universe)).collect();
-        TreeWalk { universe, watch, decoders, names: Names::new(universe.packed_len()), marked: 0 }
+        let names = Names::new(universe.packed_len());
+        TreeWalk { universe, watch, decoders, names, marked: 0, needs_blobs: true }
+    }
+
+    /// From now on, missing blobs are no error: none will be sent. A repository that is itself a partial clone may lack them.
+    pub(crate) fn pass_over_missing_blobs(&mut self) {
+        self.needs_blobs = false;
+    }
+
+    /// Whether an object that a tree holds has to exist.
+    fn must_exist(&self, id: &oid, kind: Kind) -> bool {
+        must_exist(id, kind, self.needs_blobs)
     }
 
     /// Under which paths objects were first met.
@@ -85,6 +97,7 @@ impl<'a> TreeWalk<'a> {
     }
 
     fn round(&mut self, trees: &[Ix], seen: &Marks, absent: Absent) -> Result<Vec<Ix>, Error> {
+        let needs_blobs = self.needs_blobs;
         let threads = self.decoders.len().min(trees.len().div_ceil(TREES_WORTH_A_THREAD)).max(1);
         let stretch = trees.len().div_ceil(threads);
         let (universe, watch, names) = (self.universe, self.watch, &self.names);
@@ -98,6 +111,7 @@ impl<'a> TreeWalk<'a> {
                 names,
                 seen,
                 absent,
+                needs_blobs,
                 next: Vec::new(),
                 marked: 0,
                 trees,
@@ -133,6 +147,7 @@ struct Visit<'a, 'b> {
     names: &'b Names,
     seen: &'b Marks,
     absent: Absent,
+    needs_blobs: bool,
     trees: &'b [Ix],
     next: Vec<Ix>,
     marked: u64,
@@ -175,7 +190,7 @@ impl Visit<'_, '_> {
             EntryKind::Blob => Kind::Blob,
         };
         let Some(found) = self.universe.find(entry.id)? else {
-            if self.absent == Absent::Skip || *entry.id == *hash.empty_tree() && kind == Kind::Tree {
+            if self.absent == Absent::Skip || !must_exist(entry.id, kind, self.needs_blobs) {
                 return Ok(());
             }
             return Err(Reason::Missing(entry.id.to_owned()).into());
@@ -188,5 +203,13 @@ impl Visit<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Git knows the empty tree without having it stored, and blobs that are not sent need not be there.
+pub(crate) fn must_exist(id: &oid, kind: Kind, needs_blobs: bool) -> bool {
+    match kind {
+        Kind::Tree => !id.is_empty_tree(),
+        _ => needs_blobs,
     }
 }
