@@ -211,11 +211,15 @@ impl Drop for NewFile {
     }
 }
 
-/// Makes the names in a directory durable: those that appeared, and those that went.
+/// Makes the names in a directory durable: those that appeared, and those that went. A file system that has no such
+/// thing is left to itself.
 pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
     before(dir, DiskOp::SyncDir)?;
     count::add(role, Op::Sync, 0);
-    File::open(dir)?.sync_all()
+    match File::open(dir)?.sync_all() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        result => result,
+    }
 }
 
 /// Removes a file, and says whether there was one.
@@ -275,12 +279,15 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => {
-            std::fs::hard_link(from, to)?;
-            std::fs::remove_file(from)
-        }
+        Err(Errno::INVAL | Errno::NOSYS) => link_to_new(from, to),
         result => Ok(result?),
     }
+}
+
+/// In two steps. A process that is killed in between leaves both names, one of them a temporary's.
+fn link_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
 }
 
 /// Six of them. Not secret: a file is created only where there is none.

@@ -83,6 +83,20 @@ fn a_name_is_taken_only_where_asked() {
 }
 
 #[test]
+fn both_ways_to_a_new_name_spare_what_is_there() {
+    for give_name in [rename_to_new, link_to_new] {
+        let dir = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| dir.path().join(name));
+        std::fs::write(&from, "1").unwrap();
+        give_name(&from, &to).unwrap();
+        assert_eq!(names(dir.path()), ["to"]);
+        std::fs::write(&from, "2").unwrap();
+        assert_eq!(give_name(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!((std::fs::read(&from).unwrap(), std::fs::read(&to).unwrap()), (b"2".into(), b"1".into()));
+    }
+}
+
+#[test]
 fn modes() {
     let dir = tempfile::tempdir().unwrap();
     let mode_of = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;

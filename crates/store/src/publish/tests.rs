@@ -194,6 +194,41 @@ fn the_index_comes_last_and_everything_is_synced() {
     }
 }
 
+/// Looks at the directory all the time while packs appear in it.
+#[test]
+fn no_reader_sees_an_index_without_its_companions() {
+    let sample = Sample::tiny();
+    let (_repo, dir) = sample.target();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let look = || {
+        let mut most = 0;
+        loop {
+            let is_last = is_done.load(std::sync::atomic::Ordering::SeqCst);
+            let names = names(&dir);
+            let stems = names.iter().filter_map(|name| name.strip_suffix(".idx"));
+            for stem in stems.clone() {
+                for extension in ["pack", "rev", "mtimes", "promisor", "keep", "bitmap"] {
+                    assert!(with_extension(&dir.join(stem), extension).exists(), "{stem}.{extension}");
+                }
+            }
+            most = stems.count().max(most);
+            if is_last {
+                return most;
+            }
+        }
+    };
+    let most = std::thread::scope(|scope| {
+        let looking = scope.spawn(look);
+        for number in 0..30 {
+            let stem = dir.join(format!("pack-{number}"));
+            sample.publish(&dir, &PublishOptions { name: PackName::Stem(&stem), ..WITH_ALL }).unwrap();
+        }
+        is_done.store(true, std::sync::atomic::Ordering::SeqCst);
+        looking.join().unwrap()
+    });
+    assert_eq!(most, 30);
+}
+
 #[test]
 fn syncing_is_left_out_where_it_is_turned_off() {
     let sample = Sample::tiny();
