@@ -1,6 +1,7 @@
 //! What was typed, and what it means. Exit codes are git's: 129 for usage, 0 for help that was asked for.
 
 mod commit_graph;
+mod repack;
 #[cfg(test)]
 mod tests;
 pub mod when;
@@ -10,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
+pub use repack::Repack;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -59,6 +61,8 @@ pub enum Command {
     Serve(Serve),
     /// Write and verify commit-graphs: stands in for git commit-graph.
     CommitGraph(CommitGraph),
+    /// Put the objects of a repository into fewer and better packs: stands in for git repack.
+    Repack(Box<Repack>),
     /// Write the man pages into a folder.
     #[command(hide = true)]
     Man(Man),
@@ -151,7 +155,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
 fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
-    ["upload-pack", "commit-graph"].into_iter().find(|command| *command == name)
+    ["upload-pack", "commit-graph", "repack"].into_iter().find(|command| *command == name)
 }
 
 /// `--http` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
@@ -206,7 +210,16 @@ fn usage_of(name: &str) -> String {
 }
 
 /// Options whose values are numbers.
-const NUMERIC: [&str; 3] = ["timeout", "size-multiple", "max-commits"];
+const NUMERIC: [&str; 8] = [
+    "timeout",
+    "size-multiple",
+    "max-commits",
+    "window",
+    "depth",
+    "threads",
+    "geometric",
+    "name-hash-version",
+];
 
 /// The option that was given something else.
 fn numeric_option(error: &clap::Error) -> Option<&'static str> {

@@ -2,6 +2,7 @@
 
 pub mod commit_graph;
 pub mod man;
+pub mod repack;
 pub mod serve;
 pub mod upload_pack;
 

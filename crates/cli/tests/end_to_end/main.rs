@@ -11,4 +11,5 @@ mod filters;
 mod matrix;
 mod negotiation;
 mod repack;
+mod repack_command;
 mod running;

@@ -167,7 +167,8 @@ impl Repack<'_> {
         let packs = self.universe.snapshot().packs();
         let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
         let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
-        let is_redundant = |pack: &PackIx| self.request.delete && self.roles.of_pack(*pack) != Role::Kept;
+        let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), Role::Kept | Role::Foreign);
+        let is_redundant = |pack: &PackIx| self.request.delete && !stays(*pack);
         let redundant: Vec<String> =
             taken_apart.into_iter().filter(is_redundant).map(name).filter(|name| !is_new(name)).collect();
         let own = self.roles.with(&[Role::Kept, Role::Promisor, Role::Cruft, Role::Ordinary]);
@@ -221,7 +222,8 @@ impl Repack<'_> {
     /// Small packs and loose objects.
     fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), Error> {
         let universe = self.universe;
-        let (rolled_up, left) = self.roles.roll_up(universe.snapshot(), factor, self.request.pack_kept);
+        let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
+        let (rolled_up, left) = self.roles.roll_up(universe.snapshot(), factor, with_kept, with_foreign);
         let wanted = in_packs(universe, &rolled_up)?;
         insert_all(universe, &wanted, &universe.snapshot().own_loose()?)?;
         wanted.subtract(&in_packs(universe, &left)?);
@@ -229,7 +231,8 @@ impl Repack<'_> {
         let names = Names::new(universe.packed_len());
         Walk::new(universe).name_by_loose_trees(&wanted, &names)?;
         self.write(wanted, names, &Special::default())?;
-        Ok((rolled_up, left.last().copied()))
+        let own = left.into_iter().filter(|pack| self.roles.of_pack(*pack) != Role::Foreign);
+        Ok((rolled_up, own.last()))
     }
 
     fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), Error> {

@@ -47,15 +47,27 @@ impl Roles {
     }
 
     /// The ordinary packs that a geometric repack rolls up, and those that it leaves, the largest last. With
-    /// `pack_kept` packs that are kept take part too, but stay.
+    /// `with_kept` packs that are kept take part too, and with `with_foreign` those of alternates; they stay all the same.
     pub(super) fn roll_up(
         &self,
         snapshot: &Snapshot,
         factor: u32,
-        pack_kept: bool,
+        with_kept: bool,
+        with_foreign: bool,
     ) -> (Vec<PackIx>, Vec<PackIx>) {
-        let roles: &[Role] = if pack_kept { &[Role::Ordinary, Role::Kept] } else { &[Role::Ordinary] };
-        let mut packs = self.with(roles);
+        let takes_part = |number: &PackIx| {
+            let pack = &snapshot.packs()[number.0 as usize];
+            match self.of_pack(*number) {
+                Role::Ordinary => true,
+                Role::Kept => with_kept && !pack.is_promisor() && !pack.is_cruft(),
+                Role::Foreign => {
+                    with_foreign && !pack.is_promisor() && !pack.is_cruft() && (with_kept || !pack.has_keep())
+                }
+                Role::Promisor | Role::Cruft => false,
+            }
+        };
+        let all = [Role::Ordinary, Role::Kept, Role::Foreign];
+        let mut packs: Vec<PackIx> = self.with(&all).into_iter().filter(takes_part).collect();
         let objects = |pack: &PackIx| snapshot.packs()[pack.0 as usize].len();
         packs.sort_by_key(objects);
         let left = packs.split_off(packs_to_roll_up(&packs.iter().map(objects).collect::<Vec<_>>(), factor));

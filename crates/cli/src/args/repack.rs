@@ -1,0 +1,124 @@
+use std::path::PathBuf;
+
+/// Arguments of `repack`.
+#[derive(Debug, Default, clap::Args)]
+pub struct Repack {
+    /// Pack everything that is referenced into a single pack.
+    #[arg(short = 'a')]
+    pub all: bool,
+    /// As -a; with -d, what nothing refers to becomes loose.
+    #[arg(short = 'A')]
+    pub all_and_loosen: bool,
+    /// As -a; with -d, what nothing refers to goes into a cruft pack.
+    #[arg(long, overrides_with = "no_cruft")]
+    pub cruft: bool,
+    #[arg(long, hide = true)]
+    pub no_cruft: bool,
+    /// With --cruft, leave out objects that nothing refers to and that are older than WHEN.
+    #[arg(long, value_name = "WHEN")]
+    pub cruft_expiration: Option<String>,
+    /// Not offered: the size of cruft packs cannot be limited.
+    #[arg(long, value_name = "N")]
+    pub max_cruft_size: Option<String>,
+    /// Then remove packs and loose objects that have become redundant.
+    #[arg(short = 'd')]
+    pub delete: bool,
+    /// Find every delta anew.
+    #[arg(short = 'f')]
+    pub no_reuse_delta: bool,
+    /// Deflate every object anew.
+    #[arg(short = 'F')]
+    pub no_reuse_object: bool,
+    /// Do not update the files that the dumb HTTP protocol needs.
+    #[arg(short = 'n')]
+    pub no_update_server_info: bool,
+    /// Say nothing while it is done.
+    #[arg(short = 'q', long, overrides_with = "no_quiet")]
+    pub quiet: bool,
+    #[arg(long, hide = true)]
+    pub no_quiet: bool,
+    /// Leave out what an alternate has.
+    #[arg(short = 'l', long, overrides_with = "no_local")]
+    pub local: bool,
+    #[arg(long, hide = true)]
+    pub no_local: bool,
+    /// Write a reachability bitmap.
+    #[arg(short = 'b', long, overrides_with = "no_write_bitmap_index")]
+    pub write_bitmap_index: bool,
+    /// Write no bitmap, whatever the configuration says.
+    #[arg(long)]
+    pub no_write_bitmap_index: bool,
+    /// Not offered: delta islands.
+    #[arg(short = 'i', long, overrides_with = "no_delta_islands")]
+    pub delta_islands: bool,
+    #[arg(long, hide = true)]
+    pub no_delta_islands: bool,
+    /// With -A, drop what nothing refers to and is older than WHEN.
+    #[arg(long, value_name = "WHEN", overrides_with = "no_unpack_unreachable")]
+    pub unpack_unreachable: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_unpack_unreachable: bool,
+    /// With -a and -d, append what nothing refers to to the pack.
+    #[arg(short = 'k', long, overrides_with = "no_keep_unreachable")]
+    pub keep_unreachable: bool,
+    #[arg(long, hide = true)]
+    pub no_keep_unreachable: bool,
+    /// How many objects a delta base is looked for in.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub window: Option<i64>,
+    /// Bytes of the objects in the window of one thread; k, m and g multiply.
+    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    pub window_memory: Option<u64>,
+    /// Longest delta chain.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub depth: Option<i64>,
+    /// Threads for the delta search.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub threads: Option<i64>,
+    /// Not offered: the size of packs cannot be limited.
+    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    pub max_pack_size: Option<u64>,
+    /// Not offered: filtered packs.
+    #[arg(long, value_name = "SPEC")]
+    pub filter: Option<String>,
+    /// Not offered: filtered packs.
+    #[arg(long, value_name = "DIR")]
+    pub filter_to: Option<PathBuf>,
+    /// Pack the objects of packs with a .keep too; the packs themselves stay.
+    #[arg(long, overrides_with = "no_pack_kept_objects")]
+    pub pack_kept_objects: bool,
+    #[arg(long, hide = true)]
+    pub no_pack_kept_objects: bool,
+    /// Leave this pack alone, as if it had a .keep.
+    #[arg(long, value_name = "NAME")]
+    pub keep_pack: Vec<String>,
+    /// Roll up small packs, so that each has FACTOR times the objects of the next smaller one.
+    #[arg(short = 'g', long, value_name = "FACTOR", allow_negative_numbers = true)]
+    pub geometric: Option<i64>,
+    /// Write a multi-pack-index of the packs that stay.
+    #[arg(short = 'm', long, overrides_with = "no_write_midx")]
+    pub write_midx: bool,
+    #[arg(long, hide = true)]
+    pub no_write_midx: bool,
+    /// Not offered: a copy of what expires.
+    #[arg(long, value_name = "DIR")]
+    pub expire_to: Option<PathBuf>,
+    /// Not offered: another hash of names than git's first.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub name_hash_version: Option<i64>,
+    /// What is no option is not looked at, as in git.
+    #[arg(hide = true)]
+    pub ignored: Vec<String>,
+}
+
+/// A number of bytes, which k, m and g multiply.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        _ => (text, 1u64),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bytes.ok_or_else(|| "not a number of bytes".to_owned())
+}

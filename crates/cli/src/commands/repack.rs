@@ -1,0 +1,204 @@
+//! `packrace repack`: puts the objects of a repository into fewer and better packs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use packrace_format::pack_index;
+use packrace_pack::maintenance::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
+use packrace_pack::maintenance::{prune, server_info};
+use packrace_pack::{MAX_DEPTH, Settings};
+use packrace_pack::{Universe, Unwatched};
+use packrace_store::publish::{FileKind, WritePolicy, publish_file};
+use packrace_store::{Config, Repository, roots};
+
+use super::{Fatal, in_directory, repository};
+use crate::args::{Globals, Repack, when};
+use crate::environment::Environment;
+
+pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Result<(), Fatal> {
+    refuse_what_is_missing(args)?;
+    let repository = repository(globals, environment)?;
+    let config = repository.config();
+    let plan = Plan::of(args, config)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let expire_to = args.expire_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
+    // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
+    let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let found = roots(&repository)?;
+    let request = RepackRequest {
+        scope: plan.scope,
+        delete: args.delete,
+        local: args.local,
+        pack_kept: plan.pack_kept,
+        keep_packs: args.keep_pack.clone(),
+        tips: found.refs,
+        soft_tips: found.soft,
+        settings: settings(args, config, threads)?,
+        expire_to,
+        policy: WritePolicy::of(config)?,
+        reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
+        index_version: index_version(config)?,
+        loose_compression: loose_compression(config)?,
+    };
+    let repacked = write(&universe, &request, &Unwatched)?;
+    if repacked.new.is_empty() && !args.quiet {
+        println!("Nothing new to pack.");
+    }
+    if args.delete {
+        delete(&repository, &universe, &repacked)?;
+    }
+    if !args.no_update_server_info && config.boolean("repack.updateServerInfo")?.unwrap_or(true) {
+        update_server_info(&repository, request.policy)?;
+    }
+    Ok(())
+}
+
+/// What the options come down to.
+struct Plan {
+    scope: Scope,
+    pack_kept: bool,
+}
+
+impl Plan {
+    fn of(args: &Repack, config: &Config) -> Result<Self, Fatal> {
+        let all = args.all || args.all_and_loosen || args.cruft;
+        let factor = args.geometric.unwrap_or(0);
+        let conflict =
+            |a: &str, b: &str| Err(Fatal::new(format!("options '{a}' and '{b}' cannot be used together")));
+        if args.delete && config.boolean("extensions.preciousObjects")?.unwrap_or(false) {
+            return Err(Fatal::new("cannot delete packs in a precious-objects repo"));
+        }
+        if args.keep_unreachable && args.all_and_loosen {
+            return conflict("-A", "-k/--keep-unreachable");
+        }
+        if args.keep_unreachable && args.unpack_unreachable.is_some() {
+            return conflict("-A", "-k/--keep-unreachable");
+        }
+        if args.cruft && args.all_and_loosen {
+            return conflict("-A", "--cruft");
+        }
+        if args.cruft && args.keep_unreachable {
+            return conflict("-k/--keep-unreachable", "--cruft");
+        }
+        if factor != 0 && all {
+            return conflict("--geometric", "-A/-a");
+        }
+        let is_asked = args.write_bitmap_index;
+        if is_asked && !all && !args.write_midx {
+            let text = "Incremental repacks are incompatible with bitmap indexes.  Use\n--no-write-bitmap-index or disable the pack.writeBitmaps configuration.";
+            return Err(Fatal::new(text));
+        }
+        let scope = match u32::try_from(factor.max(0)) {
+            Ok(0) if all => Scope::All(unreachable(args)?),
+            Ok(0) => Scope::Loose,
+            Ok(factor) => Scope::Geometric(factor),
+            Err(_) => Scope::Geometric(u32::MAX),
+        };
+        let pack_kept = match (args.pack_kept_objects, args.no_pack_kept_objects) {
+            (true, _) => true,
+            (false, true) => false,
+            _ => config.boolean("repack.packKeptObjects")?.unwrap_or(is_asked && !args.write_midx),
+        };
+        Ok(Plan { scope, pack_kept })
+    }
+}
+
+fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
+    let before = |text: &Option<String>| match text {
+        None => Ok(i64::MIN),
+        Some(text) => {
+            when::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
+        }
+    };
+    Ok(if args.cruft {
+        Unreachable::Cruft { expired: before(&args.cruft_expiration)? }
+    } else if args.all_and_loosen {
+        Unreachable::Loosen { expired: before(&args.unpack_unreachable)? }
+    } else if args.keep_unreachable {
+        Unreachable::Append
+    } else {
+        Unreachable::Drop
+    })
+}
+
+fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
+    let missing = [
+        ("max-cruft-size", args.max_cruft_size.is_some()),
+        ("delta-islands", args.delta_islands),
+        ("max-pack-size", args.max_pack_size.is_some_and(|bytes| bytes > 0)),
+        ("filter", args.filter.is_some()),
+        ("filter-to", args.filter_to.is_some()),
+        ("write-midx", args.write_midx),
+        ("write-bitmap-index", args.write_bitmap_index),
+        ("name-hash-version", args.name_hash_version.is_some_and(|version| version != 1)),
+    ];
+    match missing.iter().find(|(_, is_asked)| *is_asked) {
+        Some((option, _)) => Err(Fatal::usage(format!("option `{option}' is not supported"))),
+        None => Ok(()),
+    }
+}
+
+fn settings(args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
+    let mut settings = Settings::of(config, threads)?;
+    let not_negative = |number: i64| usize::try_from(number).unwrap_or(0);
+    if let Some(window) = args.window {
+        settings.window = not_negative(window);
+    }
+    if let Some(bytes) = args.window_memory {
+        settings.window_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+    if let Some(depth) = args.depth {
+        if depth > i64::from(MAX_DEPTH) {
+            eprintln!("warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
+        }
+        settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
+    }
+    match args.threads {
+        Some(0) => settings.threads = threads,
+        Some(number) if number > 0 => settings.threads = not_negative(number).min(256),
+        Some(number) => {
+            return Err(Fatal::new(format!("invalid number of threads specified ({number})")));
+        }
+        None => {}
+    }
+    settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
+    settings.reuse_objects = !args.no_reuse_object;
+    Ok(settings)
+}
+
+fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
+    match config.integer("pack.indexVersion")?.unwrap_or(2) {
+        1 => Ok(pack_index::Version::V1),
+        2 => Ok(pack_index::Version::default()),
+        other => Err(Fatal::new(format!("bad pack.indexVersion={other}"))),
+    }
+}
+
+fn loose_compression(config: &Config) -> Result<i32, Fatal> {
+    let level = match config.integer("core.looseCompression")? {
+        Some(level) => Some(level),
+        None => config.integer("core.compression")?,
+    };
+    match level.unwrap_or(1) {
+        level @ -1..=9 => Ok(level as i32),
+        level => Err(Fatal::new(format!("bad zlib compression level {level}"))),
+    }
+}
+
+/// Removes what the new packs hold. Everything that readers look for first must do without it before.
+fn delete(repository: &Repository, universe: &Universe, repacked: &Repacked) -> Result<(), Fatal> {
+    delete_packs(universe, repacked)?;
+    prune::prune_packed(&Universe::new(repository.snapshot()?))?;
+    Ok(())
+}
+
+fn update_server_info(repository: &Repository, policy: WritePolicy) -> Result<(), Fatal> {
+    let universe = Universe::new(repository.snapshot()?);
+    let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+    let refs = server_info::refs(&universe, &refs).map_err(Fatal::new)?;
+    let packs = server_info::packs(universe.snapshot());
+    let publish = |path: &Path, bytes: &[u8]| publish_file(path, bytes, FileKind::ServerInfo, policy);
+    publish(&repository.common_dir().join("info/refs"), &refs)?;
+    publish(&repository.object_dir().join("info/packs"), &packs)?;
+    Ok(())
+}

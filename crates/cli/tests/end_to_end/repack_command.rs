@@ -1,0 +1,345 @@
+//! `packrace repack` leaves the same objects in the same roles as `git repack`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use packrace_object::HashKind;
+use packrace_testkit::{Git, RefFormat, Repo, RepoBuilder, Size, Storage};
+
+use crate::running::{PACKRACE, copy, packrace, stock_git};
+
+const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
+
+/// What an object stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    Pack,
+    Kept,
+    Cruft,
+    Promisor,
+    Loose,
+}
+
+/// Every object of the repository itself with its role.
+fn objects(repo: &Path) -> BTreeSet<(Role, String)> {
+    let mut found = BTreeSet::new();
+    for path in files(&repo.join("objects/pack")) {
+        if path.extension().is_none_or(|extension| extension != "idx") {
+            continue;
+        }
+        let role = [("keep", Role::Kept), ("mtimes", Role::Cruft), ("promisor", Role::Promisor)];
+        let role = role.into_iter().find(|(extension, _)| path.with_extension(extension).exists());
+        let role = role.map_or(Role::Pack, |(_, role)| role);
+        let format = match path.file_stem().unwrap().len() > 60 {
+            true => "--object-format=sha256",
+            false => "--object-format=sha1",
+        };
+        let index = std::fs::read(&path).unwrap();
+        let listing = Git::stock().run_with_input(repo, &["show-index", format], &index);
+        for line in String::from_utf8(listing).unwrap().lines() {
+            found.insert((role, line.split(' ').nth(1).unwrap().to_owned()));
+        }
+    }
+    for first in 0..=255 {
+        let directory = format!("{first:02x}");
+        for path in files(&repo.join("objects").join(&directory)) {
+            let rest = path.file_name().unwrap().to_str().unwrap().to_owned();
+            found.insert((Role::Loose, format!("{directory}{rest}")));
+        }
+    }
+    found
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// How many files of each kind there are beside packs.
+fn extensions(repo: &Path) -> Vec<(String, usize)> {
+    let names = files(&repo.join("objects/pack"));
+    let kinds = ["pack", "idx", "rev", "keep", "mtimes", "promisor"].map(|kind| {
+        let is_of_kind = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == kind);
+        (kind.to_owned(), names.iter().filter(is_of_kind).count())
+    });
+    kinds.into()
+}
+
+fn assert_sound(repo: &Path) {
+    let fsck = stock_git(repo, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"], "");
+    assert!(fsck.status.success(), "{}", String::from_utf8_lossy(&fsck.stderr));
+    let garbage = Git::stock().run(repo, &["count-objects", "-v"]);
+    assert!(garbage.contains("garbage: 0"), "{garbage}");
+    for pack in files(&repo.join("objects/pack")) {
+        if pack.extension().is_some_and(|extension| extension == "idx") {
+            Git::stock().run(repo, &["verify-pack", pack.to_str().unwrap()]);
+        }
+    }
+}
+
+/// Runs `repack` with git and with packrace on copies of `repo` and compares what is left and said.
+fn check(repo: &Path, args: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [&["repack"], args].concat();
+    let [git, ours] = ["git", "packrace"].map(|name| {
+        // An alternate is named relative to its borrower.
+        let inner = dir.path().join(name);
+        copy(repo.parent().unwrap(), &inner);
+        inner.join(repo.file_name().unwrap())
+    });
+    let of_git = stock_git(&git, &args, "");
+    let of_ours = packrace(&ours, &args, "");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = (text(&of_git.stdout), text(&of_git.stderr));
+    assert_eq!(of_git.status.code(), of_ours.status.code(), "{args:?}: {}", text(&of_ours.stderr));
+    assert_eq!(said, (text(&of_ours.stdout), text(&of_ours.stderr)), "{args:?}");
+    let (expect, found) = (objects(&git), objects(&ours));
+    let only_git: Vec<_> = expect.difference(&found).take(3).collect();
+    let only_ours: Vec<_> = found.difference(&expect).take(3).collect();
+    assert!(expect == found, "{args:?}: only git: {only_git:?}, only packrace: {only_ours:?}");
+    assert_eq!(extensions(&git), extensions(&ours), "{args:?}");
+    for list in ["info/refs", "objects/info/packs"] {
+        let [expect, found] = [&git, &ours].map(|repo| std::fs::read_to_string(repo.join(list)).ok());
+        // Packs are named by what is in them, delta by delta.
+        let lines = |text: &Option<String>| text.as_ref().map(|text| text.lines().count());
+        assert_eq!(lines(&expect), lines(&found), "{args:?} {list}");
+        assert!(list != "info/refs" || expect == found, "{args:?}");
+    }
+    assert_sound(&ours);
+    assert_eq!(Git::stock().run(&git, &["count-objects"]), Git::stock().run(&ours, &["count-objects"]));
+}
+
+const MODES: [&[&str]; 21] = [
+    &[],
+    &["-d"],
+    &["-a"],
+    &["-a", "-d"],
+    &["-A"],
+    &["-A", "-d"],
+    &["-A", "-d", "--unpack-unreachable=now"],
+    &["-A", "-d", "--unpack-unreachable=2.weeks.ago"],
+    &["-a", "-d", "-k"],
+    &["-a", "-k"],
+    &["--cruft"],
+    &["--cruft", "-d"],
+    &["--cruft", "-d", "--cruft-expiration=now"],
+    &["--cruft", "-d", "--cruft-expiration=1.day.ago"],
+    &["-a", "-d", "-f", "--window=5", "--depth=3", "--threads=1", "-q"],
+    &["-a", "-d", "-F", "--window-memory=1m"],
+    &["--geometric=2"],
+    &["--geometric=2", "-d"],
+    &["-g3", "-d", "-n"],
+    &["-a", "-d", "-l"],
+    &["-a", "-d", "--pack-kept-objects"],
+];
+
+/// Four packs, some history that only a reflog or nothing reaches, loose objects of both kinds.
+fn worn(hash: HashKind, storage: Storage, ref_format: RefFormat) -> Repo {
+    let repo = RepoBuilder::new(Size::Tiny)
+        .hash(hash)
+        .ref_format(ref_format)
+        .storage(Storage { packs: 4, ..storage })
+        .build();
+    repo.git(&["config", "core.logAllRefUpdates", "always"]);
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    let commit = |parent: &str, message: &str| {
+        let id = repo.git(&["commit-tree", tree.trim(), "-p", parent, "-m", message]);
+        id.trim().to_owned()
+    };
+    let loose = commit("main", "loose and reached");
+    repo.git(&["update-ref", "refs/heads/main", &loose]);
+    commit("main", "loose and not reached");
+    let logged = commit("main~2", "only in a reflog");
+    repo.git(&["update-ref", "refs/heads/logged", &logged]);
+    repo.git(&["update-ref", "refs/heads/logged", "main~3"]);
+    // Unreachable objects in a pack, a tree and a blob among them.
+    let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"nobody wants this\n");
+    let listing = format!("100644 blob {}\tgone\n", blob.trim());
+    let gone = repo.git_with_input(&["mktree"], listing.as_bytes());
+    let gone = repo.git(&["commit-tree", gone.trim(), "-m", "gone"]);
+    let names = format!(
+        "{}\n{}\n{}\n",
+        gone.trim(),
+        repo.git(&["rev-parse", &format!("{}^{{tree}}", gone.trim())]).trim(),
+        blob.trim()
+    );
+    repo.git_with_input(&["pack-objects", "-q", "objects/pack/pack"], names.as_bytes());
+    repo.git(&["prune-packed", "-q"]);
+    repo.git(&["config", "repack.writeBitmaps", "false"]);
+    repo
+}
+
+#[test]
+fn every_mode_as_git() {
+    for hash in HASHES {
+        let repo = worn(hash, Storage::default(), RefFormat::Files);
+        MODES.iter().for_each(|mode| check(repo.path(), mode));
+    }
+}
+
+#[test]
+fn kept_packs() {
+    let storage = Storage { keep_oldest: true, ..Storage::default() };
+    let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
+    MODES.iter().for_each(|mode| check(repo.path(), mode));
+    let newest = files(&repo.path().join("objects/pack")).into_iter().find(|path| {
+        path.extension().is_some_and(|extension| extension == "pack") && !path.with_extension("keep").exists()
+    });
+    let newest = newest.unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    check(repo.path(), &["-a", "-d", &format!("--keep-pack={newest}")]);
+}
+
+#[test]
+fn alternates() {
+    let storage = Storage { alternate: true, ..Storage::default() };
+    let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
+    MODES.iter().for_each(|mode| check(repo.path(), mode));
+    for mode in [&["-d", "-l"][..], &["-A", "-d", "-l"], &["--geometric=2", "-d", "-l"]] {
+        check(repo.path(), mode);
+    }
+}
+
+#[test]
+fn reftables() {
+    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Reftable);
+    for mode in [&["-a", "-d"][..], &["--cruft", "-d"], &["-A", "-d"]] {
+        check(repo.path(), mode);
+    }
+}
+
+/// What was in a cruft pack stays there with its times, or expires by them.
+#[test]
+fn cruft_packs_again() {
+    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
+    repo.git(&["repack", "--cruft", "-d", "-q"]);
+    assert_eq!(objects(repo.path()).iter().filter(|(role, _)| *role == Role::Cruft).count(), 4);
+    // Git names the cruft pack that it writes again as the one that is there, since both are its own.
+    let modes = MODES.iter().filter(|mode| mode.contains(&"-d") || !mode.contains(&"--cruft"));
+    modes.for_each(|mode| check(repo.path(), mode));
+}
+
+#[test]
+fn expired_objects_are_put_elsewhere() {
+    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
+    let aside = tempfile::tempdir().unwrap();
+    let prefix = format!("--expire-to={}", aside.path().join("pack").display());
+    let args = ["repack", "--cruft", "-d", "--cruft-expiration=now", &prefix];
+    let output = packrace(repo.path(), &args, "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let packs = files(aside.path());
+    let index = packs.iter().find(|path| path.extension().is_some_and(|extension| extension == "idx"));
+    let listing = repo.git_with_input(&["show-index"], &std::fs::read(index.unwrap()).unwrap());
+    assert_eq!(listing.lines().count(), 4, "{listing}");
+}
+
+#[test]
+fn what_promisors_promised_stays_apart() {
+    let origin = RepoBuilder::new(Size::Tiny).build();
+    origin.git(&["config", "uploadpack.allowFilter", "true"]);
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", origin.path().display());
+    Git::stock().run(dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &url, "partial.git"]);
+    let partial = dir.path().join("partial.git");
+    let git = |args: &[&str]| Git::stock().run(&partial, args);
+    git(&["config", "repack.writeBitmaps", "false"]);
+    let blob = Git::stock().run_with_input(&partial, &["hash-object", "-w", "--stdin"], b"of our own\n");
+    let listing = format!("100644 blob {}\town\n", String::from_utf8(blob).unwrap().trim());
+    let tree = Git::stock().run_with_input(&partial, &["mktree"], listing.as_bytes());
+    let tree = String::from_utf8(tree).unwrap();
+    let commit = git(&["commit-tree", tree.trim(), "-p", "main", "-m", "own"]);
+    git(&["update-ref", "refs/heads/own", commit.trim()]);
+    for mode in [&["-a", "-d"][..], &["-a"], &["-A", "-d"], &["--cruft", "-d"], &["-d"]] {
+        check(&partial, mode);
+    }
+}
+
+#[test]
+fn work_trees() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().join("work");
+    let git = |dir: &Path, args: &[&str]| Git::stock().run(dir, args);
+    git(dir.path(), &["init", "-q", "-b", "main", "work"]);
+    std::fs::write(work.join("file"), "one\n").unwrap();
+    git(&work, &["add", "file"]);
+    git(&work, &["commit", "-q", "-m", "one"]);
+    git(&work, &["worktree", "add", "-q", "--detach", "../other"]);
+    std::fs::write(dir.path().join("other/staged"), "only in the index of another work tree\n").unwrap();
+    git(&dir.path().join("other"), &["add", "staged"]);
+    std::fs::write(work.join("staged"), "only in the index\n").unwrap();
+    git(&work, &["add", "staged"]);
+    git(&dir.path().join("other"), &["commit", "-q", "--allow-empty", "-m", "only in a detached HEAD"]);
+    let before = objects(&work.join(".git"));
+    assert!(packrace(&work, &["repack", "-a", "-d"], "").status.success());
+    let after = objects(&work.join(".git"));
+    let names = |objects: &BTreeSet<(Role, String)>| -> BTreeSet<String> {
+        objects.iter().map(|(_, id)| id.clone()).collect()
+    };
+    assert_eq!(names(&before), names(&after));
+    assert!(after.iter().all(|(role, _)| *role == Role::Pack));
+    assert_sound(&work.join(".git"));
+}
+
+#[test]
+fn empty_repositories_and_refusals() {
+    let dir = tempfile::tempdir().unwrap();
+    Git::stock().run(dir.path(), &["init", "-q", "--bare", "-b", "main", "inner/empty.git"]);
+    let empty = dir.path().join("inner/empty.git");
+    for mode in MODES {
+        check(&empty, mode);
+    }
+    for mode in [
+        &["-a", "--geometric=2"][..],
+        &["-A", "-k"],
+        &["-a", "-k", "--unpack-unreachable=now"],
+        &["--cruft", "-k"],
+        &["--cruft", "-A"],
+        &["--cruft", "--geometric=2"],
+        &["-q", "something", "-d"],
+    ] {
+        check(&empty, mode);
+    }
+    for option in
+        ["--filter=blob:none", "-i", "--max-pack-size=1m", "--max-cruft-size=1m", "--name-hash-version=2"]
+    {
+        let output = packrace(&empty, &["repack", "-a", "-d", option], "");
+        assert_eq!(output.status.code(), Some(129), "{option}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("fatal: option `"), "{said}");
+    }
+    Git::stock().run(&empty, &["config", "core.repositoryFormatVersion", "1"]);
+    Git::stock().run(&empty, &["config", "extensions.preciousObjects", "true"]);
+    check(&empty, &["-a", "-d"]);
+}
+
+/// Killed at any moment, a repack leaves a repository with everything in it, which the next one cleans up.
+#[test]
+fn killed_at_any_moment() {
+    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
+    let expected = repo.reachable_objects();
+    let whole = {
+        let dir = tempfile::tempdir().unwrap();
+        copy(repo.path(), &dir.path().join("copy"));
+        let start = std::time::Instant::now();
+        assert!(packrace(&dir.path().join("copy"), &["repack", "--cruft", "-d", "-f"], "").status.success());
+        start.elapsed()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..24u32 {
+        let path = dir.path().join(number.to_string());
+        copy(repo.path(), &path);
+        let mut command = std::process::Command::new(PACKRACE);
+        packrace_testkit::clean_environment(&mut command);
+        command.current_dir(&path).args(["repack", "--cruft", "-d", "-f"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(whole * number / 20 + Duration::from_micros(200));
+        let _ = child.kill();
+        child.wait().unwrap();
+        let fsck = stock_git(&path, &["fsck", "--full", "--no-dangling", "--no-progress"], "");
+        assert!(fsck.status.success(), "{number}: {}", String::from_utf8_lossy(&fsck.stderr));
+        assert_eq!(packrace_testkit::reachable_objects(Git::stock(), &path), expected);
+        assert!(packrace(&path, &["repack", "--cruft", "-d"], "").status.success());
+        let packs = extensions(&path);
+        assert_eq!((packs[0].1, packs[1].1), (2, 2), "{number}: {packs:?}");
+    }
+}
