@@ -216,6 +216,13 @@ impl Snapshot {
         found.ok().flatten().and_then(|file| file.modified)
     }
 
+    /// The names of the packs that the repository's own multi-pack-index covers, without `.idx`; `None` if there is none
+    /// that can be read. Also where the configuration says not to use it.
+    pub fn own_multi_pack_index_names(&self) -> Option<Vec<String>> {
+        let index = accelerators::multi_pack_index(&self.own_pack_dir(), self.sources.hash)?;
+        Some(index.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name).to_owned()).collect())
+    }
+
     /// Where the repository's own packs are.
     pub fn own_pack_dir(&self) -> PathBuf {
         self.dirs[0].pack_dir()

@@ -31,6 +31,19 @@ fn commands_and_options() {
 }
 
 #[test]
+fn maintenance() {
+    check("packrace commit-graph write --reachable --split --size-multiple=3", None, "split: Some(\"\")");
+    check("packrace commit-graph --object-dir=x verify --shallow", None, "shallow: true");
+    check("git-commit-graph write --split=replace", None, "Some(\"replace\")");
+    check("packrace commit-graph", Some(129), "commit-graph");
+    check("packrace commit-graph write --size-multiple=x", Some(129), "option `size-multiple' expects");
+    check("packrace repack -adlfqn -k --window=5 --depth 7 -g2", None, "geometric: Some(2)");
+    check("packrace repack --window-memory=3k ignored", None, "window_memory: Some(3072)");
+    check("packrace repack --geometric=x", Some(129), "error: option `geometric' expects a numerical value");
+    check("packrace repack --frobnicate", Some(129), "error: unknown option `frobnicate'");
+}
+
+#[test]
 fn what_is_not_known_is_refused_by_name() {
     check("packrace upload-pack --frobnicate dir", Some(129), "error: unknown option `frobnicate'");
     check("packrace upload-pack -z dir", Some(129), "error: unknown switch `z'");

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_pack::maintenance::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
-use packrace_pack::maintenance::{prune, server_info};
+use packrace_pack::maintenance::{multi_pack_index, prune, server_info};
 use packrace_pack::{MAX_DEPTH, Settings};
 use packrace_pack::{Universe, Unwatched};
-use packrace_store::publish::{FileKind, WritePolicy, publish_file};
-use packrace_store::{Config, Repository, roots};
+use packrace_store::publish::{FileKind, MultiPackIndexLock, WritePolicy, publish_file};
+use packrace_store::{Config, Pack, Repository, roots};
 
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, Repack, when};
@@ -44,8 +44,14 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     if repacked.new.is_empty() && !args.quiet {
         println!("Nothing new to pack.");
     }
+    if args.write_midx {
+        write_multi_pack_index(&repository, &repacked, request.policy)?;
+    } else {
+        forget_multi_pack_index(&universe, &repacked, request.policy)?;
+    }
     if args.delete {
-        delete(&repository, &universe, &repacked)?;
+        delete_packs(&universe, &repacked)?;
+        prune::prune_packed(&Universe::new(repository.snapshot()?))?;
     }
     if !args.no_update_server_info && config.boolean("repack.updateServerInfo")?.unwrap_or(true) {
         update_server_info(&repository, request.policy)?;
@@ -128,7 +134,6 @@ fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
         ("max-pack-size", args.max_pack_size.is_some_and(|bytes| bytes > 0)),
         ("filter", args.filter.is_some()),
         ("filter-to", args.filter_to.is_some()),
-        ("write-midx", args.write_midx),
         ("write-bitmap-index", args.write_bitmap_index),
         ("name-hash-version", args.name_hash_version.is_some_and(|version| version != 1)),
     ];
@@ -185,10 +190,39 @@ fn loose_compression(config: &Config) -> Result<i32, Fatal> {
     }
 }
 
-/// Removes what the new packs hold. Everything that readers look for first must do without it before.
-fn delete(repository: &Repository, universe: &Universe, repacked: &Repacked) -> Result<(), Fatal> {
-    delete_packs(universe, repacked)?;
-    prune::prune_packed(&Universe::new(repository.snapshot()?))?;
+/// Covers the new packs and those that stay, and no longer those that are going to be deleted.
+fn write_multi_pack_index(
+    repository: &Repository,
+    repacked: &Repacked,
+    policy: WritePolicy,
+) -> Result<(), Fatal> {
+    let pack_dir = repository.object_dir().join("pack");
+    let lock = MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?;
+    let snapshot = repository.snapshot()?;
+    let new: Vec<&str> = repacked.new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect();
+    let is_wanted =
+        |pack: &Pack| new.contains(&pack.name()) || repacked.staying.iter().any(|name| name == pack.name());
+    let preferred = match repacked.scope {
+        Scope::Geometric(_) => repacked.largest.as_deref().or(new.first().copied()),
+        _ => None,
+    };
+    if let Some(bytes) = multi_pack_index::make(&snapshot, is_wanted, preferred, false).map_err(Fatal::new)? {
+        lock.publish(&bytes, None)?;
+    }
+    Ok(())
+}
+
+/// Removes a multi-pack-index that names a pack which is going to be deleted: readers would find it damaged.
+fn forget_multi_pack_index(
+    universe: &Universe,
+    repacked: &Repacked,
+    policy: WritePolicy,
+) -> Result<(), Fatal> {
+    let snapshot = universe.snapshot();
+    let named = snapshot.own_multi_pack_index_names().unwrap_or_default();
+    if named.iter().any(|name| repacked.redundant.contains(name)) {
+        MultiPackIndexLock::take(&snapshot.own_pack_dir(), snapshot.hash_kind(), policy)?.remove()?;
+    }
     Ok(())
 }
 

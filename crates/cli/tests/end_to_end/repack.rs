@@ -1,6 +1,7 @@
 //! A response holds on to what it began with, whatever happens to the repository beside it.
 
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -8,7 +9,7 @@ use packrace_testkit::peer::Script;
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
 
-use crate::running::{Server, assert_no_panic, upload_pack};
+use crate::running::{Server, assert_no_panic, packrace, upload_pack};
 
 #[test]
 fn a_pack_that_is_deleted_under_way_still_arrives() {
@@ -46,6 +47,17 @@ impl Drop for EndWhenDropped<'_> {
     }
 }
 
+/// Runs a command of git, or one of ours that begins with our name.
+fn run_maintenance(repo: &Path, command: &[&str]) {
+    match command.split_first() {
+        Some((&"packrace", args)) => {
+            let output = packrace(repo, args, "");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        _ => drop(Git::stock().run(repo, command)),
+    }
+}
+
 /// Clones over HTTP and git:// in a row while another thread changes refs and repacks without pause.
 fn clones_beside(ref_format: RefFormat, maintenance: &[&[&str]]) {
     let repo = RepoBuilder::new(Size::Tiny).ref_format(ref_format).build();
@@ -63,7 +75,7 @@ fn clones_beside(ref_format: RefFormat, maintenance: &[&[&str]]) {
                 repo.git(&["update-ref", "refs/heads/main", parent.trim()]);
                 repo.git(&["update-ref", &format!("refs/heads/round/{rounds}"), parent.trim()]);
                 for command in maintenance {
-                    repo.git(command);
+                    run_maintenance(repo.path(), command);
                 }
                 rounds += 1;
             }
@@ -100,6 +112,60 @@ fn clones_beside(ref_format: RefFormat, maintenance: &[&[&str]]) {
 #[test]
 fn clones_beside_repacks() {
     clones_beside(RefFormat::Files, &[&["repack", "-adq"], &["pack-refs", "--all"]]);
+}
+
+#[test]
+fn clones_beside_our_own_repacks() {
+    let commands: [&[&str]; 3] = [
+        &["packrace", "repack", "-adq"],
+        &["packrace", "repack", "-dq", "--geometric=2", "--write-midx"],
+        &["packrace", "commit-graph", "write", "--reachable", "--split"],
+    ];
+    clones_beside(RefFormat::Files, &commands);
+}
+
+/// Pushes of stock git, as packs and as loose objects, while packs are put together and deleted without pause: none
+/// may lose an object.
+#[test]
+fn pushes_beside_our_own_repacks() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let done = AtomicBool::new(false);
+    let modes: [&[&str]; 4] = [&["-adq"], &["--cruft", "-dq"], &["-dq", "--geometric=2"], &["-dqm"]];
+    let rounds = std::thread::scope(|scope| {
+        let _end = EndWhenDropped(&done);
+        let worker = scope.spawn(|| {
+            let mut rounds = 0;
+            while !done.load(Relaxed) {
+                let command = [&["packrace", "repack"], modes[rounds % modes.len()]].concat();
+                run_maintenance(repo.path(), &command);
+                rounds += 1;
+            }
+            rounds
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let url = repo.path().to_str().unwrap();
+        Git::stock().run(dir.path(), &["clone", "-q", url, "work"]);
+        let work = dir.path().join("work");
+        for number in 0..25 {
+            for file in 0..3 {
+                std::fs::write(work.join(format!("{number}-{file}")), format!("{number} {file}\n")).unwrap();
+            }
+            Git::stock().run(&work, &["add", "."]);
+            Git::stock().run(&work, &["commit", "-q", "-m", &format!("{number}")]);
+            let limit = format!("receive.unpackLimit={}", if number % 3 == 0 { 100 } else { 1 });
+            let receive = format!("git -c {limit} receive-pack");
+            let branch = format!("HEAD:refs/heads/push/{number}");
+            Git::stock().run(&work, &["push", "-q", "--receive-pack", &receive, "origin", &branch]);
+        }
+        done.store(true, Relaxed);
+        worker.join().unwrap()
+    });
+    assert!(rounds >= 2, "packs were put together meanwhile");
+    repo.git(&["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
+    assert_eq!(repo.git(&["for-each-ref", "refs/heads/push"]).lines().count(), 25);
+    run_maintenance(repo.path(), &["packrace", "repack", "-adq"]);
+    repo.git(&["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
+    assert!(repo.git(&["count-objects", "-v"]).contains("\npacks: 1\n"));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 pub mod commit_graph;
 pub mod geometry;
 mod history;
+pub mod multi_pack_index;
 pub mod prune;
 pub mod repack;
 pub mod server_info;

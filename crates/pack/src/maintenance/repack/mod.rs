@@ -101,6 +101,8 @@ pub struct RepackRequest {
 /// do not need the redundant packs come first.
 #[derive(Debug)]
 pub struct Repacked {
+    /// What was packed.
+    pub scope: Scope,
     /// The new packs; the first holds what is reached, if anything is.
     pub new: Vec<PublishedPack>,
     /// Names of packs of the repository itself that are no longer needed.
@@ -175,7 +177,8 @@ impl Repack<'_> {
         let staying = own.into_iter().map(name).filter(|name| !redundant.contains(name) && !is_new(name));
         let staying = staying.collect();
         let largest = largest.map(name);
-        Ok(Repacked { new: self.new, redundant, staying, is_closed, largest })
+        let scope = self.request.scope;
+        Ok(Repacked { scope, new: self.new, redundant, staying, is_closed, largest })
     }
 
     /// Loose objects that are reached and in no pack.
@@ -231,8 +234,9 @@ impl Repack<'_> {
         let names = Names::new(universe.packed_len());
         Walk::new(universe).name_by_loose_trees(&wanted, &names)?;
         self.write(wanted, names, &Special::default())?;
-        let own = left.into_iter().filter(|pack| self.roles.of_pack(*pack) != Role::Foreign);
-        Ok((rolled_up, own.last()))
+        let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != Role::Foreign;
+        let largest = left.into_iter().rev().find(is_own);
+        Ok((rolled_up, largest))
     }
 
     fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), Error> {

@@ -1,0 +1,33 @@
+//! Which packs a multi-pack-index covers (git-multi-pack-index).
+
+use std::time::UNIX_EPOCH;
+
+use packrace_format::multi_pack_index::{SourcePack, WriteError, WriteOptions, write};
+use packrace_store::{Pack, Snapshot};
+
+/// Makes a multi-pack-index of the repository's own packs that `is_wanted`; `None` where there is none. The copies in the
+/// pack named `preferred` win. With `bit_order` bitmaps can be written for it.
+pub fn make(
+    snapshot: &Snapshot,
+    is_wanted: impl Fn(&Pack) -> bool,
+    preferred: Option<&str>,
+    bit_order: bool,
+) -> Result<Option<Vec<u8>>, WriteError> {
+    let packs: Vec<&Pack> =
+        snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack)).collect();
+    if packs.is_empty() {
+        return Ok(None);
+    }
+    let names: Vec<String> = packs.iter().map(|pack| format!("{}.idx", pack.name())).collect();
+    let modified = |pack: &Pack| {
+        let since = pack.modified().and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
+        since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    };
+    let sources: Vec<_> = packs
+        .iter()
+        .zip(&names)
+        .map(|(pack, name)| SourcePack { name, index: pack.index(), modified_seconds: modified(pack) })
+        .collect();
+    let preferred = preferred.and_then(|name| packs.iter().position(|pack| pack.name() == name));
+    write(&sources, snapshot.hash_kind(), WriteOptions { preferred, bit_order }).map(Some)
+}
