@@ -38,6 +38,8 @@ pub(crate) enum Reason {
     DeepChain(ObjectId),
     #[error("tag {0} is more than 1024 tags deep")]
     DeepTags(ObjectId),
+    #[error("a commit is its own ancestor")]
+    CommitLoop,
     #[error("more than 4294967295 objects")]
     TooManyObjects,
     #[error("bad pack compression level {0}")]
@@ -68,7 +70,8 @@ impl Error {
             | Reason::DamagedEntry { .. }
             | Reason::Unreadable { .. }
             | Reason::DeepChain(_)
-            | Reason::DeepTags(_) => ErrorKind::Corrupt,
+            | Reason::DeepTags(_)
+            | Reason::CommitLoop => ErrorKind::Corrupt,
             Reason::BadCompression(_) => ErrorKind::Misconfigured,
             Reason::TooManyObjects | Reason::LargeFilter { .. } => ErrorKind::LimitExceeded,
             Reason::NoPatterns(_) | Reason::BadPatterns(_) => ErrorKind::BadRequest,

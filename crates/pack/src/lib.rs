@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bitmap_build;
 mod commits;
 mod compose;
 mod error;

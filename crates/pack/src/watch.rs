@@ -7,6 +7,10 @@ pub enum Phase {
     Counting,
     /// Deflating what has no usable representation.
     Compressing,
+    /// Choosing the commits that get a bitmap.
+    SelectingBitmaps,
+    /// Finding what those commits reach.
+    BuildingBitmaps,
 }
 
 /// Who looks on while a plan or a stream is made. Called from several threads.

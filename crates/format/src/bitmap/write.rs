@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use packrace_object::{HashKind, ObjectId};
 
 use super::encode::{EwahBuf, difference, words_of_difference};
-use super::rows::{NO_XOR, ROW_BYTES};
+use super::rows::{NO_XOR, ROW_BYTES, parse_entry};
 use super::{Bits, FULL_DAG, HASH_CACHE, LOOKUP_TABLE, SIGNATURE};
 use crate::checksum;
 
@@ -66,6 +66,26 @@ impl BitmapWriter {
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Adds the set of an earlier entry to `bits`. Costs as much as for a reader.
+    pub fn or_entry_into(&self, entry: usize, bits: &mut Bits) {
+        let back = self.entries.len() - 1 - entry;
+        if let Some(recent) = self.recent.get(back) {
+            return bits.or_with(&recent.bits);
+        }
+        let mut whole = Bits::new(self.objects);
+        let mut entry = entry;
+        loop {
+            let Entry { offset, xor, .. } = self.entries[entry];
+            let (_, words, _) =
+                parse_entry(&self.out, offset as usize, self.out.len()).expect("written here");
+            words.xor_into(&mut whole).expect("written here");
+            if xor == 0 {
+                return bits.or_with(&whole);
+            }
+            entry -= usize::from(xor);
+        }
     }
 
     /// Adds what the commit at this index position reaches. Each commit once; those close to each other in history

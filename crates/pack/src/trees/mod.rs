@@ -20,8 +20,7 @@ use crate::names::Names;
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
 pub(crate) use by_path::PathWalk;
-use decode::Tree;
-pub(crate) use decode::TreeDecoder;
+pub(crate) use decode::{Tree, TreeDecoder};
 
 /// Rounds smaller than this are not worth a second thread.
 const TREES_WORTH_A_THREAD: usize = 256;

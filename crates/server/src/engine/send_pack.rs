@@ -249,6 +249,8 @@ fn line(phase: Phase, done: u64, total: u64) -> String {
         Phase::Enumerating => "Enumerating objects",
         Phase::Counting => "Counting objects",
         Phase::Compressing => "Compressing objects",
+        Phase::SelectingBitmaps => "Selecting bitmap commits",
+        Phase::BuildingBitmaps => "Building bitmaps",
     };
     match (done * 100).checked_div(total) {
         Some(percent) => format!("{title}: {percent:>3}% ({done}/{total})"),

@@ -1,0 +1,113 @@
+//! From what commits introduce to what they reach, and to the file.
+
+use std::collections::BinaryHeap;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use packrace_format::bitmap::{BitmapWriter, Bits};
+use packrace_object::Kind;
+
+use super::history::History;
+use super::introduce::{Introduced, List, Trees};
+use super::{BitOrder, BitmapOptions, Stop};
+use crate::error::Reason;
+use crate::universe::Universe;
+use crate::watch::{Phase, Watch};
+
+/// Bytes that are kept as delta bases.
+const READER_CACHE_BYTES: usize = 1 << 20;
+
+/// Makes the file. Bitmaps are made from the oldest commit to the newest: each is that of the nearest selected ancestors
+/// and of the commits between, which are therefore visited for few bitmaps each.
+pub(super) fn assemble(
+    universe: &Universe,
+    order: &BitOrder,
+    history: &History,
+    selected: &[u32],
+    introduced: Introduced,
+    options: &BitmapOptions,
+    watch: &dyn Watch,
+) -> Result<Vec<u8>, Stop> {
+    let kinds = kinds(universe, order, &introduced)?;
+    let mut writer = BitmapWriter::new(universe.hash(), order.checksum(), &kinds);
+    drop(kinds);
+    let mut reach = Reach {
+        history,
+        introduced: &introduced,
+        again: Trees::again(universe, order, history),
+        entries: HashMap::new(),
+        open: BinaryHeap::new(),
+    };
+    for commit in selected {
+        if watch.cancelled() {
+            return Err(Reason::Cancelled.into());
+        }
+        let Some(bit) = history.bits[*commit as usize] else { continue };
+        let reached = reach.of(*commit, &writer, Bits::new(order.len()))?;
+        reach.entries.insert(*commit, writer.len());
+        writer.push(order.position(bit), reached);
+        watch.progress(Phase::BuildingBitmaps, writer.len() as u64, selected.len() as u64);
+    }
+    let name_hashes = options.name_hashes.then(|| {
+        let mut by_position = vec![0; order.len() as usize];
+        for (bit, name) in (0u32..).zip(&introduced.names) {
+            by_position[order.position(bit) as usize] = name.load(Relaxed);
+        }
+        by_position
+    });
+    Ok(writer.finish(name_hashes.as_deref(), options.lookup_table))
+}
+
+/// Which objects are of which kind. Those that no commit reaches have to be asked.
+fn kinds(universe: &Universe, order: &BitOrder, introduced: &Introduced) -> Result<[Bits; 4], Stop> {
+    let mut reader = universe.snapshot().reader(READER_CACHE_BYTES);
+    let mut kinds = Kind::ALL.map(|_| Bits::new(order.len()));
+    for (bit, kind) in (0u32..).zip(&introduced.kinds) {
+        let kind = match Kind::from_pack_type(kind.load(Relaxed)) {
+            Some(kind) => kind,
+            None => universe.kind(&mut reader, order.object(bit))?,
+        };
+        kinds[kind as usize - 1].set(bit);
+    }
+    Ok(kinds)
+}
+
+struct Reach<'a> {
+    history: &'a History,
+    introduced: &'a Introduced,
+    again: Trees<'a>,
+    /// The entries of the file by commit.
+    entries: HashMap<u32, usize>,
+    /// Commits that are reached and were not looked at; the newest comes first, so that none is looked at before a
+    /// bitmap that has it is merged.
+    open: BinaryHeap<u32>,
+}
+
+impl Reach<'_> {
+    /// Adds what `commit` reaches to `bits`.
+    fn of(&mut self, commit: u32, writer: &BitmapWriter, mut bits: Bits) -> Result<Bits, Stop> {
+        let history = self.history;
+        self.open.push(commit);
+        while let Some(commit) = self.open.pop() {
+            let bit = history.bits[commit as usize];
+            if bit.is_some_and(|bit| bits.contains(bit)) {
+                continue;
+            }
+            if let Some(entry) = self.entries.get(&commit) {
+                writer.or_entry_into(*entry, &mut bits);
+                continue;
+            }
+            bits.set(bit.expect("what is outside the pack was refused when history was read"));
+            match self.introduced.of(commit) {
+                List::Kept(list) => {
+                    for bit in list {
+                        bits.set(*bit);
+                    }
+                }
+                List::Dropped => self.again.introduce(commit, &mut |bit| bits.set(bit))?,
+            }
+            self.open.extend(history.parents(commit));
+        }
+        Ok(bits)
+    }
+}

@@ -1,0 +1,241 @@
+//! Writes bitmaps beside packs and multi-pack-indexes of many layouts, and lets stock git and our own planner use them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_format::pack_index::PackIndex;
+use packrace_format::reverse_index::ReverseIndex;
+use packrace_object::{HashKind, ObjectId};
+use packrace_pack::bitmap_build::{
+    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
+};
+use packrace_pack::plan::plan;
+use packrace_pack::{PackRequest, Universe, Unwatched};
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::{Bitmap, Git, Loose, Repo, RepoBuilder, Size, Storage};
+
+const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
+
+fn universe(repo: &Repo) -> Arc<Universe> {
+    let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+    Arc::new(Universe::new(repository.snapshot().unwrap()))
+}
+
+fn id(hex: &str) -> ObjectId {
+    ObjectId::from_hex(hex.as_bytes()).unwrap()
+}
+
+fn ids(lines: &str) -> Vec<ObjectId> {
+    lines.lines().map(id).collect()
+}
+
+fn files(repo: &Repo, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(repo.path().join("objects/pack")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
+    files.sort();
+    files
+}
+
+/// The order of the bits of the multi-pack-index or of the only pack, and where its bitmap goes.
+fn order(repo: &Repo, universe: &Universe) -> (BitOrder, PathBuf) {
+    let dir = repo.path().join("objects/pack");
+    if let Ok(bytes) = std::fs::read(dir.join("multi-pack-index")) {
+        let index = MultiPackIndex::open(bytes, repo.hash()).unwrap();
+        let order = BitOrder::of_multi_pack_index(universe, &index).expect("it has an order of bits");
+        return (order.unwrap(), dir.join(format!("multi-pack-index-{}.bitmap", index.checksum())));
+    }
+    let [path] = files(repo, "idx").try_into().expect("one pack");
+    let index = PackIndex::open(std::fs::read(&path).unwrap(), repo.hash()).unwrap();
+    let reverse = ReverseIndex::<Vec<u8>>::compute(&index);
+    (BitOrder::of_pack(universe, &index, &reverse).unwrap(), path.with_extension("bitmap"))
+}
+
+fn all_refs(repo: &Repo) -> Vec<ObjectId> {
+    ids(&repo.git(&["for-each-ref", "--format=%(objectname)"]))
+}
+
+fn try_write(repo: &Repo, preferred: &[ObjectId], options: &BitmapOptions) -> BuiltBitmap {
+    let universe = universe(repo);
+    let (order, path) = order(repo, &universe);
+    let tips = BitmapTips { refs: &all_refs(repo), preferred };
+    let built = build(&universe, &order, tips, options, &Unwatched).unwrap();
+    if let BuiltBitmap::File(bytes) = &built {
+        for old in files(repo, "bitmap") {
+            std::fs::remove_file(old).unwrap();
+        }
+        std::fs::write(path, bytes).unwrap();
+    }
+    built
+}
+
+fn write(repo: &Repo, options: &BitmapOptions) {
+    assert!(matches!(try_write(repo, &[], options), BuiltBitmap::File(_)));
+}
+
+/// What our planner would send.
+fn planned(universe: &Arc<Universe>, wants: &[ObjectId], haves: &[ObjectId]) -> BTreeSet<ObjectId> {
+    let request =
+        PackRequest { wants: wants.to_vec(), haves: haves.to_vec(), threads: 2, ..PackRequest::default() };
+    plan(universe, &request, &Unwatched).unwrap().ids().into_iter().collect()
+}
+
+/// The commits for which git finds a bitmap; what git finds there must be what it finds by walking.
+fn tested_by_git(repo: &Repo, commits: &[&str]) -> usize {
+    let is_tested = |commit: &&&str| {
+        let output =
+            Git::stock().command(repo.path()).args(["rev-list", "--test-bitmap", commit]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            output.status.success() || said.contains("doesn't have an indexed bitmap"),
+            "{commit}: {said}"
+        );
+        output.status.success()
+    };
+    commits.iter().filter(is_tested).count()
+}
+
+/// Writes bitmaps in every form, and lets git and our planner answer with them and without.
+fn check(repo: &Repo) {
+    let commits = repo.git(&["rev-list", "--all"]);
+    let commits: Vec<&str> = commits.lines().collect();
+    let refs = repo.git(&["for-each-ref", "--format=%(refname)"]);
+    for (name_hashes, lookup_table, threads) in [(true, false, 1), (false, true, 2), (true, true, 2)] {
+        for old in files(repo, "bitmap") {
+            std::fs::remove_file(old).unwrap();
+        }
+        let before = universe(repo);
+        assert!(before.snapshot().bitmap().is_none());
+        write(repo, &BitmapOptions { name_hashes, lookup_table, threads });
+        let after = universe(repo);
+        assert!(after.snapshot().bitmap().is_some());
+        let step = commits.len() / 40 + 1;
+        let some: Vec<&str> = commits.iter().copied().step_by(step).collect();
+        assert!(tested_by_git(repo, &commits[..10]) == 10, "the newest commits have bitmaps");
+        assert!(tested_by_git(repo, &some) > 0);
+        for revs in
+            [vec!["--all"], vec![some[0], "--not", some[some.len() / 2]], refs.lines().take(5).collect()]
+        {
+            let count = [&["rev-list", "--count", "--objects"], &revs[..]].concat();
+            let with = [&["rev-list", "--count", "--objects", "--use-bitmap-index"], &revs[..]].concat();
+            assert_eq!(repo.git(&with), repo.git(&count), "{revs:?}");
+        }
+        for pair in some.chunks(4).filter(|pair| pair.len() == 4) {
+            let (wants, haves) = ([id(pair[0]), id(pair[2])], [id(pair[1]), id(pair[3])]);
+            assert_eq!(planned(&after, &wants, &[]), planned(&before, &wants, &[]));
+            let (with, without) = (planned(&after, &wants, &haves), planned(&before, &wants, &haves));
+            // A walk sends what it does not know to be there; bitmaps know.
+            assert!(with.is_subset(&without), "{pair:?}");
+            let revs = [pair[0], pair[2], "--not", pair[1], pair[3]];
+            let exact =
+                [&["rev-list", "--objects", "--no-object-names", "--use-bitmap-index"], &revs[..]].concat();
+            let exact: BTreeSet<ObjectId> = ids(&repo.git(&exact)).into_iter().collect();
+            assert!(exact.is_subset(&with), "{pair:?}");
+        }
+        let every = all_refs(repo);
+        assert_eq!(planned(&after, &every, &[]), planned(&before, &every, &[]));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let clone = dir.path().join("clone.git");
+    let (from, to) = (format!("file://{}", repo.path().display()), clone.to_str().unwrap());
+    Git::stock().run(dir.path(), &["clone", "-q", "--mirror", &from, to]);
+    Git::stock().run(&clone, &["fsck", "--strict", "--connectivity-only"]);
+    assert_eq!(Git::stock().run(&clone, &["for-each-ref"]), repo.git(&["for-each-ref"]));
+}
+
+#[test]
+fn a_pack() {
+    for hash in HASHES {
+        check(&RepoBuilder::new(Size::Tiny).hash(hash).build());
+    }
+    check(&RepoBuilder::new(Size::Small).build());
+}
+
+#[test]
+fn a_multi_pack_index() {
+    for hash in HASHES {
+        // With git's own bitmap, so that git writes the order of bits.
+        let storage =
+            Storage { packs: 3, multi_pack_index: true, bitmap: Bitmap::Plain, ..Storage::default() };
+        check(&RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build());
+    }
+}
+
+#[test]
+fn refs_that_lead_outside_a_multi_pack_index() {
+    let storage = Storage { packs: 3, multi_pack_index: true, bitmap: Bitmap::Plain, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    let commit = |parent: &str| {
+        let args = [
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "commit-tree",
+            "-m",
+            "new",
+            "-p",
+            parent,
+            tree.trim(),
+        ];
+        repo.git(&args).trim().to_owned()
+    };
+    let new = commit(&commit("main"));
+    repo.git(&["update-ref", "refs/heads/main", &new]);
+    write(&repo, &BitmapOptions::default());
+    let inside = repo.git(&["rev-parse", "main~2"]);
+    assert_eq!(tested_by_git(&repo, &[inside.trim()]), 1);
+    let count = ["rev-list", "--count", "--objects", "--all"];
+    assert_eq!(repo.git(&[&count[..], &["--use-bitmap-index"]].concat()), repo.git(&count));
+}
+
+#[test]
+fn preferred_tips_have_bitmaps() {
+    let repo = RepoBuilder::new(Size::Medium).build();
+    let commits = repo.git(&["rev-list", "main"]);
+    let old: Vec<&str> = commits.lines().skip(1000).step_by(100).take(12).collect();
+    write(&repo, &BitmapOptions::default());
+    assert!(tested_by_git(&repo, &old) < old.len());
+    let preferred: Vec<ObjectId> = old.iter().map(|commit| id(commit)).collect();
+    assert!(matches!(try_write(&repo, &preferred, &BitmapOptions::default()), BuiltBitmap::File(_)));
+    assert_eq!(tested_by_git(&repo, &old), old.len());
+}
+
+#[test]
+fn a_pack_that_is_not_closed_gets_none() {
+    // The newest objects are loose; refs name them.
+    let storage = Storage { packs: 2, loose: Loose::Newest, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    write(&repo, &BitmapOptions::default());
+    // The same pack without one of its blobs.
+    let listing = repo.git(&["ls-tree", "-r", "main"]);
+    let blob = listing.split_whitespace().nth(2).unwrap().to_owned();
+    let objects = repo.git(&["rev-list", "--objects", "--no-object-names", "main"]);
+    let kept: String = objects.lines().filter(|id| *id != blob).map(|id| format!("{id}\n")).collect();
+    let base = repo.path().join("objects/pack/pack");
+    let packed = repo.git_with_input(&["pack-objects", "-q", base.to_str().unwrap()], kept.as_bytes());
+    for path in ["pack", "idx", "rev", "bitmap"].iter().flat_map(|extension| files(&repo, extension)) {
+        if !path.to_str().unwrap().contains(packed.trim()) {
+            std::fs::rename(&path, repo.path().join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let moved = std::fs::read_dir(repo.path()).unwrap().map(|entry| entry.unwrap().path());
+    let moved = moved.filter(|path| path.extension().is_some_and(|extension| extension == "pack"));
+    let moved: Vec<PathBuf> = moved.collect();
+    for pack in moved {
+        repo.git_with_input(&["unpack-objects", "-q"], &std::fs::read(pack).unwrap());
+    }
+    let BuiltBitmap::NotClosed(missing) = try_write(&repo, &[], &BitmapOptions::default()) else {
+        panic!("the pack is not closed");
+    };
+    assert_eq!(missing.to_string(), blob);
+    assert_eq!(
+        not_closed_warning(&missing),
+        format!(
+            "Failed to write bitmap index. Packfile doesn't have full closure (object {blob} is missing)"
+        )
+    );
+}
