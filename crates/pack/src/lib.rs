@@ -17,6 +17,7 @@ mod marks;
 mod names;
 pub mod negotiate;
 pub mod plan;
+mod promised;
 pub mod reach;
 mod settings;
 pub mod shallow;

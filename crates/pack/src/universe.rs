@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use packrace_object::{HashKind, ObjectId, oid};
@@ -16,6 +16,8 @@ pub struct Universe {
     snapshot: Arc<Snapshot>,
     packed_len: u32,
     loose: Mutex<Loose>,
+    /// What is missing here and promised by a remote, once somebody has asked.
+    pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
 }
 
 #[derive(Default)]
@@ -27,7 +29,8 @@ struct Loose {
 impl Universe {
     /// The objects of `snapshot`.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        Universe { packed_len: snapshot.packed_len(), snapshot, loose: Mutex::default() }
+        let packed_len = snapshot.packed_len();
+        Universe { packed_len, snapshot, loose: Mutex::default(), promised: Mutex::default() }
     }
 
     /// What is looked at.

@@ -10,6 +10,7 @@ mod features;
 mod filters;
 mod matrix;
 mod negotiation;
+mod promisor;
 mod repack;
 mod repack_command;
 mod running;

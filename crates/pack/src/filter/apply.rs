@@ -6,6 +6,7 @@ use crate::commits::Commits;
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::plan::{Found, Tips, WALK_RATHER_THAN_BITMAP};
+use crate::trees::Lacking;
 use crate::universe::{Ix, Universe};
 use crate::watch::Watch;
 
@@ -21,6 +22,7 @@ pub(crate) struct Filtering<'a> {
     pub(crate) universe: &'a Universe,
     pub(crate) tips: &'a Tips,
     pub(crate) rules: Rules,
+    pub(crate) lacking: Lacking,
     pub(crate) watch: &'a dyn Watch,
 }
 
@@ -145,8 +147,7 @@ impl Filtering<'_> {
                     let root = commits.get(no).tree;
                     match self.universe.find(&root)? {
                         Some(root) => start.roots.push(root),
-                        // Git knows the empty tree without having it stored.
-                        None if root.is_empty_tree() => {}
+                        None if self.lacking.allows(self.universe, &root, Kind::Tree, self.watch)? => {}
                         None => return Err(Reason::Missing(root).into()),
                     }
                 }
@@ -154,7 +155,7 @@ impl Filtering<'_> {
                 Kind::Tag => {}
             }
         }
-        let mut trees = TreeReader::new(self.universe, self.rules.keeps(Kind::Blob), self.watch);
+        let mut trees = TreeReader::new(self.universe, self.lacking, self.watch);
         let by_depth = self.rules.depth.map(|depth| within_depth(&mut trees, &start, depth)).transpose()?;
         let mut reached: Vec<Marks> = by_depth.into_iter().collect();
         for sparse in &self.rules.sparse {

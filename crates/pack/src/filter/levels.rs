@@ -7,7 +7,7 @@ use packrace_object::{Kind, MalformedObject};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::trees::{TreeDecoder, must_exist};
+use crate::trees::{Lacking, TreeDecoder};
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
 
@@ -35,17 +35,17 @@ pub(super) struct TreeReader<'a> {
     pub(super) universe: &'a Universe,
     watch: &'a dyn Watch,
     decoder: TreeDecoder<'a>,
-    needs_blobs: bool,
+    lacking: Lacking,
     read: u64,
     /// Cost since the last look at the watcher, in trees.
     spent: u64,
 }
 
 impl<'a> TreeReader<'a> {
-    /// Without `needs_blobs`, blobs may be missing.
-    pub(super) fn new(universe: &'a Universe, needs_blobs: bool, watch: &'a dyn Watch) -> Self {
+    /// Trees of a repository that may lack objects.
+    pub(super) fn new(universe: &'a Universe, lacking: Lacking, watch: &'a dyn Watch) -> Self {
         let decoder = TreeDecoder::new(universe);
-        TreeReader { universe, watch, decoder, needs_blobs, read: 0, spent: 0 }
+        TreeReader { universe, watch, decoder, lacking, read: 0, spent: 0 }
     }
 
     /// Puts trees into the order in which they are best read.
@@ -103,7 +103,7 @@ impl<'a> TreeReader<'a> {
             };
             match self.universe.find(entry.id)? {
                 Some(found) => each(entry, kind, found),
-                None if !must_exist(entry.id, kind, self.needs_blobs) => {}
+                None if self.lacking.allows(self.universe, entry.id, kind, self.watch)? => {}
                 None => return Err(Reason::Missing(entry.id.to_owned()).into()),
             }
         }

@@ -87,7 +87,7 @@ impl Reach<'_> {
             }
         }
         let mut roots = Vec::new();
-        mark_roots(universe, walked_trees.into_iter(), seen, absent, &mut roots)?;
+        mark_roots(trees, walked_trees.into_iter(), seen, absent, &mut roots)?;
         trees.mark_below(roots, seen, absent)?;
         Ok(Ok(()))
     }

@@ -1,5 +1,7 @@
 //! Finds objects by walking commits and trees.
 
+use packrace_object::Kind;
+
 use crate::commits::{CommitNo, Commits};
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
@@ -27,7 +29,7 @@ pub(super) fn find(
             true
         })?;
         let had = Marks::new(universe.packed_len());
-        mark_roots(universe, reached.into_iter(), &seen, Absent::Fail, &mut roots)?;
+        mark_roots(trees, reached.into_iter(), &seen, Absent::Fail, &mut roots)?;
         trees.mark_below(roots, &seen, Absent::Fail)?;
         return finish(trees, tips, seen, had, Vec::new()).map(Some);
     }
@@ -39,30 +41,29 @@ pub(super) fn find(
     }
     let tree_of = |no: &CommitNo| commits.get(*no).tree;
     let mut had_roots = Vec::new();
-    mark_roots(universe, between.border.iter().map(tree_of), &had, Absent::Skip, &mut had_roots)?;
+    mark_roots(trees, between.border.iter().map(tree_of), &had, Absent::Skip, &mut had_roots)?;
     Tips::mark_others(&tips.had_others, trees, &had, Absent::Skip)?;
     for no in &between.missing {
         seen.insert(commits.get(*no).ix);
     }
-    mark_roots(universe, between.missing.iter().map(tree_of), &seen, Absent::Fail, &mut roots)?;
+    mark_roots(trees, between.missing.iter().map(tree_of), &seen, Absent::Fail, &mut roots)?;
     let bases = PathWalk::new(trees, &seen, &had).run(roots, had_roots)?;
     finish(trees, tips, seen, had, bases).map(Some)
 }
 
 /// Marks root trees; those that were not marked before go to `roots`.
 pub(super) fn mark_roots(
-    universe: &Universe,
+    walk: &TreeWalk<'_>,
     trees: impl Iterator<Item = packrace_object::ObjectId>,
     seen: &Marks,
     absent: Absent,
     roots: &mut Vec<Ix>,
 ) -> Result<(), Error> {
     for id in trees {
-        match universe.find(&id)? {
+        match walk.universe().find(&id)? {
             Some(tree) if seen.insert(tree) => roots.push(tree),
             Some(_) => {}
-            // Git knows the empty tree without having it stored.
-            None if absent == Absent::Skip || id.is_empty_tree() => {}
+            None if absent == Absent::Skip || walk.may_lack(&id, Kind::Tree)? => {}
             None => return Err(Reason::Missing(id).into()),
         }
     }

@@ -15,7 +15,7 @@ use crate::filter::{Filter, Filtering, Rules};
 use crate::marks::Marks;
 use crate::names::{NameHash, Names};
 use crate::settings::Settings;
-use crate::trees::{Absent, TreeWalk};
+use crate::trees::{Absent, Lacking, TreeWalk};
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
 
@@ -36,6 +36,8 @@ pub struct PackRequest {
     pub thin: bool,
     /// Deltas may name their base by distance (`ofs-delta`).
     pub ofs_delta: bool,
+    /// What is missing here and promised by a remote is left out: the client knows a remote that has it.
+    pub may_lack_promised: bool,
     /// What to leave out; objects in `wants` are sent all the same.
     pub filter: Option<Filter>,
     /// Threads that a walk may use; at least 1.
@@ -140,14 +142,13 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     let bitmap = universe.snapshot().bitmap().filter(|_| cut.is_empty());
     let mut commits = Commits::new(universe, cut, watch);
     let tips = Tips::resolve(universe, &mut commits, request)?;
-    let mut trees = TreeWalk::new(universe, request.threads, watch);
     let rules = request.filter.as_ref().map(|filter| Rules::of(universe, filter)).transpose()?;
-    if rules.as_ref().is_some_and(|rules| !rules.keeps(Kind::Blob)) {
-        trees.pass_over_missing_blobs();
-    }
+    let sends_blobs = rules.as_ref().is_none_or(|rules| rules.keeps(Kind::Blob));
+    let lacking = Lacking { blobs: !sends_blobs, promised: request.may_lack_promised };
+    let mut trees = TreeWalk::new(universe, request.threads, watch).lacking(lacking);
     let mut find = |commits: &mut Commits<'_>| find(universe, bitmap, commits, &mut trees, &tips);
     let found = match rules {
-        Some(rules) => Filtering { universe, tips: &tips, rules, watch }.find(
+        Some(rules) => Filtering { universe, tips: &tips, rules, lacking, watch }.find(
             &mut commits,
             bitmap.is_some(),
             &mut find,

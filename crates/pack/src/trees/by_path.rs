@@ -130,7 +130,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             for entry in self.entries(ix, &tree)? {
                 let Some((entry, kind)) = entry else { continue };
                 let Some(found) = self.walk.universe.find(entry.id)? else {
-                    if !self.walk.must_exist(entry.id, kind) {
+                    if self.walk.may_lack(entry.id, kind)? {
                         continue;
                     }
                     return Err(Reason::Missing(entry.id.to_owned()).into());

@@ -37,6 +37,31 @@ pub(crate) enum Absent {
     Skip,
 }
 
+/// What may be missing that a response would hold, because the repository is itself a partial clone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Lacking {
+    /// Blobs: none is sent.
+    pub(crate) blobs: bool,
+    /// What a promisor remote has promised: the client knows that remote.
+    pub(crate) promised: bool,
+}
+
+impl Lacking {
+    /// Whether this object, which is missing, need not exist. Git knows the empty tree without having it stored.
+    pub(crate) fn allows(
+        self,
+        universe: &Universe,
+        id: &oid,
+        kind: Kind,
+        watch: &dyn Watch,
+    ) -> Result<bool, Error> {
+        if kind == Kind::Tree && id.is_empty_tree() || kind == Kind::Blob && self.blobs {
+            return Ok(true);
+        }
+        if self.promised { universe.is_promised(id, watch) } else { Ok(false) }
+    }
+}
+
 /// Visits trees and marks what they reach.
 pub(crate) struct TreeWalk<'a> {
     universe: &'a Universe,
@@ -44,24 +69,28 @@ pub(crate) struct TreeWalk<'a> {
     decoders: Vec<TreeDecoder<'a>>,
     names: Names,
     marked: u64,
-    needs_blobs: bool,
+    lacking: Lacking,
 }
 
 impl<'a> TreeWalk<'a> {
     pub(crate) fn new(universe: &'a Universe, threads: usize, watch: &'a dyn Watch) -> Self {
         let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(universe)).collect();
         let names = Names::new(universe.packed_len());
-        TreeWalk { universe, watch, decoders, names, marked: 0, needs_blobs: true }
+        TreeWalk { universe, watch, decoders, names, marked: 0, lacking: Lacking::default() }
     }
 
-    /// From now on, missing blobs are no error: none will be sent. A repository that is itself a partial clone may lack them.
-    pub(crate) fn pass_over_missing_blobs(&mut self) {
-        self.needs_blobs = false;
+    /// The same for a response from a repository that may lack objects.
+    pub(crate) fn lacking(self, lacking: Lacking) -> Self {
+        TreeWalk { lacking, ..self }
     }
 
-    /// Whether an object that a tree holds has to exist.
-    fn must_exist(&self, id: &oid, kind: Kind) -> bool {
-        must_exist(id, kind, self.needs_blobs)
+    pub(crate) fn universe(&self) -> &'a Universe {
+        self.universe
+    }
+
+    /// Whether an object that is missing need not exist.
+    pub(crate) fn may_lack(&self, id: &oid, kind: Kind) -> Result<bool, Error> {
+        self.lacking.allows(self.universe, id, kind, self.watch)
     }
 
     /// Under which paths objects were first met.
@@ -96,7 +125,7 @@ impl<'a> TreeWalk<'a> {
     }
 
     fn round(&mut self, trees: &[Ix], seen: &Marks, absent: Absent) -> Result<Vec<Ix>, Error> {
-        let needs_blobs = self.needs_blobs;
+        let lacking = self.lacking;
         let threads = self.decoders.len().min(trees.len().div_ceil(TREES_WORTH_A_THREAD)).max(1);
         let stretch = trees.len().div_ceil(threads);
         let (universe, watch, names) = (self.universe, self.watch, &self.names);
@@ -110,7 +139,7 @@ impl<'a> TreeWalk<'a> {
                 names,
                 seen,
                 absent,
-                needs_blobs,
+                lacking,
                 next: Vec::new(),
                 marked: 0,
                 trees,
@@ -146,7 +175,7 @@ struct Visit<'a, 'b> {
     names: &'b Names,
     seen: &'b Marks,
     absent: Absent,
-    needs_blobs: bool,
+    lacking: Lacking,
     trees: &'b [Ix],
     next: Vec<Ix>,
     marked: u64,
@@ -189,7 +218,9 @@ impl Visit<'_, '_> {
             EntryKind::Blob => Kind::Blob,
         };
         let Some(found) = self.universe.find(entry.id)? else {
-            if self.absent == Absent::Skip || !must_exist(entry.id, kind, self.needs_blobs) {
+            if self.absent == Absent::Skip
+                || self.lacking.allows(self.universe, entry.id, kind, self.watch)?
+            {
                 return Ok(());
             }
             return Err(Reason::Missing(entry.id.to_owned()).into());
@@ -202,13 +233,5 @@ impl Visit<'_, '_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Git knows the empty tree without having it stored, and blobs that are not sent need not be there.
-pub(crate) fn must_exist(id: &oid, kind: Kind, needs_blobs: bool) -> bool {
-    match kind {
-        Kind::Tree => !id.is_empty_tree(),
-        _ => needs_blobs,
     }
 }

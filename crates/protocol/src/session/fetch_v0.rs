@@ -310,6 +310,7 @@ impl Session {
             filter: needs.filter,
             sideband: needs.sideband,
             sideband_all: false,
+            may_lack_promised: false,
             uri_protocols: Vec::new(),
         }));
         self.state = State::SendingPack;

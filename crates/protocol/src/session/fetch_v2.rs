@@ -338,6 +338,7 @@ impl Session {
             filter: fetch.filter,
             sideband: Sideband::Large,
             sideband_all: fetch.sideband_all,
+            may_lack_promised: fetch.may_lack_promised,
             uri_protocols: fetch.uri_protocols.unwrap_or_default(),
         };
         if request.uri_protocols.is_empty() {

@@ -274,6 +274,8 @@ pub struct PackRequest {
     pub filter: Option<Vec<u8>>,
     /// How the pack is framed.
     pub sideband: Sideband,
+    /// The client knows a promisor remote that was offered: what that remote has may be left out where it is missing.
+    pub may_lack_promised: bool,
     /// What comes before the pack is in a side-band too: empty band-2 packets may keep the connection alive.
     pub sideband_all: bool,
     /// Comma list of the protocols of URIs from which the client gets other packs; empty for none.

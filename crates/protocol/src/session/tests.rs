@@ -224,6 +224,7 @@ fn requests_both_ways() {
                 filter: request.filter.clone(),
                 sideband: super::Sideband::Large,
                 sideband_all: false,
+                may_lack_promised: false,
                 uri_protocols: Vec::new(),
             };
             assert_eq!(pack, Some(expect));

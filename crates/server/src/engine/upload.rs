@@ -400,6 +400,7 @@ impl<'a> Upload<'a> {
             shallow: cut,
             tags,
             excluded: Vec::new(),
+            may_lack_promised: request.may_lack_promised,
             thin: request.thin_pack,
             ofs_delta: request.ofs_delta,
             filter,

@@ -28,10 +28,12 @@ pub(super) struct Fetch {
     /// Full names of `want-ref` lines.
     pub(super) want_refs: Vec<Vec<u8>>,
     /// Length of all of `want_refs`.
-    want_refs_bytes: usize,
+    pub(super) want_refs_bytes: usize,
     /// What they were resolved to.
     pub(super) wanted_refs: Vec<ObjectId>,
     pub(super) sideband_all: bool,
+    /// A promisor remote that was offered is accepted.
+    pub(super) may_lack_promised: bool,
     /// The value of a `packfile-uris` line.
     pub(super) uri_protocols: Option<Vec<u8>>,
     pub(super) common: Vec<ObjectId>,

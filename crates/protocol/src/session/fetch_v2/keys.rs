@@ -5,6 +5,7 @@ use packrace_object::HashKind;
 use super::super::lines::check_object_format;
 use super::super::{ObjectInfoRequest, Output, Outputs, RefsRequest, ServiceConfig};
 use super::State;
+use super::fetch_arguments::Fetch;
 use super::object_info::ObjectInfoArguments;
 use super::refs_arguments::RefsArguments;
 use crate::Refusal;
@@ -18,6 +19,8 @@ pub(super) struct Keys {
     pub(super) is_any: bool,
     has_object_format: bool,
     options: usize,
+    /// A promisor remote that was offered is accepted.
+    accepts_promisor: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +73,7 @@ impl Keys {
                     outputs.push(Output::NeedRefs(RefsRequest::default()));
                     Ok(State::SendingRefs)
                 }
-                Command::Fetch => Ok(State::FetchComplete(Box::default())),
+                Command::Fetch => Ok(State::FetchComplete(self.fetch())),
                 Command::ObjectInfo => {
                     outputs.push(Output::NeedObjectInfo(ObjectInfoRequest::default()));
                     Ok(State::SendingObjectInfo)
@@ -79,7 +82,7 @@ impl Keys {
             },
             PktLine::Delim => match self.finish(config)? {
                 Command::LsRefs => Ok(State::RefsArguments(RefsArguments::default())),
-                Command::Fetch => Ok(State::FetchArguments(Box::default())),
+                Command::Fetch => Ok(State::FetchArguments(self.fetch())),
                 Command::ObjectInfo => Ok(State::ObjectInfoArguments(ObjectInfoArguments::default())),
                 Command::BundleUri => Ok(State::BundleArguments),
             },
@@ -101,13 +104,10 @@ impl Keys {
             let name = value(key, "object-format").ok_or_else(Refusal::object_format_without_value)?;
             return check_object_format(name, config.hash);
         }
-        if config.features.promisor_remote.is_some() && is_named(key, "promisor-remote") {
-            let names = value(key, "promisor-remote").filter(|names| !names.is_empty());
-            let names = names.ok_or_else(Refusal::promisor_remote_without_value)?;
-            return match promisor_remote::parse_accepted(names) {
-                Some(_) => Ok(()),
-                None => Err(Refusal::bad_promisor_remote(names)),
-            };
+        if let Some(offer) =
+            config.features.promisor_remote.as_ref().filter(|_| is_named(key, "promisor-remote"))
+        {
+            return self.take_promisors(value(key, "promisor-remote"), offer);
         }
         let is_option = is_named(key, "server-option");
         let is_session_id = config.session_id.is_some() && is_named(key, "session-id");
@@ -119,6 +119,21 @@ impl Keys {
             return Err(Refusal::too_many("server options", config.limits.options));
         }
         Ok(())
+    }
+
+    /// Names that were not offered count for nothing: what is offered can change between two requests.
+    fn take_promisors(&mut self, names: Option<&[u8]>, offer: &[u8]) -> Result<(), Refusal> {
+        let names =
+            names.filter(|names| !names.is_empty()).ok_or_else(Refusal::promisor_remote_without_value)?;
+        let accepted =
+            promisor_remote::parse_accepted(names).ok_or_else(|| Refusal::bad_promisor_remote(names))?;
+        let offered = promisor_remote::parse_offer(offer).unwrap_or_default();
+        self.accepts_promisor |= offered.iter().any(|remote| accepted.contains(&remote.name));
+        Ok(())
+    }
+
+    fn fetch(&self) -> Box<Fetch> {
+        Box::new(Fetch { may_lack_promised: self.accepts_promisor, ..Fetch::default() })
     }
 
     fn finish(&self, config: &ServiceConfig) -> Result<Command, Refusal> {

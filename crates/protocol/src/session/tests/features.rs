@@ -148,6 +148,14 @@ fn promisor_remotes_that_a_client_accepts() {
         let key = format!("> command=fetch\n> promisor-remote={names}\n");
         check(&model, &format!("## {names}\nv2 stateful\n{key}{fetch}"));
     }
+    let accepts = |names: &str| {
+        let script = ["command=fetch", &format!("promisor-remote={names}"), "0001"];
+        let want = format!("want {}", model.id("c5"));
+        let script = Model::packets(&[script.as_slice(), &[&want, "done", "0000"]].concat());
+        let mut session = Script { version: 2, is_stateless: true, ..Script::default() }.session(&model);
+        model.requests(&mut session, &script).1.unwrap().may_lack_promised
+    };
+    assert!(accepts("a") && accepts("b;%61") && !accepts("b"));
     for key in ["promisor-remote", "promisor-remote="] {
         let words = "promisor-remote capability requires an argument";
         check(&model, &format!("## {key}\nv2 stateful\n> command=fetch\n> {key}\n! {words}\n"));

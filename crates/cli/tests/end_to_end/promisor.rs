@@ -1,0 +1,107 @@
+//! A server that is itself a partial clone. git 2.47 does not know the capability `promisor-remote`: what stock git sends
+//! is asked of `pack-objects --missing=allow-promisor`, which newer servers run for clients that accept a remote.
+
+use std::collections::BTreeSet;
+
+use packrace_object::HashKind;
+use packrace_testkit::peer::{Feed, Reply, Script};
+use packrace_testkit::received::{fetch_answer, objects_in_pack};
+use packrace_testkit::{Git, Repo, RepoBuilder, Size};
+
+use crate::running::answer_to;
+
+/// A repository and a partial clone of it with this filter, which offers it as a promisor remote. The clone has a commit
+/// of its own that names what it lacks.
+struct Partial {
+    full: Repo,
+    dir: tempfile::TempDir,
+    head: String,
+}
+
+impl Partial {
+    fn new(filter: &str) -> Self {
+        let full = RepoBuilder::new(Size::Tiny).build();
+        full.git(&["config", "uploadpack.allowFilter", "true"]);
+        full.git(&["config", "uploadpack.allowAnySHA1InWant", "true"]);
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("file://{}", full.path().display());
+        let git = Git::stock();
+        git.run(dir.path(), &["clone", "-q", "--mirror", &format!("--filter={filter}"), &url, "."]);
+        let tree = git.run(dir.path(), &["rev-parse", "main^{tree}"]);
+        let mut commit = git.command(dir.path());
+        commit.env("GIT_NO_LAZY_FETCH", "1").args(["commit-tree", tree.trim(), "-p", "main", "-m", "own"]);
+        let head = String::from_utf8(commit.output().unwrap().stdout).unwrap().trim().to_owned();
+        git.run(dir.path(), &["update-ref", "refs/heads/own", &head]);
+        git.run(dir.path(), &["config", "promisor.advertise", "true"]);
+        Partial { full, dir, head }
+    }
+
+    fn fetch(&self, accepts: &str, arguments: &[&str]) -> Reply {
+        let mut script = Script::new().line("command=fetch");
+        if !accepts.is_empty() {
+            script = script.line(&format!("promisor-remote={accepts}"));
+        }
+        script = script.delim().line("no-progress").line(&format!("want {}", self.head));
+        script = arguments.iter().fold(script, |script, line| script.line(line));
+        answer_to(self.dir.path(), 2, script.line("done").flush().flush().bytes(), Feed::Whole)
+    }
+
+    /// What stock git packs of `revs`.
+    fn stock(&self, revs: &str) -> BTreeSet<String> {
+        let args = ["pack-objects", "--missing=allow-promisor", "--revs", "--stdout", "-q"];
+        let pack = Git::stock().run_with_input(self.dir.path(), &args, revs.as_bytes());
+        self.objects(&pack)
+    }
+
+    /// What is missing comes from the full repository.
+    fn objects(&self, pack: &[u8]) -> BTreeSet<String> {
+        objects_in_pack(Git::stock(), pack, HashKind::Sha1, Some(self.full.path()))
+    }
+
+    fn check(&self, arguments: &[&str], revs: &str) {
+        let reply = self.fetch("origin", arguments);
+        assert!(reply.status.success(), "{arguments:?}: {}", reply.stderr);
+        let answer = fetch_answer(&reply.stdout).unwrap();
+        let (got, expected) = (self.objects(&answer.bands.pack), self.stock(revs));
+        assert!(got.contains(&self.head), "{arguments:?}");
+        assert_eq!(got, expected, "{arguments:?}");
+        for accepts in ["", "other"] {
+            let refused = self.fetch(accepts, arguments);
+            assert_eq!(refused.status.code(), Some(128), "{arguments:?}");
+            assert!(refused.stderr.contains("fatal: missing object "), "{arguments:?}: {}", refused.stderr);
+        }
+    }
+}
+
+#[test]
+fn promised_objects_may_be_missing_for_clients_that_know_where_they_are() {
+    for filter in ["blob:none", "blob:limit=100"] {
+        let partial = Partial::new(filter);
+        partial.check(&[], &partial.head);
+        let old = partial.full.git(&["rev-parse", "main~6"]);
+        let have = format!("have {}", old.trim());
+        let reply = partial.fetch("origin", &[&have]);
+        assert!(reply.status.success(), "{}", reply.stderr);
+        let sent = partial.objects(&fetch_answer(&reply.stdout).unwrap().bands.pack);
+        let expected = partial.stock(&format!("{}\n^{}", partial.head, old.trim()));
+        assert!(sent.is_superset(&expected), "{:?} are missing", expected.difference(&sent));
+        assert!(sent.len() <= expected.len() + 2, "{} sent, {} needed", sent.len(), expected.len());
+    }
+}
+
+#[test]
+fn what_nobody_promised_may_not_be_missing() {
+    let partial = Partial::new("blob:none");
+    let git = Git::stock();
+    let blob = git.run_with_input(partial.dir.path(), &["hash-object", "-w", "--stdin"], b"lost\n");
+    let blob = String::from_utf8(blob).unwrap().trim().to_owned();
+    let entry = format!("100644 blob {blob}\tlost\n");
+    let tree = git.run_with_input(partial.dir.path(), &["mktree"], entry.as_bytes());
+    let tree = String::from_utf8(tree).unwrap();
+    let head = git.run(partial.dir.path(), &["commit-tree", tree.trim(), "-p", &partial.head, "-m", "lost"]);
+    std::fs::remove_file(partial.dir.path().join("objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+    let partial = Partial { head: head.trim().to_owned(), ..partial };
+    let reply = partial.fetch("origin", &[]);
+    assert_eq!(reply.status.code(), Some(128));
+    assert!(reply.stderr.contains(&format!("fatal: missing object {blob}")), "{}", reply.stderr);
+}

@@ -1,0 +1,82 @@
+//! Objects that a repository lacks because a promisor remote has them (technical/partial-clone): what objects in packs of
+//! such a remote name.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use packrace_object::tree::Entries;
+use packrace_object::{Kind, ObjectId, oid, parse_commit, parse_tag};
+use packrace_store::ObjectIx;
+
+use crate::error::{Error, Reason};
+use crate::universe::{Ix, Universe};
+use crate::watch::Watch;
+
+/// Bytes that reading keeps as delta bases.
+const READER_CACHE_BYTES: usize = 16 << 20;
+
+/// Objects that are read between two looks at the watcher.
+const OBJECTS_BETWEEN_LOOKS: usize = 1024;
+
+impl Universe {
+    /// Whether a promisor remote has promised this object. The first question reads every commit, tree and tag that came
+    /// from one; the answer takes memory for each object that is missing.
+    pub(crate) fn is_promised(&self, id: &oid, watch: &dyn Watch) -> Result<bool, Error> {
+        let mut promised = self.promised.lock().expect("no panic while held");
+        if promised.is_none() {
+            *promised = Some(Arc::new(find(self, watch)?));
+        }
+        Ok(promised.as_ref().is_some_and(|promised| promised.contains(id)))
+    }
+}
+
+/// Missing objects that objects of promisor packs name.
+fn find(universe: &Universe, watch: &dyn Watch) -> Result<HashSet<ObjectId>, Error> {
+    let snapshot = universe.snapshot();
+    let mut promised = HashSet::new();
+    if !snapshot.packs().iter().any(|pack| pack.is_promisor()) {
+        return Ok(promised);
+    }
+    // In the order of the packs: neighbours are deltas of each other.
+    let located = (0..snapshot.packed_len()).map(|ix| (snapshot.locate(ObjectIx(ix)), ix));
+    let mut entries: Vec<_> = located
+        .filter(|(at, _)| snapshot.packs()[at.pack.0 as usize].is_promisor())
+        .map(|(at, ix)| (at.pack.0, at.offset, ix))
+        .collect();
+    entries.sort_unstable();
+    let mut reader = snapshot.reader(READER_CACHE_BYTES);
+    let mut content = Vec::new();
+    let hash = universe.hash();
+    for (count, (_, _, ix)) in entries.into_iter().enumerate() {
+        if count.is_multiple_of(OBJECTS_BETWEEN_LOOKS) && watch.cancelled() {
+            return Err(Reason::Cancelled.into());
+        }
+        let kind = universe.kind(&mut reader, Ix(ix))?;
+        if kind == Kind::Blob {
+            continue;
+        }
+        universe.read(&mut reader, Ix(ix), &mut content)?;
+        let malformed = |source| Reason::Malformed { id: universe.id(Ix(ix)), source };
+        let mut add = |id: &oid| {
+            if universe.find(id)?.is_none() {
+                promised.insert(id.to_owned());
+            }
+            Ok::<_, Error>(())
+        };
+        match kind {
+            Kind::Commit => {
+                let commit = parse_commit(&content, hash).map_err(malformed)?;
+                add(&commit.tree)?;
+                commit.parents.iter().try_for_each(|parent| add(parent))?;
+            }
+            Kind::Tag => add(&parse_tag(&content, hash).map_err(malformed)?.target)?,
+            Kind::Tree => {
+                for entry in Entries::new(&content, hash) {
+                    add(entry.map_err(malformed)?.id)?;
+                }
+            }
+            Kind::Blob => {}
+        }
+    }
+    Ok(promised)
+}
