@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod budgets;
+mod combined;
 mod commit_graph;
 mod damage;
 mod features;
