@@ -1,12 +1,14 @@
 //! The commits that tips reach, in an order that has parents before children.
 
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::ObjectReader;
 
 use super::{BitOrder, BitmapTips, Stop};
-use crate::error::Reason;
+use crate::error::{Error, Reason};
+use crate::marks::Marks;
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
 
@@ -16,15 +18,16 @@ const READER_CACHE_BYTES: usize = 8 << 20;
 /// Tags of tags that are followed, as in other walks.
 const MAX_TAG_DEPTH: usize = 1024;
 
-/// Commits between two looks at the watcher.
-const COMMITS_BETWEEN_LOOKS: usize = 1024;
+/// Commits that a thread takes at a time, at most.
+const BATCH: usize = 32;
 
 /// Commits by number: parents have lower numbers than their children, and older ones mostly than newer ones.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// The bit; `None` for commits outside the pack.
     pub(super) bits: Vec<Option<u32>>,
-    pub(super) trees: Vec<ObjectId>,
+    /// `None` for the empty tree where it is not stored, and for commits outside the pack.
+    pub(super) trees: Vec<Option<Ix>>,
     parents: Vec<u32>,
     /// Where each commit's begin in `parents`; one more than there are commits.
     starts: Vec<u32>,
@@ -38,7 +41,7 @@ pub(super) struct History {
 /// A commit as it was read.
 struct Read {
     ix: Ix,
-    tree: ObjectId,
+    tree: Option<Ix>,
     seconds: i64,
     parents: Vec<Ix>,
 }
@@ -49,12 +52,15 @@ impl History {
         universe: &Universe,
         order: &BitOrder,
         tips: BitmapTips<'_>,
+        threads: usize,
         watch: &dyn Watch,
     ) -> Result<Self, Stop> {
-        let mut reading = Reading::new(universe, order, watch);
-        let refs = reading.tips(tips.refs)?;
-        let preferred = reading.tips(tips.preferred)?;
-        let Reading { read, places, .. } = reading;
+        let mut peeler = Peeler::new(universe);
+        let refs = peeler.commits(tips.refs)?;
+        let preferred = peeler.commits(tips.preferred)?;
+        let reading = Reading::new(universe, order, watch);
+        let read = reading.run([&refs[..], &preferred].concat(), threads)?;
+        let places: HashMap<Ix, u32> = read.iter().map(|commit| commit.ix).zip(0..).collect();
         let newest_first = newest_first(&read, &places)?;
         let mut numbers = vec![0; read.len()];
         for (number, place) in (0u32..).zip(newest_first.iter().rev()) {
@@ -66,11 +72,11 @@ impl History {
             let parents = commit.parents.iter().map(|parent| numbers[places[parent] as usize]);
             history.push(order.bit_of(commit.ix), commit.tree, parents);
         }
-        for place in refs {
-            history.is_tip[numbers[place as usize] as usize] = true;
+        for tip in refs {
+            history.is_tip[numbers[places[&tip] as usize] as usize] = true;
         }
-        for place in preferred {
-            history.is_preferred[numbers[place as usize] as usize] = true;
+        for tip in preferred {
+            history.is_preferred[numbers[places[&tip] as usize] as usize] = true;
         }
         history.find_chains();
         Ok(history)
@@ -82,7 +88,7 @@ impl History {
         history
     }
 
-    fn push(&mut self, bit: Option<u32>, tree: ObjectId, parents: impl Iterator<Item = u32>) {
+    fn push(&mut self, bit: Option<u32>, tree: Option<Ix>, parents: impl Iterator<Item = u32>) {
         self.bits.push(bit);
         self.trees.push(tree);
         self.parents.extend(parents);
@@ -120,30 +126,29 @@ impl History {
         let mut history = History::with_capacity(parents.len());
         for (number, parents) in (0u32..).zip(parents) {
             assert!(parents.iter().all(|parent| *parent < number));
-            history.push(Some(number), packrace_object::HashKind::Sha1.empty_tree(), parents.iter().copied());
+            history.push(Some(number), None, parents.iter().copied());
         }
         history.find_chains();
         history
     }
 }
 
-/// Places of commits, every child before its parents, and the newest that is possible first.
+/// Places of commits, every child before its parents, and the newest that is possible first. Does not depend on the
+/// order of the places.
 fn newest_first(read: &[Read], places: &HashMap<Ix, u32>) -> Result<Vec<u32>, Reason> {
     let mut children = vec![0u32; read.len()];
     read.iter().flat_map(|commit| &commit.parents).for_each(|parent| children[places[parent] as usize] += 1);
-    let mut open: BinaryHeap<(i64, u32)> = (0u32..)
-        .zip(read)
-        .filter(|(place, _)| children[*place as usize] == 0)
-        .map(|(place, commit)| (commit.seconds, place))
-        .collect();
+    let key = |place: u32| (read[place as usize].seconds, read[place as usize].ix, place);
+    let childless = (0..read.len() as u32).filter(|place| children[*place as usize] == 0);
+    let mut open: BinaryHeap<(i64, Ix, u32)> = childless.map(key).collect();
     let mut order = Vec::with_capacity(read.len());
-    while let Some((_, place)) = open.pop() {
+    while let Some((_, _, place)) = open.pop() {
         order.push(place);
         for parent in &read[place as usize].parents {
             let parent = places[parent];
             children[parent as usize] -= 1;
             if children[parent as usize] == 0 {
-                open.push((read[parent as usize].seconds, parent));
+                open.push(key(parent));
             }
         }
     }
@@ -151,48 +156,26 @@ fn newest_first(read: &[Read], places: &HashMap<Ix, u32>) -> Result<Vec<u32>, Re
     if order.len() == read.len() { Ok(order) } else { Err(Reason::CommitLoop) }
 }
 
-struct Reading<'a> {
+/// Finds what tips come down to.
+struct Peeler<'a> {
     universe: &'a Universe,
-    order: &'a BitOrder,
-    watch: &'a dyn Watch,
     reader: ObjectReader,
     content: Vec<u8>,
-    read: Vec<Read>,
-    places: HashMap<Ix, u32>,
 }
 
-impl<'a> Reading<'a> {
-    fn new(universe: &'a Universe, order: &'a BitOrder, watch: &'a dyn Watch) -> Self {
-        Reading {
-            universe,
-            order,
-            watch,
-            reader: universe.snapshot().reader(READER_CACHE_BYTES),
-            content: Vec::new(),
-            read: Vec::new(),
-            places: HashMap::new(),
-        }
+impl<'a> Peeler<'a> {
+    fn new(universe: &'a Universe) -> Self {
+        Peeler { universe, reader: universe.snapshot().reader(READER_CACHE_BYTES), content: Vec::new() }
     }
 
-    /// Reads what some tips reach, and tells the places of the commits that they are or finally tag.
-    fn tips(&mut self, tips: &[ObjectId]) -> Result<Vec<u32>, Stop> {
-        let mut places = Vec::new();
-        for tip in tips {
-            if let Some(commit) = self.peel(tip)? {
-                self.closure(commit)?;
-                places.push(self.places[&commit]);
-            }
-        }
-        Ok(places)
+    fn commits(&mut self, tips: &[ObjectId]) -> Result<Vec<Ix>, Error> {
+        tips.iter().filter_map(|tip| self.peel(tip).transpose()).collect()
     }
 
-    fn peel(&mut self, tip: &ObjectId) -> Result<Option<Ix>, Stop> {
+    fn peel(&mut self, tip: &ObjectId) -> Result<Option<Ix>, Error> {
         let mut id = *tip;
         for _ in 0..MAX_TAG_DEPTH {
             let Some(ix) = self.universe.find(&id)? else { return Ok(None) };
-            if self.places.contains_key(&ix) {
-                return Ok(Some(ix));
-            }
             match self.universe.kind(&mut self.reader, ix)? {
                 Kind::Commit => return Ok(Some(ix)),
                 Kind::Tree | Kind::Blob => return Ok(None),
@@ -206,35 +189,114 @@ impl<'a> Reading<'a> {
         }
         Err(Reason::DeepTags(*tip).into())
     }
+}
 
-    /// Reads a commit and what it reaches, as far as that was not read yet.
-    fn closure(&mut self, tip: Ix) -> Result<(), Stop> {
-        let mut open = vec![tip];
-        while let Some(ix) = open.pop() {
-            if self.places.contains_key(&ix) {
-                continue;
-            }
-            let commit = self.commit(ix)?;
-            open.extend(commit.parents.iter().filter(|parent| !self.places.contains_key(parent)));
-            self.places.insert(ix, self.read.len() as u32);
-            self.read.push(commit);
-            if self.read.len().is_multiple_of(COMMITS_BETWEEN_LOOKS) {
-                if self.watch.cancelled() {
-                    return Err(Reason::Cancelled.into());
-                }
-                self.watch.progress(Phase::Enumerating, self.read.len() as u64, 0);
-            }
+/// Reads commits and what they reach, each once, with several threads that share a list of what is open.
+struct Reading<'a> {
+    universe: &'a Universe,
+    order: &'a BitOrder,
+    watch: &'a dyn Watch,
+    seen: Marks,
+    shared: Mutex<Shared>,
+    /// Something was put on the list, or the last thread that could has finished.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Shared {
+    open: Vec<Ix>,
+    /// Threads that may still put something on the list.
+    busy: usize,
+    read: Vec<Read>,
+    stopped: Option<Stop>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(universe: &'a Universe, order: &'a BitOrder, watch: &'a dyn Watch) -> Self {
+        Reading {
+            universe,
+            order,
+            watch,
+            seen: Marks::new(universe.packed_len()),
+            shared: Mutex::default(),
+            changed: Condvar::new(),
         }
-        Ok(())
     }
 
-    fn commit(&mut self, ix: Ix) -> Result<Read, Stop> {
+    fn run(self, mut tips: Vec<Ix>, threads: usize) -> Result<Vec<Read>, Stop> {
+        tips.retain(|tip| self.seen.insert(*tip));
+        self.lock().open = tips;
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| self.work());
+            }
+            self.work();
+        });
+        let shared = self.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match shared.stopped {
+            Some(stop) => Err(stop),
+            None => Ok(shared.read),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
+        let (mut content, mut batch) = (Vec::new(), Vec::new());
+        while self.take(&mut batch) {
+            let mut read = Vec::with_capacity(batch.len());
+            let result = batch.drain(..).try_for_each(|ix| {
+                read.push(self.commit(&mut reader, &mut content, ix)?);
+                Ok(())
+            });
+            self.put(read, result);
+        }
+    }
+
+    /// Takes some commits; false if there will be no more.
+    fn take(&self, batch: &mut Vec<Ix>) -> bool {
+        let mut shared = self.lock();
+        while shared.open.is_empty() && shared.busy > 0 && shared.stopped.is_none() {
+            shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
+        }
+        if shared.open.is_empty() || shared.stopped.is_some() {
+            return false;
+        }
+        // Half of it, so that the other threads find something too.
+        let rest = shared.open.len() - shared.open.len().div_ceil(2).min(BATCH);
+        batch.extend(shared.open.drain(rest..));
+        shared.busy += 1;
+        true
+    }
+
+    /// Puts down what was read, and opens the parents that nobody has seen.
+    fn put(&self, read: Vec<Read>, result: Result<(), Stop>) {
+        let mut shared = self.lock();
+        let parents = read.iter().flat_map(|commit| &commit.parents);
+        shared.open.extend(parents.filter(|parent| self.seen.insert(**parent)));
+        shared.read.extend(read);
+        shared.busy -= 1;
+        if let Err(stop) = result {
+            shared.stopped.get_or_insert(stop);
+        } else if self.watch.cancelled() {
+            shared.stopped.get_or_insert(Stop::from(Reason::Cancelled));
+        }
+        let done = shared.read.len() as u64;
+        drop(shared);
+        self.changed.notify_all();
+        self.watch.progress(Phase::Enumerating, done, 0);
+    }
+
+    fn commit(&self, reader: &mut ObjectReader, content: &mut Vec<u8>, ix: Ix) -> Result<Read, Stop> {
         let id = || self.universe.id(ix);
-        let is = self.universe.read(&mut self.reader, ix, &mut self.content)?;
+        let is = self.universe.read(reader, ix, content)?;
         if is != Kind::Commit {
             return Err(Reason::WrongKind { id: id(), is, expected: Kind::Commit }.into());
         }
-        let commit = parse_commit(&self.content, self.universe.hash())
+        let commit = parse_commit(content, self.universe.hash())
             .map_err(|source| Reason::Malformed { id: id(), source })?;
         let is_inside = self.order.bit_of(ix).is_some();
         let mut parents = Vec::with_capacity(commit.parents.len());
@@ -245,7 +307,8 @@ impl<'a> Reading<'a> {
                 _ => return Err(Reason::Missing(*parent).into()),
             }
         }
-        Ok(Read { ix, tree: commit.tree, seconds: commit.committer_seconds, parents })
+        let tree = if is_inside { self.order.find_tree(self.universe, &commit.tree)? } else { None };
+        Ok(Read { ix, tree, seconds: commit.committer_seconds, parents })
     }
 }
 

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use packrace_object::tree::{Entries, Entry, EntryKind};
-use packrace_object::{Kind, MalformedObject, ObjectId};
+use packrace_object::{Kind, MalformedObject};
 
 use super::history::History;
 use super::{BitOrder, Stop};
@@ -99,6 +99,12 @@ impl Introduced {
         };
         let stretches = work.run(threads.max(1))?;
         Ok(Introduced { stretches, kinds: work.found.kinds, names: work.found.names })
+    }
+
+    /// How many numbers are kept.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.stretches.iter().map(|stretch| stretch.bits.len()).sum()
     }
 
     pub(super) fn of(&self, commit: u32) -> List<'_> {
@@ -286,10 +292,11 @@ impl<'a> Trees<'a> {
         if let (Some(found), Some(bit)) = (self.found, self.history.bits[commit as usize]) {
             found.kinds[bit as usize].store(Kind::Commit as u8, Relaxed);
         }
-        let Some(tree) = self.tree_of(commit)? else { return Ok(()) };
+        let trees = &self.history.trees;
+        let Some(tree) = trees[commit as usize] else { return Ok(()) };
         let mut bases = Vec::new();
         for parent in self.history.parents(commit).iter().take(MAX_PARENTS) {
-            match self.tree_of(*parent)? {
+            match trees[*parent as usize] {
                 Some(base) if base == tree => return Ok(()),
                 base => bases.extend(base),
             }
@@ -301,19 +308,6 @@ impl<'a> Trees<'a> {
             self.compare(&comparison, is_new, &mut open)?;
         }
         Ok(())
-    }
-
-    /// `None` where it is the empty tree and not stored.
-    fn tree_of(&self, commit: u32) -> Result<Option<Ix>, Stop> {
-        self.find(&self.history.trees[commit as usize], Kind::Tree)
-    }
-
-    fn find(&self, id: &packrace_object::oid, kind: Kind) -> Result<Option<Ix>, Stop> {
-        match self.universe.find(id)? {
-            Some(ix) if self.order.bit_of(ix).is_some() => Ok(Some(ix)),
-            _ if kind == Kind::Tree && *id == *self.universe.hash().empty_tree() => Ok(None),
-            _ => Err(Stop::NotClosed(ObjectId::from(id))),
-        }
     }
 
     /// Notes what is known of an object; tells whether it is new.
@@ -371,12 +365,14 @@ impl<'a> Trees<'a> {
         open: &mut Vec<Comparison>,
     ) -> Result<(), Stop> {
         let entry = self.entry_at(comparison.tree, tree, at)?;
-        let kind = match entry.kind() {
+        let (kind, found) = match entry.kind() {
             EntryKind::Submodule => return Ok(()),
-            EntryKind::Tree => Kind::Tree,
-            EntryKind::Blob => Kind::Blob,
+            EntryKind::Tree => (Kind::Tree, self.order.find_tree(self.universe, entry.id)?),
+            EntryKind::Blob => (Kind::Blob, self.universe.find(entry.id)?),
         };
-        let Some(ix) = self.find(entry.id, kind)? else { return Ok(()) };
+        let Some(ix) = found else {
+            return if kind == Kind::Tree { Ok(()) } else { Err(Stop::NotClosed(entry.id.to_owned())) };
+        };
         let path = comparison.path.entry(entry.name);
         if self.meet(ix, kind, path, is_new)? && kind == Kind::Tree {
             open.push(Comparison { tree: ix, path, bases });
@@ -455,8 +451,26 @@ fn in_both(fresh: Vec<(u32, Vec<Ix>)>, differences: Vec<Fresh>) -> Vec<(u32, Vec
 /// How many bytes two slices begin with alike.
 #[inline]
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    const CHUNK: usize = 64;
-    let chunks = a.chunks_exact(CHUNK).zip(b.chunks_exact(CHUNK)).take_while(|(a, b)| a == b).count();
-    let at = chunks * CHUNK;
-    at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
+    let mut at = 0;
+    for chunk in [4096, 512, 64, 1] {
+        let (a, b) = (a[at..].chunks_exact(chunk), b[at..].chunks_exact(chunk));
+        at += a.zip(b).take_while(|(a, b)| a == b).count() * chunk;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_prefixes() {
+        let a = vec![7; 10_000];
+        for length in [0, 1, 63, 64, 65, 511, 513, 4096, 5000, 9999, 10_000] {
+            let mut b = a.clone();
+            assert_eq!(common_prefix(&a, &b[..length]), length);
+            b.get_mut(length).into_iter().for_each(|byte| *byte = 8);
+            assert_eq!(common_prefix(&a, &b), length);
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub struct BitmapOptions {
     pub name_hashes: bool,
     /// Whether to store a lookup table (`pack.writeBitmapLookupTable`).
     pub lookup_table: bool,
-    /// Threads that read trees; at least 1.
+    /// Threads that read commits and trees; at least 1.
     pub threads: usize,
 }
 
@@ -95,7 +95,7 @@ fn try_build(
     options: &BitmapOptions,
     watch: &dyn Watch,
 ) -> Result<Vec<u8>, Stop> {
-    let history = History::load(universe, order, tips, watch)?;
+    let history = History::load(universe, order, tips, options.threads, watch)?;
     let selected = select::select(&history);
     watch.progress(Phase::SelectingBitmaps, selected.len() as u64, 0);
     let introduced = Introduced::find(universe, order, &history, &selected, options.threads, watch)?;

@@ -5,6 +5,7 @@ use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
 use packrace_object::{ObjectId, oid};
 
+use super::Stop;
 use crate::error::Error;
 use crate::universe::{Ix, Universe};
 
@@ -84,6 +85,16 @@ impl BitOrder {
         match self.packed_bits.get(ix.0 as usize) {
             Some(bit) => (*bit != NO_BIT).then_some(*bit),
             None => self.extra_bits.get(&ix).copied(),
+        }
+    }
+
+    /// The tree of this name, which must be one of the objects; `None` for the empty tree where it is not stored.
+    pub(super) fn find_tree(&self, universe: &Universe, id: &oid) -> Result<Option<Ix>, Stop> {
+        match universe.find(id)? {
+            Some(ix) if self.bit_of(ix).is_some() => Ok(Some(ix)),
+            // Git knows it without having it.
+            _ if *id == *universe.hash().empty_tree() => Ok(None),
+            _ => Err(Stop::NotClosed(id.to_owned())),
         }
     }
 

@@ -1,1 +1,93 @@
+use std::sync::Arc;
 
+use packrace_object::HashKind;
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::{Git, RepoBuilder, Size};
+
+use super::*;
+use crate::watch::Unwatched;
+
+/// What a repository of one pack is built from.
+struct Input {
+    universe: Arc<Universe>,
+    order: BitOrder,
+    refs: Vec<ObjectId>,
+}
+
+fn open(path: &std::path::Path) -> Input {
+    let repository = Repository::open(path, &OpenOptions::default()).unwrap();
+    let universe = Arc::new(Universe::new(repository.snapshot().unwrap()));
+    let [pack] = universe.snapshot().packs() else { panic!("one pack") };
+    let order = BitOrder::of_pack(&universe, pack.index(), pack.reverse()).unwrap();
+    let refs = Git::stock().run(path, &["for-each-ref", "--format=%(objectname)"]);
+    let refs = refs.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
+    Input { universe, order, refs }
+}
+
+fn history(input: &Input) -> History {
+    let tips = BitmapTips { refs: &input.refs, preferred: &[] };
+    History::load(&input.universe, &input.order, tips, 2, &Unwatched).unwrap()
+}
+
+fn introduced(input: &Input, history: &History, selected: &[u32], limit: u64) -> Introduced {
+    let Input { universe, order, .. } = input;
+    Introduced::find_within(universe, order, history, selected, 1, limit, &Unwatched).unwrap()
+}
+
+#[test]
+fn lists_that_are_not_kept_are_made_again() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let repo = RepoBuilder::new(Size::Tiny).hash(hash).build();
+        let input = open(repo.path());
+        let history = history(&input);
+        let selected = select::select(&history);
+        let files = [u64::MAX, 200, 0].map(|limit| {
+            let introduced = introduced(&input, &history, &selected, limit);
+            assert!(introduced.kept() as u64 <= limit);
+            let options = BitmapOptions::default();
+            let Input { universe, order, .. } = &input;
+            assemble::assemble(universe, order, &history, &selected, introduced, &options, &Unwatched)
+                .unwrap()
+        });
+        assert!(files.iter().all(|file| *file == files[0]));
+    }
+}
+
+#[test]
+fn a_history_that_goes_back_and_forth_is_listed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let git = |args: &[&str]| Git::stock().run(dir.path(), args);
+    git(&["init", "-q", "--bare", "."]);
+    let mut stream = String::new();
+    for number in 0..200 {
+        stream += "commit refs/heads/main\ncommitter a <a@b> 1700000000 +0000\ndata 1\nx\ndeleteall\n";
+        for file in 0..50 {
+            let content = format!("{file} {}", number % 2);
+            stream += &format!("M 100644 inline d{}/{file}\ndata {}\n{content}\n", file % 5, content.len());
+        }
+    }
+    Git::stock().run_with_input(dir.path(), &["fast-import", "--quiet"], stream.as_bytes());
+    git(&["repack", "-adq"]);
+    let input = open(dir.path());
+    let history = history(&input);
+    assert_eq!(history.len(), 200);
+    let introduced = introduced(&input, &history, &select::select(&history), u64::MAX);
+    // Two roots, five directories, fifty files.
+    assert_eq!(introduced.kept(), 2 * (1 + 5 + 50));
+}
+
+#[test]
+fn nobody_waits() {
+    struct Gone;
+    impl Watch for Gone {
+        fn progress(&self, _: Phase, _: u64, _: u64) {}
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let Input { universe, order, refs } = open(repo.path());
+    let tips = BitmapTips { refs: &refs, preferred: &[] };
+    let error = build(&universe, &order, tips, &BitmapOptions::default(), &Gone).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Cancelled);
+}
