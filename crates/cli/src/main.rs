@@ -38,6 +38,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::UploadPack(args) => commands::upload_pack::run(globals, &args, environment),
         Command::Serve(args) => commands::serve::run(globals, &args, environment),
         Command::CommitGraph(args) => commands::commit_graph::run(globals, &args, environment),
+        Command::MultiPackIndex(args) => commands::multi_pack_index::run(globals, &args, environment),
         Command::Repack(args) => commands::repack::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),
     };

@@ -14,7 +14,7 @@ use packrace_os::count::Role;
 use packrace_os::{Mapped, durable};
 
 use crate::accelerators::{MAX_CHAIN_BYTES, map};
-use crate::error::{Error, Reason};
+use crate::error::Error;
 use crate::objects_dir::{self, ObjectsDir};
 use crate::publish::{FileKind, LockFile, WritePolicy, publish_file};
 use crate::repository::Repository;
@@ -48,13 +48,7 @@ impl GraphFiles {
             objects_dir::open(repository.object_dir(), repository.alternates(), repository.hash_kind());
         let at = match object_dir {
             None => 0,
-            Some(wanted) => {
-                let real = packrace_os::real_path(wanted).ok();
-                let found = real.and_then(|real| dirs.iter().position(|dir| dir.path() == real));
-                found.ok_or_else(|| {
-                    Reason::Refused(format!("could not find object directory matching {}", wanted.display()))
-                })?
-            }
+            Some(wanted) => objects_dir::position(&dirs, wanted)?,
         };
         let info = dirs[at].path().join("info");
         let mut files = GraphFiles {

@@ -8,7 +8,7 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::EntryType;
 use packrace_os::count::Role;
 
-use crate::error::Error;
+use crate::error::{Error, Reason};
 
 /// Alternates of alternates are followed this far, as in git.
 const MAX_ALTERNATES_DEPTH: usize = 5;
@@ -125,6 +125,15 @@ pub(crate) fn open(own: &Path, extra: &[PathBuf], hash: HashKind) -> Vec<Objects
         dirs.follow(path, 1);
     }
     dirs.found
+}
+
+/// The number of the directory that `wanted` names.
+pub(crate) fn position(dirs: &[ObjectsDir], wanted: &Path) -> Result<usize, Error> {
+    let real = packrace_os::real_path(wanted).ok();
+    let found = real.and_then(|real| dirs.iter().position(|dir| dir.path() == real));
+    found.ok_or_else(|| {
+        Reason::Refused(format!("could not find object directory matching {}", wanted.display())).into()
+    })
 }
 
 /// The paths in `GIT_ALTERNATE_OBJECT_DIRECTORIES`: separated by colons, quoted where they have to be.

@@ -13,6 +13,7 @@ use packrace_os::count::Role;
 use self::extensions::Format;
 use crate::config::{Config, ConfigSources};
 use crate::error::{Error, Reason};
+use crate::objects_dir;
 use crate::refs::{Backend, RefStore};
 use crate::snapshot::{Snapshot, Sources};
 
@@ -96,6 +97,12 @@ impl Repository {
     /// Where new objects go: loose ones, and packs below `pack`.
     pub fn object_dir(&self) -> &Path {
         &self.object_dir
+    }
+
+    /// The object directory that `wanted` names, which must be the repository's own or one that it borrows from.
+    pub fn known_object_dir(&self, wanted: &Path) -> Result<PathBuf, Error> {
+        let dirs = objects_dir::open(&self.object_dir, &self.alternates, self.hash);
+        Ok(dirs[objects_dir::position(&dirs, wanted)?].path().to_owned())
     }
 
     /// Object directories beside those that the repository itself names.

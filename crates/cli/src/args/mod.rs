@@ -1,6 +1,7 @@
 //! What was typed, and what it means. Exit codes are git's: 129 for usage, 0 for help that was asked for.
 
 mod commit_graph;
+mod multi_pack_index;
 mod repack;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
+pub use multi_pack_index::{MultiPackIndex, MultiPackIndexCommand, MultiPackIndexWrite};
 pub use repack::Repack;
 
 use clap::error::{ContextKind, ErrorKind};
@@ -61,6 +63,8 @@ pub enum Command {
     Serve(Serve),
     /// Write and verify commit-graphs: stands in for git commit-graph.
     CommitGraph(CommitGraph),
+    /// Write and verify multi-pack-indexes: stands in for git multi-pack-index.
+    MultiPackIndex(MultiPackIndex),
     /// Put the objects of a repository into fewer and better packs: stands in for git repack.
     Repack(Box<Repack>),
     /// Write the man pages into a folder.
@@ -155,7 +159,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
 fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
-    ["upload-pack", "commit-graph", "repack"].into_iter().find(|command| *command == name)
+    ["upload-pack", "commit-graph", "repack", "multi-pack-index"].into_iter().find(|command| *command == name)
 }
 
 /// `--http` and `--git` may stand without an address. One has a colon; what follows without is the next argument.

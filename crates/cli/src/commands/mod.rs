@@ -2,6 +2,7 @@
 
 pub mod commit_graph;
 pub mod man;
+pub mod multi_pack_index;
 pub mod repack;
 pub mod serve;
 pub mod upload_pack;
@@ -60,7 +61,17 @@ impl From<engine::Error> for Fatal {
 /// The repository of a command that names none: that of `--git-dir` or `GIT_DIR`, or the first that is found from the
 /// current directory upwards (gitrepository-layout).
 fn repository(globals: &Globals, environment: &Environment) -> Result<Repository, Fatal> {
+    repository_at(globals, environment, None)
+}
+
+/// The same with another object directory.
+fn repository_at(
+    globals: &Globals,
+    environment: &Environment,
+    object_dir: Option<PathBuf>,
+) -> Result<Repository, Fatal> {
     let mut options = environment.open_options(globals)?;
+    options.object_dir = object_dir.or(options.object_dir);
     options.strict = true;
     if let Some(path) = globals.git_dir.as_ref().or(environment.git_dir.as_ref()) {
         return Ok(Repository::open(&in_directory(globals, path)?, &options)?);

@@ -1,0 +1,61 @@
+use std::path::PathBuf;
+
+/// Arguments of `multi-pack-index`.
+#[derive(Debug, clap::Args)]
+#[command(subcommand_required = true, disable_help_subcommand = true)]
+pub struct MultiPackIndex {
+    /// The object directory that the multi-pack-index belongs to: the repository's own or one that it borrows from.
+    #[arg(long, value_name = "DIR")]
+    pub object_dir: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: MultiPackIndexCommand,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum MultiPackIndexCommand {
+    /// Write a multi-pack-index of all packs, or of those that are asked for.
+    Write(MultiPackIndexWrite),
+    /// Compare the multi-pack-index with the packs' own indexes.
+    Verify(MultiPackIndexCommon),
+    /// Delete packs that the multi-pack-index takes no object from.
+    Expire(MultiPackIndexCommon),
+}
+
+/// What all commands understand.
+#[derive(Debug, clap::Args)]
+pub struct MultiPackIndexCommon {
+    /// The object directory, as before the command.
+    #[arg(long, value_name = "DIR")]
+    pub object_dir: Option<PathBuf>,
+    /// Accepted; it is quick enough to say nothing.
+    #[arg(long, overrides_with = "no_progress")]
+    pub progress: bool,
+    /// Say nothing while it is done.
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// Arguments of `multi-pack-index write`.
+#[derive(Debug, clap::Args)]
+pub struct MultiPackIndexWrite {
+    #[command(flatten)]
+    pub common: MultiPackIndexCommon,
+    /// The pack whose copies are read wherever there are several.
+    #[arg(long, value_name = "PACK")]
+    pub preferred_pack: Option<String>,
+    /// Cover the packs whose indexes are named on standard input, and no others.
+    #[arg(long, overrides_with = "no_stdin_packs")]
+    pub stdin_packs: bool,
+    #[arg(long, hide = true)]
+    pub no_stdin_packs: bool,
+    /// Write reachability bitmaps.
+    #[arg(long, overrides_with = "no_bitmap")]
+    pub bitmap: bool,
+    /// Write no bitmaps (the default).
+    #[arg(long)]
+    pub no_bitmap: bool,
+    /// With --bitmap, a list of the objects that refs point at; a line that begins with + is preferred.
+    #[arg(long, value_name = "PATH")]
+    pub refs_snapshot: Option<PathBuf>,
+}

@@ -1,0 +1,191 @@
+//! `packrace multi-pack-index`: one index for many packs.
+
+use std::collections::HashMap;
+use std::io::BufRead as _;
+use std::path::Path;
+
+use packrace_format::multi_pack_index::{MultiPackIndex as Index, WriteError};
+use packrace_object::HashKind;
+use packrace_os::Mapped;
+use packrace_os::count::Role;
+use packrace_pack::maintenance::multi_pack_index::make;
+use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
+use packrace_store::{Pack, Repository};
+
+use super::{Fatal, in_directory, repository, repository_at};
+use crate::args::{Globals, MultiPackIndex, MultiPackIndexCommand, MultiPackIndexWrite};
+use crate::environment::Environment;
+
+pub fn run(globals: &Globals, args: &MultiPackIndex, environment: &Environment) -> Result<(), Fatal> {
+    let common = match &args.command {
+        MultiPackIndexCommand::Write(write) => &write.common,
+        MultiPackIndexCommand::Verify(common) | MultiPackIndexCommand::Expire(common) => common,
+    };
+    let mut repository = repository(globals, environment)?;
+    if let Some(path) = common.object_dir.as_ref().or(args.object_dir.as_ref()) {
+        let directory = repository.known_object_dir(&in_directory(globals, path)?)?;
+        repository = repository_at(globals, environment, Some(directory))?;
+    }
+    match &args.command {
+        MultiPackIndexCommand::Write(write) => self::write(&repository, write),
+        MultiPackIndexCommand::Verify(_) => verify(&repository),
+        MultiPackIndexCommand::Expire(_) => expire(&repository),
+    }
+}
+
+fn write(repository: &Repository, args: &MultiPackIndexWrite) -> Result<(), Fatal> {
+    if args.bitmap {
+        return Err(Fatal::usage("option `bitmap' is not supported"));
+    }
+    let named: Option<Vec<String>> = match args.stdin_packs {
+        true => Some(std::io::stdin().lock().lines().collect::<Result<_, _>>().map_err(Fatal::new)?),
+        false => None,
+    };
+    let is_wanted = |pack: &Pack| {
+        let is_named = |names: &Vec<String>| names.iter().any(|name| stem(name) == pack.name());
+        named.as_ref().is_none_or(is_named)
+    };
+    let preferred = args.preferred_pack.as_deref();
+    let lock = lock(repository)?;
+    let snapshot = repository.snapshot()?;
+    if let Some(name) = preferred {
+        let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
+        if !own.any(|pack| pack.name() == stem(name)) {
+            eprintln!("warning: unknown preferred pack: '{name}'");
+        }
+    }
+    let made = make(&snapshot, is_wanted, preferred.map(stem), false).map_err(|error| match error {
+        WriteError::EmptyPreferredPack(_) => Fatal::error(error),
+        _ => Fatal::new(error),
+    })?;
+    let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
+    Ok(lock.publish(&bytes, None)?)
+}
+
+/// A pack's name from that of one of its files.
+fn stem(name: &str) -> &str {
+    name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name)
+}
+
+fn lock(repository: &Repository) -> Result<MultiPackIndexLock, Fatal> {
+    let pack_dir = repository.object_dir().join("pack");
+    let policy = WritePolicy::of(repository.config())?;
+    Ok(MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?)
+}
+
+/// The multi-pack-index of the repository itself, which need not be there.
+fn open(repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
+    let path = repository.object_dir().join("pack/multi-pack-index");
+    let bytes = match Mapped::open(&path, Role::Index) {
+        Ok(bytes) => bytes,
+        Err(error) if packrace_os::is_absent(&error) => return Ok(None),
+        Err(error) => return Err(Fatal::new(format!("{}: {error}", path.display()))),
+    };
+    let hash = repository.hash_kind();
+    Index::open(bytes.clone(), hash).map(Some).map_err(|error| said(&bytes, &error, hash))
+}
+
+/// What is wrong with a file that cannot be opened, in git's words where it has some.
+fn said(bytes: &[u8], error: &packrace_format::Error, hash: HashKind) -> Fatal {
+    let number = if hash == HashKind::Sha256 { 2 } else { 1 };
+    let Some(header) = bytes.first_chunk::<6>() else {
+        return Fatal::error(format!("{error}\nerror: multi-pack-index file exists, but failed to parse"));
+    };
+    let signature = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+    match *header {
+        [b'M', b'I', b'D', b'X', 1, hash] if hash != number => Fatal::error(format!(
+            "multi-pack-index hash version {hash} does not match version {number}\nerror: multi-pack-index file exists, but failed to parse"
+        )),
+        [b'M', b'I', b'D', b'X', 1, _] => Fatal::new(error),
+        [b'M', b'I', b'D', b'X', version, _] => {
+            Fatal::new(format!("multi-pack-index version {version} not recognized"))
+        }
+        _ => Fatal::new(format!(
+            "multi-pack-index signature 0x{signature:08x} does not match signature 0x4d494458"
+        )),
+    }
+}
+
+fn verify(repository: &Repository) -> Result<(), Fatal> {
+    let Some(index) = open(repository)? else { return Ok(()) };
+    let snapshot = repository.snapshot()?;
+    let mut is_damaged = false;
+    let mut report = |text: String| {
+        is_damaged = true;
+        eprintln!("{text}");
+    };
+    if index.verify_checksum().is_err() {
+        report("incorrect checksum".to_owned());
+    }
+    let own: HashMap<&str, &Pack> =
+        snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect();
+    let packs: Vec<Option<&Pack>> = index.pack_names().map(|name| own.get(stem(name)).copied()).collect();
+    for (number, pack) in packs.iter().enumerate() {
+        if pack.is_none() {
+            report(format!("failed to load pack in position {number}"));
+        }
+    }
+    for position in 0..index.len() {
+        let id = index.id_at(position);
+        if position > 0 && index.id_at(position - 1) >= id {
+            let before = index.id_at(position - 1);
+            report(format!(
+                "oid lookup out of order: oid[{}] = {before} >= {id} = oid[{position}]",
+                position - 1
+            ));
+        }
+        let place = index.pack_and_offset_at(position);
+        let pack = place.and_then(|(pack, offset)| Some((packs[pack as usize]?, offset)));
+        let entry = pack.and_then(|(pack, offset)| Some((pack, pack.index().position_of(id)?, offset)));
+        match entry {
+            None => report(format!("failed to load pack entry for oid[{position}] = {id}")),
+            Some((pack, at, offset)) => {
+                let stored = pack.index().offset_at(at);
+                if stored != offset {
+                    report(format!(
+                        "incorrect object offset for oid[{position}] = {id}: {offset:x} != {stored:x}"
+                    ));
+                }
+            }
+        }
+    }
+    match is_damaged {
+        true => Err(Fatal { message: String::new(), code: 1 }),
+        false => Ok(()),
+    }
+}
+
+/// Deletes what no object is read from: first from the index, then from the disk.
+fn expire(repository: &Repository) -> Result<(), Fatal> {
+    let Some(_) = open(repository)? else { return Ok(()) };
+    let lock = lock(repository)?;
+    let Some(index) = open(repository)? else { return Ok(()) };
+    let snapshot = repository.snapshot()?;
+    let mut used = vec![false; index.pack_count() as usize];
+    for position in 0..index.len() {
+        if let Some((pack, _)) = index.pack_and_offset_at(position) {
+            used[pack as usize] = true;
+        }
+    }
+    let names: Vec<&str> = index.pack_names().map(stem).collect();
+    let stays = |pack: &Pack| {
+        let number = names.iter().position(|name| *name == pack.name());
+        number.is_some_and(|number| used[number]) || pack.has_keep() || pack.is_cruft()
+    };
+    let own = snapshot.packs().iter().filter(|pack| pack.is_local() && names.contains(&pack.name()));
+    let unused: Vec<&Pack> = own.filter(|pack| !stays(pack)).collect();
+    if unused.is_empty() {
+        return Ok(());
+    }
+    let is_wanted = |pack: &Pack| names.contains(&pack.name()) && stays(pack);
+    let made = make(&snapshot, is_wanted, None, false).map_err(Fatal::new)?;
+    match made {
+        Some(bytes) => lock.publish(&bytes, None)?,
+        None => lock.remove()?,
+    }
+    let pack_dir: &Path = &snapshot.own_pack_dir();
+    for pack in unused {
+        remove_pack(&pack_dir.join(pack.name()))?;
+    }
+    Ok(())
+}
