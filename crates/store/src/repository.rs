@@ -94,6 +94,12 @@ impl Repository {
         &self.common_dir
     }
 
+    /// Whether it has no work tree: as `core.bare` says, or else by its name.
+    pub fn is_bare(&self) -> Result<bool, Error> {
+        let by_name = self.git_dir.file_name().is_none_or(|name| name != ".git");
+        Ok(self.config.boolean("core.bare")?.unwrap_or(by_name && self.git_dir == self.common_dir))
+    }
+
     /// Where new objects go: loose ones, and packs below `pack`.
     pub fn object_dir(&self) -> &Path {
         &self.object_dir

@@ -3,18 +3,25 @@
 use std::collections::HashMap;
 use std::io::BufRead as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use packrace_format::multi_pack_index::{MultiPackIndex as Index, WriteError};
-use packrace_object::HashKind;
+use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
+use packrace_pack::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, build, not_closed_warning};
 use packrace_pack::maintenance::multi_pack_index::make;
+use packrace_pack::maintenance::repack::BitmapRequest;
+use packrace_pack::{Universe, Unwatched};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
-use packrace_store::{Pack, Repository};
+use packrace_store::{Pack, Repository, Snapshot, roots};
 
 use super::{Fatal, in_directory, repository, repository_at};
 use crate::args::{Globals, MultiPackIndex, MultiPackIndexCommand, MultiPackIndexWrite};
 use crate::environment::Environment;
+
+/// Longest list of refs that is read.
+const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 
 pub fn run(globals: &Globals, args: &MultiPackIndex, environment: &Environment) -> Result<(), Fatal> {
     let common = match &args.command {
@@ -23,20 +30,22 @@ pub fn run(globals: &Globals, args: &MultiPackIndex, environment: &Environment) 
     };
     let mut repository = repository(globals, environment)?;
     if let Some(path) = common.object_dir.as_ref().or(args.object_dir.as_ref()) {
-        let directory = repository.known_object_dir(&in_directory(globals, path)?)?;
+        let path = std::path::absolute(in_directory(globals, path)?).map_err(Fatal::new)?;
+        let directory = repository.known_object_dir(&path)?;
         repository = repository_at(globals, environment, Some(directory))?;
     }
     match &args.command {
-        MultiPackIndexCommand::Write(write) => self::write(&repository, write),
+        MultiPackIndexCommand::Write(write) => self::write(globals, &repository, write),
         MultiPackIndexCommand::Verify(_) => verify(&repository),
         MultiPackIndexCommand::Expire(_) => expire(&repository),
     }
 }
 
-fn write(repository: &Repository, args: &MultiPackIndexWrite) -> Result<(), Fatal> {
-    if args.bitmap {
-        return Err(Fatal::usage("option `bitmap' is not supported"));
-    }
+fn write(globals: &Globals, repository: &Repository, args: &MultiPackIndexWrite) -> Result<(), Fatal> {
+    let bitmap = match args.bitmap {
+        true => Some(bitmap_request(globals, repository, args)?),
+        false => None,
+    };
     let named: Option<Vec<String>> = match args.stdin_packs {
         true => Some(std::io::stdin().lock().lines().collect::<Result<_, _>>().map_err(Fatal::new)?),
         false => None,
@@ -54,12 +63,62 @@ fn write(repository: &Repository, args: &MultiPackIndexWrite) -> Result<(), Fata
             eprintln!("warning: unknown preferred pack: '{name}'");
         }
     }
-    let made = make(&snapshot, is_wanted, preferred.map(stem), false).map_err(|error| match error {
-        WriteError::EmptyPreferredPack(_) => Fatal::error(error),
-        _ => Fatal::new(error),
-    })?;
+    let made =
+        make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some()).map_err(|error| match error {
+            WriteError::EmptyPreferredPack(_) => Fatal::error(error),
+            _ => Fatal::new(error),
+        })?;
     let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
-    Ok(lock.publish(&bytes, None)?)
+    let bitmap = bitmap.map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, &request)).transpose()?;
+    Ok(lock.publish(&bytes, bitmap.as_deref())?)
+}
+
+/// What bitmaps start from: the refs, or the list that somebody made of them earlier.
+fn bitmap_request(
+    globals: &Globals,
+    repository: &Repository,
+    args: &MultiPackIndexWrite,
+) -> Result<BitmapRequest, Fatal> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let Some(path) = &args.refs_snapshot else {
+        return super::repack::bitmap_request(repository, &roots(repository)?.refs, threads);
+    };
+    let mut request = super::repack::bitmap_request(repository, &[], threads)?;
+    let path = in_directory(globals, path)?;
+    let text = packrace_os::read_file(&path, Role::Refs, MAX_REFS_SNAPSHOT_BYTES);
+    let text = text.map_err(|error| Fatal::new(format!("could not open '{}': {error}", path.display())))?;
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let (hex, is_preferred) = match line.strip_prefix(b"+") {
+            Some(hex) => (hex, true),
+            None => (line, false),
+        };
+        let id = ObjectId::from_hex(hex).ok().filter(|id| id.kind() == repository.hash_kind());
+        let id =
+            id.ok_or_else(|| Fatal::new(format!("could not parse line: {}", String::from_utf8_lossy(line))))?;
+        request.refs.push(id);
+        request.preferred.extend(is_preferred.then_some(id));
+    }
+    Ok(request)
+}
+
+/// The bitmap file of a multi-pack-index that is going to be put in place.
+pub fn bitmap_of_multi_pack_index(
+    snapshot: &Arc<Snapshot>,
+    bytes: &[u8],
+    request: &BitmapRequest,
+) -> Result<Vec<u8>, Fatal> {
+    let failed = || Fatal::error("could not write multi-pack bitmap");
+    let universe = Universe::new(snapshot.clone());
+    let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
+    let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
+    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
+    match build(&universe, &order, tips, &request.options, &Unwatched)? {
+        BuiltBitmap::File(bytes) => Ok(bytes),
+        BuiltBitmap::NotClosed(missing) => {
+            eprintln!("warning: {}", not_closed_warning(&missing));
+            Err(failed())
+        }
+    }
 }
 
 /// A pack's name from that of one of its files.

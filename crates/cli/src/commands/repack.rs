@@ -1,16 +1,23 @@
 //! `packrace repack`: puts the objects of a repository into fewer and better packs.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use packrace_format::pack_index;
-use packrace_pack::maintenance::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
+use packrace_object::ObjectId;
+use packrace_pack::bitmap_build::{BitmapOptions, not_closed_warning};
+use packrace_pack::maintenance::repack::{
+    BitmapRequest, RepackError, RepackRequest, Repacked, Scope, Unreachable, delete_packs, write,
+};
 use packrace_pack::maintenance::{multi_pack_index, prune, server_info};
 use packrace_pack::{MAX_DEPTH, Settings};
 use packrace_pack::{Universe, Unwatched};
 use packrace_store::publish::{FileKind, MultiPackIndexLock, WritePolicy, publish_file};
+use packrace_store::refs::Target;
 use packrace_store::{Config, Pack, Repository, roots};
 
+use super::multi_pack_index::bitmap_of_multi_pack_index;
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, Repack, when};
 use crate::environment::Environment;
@@ -19,12 +26,14 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     refuse_what_is_missing(args)?;
     let repository = repository(globals, environment)?;
     let config = repository.config();
-    let plan = Plan::of(args, config)?;
+    let bitmaps = Bitmaps::of(args, &repository)?;
+    let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let expire_to = args.expire_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
     // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
     let universe = Arc::new(Universe::new(repository.snapshot()?));
     let found = roots(&repository)?;
+    let bitmap = bitmap_request(&repository, &found.refs, threads)?;
     let request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
@@ -34,18 +43,28 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         tips: found.refs,
         soft_tips: found.soft,
         settings: settings(args, config, threads)?,
+        bitmap: (bitmaps != Bitmaps::No && !args.write_midx).then(|| bitmap.clone()),
         expire_to,
         policy: WritePolicy::of(config)?,
         reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
         index_version: index_version(config)?,
         loose_compression: loose_compression(config)?,
     };
-    let repacked = write(&universe, &request, &Unwatched)?;
+    let repacked = write(&universe, &request, &Unwatched).map_err(|error| {
+        if let RepackError::NotClosed(missing) = &error {
+            eprintln!("warning: {}", not_closed_warning(missing));
+        }
+        Fatal::new(error)
+    })?;
+    if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
+        eprintln!("warning: disabling bitmap writing, as some objects are not being packed");
+    }
     if repacked.new.is_empty() && !args.quiet {
         println!("Nothing new to pack.");
     }
     if args.write_midx {
-        write_multi_pack_index(&repository, &repacked, request.policy)?;
+        let bitmap = (bitmaps == Bitmaps::Asked).then_some(&bitmap);
+        write_multi_pack_index(&repository, &repacked, bitmap, request.policy)?;
     } else {
         forget_multi_pack_index(&universe, &repacked, request.policy)?;
     }
@@ -59,6 +78,60 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     Ok(())
 }
 
+/// Whether bitmaps are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bitmaps {
+    No,
+    /// If they can be, as for every bare repository.
+    Usual,
+    Asked,
+}
+
+impl Bitmaps {
+    fn of(args: &Repack, repository: &Repository) -> Result<Self, Fatal> {
+        let config = repository.config();
+        let configured = config.boolean("repack.writeBitmaps")?;
+        let configured = configured.or(config.boolean("pack.writeBitmaps")?);
+        let all = args.all || args.all_and_loosen || args.cruft;
+        Ok(match (args.write_bitmap_index, args.no_write_bitmap_index, configured) {
+            (true, _, _) | (_, false, Some(true)) => Bitmaps::Asked,
+            (_, true, _) | (_, _, Some(false)) => Bitmaps::No,
+            (_, _, None) if all && !args.write_midx && repository.is_bare()? => Bitmaps::Usual,
+            (_, _, None) => Bitmaps::No,
+        })
+    }
+}
+
+/// What the configuration says about bitmaps of what `refs` point at.
+pub(super) fn bitmap_request(
+    repository: &Repository,
+    refs: &[ObjectId],
+    threads: usize,
+) -> Result<BitmapRequest, Fatal> {
+    let config = repository.config();
+    let mut preferred = Vec::new();
+    let prefixes = config.strings("pack.preferBitmapTips");
+    if !prefixes.is_empty() {
+        let snapshot = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+        for prefix in prefixes {
+            snapshot
+                .visit(&prefix, &mut |record| {
+                    if let Target::Direct { id, .. } = record.target {
+                        preferred.push(id);
+                    }
+                    ControlFlow::Continue(())
+                })
+                .map_err(Fatal::new)?;
+        }
+    }
+    let options = BitmapOptions {
+        name_hashes: config.boolean("pack.writeBitmapHashCache")?.unwrap_or(true),
+        lookup_table: config.boolean("pack.writeBitmapLookupTable")?.unwrap_or(false),
+        threads,
+    };
+    Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
+}
+
 /// What the options come down to.
 struct Plan {
     scope: Scope,
@@ -66,7 +139,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(args: &Repack, config: &Config) -> Result<Self, Fatal> {
+    fn of(args: &Repack, config: &Config, is_asked: bool) -> Result<Self, Fatal> {
         let all = args.all || args.all_and_loosen || args.cruft;
         let factor = args.geometric.unwrap_or(0);
         let conflict =
@@ -89,7 +162,6 @@ impl Plan {
         if factor != 0 && all {
             return conflict("--geometric", "-A/-a");
         }
-        let is_asked = args.write_bitmap_index;
         if is_asked && !all && !args.write_midx {
             let text = "Incremental repacks are incompatible with bitmap indexes.  Use\n--no-write-bitmap-index or disable the pack.writeBitmaps configuration.";
             return Err(Fatal::new(text));
@@ -134,7 +206,6 @@ fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
         ("max-pack-size", args.max_pack_size.is_some_and(|bytes| bytes > 0)),
         ("filter", args.filter.is_some()),
         ("filter-to", args.filter_to.is_some()),
-        ("write-bitmap-index", args.write_bitmap_index),
         ("name-hash-version", args.name_hash_version.is_some_and(|version| version != 1)),
     ];
     match missing.iter().find(|(_, is_asked)| *is_asked) {
@@ -194,6 +265,7 @@ fn loose_compression(config: &Config) -> Result<i32, Fatal> {
 fn write_multi_pack_index(
     repository: &Repository,
     repacked: &Repacked,
+    bitmap: Option<&BitmapRequest>,
     policy: WritePolicy,
 ) -> Result<(), Fatal> {
     let pack_dir = repository.object_dir().join("pack");
@@ -206,10 +278,10 @@ fn write_multi_pack_index(
         Scope::Geometric(_) => repacked.largest.as_deref().or(new.first().copied()),
         _ => None,
     };
-    if let Some(bytes) = multi_pack_index::make(&snapshot, is_wanted, preferred, false).map_err(Fatal::new)? {
-        lock.publish(&bytes, None)?;
-    }
-    Ok(())
+    let made = multi_pack_index::make(&snapshot, is_wanted, preferred, bitmap.is_some());
+    let Some(bytes) = made.map_err(Fatal::new)? else { return Ok(()) };
+    let bitmap = bitmap.map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, request)).transpose()?;
+    Ok(lock.publish(&bytes, bitmap.as_deref())?)
 }
 
 /// Removes a multi-pack-index that names a pack which is going to be deleted: readers would find it damaged.

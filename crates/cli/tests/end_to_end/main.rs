@@ -10,6 +10,7 @@ mod damage;
 mod features;
 mod filters;
 mod matrix;
+mod multi_pack_index;
 mod negotiation;
 mod promisor;
 mod repack;

@@ -59,7 +59,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 /// How many files of each kind there are beside packs.
 fn extensions(repo: &Path) -> Vec<(String, usize)> {
     let names = files(&repo.join("objects/pack"));
-    let kinds = ["pack", "idx", "rev", "keep", "mtimes", "promisor"].map(|kind| {
+    let kinds = ["pack", "idx", "rev", "keep", "mtimes", "promisor", "bitmap"].map(|kind| {
         let is_of_kind = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == kind);
         (kind.to_owned(), names.iter().filter(is_of_kind).count())
     });
@@ -119,6 +119,12 @@ fn check(repo: &Path, args: &[&str]) {
     }
     assert_sound(&ours);
     assert_eq!(covered(&git), covered(&ours), "{args:?}");
+    if files(&ours.join("objects/pack")).iter().any(|path| path.extension().is_some_and(|e| e == "bitmap")) {
+        let tested = stock_git(&ours, &["rev-list", "--test-bitmap", "main"], "");
+        let said = text(&tested.stderr);
+        assert!(tested.status.success() && said.contains("OK!"), "{args:?}: {said}");
+        assert!(!said.contains("ignoring"), "{args:?}: {said}");
+    }
     assert_eq!(Git::stock().run(&git, &["count-objects"]), Git::stock().run(&ours, &["count-objects"]));
 }
 
@@ -215,6 +221,52 @@ fn alternates() {
     for mode in [&["-d", "-l"][..], &["-A", "-d", "-l"], &["--geometric=2", "-d", "-l"]] {
         check(repo.path(), mode);
     }
+}
+
+const BITMAP_MODES: [&[&str]; 13] = [
+    &["-a", "-d"],
+    &["-a", "-d", "-b"],
+    &["-A", "-d", "-b", "-q"],
+    &["--cruft", "-d"],
+    &["--cruft", "-d", "-b", "-m"],
+    &["-a", "-d", "-k"],
+    &["-a", "-d", "-l", "-b"],
+    &["-a", "-d", "-m"],
+    &["-a", "-d", "-m", "-b"],
+    &["-d", "--geometric=2", "-m", "-b"],
+    &["-a", "-d", "--no-write-bitmap-index"],
+    &["-a", "-d", "-b", "--no-pack-kept-objects"],
+    &["-b"],
+];
+
+#[test]
+fn bitmaps() {
+    for (hash, lookup_table) in [(HashKind::Sha1, "true"), (HashKind::Sha256, "false")] {
+        let repo = worn(hash, Storage::default(), RefFormat::Files);
+        repo.git(&["config", "--unset", "repack.writeBitmaps"]);
+        repo.git(&["config", "pack.writeBitmapLookupTable", lookup_table]);
+        BITMAP_MODES.iter().for_each(|mode| check(repo.path(), mode));
+        repo.git(&["config", "pack.preferBitmapTips", "refs/tags/"]);
+        check(repo.path(), &["-a", "-d", "-b"]);
+        repo.git(&["config", "repack.writeBitmaps", "true"]);
+        check(repo.path(), &["-a", "-d", "-m"]);
+        check(repo.path(), &["-a", "-d"]);
+        check(repo.path(), &["-d"]);
+    }
+}
+
+/// Where the pack does not hold everything, there is no bitmap, and a word about it only where it was asked for.
+#[test]
+fn no_bitmaps_of_a_part() {
+    let storage = Storage { keep_oldest: true, ..Storage::default() };
+    let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
+    repo.git(&["config", "--unset", "repack.writeBitmaps"]);
+    BITMAP_MODES.iter().for_each(|mode| check(repo.path(), mode));
+    let storage = Storage { alternate: true, ..Storage::default() };
+    let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
+    repo.git(&["config", "--unset", "repack.writeBitmaps"]);
+    let modes = BITMAP_MODES.iter().filter(|mode| !mode.contains(&"--geometric=2"));
+    modes.for_each(|mode| check(repo.path(), mode));
 }
 
 /// A multi-pack-index that is there is replaced, or goes with the packs that it names.

@@ -28,6 +28,7 @@ use packrace_store::publish::{PublishedPack, WritePolicy, remove_pack, write_loo
 use self::roles::{Role, Roles};
 use self::select::{Walk, in_packs, insert_all, members, times, unite};
 use self::write::{Shop, Special};
+use crate::bitmap_build::BitmapOptions;
 use crate::error::Error;
 use crate::marks::Marks;
 use crate::names::Names;
@@ -85,6 +86,8 @@ pub struct RepackRequest {
     pub soft_tips: Vec<ObjectId>,
     /// How packs are made.
     pub settings: Settings,
+    /// The bitmaps of the pack of everything that is reached, if it holds all that.
+    pub bitmap: Option<BitmapRequest>,
     /// Where what expires is copied to, as the beginning of the names of a pack's files (`--expire-to`).
     pub expire_to: Option<PathBuf>,
     /// How files are written.
@@ -95,6 +98,37 @@ pub struct RepackRequest {
     pub index_version: pack_index::Version,
     /// zlib's level for loose objects.
     pub loose_compression: i32,
+}
+
+/// Which bitmaps to write.
+#[derive(Debug, Clone)]
+pub struct BitmapRequest {
+    /// What refs point at.
+    pub refs: Vec<ObjectId>,
+    /// Those of them that get a bitmap in any case (`pack.preferBitmapTips`).
+    pub preferred: Vec<ObjectId>,
+    /// How.
+    pub options: BitmapOptions,
+}
+
+/// Why a repack has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RepackError {
+    /// Objects cannot be read or packs written.
+    #[error(transparent)]
+    Objects(#[from] Error),
+    /// Bitmaps were asked for, and this object is not in the pack.
+    #[error("failed to write bitmap index")]
+    NotClosed(ObjectId),
+    /// The new pack has no usable index.
+    #[error("failed to write bitmap index")]
+    NoBitmap,
+}
+
+impl From<packrace_store::Error> for RepackError {
+    fn from(error: packrace_store::Error) -> Self {
+        RepackError::Objects(error.into())
+    }
 }
 
 /// Packs that were written, and what they make redundant. Nothing is deleted yet: a multi-pack-index and bitmaps that
@@ -120,7 +154,7 @@ pub fn write(
     universe: &Arc<Universe>,
     request: &RepackRequest,
     watch: &dyn Watch,
-) -> Result<Repacked, Error> {
+) -> Result<Repacked, RepackError> {
     let roles = Roles::of(universe.snapshot(), &request.keep_packs);
     let shop = Shop {
         universe,
@@ -151,7 +185,7 @@ struct Repack<'a> {
 }
 
 impl Repack<'_> {
-    fn run(mut self) -> Result<Repacked, Error> {
+    fn run(mut self) -> Result<Repacked, RepackError> {
         let (taken_apart, largest, is_closed) = match self.request.scope {
             Scope::Loose => {
                 self.loose()?;
@@ -182,7 +216,7 @@ impl Repack<'_> {
     }
 
     /// Loose objects that are reached and in no pack.
-    fn loose(&mut self) -> Result<(), Error> {
+    fn loose(&mut self) -> Result<(), RepackError> {
         let (reached, names) = self.reach()?;
         let wanted = Marks::new(self.universe.packed_len());
         for ix in reached.extra() {
@@ -193,7 +227,7 @@ impl Repack<'_> {
     }
 
     /// Everything that is reached, and what else is asked for. Tells whether the first pack needs no other.
-    fn all(&mut self, unreachable: Unreachable) -> Result<bool, Error> {
+    fn all(&mut self, unreachable: Unreachable) -> Result<bool, RepackError> {
         let (universe, request) = (self.universe, self.request);
         let (reached, names) = self.reach()?;
         let left_out = self.left_out(!request.pack_kept)?;
@@ -212,7 +246,8 @@ impl Repack<'_> {
             let special = Special { is_promisor: true, ..Special::default() };
             self.write(promised, names, &special)?;
         }
-        self.write(wanted, names, &Special::default())?;
+        let bitmap = request.bitmap.as_ref().filter(|_| is_closed);
+        self.write(wanted, names, &Special { bitmap, ..Special::default() })?;
         match unreachable {
             Unreachable::Drop | Unreachable::Append => {}
             Unreachable::Loosen { expired } if request.delete => self.loosen(&rest, expired)?,
@@ -223,7 +258,7 @@ impl Repack<'_> {
     }
 
     /// Small packs and loose objects.
-    fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), Error> {
+    fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), RepackError> {
         let universe = self.universe;
         let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
         let (rolled_up, left) = self.roles.roll_up(universe.snapshot(), factor, with_kept, with_foreign);
@@ -239,7 +274,7 @@ impl Repack<'_> {
         Ok((rolled_up, largest))
     }
 
-    fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), Error> {
+    fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), RepackError> {
         self.new.extend(self.shop.write(wanted, names, special)?);
         Ok(())
     }
@@ -328,7 +363,7 @@ impl Repack<'_> {
     }
 
     /// Packs what nothing reaches, and what of the expired that needs.
-    fn cruft(&mut self, rest: Marks, expired: i64) -> Result<(), Error> {
+    fn cruft(&mut self, rest: Marks, expired: i64) -> Result<(), RepackError> {
         let universe = self.universe;
         let times = self.times()?;
         let is_recent = |ix: &Ix| i64::from(times.get(ix).copied().unwrap_or_default()) > expired;

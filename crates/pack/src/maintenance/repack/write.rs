@@ -4,10 +4,14 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use packrace_format::pack_index::PackIndex;
+use packrace_format::reverse_index::ReverseIndex;
 use packrace_format::{mtimes, pack_index};
-use packrace_object::ObjectId;
+use packrace_object::{ObjectId, oid};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, PublishedPack, WritePolicy};
 
+use super::{BitmapRequest, RepackError};
+use crate::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, build};
 use crate::error::Error;
 use crate::generate::PackStream;
 use crate::marks::Marks;
@@ -34,6 +38,8 @@ pub(super) struct Special<'a> {
     pub(super) is_promisor: bool,
     /// It holds what nothing reaches, last wanted at these times.
     pub(super) times: Option<&'a HashMap<Ix, u32>>,
+    /// It gets bitmaps, of what these lead to.
+    pub(super) bitmap: Option<&'a BitmapRequest>,
     /// Its files begin with this, instead of standing with the repository's packs.
     pub(super) prefix: Option<&'a Path>,
 }
@@ -45,7 +51,7 @@ impl Shop<'_> {
         wanted: Marks,
         names: Names,
         special: &Special<'_>,
-    ) -> Result<Option<PublishedPack>, Error> {
+    ) -> Result<Option<PublishedPack>, RepackError> {
         let hash = self.universe.hash();
         let plan = plan::to_store(self.universe, wanted, names, self.settings, self.watch)?;
         let objects = plan.objects();
@@ -69,15 +75,38 @@ impl Shop<'_> {
             Some(times) => Some(mtimes::write(self.seconds(&entries, times)?.into_iter(), sealed.checksum())),
             None => None,
         };
+        let bitmap = match special.bitmap {
+            Some(request) => Some(self.bitmap(&entries, sealed.checksum(), request)?),
+            None => None,
+        };
         let options = PublishOptions {
             name: special.prefix.map_or(PackName::Standard, PackName::Prefix),
             index_version: self.index_version,
             reverse_index: self.reverse_index,
             promisor: special.is_promisor.then_some(b"".as_slice()),
             mtimes: mtimes.as_deref(),
+            bitmap: bitmap.as_deref(),
             ..PublishOptions::default()
         };
         Ok(Some(sealed.publish(&entries, &options)?))
+    }
+
+    fn bitmap(
+        &self,
+        entries: &[pack_index::Entry],
+        checksum: &oid,
+        request: &BitmapRequest,
+    ) -> Result<Vec<u8>, RepackError> {
+        let universe = self.universe;
+        let index = pack_index::write(entries, universe.hash(), checksum, pack_index::Version::default());
+        let index = PackIndex::open(index.map_err(|_| RepackError::NoBitmap)?, universe.hash());
+        let index = index.map_err(|_| RepackError::NoBitmap)?;
+        let order = BitOrder::of_pack(universe, &index, &ReverseIndex::<Vec<u8>>::compute(&index))?;
+        let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
+        match build(universe, &order, tips, &request.options, self.watch)? {
+            BuiltBitmap::File(bytes) => Ok(bytes),
+            BuiltBitmap::NotClosed(id) => Err(RepackError::NotClosed(id)),
+        }
     }
 
     fn seconds(&self, entries: &[pack_index::Entry], times: &HashMap<Ix, u32>) -> Result<Vec<u32>, Error> {
