@@ -1,13 +1,14 @@
 //! Writes bitmaps beside packs and multi-pack-indexes of many layouts, and lets stock git and our own planner use them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use packrace_format::bitmap::BitmapIndex;
 use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, Kind, ObjectId};
 use packrace_pack::bitmap_build::{
     BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
 };
@@ -108,7 +109,7 @@ fn check(repo: &Repo) {
         }
         let before = universe(repo);
         assert!(before.snapshot().bitmap().is_none());
-        write(repo, &BitmapOptions { name_hashes, lookup_table, threads });
+        write(repo, &BitmapOptions { name_hashes, lookup_table, threads, ..BitmapOptions::default() });
         let after = universe(repo);
         assert!(after.snapshot().bitmap().is_some());
         let step = commits.len() / 40 + 1;
@@ -238,4 +239,92 @@ fn a_pack_that_is_not_closed_gets_none() {
             "Failed to write bitmap index. Packfile doesn't have full closure (object {blob} is missing)"
         )
     );
+}
+
+/// Packs everything that refs reach into a directory of its own, as for a repack.
+fn repack_beside(repo: &Repo, dir: &Path) -> PathBuf {
+    let base = dir.join("pack");
+    let base = base.to_str().unwrap();
+    let name = repo.git_with_input(&["pack-objects", "-q", "--all", "--delta-base-offset", base], b"");
+    dir.join(format!("pack-{}.idx", name.trim()))
+}
+
+/// The bitmap of a pack outside the repository.
+fn build_beside(repo: &Repo, index: &Path, reuse: bool) -> Vec<u8> {
+    let universe = universe(repo);
+    let index = PackIndex::open(std::fs::read(index).unwrap(), repo.hash()).unwrap();
+    let order = BitOrder::of_pack(&universe, &index, &ReverseIndex::<Vec<u8>>::compute(&index)).unwrap();
+    let tips = BitmapTips { refs: &all_refs(repo), preferred: &[] };
+    let options = BitmapOptions { reuse, ..BitmapOptions::default() };
+    match build(&universe, &order, tips, &options, &Unwatched).unwrap() {
+        BuiltBitmap::File(file) => file,
+        BuiltBitmap::NotClosed(id) => panic!("{id} is missing"),
+    }
+}
+
+#[test]
+fn bitmaps_of_the_old_pack_are_taken_over() {
+    for (hash, bitmap) in [(HashKind::Sha1, Bitmap::Plain), (HashKind::Sha256, Bitmap::LookupTable)] {
+        let storage = Storage { bitmap, ..Storage::default() };
+        let repo = RepoBuilder::new(Size::Small).hash(hash).storage(storage).build();
+        let tree = repo.git(&["rev-parse", "main~3^{tree}"]);
+        for number in 0..70 {
+            let message = format!("New {number}");
+            let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
+            let commit = ["commit-tree", "-m", &message, "-p", "main", "-p", "main~5", tree.trim()];
+            let new = repo.git(&[&who[..], &commit].concat());
+            repo.git(&["update-ref", "refs/heads/main", new.trim()]);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let index = repack_beside(&repo, dir.path());
+        let objects = PackIndex::open(std::fs::read(&index).unwrap(), hash).unwrap().len();
+        let open = |bytes: Vec<u8>| BitmapIndex::open(bytes, objects, hash).unwrap();
+        let [reused, fresh] = [true, false].map(|reuse| open(build_beside(&repo, &index, reuse)));
+        let common: Vec<u32> =
+            reused.commit_positions().filter(|position| fresh.has_bitmap_of(*position)).collect();
+        assert!(common.len() > 60 && reused.len() > 100, "{} of {}", common.len(), reused.len());
+        for position in common {
+            assert_eq!(reused.bitmap_of(position), fresh.bitmap_of(position));
+        }
+        for kind in Kind::ALL {
+            assert_eq!(reused.type_bitmap(kind), fresh.type_bitmap(kind), "{kind}");
+        }
+        let names = (0..objects).filter(|at| reused.name_hash_at(*at) == fresh.name_hash_at(*at)).count();
+        assert!(names as u32 > objects / 10 * 9, "{names} of {objects}");
+        check_replaced(&repo, &index, open(build_beside(&repo, &index, true)));
+    }
+}
+
+/// Lets git test every entry after the new pack has taken the place of the old one.
+fn check_replaced(repo: &Repo, index: &Path, bitmap: BitmapIndex<Vec<u8>>) {
+    let ids = PackIndex::open(std::fs::read(index).unwrap(), repo.hash()).unwrap();
+    let commits: Vec<String> = bitmap.commit_positions().map(|at| ids.id_at(at).to_string()).collect();
+    let file = build_beside(repo, index, true);
+    let dir = repo.path().join("objects/pack");
+    for old in ["idx", "bitmap", "rev", "pack"].iter().flat_map(|extension| files(repo, extension)) {
+        std::fs::remove_file(old).unwrap();
+    }
+    for extension in ["pack", "rev", "idx"] {
+        let from = index.with_extension(extension);
+        std::fs::copy(&from, dir.join(from.file_name().unwrap())).unwrap();
+    }
+    std::fs::write(dir.join(index.with_extension("bitmap").file_name().unwrap()), file).unwrap();
+    let commits: Vec<&str> = commits.iter().map(String::as_str).collect();
+    assert_eq!(tested_by_git(repo, &commits), commits.len());
+}
+
+#[test]
+fn a_damaged_bitmap_is_not_taken_over() {
+    let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    let dir = tempfile::tempdir().unwrap();
+    let index = repack_beside(&repo, dir.path());
+    let fresh = build_beside(&repo, &index, false);
+    let path = files(&repo, "bitmap").remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(build_beside(&repo, &index, true), fresh);
 }

@@ -122,6 +122,11 @@ impl<'a> SnapshotBitmap<'a> {
         Bits::new(self.open.index.objects())
     }
 
+    /// Whether a bitmap is stored for a commit.
+    pub fn has(&self, commit: ObjectIx) -> bool {
+        self.position(commit).is_some_and(|position| self.open.index.has_bitmap_of(position))
+    }
+
     /// Adds everything that a commit reaches to `bits`; false if no bitmap is stored for it. After an error `bits`
     /// are worth nothing.
     pub fn or_into(&self, commit: ObjectIx, bits: &mut Bits) -> Result<bool, DamagedBitmap> {

@@ -9,10 +9,11 @@ use packrace_object::Kind;
 
 use super::history::History;
 use super::introduce::{Introduced, List, Trees};
-use super::{BitOrder, BitmapOptions, Stop};
+use super::stored::Stored;
+use super::{BitOrder, Job, Stop};
 use crate::error::Reason;
 use crate::universe::Universe;
-use crate::watch::{Phase, Watch};
+use crate::watch::Phase;
 
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 1 << 20;
@@ -20,20 +21,22 @@ const READER_CACHE_BYTES: usize = 1 << 20;
 /// Makes the file. Bitmaps are made from the oldest commit to the newest: each is that of the nearest selected ancestors
 /// and of the commits between, which are therefore visited for few bitmaps each.
 pub(super) fn assemble(
-    universe: &Universe,
-    order: &BitOrder,
+    job: Job<'_>,
     history: &History,
     selected: &[u32],
-    introduced: Introduced,
-    options: &BitmapOptions,
-    watch: &dyn Watch,
+    introduced: &Introduced,
+    mut stored: Option<Stored<'_>>,
 ) -> Result<Vec<u8>, Stop> {
-    let kinds = kinds(universe, order, &introduced)?;
+    let Job { universe, order, options, watch } = job;
+    if let Some(stored) = &stored {
+        stored.complete(order, introduced)?;
+    }
+    let kinds = kinds(universe, order, introduced)?;
     let mut writer = BitmapWriter::new(universe.hash(), order.checksum(), &kinds);
     drop(kinds);
     let mut reach = Reach {
         history,
-        introduced: &introduced,
+        introduced,
         again: Trees::again(universe, order, history),
         entries: HashMap::new(),
         open: BinaryHeap::new(),
@@ -43,7 +46,10 @@ pub(super) fn assemble(
             return Err(Reason::Cancelled.into());
         }
         let Some(bit) = history.bits[*commit as usize] else { continue };
-        let reached = reach.of(*commit, &writer, Bits::new(order.len()))?;
+        let reached = match &mut stored {
+            Some(stored) if history.is_stored[*commit as usize] => stored.reached(order, bit)?,
+            _ => reach.of(*commit, &writer, Bits::new(order.len()))?,
+        };
         reach.entries.insert(*commit, writer.len());
         writer.push(order.position(bit), reached);
         watch.progress(Phase::BuildingBitmaps, writer.len() as u64, selected.len() as u64);

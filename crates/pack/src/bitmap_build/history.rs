@@ -36,6 +36,8 @@ pub(super) struct History {
     pub(super) chains: Vec<u32>,
     pub(super) is_tip: Vec<bool>,
     pub(super) is_preferred: Vec<bool>,
+    /// Whether an earlier bitmap says what the commit reaches.
+    pub(super) is_stored: Vec<bool>,
 }
 
 /// A commit as it was read.
@@ -95,6 +97,7 @@ impl History {
         self.starts.push(self.parents.len() as u32);
         self.is_tip.push(false);
         self.is_preferred.push(false);
+        self.is_stored.push(false);
     }
 
     /// Every commit hands its chain on to its first parent; of several, the one that ends newest.

@@ -11,7 +11,7 @@ use packrace_object::tree::{Entries, Entry, EntryKind};
 use packrace_object::{Kind, MalformedObject};
 
 use super::history::History;
-use super::{BitOrder, Stop};
+use super::{BitOrder, Job, Stop};
 use crate::error::Reason;
 use crate::names::NameHash;
 use crate::trees::{Tree, TreeDecoder};
@@ -26,9 +26,6 @@ const COMMITS_BETWEEN_LOOKS: u32 = 64;
 
 /// Parents that a commit is compared with. What came from others is listed again.
 const MAX_PARENTS: usize = 16;
-
-/// Lists that take more than this for each object are not kept, but made again for each bitmap that needs them.
-const LISTED_AN_OBJECT: u64 = 8;
 
 /// In place of the commit that has introduced an object.
 const NOBODY: u32 = u32::MAX;
@@ -58,29 +55,9 @@ pub(super) enum List<'a> {
 }
 
 impl Introduced {
-    /// Finds what all commits introduce that `selected` reach.
-    pub(super) fn find(
-        universe: &Universe,
-        order: &BitOrder,
-        history: &History,
-        selected: &[u32],
-        threads: usize,
-        watch: &dyn Watch,
-    ) -> Result<Self, Stop> {
-        let limit = u64::from(order.len()) * LISTED_AN_OBJECT + (1 << 20);
-        Introduced::find_within(universe, order, history, selected, threads, limit, watch)
-    }
-
-    /// The same, keeping no more than about `limit` numbers.
-    pub(super) fn find_within(
-        universe: &Universe,
-        order: &BitOrder,
-        history: &History,
-        selected: &[u32],
-        threads: usize,
-        limit: u64,
-        watch: &dyn Watch,
-    ) -> Result<Self, Stop> {
+    /// Finds what all commits introduce that `selected` reach, and keeps no more than about `limit` numbers.
+    pub(super) fn find(job: Job<'_>, history: &History, selected: &[u32], limit: u64) -> Result<Self, Stop> {
+        let Job { universe, order, watch, .. } = job;
         let objects = order.len() as usize;
         let work = Work {
             universe,
@@ -97,7 +74,7 @@ impl Introduced {
             room: AtomicU64::new(limit),
             done: AtomicU32::new(0),
         };
-        let stretches = work.run(threads.max(1))?;
+        let stretches = work.run(job.options.threads.max(1))?;
         Ok(Introduced { stretches, kinds: work.found.kinds, names: work.found.names })
     }
 
@@ -120,13 +97,18 @@ impl Introduced {
     }
 }
 
-/// Which commits the selected ones reach.
+/// Which commits the selected ones reach, but not what stored bitmaps say.
 fn needed(history: &History, selected: &[u32]) -> Vec<bool> {
     let mut is_needed = vec![false; history.len() as usize];
-    selected.iter().for_each(|commit| is_needed[*commit as usize] = true);
-    for commit in (0..history.len()).rev() {
+    let mut is_reused = vec![false; history.len() as usize];
+    for commit in selected.iter().map(|commit| *commit as usize) {
+        is_reused[commit] = history.is_stored[commit];
+        is_needed[commit] = !history.is_stored[commit];
+    }
+    for commit in (0..history.len()).rev().filter(|commit| !is_reused[*commit as usize]) {
         if is_needed[commit as usize] {
-            history.parents(commit).iter().for_each(|parent| is_needed[*parent as usize] = true);
+            let parents = history.parents(commit).iter().map(|parent| *parent as usize);
+            parents.for_each(|parent| is_needed[parent] = !is_reused[parent]);
         }
     }
     is_needed

@@ -7,6 +7,8 @@
 //! a commit's bitmap = bitmaps of selected ancestors + what the commits between introduce ─assemble→ file
 //! ```
 //!
+//! Bitmaps that are there already are taken over, and history is compared only down to them.
+//!
 //! Every commit is compared with its parents once, whatever is selected; a bitmap costs only the merging of lists and of
 //! earlier bitmaps. Objects that a file says to be reachable are found by reading commits and trees, never taken from
 //! a commit-graph: a damaged one must not live on in a file that others believe.
@@ -18,22 +20,30 @@ mod history;
 mod introduce;
 mod order;
 mod select;
+mod stored;
 
 use packrace_object::ObjectId;
 
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::universe::Universe;
 use crate::watch::{Phase, Watch};
 
 use history::History;
 use introduce::Introduced;
 pub use order::BitOrder;
+use stored::Stored;
+
+/// Lists of what commits introduce that take more than this for each object are not kept, but made again for each
+/// bitmap that needs them.
+const LISTED_AN_OBJECT: u64 = 8;
 
 /// What a bitmap file is to hold.
 #[derive(Debug, Clone)]
 pub struct BitmapOptions {
     /// Whether to store the hash of a path of every object (`pack.writeBitmapHashCache`).
     pub name_hashes: bool,
+    /// Whether to take over what the bitmaps of the universe say, in the new order.
+    pub reuse: bool,
     /// Whether to store a lookup table (`pack.writeBitmapLookupTable`).
     pub lookup_table: bool,
     /// Threads that read commits and trees; at least 1.
@@ -43,7 +53,7 @@ pub struct BitmapOptions {
 impl Default for BitmapOptions {
     /// As git without configuration.
     fn default() -> Self {
-        BitmapOptions { name_hashes: true, lookup_table: false, threads: 1 }
+        BitmapOptions { name_hashes: true, reuse: true, lookup_table: false, threads: 1 }
     }
 }
 
@@ -81,37 +91,60 @@ pub fn build(
     options: &BitmapOptions,
     watch: &dyn Watch,
 ) -> Result<BuiltBitmap, Error> {
-    match try_build(universe, order, tips, options, watch) {
+    let stored = if options.reuse { Stored::open(universe, order) } else { None };
+    let job = Job { universe, order, options, watch };
+    let mut result = try_build(job, tips, stored);
+    if let Err(Stop::DamagedBitmap) = result {
+        result = try_build(job, tips, None);
+    }
+    match result {
         Ok(file) => Ok(BuiltBitmap::File(file)),
         Err(Stop::NotClosed(id)) => Ok(BuiltBitmap::NotClosed(id)),
+        Err(Stop::DamagedBitmap) => unreachable!("none was asked"),
         Err(Stop::Error(error)) => Err(error),
     }
 }
 
-fn try_build(
-    universe: &Universe,
-    order: &BitOrder,
-    tips: BitmapTips<'_>,
-    options: &BitmapOptions,
-    watch: &dyn Watch,
-) -> Result<Vec<u8>, Stop> {
-    let history = History::load(universe, order, tips, options.threads, watch)?;
+/// What all parts of the work need.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    universe: &'a Universe,
+    order: &'a BitOrder,
+    options: &'a BitmapOptions,
+    watch: &'a dyn Watch,
+}
+
+fn try_build(job: Job<'_>, tips: BitmapTips<'_>, stored: Option<Stored<'_>>) -> Result<Vec<u8>, Stop> {
+    let Job { universe, order, options, watch } = job;
+    let mut history = History::load(universe, order, tips, options.threads, watch)?;
+    if let Some(stored) = &stored {
+        stored.tell(order, &mut history);
+    }
     let selected = select::select(&history);
     watch.progress(Phase::SelectingBitmaps, selected.len() as u64, 0);
-    let introduced = Introduced::find(universe, order, &history, &selected, options.threads, watch)?;
-    assemble::assemble(universe, order, &history, &selected, introduced, options, watch)
+    let limit = u64::from(order.len()) * LISTED_AN_OBJECT + (1 << 20);
+    let introduced = Introduced::find(job, &history, &selected, limit)?;
+    assemble::assemble(job, &history, &selected, &introduced, stored)
 }
 
 /// Why there is no file.
 #[derive(Debug)]
 enum Stop {
     NotClosed(ObjectId),
+    /// Bitmaps of the universe are not to be used.
+    DamagedBitmap,
     Error(Error),
 }
 
-impl<E: Into<Error>> From<E> for Stop {
-    fn from(error: E) -> Self {
-        Stop::Error(error.into())
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Error(error)
+    }
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Self {
+        Stop::Error(reason.into())
     }
 }
 

@@ -44,15 +44,15 @@ fn heads(history: &History) -> impl Iterator<Item = u32> {
     (0..history.len()).rev().filter(move |commit| is_inside(commit) && !has_child[*commit as usize])
 }
 
-/// Selects one of the commits, which are ordered newest first, unless one is selected already: a tip, or else one on the
-/// longest chain, because that is where clients come from and branches fork.
+/// Selects one of the commits, which are ordered newest first, unless one is selected already: one that has a bitmap,
+/// or else a tip, or else one on the longest chain, because that is where clients come from and branches fork.
 fn select_best(history: &History, window: &[u32], selected: &mut [bool]) {
     if window.iter().any(|commit| selected[*commit as usize]) {
         return;
     }
     let rank = |commit: &&u32| {
         let commit = **commit as usize;
-        (history.is_tip[commit], history.chains[commit])
+        (history.is_stored[commit], history.is_tip[commit], history.chains[commit])
     };
     if let Some(best) = window.iter().max_by_key(rank) {
         selected[*best as usize] = true;

@@ -29,9 +29,11 @@ fn history(input: &Input) -> History {
     History::load(&input.universe, &input.order, tips, 2, &Unwatched).unwrap()
 }
 
-fn introduced(input: &Input, history: &History, selected: &[u32], limit: u64) -> Introduced {
+fn job(input: &Input) -> Job<'_> {
+    static OPTIONS: BitmapOptions =
+        BitmapOptions { name_hashes: true, reuse: false, lookup_table: false, threads: 1 };
     let Input { universe, order, .. } = input;
-    Introduced::find_within(universe, order, history, selected, 1, limit, &Unwatched).unwrap()
+    Job { universe, order, options: &OPTIONS, watch: &Unwatched }
 }
 
 #[test]
@@ -42,12 +44,9 @@ fn lists_that_are_not_kept_are_made_again() {
         let history = history(&input);
         let selected = select::select(&history);
         let files = [u64::MAX, 200, 0].map(|limit| {
-            let introduced = introduced(&input, &history, &selected, limit);
+            let introduced = Introduced::find(job(&input), &history, &selected, limit).unwrap();
             assert!(introduced.kept() as u64 <= limit);
-            let options = BitmapOptions::default();
-            let Input { universe, order, .. } = &input;
-            assemble::assemble(universe, order, &history, &selected, introduced, &options, &Unwatched)
-                .unwrap()
+            assemble::assemble(job(&input), &history, &selected, &introduced, None).unwrap()
         });
         assert!(files.iter().all(|file| *file == files[0]));
     }
@@ -71,7 +70,7 @@ fn a_history_that_goes_back_and_forth_is_listed_once() {
     let input = open(dir.path());
     let history = history(&input);
     assert_eq!(history.len(), 200);
-    let introduced = introduced(&input, &history, &select::select(&history), u64::MAX);
+    let introduced = Introduced::find(job(&input), &history, &select::select(&history), u64::MAX).unwrap();
     // Two roots, five directories, fifty files.
     assert_eq!(introduced.kept(), 2 * (1 + 5 + 50));
 }

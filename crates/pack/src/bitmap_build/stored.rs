@@ -1,0 +1,94 @@
+//! Bitmaps that are there already, brought into the order of the new pack.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use packrace_format::bitmap::Bits;
+use packrace_object::Kind;
+use packrace_store::{DamagedBitmap, SnapshotBitmap};
+
+use super::history::History;
+use super::introduce::Introduced;
+use super::{BitOrder, Stop};
+use crate::universe::{Ix, Universe};
+
+/// In place of the new bit of an object that the new pack does not have.
+const NO_BIT: u32 = u32::MAX;
+
+/// The bitmaps of the universe. Asked for one commit after the other, it looks only at the bits in which a
+/// commit differs from the one before.
+pub(super) struct Stored<'a> {
+    universe: &'a Universe,
+    bitmap: SnapshotBitmap<'a>,
+    /// New bits by old ones.
+    new_bits: Vec<u32>,
+    /// What the commit that was asked for last reaches, in the old order and in the new one.
+    last_old: Bits,
+    last_new: Bits,
+}
+
+impl From<DamagedBitmap> for Stop {
+    fn from(_: DamagedBitmap) -> Self {
+        Stop::DamagedBitmap
+    }
+}
+
+impl<'a> Stored<'a> {
+    /// `None` if there are no bitmaps.
+    pub(super) fn open(universe: &'a Universe, order: &BitOrder) -> Option<Self> {
+        let bitmap = universe.snapshot().bitmap()?;
+        let last_old = bitmap.no_bits();
+        let new_bit = |old| bitmap.bit_to_ix(old).and_then(|ix| order.bit_of(Ix(ix.0))).unwrap_or(NO_BIT);
+        let new_bits = (0..last_old.len()).map(new_bit).collect();
+        Some(Stored { universe, bitmap, new_bits, last_old, last_new: Bits::new(order.len()) })
+    }
+
+    /// Notes which commits of the new pack have a bitmap.
+    pub(super) fn tell(&self, order: &BitOrder, history: &mut History) {
+        for commit in 0..history.len() as usize {
+            let packed = history.bits[commit].and_then(|bit| self.universe.packed(order.object(bit)));
+            history.is_stored[commit] = packed.is_some_and(|ix| self.bitmap.has(ix));
+        }
+    }
+
+    /// What a commit reaches that was told to have a bitmap.
+    pub(super) fn reached(&mut self, order: &BitOrder, bit: u32) -> Result<Bits, Stop> {
+        let mut old = self.bitmap.no_bits();
+        let ix = self.universe.packed(order.object(bit)).ok_or(DamagedBitmap)?;
+        if !self.bitmap.or_into(ix, &mut old)? {
+            return Err(Stop::DamagedBitmap);
+        }
+        for (at, (now, before)) in (0u32..).zip(old.words().iter().zip(self.last_old.words())) {
+            let mut changed = now ^ before;
+            while changed != 0 {
+                let old_bit = at * 64 + changed.trailing_zeros();
+                changed &= changed - 1;
+                match self.new_bits[old_bit as usize] {
+                    NO_BIT => {
+                        let missing = self.bitmap.bit_to_ix(old_bit).ok_or(DamagedBitmap)?;
+                        return Err(Stop::NotClosed(self.universe.id(Ix(missing.0))));
+                    }
+                    new_bit if old.contains(old_bit) => _ = self.last_new.set(new_bit),
+                    new_bit => self.last_new.unset(new_bit),
+                }
+            }
+        }
+        self.last_old = old;
+        Ok(self.last_new.clone())
+    }
+
+    /// Adds kinds and names of objects that no walk has met.
+    pub(super) fn complete(&self, order: &BitOrder, introduced: &Introduced) -> Result<(), Stop> {
+        for kind in Kind::ALL {
+            for old_bit in self.bitmap.of_kind(kind)?.iter_ones() {
+                let bit = self.new_bits[old_bit as usize];
+                if bit == NO_BIT || introduced.kinds[bit as usize].load(Relaxed) != 0 {
+                    continue;
+                }
+                introduced.kinds[bit as usize].store(kind as u8, Relaxed);
+                let name = self.universe.packed(order.object(bit)).and_then(|ix| self.bitmap.name_hash(ix));
+                introduced.names[bit as usize].store(name.unwrap_or(0), Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
