@@ -97,7 +97,13 @@ impl Seeds {
             "want $1 multi_ack side-band\n0000\nhave $4\nhave $6\n0000\nhave $7\n0000\ndone",
             "want $1\n0000\nhave $2\n0000\n?0\n!0009done\n",
         ];
-        for (version, scripts) in [(0, &v2[..]), (64, &v0[..])] {
+        let features = [
+            "command=fetch\n0001\nsideband-all\nwant-ref refs/a\nwant-ref refs/b\nwant $1\nhave $2\ndeepen 1\n\
+             packfile-uris http,https\n0000",
+            "command=object-info\nobject-format=sha1\n0001\nsize\noid $1\noid $2\n0000\ncommand=bundle-uri\n0000\n0000",
+            "command=fetch\npromisor-remote=a;%62\n0001\nwant $1\nfilter blob:none\npackfile-uris x\ndone\n0000",
+        ];
+        for (version, scripts) in [(0, &v2[..]), (64, &v0[..]), (128, &features[..])] {
             for (number, script) in scripts.iter().enumerate() {
                 for carriage in [0, 32] {
                     let settings = self.flag | version | carriage | if number > 1 { 0x16 } else { 0 };

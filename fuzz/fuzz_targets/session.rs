@@ -219,7 +219,11 @@ fn answer(output: &Output) -> Option<Input<'static>> {
             Some(Input::UrisChosen(if uri.fits() { vec![uri] } else { vec![] }))
         }
         Output::NeedPack(_) => Some(Input::PackSent),
-        Output::CheckFilter(_) | Output::ClientShallow(_) | Output::Write(_) | Output::NeedInput | Output::Done => None,
+        Output::CheckFilter(_)
+        | Output::ClientShallow(_)
+        | Output::Write(_)
+        | Output::NeedInput
+        | Output::Done => None,
     }
 }
 
