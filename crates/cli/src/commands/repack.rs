@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_object::ObjectId;
+use packrace_os::count::Role;
+use packrace_os::durable;
 use packrace_pack::bitmap_build::{BitmapOptions, not_closed_warning};
 use packrace_pack::maintenance::repack::{
     BitmapRequest, RepackError, RepackRequest, Repacked, Scope, Unreachable, delete_packs, write,
@@ -13,7 +15,7 @@ use packrace_pack::maintenance::repack::{
 use packrace_pack::maintenance::{multi_pack_index, prune, server_info};
 use packrace_pack::{MAX_DEPTH, Settings};
 use packrace_pack::{Universe, Unwatched};
-use packrace_store::publish::{FileKind, MultiPackIndexLock, WritePolicy, publish_file};
+use packrace_store::publish::{FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked};
 use packrace_store::refs::Target;
 use packrace_store::{Config, Pack, Repository, roots};
 
@@ -43,6 +45,8 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         tips: found.refs,
         soft_tips: found.soft,
         settings: settings(args, config, threads)?,
+        cruft_settings: cruft_settings(args, config, threads)?,
+        ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: (bitmaps != Bitmaps::No && !args.write_midx).then(|| bitmap.clone()),
         expire_to,
         policy: WritePolicy::of(config)?,
@@ -70,7 +74,11 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     }
     if args.delete {
         delete_packs(&universe, &repacked)?;
-        prune::prune_packed(&Universe::new(repository.snapshot()?))?;
+        let after = Universe::new(repository.snapshot()?);
+        prune::prune_packed(&after)?;
+        if plan.drops_unreachable() {
+            forget_dropped_shallow(&repository, &after, request.policy)?;
+        }
     }
     if !args.no_update_server_info && config.boolean("repack.updateServerInfo")?.unwrap_or(true) {
         update_server_info(&repository, request.policy)?;
@@ -181,6 +189,19 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Whether objects can be gone that were there before.
+    fn drops_unreachable(&self) -> bool {
+        match self.scope {
+            Scope::All(Unreachable::Drop) => true,
+            Scope::All(Unreachable::Loosen { expired } | Unreachable::Cruft { expired }) => {
+                expired > i64::MIN
+            }
+            Scope::All(Unreachable::Append) | Scope::Loose | Scope::Geometric(_) => false,
+        }
+    }
+}
+
 fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
     let before = |text: &Option<String>| match text {
         None => Ok(i64::MIN),
@@ -202,7 +223,7 @@ fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
 fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
     let missing = [
         ("max-cruft-size", args.max_cruft_size.is_some()),
-        ("delta-islands", args.delta_islands),
+        ("delta-islands", args.delta_islands && !args.no_delta_islands),
         ("max-pack-size", args.max_pack_size.is_some_and(|bytes| bytes > 0)),
         ("filter", args.filter.is_some()),
         ("filter-to", args.filter_to.is_some()),
@@ -240,6 +261,28 @@ fn settings(args: &Repack, config: &Config, threads: usize) -> Result<Settings, 
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;
     Ok(settings)
+}
+
+/// `repack.cruft…` stand in for options that are not given.
+fn cruft_settings(args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
+    let number = |given: Option<i64>, name: &str| match given {
+        Some(number) => Ok(Some(number)),
+        None => config.integer(name),
+    };
+    let memory = match args.window_memory {
+        Some(bytes) => Some(bytes),
+        None => config.integer("repack.cruftWindowMemory")?.and_then(|bytes| u64::try_from(bytes).ok()),
+    };
+    let args = Repack {
+        window: number(args.window, "repack.cruftWindow")?,
+        window_memory: memory,
+        depth: number(args.depth, "repack.cruftDepth")?,
+        threads: number(args.threads, "repack.cruftThreads")?,
+        no_reuse_delta: args.no_reuse_delta,
+        no_reuse_object: args.no_reuse_object,
+        ..Repack::default()
+    };
+    settings(&args, config, threads)
 }
 
 fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
@@ -294,6 +337,30 @@ fn forget_multi_pack_index(
     let named = snapshot.own_multi_pack_index_names().unwrap_or_default();
     if named.iter().any(|name| repacked.redundant.contains(name)) {
         MultiPackIndexLock::take(&snapshot.own_pack_dir(), snapshot.hash_kind(), policy)?.remove()?;
+    }
+    Ok(())
+}
+
+/// Takes commits out of the list of shallow ones that were dropped.
+fn forget_dropped_shallow(
+    repository: &Repository,
+    after: &Universe,
+    policy: WritePolicy,
+) -> Result<(), Fatal> {
+    let shallow = after.snapshot().shallow();
+    let mut kept = String::new();
+    let mut is_changed = false;
+    for id in shallow {
+        match after.contains(id)? {
+            true => kept.push_str(&format!("{id}\n")),
+            false => is_changed = true,
+        }
+    }
+    let path = repository.common_dir().join("shallow");
+    if is_changed && kept.is_empty() {
+        durable::remove_file(&path, Role::Config).map_err(Fatal::new)?;
+    } else if is_changed {
+        publish_locked(&path, kept.as_bytes(), FileKind::Shallow, policy)?;
     }
     Ok(())
 }

@@ -109,6 +109,10 @@ fn check(repo: &Path, args: &[&str]) {
     let only_ours: Vec<_> = found.difference(&expect).take(3).collect();
     assert!(expect == found, "{args:?}: only git: {only_git:?}, only packrace: {only_ours:?}");
     assert_eq!(extensions(&git), extensions(&ours), "{args:?}");
+    let [expect, found] = [&git, &ours].map(|repo| std::fs::read_to_string(repo.join("shallow")).ok());
+    let sorted =
+        |text: Option<String>| text.map(|text| text.lines().map(str::to_owned).collect::<BTreeSet<_>>());
+    assert_eq!(sorted(expect), sorted(found), "{args:?}");
     for list in ["info/refs", "objects/info/packs"] {
         let [expect, found] = [&git, &ours].map(|repo| std::fs::read_to_string(repo.join(list)).ok());
         // Packs are named by what is in them, delta by delta. Git lists those of a multi-pack-index twice.
@@ -283,6 +287,27 @@ fn reftables() {
     for mode in [&["-a", "-d"][..], &["--cruft", "-d"], &["-A", "-d"]] {
         check(repo.path(), mode);
     }
+}
+
+/// A shallow commit that is dropped is no longer said to be one.
+#[test]
+fn shallow_repositories() {
+    let storage = Storage { shallow_depth: Some(4), ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    repo.git(&["config", "repack.writeBitmaps", "false"]);
+    MODES.iter().for_each(|mode| check(repo.path(), mode));
+    // A history of its own takes the place of the one that is cut.
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    let root = repo.git(&["commit-tree", tree.trim(), "-m", "a new beginning"]);
+    let refs = repo.git(&["for-each-ref", "--format=%(refname)"]);
+    for name in refs.lines().filter(|name| *name != "refs/heads/main") {
+        repo.git(&["update-ref", "--no-deref", "-d", name]);
+    }
+    repo.git(&["update-ref", "refs/heads/main", root.trim()]);
+    MODES.iter().for_each(|mode| check(repo.path(), mode));
+    assert!(packrace(repo.path(), &["repack", "-a", "-d"], "").status.success());
+    assert!(!repo.path().join("shallow").exists());
+    assert_sound(repo.path());
 }
 
 /// What was in a cruft pack stays there with its times, or expires by them.

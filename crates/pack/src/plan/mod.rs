@@ -185,9 +185,10 @@ pub(crate) fn to_store(
     wanted: Marks,
     names: Names,
     settings: Settings,
+    ofs_delta: bool,
     watch: &dyn Watch,
 ) -> Result<PackPlan, Error> {
-    let request = PackRequest { ofs_delta: true, settings, ..PackRequest::default() };
+    let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
     let had = Marks::new(universe.packed_len());
     let found = Found { wanted, had, bases: Vec::new(), is_by_bitmap: false };
     let plan = lay_out(universe, &request, found, names, watch)?;

@@ -19,13 +19,15 @@ pub enum FileKind {
     CommitGraphChain,
     /// Lists of refs and packs for the dumb HTTP protocol.
     ServerInfo,
+    /// Where history is cut.
+    Shallow,
 }
 
 impl FileKind {
     /// As git makes them.
     fn mode(self) -> u32 {
         match self {
-            FileKind::MultiPackIndex | FileKind::ServerInfo => 0o666,
+            FileKind::MultiPackIndex | FileKind::ServerInfo | FileKind::Shallow => 0o666,
             FileKind::Bitmap | FileKind::CommitGraph | FileKind::CommitGraphChain => 0o444,
         }
     }
@@ -33,6 +35,7 @@ impl FileKind {
     fn component(self) -> Component {
         match self {
             FileKind::MultiPackIndex | FileKind::Bitmap | FileKind::ServerInfo => Component::PackMetadata,
+            FileKind::Shallow => Component::Reference,
             FileKind::CommitGraph | FileKind::CommitGraphChain => Component::CommitGraph,
         }
     }
@@ -43,6 +46,7 @@ impl FileKind {
             FileKind::Bitmap => "tmp_bitmap_",
             FileKind::CommitGraph | FileKind::CommitGraphChain => "tmp_graph_",
             FileKind::ServerInfo => "tmp_info_",
+            FileKind::Shallow => "shallow_",
         }
     }
 }

@@ -86,6 +86,10 @@ pub struct RepackRequest {
     pub soft_tips: Vec<ObjectId>,
     /// How packs are made.
     pub settings: Settings,
+    /// How cruft packs are made.
+    pub cruft_settings: Settings,
+    /// Whether deltas name their base by distance (`repack.useDeltaBaseOffset`).
+    pub ofs_delta: bool,
     /// The bitmaps of the pack of everything that is reached, if it holds all that.
     pub bitmap: Option<BitmapRequest>,
     /// Where what expires is copied to, as the beginning of the names of a pack's files (`--expire-to`).
@@ -159,6 +163,8 @@ pub fn write(
     let shop = Shop {
         universe,
         settings: request.settings,
+        cruft_settings: request.cruft_settings,
+        ofs_delta: request.ofs_delta,
         policy: request.policy,
         reverse_index: request.reverse_index,
         index_version: request.index_version,

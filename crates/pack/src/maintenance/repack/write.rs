@@ -25,6 +25,8 @@ use crate::watch::Watch;
 pub(super) struct Shop<'a> {
     pub(super) universe: &'a Arc<Universe>,
     pub(super) settings: Settings,
+    pub(super) cruft_settings: Settings,
+    pub(super) ofs_delta: bool,
     pub(super) policy: WritePolicy,
     pub(super) reverse_index: bool,
     pub(super) index_version: pack_index::Version,
@@ -53,7 +55,8 @@ impl Shop<'_> {
         special: &Special<'_>,
     ) -> Result<Option<PublishedPack>, RepackError> {
         let hash = self.universe.hash();
-        let plan = plan::to_store(self.universe, wanted, names, self.settings, self.watch)?;
+        let settings = if special.times.is_some() { self.cruft_settings } else { self.settings };
+        let plan = plan::to_store(self.universe, wanted, names, settings, self.ofs_delta, self.watch)?;
         let objects = plan.objects();
         if objects == 0 {
             return Ok(None);
