@@ -136,6 +136,7 @@ pub(super) fn bitmap_request(
         name_hashes: config.boolean("pack.writeBitmapHashCache")?.unwrap_or(true),
         lookup_table: config.boolean("pack.writeBitmapLookupTable")?.unwrap_or(false),
         threads,
+        ..BitmapOptions::default()
     };
     Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
 }
