@@ -35,6 +35,7 @@ pub struct Environment {
     namespace: Option<String>,
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
+    no_lazy_fetch: Option<OsString>,
     /// `GIT_PROTOCOL`.
     pub protocol: String,
     /// `PACKRACE_IO_REPORT`.
@@ -70,6 +71,7 @@ impl Environment {
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
+            no_lazy_fetch: get("GIT_NO_LAZY_FETCH"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
             io_report: path("PACKRACE_IO_REPORT"),
         };
@@ -153,6 +155,22 @@ impl Environment {
         }
     }
 
+    /// What git's upload-pack gives its hooks: nothing is fetched on the way unless the environment allows it, and
+    /// options that were typed hold for the hook too.
+    pub fn for_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
+        let no_lazy_fetch = self.no_lazy_fetch.clone().unwrap_or_else(|| "1".into());
+        let mut variables = vec![("GIT_NO_LAZY_FETCH".into(), no_lazy_fetch)];
+        if !globals.config.is_empty() {
+            let typed = globals.config.iter().map(|text| match split_assignment(text) {
+                (name, Some(value)) => format!("{}={}", quote(&name), quote(&value)),
+                (name, None) => format!("{}=", quote(&name)),
+            });
+            let all: Vec<String> = self.config_parameters.iter().cloned().chain(typed).collect();
+            variables.push(("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into()));
+        }
+        variables
+    }
+
     /// What `agent=` says.
     pub fn agent(&self) -> String {
         self.user_agent.clone().unwrap_or_else(|| packrace_server::engine::AGENT.to_owned())
@@ -222,6 +240,11 @@ fn parse_parameters(text: &str) -> Option<Vec<(String, Option<String>)>> {
     Some(found)
 }
 
+/// A word that a shell, and [`unquote`], reads back.
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''").replace('!', r"'\!'"))
+}
+
 /// One word in single quotes; `'\''` and `'\!'` stand for the characters themselves.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut rest = text.strip_prefix('\'')?;
@@ -277,6 +300,32 @@ mod tests {
         check("a.b=c", None);
         check("'a.b=c", None);
         check("'a.b=c'x", None);
+    }
+
+    #[test]
+    fn hooks_get_what_was_typed() {
+        let check = |environment: Environment, typed: &[&str], expect: &[(&str, &str)]| {
+            let config = typed.iter().map(|text| text.to_string()).collect();
+            let found = environment.for_hooks(&Globals { config, ..Globals::default() });
+            let found: Vec<_> =
+                found.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
+            assert_eq!(found, expect);
+        };
+        check(Environment::default(), &[], &[("GIT_NO_LAZY_FETCH", "1")]);
+        let environment = Environment {
+            config_parameters: Some("'a.b'='c'".into()),
+            no_lazy_fetch: Some("0".into()),
+            ..Environment::default()
+        };
+        let all = r"'a.b'='c' 'd.e'='it'\''s' 'f.g'= 'h.i'=''\!''";
+        check(
+            environment,
+            &["d.e=it's", "f.g", "h.i=!"],
+            &[("GIT_NO_LAZY_FETCH", "0"), ("GIT_CONFIG_PARAMETERS", all)],
+        );
+        let read_back = [("a.b", Some("c")), ("d.e", Some("it's")), ("f.g", None), ("h.i", Some("!"))];
+        let read_back = read_back.map(|(n, v)| (n.to_owned(), v.map(str::to_owned)));
+        assert_eq!(parse_parameters(all).unwrap(), read_back);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub enum Role {
     Refs,
     /// Loose objects.
     Objects,
+    /// The pipes of a program that makes packs.
+    Hook,
     /// Configuration and everything else that describes a repository.
     Config,
 }
@@ -39,12 +41,13 @@ pub enum Op {
     Name,
 }
 
-const ROLES: [(Role, &str); 6] = [
+const ROLES: [(Role, &str); 7] = [
     (Role::Client, "client"),
     (Role::Pack, "pack"),
     (Role::Index, "index"),
     (Role::Refs, "refs"),
     (Role::Objects, "objects"),
+    (Role::Hook, "hook"),
     (Role::Config, "config"),
 ];
 const OPS: [(Op, &str); 7] = [

@@ -39,6 +39,7 @@ impl Served {
             max_git_connections: places,
             max_http_connections: places,
             max_request_bytes: MAX_REQUEST_BYTES,
+            hook_environment: Vec::new(),
         };
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {

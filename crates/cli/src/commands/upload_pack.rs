@@ -37,6 +37,7 @@ pub fn run(globals: &Globals, args: &UploadPack, environment: &Environment) -> R
         namespace,
         agent: environment.agent(),
         session_id: std::process::id().to_string(),
+        hook_environment: environment.for_hooks(globals),
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut input = FdSource::stdin(timeout).map_err(Fatal::new)?;

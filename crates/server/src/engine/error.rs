@@ -14,7 +14,7 @@ pub enum ErrorKind {
 }
 
 /// Why a call ended early.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
     kind: ErrorKind,

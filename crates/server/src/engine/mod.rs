@@ -3,6 +3,7 @@
 mod error;
 mod features;
 mod filter;
+mod hook;
 mod object_info;
 mod packfile_uris;
 mod refs_view;
@@ -11,6 +12,7 @@ mod settings;
 mod upload;
 mod wants;
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -70,6 +72,8 @@ pub struct UploadPack {
     pub agent: String,
     /// Names this call in logs, and to the client where `transfer.advertiseSID` is on.
     pub session_id: String,
+    /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
+    pub hook_environment: Vec<(OsString, OsString)>,
 }
 
 /// What `agent=` says by default.

@@ -11,6 +11,7 @@ use packrace_protocol::session;
 use packrace_protocol::wire::sideband;
 
 use super::Error;
+use super::hook::HookRun;
 use super::upload::Upload;
 use crate::outbox::{Door, GatherBatch};
 
@@ -20,6 +21,9 @@ impl Upload<'_> {
     /// is planned yet.
     pub(super) fn choose_uris(&mut self, request: session::PackRequest) -> Result<Vec<PackfileUri>, Error> {
         let protocols = &request.uri_protocols;
+        if let Some(hook) = self.settings.hook.clone() {
+            return self.ask_hook(&hook, request);
+        }
         let known = self.settings.blob_uris.iter().filter(|uri| uri.pack.is_of(protocols));
         let known: Vec<_> = known.cloned().collect();
         if known.is_empty() {
@@ -37,6 +41,17 @@ impl Upload<'_> {
         let uris = known.iter().filter(|uri| left_out.contains(&uri.object) && told.insert(&uri.pack));
         let uris = uris.map(|uri| uri.pack.clone()).collect();
         self.planned = Some(plan);
+        Ok(uris)
+    }
+
+    /// As [`Self::choose_uris`], by the hook, which is asked with `--uri-protocol` and keeps on running.
+    fn ask_hook(&mut self, hook: &[u8], request: session::PackRequest) -> Result<Vec<PackfileUri>, Error> {
+        let keepalive = self.settings.keepalive.filter(|_| request.sideband_all);
+        let call = self.hook_call(hook, request)?;
+        let watch =
+            Planning { door: Mutex::new((&mut *self.door, self.clock.now())), clock: self.clock, keepalive };
+        let (run, uris) = HookRun::start(call)?.uris(&watch)?;
+        self.hook_run = Some(run);
         Ok(uris)
     }
 }

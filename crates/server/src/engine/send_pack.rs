@@ -9,7 +9,9 @@ use packrace_os::clock::Clock;
 use packrace_pack::generate::{PackStream, Segment, Totals};
 use packrace_pack::plan::PackPlan;
 use packrace_pack::{PackRequest, Phase, Universe, Watch};
+use packrace_protocol::message::packfile_uris::PackfileUri;
 
+use super::hook::{HookCall, HookRun};
 use super::{Error, ErrorKind};
 use crate::outbox::{Door, Framing, Outbox};
 
@@ -52,19 +54,18 @@ pub(super) fn send_pack(
     delivery: Delivery,
     door: &mut dyn Door,
     clock: &dyn Clock,
-) -> Result<Totals, Error> {
+) -> Result<(), Error> {
     let cancelled = AtomicBool::new(false);
     let (sender, receiver) = mpsc::sync_channel(WAITING_SEGMENTS);
     std::thread::scope(|scope| {
         let watch = Reporter { sender: sender.clone(), cancelled: &cancelled };
         let worker = std::thread::Builder::new().name("pack".into()).spawn_scoped(scope, move || {
-            let end = make(universe, work, &watch);
+            let end = make(universe, work, &watch).map(Some).map_err(Error::from);
             // If nobody listens any more, nobody needs to know.
             let _ = sender.send(Event::End(end));
         });
         worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
-        let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
-        let mut sending = Sending { outbox, delivery, clock, meter: Meter::default() };
+        let mut sending = Sending::new(delivery, door, clock);
         let result = sending.relay(&receiver);
         if result.is_err() {
             cancelled.store(true, Relaxed);
@@ -75,10 +76,37 @@ pub(super) fn send_pack(
     })
 }
 
-enum Event {
-    Progress { phase: Phase, done: u64, total: u64 },
+/// Sends the pack that a hook makes. A hook that runs already was asked for URIs.
+pub(super) fn send_hook(
+    hook: Result<HookRun, HookCall>,
+    delivery: Delivery,
+    door: &mut dyn Door,
+    clock: &dyn Clock,
+) -> Result<(), Error> {
+    let mut sending = Sending { explains: false, ..Sending::new(delivery, door, clock) };
+    // It ends when the client knows, not before.
+    let run = hook.or_else(HookRun::start);
+    let result = match &run {
+        Ok(run) => sending.relay_hook(run),
+        Err(error) => Err(Stop::Failed(Some(error.clone()))),
+    };
+    sending.end(result)
+}
+
+/// What those who make a pack tell those who send it.
+pub(super) enum Event {
+    Progress {
+        phase: Phase,
+        done: u64,
+        total: u64,
+    },
+    /// Text for the user, as it is.
+    Text(Vec<u8>),
+    /// Packs that the client gets from elsewhere: comes from a hook that was asked, before all segments.
+    Uris(Vec<PackfileUri>),
     Segment(Segment),
-    End(Result<Totals, packrace_pack::Error>),
+    /// Nothing follows; the totals if they are known.
+    End(Result<Option<Totals>, Error>),
 }
 
 /// The worker's end of the channel.
@@ -117,7 +145,7 @@ enum Stop {
     /// The client is gone.
     Gone(std::io::Error),
     /// The pack could not be made.
-    Failed(Option<packrace_pack::Error>),
+    Failed(Option<Error>),
 }
 
 impl From<std::io::Error> for Stop {
@@ -131,10 +159,24 @@ struct Sending<'a> {
     delivery: Delivery,
     clock: &'a dyn Clock,
     meter: Meter,
+    /// Whether the client is told in words of its own why there is no pack. A hook has its own words.
+    explains: bool,
 }
 
-impl Sending<'_> {
-    fn relay(&mut self, receiver: &mpsc::Receiver<Event>) -> Result<Totals, Stop> {
+impl<'a> Sending<'a> {
+    fn new(delivery: Delivery, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
+        let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
+        Sending { outbox, delivery, clock, meter: Meter::default(), explains: true }
+    }
+
+    fn relay_hook(&mut self, run: &HookRun) -> Result<Option<Totals>, Stop> {
+        if !run.early.is_empty() {
+            self.outbox.progress(&run.early, self.clock.now())?;
+        }
+        self.relay(&run.receiver)
+    }
+
+    fn relay(&mut self, receiver: &mpsc::Receiver<Event>) -> Result<Option<Totals>, Stop> {
         let mut looked_at = self.clock.now();
         loop {
             let now = self.clock.now();
@@ -150,6 +192,9 @@ impl Sending<'_> {
                         self.outbox.progress(text.as_bytes(), now)?;
                     }
                 }
+                Ok(Event::Text(text)) => self.outbox.progress(&text, now)?,
+                // Nobody asked.
+                Ok(Event::Uris(_)) => {}
                 Ok(Event::End(Ok(totals))) => return Ok(totals),
                 Ok(Event::End(Err(error))) => return Err(Stop::Failed(Some(error))),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -167,24 +212,21 @@ impl Sending<'_> {
         }
     }
 
-    fn end(mut self, result: Result<Totals, Stop>) -> Result<Totals, Error> {
+    fn end(mut self, result: Result<Option<Totals>, Stop>) -> Result<(), Error> {
         let now = self.clock.now();
         match result {
             Ok(totals) => {
-                if self.delivery.progress {
+                if let Some(totals) = totals.filter(|_| self.delivery.progress) {
                     let text = format!("{}{}", self.meter.finish(), total_line(&totals));
                     self.outbox.progress(text.as_bytes(), now).map_err(Error::gone)?;
                 }
-                self.outbox.finish(now).map_err(Error::gone)?;
-                Ok(totals)
+                self.outbox.finish(now).map_err(Error::gone)
             }
             Err(Stop::Gone(error)) => Err(Error::gone(error)),
             Err(Stop::Failed(error)) => {
-                let error = match error {
-                    Some(error) => Error::from(error),
-                    None => Error::new(ErrorKind::Unavailable, "internal error while making a pack"),
-                };
-                let text = format!("fatal: {error}\n");
+                let internal = || Error::new(ErrorKind::Unavailable, "internal error while making a pack");
+                let error = error.unwrap_or_else(internal);
+                let text = if self.explains { format!("fatal: {error}\n") } else { String::new() };
                 let told = self
                     .outbox
                     .progress(text.as_bytes(), now)

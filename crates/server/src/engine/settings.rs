@@ -36,6 +36,8 @@ pub(super) struct Settings {
     pub(super) allow_unborn: bool,
     /// `transfer.advertiseSID`.
     pub(super) advertise_session_id: bool,
+    /// `uploadpack.packObjectsHook`, from where no repository can set it.
+    pub(super) hook: Option<Vec<u8>>,
     /// `pack.*`.
     pub(super) pack: packrace_pack::Settings,
 }
@@ -63,6 +65,7 @@ impl Settings {
             advertise_unborn: unborn == b"advertise",
             allow_unborn: unborn == b"advertise" || unborn == b"allow",
             advertise_session_id: config.boolean("transfer.advertiseSID")?.unwrap_or(false),
+            hook: config.protected_strings("uploadpack.packObjectsHook").pop(),
             pack: packrace_pack::Settings::of(config, packrace_os::process::available_threads())?,
         })
     }

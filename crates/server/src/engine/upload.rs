@@ -20,8 +20,9 @@ use packrace_protocol::{Refusal, session};
 
 use super::features::features;
 use super::filter;
+use super::hook::HookRun;
 use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
-use super::send_pack::{Delivery, Work, send_pack};
+use super::send_pack::{Delivery, Work, send_hook, send_pack};
 use super::settings::Settings;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, UploadPack};
 use crate::outbox::{BATCH_BYTES, Door, Framing, GatherBatch};
@@ -63,7 +64,7 @@ pub(super) struct Upload<'a> {
     pub(super) door: &'a mut dyn Door,
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: Settings,
-    config: ServiceConfig,
+    pub(super) config: ServiceConfig,
     pub(super) universe: Arc<Universe>,
     pub(super) namespace: Vec<u8>,
     /// Bytes that wait for the next send.
@@ -73,9 +74,11 @@ pub(super) struct Upload<'a> {
     client_shallow: Vec<ObjectId>,
     /// About these wants, once there were haves.
     negotiation: Option<Negotiation>,
-    boundary: shallow::Boundary,
+    pub(super) boundary: shallow::Boundary,
     /// The pack that is sent next, if it was planned already.
     pub(super) planned: Option<PackPlan>,
+    /// The hook that makes it, if it was asked something before.
+    pub(super) hook_run: Option<HookRun>,
 }
 
 impl<'a> Upload<'a> {
@@ -114,6 +117,7 @@ impl<'a> Upload<'a> {
             negotiation: None,
             boundary: shallow::Boundary::default(),
             planned: None,
+            hook_run: None,
         })
     }
 
@@ -376,11 +380,18 @@ impl<'a> Upload<'a> {
         };
         let delivery =
             Delivery { framing, keepalive: self.settings.keepalive, progress: !request.no_progress, since };
+        if let Some(hook) = self.settings.hook.clone() {
+            let hook = match self.hook_run.take() {
+                Some(run) => Ok(run),
+                None => Err(self.hook_call(&hook, request)?),
+            };
+            return send_hook(hook, delivery, self.door, self.clock);
+        }
         let work = match self.planned.take() {
             Some(plan) => Work::Make(plan),
             None => Work::Plan(self.pack_request(request)?),
         };
-        send_pack(&self.universe, work, delivery, self.door, self.clock).map(drop)
+        send_pack(&self.universe, work, delivery, self.door, self.clock)
     }
 
     /// The pack that is asked for, with what was found out about where history is cut.

@@ -1,5 +1,6 @@
 //! The server: listeners, what they share, and how it stops.
 
+use std::ffi::OsString;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub max_http_connections: usize,
     /// Longest upload request over HTTP, inflated or not; `http.maxRequestBuffer`.
     pub max_request_bytes: usize,
+    /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
+    pub hook_environment: Vec<(OsString, OsString)>,
 }
 
 /// What all connections share.
@@ -81,6 +84,7 @@ impl Shared {
             namespace: self.settings.namespace.clone(),
             agent: self.settings.agent.clone(),
             session_id: format!("{}-{number}", std::process::id()),
+            hook_environment: self.settings.hook_environment.clone(),
         }
     }
 }

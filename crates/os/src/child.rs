@@ -1,0 +1,325 @@
+//! Programs that this process starts, in a process group of their own, with pipes that never block it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::count::{self, Op, Role};
+
+/// Asked for as the size of the pipe that carries the program's output. Linux lets everybody have 1 MiB
+/// (`/proc/sys/fs/pipe-max-size`); where that is not allowed the pipe stays as it is.
+const OUTPUT_PIPE_BYTES: usize = 1 << 20;
+
+/// How long a program that was asked to end may take, before it is made to.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether a program has ended.
+const END_INTERVAL: Duration = Duration::from_millis(5);
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// Where it runs.
+    pub directory: PathBuf,
+    /// Variables that are set, or removed where there is no value, in what it inherits.
+    pub environment: Vec<(OsString, Option<OsString>)>,
+    /// Whether its standard error is read; if not, it is that of this process.
+    pub reads_messages: bool,
+}
+
+/// A running program. Dropping it kills its process group, unless the program was seen to end.
+#[derive(Debug)]
+pub struct ChildProcess {
+    child: Child,
+    input: Option<OwnedFd>,
+    output: Option<OwnedFd>,
+    messages: Option<OwnedFd>,
+    has_ended: bool,
+}
+
+/// What one look at a stream of a program brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// Nothing at the moment.
+    Nothing,
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nobody can write to it any more.
+    Closed,
+}
+
+/// What one [`ChildProcess::transfer`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// Bytes of input that the pipe took.
+    pub written: usize,
+    /// What standard output gave.
+    pub output: Read,
+    /// What standard error gave.
+    pub messages: Read,
+}
+
+impl ChildProcess {
+    /// Starts a program as the leader of a new process group.
+    pub fn start(program: &Program) -> io::Result<Self> {
+        let (name, arguments) =
+            program.argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let mut command = Command::new(name);
+        command.args(arguments).current_dir(&program.directory).process_group(0);
+        for (name, value) in &program.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let messages = if program.reads_messages { Stdio::piped() } else { Stdio::inherit() };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
+        let mut child = command.spawn()?;
+        let input = child.stdin.take().map(OwnedFd::from);
+        let output = child.stdout.take().map(OwnedFd::from);
+        let messages = child.stderr.take().map(OwnedFd::from);
+        let started = ChildProcess { child, input, output, messages, has_ended: false };
+        for fd in [&started.input, &started.output, &started.messages].into_iter().flatten() {
+            rustix::io::ioctl_fionbio(fd, true)?;
+        }
+        if let Some(output) = &started.output {
+            let _ = rustix::pipe::fcntl_setpipe_size(output, OUTPUT_PIPE_BYTES);
+        }
+        Ok(started)
+    }
+
+    /// Waits until something can be moved, at most for `timeout`, and moves what can be: a beginning of `input` to the
+    /// program, and what it wrote to `output` and `messages`, one call each.
+    ///
+    /// A program that does not read its input, or not to the end, is no error: what it does not take counts as written.
+    pub fn transfer(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        messages: &mut [u8],
+        timeout: Duration,
+    ) -> io::Result<Transfer> {
+        let is_feeding = !input.is_empty() && self.input.is_some();
+        let written = if !input.is_empty() && self.input.is_none() { input.len() } else { 0 };
+        let mut transfer = Transfer { written, output: Read::Nothing, messages: Read::Nothing };
+        let mut waiting: Vec<PollFd<'_>> = Vec::with_capacity(3);
+        let input_fd = self.input.as_ref().filter(|_| is_feeding);
+        waiting.extend(input_fd.map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        let readable = [&self.output, &self.messages].into_iter().flatten();
+        waiting.extend(readable.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        count::add(Role::Hook, Op::Wait, 0);
+        match poll(&mut waiting, Some(&timeout)) {
+            Ok(0) => return Ok(transfer),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(transfer),
+            Err(error) => return Err(error.into()),
+        }
+        drop(waiting);
+        if is_feeding {
+            transfer.written = self.feed(input)?;
+        }
+        transfer.output = read(&mut self.output, output)?;
+        transfer.messages = read(&mut self.messages, messages)?;
+        Ok(transfer)
+    }
+
+    /// Closes the program's standard input: everything was said.
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// How the program has ended, if it has.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        let status = self.child.try_wait()?;
+        self.has_ended |= status.is_some();
+        Ok(status)
+    }
+
+    /// Ends the program and everything in its process group that still runs: asks first, and does not ask for long.
+    pub fn end(mut self) {
+        self.kill(Signal::TERM);
+        (self.input, self.output, self.messages) = (None, None, None);
+        let mut waited = Duration::ZERO;
+        while waited < GRACE && self.is_running() {
+            std::thread::sleep(END_INTERVAL);
+            waited += END_INTERVAL;
+        }
+    }
+
+    fn feed(&mut self, input: &[u8]) -> io::Result<usize> {
+        let Some(fd) = &self.input else { return Ok(input.len()) };
+        match rustix::io::write(fd, input) {
+            Ok(written) => {
+                count::add(Role::Hook, Op::Write, written);
+                Ok(written)
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
+            Err(rustix::io::Errno::PIPE) => {
+                self.input = None;
+                Ok(input.len())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the leader of the group has not ended. It is not reaped, so that its number stays taken.
+    fn is_running(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.pid().is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+    }
+
+    /// Sends a signal to the process group. It exists for as long as its leader was not reaped.
+    fn kill(&self, signal: Signal) {
+        if let Some(pid) = self.pid().filter(|_| !self.has_ended) {
+            // Nobody is left to be told when it fails: then all have ended.
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(i32::try_from(self.child.id()).ok()?)
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.kill(Signal::KILL);
+            // A killed process has no way not to end.
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Reads what is there. A stream that has ended is closed on this side too.
+fn read(stream: &mut Option<OwnedFd>, buffer: &mut [u8]) -> io::Result<Read> {
+    let Some(fd) = stream else { return Ok(Read::Closed) };
+    if buffer.is_empty() {
+        return Ok(Read::Nothing);
+    }
+    match rustix::io::read(fd.as_fd(), buffer) {
+        Ok(0) => {
+            *stream = None;
+            Ok(Read::Closed)
+        }
+        Ok(length) => {
+            count::add(Role::Hook, Op::Read, length);
+            Ok(Read::Bytes(length))
+        }
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(Read::Nothing),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> ChildProcess {
+        let program = Program {
+            argv: ["/bin/sh", "-c", script].map(OsString::from).to_vec(),
+            directory: "/".into(),
+            environment: vec![("PACKRACE_X".into(), Some("x y".into())), ("HOME".into(), None)],
+            reads_messages: true,
+        };
+        ChildProcess::start(&program).unwrap()
+    }
+
+    /// Runs a script to its end: output, messages, and whether it ended well.
+    fn check(script: &str, input: &[u8], expect: (&[u8], &str, bool)) {
+        let mut child = shell(script);
+        let (mut rest, mut output, mut messages) = (input, Vec::new(), Vec::new());
+        let (mut out, mut err) = ([0; 100], [0; 100]);
+        let mut closed = (false, false);
+        while closed != (true, true) {
+            if rest.is_empty() {
+                child.close_input();
+            }
+            let did = child.transfer(rest, &mut out, &mut err, Duration::from_secs(5)).unwrap();
+            rest = &rest[did.written..];
+            for (read, from, to, closed) in [
+                (did.output, &out, &mut output, &mut closed.0),
+                (did.messages, &err, &mut messages, &mut closed.1),
+            ] {
+                match read {
+                    Read::Bytes(length) => to.extend_from_slice(&from[..length]),
+                    Read::Closed => *closed = true,
+                    Read::Nothing => {}
+                }
+            }
+        }
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            std::thread::sleep(END_INTERVAL);
+        };
+        let messages = String::from_utf8(messages).unwrap();
+        assert_eq!((output.as_slice(), messages.as_str(), status.success()), expect, "{script}");
+    }
+
+    #[test]
+    fn streams_environment_and_status() {
+        check("cat", b"abc", (b"abc", "", true));
+        check("echo \"$PACKRACE_X ${HOME-none} $PWD\" >&2; exit 3", b"", (b"", "x y none /\n", false));
+        check("exec 1>&- 2>&-; kill -9 $$", b"", (b"", "", false));
+    }
+
+    #[test]
+    fn nobody_waits_for_the_other() {
+        let much = vec![b'x'; 3 << 20];
+        check("cat", &much, (&much, "", true));
+        check("exit 0", &much, (b"", "", true));
+        check("head -c 3 >&2; exec <&-; echo done", &much, (b"done\n", "xxx", true));
+    }
+
+    #[test]
+    fn the_whole_group_ends_also_when_it_does_not_listen() {
+        for script in ["sleep 1000 & echo $!; wait", "trap '' TERM; sleep 1000 & echo $!; wait"] {
+            let mut child = shell(script);
+            let mut output = [0; 20];
+            let did = child.transfer(b"", &mut output, &mut [0; 9], Duration::from_secs(5)).unwrap();
+            let Read::Bytes(length) = did.output else { panic!("{did:?}") };
+            let sleeper: i32 = std::str::from_utf8(&output[..length]).unwrap().trim().parse().unwrap();
+            child.end();
+            let is_there = || {
+                let stat = std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
+                !stat.is_empty() && !stat.contains(") Z ")
+            };
+            // Its new parent reaps it when it comes to it.
+            assert!(
+                (0..200).any(|_| {
+                    std::thread::sleep(END_INTERVAL);
+                    !is_there()
+                }),
+                "{script}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_an_error() {
+        let program = Program {
+            argv: Vec::new(),
+            directory: "/".into(),
+            environment: Vec::new(),
+            reads_messages: false,
+        };
+        assert!(ChildProcess::start(&program).is_err());
+        let program = Program { argv: vec!["/no/such".into()], ..program };
+        assert_eq!(ChildProcess::start(&program).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
