@@ -139,6 +139,7 @@ fn arguments(request: &session::PackRequest, is_shallow: bool) -> Vec<OsString> 
     add(!request.no_progress, "--progress");
     add(request.ofs_delta, "--delta-base-offset");
     add(request.include_tag, "--include-tag");
+    add(request.may_lack_promised, "--missing=allow-promisor");
     if let Some(spec) = &request.filter {
         arguments.push(OsString::from_vec([b"--filter=", expanded(spec).as_slice()].concat()));
     }
