@@ -78,11 +78,11 @@ pub struct Repack {
     /// Not offered: the size of packs cannot be limited.
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pub max_pack_size: Option<u64>,
-    /// Not offered: filtered packs.
+    /// With -a, put what this filter leaves out into a pack of its own.
     #[arg(long, value_name = "SPEC")]
     pub filter: Option<String>,
-    /// Not offered: filtered packs.
-    #[arg(long, value_name = "DIR")]
+    /// Where that pack goes, as the beginning of the names of its files.
+    #[arg(long, value_name = "PREFIX")]
     pub filter_to: Option<PathBuf>,
     /// Pack the objects of packs with a .keep too; the packs themselves stay.
     #[arg(long, overrides_with = "no_pack_kept_objects")]
@@ -100,8 +100,8 @@ pub struct Repack {
     pub write_midx: bool,
     #[arg(long, hide = true)]
     pub no_write_midx: bool,
-    /// Not offered: a copy of what expires.
-    #[arg(long, value_name = "DIR")]
+    /// With --cruft and -d, where what expires is put, as the beginning of the names of a pack's files.
+    #[arg(long, value_name = "PREFIX")]
     pub expire_to: Option<PathBuf>,
     /// Not offered: another hash of names than git's first.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

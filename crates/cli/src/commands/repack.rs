@@ -9,6 +9,7 @@ use packrace_object::ObjectId;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_pack::bitmap_build::{BitmapOptions, not_closed_warning};
+use packrace_pack::filter::Filter;
 use packrace_pack::maintenance::repack::{
     BitmapRequest, RepackError, RepackRequest, Repacked, Scope, Unreachable, delete_packs, write,
 };
@@ -29,6 +30,8 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     let repository = repository(globals, environment)?;
     let config = repository.config();
     let bitmaps = Bitmaps::of(args, &repository)?;
+    let filter = filter(args, &repository)?;
+    let filter_to = args.filter_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let expire_to = args.expire_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
@@ -48,6 +51,8 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         cruft_settings: cruft_settings(args, config, threads)?,
         ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: (bitmaps != Bitmaps::No && !args.write_midx).then(|| bitmap.clone()),
+        filter,
+        filter_to,
         expire_to,
         policy: WritePolicy::of(config)?,
         reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
@@ -226,14 +231,35 @@ fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
         ("max-cruft-size", args.max_cruft_size.is_some()),
         ("delta-islands", args.delta_islands && !args.no_delta_islands),
         ("max-pack-size", args.max_pack_size.is_some_and(|bytes| bytes > 0)),
-        ("filter", args.filter.is_some()),
-        ("filter-to", args.filter_to.is_some()),
+        (
+            "filter",
+            args.filter.is_some()
+                && (!args.all || args.all_and_loosen || args.cruft || args.keep_unreachable),
+        ),
         ("name-hash-version", args.name_hash_version.is_some_and(|version| version != 1)),
     ];
     match missing.iter().find(|(_, is_asked)| *is_asked) {
         Some((option, _)) => Err(Fatal::usage(format!("option `{option}' is not supported"))),
         None => Ok(()),
     }
+}
+
+/// The filter that is asked for. The patterns of `sparse:oid` are named by their id.
+fn filter(args: &Repack, repository: &Repository) -> Result<Option<Filter>, Fatal> {
+    let Some(spec) = &args.filter else {
+        return match args.filter_to {
+            Some(_) => Err(Fatal::new("option '--filter-to' can only be used along with '--filter'")),
+            None => Ok(None),
+        };
+    };
+    let mut filter = Filter::parse(spec.as_bytes()).map_err(Fatal::new)?;
+    for patterns in filter.patterns_mut() {
+        let id = ObjectId::from_hex(&patterns.name).ok().filter(|id| id.kind() == repository.hash_kind());
+        let name = String::from_utf8_lossy(&patterns.name).into_owned();
+        patterns.blob =
+            Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
+    }
+    Ok(Some(filter))
 }
 
 fn settings(args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {

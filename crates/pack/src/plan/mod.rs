@@ -179,6 +179,25 @@ pub(crate) fn reach(
     Ok((found.expect("no limit was set").wanted, trees.into_names()))
 }
 
+/// What of `wanted`, which `tips` reach, a filter keeps.
+pub(crate) fn kept_by(
+    universe: &Universe,
+    filter: &Filter,
+    tips: Vec<ObjectId>,
+    wanted: Marks,
+    watch: &dyn Watch,
+) -> Result<Marks, Error> {
+    let mut commits = Commits::new(universe, HashSet::new(), watch);
+    let request = PackRequest { wants: tips, ..PackRequest::default() };
+    let tips = Tips::resolve(universe, &mut commits, &request)?;
+    let rules = Rules::of(universe, filter)?;
+    let found =
+        Found { wanted, had: Marks::new(universe.packed_len()), bases: Vec::new(), is_by_bitmap: false };
+    let filtering = Filtering { universe, tips: &tips, rules, lacking: Lacking::default(), watch };
+    // As with bitmaps, all that is reached is known already.
+    Ok(filtering.find(&mut commits, true, |_| Ok(found))?.wanted)
+}
+
 /// A pack of exactly these objects, to be stored: deltas inside of it only, and what walks need stands together.
 pub(crate) fn to_store(
     universe: &Arc<Universe>,

@@ -30,6 +30,7 @@ use self::select::{Walk, in_packs, insert_all, members, times, unite};
 use self::write::{Shop, Special};
 use crate::bitmap_build::BitmapOptions;
 use crate::error::Error;
+use crate::filter::Filter;
 use crate::marks::Marks;
 use crate::names::Names;
 use crate::plan;
@@ -92,6 +93,10 @@ pub struct RepackRequest {
     pub ofs_delta: bool,
     /// The bitmaps of the pack of everything that is reached, if it holds all that.
     pub bitmap: Option<BitmapRequest>,
+    /// What everything that is reached is reduced to; the rest gets a pack of its own. Only with [`Unreachable::Drop`].
+    pub filter: Option<Filter>,
+    /// Where that pack goes, as the beginning of the names of its files; among the others if this is not given.
+    pub filter_to: Option<PathBuf>,
     /// Where what expires is copied to, as the beginning of the names of a pack's files (`--expire-to`).
     pub expire_to: Option<PathBuf>,
     /// How files are written.
@@ -247,6 +252,22 @@ impl Repack<'_> {
         if unreachable == Unreachable::Append && request.delete {
             unite(&wanted, &rest);
         }
+        let wanted = match &request.filter {
+            Some(filter) => {
+                let tips = request.tips.clone();
+                plan::kept_by(universe, filter, tips, wanted, self.shop.watch)?
+            }
+            None => wanted,
+        };
+        let filtered = match &request.filter {
+            Some(_) => {
+                let filtered = in_packs(universe, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
+                filtered.subtract(&wanted);
+                filtered.subtract(&left_out);
+                Some(filtered)
+            }
+            None => None,
+        };
         if count(&promised) > 0 {
             let names = Names::new(universe.packed_len());
             let special = Special { is_promisor: true, ..Special::default() };
@@ -254,6 +275,12 @@ impl Repack<'_> {
         }
         let bitmap = request.bitmap.as_ref().filter(|_| is_closed);
         self.write(wanted, names, &Special { bitmap, ..Special::default() })?;
+        if let Some(filtered) = filtered {
+            let names = Names::new(universe.packed_len());
+            let prefix = request.filter_to.as_deref();
+            let new = self.shop.write(filtered, names, &Special { prefix, ..Special::default() })?;
+            self.new.extend(new.filter(|_| prefix.is_none()));
+        }
         match unreachable {
             Unreachable::Drop | Unreachable::Append => {}
             Unreachable::Loosen { expired } if request.delete => self.loosen(&rest, expired)?,
