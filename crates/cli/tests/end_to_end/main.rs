@@ -9,6 +9,7 @@ mod commit_graph;
 mod damage;
 mod features;
 mod filters;
+mod hook;
 mod matrix;
 mod multi_pack_index;
 mod negotiation;

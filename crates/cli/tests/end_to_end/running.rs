@@ -45,8 +45,14 @@ pub struct Server {
 impl Server {
     /// Serves every repository below `root` on ports that the system chooses, which it prints.
     pub fn start(root: &Path) -> Server {
+        Server::start_with(root, &[])
+    }
+
+    /// The same with configuration, `name=value` each.
+    pub fn start_with(root: &Path, config: &[&str]) -> Server {
         let mut command = Command::new(PACKRACE);
         clean_environment(&mut command);
+        command.args(config.iter().flat_map(|setting| ["-c", setting]));
         command.args(["serve", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"]).arg(root);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("packrace starts");

@@ -63,6 +63,12 @@ fn repo() -> Repo {
     RepoBuilder::new(Size::Tiny).build()
 }
 
+fn one_want() -> (Repo, Vec<u8>) {
+    let repo = repo();
+    let script = clone_script(&repo);
+    (repo, script)
+}
+
 fn clone_script(repo: &Repo) -> Vec<u8> {
     let main = repo.git(&["rev-parse", "main"]);
     Script::new().fetch_v2("sha1", &[main.trim()], &[]).flush().bytes().to_vec()
@@ -170,6 +176,23 @@ fn failures_in_gits_words() {
     assert_eq!(answer.bands.pack, pack[..pack.len() - 20]);
 }
 
+/// Without a side-band nothing can be told: the pack ends early.
+#[test]
+fn a_client_without_a_side_band() {
+    let (repo, _) = one_want();
+    let main = repo.git(&["rev-parse", "main"]);
+    let script = Script::new().line(&format!("want {} ofs-delta", main.trim())).flush().line("done");
+    for (end, expect, is_good) in
+        [("exit 1;", "0008NAK\nPACK000000", false), (":", "0008NAK\nPACK00000000001111111111222222", true)]
+    {
+        let hook = format!("printf PACK00000000001111111111222222; {end}");
+        let call = UploadPack { version: ProtocolVersion::V0, ..call(repo.path(), &hook, &[]) };
+        let (batches, result) = answer_to(&call, script.bytes());
+        assert_eq!(String::from_utf8(batches.concat()).unwrap(), expect);
+        assert_eq!(result.is_ok(), is_good);
+    }
+}
+
 /// A hook that writes `total` bytes in pieces of `piece` with a pause every so often.
 fn writer(total: usize, piece: usize) -> String {
     format!(
@@ -197,10 +220,9 @@ fn frames_are_full_whatever_the_pieces() {
     }
 }
 
-#[test]
-fn feeding_and_reading_do_not_wait_for_each_other() {
+/// A repository and a request for 50,000 of its commits: 2 MB, more than any pipe holds.
+fn many_wants() -> (Repo, Vec<u8>) {
     let repo = repo();
-    // 50,000 wants are 2 MB: more than any pipe holds.
     let mut commands = Vec::new();
     for number in 0..50_000 {
         use std::io::Write as _;
@@ -210,7 +232,13 @@ fn feeding_and_reading_do_not_wait_for_each_other() {
     let wants = repo.git(&["rev-list", "many"]);
     let wants: Vec<&str> = wants.lines().collect();
     assert_eq!(wants.len(), 50_000);
-    let script = Script::new().fetch_v2("sha1", &wants, &[]).flush();
+    let script = Script::new().fetch_v2("sha1", &wants, &[]).flush().bytes().to_vec();
+    (repo, script)
+}
+
+#[test]
+fn feeding_and_reading_do_not_wait_for_each_other() {
+    let (repo, script) = many_wants();
     for (hook, lines) in [
         // Never reads; reads last; answers while it reads.
         ("printf PACK; head -c 3000000 /dev/zero; :", None),
@@ -220,7 +248,7 @@ fn feeding_and_reading_do_not_wait_for_each_other() {
         ("head -c 1000000 >/dev/null; printf PACK; :", None),
     ] {
         let began = Instant::now();
-        let (batches, result) = answer_to(&call(repo.path(), hook, &[]), script.bytes());
+        let (batches, result) = answer_to(&call(repo.path(), hook, &[]), &script);
         result.unwrap();
         let answer = fetch_answer(&batches.concat()).unwrap();
         assert!(answer.bands.pack.starts_with(b"PACK"), "{hook}");
@@ -278,9 +306,9 @@ impl Drop for OpenWhenDropped<'_> {
 }
 
 /// Keepalives while a hook thinks, through the whole engine and with time in our hands.
-fn check_keepalive(hook: &str, config: &[(&str, &str)], gate: &Gate, expect: &[&[u8]]) {
-    let repo = repo();
-    let (call, script) = (call(repo.path(), hook, config), clone_script(&repo));
+fn check_keepalive(request: (Repo, Vec<u8>), hook: &str, gate: &Gate, expect: &[&[u8]]) {
+    let (repo, script) = request;
+    let call = call(repo.path(), hook, &[]);
     let (told, sent) = mpsc::channel();
     let clock = SimulatedClock::default();
     let mut door = Recorder { told: Some(told), ..Recorder::default() };
@@ -311,12 +339,17 @@ fn check_keepalive(hook: &str, config: &[(&str, &str)], gate: &Gate, expect: &[&
 fn keepalives_through_the_whole_engine() {
     let gate = Gate::new();
     let hook = format!("{}; printf PACK; :", gate.wait());
-    check_keepalive(&hook, &[], &gate, &[b"0005\x01", b"0005\x01", b"0005\x01"]);
+    check_keepalive(one_want(), &hook, &gate, &[b"0005\x01", b"0005\x01", b"0005\x01"]);
+
+    // While it does not take what we feed it.
+    let gate = Gate::new();
+    let hook = format!("{}; cat >/dev/null; printf PACK; :", gate.wait());
+    check_keepalive(many_wants(), &hook, &gate, &[b"0005\x01", b"0005\x01"]);
 
     // From the last byte sent; held bytes go out instead, without what may be the trailer.
     let gate = Gate::new();
     let hook = format!("printf PACK00000000001111111111222222; {}; :", gate.wait());
-    check_keepalive(&hook, &[], &gate, &[b"000f\x01PACK000000", b"0005\x01"]);
+    check_keepalive(one_want(), &hook, &gate, &[b"000f\x01PACK000000", b"0005\x01"]);
 }
 
 #[test]
