@@ -11,8 +11,14 @@ use crate::running::upload_pack;
 
 /// Runs a v2 script and gives the answer with the number of writes to the client, as packrace reports it.
 fn counted(dir: &Path, script: &Script) -> (Vec<u8>, u64) {
+    counted_with(dir, script, &[])
+}
+
+/// The same with variables of the environment.
+fn counted_with(dir: &Path, script: &Script, environment: &[(&str, &str)]) -> (Vec<u8>, u64) {
     let report = tempfile::NamedTempFile::new().unwrap();
     let mut command = upload_pack(dir, 2);
+    command.envs(environment.iter().copied());
     command.env("PACKRACE_IO_REPORT", report.path());
     let reply = peer::stdio(&mut command, script.bytes(), Feed::Whole);
     assert!(reply.status.success(), "{}", reply.stderr);
@@ -43,6 +49,23 @@ fn a_clone_leaves_in_few_writes() {
         let pack = fetch_answer(&answer).unwrap().bands.pack;
         assert_eq!(objects_in_pack(Git::stock(), &pack, repo.hash(), None), repo.reachable_objects());
     }
+}
+
+/// A program that makes packs writes 50 MB in pieces of 8 KiB.
+#[test]
+fn a_pack_of_a_hook_leaves_in_few_writes() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let main = repo.git(&["rev-parse", "main"]);
+    let script = Script::new().fetch_v2("sha1", &[main.trim()], &[]).flush();
+    let hook = "printf PACK; head -c 50M /dev/zero | dd ibs=8192 obs=8192 iflag=fullblock status=none; :";
+    let environment = [
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "uploadpack.packObjectsHook"),
+        ("GIT_CONFIG_VALUE_0", hook),
+    ];
+    let (answer, calls) = counted_with(repo.path(), &script, &environment);
+    assert_eq!(fetch_answer(&answer).unwrap().bands.pack.len(), 4 + (50 << 20));
+    assert_within_budget(&answer, calls);
 }
 
 #[test]

@@ -18,6 +18,9 @@ use crate::outbox::{BATCH_BYTES, Door, GatherBatch, Piece};
 /// Long enough for anything but a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// So that nothing depends on the machine's pace.
+const NO_KEEPALIVE: (&str, &str) = ("uploadpack.keepAlive", "0");
+
 /// Keeps what arrives, a batch an entry, and tells of each.
 #[derive(Clone, Default)]
 struct Recorder {
@@ -193,7 +196,7 @@ fn a_client_without_a_side_band() {
     }
 }
 
-/// A hook that writes `total` bytes in pieces of `piece` with a pause every so often.
+/// A hook that writes `total` bytes and four more, in pieces of `piece`.
 fn writer(total: usize, piece: usize) -> String {
     format!(
         "printf PACK; head -c {total} /dev/zero | dd ibs={piece} obs={piece} iflag=fullblock 2>/dev/null; :"
@@ -206,7 +209,7 @@ fn frames_are_full_whatever_the_pieces() {
     let third_less_one = 65_515 * 2 / 3 - 1;
     for (total, piece) in [(300_000, 1), (3 << 20, 8192), (50 << 20, 8192), (3 << 20, third_less_one)] {
         let (batches, result) =
-            answer_to(&call(repo.path(), &writer(total, piece), &[]), &clone_script(&repo));
+            answer_to(&call(repo.path(), &writer(total, piece), &[NO_KEEPALIVE]), &clone_script(&repo));
         result.unwrap();
         let all = batches.concat();
         let answer = fetch_answer(&all).unwrap();
@@ -357,7 +360,7 @@ fn no_keepalive_where_it_is_turned_off() {
     let repo = repo();
     let gate = Gate::new();
     let hook = format!("{}; printf PACK; :", gate.wait());
-    let call = call(repo.path(), &hook, &[("uploadpack.keepAlive", "0")]);
+    let call = call(repo.path(), &hook, &[NO_KEEPALIVE]);
     let script = clone_script(&repo);
     let (told, sent) = mpsc::channel();
     let clock = SimulatedClock::default();
