@@ -13,6 +13,8 @@ pub struct FileIdentity {
     device: u64,
     inode: u64,
     modified_nanoseconds: i128,
+    /// When the content, or what is known of the file, last changed; no program can put it back.
+    changed_nanoseconds: i128,
     /// Length in bytes.
     pub length: u64,
     /// Whether it is a directory.
@@ -120,16 +122,23 @@ pub fn identity(path: &Path, role: Role) -> io::Result<Option<FileIdentity>> {
         }
         Err(e) => return Err(e),
     };
-    Ok(Some(FileIdentity {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-        modified_nanoseconds: i128::from(metadata.mtime()) * 1_000_000_000
-            + i128::from(metadata.mtime_nsec()),
-        length: metadata.len(),
-        is_dir: metadata.is_dir(),
-        is_file: metadata.is_file(),
-        modified: metadata.modified().ok(),
-    }))
+    Ok(Some(FileIdentity::of(&metadata)))
+}
+
+impl FileIdentity {
+    pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
+        let nanoseconds = |seconds, rest| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        FileIdentity {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            modified_nanoseconds: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed_nanoseconds: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            length: metadata.len(),
+            is_dir: metadata.is_dir(),
+            is_file: metadata.is_file(),
+            modified: metadata.modified().ok(),
+        }
+    }
 }
 
 /// The user id that owns what `path` names, a link itself not followed.

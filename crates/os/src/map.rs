@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::count::{self, Op, Role};
+use crate::file::FileIdentity;
 
 /// The bytes of a file, mapped read-only; clones share one map, which lives as long as the last of them.
 ///
@@ -12,7 +13,7 @@ use crate::count::{self, Op, Role};
 pub struct Mapped(Arc<Bytes>);
 
 enum Bytes {
-    Map { start: *const u8, length: usize },
+    Map { start: *const u8, length: usize, identity: FileIdentity },
     Owned(Vec<u8>),
 }
 
@@ -31,7 +32,8 @@ impl Mapped {
 
     /// As [`Mapped::open`].
     pub(crate) fn of_file(file: &std::fs::File, role: Role) -> io::Result<Mapped> {
-        let length = file.metadata()?.len();
+        let identity = FileIdentity::of(&file.metadata()?);
+        let length = identity.length;
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         if length == 0 {
             return Ok(Mapped::from(Vec::new()));
@@ -42,12 +44,20 @@ impl Mapped {
         #[allow(unsafe_code)]
         let start =
             unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, 0)? };
-        Ok(Mapped(Arc::new(Bytes::Map { start: start.cast(), length })))
+        Ok(Mapped(Arc::new(Bytes::Map { start: start.cast(), length, identity })))
+    }
+
+    /// Which version of which file is mapped, as it was then; `None` for bytes that are no file, or none.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        match &*self.0 {
+            Bytes::Map { identity, .. } => Some(*identity),
+            Bytes::Owned(_) => None,
+        }
     }
 
     /// Tells the kernel that the bytes will be read once, from front to back.
     pub fn advise_sequential(&self) {
-        if let Bytes::Map { start, length } = &*self.0 {
+        if let Bytes::Map { start, length, .. } = &*self.0 {
             // SAFETY: the range is exactly our live mapping; the advice does not change its contents.
             #[allow(unsafe_code)]
             let _ = unsafe {
@@ -71,7 +81,7 @@ impl std::ops::Deref for Mapped {
         match &*self.0 {
             // SAFETY: `start` and `length` describe a mapping that lives until the last clone is dropped.
             #[allow(unsafe_code)]
-            Bytes::Map { start, length } => unsafe { std::slice::from_raw_parts(*start, *length) },
+            Bytes::Map { start, length, .. } => unsafe { std::slice::from_raw_parts(*start, *length) },
             Bytes::Owned(bytes) => bytes,
         }
     }
@@ -91,7 +101,7 @@ impl std::fmt::Debug for Mapped {
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        if let Bytes::Map { start, length } = *self {
+        if let Bytes::Map { start, length, .. } = *self {
             // SAFETY: this is the last reference to a mapping that we made with this address and length.
             #[allow(unsafe_code)]
             let _ = unsafe { rustix::mm::munmap(start.cast_mut().cast(), length) };

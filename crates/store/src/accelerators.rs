@@ -10,6 +10,7 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 
 use crate::objects_dir::ObjectsDir;
+use crate::verified;
 
 /// Longest `commit-graph-chain`: one hash a line.
 pub(crate) const MAX_CHAIN_BYTES: u64 = 1 << 20;
@@ -39,7 +40,7 @@ pub(crate) fn commit_graph_files(dirs: &[ObjectsDir]) -> Option<Vec<Mapped>> {
 /// Opens a commit-graph and checks all of it, because a flipped bit in it would lead a walk astray.
 pub(crate) fn open_commit_graph(files: &[Mapped], hash: HashKind) -> Option<CommitGraph<Mapped>> {
     let opened = CommitGraph::open(files.iter().cloned(), hash);
-    match opened.and_then(|graph| graph.verify_checksum().map(|()| graph)) {
+    match opened.and_then(|graph| verified::once(files, || graph.verify_checksum()).map(|()| graph)) {
         Ok(graph) => Some(graph),
         Err(error) => {
             tracing::warn!("commit-graph is not used: {error}");

@@ -10,6 +10,7 @@ use packrace_os::Mapped;
 use crate::pack::Pack;
 use crate::pack_set::UnitIndex;
 use crate::snapshot::{ObjectIx, PackIx, Snapshot};
+use crate::verified;
 
 /// A bitmap file that was mapped with the snapshot and is looked into when first needed.
 #[derive(Debug)]
@@ -64,12 +65,16 @@ impl OpenBitmap {
                 return None;
             }
             Owner::Multi(index) => {
-                index.verify_checksum().map_err(|error| unusable(&error)).ok()?;
+                let verify = || index.verify_checksum();
+                verified::once(std::slice::from_ref(index.data()), verify)
+                    .map_err(|error| unusable(&error))
+                    .ok()?;
                 (index.len(), index.checksum())
             }
         };
-        let opened = BitmapIndex::open(file.bytes.clone(), objects, snapshot.hash_kind())
-            .and_then(|index| index.verify_checksum().map(|()| index));
+        let opened = BitmapIndex::open(file.bytes.clone(), objects, snapshot.hash_kind()).and_then(|index| {
+            verified::once(std::slice::from_ref(&file.bytes), || index.verify_checksum()).map(|()| index)
+        });
         let index = opened.map_err(|error| unusable(&error)).ok()?;
         if index.owner_checksum() != checksum {
             unusable(&"it was made for other packs");

@@ -18,6 +18,7 @@ pub mod refs;
 mod repository;
 mod roots;
 mod snapshot;
+mod verified;
 
 pub use bitmap::{DamagedBitmap, SnapshotBitmap};
 pub use config::{Config, ConfigSources};

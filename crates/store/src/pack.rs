@@ -9,6 +9,7 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::verified;
 
 /// A pack and its index, both mapped when the snapshot was made, so that a repack cannot take them away.
 #[derive(Debug)]
@@ -169,9 +170,9 @@ impl Pack {
     pub fn reverse(&self) -> &ReverseIndex<Mapped> {
         self.reverse.get_or_init(|| {
             // All of it is checked, because a flipped bit would make a bitmap mean other objects.
-            let open = |bytes| {
-                let stored = ReverseIndex::open(bytes, &self.index)?;
-                stored.verify_checksum(self.hash).map(|()| stored)
+            let open = |bytes: Mapped| {
+                let stored = ReverseIndex::open(bytes.clone(), &self.index)?;
+                verified::once(&[bytes], || stored.verify_checksum(self.hash)).map(|()| stored)
             };
             let stored = self.stored_reverse.clone().map(open);
             match stored {

@@ -120,6 +120,11 @@ impl Snapshot {
         self.commit_graph.get_or_init(|| accelerators::open_commit_graph(files, self.sources.hash)).as_ref()
     }
 
+    /// Whether there are files of bitmaps, which were not looked into: [`Snapshot::bitmap`] may find them damaged.
+    pub fn has_bitmap_files(&self) -> bool {
+        !self.bitmap_files.is_empty()
+    }
+
     /// The reachability bitmaps, if there are any and they may be used: those of a multi-pack-index first. Opened and
     /// checked when first asked for.
     pub fn bitmap(&self) -> Option<SnapshotBitmap<'_>> {

@@ -89,6 +89,11 @@ impl<D: AsRef<[u8]>> MultiPackIndex<D> {
         })
     }
 
+    /// The bytes of the file.
+    pub fn data(&self) -> &D {
+        &self.data
+    }
+
     /// The number of objects.
     #[inline]
     pub fn len(&self) -> u32 {

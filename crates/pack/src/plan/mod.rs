@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId};
-use packrace_store::{PackIx, SnapshotBitmap};
+use packrace_store::PackIx;
 
 use crate::commits::{Commits, Peeled};
 use crate::error::{Error, Reason};
@@ -139,18 +139,18 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     for id in request.shallow.iter().chain(universe.snapshot().shallow()) {
         cut.extend(universe.find(id)?);
     }
-    let bitmap = universe.snapshot().bitmap().filter(|_| cut.is_empty());
+    let may_use_bitmap = cut.is_empty() && universe.snapshot().has_bitmap_files();
     let mut commits = Commits::new(universe, cut, watch);
     let tips = Tips::resolve(universe, &mut commits, request)?;
     let rules = request.filter.as_ref().map(|filter| Rules::of(universe, filter)).transpose()?;
     let sends_blobs = rules.as_ref().is_none_or(|rules| rules.keeps(Kind::Blob));
     let lacking = Lacking { blobs: !sends_blobs, promised: request.may_lack_promised };
     let mut trees = TreeWalk::new(universe, request.threads, watch).lacking(lacking);
-    let mut find = |commits: &mut Commits<'_>| find(universe, bitmap, commits, &mut trees, &tips);
+    let mut find = |commits: &mut Commits<'_>| find(universe, may_use_bitmap, commits, &mut trees, &tips);
     let found = match rules {
         Some(rules) => Filtering { universe, tips: &tips, rules, lacking, watch }.find(
             &mut commits,
-            bitmap.is_some(),
+            may_use_bitmap,
             &mut find,
         )?,
         None => find(&mut commits)?,
@@ -217,18 +217,21 @@ pub(crate) fn to_store(
 /// Finds what is wanted and not had: by a walk for a client that lacks little, by bitmaps for others where there are any.
 fn find(
     universe: &Universe,
-    bitmap: Option<SnapshotBitmap<'_>>,
+    may_use_bitmap: bool,
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
 ) -> Result<Found, Error> {
-    if let Some(bitmap) = bitmap {
+    if may_use_bitmap {
         if !tips.had_commits.is_empty()
             && let Some(found) = by_walk::find(universe, commits, trees, tips, WALK_RATHER_THAN_BITMAP)?
         {
             return Ok(found);
         }
-        if let Some(found) = by_bitmap::find(universe, bitmap, commits, trees, tips)? {
+        // Looked into only now: that costs more than a small fetch.
+        if let Some(bitmap) = universe.snapshot().bitmap()
+            && let Some(found) = by_bitmap::find(universe, bitmap, commits, trees, tips)?
+        {
             return Ok(found);
         }
     }
