@@ -37,6 +37,13 @@ const EVENTS: usize = 16;
 /// Longest piece of the pack: four frames, and a quarter of the pipe it comes from.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// A hook that gave less than this in one read is given [`GATHER_TIME`] to fill its pipe: each read costs two calls here
+/// and often a switch between processes, whatever it brings.
+const SHORT_READ_BYTES: usize = 64 << 10;
+
+/// Short for a client, and long enough for hundreds of kilobytes. The pipe holds 1 MiB, so the hook goes on meanwhile.
+const GATHER_TIME: Duration = Duration::from_millis(1);
+
 /// Longest piece of what the hook says to the user.
 const MESSAGE_BYTES: usize = 8 << 10;
 
@@ -328,6 +335,9 @@ impl Worker {
                     self.take_head()?;
                     if self.pack.room().is_empty() {
                         self.send_pack()?;
+                    }
+                    if length < SHORT_READ_BYTES {
+                        std::thread::sleep(GATHER_TIME);
                     }
                 }
                 Read::Nothing => self.send_pack()?,
