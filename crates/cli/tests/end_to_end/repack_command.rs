@@ -355,6 +355,30 @@ fn cruft_packs_again() {
     modes.for_each(|mode| check(repo.path(), mode));
 }
 
+/// What is old expires, but for what something newer needs.
+#[test]
+fn expiry_by_age() {
+    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
+    let newest = repo.git(&["rev-parse", "main~2"]);
+    let old = repo.git(&["rev-parse", "main~25"]);
+    for name in repo.git(&["for-each-ref", "--format=%(refname)"]).lines() {
+        repo.git(&["update-ref", "--no-deref", "-d", name]);
+    }
+    repo.git(&["update-ref", "refs/heads/main", old.trim()]);
+    repo.git(&["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(&["prune", "--expire=now"]);
+    let modes: [&[&str]; 4] = [
+        &["--cruft", "-d", "--cruft-expiration=1.day.ago"],
+        &["-A", "-d", "--unpack-unreachable=1.day.ago"],
+        &["--cruft", "-d", "--cruft-expiration=never"],
+        &["--cruft", "-d"],
+    ];
+    modes.iter().for_each(|mode| check(repo.path(), mode));
+    let tree = repo.git(&["rev-parse", &format!("{}^{{tree}}", newest.trim())]);
+    repo.git(&["commit-tree", tree.trim(), "-p", newest.trim(), "-m", "recent, and not reached"]);
+    modes.iter().for_each(|mode| check(repo.path(), mode));
+}
+
 #[test]
 fn expired_objects_are_put_elsewhere() {
     let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);

@@ -283,9 +283,9 @@ impl Repack<'_> {
         }
         match unreachable {
             Unreachable::Drop | Unreachable::Append => {}
-            Unreachable::Loosen { expired } if request.delete => self.loosen(&rest, expired)?,
+            Unreachable::Loosen { expired } if request.delete => self.loosen(rest, &reached, expired)?,
             Unreachable::Loosen { .. } => {}
-            Unreachable::Cruft { expired } => self.cruft(rest, expired)?,
+            Unreachable::Cruft { expired } => self.cruft(rest, &reached, expired)?,
         }
         Ok(is_closed)
     }
@@ -357,9 +357,7 @@ impl Repack<'_> {
     /// What is in packs that are taken apart or loose, and not reached.
     fn unreachable(&self, reached: &Marks, left_out: &Marks) -> Result<Marks, Error> {
         let rest = in_packs(self.universe, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
-        let is_with_loose =
-            matches!(self.request.scope, Scope::All(Unreachable::Append | Unreachable::Cruft { .. }));
-        if is_with_loose {
+        if !matches!(self.request.scope, Scope::All(Unreachable::Drop)) {
             insert_all(self.universe, &rest, &self.universe.snapshot().own_loose()?)?;
         }
         rest.subtract(reached);
@@ -367,46 +365,60 @@ impl Repack<'_> {
         Ok(rest)
     }
 
-    /// When unreachable objects were last wanted.
-    fn times(&self) -> Result<HashMap<Ix, u32>, Error> {
+    /// When these unreachable objects were last wanted.
+    fn times(&self, rest: &Marks) -> Result<HashMap<Ix, u32>, Error> {
         let snapshot = self.universe.snapshot();
         let packs = self.roles.with(&[Role::Ordinary, Role::Cruft]);
         let modified = |id: &ObjectId| snapshot.own_loose_modified(id);
-        times(self.universe, &packs, &snapshot.own_loose()?, modified)
+        times(self.universe, rest, &packs, &snapshot.own_loose()?, modified)
     }
 
-    fn loosen(&self, rest: &Marks, expired: i64) -> Result<(), Error> {
+    /// Parts unreachable objects in those that stay and those that are gone: what was wanted after `expired` stays, and
+    /// what that reaches.
+    fn expire(
+        &self,
+        rest: Marks,
+        reached: &Marks,
+        times: &HashMap<Ix, u32>,
+        expired: i64,
+    ) -> Result<(Marks, Marks, Names), Error> {
+        let universe = self.universe;
+        let is_recent = |ix: &Ix| i64::from(times.get(ix).copied().unwrap_or_default()) > expired;
+        let recent: Vec<ObjectId> = members(&rest).filter(is_recent).map(|ix| universe.id(ix)).collect();
+        let (needed, names) = (Marks::new(universe.packed_len()), Names::new(universe.packed_len()));
+        Walk::new(universe).reach(recent, reached, &needed, &names)?;
+        let gone = rest.snapshot();
+        gone.subtract(&needed);
+        rest.subtract(&gone);
+        Ok((rest, gone, names))
+    }
+
+    fn loosen(&self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), Error> {
         let snapshot = self.universe.snapshot();
-        let times = self.times()?;
+        let times = self.times(&rest)?;
+        let (rest, _, _) = self.expire(rest, reached, &times, expired)?;
         let own = snapshot.own_loose()?;
         let mut reader = snapshot.reader(self.request.settings.base_cache_bytes);
         let mut content = Vec::new();
-        for ix in members(rest) {
-            let seconds = times.get(&ix).copied().unwrap_or_default();
+        for ix in members(&rest) {
             let id = self.universe.id(ix);
-            if i64::from(seconds) <= expired || own.binary_search(&id).is_ok() {
+            if own.binary_search(&id).is_ok() {
                 continue;
             }
             let kind = self.universe.read(&mut reader, ix, &mut content)?;
             let path = snapshot.own_loose_path(&id);
             let level = self.request.loose_compression;
+            let seconds = times.get(&ix).copied().unwrap_or_default();
             write_loose(&path, kind, &content, level, seconds, self.request.policy)?;
         }
         Ok(())
     }
 
     /// Packs what nothing reaches, and what of the expired that needs.
-    fn cruft(&mut self, rest: Marks, expired: i64) -> Result<(), RepackError> {
+    fn cruft(&mut self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), RepackError> {
         let universe = self.universe;
-        let times = self.times()?;
-        let is_recent = |ix: &Ix| i64::from(times.get(ix).copied().unwrap_or_default()) > expired;
-        let recent: Vec<ObjectId> = members(&rest).filter(is_recent).map(|ix| universe.id(ix)).collect();
-        let (needed, names) = (Marks::new(universe.packed_len()), Names::new(universe.packed_len()));
-        let others = Marks::new(universe.packed_len());
-        Walk::new(universe).reach(recent, &others, &needed, &names)?;
-        let gone = rest.snapshot();
-        gone.subtract(&needed);
-        rest.subtract(&gone);
+        let times = self.times(&rest)?;
+        let (rest, gone, names) = self.expire(rest, reached, &times, expired)?;
         let special = Special { times: Some(&times), ..Special::default() };
         self.write(rest, names, &special)?;
         if let Some(prefix) = &self.request.expire_to {

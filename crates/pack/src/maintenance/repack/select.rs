@@ -149,18 +149,21 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// When the objects of packs and loose ones were last wanted, in seconds since 1970: the time of the pack or file, or what
+/// When `wanted` objects of packs and loose ones were last wanted, in seconds since 1970: the time of the pack or file, or what
 /// a cruft pack says. Where there are several copies the latest counts.
 pub(super) fn times(
     universe: &Universe,
+    wanted: &Marks,
     packs: &[PackIx],
     loose: &[ObjectId],
     modified: impl Fn(&ObjectId) -> Option<SystemTime>,
 ) -> Result<HashMap<Ix, u32>, Error> {
     let mut found: HashMap<Ix, u32> = HashMap::new();
     let mut note = |ix: Ix, seconds: u32| {
-        let known = found.entry(ix).or_default();
-        *known = seconds.max(*known);
+        if wanted.contains(ix) {
+            let known = found.entry(ix).or_default();
+            *known = seconds.max(*known);
+        }
     };
     for pack in packs {
         let pack = &universe.snapshot().packs()[pack.0 as usize];
