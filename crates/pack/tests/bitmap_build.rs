@@ -198,7 +198,9 @@ fn preferred_tips_have_bitmaps() {
     let repo = RepoBuilder::new(Size::Medium).build();
     let commits = repo.git(&["rev-list", "main"]);
     let old: Vec<&str> = commits.lines().skip(1000).step_by(100).take(12).collect();
-    write(&repo, &BitmapOptions::default());
+    let fresh = |threads| BitmapOptions { threads, reuse: false, ..BitmapOptions::default() };
+    let built = [1, 3].map(|threads| try_write(&repo, &[], &fresh(threads)));
+    assert!(built[0] == built[1], "threads make no difference");
     assert!(tested_by_git(&repo, &old) < old.len());
     let preferred: Vec<ObjectId> = old.iter().map(|commit| id(commit)).collect();
     assert!(matches!(try_write(&repo, &preferred, &BitmapOptions::default()), BuiltBitmap::File(_)));

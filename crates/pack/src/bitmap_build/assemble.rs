@@ -56,8 +56,8 @@ pub(super) fn assemble(
     }
     let name_hashes = options.name_hashes.then(|| {
         let mut by_position = vec![0; order.len() as usize];
-        for (bit, name) in (0u32..).zip(&introduced.names) {
-            by_position[order.position(bit) as usize] = name.load(Relaxed);
+        for (bit, name) in (0u32..).zip(introduced.names()) {
+            by_position[order.position(bit) as usize] = name;
         }
         by_position
     });

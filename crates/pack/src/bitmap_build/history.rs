@@ -214,6 +214,17 @@ struct Shared {
     stopped: Option<Stop>,
 }
 
+/// A thread that may still put something on the list. Also one that panics takes itself out, so that no other waits for
+/// it.
+struct Busy<'r, 'a>(&'r Reading<'a>);
+
+impl Drop for Busy<'_, '_> {
+    fn drop(&mut self) {
+        self.0.lock().busy -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
 impl<'a> Reading<'a> {
     fn new(universe: &'a Universe, order: &'a BitOrder, watch: &'a dyn Watch) -> Self {
         Reading {
@@ -249,7 +260,7 @@ impl<'a> Reading<'a> {
     fn work(&self) {
         let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
         let (mut content, mut batch) = (Vec::new(), Vec::new());
-        while self.take(&mut batch) {
+        while let Some(_busy) = self.take(&mut batch) {
             let mut read = Vec::with_capacity(batch.len());
             let result = batch.drain(..).try_for_each(|ix| {
                 read.push(self.commit(&mut reader, &mut content, ix)?);
@@ -259,20 +270,20 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Takes some commits; false if there will be no more.
-    fn take(&self, batch: &mut Vec<Ix>) -> bool {
+    /// Takes some commits; `None` if there will be no more.
+    fn take(&self, batch: &mut Vec<Ix>) -> Option<Busy<'_, 'a>> {
         let mut shared = self.lock();
         while shared.open.is_empty() && shared.busy > 0 && shared.stopped.is_none() {
             shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
         }
         if shared.open.is_empty() || shared.stopped.is_some() {
-            return false;
+            return None;
         }
         // Half of it, so that the other threads find something too.
         let rest = shared.open.len() - shared.open.len().div_ceil(2).min(BATCH);
         batch.extend(shared.open.drain(rest..));
         shared.busy += 1;
-        true
+        Some(Busy(self))
     }
 
     /// Puts down what was read, and opens the parents that nobody has seen.
@@ -281,7 +292,6 @@ impl<'a> Reading<'a> {
         let parents = read.iter().flat_map(|commit| &commit.parents);
         shared.open.extend(parents.filter(|parent| self.seen.insert(**parent)));
         shared.read.extend(read);
-        shared.busy -= 1;
         if let Err(stop) = result {
             shared.stopped.get_or_insert(stop);
         } else if self.watch.cancelled() {
@@ -289,7 +299,6 @@ impl<'a> Reading<'a> {
         }
         let done = shared.read.len() as u64;
         drop(shared);
-        self.changed.notify_all();
         self.watch.progress(Phase::Enumerating, done, 0);
     }
 

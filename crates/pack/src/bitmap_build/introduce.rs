@@ -30,14 +30,16 @@ const MAX_PARENTS: usize = 16;
 /// In place of the commit that has introduced an object.
 const NOBODY: u32 = u32::MAX;
 
+/// Nobody has introduced an object, at no path.
+const NO_NAME: u64 = (NOBODY as u64) << 32;
+
 /// The lists of all commits, and what was learned on the way.
 pub(super) struct Introduced {
     /// One for each stretch of commits.
     stretches: Vec<Stretch>,
     /// By bit: the number of the kind; 0 where no commit reaches the object.
     pub(super) kinds: Vec<AtomicU8>,
-    /// By bit: the hash of a path.
-    pub(super) names: Vec<AtomicU32>,
+    names: Vec<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -68,7 +70,7 @@ impl Introduced {
             introduced_by: std::iter::repeat_with(|| AtomicU32::new(NOBODY)).take(objects).collect(),
             found: Found {
                 kinds: std::iter::repeat_with(AtomicU8::default).take(objects).collect(),
-                names: std::iter::repeat_with(AtomicU32::default).take(objects).collect(),
+                names: std::iter::repeat_with(|| AtomicU64::new(NO_NAME)).take(objects).collect(),
             },
             next: AtomicU32::new(0),
             room: AtomicU64::new(limit),
@@ -76,6 +78,16 @@ impl Introduced {
         };
         let stretches = work.run(job.options.threads.max(1))?;
         Ok(Introduced { stretches, kinds: work.found.kinds, names: work.found.names })
+    }
+
+    /// By bit: the hash of a path; 0 where none is known.
+    pub(super) fn names(&self) -> impl Iterator<Item = u32> {
+        self.names.iter().map(|name| name.load(Relaxed) as u32)
+    }
+
+    /// Sets a name where none was met.
+    pub(super) fn set_name(&self, bit: u32, name: u32) {
+        self.names[bit as usize].store(NO_NAME | u64::from(name), Relaxed);
     }
 
     /// How many numbers are kept.
@@ -117,7 +129,9 @@ fn needed(history: &History, selected: &[u32]) -> Vec<bool> {
 /// What is learned of objects on the way.
 struct Found {
     kinds: Vec<AtomicU8>,
-    names: Vec<AtomicU32>,
+    /// By bit: the number of the oldest commit that introduces the object, and the hash of the path at which. So names do
+    /// not depend on which thread comes first.
+    names: Vec<AtomicU64>,
 }
 
 struct Work<'a> {
@@ -236,6 +250,8 @@ pub(super) struct Trees<'a> {
 
 /// A tree to be compared with those that parents have at the same path.
 struct Comparison {
+    /// Whose tree it is or is in.
+    commit: u32,
     tree: Ix,
     path: NameHash,
     bases: Vec<Ix>,
@@ -284,8 +300,8 @@ impl<'a> Trees<'a> {
             }
         }
         let mut open = Vec::new();
-        let root = Comparison { tree, path: NameHash::default(), bases };
-        self.meet(tree, Kind::Tree, root.path, is_new)?.then(|| open.push(root));
+        let root = Comparison { commit, tree, path: NameHash::default(), bases };
+        self.meet(commit, tree, Kind::Tree, root.path, is_new)?.then(|| open.push(root));
         while let Some(comparison) = open.pop() {
             self.compare(&comparison, is_new, &mut open)?;
         }
@@ -295,6 +311,7 @@ impl<'a> Trees<'a> {
     /// Notes what is known of an object; tells whether it is new.
     fn meet(
         &self,
+        commit: u32,
         ix: Ix,
         kind: Kind,
         path: NameHash,
@@ -304,7 +321,10 @@ impl<'a> Trees<'a> {
         let is_new = is_new(bit);
         if let Some(found) = self.found.filter(|_| is_new) {
             found.kinds[bit as usize].store(kind as u8, Relaxed);
-            found.names[bit as usize].store(path.0, Relaxed);
+            let (name, oldest) = (u64::from(commit) << 32 | u64::from(path.0), &found.names[bit as usize]);
+            let is_older = |oldest: u64| (u64::from(commit) < oldest >> 32).then_some(name);
+            // An error says that there is an older one, which is as well.
+            let _ = oldest.fetch_update(Relaxed, Relaxed, is_older);
         }
         Ok(is_new)
     }
@@ -356,8 +376,8 @@ impl<'a> Trees<'a> {
             return if kind == Kind::Tree { Ok(()) } else { Err(Stop::NotClosed(entry.id.to_owned())) };
         };
         let path = comparison.path.entry(entry.name);
-        if self.meet(ix, kind, path, is_new)? && kind == Kind::Tree {
-            open.push(Comparison { tree: ix, path, bases });
+        if self.meet(comparison.commit, ix, kind, path, is_new)? && kind == Kind::Tree {
+            open.push(Comparison { commit: comparison.commit, tree: ix, path, bases });
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ impl<'a> Stored<'a> {
                 }
                 introduced.kinds[bit as usize].store(kind as u8, Relaxed);
                 let name = self.universe.packed(order.object(bit)).and_then(|ix| self.bitmap.name_hash(ix));
-                introduced.names[bit as usize].store(name.unwrap_or(0), Relaxed);
+                introduced.set_name(bit, name.unwrap_or(0));
             }
         }
         Ok(())

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use packrace_object::HashKind;
 use packrace_store::{OpenOptions, Repository};
-use packrace_testkit::{Git, RepoBuilder, Size};
+use packrace_testkit::{Bitmap, Git, RepoBuilder, Size, Storage};
 
 use super::*;
 use crate::watch::Unwatched;
@@ -89,4 +89,20 @@ fn nobody_waits() {
     let tips = BitmapTips { refs: &refs, preferred: &[] };
     let error = build(&universe, &order, tips, &BitmapOptions::default(), &Gone).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Cancelled);
+}
+
+#[test]
+fn what_is_stored_is_not_compared_again() {
+    let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Small).storage(storage).build();
+    let input = open(repo.path());
+    let mut history = history(&input);
+    let kept = |history: &History| {
+        let selected = select::select(history);
+        Introduced::find(job(&input), history, &selected, u64::MAX).unwrap().kept()
+    };
+    let all = kept(&history);
+    Stored::open(&input.universe, &input.order).unwrap().tell(&input.order, &mut history);
+    let left = kept(&history);
+    assert!(all as u32 + history.len() >= input.order.len() / 2 && left < all / 4, "{left} of {all}");
 }
