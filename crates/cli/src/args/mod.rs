@@ -12,7 +12,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
-pub use multi_pack_index::{MultiPackIndex, MultiPackIndexCommand, MultiPackIndexWrite};
+pub use multi_pack_index::{
+    MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite,
+};
 pub use repack::Repack;
 
 use clap::error::{ContextKind, ErrorKind};

@@ -20,6 +20,18 @@ pub enum MultiPackIndexCommand {
     Verify(MultiPackIndexCommon),
     /// Delete packs that the multi-pack-index takes no object from.
     Expire(MultiPackIndexCommon),
+    /// Put the objects of small packs into one, so that expire can delete those.
+    Repack(MultiPackIndexRepack),
+}
+
+/// Arguments of `multi-pack-index repack`.
+#[derive(Debug, clap::Args)]
+pub struct MultiPackIndexRepack {
+    #[command(flatten)]
+    pub common: MultiPackIndexCommon,
+    /// Take packs from the oldest on, of which less than SIZE is used each, until SIZE is used of them; 0 takes all.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = super::repack::parse_bytes)]
+    pub batch_size: u64,
 }
 
 /// What all commands understand.

@@ -11,13 +11,15 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_pack::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, build, not_closed_warning};
 use packrace_pack::maintenance::multi_pack_index::make;
-use packrace_pack::maintenance::repack::BitmapRequest;
+use packrace_pack::maintenance::repack::{BitmapRequest, write_some};
 use packrace_pack::{Universe, Unwatched};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
 use super::{Fatal, in_directory, repository, repository_at};
-use crate::args::{Globals, MultiPackIndex, MultiPackIndexCommand, MultiPackIndexWrite};
+use crate::args::{
+    Globals, MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite, Repack,
+};
 use crate::environment::Environment;
 
 /// Longest list of refs that is read.
@@ -26,6 +28,7 @@ const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 pub fn run(globals: &Globals, args: &MultiPackIndex, environment: &Environment) -> Result<(), Fatal> {
     let common = match &args.command {
         MultiPackIndexCommand::Write(write) => &write.common,
+        MultiPackIndexCommand::Repack(repack) => &repack.common,
         MultiPackIndexCommand::Verify(common) | MultiPackIndexCommand::Expire(common) => common,
     };
     let mut repository = repository(globals, environment)?;
@@ -38,6 +41,7 @@ pub fn run(globals: &Globals, args: &MultiPackIndex, environment: &Environment) 
         MultiPackIndexCommand::Write(write) => self::write(globals, &repository, write),
         MultiPackIndexCommand::Verify(_) => verify(&repository),
         MultiPackIndexCommand::Expire(_) => expire(&repository),
+        MultiPackIndexCommand::Repack(args) => repack(&repository, args),
     }
 }
 
@@ -247,4 +251,69 @@ fn expire(repository: &Repository) -> Result<(), Fatal> {
         remove_pack(&pack_dir.join(pack.name()))?;
     }
     Ok(())
+}
+
+/// Writes a pack of what is read from the selected packs, and an index that reads it from there.
+fn repack(repository: &Repository, args: &MultiPackIndexRepack) -> Result<(), Fatal> {
+    if open(repository)?.is_none() {
+        return Ok(());
+    }
+    let lock = lock(repository)?;
+    let Some(index) = open(repository)? else { return Ok(()) };
+    let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let snapshot = universe.snapshot();
+    let config = repository.config();
+    let with_kept = config.boolean("repack.packKeptObjects")?.unwrap_or(false);
+    let names: Vec<&str> = index.pack_names().map(stem).collect();
+    let selected = select(&index, snapshot, &names, with_kept, args.batch_size);
+    if selected.len() < 2 {
+        return Ok(());
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let request = super::repack::base_request(&Repack::default(), config, threads)?;
+    let new = write_some(&universe, &request, &selected, &Unwatched).map_err(Fatal::new)?;
+    let Some(new) = new else { return Ok(()) };
+    let new_name = new.stem.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_wanted = |pack: &Pack| pack.name() == new_name || names.contains(&pack.name());
+    let after = repository.snapshot()?;
+    if let Some(bytes) = make(&after, is_wanted, None, false).map_err(Fatal::new)? {
+        lock.publish(&bytes, None)?;
+    }
+    Ok(())
+}
+
+/// The packs to put together (git-multi-pack-index, "repack").
+fn select(
+    index: &Index<Mapped>,
+    snapshot: &Snapshot,
+    names: &[&str],
+    with_kept: bool,
+    batch_bytes: u64,
+) -> Vec<String> {
+    let mut used = vec![0u64; names.len()];
+    for position in 0..index.len() {
+        if let Some((pack, _)) = index.pack_and_offset_at(position) {
+            used[pack as usize] += 1;
+        }
+    }
+    let own = snapshot.packs().iter().filter(|pack| pack.is_local() && !pack.is_cruft());
+    let mut packs: Vec<(&Pack, u64)> = own
+        .filter(|pack| with_kept || !pack.has_keep())
+        .filter_map(|pack| Some((pack, used[names.iter().position(|name| *name == pack.name())?])))
+        .collect();
+    packs.sort_by_key(|(pack, _)| pack.modified());
+    let mut total = 0u64;
+    let mut selected = Vec::new();
+    for (pack, used) in packs {
+        let bytes = pack.bytes().len() as u128 * u128::from(used) / u128::from(pack.len().max(1));
+        let expected = u64::try_from(bytes).unwrap_or(u64::MAX);
+        if batch_bytes > 0 && total >= batch_bytes {
+            break;
+        }
+        if batch_bytes == 0 || expected < batch_bytes {
+            total = total.saturating_add(expected);
+            selected.push(pack.name().to_owned());
+        }
+    }
+    selected
 }

@@ -47,17 +47,11 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         keep_packs: args.keep_pack.clone(),
         tips: found.refs,
         soft_tips: found.soft,
-        settings: settings(args, config, threads)?,
-        cruft_settings: cruft_settings(args, config, threads)?,
-        ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: (bitmaps != Bitmaps::No && !args.write_midx).then(|| bitmap.clone()),
         filter,
         filter_to,
         expire_to,
-        policy: WritePolicy::of(config)?,
-        reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
-        index_version: index_version(config)?,
-        loose_compression: loose_compression(config)?,
+        ..base_request(args, config, threads)?
     };
     let repacked = write(&universe, &request, &Unwatched).map_err(|error| {
         if let RepackError::NotClosed(missing) = &error {
@@ -89,6 +83,30 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         update_server_info(&repository, request.policy)?;
     }
     Ok(())
+}
+
+/// How packs are made, and nothing to make them of.
+pub(super) fn base_request(args: &Repack, config: &Config, threads: usize) -> Result<RepackRequest, Fatal> {
+    Ok(RepackRequest {
+        scope: Scope::Loose,
+        delete: false,
+        local: false,
+        pack_kept: false,
+        keep_packs: Vec::new(),
+        tips: Vec::new(),
+        soft_tips: Vec::new(),
+        settings: settings(args, config, threads)?,
+        cruft_settings: cruft_settings(args, config, threads)?,
+        ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
+        bitmap: None,
+        filter: None,
+        filter_to: None,
+        expire_to: None,
+        policy: WritePolicy::of(config)?,
+        reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
+        index_version: index_version(config)?,
+        loose_compression: loose_compression(config)?,
+    })
 }
 
 /// Whether bitmaps are written.

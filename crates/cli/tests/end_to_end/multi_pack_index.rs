@@ -106,6 +106,33 @@ fn what_is_not_used_expires() {
     assert_eq!(MultiPackIndex::open(bytes, repo.hash()).unwrap().pack_count(), 2);
 }
 
+/// What is read from small packs goes into one, which git and `expire` then take over from.
+#[test]
+fn small_packs_are_put_together() {
+    let repo = RepoBuilder::new(Size::Tiny).storage(Storage { packs: 5, ..Storage::default() }).build();
+    repo.git(&["multi-pack-index", "write"]);
+    for (size, packs) in [("0", 1), ("1", 5), ("100m", 1)] {
+        let dir = tempfile::tempdir().unwrap();
+        let [git, ours] = ["git", "packrace"].map(|name| dir.path().join(name));
+        copy(repo.path(), &git);
+        copy(repo.path(), &ours);
+        let option = format!("--batch-size={size}");
+        for command in [&["multi-pack-index", "repack", &option][..], &["multi-pack-index", "expire"]] {
+            assert!(stock_git(&git, command, "").status.success());
+            let output = packrace(&ours, command, "");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!(pack_names(&git).len(), pack_names(&ours).len(), "{size} {command:?}");
+            let verified = stock_git(&ours, &["multi-pack-index", "verify"], "");
+            assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+            assert_eq!(
+                packrace_testkit::reachable_objects(packrace_testkit::Git::stock(), &ours),
+                repo.reachable_objects()
+            );
+        }
+        assert_eq!(pack_names(&ours).len(), packs, "{size}");
+    }
+}
+
 #[test]
 fn alternates() {
     let storage = Storage { packs: 4, alternate: true, ..Storage::default() };

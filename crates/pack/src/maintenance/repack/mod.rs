@@ -165,17 +165,34 @@ pub fn write(
     watch: &dyn Watch,
 ) -> Result<Repacked, RepackError> {
     let roles = Roles::of(universe.snapshot(), &request.keep_packs);
-    let shop = Shop {
-        universe,
-        settings: request.settings,
-        cruft_settings: request.cruft_settings,
-        ofs_delta: request.ofs_delta,
-        policy: request.policy,
-        reverse_index: request.reverse_index,
-        index_version: request.index_version,
-        watch,
-    };
+    let shop = Shop::of(universe, request, watch);
     Repack { universe, request, roles, shop, new: Vec::new() }.run()
+}
+
+/// Writes one pack of the objects that are read from the repository's own packs with these names; none if there are none.
+pub fn write_some(
+    universe: &Arc<Universe>,
+    request: &RepackRequest,
+    packs: &[String],
+    watch: &dyn Watch,
+) -> Result<Option<PublishedPack>, RepackError> {
+    let snapshot = universe.snapshot();
+    let numbers: Vec<PackIx> = (0u32..)
+        .map(PackIx)
+        .zip(snapshot.packs())
+        .filter(|(_, pack)| pack.is_local() && packs.iter().any(|name| name == pack.name()))
+        .map(|(number, _)| number)
+        .collect();
+    let wanted = in_packs(universe, &numbers)?;
+    let elsewhere = Marks::new(universe.packed_len());
+    for ix in wanted.packed() {
+        if !numbers.contains(&snapshot.locate(packrace_store::ObjectIx(ix.0)).pack) {
+            elsewhere.insert(ix);
+        }
+    }
+    wanted.subtract(&elsewhere);
+    let names = Names::new(universe.packed_len());
+    Shop::of(universe, request, watch).write(wanted, names, &Special::default())
 }
 
 /// Deletes packs of the repository that are redundant, but none that is among `new`, or that got a `.keep` meanwhile.

@@ -10,7 +10,7 @@ use packrace_format::{mtimes, pack_index};
 use packrace_object::{ObjectId, oid};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, PublishedPack, WritePolicy};
 
-use super::{BitmapRequest, RepackError};
+use super::{BitmapRequest, RepackError, RepackRequest};
 use crate::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, build};
 use crate::error::Error;
 use crate::generate::PackStream;
@@ -23,13 +23,13 @@ use crate::watch::Watch;
 
 /// What all packs of one repack have in common.
 pub(super) struct Shop<'a> {
-    pub(super) universe: &'a Arc<Universe>,
-    pub(super) settings: Settings,
-    pub(super) cruft_settings: Settings,
-    pub(super) ofs_delta: bool,
-    pub(super) policy: WritePolicy,
-    pub(super) reverse_index: bool,
-    pub(super) index_version: pack_index::Version,
+    universe: &'a Arc<Universe>,
+    settings: Settings,
+    cruft_settings: Settings,
+    ofs_delta: bool,
+    policy: WritePolicy,
+    reverse_index: bool,
+    index_version: pack_index::Version,
     pub(super) watch: &'a dyn Watch,
 }
 
@@ -44,6 +44,21 @@ pub(super) struct Special<'a> {
     pub(super) bitmap: Option<&'a BitmapRequest>,
     /// Its files begin with this, instead of standing with the repository's packs.
     pub(super) prefix: Option<&'a Path>,
+}
+
+impl<'a> Shop<'a> {
+    pub(super) fn of(universe: &'a Arc<Universe>, request: &RepackRequest, watch: &'a dyn Watch) -> Self {
+        Shop {
+            universe,
+            settings: request.settings,
+            cruft_settings: request.cruft_settings,
+            ofs_delta: request.ofs_delta,
+            policy: request.policy,
+            reverse_index: request.reverse_index,
+            index_version: request.index_version,
+            watch,
+        }
+    }
 }
 
 impl Shop<'_> {
