@@ -29,12 +29,13 @@ use self::roles::{Role, Roles};
 use self::select::{Walk, in_packs, insert_all, members, times, unite};
 use self::write::{Shop, Special};
 use crate::bitmap_build::BitmapOptions;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::filter::Filter;
 use crate::marks::Marks;
 use crate::names::Names;
 use crate::plan;
 use crate::settings::Settings;
+use crate::trees::{Absent, TreeWalk};
 use crate::universe::{Ix, Universe};
 use crate::watch::Watch;
 
@@ -400,6 +401,10 @@ impl Repack<'_> {
         expired: i64,
     ) -> Result<(Marks, Marks, Names), Error> {
         let universe = self.universe;
+        if expired == i64::MIN {
+            let names = self.names(&rest, reached)?;
+            return Ok((rest, Marks::new(universe.packed_len()), names));
+        }
         let is_recent = |ix: &Ix| i64::from(times.get(ix).copied().unwrap_or_default()) > expired;
         let recent: Vec<ObjectId> = members(&rest).filter(is_recent).map(|ix| universe.id(ix)).collect();
         let (needed, names) = (Marks::new(universe.packed_len()), Names::new(universe.packed_len()));
@@ -408,6 +413,20 @@ impl Repack<'_> {
         gone.subtract(&needed);
         rest.subtract(&gone);
         Ok((rest, gone, names))
+    }
+
+    /// The paths of unreachable objects, as far as unreachable commits lead to them.
+    fn names(&self, rest: &Marks, reached: &Marks) -> Result<Names, Error> {
+        let seen = reached.snapshot();
+        let roots = Walk::new(self.universe).root_trees(rest, &seen)?;
+        let threads = self.request.settings.threads;
+        let mut trees = TreeWalk::new(self.universe, threads, self.shop.watch);
+        match trees.mark_below(roots, &seen, Absent::Skip) {
+            // Nobody has said that these objects are sound, and without names the pack only becomes larger.
+            Err(error) if error.kind() == ErrorKind::Corrupt => tracing::debug!("{error}"),
+            marked => marked?,
+        }
+        Ok(trees.into_names())
     }
 
     fn loosen(&self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), Error> {

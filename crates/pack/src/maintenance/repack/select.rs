@@ -126,6 +126,22 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// The root trees of the commits in `wanted`, as far as they were not in `seen`, where they are then.
+    pub(super) fn root_trees(&mut self, wanted: &Marks, seen: &Marks) -> Result<Vec<Ix>, Error> {
+        let universe = self.universe;
+        let mut content = Vec::new();
+        let mut roots = Vec::new();
+        for ix in members(wanted) {
+            if universe.kind(&mut self.reader, ix)? != Kind::Commit {
+                continue;
+            }
+            universe.read(&mut self.reader, ix, &mut content)?;
+            let Ok(commit) = parse_commit(&content, universe.hash()) else { continue };
+            roots.extend(universe.find(&commit.tree)?.filter(|tree| seen.insert(*tree)));
+        }
+        Ok(roots)
+    }
+
     /// Names the objects that loose trees of a set list, for the delta search: no walk leads to them from the root, but
     /// the last part of a path says most.
     pub(super) fn name_by_loose_trees(&mut self, wanted: &Marks, names: &Names) -> Result<(), Error> {
