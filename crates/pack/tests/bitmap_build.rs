@@ -260,7 +260,7 @@ fn build_beside(repo: &Repo, index: &Path, reuse: bool) -> Vec<u8> {
     let options = BitmapOptions { reuse, ..BitmapOptions::default() };
     match build(&universe, &order, tips, &options, &Unwatched).unwrap() {
         BuiltBitmap::File(file) => file,
-        BuiltBitmap::NotClosed(id) => panic!("{id} is missing"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -329,4 +329,12 @@ fn a_damaged_bitmap_is_not_taken_over() {
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, bytes).unwrap();
     assert_eq!(build_beside(&repo, &index, true), fresh);
+}
+
+#[test]
+fn a_shallow_history_gets_none() {
+    let storage = Storage { shallow_depth: Some(5), ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    assert_eq!(try_write(&repo, &[], &BitmapOptions::default()), BuiltBitmap::Shallow);
+    assert!(files(&repo, "bitmap").is_empty());
 }

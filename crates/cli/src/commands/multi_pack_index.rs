@@ -74,7 +74,7 @@ fn write(globals: &Globals, repository: &Repository, args: &MultiPackIndexWrite)
         })?;
     let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
     let bitmap = bitmap.map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, &request)).transpose()?;
-    Ok(lock.publish(&bytes, bitmap.as_deref())?)
+    Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
 }
 
 /// What bitmaps start from: the refs, or the list that somebody made of them earlier.
@@ -105,19 +105,20 @@ fn bitmap_request(
     Ok(request)
 }
 
-/// The bitmap file of a multi-pack-index that is going to be put in place.
+/// The bitmap file of a multi-pack-index that is going to be put in place; none in a shallow repository.
 pub fn bitmap_of_multi_pack_index(
     snapshot: &Arc<Snapshot>,
     bytes: &[u8],
     request: &BitmapRequest,
-) -> Result<Vec<u8>, Fatal> {
+) -> Result<Option<Vec<u8>>, Fatal> {
     let failed = || Fatal::error("could not write multi-pack bitmap");
     let universe = Universe::new(snapshot.clone());
     let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
     let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
     let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
     match build(&universe, &order, tips, &request.options, &Unwatched)? {
-        BuiltBitmap::File(bytes) => Ok(bytes),
+        BuiltBitmap::File(bytes) => Ok(Some(bytes)),
+        BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(missing) => {
             eprintln!("warning: {}", not_closed_warning(&missing));
             Err(failed())

@@ -369,7 +369,7 @@ fn write_multi_pack_index(
     let made = multi_pack_index::make(&snapshot, is_wanted, preferred, bitmap.is_some());
     let Some(bytes) = made.map_err(Fatal::new)? else { return Ok(()) };
     let bitmap = bitmap.map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, request)).transpose()?;
-    Ok(lock.publish(&bytes, bitmap.as_deref())?)
+    Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
 }
 
 /// Removes a multi-pack-index that names a pack which is going to be deleted: readers would find it damaged.

@@ -73,6 +73,9 @@ pub enum BuiltBitmap {
     File(Vec<u8>),
     /// Nothing: a commit reaches this object, which the pack does not hold. Git says so with [`not_closed_warning`].
     NotClosed(ObjectId),
+    /// Nothing, and [`build`] has said so in the log: the repository's history is shallow. Stock git writes bitmaps there,
+    /// which are wrong as soon as the history is deepened: what they leave out is then missing from clones.
+    Shallow,
 }
 
 /// What git prints, after `warning: `, when [`BuiltBitmap::NotClosed`] names an object.
@@ -91,6 +94,10 @@ pub fn build(
     options: &BitmapOptions,
     watch: &dyn Watch,
 ) -> Result<BuiltBitmap, Error> {
+    if !universe.snapshot().shallow().is_empty() {
+        tracing::warn!("disabling bitmap writing, as the history is shallow");
+        return Ok(BuiltBitmap::Shallow);
+    }
     let stored = if options.reuse { Stored::open(universe, order) } else { None };
     let job = Job { universe, order, options, watch };
     let mut result = try_build(job, tips, stored);

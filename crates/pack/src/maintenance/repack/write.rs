@@ -94,7 +94,7 @@ impl Shop<'_> {
             None => None,
         };
         let bitmap = match special.bitmap {
-            Some(request) => Some(self.bitmap(&entries, sealed.checksum(), request)?),
+            Some(request) => self.bitmap(&entries, sealed.checksum(), request)?,
             None => None,
         };
         let options = PublishOptions {
@@ -114,7 +114,7 @@ impl Shop<'_> {
         entries: &[pack_index::Entry],
         checksum: &oid,
         request: &BitmapRequest,
-    ) -> Result<Vec<u8>, RepackError> {
+    ) -> Result<Option<Vec<u8>>, RepackError> {
         let universe = self.universe;
         let index = pack_index::write(entries, universe.hash(), checksum, pack_index::Version::default());
         let index = PackIndex::open(index.map_err(|_| RepackError::NoBitmap)?, universe.hash());
@@ -122,7 +122,8 @@ impl Shop<'_> {
         let order = BitOrder::of_pack(universe, &index, &ReverseIndex::<Vec<u8>>::compute(&index))?;
         let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
         match build(universe, &order, tips, &request.options, self.watch)? {
-            BuiltBitmap::File(bytes) => Ok(bytes),
+            BuiltBitmap::File(bytes) => Ok(Some(bytes)),
+            BuiltBitmap::Shallow => Ok(None),
             BuiltBitmap::NotClosed(id) => Err(RepackError::NotClosed(id)),
         }
     }
