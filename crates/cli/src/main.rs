@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod environment;
+mod revisions;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::Serve(args) => commands::serve::run(globals, &args, environment),
         Command::CommitGraph(args) => commands::commit_graph::run(globals, &args, environment),
         Command::MultiPackIndex(args) => commands::multi_pack_index::run(globals, &args, environment),
+        Command::PackObjects(args) => commands::pack_objects::run(globals, &args, environment),
         Command::Repack(args) => commands::repack::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),
     };

@@ -8,6 +8,7 @@ mod bitmap;
 mod config;
 mod error;
 mod graph_files;
+mod locality;
 mod objects_dir;
 mod pack;
 mod pack_set;

@@ -204,6 +204,16 @@ impl Snapshot {
         Ok(later.is_some_and(|later| later.lookup(id).is_some()))
     }
 
+    /// Whether an alternate has a loose object of this name.
+    pub(crate) fn alternate_has_loose(&self, id: &oid) -> Result<bool, Error> {
+        for dir in &self.dirs[1..] {
+            if dir.find_loose(id)?.is_found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The loose objects of the repository itself, sorted; not those of alternates. Lists 256 directories, each once a
     /// snapshot.
     pub fn own_loose(&self) -> Result<Vec<ObjectId>, Error> {

@@ -2,6 +2,7 @@
 
 mod commit_graph;
 mod multi_pack_index;
+mod pack_objects;
 mod repack;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, Commi
 pub use multi_pack_index::{
     MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite,
 };
+pub use pack_objects::PackObjects;
 pub use repack::Repack;
 
 use clap::error::{ContextKind, ErrorKind};
@@ -67,6 +69,8 @@ pub enum Command {
     CommitGraph(CommitGraph),
     /// Write and verify multi-pack-indexes: stands in for git multi-pack-index.
     MultiPackIndex(MultiPackIndex),
+    /// Make a pack of what revisions reach: stands in for git pack-objects.
+    PackObjects(Box<PackObjects>),
     /// Put the objects of a repository into fewer and better packs: stands in for git repack.
     Repack(Box<Repack>),
     /// Write the man pages into a folder.
@@ -161,7 +165,9 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
 fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
-    ["upload-pack", "commit-graph", "repack", "multi-pack-index"].into_iter().find(|command| *command == name)
+    ["upload-pack", "commit-graph", "repack", "multi-pack-index", "pack-objects"]
+        .into_iter()
+        .find(|command| *command == name)
 }
 
 /// `--http` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
@@ -216,7 +222,8 @@ fn usage_of(name: &str) -> String {
 }
 
 /// Options whose values are numbers.
-const NUMERIC: [&str; 8] = [
+const NUMERIC: [&str; 9] = [
+    "compression",
     "timeout",
     "size-multiple",
     "max-commits",

@@ -3,6 +3,7 @@
 pub mod commit_graph;
 pub mod man;
 pub mod multi_pack_index;
+pub mod pack_objects;
 pub mod repack;
 pub mod serve;
 pub mod upload_pack;

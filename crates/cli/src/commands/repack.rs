@@ -95,7 +95,7 @@ pub(super) fn base_request(args: &Repack, config: &Config, threads: usize) -> Re
         keep_packs: Vec::new(),
         tips: Vec::new(),
         soft_tips: Vec::new(),
-        settings: settings(args, config, threads)?,
+        settings: adjust(args, config, threads)?,
         cruft_settings: cruft_settings(args, config, threads)?,
         ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: None,
@@ -280,7 +280,7 @@ fn filter(args: &Repack, repository: &Repository) -> Result<Option<Filter>, Fata
     Ok(Some(filter))
 }
 
-fn settings(args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
+pub(super) fn adjust(args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
     let mut settings = Settings::of(config, threads)?;
     let not_negative = |number: i64| usize::try_from(number).unwrap_or(0);
     if let Some(window) = args.window {
@@ -327,10 +327,10 @@ fn cruft_settings(args: &Repack, config: &Config, threads: usize) -> Result<Sett
         no_reuse_object: args.no_reuse_object,
         ..Repack::default()
     };
-    settings(&args, config, threads)
+    adjust(&args, config, threads)
 }
 
-fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
+pub(super) fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
     match config.integer("pack.indexVersion")?.unwrap_or(2) {
         1 => Ok(pack_index::Version::V1),
         2 => Ok(pack_index::Version::default()),

@@ -1,0 +1,170 @@
+use std::path::PathBuf;
+
+use super::repack::parse_bytes;
+
+/// Arguments of `pack-objects`.
+#[derive(Debug, Default, clap::Args)]
+pub struct PackObjects {
+    /// Read revisions from standard input, one a line, and pack what they reach.
+    #[arg(long, overrides_with = "no_revs")]
+    pub revs: bool,
+    #[arg(long, hide = true)]
+    pub no_revs: bool,
+    /// Pack what the refs reach; implies --revs.
+    #[arg(long)]
+    pub all: bool,
+    /// Pack what the reflogs name too; only together with --indexed-objects.
+    #[arg(long)]
+    pub reflog: bool,
+    /// Pack what the indexes of work trees name too; only together with --reflog.
+    #[arg(long)]
+    pub indexed_objects: bool,
+    /// Leave out what is in a pack; implies --revs. Only together with --incremental.
+    #[arg(long)]
+    pub unpacked: bool,
+    /// Leave out what is in a pack already, also in one of an alternate.
+    #[arg(long, overrides_with = "no_incremental")]
+    pub incremental: bool,
+    #[arg(long, hide = true)]
+    pub no_incremental: bool,
+    /// Leave out what an alternate has.
+    #[arg(long, overrides_with = "no_local")]
+    pub local: bool,
+    #[arg(long, hide = true)]
+    pub no_local: bool,
+    /// Leave out what is in a pack with a .keep.
+    #[arg(long, overrides_with = "no_honor_pack_keep")]
+    pub honor_pack_keep: bool,
+    #[arg(long, hide = true)]
+    pub no_honor_pack_keep: bool,
+    /// Leave out what is in this pack, as if it had a .keep.
+    #[arg(long, value_name = "NAME")]
+    pub keep_pack: Vec<String>,
+    /// Deltas may refer to bases that only the receiver has; needs --stdout.
+    #[arg(long, overrides_with = "no_thin")]
+    pub thin: bool,
+    #[arg(long, hide = true)]
+    pub no_thin: bool,
+    /// Make a pack for a receiver whose history is cut; where, is on standard input.
+    #[arg(long, overrides_with = "no_shallow")]
+    pub shallow: bool,
+    #[arg(long, hide = true)]
+    pub no_shallow: bool,
+    /// Pack annotated tags with what they tag.
+    #[arg(long, overrides_with = "no_include_tag")]
+    pub include_tag: bool,
+    #[arg(long, hide = true)]
+    pub no_include_tag: bool,
+    /// Leave out what this filter leaves out.
+    #[arg(long, value_name = "SPEC", overrides_with = "no_filter")]
+    pub filter: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_filter: bool,
+    /// What happens when objects are missing: error or allow-promisor.
+    #[arg(long, value_name = "ACTION")]
+    pub missing: Option<String>,
+    /// Make no pack without objects.
+    #[arg(long, overrides_with = "no_non_empty")]
+    pub non_empty: bool,
+    #[arg(long, hide = true)]
+    pub no_non_empty: bool,
+    /// Taken for compatibility: grafts hide no parents here.
+    #[arg(long)]
+    pub keep_true_parents: bool,
+    /// How many objects a delta base is looked for in.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub window: Option<i64>,
+    /// Bytes of the objects in the window of one thread; k, m and g multiply.
+    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    pub window_memory: Option<u64>,
+    /// Longest delta chain.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub depth: Option<i64>,
+    /// Threads for the walk and the delta search; 0: one a processor.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub threads: Option<i64>,
+    /// Level of zlib, -1 for its default.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub compression: Option<i64>,
+    /// Find every delta anew.
+    #[arg(long, overrides_with = "reuse_delta")]
+    pub no_reuse_delta: bool,
+    #[arg(long, hide = true)]
+    pub reuse_delta: bool,
+    /// Deflate every object anew.
+    #[arg(long, overrides_with = "reuse_object")]
+    pub no_reuse_object: bool,
+    #[arg(long, hide = true)]
+    pub reuse_object: bool,
+    /// Name delta bases by distance, which is shorter.
+    #[arg(long, overrides_with = "no_delta_base_offset")]
+    pub delta_base_offset: bool,
+    #[arg(long, hide = true)]
+    pub no_delta_base_offset: bool,
+    /// Version of the index, 1 or 2.
+    #[arg(long, value_name = "VERSION")]
+    pub index_version: Option<String>,
+    /// Use bitmaps where there are any (the default, unless pack.useBitmaps says otherwise).
+    #[arg(long, overrides_with = "no_use_bitmap_index")]
+    pub use_bitmap_index: bool,
+    /// Find everything by walking.
+    #[arg(long)]
+    pub no_use_bitmap_index: bool,
+    /// Taken for compatibility: no progress is shown.
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Taken for compatibility: no progress is shown.
+    #[arg(long)]
+    pub progress: bool,
+    #[arg(long, hide = true)]
+    pub no_progress: bool,
+    #[arg(long, hide = true)]
+    pub all_progress: bool,
+    #[arg(long, hide = true)]
+    pub all_progress_implied: bool,
+    /// Taken for compatibility: the same objects are found with and without.
+    #[arg(long)]
+    pub sparse: bool,
+    #[arg(long, hide = true)]
+    pub no_sparse: bool,
+    /// Write the pack to standard output.
+    #[arg(long, overrides_with = "no_stdout")]
+    pub stdout: bool,
+    #[arg(long, hide = true)]
+    pub no_stdout: bool,
+    /// The beginning of the names of the files that are written.
+    pub base_name: Option<PathBuf>,
+    #[command(flatten)]
+    pub missing_options: NotOffered,
+}
+
+/// Options of git pack-objects that are known so that they can be refused by their name.
+#[derive(Debug, Default, clap::Args)]
+pub struct NotOffered {
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub stdin_packs: Option<String>,
+    #[arg(long, hide = true)]
+    pub cruft: bool,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub cruft_expiration: Option<String>,
+    #[arg(long, hide = true)]
+    pub exclude_promisor_objects: bool,
+    #[arg(long, hide = true, value_parser = parse_bytes)]
+    pub max_pack_size: Option<u64>,
+    #[arg(long, hide = true, allow_negative_numbers = true)]
+    pub name_hash_version: Option<i64>,
+    #[arg(long, hide = true)]
+    pub write_bitmap_index: bool,
+    #[arg(long, hide = true)]
+    pub write_bitmap_index_quiet: bool,
+    #[arg(long, hide = true)]
+    pub delta_islands: bool,
+    #[arg(short = 'k', long, hide = true)]
+    pub keep_unreachable: bool,
+    #[arg(long, hide = true)]
+    pub pack_loose_unreachable: bool,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub unpack_unreachable: Option<String>,
+    #[arg(long, hide = true)]
+    pub uri_protocol: Vec<String>,
+}

@@ -1,0 +1,23 @@
+//! Where an object is stored, as far as that decides whether a pack needs it (git-pack-objects, "--local", "--incremental",
+//! "--honor-pack-keep").
+
+use packrace_object::oid;
+
+use crate::error::Error;
+use crate::pack::Pack;
+use crate::snapshot::Snapshot;
+
+impl Snapshot {
+    /// Every pack that holds the object, of the repository and of its alternates, in the order in which they are searched.
+    pub fn packs_with(&self, id: &oid) -> impl Iterator<Item = &Pack> {
+        self.packs().iter().filter(move |pack| pack.index().position_of(id).is_some())
+    }
+
+    /// Whether an alternate has the object, in a pack or loose.
+    pub fn is_borrowed(&self, id: &oid) -> Result<bool, Error> {
+        if self.packs_with(id).any(|pack| !pack.is_local()) {
+            return Ok(true);
+        }
+        self.alternate_has_loose(id)
+    }
+}
