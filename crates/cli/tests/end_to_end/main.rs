@@ -13,6 +13,7 @@ mod hook;
 mod matrix;
 mod multi_pack_index;
 mod negotiation;
+mod pack_objects;
 mod promisor;
 mod repack;
 mod repack_command;

@@ -1,0 +1,205 @@
+//! `packrace pack-objects` packs the same objects as `git pack-objects` and refuses the same things.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use packrace_object::HashKind;
+use packrace_testkit::{Bitmap, Loose, Repo, RepoBuilder, Size, Storage};
+
+use crate::running::{packrace, stock_git};
+
+/// The objects of the only pack whose files begin with `base`, as stock git lists them after verifying it.
+fn objects(repo: &Path, base: &str) -> BTreeSet<String> {
+    let dir = Path::new(base).parent().unwrap();
+    let mut found = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let index = found.find(|path| {
+        path.extension().is_some_and(|end| end == "idx") && path.to_str().unwrap().starts_with(base)
+    });
+    let index = index.expect("an index was written");
+    let listed = stock_git(repo, &["verify-pack", "-v", index.to_str().unwrap()], "");
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let of_objects = listed.lines().filter(|line| line.split(' ').count() > 3);
+    let ids = of_objects.map(|line| line.split(' ').next().unwrap().to_owned());
+    ids.filter(|id| id.len() >= 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).collect()
+}
+
+/// Runs the same with both, to files, and compares which objects are in the packs.
+fn check(repo: &Repo, args: &[&str], input: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let base = |who: &str| dir.path().join(who).to_str().unwrap().to_owned();
+    let run = |args: &[&str]| [&["pack-objects", "-q"], args].concat();
+    let of_git = stock_git(repo.path(), &run(&[args, &[&base("git")]].concat()), input);
+    let ours = packrace(repo.path(), &run(&[args, &[&base("packrace")]].concat()), input);
+    let said = String::from_utf8_lossy(&ours.stderr);
+    assert!(of_git.status.success(), "{args:?}: {}", String::from_utf8_lossy(&of_git.stderr));
+    assert!(ours.status.success(), "{args:?}: {said}");
+    assert_eq!(objects(repo.path(), &base("git")), objects(repo.path(), &base("packrace")), "{args:?}");
+    let checksum = String::from_utf8(ours.stdout).unwrap();
+    assert!(dir.path().join(format!("packrace-{}.pack", checksum.trim_end())).is_file(), "{args:?}");
+}
+
+/// Runs the same with both, which refuse it in the same words.
+fn check_refusal(repo: &Repo, args: &[&str], input: &str) {
+    let args = [&["pack-objects"], args].concat();
+    let of_git = stock_git(repo.path(), &args, input);
+    let ours = packrace(repo.path(), &args, input);
+    let first = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().next().unwrap_or("").to_owned();
+    assert!(!of_git.status.success(), "{args:?}");
+    assert_eq!(of_git.status.code(), ours.status.code(), "{args:?}: {}", first(&ours.stderr));
+    assert_eq!(first(&of_git.stderr), first(&ours.stderr), "{args:?}");
+    assert!(ours.stdout.is_empty(), "{args:?}");
+}
+
+fn mixed(hash: HashKind, alternate: bool) -> Repo {
+    let storage =
+        Storage { packs: 3, loose: Loose::Newest, keep_oldest: true, alternate, ..Storage::default() };
+    RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build()
+}
+
+#[test]
+fn the_same_objects() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let repo = mixed(hash, false);
+        for input in [
+            "main\n",
+            "HEAD\n^main~9\n",
+            "main\n--not\nmain~20\n--not\nmain~30\n",
+            "main~9..main\n",
+            "^main~5\n@\n",
+            "main^{tree}\n",
+            "refs/heads/main^0\n\nnot read\n",
+        ] {
+            check(&repo, &["--revs"], input);
+        }
+        check(&repo, &["--all", "--delta-base-offset"], "");
+        check(&repo, &["--revs", "--include-tag"], "main\n");
+        check(&repo, &["--revs", "--window=0", "--index-version=1", "--compression=1"], "main\n");
+        check(&repo, &["--all", "--no-reuse-delta", "--threads=2", "--depth=3"], "");
+        check(&repo, &["--all", "--no-reuse-object", "--window-memory=1m"], "");
+        check(&repo, &["--all", "--reflog", "--indexed-objects"], "");
+    }
+}
+
+#[test]
+fn what_is_stored_elsewhere_is_left_out() {
+    for alternate in [false, true] {
+        let repo = mixed(HashKind::Sha1, alternate);
+        check(&repo, &["--all", "--incremental"], "");
+        check(&repo, &["--all", "--unpacked", "--incremental"], "");
+        check(&repo, &["--all", "--local"], "");
+        check(&repo, &["--all", "--honor-pack-keep"], "");
+        check(&repo, &["--all", "--honor-pack-keep", "--local"], "");
+    }
+    let repo = mixed(HashKind::Sha1, false);
+    let packs = std::fs::read_dir(repo.path().join("objects/pack")).unwrap();
+    for name in packs.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+        if name.ends_with(".pack") {
+            check(&repo, &["--all", &format!("--keep-pack={name}")], "");
+        }
+    }
+}
+
+#[test]
+fn packs_for_others() {
+    let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    for (args, input) in [
+        (&["--revs", "--stdout"][..], "main\n"),
+        (&["--revs", "--stdout", "--no-use-bitmap-index"], "main\n"),
+        (&["--revs", "--stdout", "--thin", "--delta-base-offset"], "main\n^main~9\n"),
+        (&["--all", "--stdout", "--filter=blob:none"], ""),
+    ] {
+        let made = packrace(repo.path(), &[&["pack-objects"], args].concat(), input);
+        assert!(made.status.success(), "{args:?}: {}", String::from_utf8_lossy(&made.stderr));
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.pack"), &made.stdout).unwrap();
+        let path = dir.path().join("a.pack");
+        let path = path.to_str().unwrap();
+        // A thin pack needs the repository, and says so by failing without --fix-thin.
+        let index = match args.contains(&"--thin") {
+            false => stock_git(repo.path(), &["index-pack", path], ""),
+            true => {
+                let mut command = packrace_testkit::Git::stock().command(repo.path());
+                command.args(["index-pack", "--stdin", "--fix-thin"]);
+                command.stdin(std::fs::File::open(path).unwrap()).output().unwrap()
+            }
+        };
+        assert!(index.status.success(), "{args:?}: {}", String::from_utf8_lossy(&index.stderr));
+    }
+}
+
+#[test]
+fn refusals() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let unknown = "0123456789012345678901234567890123456789";
+    for line in [
+        "nope",
+        "^nope",
+        "nope..main",
+        "main..nope",
+        "main^99",
+        "main~9999",
+        "main^{nothing}",
+        "--all",
+        "--bogus",
+        "-",
+        "--shallow x",
+        "--shallow",
+        unknown,
+    ] {
+        check_refusal(&repo, &["--revs", "--stdout", "-q"], &format!("{line}\n"));
+    }
+    check_refusal(&repo, &["--revs", "--thin", "p"], "");
+    check_refusal(&repo, &["--revs", "--index-version=3", "p"], "");
+    check_refusal(&repo, &["--revs", "--index-version=x", "p"], "");
+    check_refusal(&repo, &["--revs", "--compression=10", "p"], "");
+    check_refusal(&repo, &["--revs", "--compression=x", "p"], "");
+    check_refusal(&repo, &["--revs", "--window=x", "p"], "");
+    check_refusal(&repo, &["--revs", "--missing=x", "p"], "");
+    check_refusal(&repo, &["--revs", "--stdout", "--filter=bogus"], "");
+    check_refusal(&repo, &["--bogus", "p"], "");
+}
+
+#[test]
+fn what_is_not_offered_is_refused_by_name() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    for option in
+        ["stdin-packs", "cruft", "delta-islands", "write-bitmap-index", "keep-unreachable", "unpacked"]
+    {
+        let ours = packrace(repo.path(), &["pack-objects", "--revs", &format!("--{option}"), "p"], "");
+        assert_eq!(ours.status.code(), Some(129), "{option}");
+        let said = String::from_utf8_lossy(&ours.stderr);
+        assert_eq!(said.trim_end(), format!("fatal: option `{option}' is not supported"));
+    }
+}
+
+#[test]
+fn behind_stock_upload_pack() {
+    let repo = mixed(HashKind::Sha1, false);
+    let dir = tempfile::tempdir().unwrap();
+    let hook = dir.path().join("hook");
+    let script = format!(
+        "#!/bin/sh\nshift\necho used >>'{}'\nexec '{}' \"$@\"\n",
+        dir.path().join("log").display(),
+        crate::running::PACKRACE
+    );
+    std::fs::write(&hook, script).unwrap();
+    let status = std::process::Command::new("chmod").arg("+x").arg(&hook).status().unwrap();
+    assert!(status.success());
+    let setting = format!("uploadpack.packObjectsHook={}", hook.display());
+    let config = dir.path().join("config");
+    let (key, value) = setting.split_once('=').unwrap();
+    let set = stock_git(dir.path(), &["config", "-f", config.to_str().unwrap(), key, value], "");
+    assert!(set.status.success());
+    for (name, options) in [("full", &[][..]), ("shallow", &["--depth=3"])] {
+        let url = format!("file://{}", repo.path().display());
+        let mut command = packrace_testkit::Git::stock().command(dir.path());
+        command.env("GIT_CONFIG_GLOBAL", &config).args(["clone", "-q", "--bare"]).args(options);
+        let cloned = command.args([url.as_str(), name]).output().unwrap();
+        assert!(cloned.status.success(), "{}", String::from_utf8_lossy(&cloned.stderr));
+        let fsck = stock_git(&dir.path().join(name), &["fsck"], "");
+        assert!(fsck.status.success(), "{}", String::from_utf8_lossy(&fsck.stderr));
+    }
+    assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "used\nused\n");
+}
