@@ -24,13 +24,20 @@ fn objects(repo: &Path, base: &str) -> BTreeSet<String> {
     ids.filter(|id| id.len() >= 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).collect()
 }
 
+fn strs(args: &[String]) -> Vec<&str> {
+    args.iter().map(String::as_str).collect()
+}
+
 /// Runs the same with both, to files, and compares which objects are in the packs.
 fn check(repo: &Repo, args: &[&str], input: &str) {
     let dir = tempfile::tempdir().unwrap();
     let base = |who: &str| dir.path().join(who).to_str().unwrap().to_owned();
-    let run = |args: &[&str]| [&["pack-objects", "-q"], args].concat();
-    let of_git = stock_git(repo.path(), &run(&[args, &[&base("git")]].concat()), input);
-    let ours = packrace(repo.path(), &run(&[args, &[&base("packrace")]].concat()), input);
+    let full = |base: &str| {
+        let args = args.iter().copied().chain([base]);
+        ["pack-objects", "-q"].into_iter().chain(args).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let of_git = stock_git(repo.path(), &strs(&full(&base("git"))), input);
+    let ours = packrace(repo.path(), &strs(&full(&base("packrace"))), input);
     let said = String::from_utf8_lossy(&ours.stderr);
     assert!(of_git.status.success(), "{args:?}: {}", String::from_utf8_lossy(&of_git.stderr));
     assert!(ours.status.success(), "{args:?}: {said}");
@@ -180,7 +187,7 @@ fn behind_stock_upload_pack() {
     let dir = tempfile::tempdir().unwrap();
     let hook = dir.path().join("hook");
     let script = format!(
-        "#!/bin/sh\nshift\necho used >>'{}'\nexec '{}' \"$@\"\n",
+        "#!/bin/sh\nwhile [ \"$1\" != pack-objects ]; do shift; done\necho used >>'{}'\nexec '{}' \"$@\"\n",
         dir.path().join("log").display(),
         crate::running::PACKRACE
     );
