@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packrace_format::pack_index;
-use packrace_object::{Kind, ObjectId, oid};
+use packrace_object::{HashKind, Kind, ObjectId, oid};
 use packrace_os::sink::{FdSink, write_all};
 use packrace_pack::filter::Filter;
 use packrace_pack::generate::{PackStream, Segment};
@@ -43,7 +43,7 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
         return Err(Fatal::new("--thin cannot be used to build an indexable pack"));
     }
     let version = version(args, &repository)?;
-    let filter = filter(args)?;
+    let filter = filter(args, repository.hash_kind())?;
     let universe = Arc::new(Universe::new(repository.snapshot()?));
     let selection = selection(args, &repository, &universe)?;
     let mut request = PackRequest {
@@ -146,12 +146,12 @@ fn version(args: &PackObjects, repository: &Repository) -> Result<pack_index::Ve
     }
 }
 
-fn filter(args: &PackObjects) -> Result<Option<Filter>, Fatal> {
+fn filter(args: &PackObjects, hash: HashKind) -> Result<Option<Filter>, Fatal> {
     let Some(spec) = &args.filter else { return Ok(None) };
     let mut filter = Filter::parse(spec.as_bytes()).map_err(Fatal::new)?;
     for patterns in filter.patterns_mut() {
         let name = String::from_utf8_lossy(&patterns.name).into_owned();
-        let id = ObjectId::from_hex(&patterns.name).ok();
+        let id = ObjectId::from_hex(&patterns.name).ok().filter(|id| id.kind() == hash);
         patterns.blob =
             Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
     }
