@@ -111,7 +111,11 @@ impl Environment {
             object_dir: self.object_directory.clone(),
             alternates: self.alternates.clone(),
             common_dir: self.common_dir.clone(),
-            shallow_file: self.shallow_file.clone(),
+            shallow_file: globals
+                .shallow_file
+                .as_ref()
+                .map(PathBuf::from)
+                .or_else(|| self.shallow_file.clone()),
         })
     }
 

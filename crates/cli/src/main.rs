@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod environment;
+mod object_list;
 mod revisions;
 
 use std::io::Write as _;

@@ -53,6 +53,9 @@ pub struct Globals {
     /// The repository, where a command names none.
     #[arg(long, value_name = "PATH")]
     pub git_dir: Option<PathBuf>,
+    /// Where the history of the repository is cut, instead of its own list; an empty PATH: nowhere.
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
+    pub shallow_file: Option<OsString>,
     /// Serve only the refs of this namespace (gitnamespaces).
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,

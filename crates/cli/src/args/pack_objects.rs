@@ -10,6 +10,11 @@ pub struct PackObjects {
     pub revs: bool,
     #[arg(long, hide = true)]
     pub no_revs: bool,
+    /// Read names of packs from standard input and pack what is in them, but not what is in a pack with a ^ before it.
+    #[arg(long, overrides_with = "no_stdin_packs")]
+    pub stdin_packs: bool,
+    #[arg(long, hide = true)]
+    pub no_stdin_packs: bool,
     /// Pack what the refs reach; implies --revs.
     #[arg(long)]
     pub all: bool,
@@ -141,8 +146,6 @@ pub struct PackObjects {
 /// Options of git pack-objects that are known so that they can be refused by their name.
 #[derive(Debug, Default, clap::Args)]
 pub struct NotOffered {
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub stdin_packs: Option<String>,
     #[arg(long, hide = true)]
     pub cruft: bool,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "")]

@@ -10,7 +10,7 @@ use packrace_object::{HashKind, Kind, ObjectId, oid};
 use packrace_os::sink::{FdSink, write_all};
 use packrace_pack::filter::Filter;
 use packrace_pack::generate::{PackStream, Segment};
-use packrace_pack::plan::{PackPlan, plan};
+use packrace_pack::plan::{PackPlan, plan, plan_list};
 use packrace_pack::{PackRequest, Settings, Universe, Unwatched};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy};
 use packrace_store::refs::Target;
@@ -20,6 +20,7 @@ use super::repack::{adjust, index_version};
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, PackObjects, Repack};
 use crate::environment::Environment;
+use crate::object_list;
 use crate::revisions::{Revisions, Selection};
 
 /// Longest list of revisions that is read.
@@ -42,33 +43,19 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
     if args.thin && !args.stdout {
         return Err(Fatal::new("--thin cannot be used to build an indexable pack"));
     }
+    if args.stdin_packs && reads_revisions(args) {
+        return Err(Fatal::new("cannot use internal rev list with --stdin-packs"));
+    }
+    if args.filter.is_some() && !reads_revisions(args) {
+        return Err(Fatal::usage("option `filter' is not supported without --revs"));
+    }
     let version = version(args, &repository)?;
     let filter = filter(args, repository.hash_kind())?;
     let universe = Arc::new(Universe::new(repository.snapshot()?));
-    let selection = selection(args, &repository, &universe)?;
-    let mut request = PackRequest {
-        wants: selection.wants,
-        haves: selection.haves,
-        shallow: selection.shallow,
-        tags: if args.include_tag { annotated_tags(&repository, universe.snapshot())? } else { Vec::new() },
-        excluded: Vec::new(),
-        thin: args.thin,
-        ofs_delta: args.delta_base_offset,
-        may_lack_promised: args.missing.as_deref() == Some("allow-promisor"),
-        filter,
-        threads: settings.threads,
-        settings,
+    let made = match reads_revisions(args) {
+        true => plan_revisions(args, &repository, &universe, filter, settings)?,
+        false => plan_listed(args, &universe, settings)?,
     };
-    let mut made = plan(&universe, &request, &Unwatched)?;
-    let places = Places::of(args);
-    if places.leave_something_out() {
-        for id in made.ids() {
-            if places.leave_out(universe.snapshot(), &id)? {
-                request.excluded.push(id);
-            }
-        }
-        made = plan(&universe, &request, &Unwatched)?;
-    }
     if args.non_empty && made.objects() == 0 {
         return Ok(());
     }
@@ -81,10 +68,71 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
     }
 }
 
+/// A plan of what revisions reach.
+fn plan_revisions(
+    args: &PackObjects,
+    repository: &Repository,
+    universe: &Arc<Universe>,
+    filter: Option<Filter>,
+    settings: Settings,
+) -> Result<PackPlan, Fatal> {
+    let selection = selection(args, repository, universe)?;
+    let mut request = PackRequest {
+        wants: selection.wants,
+        haves: selection.haves,
+        shallow: selection.shallow,
+        tags: if args.include_tag { annotated_tags(repository, universe.snapshot())? } else { Vec::new() },
+        excluded: Vec::new(),
+        thin: args.thin,
+        ofs_delta: args.delta_base_offset,
+        may_lack_promised: args.missing.as_deref() == Some("allow-promisor"),
+        filter,
+        threads: settings.threads,
+        settings,
+    };
+    let made = plan(universe, &request, &Unwatched)?;
+    let places = Places::of(args);
+    if !places.leave_something_out() {
+        return Ok(made);
+    }
+    for id in made.ids() {
+        if places.leave_out(universe.snapshot(), &id)? {
+            request.excluded.push(id);
+        }
+    }
+    Ok(plan(universe, &request, &Unwatched)?)
+}
+
+/// A plan of what standard input lists.
+fn plan_listed(args: &PackObjects, universe: &Arc<Universe>, settings: Settings) -> Result<PackPlan, Fatal> {
+    let input = input()?;
+    let listed = match args.stdin_packs {
+        true => object_list::of_packs(universe, &input)?,
+        false => object_list::objects(universe, &input)?,
+    };
+    let places = Places::of(args);
+    let mut objects = Vec::with_capacity(listed.len());
+    for (id, name) in listed {
+        if !places.leave_something_out() || !places.leave_out(universe.snapshot(), &id)? {
+            objects.push((id, name));
+        }
+    }
+    Ok(plan_list(universe, &objects, settings, args.delta_base_offset, &Unwatched)?)
+}
+
+/// All of standard input.
+fn input() -> Result<Vec<u8>, Fatal> {
+    let mut input = Vec::new();
+    std::io::stdin().take(MAX_INPUT_BYTES + 1).read_to_end(&mut input).map_err(Fatal::new)?;
+    if input.len() as u64 > MAX_INPUT_BYTES {
+        return Err(Fatal::new("standard input is longer than 1 GiB"));
+    }
+    Ok(input)
+}
+
 fn refuse_what_is_missing(args: &PackObjects) -> Result<(), Fatal> {
     let not = &args.missing_options;
     let missing = [
-        ("stdin-packs", not.stdin_packs.is_some()),
         ("cruft", not.cruft),
         ("cruft-expiration", not.cruft_expiration.is_some()),
         ("exclude-promisor-objects", not.exclude_promisor_objects),
@@ -106,14 +154,14 @@ fn refuse_what_is_missing(args: &PackObjects) -> Result<(), Fatal> {
         return Err(Fatal::usage(format!("option `{option}' is not supported")));
     }
     match args.missing.as_deref() {
-        None | Some("error" | "allow-promisor") => {}
-        Some(other) => return Err(Fatal::new(format!("invalid value for '--missing': '{other}'"))),
+        None | Some("error" | "allow-promisor") => Ok(()),
+        Some(other) => Err(Fatal::new(format!("invalid value for '--missing': '{other}'"))),
     }
-    let reads_revisions = args.revs || args.all || args.reflog || args.indexed_objects || args.unpacked;
-    match reads_revisions {
-        true => Ok(()),
-        false => Err(Fatal::usage("a list of objects is not supported, only --revs")),
-    }
+}
+
+/// Whether revisions and not a list say what is packed.
+fn reads_revisions(args: &PackObjects) -> bool {
+    args.revs || args.all || args.reflog || args.indexed_objects || args.unpacked
 }
 
 fn settings(args: &PackObjects, repository: &Repository) -> Result<Settings, Fatal> {
@@ -161,9 +209,7 @@ fn filter(args: &PackObjects, hash: HashKind) -> Result<Option<Filter>, Fatal> {
 /// What standard input and the options name.
 fn selection(args: &PackObjects, repository: &Repository, universe: &Universe) -> Result<Selection, Fatal> {
     let mut selection = Selection::default();
-    let mut input = Vec::new();
-    std::io::stdin().take(MAX_INPUT_BYTES).read_to_end(&mut input).map_err(Fatal::new)?;
-    Revisions::new(repository, universe.snapshot()).read(&input, &mut selection)?;
+    Revisions::new(repository, universe.snapshot()).read(&input()?, &mut selection)?;
     if args.all || args.reflog {
         let found = roots(repository)?;
         if args.all {

@@ -198,6 +198,25 @@ pub(crate) fn kept_by(
     Ok(filtering.find(&mut commits, true, |_| Ok(found))?.wanted)
 }
 
+/// A pack of exactly these objects, each with the hash of the path under which it was met: deltas inside of it only.
+pub fn plan_list(
+    universe: &Arc<Universe>,
+    objects: &[(ObjectId, NameHash)],
+    settings: Settings,
+    ofs_delta: bool,
+    watch: &dyn Watch,
+) -> Result<PackPlan, Error> {
+    let wanted = Marks::new(universe.packed_len());
+    let names = Names::new(universe.packed_len());
+    for (id, name) in objects {
+        let ix = universe.require(id)?;
+        if wanted.insert(ix) {
+            names.set(ix, *name);
+        }
+    }
+    to_store(universe, wanted, names, settings, ofs_delta, watch)
+}
+
 /// A pack of exactly these objects, to be stored: deltas inside of it only, and what walks need stands together.
 pub(crate) fn to_store(
     universe: &Arc<Universe>,
