@@ -119,7 +119,7 @@ impl<'a> Revisions<'a> {
         Ok(Some(id))
     }
 
-    /// A full name, or a ref by the rules of gitrevisions, "<refname>".
+    /// A full name, or a ref by the rules of gitrevisions, `<refname>`.
     fn base(&mut self, name: &[u8]) -> Result<Option<ObjectId>, Fatal> {
         if let Some(id) = self.full_name(name) {
             return Ok(Some(id));

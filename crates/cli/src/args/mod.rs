@@ -127,7 +127,7 @@ pub struct Man {
 #[derive(Debug)]
 pub enum Parsed {
     /// Run a command.
-    Run(Globals, Command),
+    Run(Box<Globals>, Command),
     /// Say something and end.
     Answer {
         /// The text.
@@ -159,7 +159,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
             let text = usage_of("upload-pack");
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
-        Ok(cli) => Parsed::Run(cli.globals, cli.command),
+        Ok(cli) => Parsed::Run(Box::new(cli.globals), cli.command),
         Err(error) => answer(&error, asked_shortly),
     }
 }

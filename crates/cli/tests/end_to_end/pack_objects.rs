@@ -221,7 +221,7 @@ fn what_is_not_offered_is_refused_by_name() {
 }
 
 #[test]
-fn behind_stock_upload_pack() {
+fn behind_upload_pack() {
     let repo = mixed(HashKind::Sha1, false);
     let dir = tempfile::tempdir().unwrap();
     let hook = dir.path().join("hook");
@@ -238,7 +238,13 @@ fn behind_stock_upload_pack() {
     let (key, value) = setting.split_once('=').unwrap();
     let set = stock_git(dir.path(), &["config", "-f", config.to_str().unwrap(), key, value], "");
     assert!(set.status.success());
-    for (name, options) in [("full", &[][..]), ("shallow", &["--depth=3"])] {
+    let ours = format!("--upload-pack={} upload-pack", crate::running::PACKRACE);
+    for (name, options) in [
+        ("full", &[][..]),
+        ("shallow", &["--depth=3"]),
+        ("full-ours", &[ours.as_str()]),
+        ("shallow-ours", &[ours.as_str(), "--depth=3"]),
+    ] {
         let url = format!("file://{}", repo.path().display());
         let mut command = packrace_testkit::Git::stock().command(dir.path());
         command.env("GIT_CONFIG_GLOBAL", &config).args(["clone", "-q", "--bare"]).args(options);
@@ -247,5 +253,5 @@ fn behind_stock_upload_pack() {
         let fsck = stock_git(&dir.path().join(name), &["fsck"], "");
         assert!(fsck.status.success(), "{}", String::from_utf8_lossy(&fsck.stderr));
     }
-    assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "used\nused\n");
+    assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "used\n".repeat(4));
 }

@@ -1,7 +1,7 @@
 //! Which objects a partial clone leaves out (git-rev-list, "--filter"; technical/partial-clone).
 //!
 //! A [`Filter`] is what a client asked for. Filters that are combined all have to keep an object, so however they are
-//! nested they come down to one set of [`rules::Rules`]: kinds, a size, a depth, and patterns. What a client names itself is sent
+//! nested they come down to one set of `rules::Rules`: kinds, a size, a depth, and patterns. What a client names itself is sent
 //! whatever the filter says.
 
 mod apply;
@@ -50,7 +50,7 @@ impl Filter {
         parse::parse(spec)
     }
 
-    /// The name by which configuration allows it (git-config, "uploadpackfilter.<filter>.allow").
+    /// The name by which configuration allows it (git-config, `uploadpackfilter.<filter>.allow`).
     pub fn name(&self) -> &'static str {
         match self {
             Filter::BlobNone => "blob:none",
