@@ -255,3 +255,60 @@ fn behind_upload_pack() {
     }
     assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "used\n".repeat(4));
 }
+
+/// The names of files in a directory that end with one of these.
+fn files(dir: &Path, ends: &[&str]) -> Vec<std::path::PathBuf> {
+    let all = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| ends.iter().any(|end| path.to_str().unwrap().contains(end))).collect()
+}
+
+#[test]
+fn damaged_entries_are_not_handed_on() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    stock_git(repo.path(), &["repack", "-adq"], "");
+    let packs = repo.path().join("objects/pack");
+    let pack = files(&packs, &[".pack"]).remove(0);
+    let intact = std::fs::read(&pack).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("p").to_str().unwrap().to_owned();
+    let write = |bytes: &[u8]| {
+        std::fs::remove_file(&pack).unwrap();
+        std::fs::write(&pack, bytes).unwrap();
+    };
+    let mut refused = 0;
+    for part in 1..24 {
+        let mut damaged = intact.clone();
+        let at = 12 + (intact.len() - 40) * part / 24;
+        damaged[at] ^= 0x10;
+        write(&damaged);
+        let ours = packrace(repo.path(), &["pack-objects", "--all", "-q", &base], "");
+        if ours.status.success() {
+            // Only bytes that no object needs can have been hit.
+            objects(repo.path(), &base);
+        } else {
+            assert_eq!(ours.status.code(), Some(128), "{at}");
+            assert!(!ours.stderr.is_empty(), "{at}");
+            refused += 1;
+        }
+        let made = files(dir.path(), &["p-"]);
+        assert_eq!(made.is_empty(), !ours.status.success(), "{at}: {made:?}");
+        made.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        assert!(files(&packs, &["tmp_"]).is_empty(), "{at}");
+    }
+    assert!(refused > 15, "{refused} of 23");
+
+    // The same damage does no harm where there is a second copy.
+    write(&intact);
+    let copy = RepoBuilder::new(Size::Tiny).build();
+    stock_git(copy.path(), &["repack", "-adfq", "--depth=1"], "");
+    let alternates = repo.path().join("objects/info/alternates");
+    std::fs::create_dir_all(alternates.parent().unwrap()).unwrap();
+    std::fs::write(alternates, format!("{}\n", copy.path().join("objects").display())).unwrap();
+    let mut damaged = intact.clone();
+    let at = intact.len() / 2;
+    damaged[at] ^= 0x10;
+    write(&damaged);
+    let ours = packrace(repo.path(), &["pack-objects", "--all", "-q", &base], "");
+    assert!(ours.status.success(), "{}", String::from_utf8_lossy(&ours.stderr));
+    assert_eq!(objects(copy.path(), &base).len(), copy.reachable_objects().len());
+}
