@@ -4,6 +4,7 @@
 //! [`sink`], gathered writes with a fallback. Writing to a repository: [`durable`]. Time: [`clock`]. Everything that moves bytes is counted by
 //! [`count::Role`]; [`count::report`] gives the totals of the process.
 
+pub mod allocations;
 pub mod child;
 pub mod clock;
 pub mod count;

@@ -30,39 +30,30 @@ pub const COPY_BELOW_BYTES: usize = 512;
 /// A batch is sent when it holds this much: 16 full frames fill a pipe of 1 MiB.
 pub const BATCH_BYTES: usize = 16 * (sideband::LARGE_FRAME_PAYLOAD + 5);
 
-/// A stretch of bytes on its way to a peer.
+/// A stretch of a batch.
 #[derive(Debug, Clone)]
-pub enum Piece {
-    /// Bytes made for this response: pkt-line headers, messages, rewritten entry headers.
-    Owned(Vec<u8>),
+enum Piece {
+    /// Bytes made for this response, in the batch itself: pkt-line headers, messages, rewritten entry headers.
+    Own(Range<usize>),
     /// A range of a mapped file; the clone of the map keeps it alive.
     Mapped(Mapped, Range<usize>),
 }
 
-impl Piece {
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Piece::Owned(bytes) => bytes,
-            Piece::Mapped(map, range) => &map[range.clone()],
-        }
-    }
-}
-
-/// Pieces that leave together, in order.
+/// Bytes that leave together, in order.
 #[derive(Debug, Default)]
 pub struct GatherBatch {
-    /// The pieces.
-    pub pieces: Vec<Piece>,
+    pieces: Vec<Piece>,
+    /// What pieces are taken from that no file holds.
+    own: Vec<u8>,
     bytes: usize,
 }
 
 impl GatherBatch {
     /// A batch of one piece.
     pub fn of(bytes: Vec<u8>) -> Self {
-        let mut batch = GatherBatch::default();
-        batch.push_owned(bytes);
-        batch
+        let length = bytes.len();
+        let pieces = if length == 0 { Vec::new() } else { vec![Piece::Own(0..length)] };
+        GatherBatch { pieces, own: bytes, bytes: length }
     }
 
     /// Length of all pieces together.
@@ -75,30 +66,85 @@ impl GatherBatch {
         self.bytes == 0
     }
 
-    fn push_copy(&mut self, bytes: &[u8]) {
+    /// The bytes, piece by piece; none is empty.
+    pub fn pieces(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.pieces.len()).map(|at| self.piece(at).unwrap_or_default())
+    }
+
+    /// One of the pieces.
+    pub fn piece(&self, at: usize) -> Option<&[u8]> {
+        Some(match self.pieces.get(at)? {
+            Piece::Own(range) => &self.own[range.clone()],
+            Piece::Mapped(map, range) => &map[range.clone()],
+        })
+    }
+
+    /// How many of the bytes are ranges of mapped files.
+    pub fn mapped_bytes(&self) -> usize {
+        let mapped = self.pieces.iter().filter(|piece| matches!(piece, Piece::Mapped(..)));
+        mapped.map(|piece| piece.range().len()).sum()
+    }
+
+    /// Adds bytes, which are copied.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let start = self.own.len();
+        self.own.extend_from_slice(bytes);
         self.bytes += bytes.len();
         match self.pieces.last_mut() {
-            Some(Piece::Owned(last)) => last.extend_from_slice(bytes),
-            _ => self.pieces.push(Piece::Owned(bytes.to_vec())),
+            Some(Piece::Own(last)) => last.end = self.own.len(),
+            _ => self.pieces.push(Piece::Own(start..self.own.len())),
         }
     }
 
-    fn push_owned(&mut self, bytes: Vec<u8>) {
-        if bytes.len() < COPY_BELOW_BYTES {
-            return self.push_copy(&bytes);
-        }
-        self.bytes += bytes.len();
-        self.pieces.push(Piece::Owned(bytes));
+    /// Where a piece that is pushed next begins.
+    fn mark(&self) -> Mark {
+        Mark { pieces: self.pieces.len(), own: self.own.len(), bytes: self.bytes }
     }
 
-    fn push(&mut self, piece: Piece) {
-        match piece {
-            Piece::Owned(bytes) => self.push_owned(bytes),
-            Piece::Mapped(map, range) if range.len() < COPY_BELOW_BYTES => self.push_copy(&map[range]),
-            Piece::Mapped(map, range) => {
-                self.bytes += range.len();
-                self.pieces.push(Piece::Mapped(map, range));
+    /// Begins a piece with `bytes`, also where the last one could be continued.
+    fn push_apart(&mut self, bytes: &[u8]) {
+        self.pieces.push(Piece::Own(self.own.len()..self.own.len()));
+        self.push(bytes);
+    }
+
+    /// Takes away what was pushed since `mark`, at which a piece began.
+    fn split_off(&mut self, mark: &Mark) -> GatherBatch {
+        let mut pieces = self.pieces.split_off(mark.pieces);
+        for piece in &mut pieces {
+            if let Piece::Own(range) = piece {
+                *range = range.start - mark.own..range.end - mark.own;
             }
+        }
+        let rest = GatherBatch { pieces, own: self.own.split_off(mark.own), bytes: self.bytes - mark.bytes };
+        self.bytes = mark.bytes;
+        rest
+    }
+
+    /// Adds a range of a mapped file.
+    pub fn push_mapped(&mut self, map: &Mapped, range: Range<usize>) {
+        if range.len() < COPY_BELOW_BYTES {
+            return self.push(&map[range]);
+        }
+        self.bytes += range.len();
+        self.pieces.push(Piece::Mapped(map.clone(), range));
+    }
+}
+
+/// An end of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    pieces: usize,
+    own: usize,
+    bytes: usize,
+}
+
+impl Piece {
+    fn range(&self) -> &Range<usize> {
+        match self {
+            Piece::Own(range) | Piece::Mapped(_, range) => range,
         }
     }
 }
@@ -128,10 +174,10 @@ pub enum Framing {
 pub struct Outbox<'d> {
     door: &'d mut dyn Door,
     framing: Framing,
-    /// Frames that are complete.
+    /// Frames, the last of which may be open.
     batch: GatherBatch,
-    /// The beginning of the next band-1 frame, without header.
-    frame: GatherBatch,
+    /// Where the open band-1 frame begins, if there is one. Its header is made when it is closed.
+    open: Option<Mark>,
     keepalive: Option<Duration>,
     last_sent: Duration,
     keepalives_sent: u64,
@@ -144,7 +190,7 @@ impl<'d> Outbox<'d> {
             door,
             framing,
             batch: GatherBatch::default(),
-            frame: GatherBatch::default(),
+            open: None,
             keepalive: keepalive.filter(|_| framing != Framing::Raw),
             last_sent: now,
             keepalives_sent: 0,
@@ -153,34 +199,40 @@ impl<'d> Outbox<'d> {
 
     /// Adds bytes of the pack.
     pub fn pack(&mut self, segment: Segment, now: Duration) -> io::Result<()> {
-        let Framing::Sideband { payload_bytes } = self.framing else {
-            self.batch.push(piece(segment));
-            return self.send_if_full(now);
-        };
-        match segment {
-            Segment::Mapped(map, range) => {
-                let mut start = range.start;
-                while start < range.end {
-                    let take = (payload_bytes - self.frame.len()).min(range.end - start);
-                    self.frame.push(Piece::Mapped(map.clone(), start..start + take));
-                    start += take;
-                    self.close_frame_if_full(payload_bytes, now)?;
+        let mut start = 0;
+        let length = segment.bytes().len();
+        while start < length {
+            let take = self.room().min(length - start);
+            match &segment {
+                Segment::Mapped(map, range) => {
+                    self.batch.push_mapped(map, range.start + start..range.start + start + take);
+                }
+                Segment::Owned(_) | Segment::EntryHeader(_) => {
+                    self.batch.push(&segment.bytes()[start..start + take]);
                 }
             }
-            Segment::Owned(bytes) if self.frame.len() + bytes.len() < payload_bytes => {
-                self.frame.push_owned(bytes)
-            }
-            Segment::Owned(bytes) => {
-                let mut rest = bytes.as_slice();
-                while !rest.is_empty() {
-                    let (head, tail) = rest.split_at((payload_bytes - self.frame.len()).min(rest.len()));
-                    self.frame.push_copy(head);
-                    rest = tail;
-                    self.close_frame_if_full(payload_bytes, now)?;
+            start += take;
+            if self.room() == 0 {
+                self.close_frame();
+                if self.batch.len() >= BATCH_BYTES {
+                    self.send(now)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Payload bytes that the open frame takes; opens one if there is none. Without frames, what the batch takes.
+    fn room(&mut self) -> usize {
+        let Framing::Sideband { payload_bytes } = self.framing else {
+            return BATCH_BYTES.saturating_sub(self.batch.len());
+        };
+        let open = self.open.get_or_insert_with(|| {
+            let mark = self.batch.mark();
+            self.batch.push_apart(&[0; sideband::FRAME_HEADER_BYTES]);
+            mark
+        });
+        open.bytes + sideband::FRAME_HEADER_BYTES + payload_bytes - self.batch.len()
     }
 
     /// Sends progress text in band 2, at once, with all complete frames.
@@ -188,8 +240,13 @@ impl<'d> Outbox<'d> {
         if let Framing::Sideband { payload_bytes } = self.framing {
             let mut packets = Vec::new();
             sideband::write_packets(Band::Progress, text, payload_bytes, &mut packets);
-            self.batch.push_owned(packets);
+            let open = self.open.take().map(|mark| self.batch.split_off(&mark));
+            self.batch.push(&packets);
             self.send(now)?;
+            if let Some(open) = open {
+                self.batch = open;
+                self.open = Some(Mark::default());
+            }
         }
         Ok(())
     }
@@ -206,7 +263,7 @@ impl<'d> Outbox<'d> {
         }
         self.close_frame();
         if self.batch.is_empty() {
-            self.batch.push_copy(sideband::KEEPALIVE);
+            self.batch.push(sideband::KEEPALIVE);
             self.keepalives_sent += 1;
         }
         self.send(now)
@@ -216,7 +273,7 @@ impl<'d> Outbox<'d> {
     pub fn finish(mut self, now: Duration) -> io::Result<()> {
         self.close_frame();
         if self.framing != Framing::Raw {
-            self.batch.push_copy(b"0000");
+            self.batch.push(b"0000");
         }
         self.send(now)
     }
@@ -227,7 +284,7 @@ impl<'d> Outbox<'d> {
             self.close_frame();
             let mut packets = Vec::new();
             sideband::write_packets(Band::Error, message, payload_bytes, &mut packets);
-            self.batch.push_owned(packets);
+            self.batch.push(&packets);
         }
         self.send(now)
     }
@@ -237,27 +294,15 @@ impl<'d> Outbox<'d> {
         self.door.peer_gone()
     }
 
-    fn close_frame_if_full(&mut self, payload_bytes: usize, now: Duration) -> io::Result<()> {
-        if self.frame.len() < payload_bytes {
-            return Ok(());
-        }
-        self.close_frame();
-        self.send_if_full(now)
-    }
-
     fn close_frame(&mut self) {
-        if self.frame.is_empty() {
-            return;
+        let Some(open) = self.open.take() else { return };
+        let payload_bytes = self.batch.len() - open.bytes - sideband::FRAME_HEADER_BYTES;
+        if payload_bytes == 0 {
+            self.batch.split_off(&open);
+        } else {
+            self.batch.own[open.own..open.own + sideband::FRAME_HEADER_BYTES]
+                .copy_from_slice(&sideband::frame_header(Band::Data, payload_bytes));
         }
-        let frame = std::mem::take(&mut self.frame);
-        self.batch.push_copy(&sideband::frame_header(Band::Data, frame.len()));
-        for piece in frame.pieces {
-            self.batch.push(piece);
-        }
-    }
-
-    fn send_if_full(&mut self, now: Duration) -> io::Result<()> {
-        if self.batch.len() >= BATCH_BYTES { self.send(now) } else { Ok(()) }
     }
 
     fn send(&mut self, now: Duration) -> io::Result<()> {
@@ -266,13 +311,6 @@ impl<'d> Outbox<'d> {
         }
         self.last_sent = now;
         self.door.send(std::mem::take(&mut self.batch))
-    }
-}
-
-fn piece(segment: Segment) -> Piece {
-    match segment {
-        Segment::Mapped(map, range) => Piece::Mapped(map, range),
-        Segment::Owned(bytes) => Piece::Owned(bytes),
     }
 }
 

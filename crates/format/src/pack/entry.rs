@@ -73,23 +73,67 @@ pub fn parse_entry_header(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, E
 
 /// Appends the header of an entry whose content (or delta) has `size` bytes.
 pub fn write_entry_header(kind: EntryKind, size: u64, out: &mut Vec<u8>) {
-    let number = match kind {
-        EntryKind::Object(kind) => kind as u8,
-        EntryKind::OfsDelta { .. } => 6,
-        EntryKind::RefDelta { .. } => 7,
-    };
-    let mut byte = number << 4 | (size & 0x0f) as u8;
-    let mut rest = size >> 4;
-    while rest > 0 {
-        out.push(byte | 0x80);
-        byte = (rest & 0x7f) as u8;
-        rest >>= 7;
+    out.extend_from_slice(EntryHeaderBytes::new(kind, size).as_slice());
+}
+
+/// The header of an entry as it is written, without an allocation.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryHeaderBytes {
+    bytes: [u8; MAX_ENTRY_HEADER_BYTES],
+    length: u8,
+}
+
+impl EntryHeaderBytes {
+    /// The header of an entry whose content (or delta) has `size` bytes.
+    pub fn new(kind: EntryKind, size: u64) -> Self {
+        let number = match kind {
+            EntryKind::Object(kind) => kind as u8,
+            EntryKind::OfsDelta { .. } => 6,
+            EntryKind::RefDelta { .. } => 7,
+        };
+        let mut header = EntryHeaderBytes { bytes: [0; MAX_ENTRY_HEADER_BYTES], length: 0 };
+        let mut byte = number << 4 | (size & 0x0f) as u8;
+        let mut rest = size >> 4;
+        while rest > 0 {
+            header.push(byte | 0x80);
+            byte = (rest & 0x7f) as u8;
+            rest >>= 7;
+        }
+        header.push(byte);
+        match kind {
+            EntryKind::Object(_) => {}
+            EntryKind::OfsDelta { distance } => header.push_distance(distance),
+            EntryKind::RefDelta { base } => base.as_slice().iter().for_each(|byte| header.push(*byte)),
+        }
+        header
     }
-    out.push(byte);
-    match kind {
-        EntryKind::Object(_) => {}
-        EntryKind::OfsDelta { distance } => write_distance(distance, out),
-        EntryKind::RefDelta { base } => out.extend_from_slice(base.as_slice()),
+
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.bytes[usize::from(self.length)] = byte;
+        self.length += 1;
+    }
+
+    fn push_distance(&mut self, distance: u64) {
+        let mut reversed = [0; 10];
+        let mut length = 0;
+        let mut rest = distance;
+        loop {
+            let more = if length == 0 { 0 } else { 0x80 };
+            reversed[length] = (rest & 0x7f) as u8 | more;
+            length += 1;
+            rest >>= 7;
+            if rest == 0 {
+                break;
+            }
+            rest -= 1;
+        }
+        reversed[..length].iter().rev().for_each(|byte| self.push(*byte));
     }
 }
 
@@ -115,21 +159,4 @@ fn parse_distance(bytes: &[u8], at: &mut usize) -> Result<u64, Error> {
         return Err(Error::new(FORMAT, "delta is its own base", *at as u64 - 1));
     }
     Ok(distance)
-}
-
-fn write_distance(distance: u64, out: &mut Vec<u8>) {
-    let mut reversed = [0; 10];
-    let mut length = 0;
-    let mut rest = distance;
-    loop {
-        let more = if length == 0 { 0 } else { 0x80 };
-        reversed[length] = (rest & 0x7f) as u8 | more;
-        length += 1;
-        rest >>= 7;
-        if rest == 0 {
-            break;
-        }
-        rest -= 1;
-    }
-    out.extend(reversed[..length].iter().rev());
 }

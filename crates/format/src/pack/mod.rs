@@ -16,7 +16,9 @@ mod delta_encode;
 mod entry;
 
 pub use delta_encode::DeltaIndex;
-pub use entry::{EntryHeader, EntryKind, MAX_ENTRY_HEADER_BYTES, parse_entry_header, write_entry_header};
+pub use entry::{
+    EntryHeader, EntryHeaderBytes, EntryKind, MAX_ENTRY_HEADER_BYTES, parse_entry_header, write_entry_header,
+};
 
 use crate::{Error, be};
 

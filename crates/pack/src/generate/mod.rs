@@ -207,7 +207,7 @@ impl PackStream {
             }
             reuse::Bytes::NewHeader(header, range) => {
                 let map = self.plan.universe.snapshot().packs()[reuse.pack().0 as usize].map().clone();
-                self.push_owned(header);
+                self.push(Segment::EntryHeader(header));
                 self.push(Segment::Mapped(map, range));
             }
             reuse::Bytes::Recompress(ix) => self.recompress(ix)?,

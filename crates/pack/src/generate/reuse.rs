@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use packrace_format::pack::{self, EntryKind};
+use packrace_format::pack::{self, EntryHeaderBytes, EntryKind};
 use packrace_store::{ObjectIx, Pack, PackIx};
 
 use crate::error::{Error, Reason};
@@ -29,7 +29,7 @@ pub(super) enum Bytes {
     /// Stored entries as they are.
     Span(Range<usize>),
     /// A new entry header, and the stored bytes that follow it.
-    NewHeader(Vec<u8>, Range<usize>),
+    NewHeader(EntryHeaderBytes, Range<usize>),
     /// An object that must be read and deflated.
     Recompress(Ix),
 }
@@ -37,7 +37,7 @@ pub(super) enum Bytes {
 /// How one entry is sent.
 enum Verdict {
     AsIs,
-    NewHeader { header: Vec<u8>, body_at: usize },
+    NewHeader { header: EntryHeaderBytes, body_at: usize },
     Recompress,
 }
 
@@ -250,8 +250,7 @@ impl Entry {
     }
 
     fn with_kind(&self, kind: EntryKind) -> Verdict {
-        let mut header = Vec::with_capacity(32);
-        pack::write_entry_header(kind, self.header.size, &mut header);
+        let header = EntryHeaderBytes::new(kind, self.header.size);
         Verdict::NewHeader { header, body_at: self.start + self.header.length }
     }
 }

@@ -1,11 +1,12 @@
 use std::ops::Range;
 
+use packrace_format::pack::EntryHeaderBytes;
 use packrace_store::Mapped;
 
 /// A stretch of the pack that is sent: bytes made for it, or a range of a pack on disk.
 ///
 /// ```text
-/// plan ── Owned: "PACK" header ── Mapped: 4 MiB of pack A ── Mapped: … ── Owned: new header of a delta
+/// plan ── Owned: "PACK" header ── Mapped: 4 MiB of pack A ── Mapped: … ── EntryHeader: new one of a delta
 ///      ── Mapped: its stored bytes ── Owned: an object deflated anew ── Owned: trailer
 /// ```
 ///
@@ -17,6 +18,8 @@ pub enum Segment {
     Mapped(Mapped, Range<usize>),
     /// Bytes that no file holds.
     Owned(Vec<u8>),
+    /// The new header of an entry; its stored bytes follow as a mapped range.
+    EntryHeader(EntryHeaderBytes),
 }
 
 impl Segment {
@@ -25,6 +28,7 @@ impl Segment {
         match self {
             Segment::Mapped(map, range) => &map[range.clone()],
             Segment::Owned(bytes) => bytes,
+            Segment::EntryHeader(header) => header.as_slice(),
         }
     }
 }

@@ -26,9 +26,12 @@ pub enum Band {
     Error = 3,
 }
 
+/// Length of what goes before a payload: the digits of the pkt-line and the band.
+pub const FRAME_HEADER_BYTES: usize = 5;
+
 /// What goes before a payload of this length.
-pub fn frame_header(band: Band, payload_len: usize) -> [u8; 5] {
-    let [a, b, c, d] = pkt_line::length_digits(payload_len + 5);
+pub fn frame_header(band: Band, payload_len: usize) -> [u8; FRAME_HEADER_BYTES] {
+    let [a, b, c, d] = pkt_line::length_digits(payload_len + FRAME_HEADER_BYTES);
     [a, b, c, d, band as u8]
 }
 

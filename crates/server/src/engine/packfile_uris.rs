@@ -103,7 +103,7 @@ mod tests {
             if self.is_gone {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            batch.pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece.bytes()));
+            batch.pieces().for_each(|piece| self.bytes.extend_from_slice(piece));
             Ok(())
         }
 

@@ -12,10 +12,9 @@ struct Recorder {
 
 impl Door for Recorder {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
-        let all: Vec<&[u8]> = batch.pieces.iter().map(Piece::bytes).collect();
+        let all: Vec<&[u8]> = batch.pieces().collect();
         assert_eq!(all.iter().map(|bytes| bytes.len()).sum::<usize>(), batch.len());
-        let mapped = batch.pieces.iter().filter(|piece| matches!(piece, Piece::Mapped(..)));
-        self.mapped_bytes += mapped.map(|piece| piece.bytes().len()).sum::<usize>();
+        self.mapped_bytes += batch.mapped_bytes();
         self.calls.push(all.concat());
         Ok(())
     }
@@ -124,6 +123,21 @@ fn data_and_progress_put_the_keepalive_off() {
     assert_eq!(outbox.next_tick(), Some(at(9)));
     outbox.tick(at(9)).unwrap();
     assert_eq!(door.calls, [&b"000e\x02Counting\r"[..], b"0005\x01"]);
+}
+
+#[test]
+fn progress_overtakes_the_frame_that_is_open() {
+    let bytes = numbered(sideband::LARGE_FRAME_PAYLOAD);
+    let map = Mapped::from(bytes.clone());
+    let mut door = Recorder::default();
+    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(0));
+    outbox.pack(Segment::Owned(bytes[..10].to_vec()), at(0)).unwrap();
+    outbox.pack(Segment::Mapped(map, 10..bytes.len() - 20), at(0)).unwrap();
+    outbox.progress(b"Counting\r", at(0)).unwrap();
+    outbox.pack(Segment::Owned(bytes[bytes.len() - 20..].to_vec()), at(0)).unwrap();
+    outbox.finish(at(0)).unwrap();
+    assert_eq!(door.calls[0], b"000e\x02Counting\r");
+    assert_eq!(door.calls[1..].concat(), [b"fff0\x01", &bytes[..], b"0000"].concat());
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Bodies of HTTP: requests read whole within limits, answers streamed batch by batch.
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::access::Access;
-use crate::outbox::{Door, GatherBatch, Piece};
+use crate::outbox::{Door, GatherBatch};
 
 /// Batches between the engine's thread and the connection: at most this many times 1 MiB, nearly all of it ranges of
 /// mapped packs that own no memory.
@@ -173,18 +172,17 @@ impl Door for BodyDoor {
 /// A batch on its way through hyper: one chunk of HTTP and one gathered write, and no copy of a mapped pack.
 #[derive(Debug)]
 pub(super) struct BatchBuf {
-    /// None is empty.
-    pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that are gone.
+    batch: GatherBatch,
+    /// Pieces that are gone.
+    at: usize,
+    /// Bytes of the next piece that are gone.
     skip: usize,
     remaining: usize,
 }
 
 impl From<GatherBatch> for BatchBuf {
     fn from(batch: GatherBatch) -> Self {
-        let remaining = batch.len();
-        let pieces = batch.pieces.into_iter().filter(|piece| !piece.bytes().is_empty()).collect();
-        BatchBuf { pieces, skip: 0, remaining }
+        BatchBuf { remaining: batch.len(), batch, at: 0, skip: 0 }
     }
 }
 
@@ -194,14 +192,14 @@ impl Buf for BatchBuf {
     }
 
     fn chunk(&self) -> &[u8] {
-        self.pieces.front().map_or(&[], |piece| &piece.bytes()[self.skip..])
+        self.batch.piece(self.at).map_or(&[], |piece| &piece[self.skip..])
     }
 
     fn chunks_vectored<'a>(&'a self, slots: &mut [IoSlice<'a>]) -> usize {
         let mut skip = self.skip;
         let mut filled = 0;
-        for (piece, slot) in self.pieces.iter().zip(slots) {
-            *slot = IoSlice::new(&piece.bytes()[skip..]);
+        for (piece, slot) in self.batch.pieces().skip(self.at).zip(slots) {
+            *slot = IoSlice::new(&piece[skip..]);
             skip = 0;
             filled += 1;
         }
@@ -218,7 +216,7 @@ impl Buf for BatchBuf {
                 return;
             }
             count -= rest;
-            self.pieces.pop_front();
+            self.at += 1;
             self.skip = 0;
         }
     }
@@ -330,19 +328,17 @@ mod tests {
     use http_body_util::Full;
     use packrace_os::Mapped;
 
+    use crate::outbox::COPY_BELOW_BYTES;
+
     #[test]
     fn a_batch_can_be_taken_in_any_steps() {
-        let map = Mapped::from((0..200u8).collect::<Vec<_>>());
+        let map = Mapped::from((0..1000).map(|at| at as u8).collect::<Vec<_>>());
         for step in 1..=70 {
             let mut batch = GatherBatch::of(b"head".to_vec());
-            batch.pieces.push(Piece::Mapped(map.clone(), 20..20));
-            batch.pieces.push(Piece::Mapped(map.clone(), 10..70));
-            let pieces = batch.pieces;
-            let mut buf = BatchBuf {
-                remaining: 64,
-                skip: 0,
-                pieces: pieces.into_iter().filter(|piece| !piece.bytes().is_empty()).collect(),
-            };
+            batch.push_mapped(&map, 20..20);
+            batch.push_mapped(&map, 10..COPY_BELOW_BYTES + 10);
+            batch.push(b"tail");
+            let mut buf = BatchBuf::from(batch);
             let mut got = Vec::new();
             while buf.has_remaining() {
                 let mut slots = [IoSlice::new(&[]); 4];
@@ -353,7 +349,7 @@ mod tests {
                 got.extend_from_slice(&all[..take]);
                 buf.advance(take);
             }
-            assert_eq!(got, [&b"head"[..], &(10..70).collect::<Vec<u8>>()].concat());
+            assert_eq!(got, [&b"head"[..], &map[10..COPY_BELOW_BYTES + 10], b"tail"].concat());
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use packrace_os::sink::{FdSink, Sink, write_all};
 
-use crate::outbox::{Door, GatherBatch, Piece};
+use crate::outbox::{Door, GatherBatch};
 
 /// The pipe buffer that is asked for: what one batch fills. Linux lets everybody have 1 MiB
 /// (`/proc/sys/fs/pipe-max-size`).
@@ -40,7 +40,7 @@ impl<S: Sink> SinkDoor<S> {
 
 impl<S: Sink> Door for SinkDoor<S> {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
-        let pieces: Vec<&[u8]> = batch.pieces.iter().map(Piece::bytes).collect();
+        let pieces: Vec<&[u8]> = batch.pieces().collect();
         write_all(&mut self.sink, &pieces)?;
         self.sent_bytes += batch.len() as u64;
         Ok(())

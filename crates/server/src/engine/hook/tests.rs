@@ -13,7 +13,7 @@ use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
 use super::*;
 use crate::engine::{Mode, UploadPack, upload_pack};
-use crate::outbox::{BATCH_BYTES, Door, GatherBatch, Piece};
+use crate::outbox::{BATCH_BYTES, Door, GatherBatch};
 
 /// Long enough for anything but a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ impl Door for Recorder {
         if self.is_gone.load(Relaxed) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let bytes: Vec<u8> = batch.pieces.iter().flat_map(Piece::bytes).copied().collect();
+        let bytes: Vec<u8> = batch.pieces().flatten().copied().collect();
         self.told.iter().for_each(|told| drop(told.send(bytes.clone())));
         self.batches.lock().unwrap().push(bytes);
         Ok(())
