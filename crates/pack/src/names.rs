@@ -1,6 +1,6 @@
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 use crate::universe::Ix;
 
@@ -33,24 +33,34 @@ impl NameHash {
     }
 }
 
+/// Objects of packs whose hashes stand together: 4 KiB.
+const CHUNK: usize = 1024;
+
 /// The name hashes of objects met on a walk, as far as they have any. Several threads write.
+///
+/// A chunk of the packed objects takes memory when the first of its names is set: a small fetch from a repository of
+/// 60 million objects must not pay 240 MB.
 #[derive(Debug)]
 pub(crate) struct Names {
-    packed: Vec<AtomicU32>,
+    packed: Vec<OnceLock<Box<[AtomicU32]>>>,
     extra: Mutex<HashMap<Ix, NameHash>>,
 }
 
 impl Names {
     /// For `packed_len` objects of packs, and any number of others.
     pub(crate) fn new(packed_len: u32) -> Self {
-        let packed = std::iter::repeat_with(|| AtomicU32::new(0)).take(packed_len as usize).collect();
-        Names { packed, extra: Mutex::default() }
+        let chunks = (packed_len as usize).div_ceil(CHUNK);
+        Names { packed: (0..chunks).map(|_| OnceLock::new()).collect(), extra: Mutex::default() }
     }
 
     #[inline]
     pub(crate) fn set(&self, ix: Ix, name: NameHash) {
-        match self.packed.get(ix.0 as usize) {
-            Some(packed) => packed.store(name.0, Relaxed),
+        let at = ix.0 as usize;
+        match self.packed.get(at / CHUNK) {
+            Some(chunk) => {
+                let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| AtomicU32::new(0)).collect());
+                chunk[at % CHUNK].store(name.0, Relaxed);
+            }
             None => {
                 self.extra.lock().expect("no panic while held").insert(ix, name);
             }
@@ -59,8 +69,9 @@ impl Names {
 
     #[inline]
     pub(crate) fn get(&self, ix: Ix) -> NameHash {
-        match self.packed.get(ix.0 as usize) {
-            Some(packed) => NameHash(packed.load(Relaxed)),
+        let at = ix.0 as usize;
+        match self.packed.get(at / CHUNK) {
+            Some(chunk) => NameHash(chunk.get().map_or(0, |chunk| chunk[at % CHUNK].load(Relaxed))),
             None => self.extra.lock().expect("no panic while held").get(&ix).copied().unwrap_or_default(),
         }
     }
@@ -82,5 +93,20 @@ mod tests {
         check(&["a b", "c\td"], "ab/cd");
         assert_eq!(NameHash::of(b"a"), NameHash(0x61 << 24));
         assert_eq!(NameHash::of(b"ab"), NameHash((0x61 << 22) + (0x62 << 24)));
+    }
+
+    #[test]
+    fn names_are_kept_whether_packed_or_not() {
+        let names = Names::new(CHUNK as u32 + 1);
+        let far = 3 * CHUNK as u32;
+        for ix in [0, CHUNK as u32 - 1, CHUNK as u32, far] {
+            assert_eq!(names.get(Ix(ix)), NameHash::default());
+            names.set(Ix(ix), NameHash(ix + 7));
+        }
+        for ix in [0, CHUNK as u32 - 1, CHUNK as u32, far] {
+            assert_eq!(names.get(Ix(ix)), NameHash(ix + 7));
+        }
+        assert_eq!(names.get(Ix(1)), NameHash::default());
+        assert_eq!(names.extra.lock().unwrap().len(), 1, "only what is in no pack");
     }
 }
