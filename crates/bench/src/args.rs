@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 /// What the command line can say.
 pub const USAGE: &str = "\
-usage: packrace-bench [clone] [fetch] [filter] [ls-refs] [serve] [options]
+usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [serve] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -26,11 +26,19 @@ pub enum Item {
     Fetch,
     /// Clones with filters, with and without a bitmap.
     Filter,
+    /// Packs of what revisions name, on standard output.
+    PackObjects,
+    /// Repositories packed anew.
+    Repack,
     /// Listings of very many refs.
     LsRefs,
     /// Many clones at once over git://.
     Serve,
 }
+
+/// What is measured when nothing is named.
+const ALL: [Item; 7] =
+    [Item::Clone, Item::Fetch, Item::Filter, Item::PackObjects, Item::Repack, Item::LsRefs, Item::Serve];
 
 /// Which packrace to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +100,8 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "clone" => args.items.push(Item::Clone),
             "fetch" => args.items.push(Item::Fetch),
             "filter" => args.items.push(Item::Filter),
+            "pack-objects" => args.items.push(Item::PackObjects),
+            "repack" => args.items.push(Item::Repack),
             "ls-refs" => args.items.push(Item::LsRefs),
             "serve" => args.items.push(Item::Serve),
             "--repo" => args.repo = Some(value()?.into()),
@@ -112,7 +122,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         }
     }
     if args.items.is_empty() {
-        args.items = vec![Item::Clone, Item::Fetch, Item::Filter, Item::LsRefs, Item::Serve];
+        args.items = ALL.to_vec();
     }
     if args.rounds == 0 {
         args.rounds = if args.smoke { 2 } else { 5 };
@@ -139,7 +149,7 @@ mod tests {
         let args = check("fetch clone --repo r --rounds 3 --packrace none").unwrap();
         assert_eq!(args.items, [Item::Fetch, Item::Clone]);
         assert_eq!((args.repo, args.rounds, args.packrace), (Some("r".into()), 3, Packrace::Absent));
-        assert_eq!(check("").unwrap().items.len(), 5);
+        assert_eq!(check("").unwrap().items, ALL);
         assert_eq!(check("--smoke").unwrap().rounds, 2);
     }
 

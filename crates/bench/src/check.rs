@@ -6,7 +6,7 @@ use packrace_object::HashKind;
 use packrace_testkit::Git;
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 
-use crate::work::{Check, Work};
+use crate::work::{Check, How, Work};
 
 /// Compares `other` with git's answer. Without `other`, git's alone is looked at.
 pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Result<(), String> {
@@ -15,6 +15,10 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
             Some(other) if after_advertisement(peer)? != after_advertisement(other)? => {
                 Err("the listings differ".to_string())
             }
+            _ => Ok(()),
+        },
+        Check::SameRepository => match other {
+            Some(other) if peer != other => Err("the objects differ".to_string()),
             _ => Ok(()),
         },
         Check::SamePack | Check::SamePartialPack => {
@@ -40,15 +44,23 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
 }
 
 fn objects(git: &Git, work: &Work, answer: &[u8]) -> Result<BTreeSet<String>, String> {
-    let answer = fetch_answer(answer)?;
-    if !answer.bands.error.is_empty() {
-        return Err(String::from_utf8_lossy(&answer.bands.error).into_owned());
-    }
+    let pack = match work.how {
+        How::Command { .. } => answer.to_vec(),
+        How::UploadPack | How::Crowd(_) => pack_of(answer)?,
+    };
     let hash = git.run(&work.repo, &["rev-parse", "--show-object-format"]);
     let hash = if hash.trim() == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 };
     // A clone's pack stands alone; others may build on what the client has, or leave out what it does not want.
     let base = (work.check != Check::SamePack).then_some(work.repo.as_path());
-    Ok(objects_in_pack(git, &answer.bands.pack, hash, base))
+    Ok(objects_in_pack(git, &pack, hash, base))
+}
+
+fn pack_of(answer: &[u8]) -> Result<Vec<u8>, String> {
+    let answer = fetch_answer(answer)?;
+    if answer.bands.error.is_empty() {
+        return Ok(answer.bands.pack);
+    }
+    Err(String::from_utf8_lossy(&answer.bands.error).into_owned())
 }
 
 /// What stands behind the first flush.
@@ -77,7 +89,7 @@ mod tests {
             request: Vec::new(),
             check: Check::SameBytes,
             goals: Vec::new(),
-            clients: None,
+            how: How::UploadPack,
             bytes_of: None,
         };
         let check = |a: &[u8], b: &[u8]| agree(Git::stock(), &work, a, Some(b));

@@ -7,6 +7,7 @@
 
 mod args;
 mod check;
+mod commands;
 mod filters;
 mod measure;
 mod prepare;
@@ -21,11 +22,12 @@ use packrace_testkit::Git;
 use serde_json::json;
 
 use crate::args::{Args, Packrace};
+use crate::commands::OnCopy;
 use crate::measure::{Contender, Observation, Timing};
 use crate::prepare::Scratch;
 use crate::report::{Comparison, Record};
 use crate::serve::Server;
-use crate::work::Work;
+use crate::work::{How, Work};
 
 /// A round of quick work is repeated until git has worked this long: bash tells milliseconds.
 const LEAST_ROUND_SECONDS: f64 = 0.2;
@@ -78,9 +80,17 @@ fn run(args: &Args) -> Result<(), Error> {
 
 /// Observes and checks each contender once, then times them in turns.
 fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Result<Comparison, Error> {
-    match work.clients {
-        None => compare_on_stdio(args, git, packrace, work),
-        Some(clients) => compare_as_servers(args, git, packrace, work, clients),
+    match &work.how {
+        How::UploadPack => {
+            let argv = ["upload-pack".to_string(), work.repo.display().to_string()];
+            compare_on_stdio(args, git, packrace, work, &argv)
+        }
+        How::Crowd(clients) => compare_as_servers(args, git, packrace, work, *clients),
+        How::Command { args: words, is_on_copy: true } => compare_on_copies(args, git, packrace, work, words),
+        How::Command { args: words, is_on_copy: false } => {
+            let repo = ["-C".to_string(), work.repo.display().to_string()];
+            compare_on_stdio(args, git, packrace, work, &[&repo[..], words].concat())
+        }
     }
 }
 
@@ -89,22 +99,43 @@ fn compare_on_stdio(
     git: &Git,
     packrace: Option<&Path>,
     work: &Work,
+    words: &[String],
 ) -> Result<Comparison, Error> {
-    let repo = work.repo.display().to_string();
-    let contender = |binary: &Path| Contender {
-        argv: vec![binary.display().to_string(), "upload-pack".to_string(), repo.clone()],
-    };
-    let request = tempfile::NamedTempFile::new()?;
-    std::fs::write(request.path(), &work.request)?;
+    let contender = |binary: &Path| Contender { argv: [&[binary.display().to_string()], words].concat() };
+    let request = request_file(work)?;
     let (peer, ours) = (contender(git.binary()), packrace.map(contender));
     let first = peer.time(request.path(), 1)?;
     let runs = ((LEAST_ROUND_SECONDS / first.wall_seconds.max(0.001)).ceil() as usize).clamp(1, MOST_RUNS);
     in_turns(
         (args.rounds, runs, git, work),
         (&peer, ours.as_ref()),
-        |contender| contender.observe(request.path()),
+        |contender| contender.observe(request.path(), &|| Ok(())),
         |contender| contender.time(request.path(), runs),
     )
+}
+
+fn compare_on_copies(
+    args: &Args,
+    git: &Git,
+    packrace: Option<&Path>,
+    work: &Work,
+    words: &[String],
+) -> Result<Comparison, Error> {
+    let request = request_file(work)?;
+    let contender = |binary: &Path| OnCopy::new(binary, &work.repo, words, git);
+    let (peer, ours) = (contender(git.binary())?, packrace.map(contender).transpose()?);
+    in_turns(
+        (args.rounds, 1, git, work),
+        (&peer, ours.as_ref()),
+        |contender| contender.observe(request.path()),
+        |contender| contender.time(request.path()),
+    )
+}
+
+fn request_file(work: &Work) -> std::io::Result<tempfile::NamedTempFile> {
+    let request = tempfile::NamedTempFile::new()?;
+    std::fs::write(request.path(), &work.request)?;
+    Ok(request)
 }
 
 fn compare_as_servers(
@@ -189,7 +220,8 @@ fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
     println!("{}\n", conditions(args, git));
     println!(
         "Medians of {} rounds in turns, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
-         pipe, or on servers of git://. CPU: user and system time of the process and its children. Write calls: {}; in brackets packrace's own \
+         pipe, on servers of git://, or of another command; one that rewrites its repository has a fresh copy for each run, and \
+         MB out are its packs. CPU: user and system time of the process and its children. Write calls: {}; in brackets packrace's own \
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
          own; mapped files are not in it.{}\n",
         args.rounds,

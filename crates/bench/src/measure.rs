@@ -94,8 +94,11 @@ impl Contender {
         })
     }
 
-    /// Runs twice without a clock: once for the answer and the memory, once under strace.
-    pub fn observe(&self, request: &Path) -> io::Result<Observation> {
+    /// Runs twice without a clock, after `prepare` each: for the calls under strace, then for the answer and the memory.
+    pub fn observe(&self, request: &Path, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Observation> {
+        prepare()?;
+        let write_calls = self.write_calls(request)?;
+        prepare()?;
         let report = tempfile::NamedTempFile::new()?;
         let mut command = self.command(request)?;
         command.env("PACKRACE_IO_REPORT", report.path());
@@ -112,7 +115,6 @@ impl Contender {
         let answer = answer?;
         self.expect_success(child)?;
         let reported_client_writes = reported_writes(&std::fs::read_to_string(report.path())?);
-        let write_calls = self.write_calls(request)?;
         Ok(Observation {
             answer,
             peak_anonymous_bytes: (peak > 0).then_some(peak),
@@ -261,7 +263,7 @@ mod tests {
     #[test]
     fn a_run_is_observed() {
         let script = "cat; echo '{\"client\":{\"write\":{\"calls\":7}}}' >$PACKRACE_IO_REPORT; sleep 0.1";
-        let seen = shell(script).observe(request(b"hello").path()).unwrap();
+        let seen = shell(script).observe(request(b"hello").path(), &|| Ok(())).unwrap();
         assert_eq!((seen.answer.as_slice(), seen.reported_client_writes), (&b"hello"[..], Some(7)));
         assert!(seen.peak_anonymous_bytes.unwrap() > 10_000);
         assert_eq!(seen.write_calls.is_some(), has_strace());

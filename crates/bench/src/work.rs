@@ -7,6 +7,7 @@ use packrace_testkit::peer::Script;
 use packrace_testkit::{Git, RefFormat, Size};
 
 use crate::args::{Args, Item};
+use crate::commands;
 use crate::prepare::Scratch;
 
 /// A figure to reach.
@@ -35,24 +36,42 @@ pub enum Check {
     SamePartialPack,
     /// Packs pass it and have at least these objects; a server may send more.
     Covers(BTreeSet<String>),
+    /// The repositories hold the same objects afterwards, and stock git finds nothing wrong.
+    SameRepository,
     /// What follows the advertisement is the same, byte by byte.
     SameBytes,
+}
+
+/// What runs, and how often at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    /// `upload-pack REPO`, over stdio.
+    UploadPack,
+    /// A server of git:// for so many clients at once.
+    Crowd(usize),
+    /// Another command, which both programs have.
+    Command {
+        /// Its name and arguments.
+        args: Vec<String>,
+        /// Whether it changes the repository: then each run has a fresh copy, and its bytes are those of all packs.
+        is_on_copy: bool,
+    },
 }
 
 /// One request.
 pub struct Work {
     /// Its name in the tables.
     pub name: String,
+    /// What runs.
+    pub how: How,
     /// The repository.
     pub repo: PathBuf,
-    /// All that the client sends.
+    /// All that the client sends, or a command reads.
     pub request: Vec<u8>,
     /// How answers are checked.
     pub check: Check,
     /// What is to be reached.
     pub goals: Vec<Goal>,
-    /// Clients at once over git://; `None` for one over stdio.
-    pub clients: Option<usize>,
     /// The work by whose bytes from git the bytes of this one are judged, if not by its own.
     pub bytes_of: Option<String>,
 }
@@ -71,6 +90,8 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Fetch => work.extend(fetches(git, scratch, &history)?),
             Item::Filter => work.extend(crate::filters::all(git, scratch, &history)?),
             Item::LsRefs => work.extend(listings(scratch, args.refs)?),
+            Item::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
+            Item::Repack => work.extend(commands::repacking(scratch, &history)?),
             Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
         }
     }
@@ -80,11 +101,11 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
 fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work; 2]> {
     let clone = |name: &str, repo: PathBuf, goals: Vec<Goal>| Work {
         name: name.to_string(),
+        how: How::UploadPack,
         request: clone_request(git, &repo),
         repo,
         check: Check::SamePack,
         goals,
-        clients: None,
         bytes_of: None,
     };
     Ok([
@@ -110,11 +131,12 @@ fn crowd(git: &Git, scratch: &Scratch, history: &Path, clients: usize) -> std::i
     let repo = scratch.with_bitmap(history)?;
     Ok(Work {
         name: format!("P3 {clients} clones at once, git://"),
+        how: How::Crowd(clients),
         request: clone_request(git, &repo),
         repo,
         check: Check::SamePack,
         goals: vec![Goal::WallRatio(0.25), Goal::CpuRatio(0.15)],
-        clients: Some(clients),
+
         bytes_of: None,
     })
 }
@@ -144,11 +166,11 @@ fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<
         for ((name, repo), cpu) in names.iter().zip([&plain, &bitmap]).zip(goals) {
             work.push(Work {
                 name: name.clone(),
+                how: How::UploadPack,
                 request: fetch_request(git, repo, &[commits[0]], &[have]),
                 repo: repo.clone(),
                 check: Check::Covers(needed.clone()),
                 goals: vec![cpu, Goal::BytesRatio(1.1)],
-                clients: None,
                 bytes_of: Some(names[0].clone()),
             });
         }
@@ -157,7 +179,7 @@ fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<
 }
 
 /// The objects that HEAD reaches and `have` does not.
-fn needed_objects(git: &Git, repo: &Path, have: &str) -> BTreeSet<String> {
+pub fn needed_objects(git: &Git, repo: &Path, have: &str) -> BTreeSet<String> {
     let list =
         |args: &[&str]| git.run(repo, &[&["rev-list", "--objects", "--no-object-names"], args].concat());
     let there = list(&[have]);
@@ -187,11 +209,11 @@ fn listings(scratch: &Scratch, count: usize) -> std::io::Result<Vec<Work>> {
             }
             work.push(Work {
                 name: format!("P4 ls-refs {what} of {count}, {format_name}"),
+                how: How::UploadPack,
                 repo: repo.clone(),
                 request: script.flush().flush().bytes().to_vec(),
                 check: Check::SameBytes,
                 goals,
-                clients: None,
                 bytes_of: None,
             });
         }

@@ -1,0 +1,144 @@
+//! Commands that rewrite a repository, each run in a fresh copy of it, and `pack-objects`, which writes to a pipe.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use packrace_testkit::Git;
+
+use crate::measure::{Contender, Observation, Timing};
+use crate::prepare::Scratch;
+use crate::work::{Check, Goal, How, Work};
+
+/// Revisions on standard input, as an upload-pack sends them for a clone and for a fetch.
+pub fn packing(git: &Git, scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
+    let repo = scratch.plain(history)?;
+    let args = ["pack-objects", "-q", "--revs", "--stdout", "--delta-base-offset", "--thin"];
+    let work = |name: &str, request: String, check, goals| Work {
+        name: name.to_string(),
+        how: How::Command { args: args.map(str::to_string).to_vec(), is_on_copy: false },
+        repo: repo.clone(),
+        request: request.into_bytes(),
+        check,
+        goals,
+        bytes_of: None,
+    };
+    let goals = |cpu, bytes| vec![Goal::CpuRatio(cpu), Goal::BytesRatio(bytes)];
+    let tips = git.run(&repo, &["for-each-ref", "--format=%(objectname)"]);
+    let mut all = vec![work("pack-objects --revs, all", tips, Check::SamePack, goals(0.25, 1.0))];
+    let commits = git.run(&repo, &["rev-list", "--first-parent", "HEAD"]);
+    if let Some(have) = commits.lines().nth(1000) {
+        let needed = crate::work::needed_objects(git, &repo, have);
+        let check = Check::Covers(needed);
+        all.push(work("pack-objects --revs, 1000", format!("HEAD\n^{have}\n"), check, goals(0.3, 1.1)));
+    }
+    Ok(all)
+}
+
+/// Everything packed anew, and bitmaps.
+pub fn repacking(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
+    let (plain, bitmap) = (scratch.plain(history)?, scratch.with_bitmap(history)?);
+    let work = |name: &str, args: &[&str], repo: &PathBuf, goals| Work {
+        name: name.to_string(),
+        how: How::Command { args: args.iter().map(ToString::to_string).collect(), is_on_copy: true },
+        repo: repo.clone(),
+        request: Vec::new(),
+        check: Check::SameRepository,
+        goals,
+        bytes_of: None,
+    };
+    let best = vec![Goal::CpuRatio(0.7), Goal::BytesRatio(1.03)];
+    let no_slower = vec![Goal::WallRatio(1.0), Goal::BytesRatio(1.0)];
+    Ok(vec![
+        work("repack -adf", &["repack", "-adfq", "--window=10", "--depth=50"], &plain, best),
+        work("repack -adb", &["repack", "-adbq"], &plain, no_slower.clone()),
+        work("repack -adb, has bitmap", &["repack", "-adbq"], &bitmap, no_slower.clone()),
+        work("multi-pack-index --bitmap", &["multi-pack-index", "write", "--bitmap"], &plain, no_slower),
+    ])
+}
+
+/// A contender that has a copy of a repository to itself.
+pub struct OnCopy {
+    contender: Contender,
+    source: PathBuf,
+    copy: tempfile::TempDir,
+    git: Git,
+}
+
+impl OnCopy {
+    /// `binary -C COPY args…`, the copy beside `source`, so that files can be linked.
+    pub fn new(binary: &Path, source: &Path, args: &[String], git: &Git) -> io::Result<Self> {
+        let copy = tempfile::tempdir_in(source.parent().unwrap_or(source))?;
+        let place = repo_in(&copy).display().to_string();
+        let argv = [binary.display().to_string(), "-C".to_string(), place].into_iter();
+        let contender = Contender { argv: argv.chain(args.iter().cloned()).collect() };
+        Ok(OnCopy { contender, source: source.to_path_buf(), copy, git: git.clone() })
+    }
+
+    /// One run in a new copy; its bytes are those of all packs afterwards.
+    pub fn time(&self, request: &Path) -> io::Result<Timing> {
+        self.renew()?;
+        let timing = self.contender.time(request, 1)?;
+        Ok(Timing { bytes: pack_bytes(&repo_in(&self.copy))?, ..timing })
+    }
+
+    /// Runs in new copies; the answer is what the repository then holds.
+    pub fn observe(&self, request: &Path) -> io::Result<Observation> {
+        let seen = self.contender.observe(request, &|| self.renew())?;
+        Ok(Observation { answer: self.checked_objects()?, ..seen })
+    }
+
+    fn renew(&self) -> io::Result<()> {
+        let place = repo_in(&self.copy);
+        if place.exists() {
+            std::fs::remove_dir_all(&place)?;
+        }
+        copy_dir(&self.source, &place, false)
+    }
+
+    /// The names of all objects, after stock git has found nothing wrong.
+    fn checked_objects(&self) -> io::Result<Vec<u8>> {
+        let place = repo_in(&self.copy);
+        self.git.run(&place, &["fsck", "--connectivity-only", "--no-dangling"]);
+        if has_bitmap(&place)? {
+            self.git.run(&place, &["rev-list", "--test-bitmap", "HEAD"]);
+        }
+        let list = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"];
+        Ok(self.git.run(&place, &list).into_bytes())
+    }
+}
+
+fn repo_in(dir: &tempfile::TempDir) -> PathBuf {
+    dir.path().join("repo.git")
+}
+
+/// Copies a repository. Objects, packs and what belongs to them are never changed in place, so they are linked.
+fn copy_dir(from: &Path, to: &Path, is_linked: bool) -> io::Result<()> {
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &target, is_linked || entry.file_name() == "objects")?;
+        } else if is_linked {
+            std::fs::hard_link(entry.path(), target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+fn files_of_packs(repo: &Path, extension: &str) -> io::Result<Vec<std::fs::DirEntry>> {
+    let entries = std::fs::read_dir(repo.join("objects/pack"))?.collect::<io::Result<Vec<_>>>()?;
+    let is_asked =
+        |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|found| found == extension);
+    Ok(entries.into_iter().filter(is_asked).collect())
+}
+
+fn pack_bytes(repo: &Path) -> io::Result<u64> {
+    files_of_packs(repo, "pack")?.into_iter().map(|entry| Ok(entry.metadata()?.len())).sum()
+}
+
+fn has_bitmap(repo: &Path) -> io::Result<bool> {
+    Ok(!files_of_packs(repo, "bitmap")?.is_empty())
+}
