@@ -21,6 +21,7 @@ mod promised;
 pub mod reach;
 mod settings;
 pub mod shallow;
+mod stored_entry;
 mod trees;
 mod universe;
 mod watch;

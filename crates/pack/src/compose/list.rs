@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-use packrace_format::pack::{self, EntryKind};
+use packrace_format::pack::EntryKind;
 use packrace_object::Kind;
-use packrace_store::{Pack, PackIx};
+use packrace_store::PackIx;
 
-use crate::error::{Error, Reason};
+use crate::error::Error;
 use crate::names::NameHash;
 use crate::plan::{Order, PackPlan, Selected};
 use crate::settings::MAX_DEPTH;
+use crate::stored_entry::StoredEntry;
 use crate::universe::Ix;
 
 use super::{Base, EntryNo, How};
@@ -25,8 +26,6 @@ pub(crate) struct Entry {
     pub(super) size: u64,
     pub(crate) stored: Option<Stored>,
     pub(super) is_stored_as_delta: bool,
-    /// Must not become a delta.
-    pub(super) is_fixed: bool,
 }
 
 /// Where the bytes of an entry are stored.
@@ -36,6 +35,13 @@ pub(crate) struct Stored {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) header_bytes: u8,
+}
+
+impl Stored {
+    fn of(entry: &StoredEntry) -> Self {
+        let header_bytes = entry.header.length as u8;
+        Stored { pack: entry.pack, start: entry.start, end: entry.end, header_bytes }
+    }
 }
 
 /// Whether the objects of `plan` have to be looked at one by one: where spans of stored packs cannot simply be sent.
@@ -53,12 +59,9 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     }
     for (pack, selected) in &plan.packs {
         let Selected::Positions(positions) = selected else { continue };
-        let stored = &plan.universe.snapshot().packs()[pack.0 as usize];
         for &position in positions {
-            let (_, header) = entry_at(plan, stored, *pack, position)?;
-            if !matches!(header.kind, EntryKind::Object(_))
-                && usable_base(plan, stored, *pack, position, &header)?.is_none()
-            {
+            let entry = StoredEntry::at(&plan.universe, *pack, position)?;
+            if entry.is_delta() && usable_base(plan, &entry)?.is_none() {
                 return Ok(true);
             }
         }
@@ -79,7 +82,6 @@ pub(super) fn build(plan: &PackPlan) -> Result<Vec<Entry>, Error> {
             size: 0,
             stored: None,
             is_stored_as_delta: false,
-            is_fixed: false,
         });
     }
     for (pack, selected) in &plan.packs {
@@ -104,30 +106,26 @@ struct Listing<'a> {
 impl Listing<'_> {
     fn add(&mut self, pack: PackIx, position: u32) -> Result<(), Error> {
         let plan = self.plan;
-        let snapshot = plan.universe.snapshot();
-        let stored = &snapshot.packs()[pack.0 as usize];
-        let (place, header) = entry_at(plan, stored, pack, position)?;
-        let ix = snapshot.ix_of_offset(pack, place.start as u64);
-        let ix = ix.ok_or_else(|| damaged(stored, place.start, "the entry is not in the index"))?;
+        let stored = StoredEntry::at(&plan.universe, pack, position)?;
+        let ix = stored.ix(&plan.universe)?;
         let settings = &plan.settings;
         let mut entry = Entry {
-            ix: Ix(ix.0),
+            ix,
             kind: Kind::Blob,
             how: How::Whole,
-            name: plan.name_of(Ix(ix.0)),
+            name: plan.name_of(ix),
             size: 0,
-            stored: Some(place),
+            stored: Some(Stored::of(&stored)),
             is_stored_as_delta: true,
-            is_fixed: false,
         };
-        if let EntryKind::Object(kind) = header.kind {
-            (entry.kind, entry.size, entry.is_stored_as_delta) = (kind, header.size, false);
+        if let EntryKind::Object(kind) = stored.header.kind {
+            (entry.kind, entry.size, entry.is_stored_as_delta) = (kind, stored.header.size, false);
             if settings.reuse_objects {
                 entry.how = How::Stored;
             }
         } else if settings.reuse_objects
             && settings.reuse_deltas
-            && let Some(base) = usable_base(plan, stored, pack, position, &header)?
+            && let Some(base) = usable_base(plan, &stored)?
         {
             self.deltas.push((EntryNo(self.entries.len() as u32), base));
         }
@@ -254,50 +252,9 @@ pub(super) fn heights(entries: &[Entry]) -> Vec<u16> {
     heights
 }
 
-fn entry_at(
-    plan: &PackPlan,
-    stored: &Pack,
-    pack: PackIx,
-    position: u32,
-) -> Result<(Stored, pack::EntryHeader), Error> {
-    let (start, end) = stored.entry_range(position);
-    let bounds = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-    let bytes = bounds.and_then(|(start, end)| Some((start, end, stored.bytes().get(start..end)?)));
-    let Some((start, end, bytes)) = bytes else {
-        return Err(damaged(stored, start as usize, "the entry reaches beyond the end of the pack"));
-    };
-    let header = pack::parse_entry_header(bytes, plan.universe.hash())
-        .map_err(|error| damaged(stored, start, error.what))?;
-    Ok((Stored { pack, start, end, header_bytes: header.length as u8 }, header))
-}
-
 /// The base of a stored delta, if the receiver will have it.
-fn usable_base(
-    plan: &PackPlan,
-    stored: &Pack,
-    pack: PackIx,
-    position: u32,
-    header: &pack::EntryHeader,
-) -> Result<Option<Ix>, Error> {
-    let universe = &plan.universe;
-    let base = match header.kind {
-        EntryKind::Object(_) => None,
-        EntryKind::OfsDelta { distance } => {
-            let (start, _) = stored.entry_range(position);
-            let base = start.checked_sub(distance).filter(|base| *base < start);
-            let base = base.and_then(|base| universe.snapshot().ix_of_offset(pack, base));
-            let base =
-                base.ok_or_else(|| damaged(stored, start as usize, "delta base offset is out of bound"))?;
-            Some(Ix(base.0))
-        }
-        EntryKind::RefDelta { base } => universe.find(&base)?,
-    };
+fn usable_base(plan: &PackPlan, entry: &StoredEntry) -> Result<Option<Ix>, Error> {
     let is_there =
         |base: &Ix| plan.wanted.contains(*base) || plan.had.as_ref().is_some_and(|had| had.contains(*base));
-    Ok(base.filter(is_there))
-}
-
-fn damaged(pack: &Pack, offset: usize, what: &str) -> Error {
-    Reason::DamagedEntry { pack: pack.name().to_string(), offset: offset as u64, what: what.to_owned() }
-        .into()
+    Ok(entry.base(&plan.universe)?.filter(is_there))
 }

@@ -14,8 +14,7 @@ mod search;
 
 use crate::error::Error;
 use crate::plan::PackPlan;
-use crate::settings::Settings;
-use crate::universe::{Ix, Universe};
+use crate::universe::Ix;
 use crate::watch::Watch;
 
 pub(crate) use list::{Entry, Stored, is_needed};
@@ -72,32 +71,22 @@ pub(crate) struct Composition {
 /// Decides how every object of `plan` is written.
 pub(crate) fn compose(plan: &PackPlan, watch: &dyn Watch) -> Result<Composition, Error> {
     let mut entries = list::build(plan)?;
-    let settings = &plan.settings;
-    if settings.window > 0 && settings.depth > 0 {
-        find_deltas(&plan.universe, settings, plan, &mut entries, watch)?;
+    if plan.settings.window > 0 && plan.settings.depth > 0 {
+        find_deltas(plan, &mut entries, watch)?;
     }
-    let order = order::of(&mut entries, plan.order);
+    let order = order::of(&entries, plan.order);
     Ok(Composition { entries, order })
 }
 
 /// Lets the search look at everything that is not a delta yet.
-fn find_deltas(
-    universe: &Universe,
-    settings: &Settings,
-    plan: &PackPlan,
-    entries: &mut [Entry],
-    watch: &dyn Watch,
-) -> Result<(), Error> {
+fn find_deltas(plan: &PackPlan, entries: &mut [Entry], watch: &dyn Watch) -> Result<(), Error> {
+    let (universe, settings) = (&plan.universe, &plan.settings);
     let heights = list::heights(entries);
     let mut numbers = Vec::new();
     let mut candidates = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let is_whole = matches!(entry.how, How::Stored | How::Whole);
-        if !is_whole
-            || entry.size < search::MIN_BYTES
-            || entry.size > settings.big_file_bytes
-            || entry.is_fixed
-        {
+        if !is_whole || entry.size < search::MIN_BYTES || entry.size > settings.big_file_bytes {
             continue;
         }
         let pack = entry.stored.map(|stored| stored.pack.0);

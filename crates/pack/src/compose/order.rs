@@ -11,7 +11,7 @@ use super::{Base, EntryNo};
 ///
 /// A base that would come later is drawn forward to just before its first delta, so that a chain stands together and
 /// a reader goes forward through the pack.
-pub(super) fn of(entries: &mut [Entry], wanted: Order) -> Vec<EntryNo> {
+pub(super) fn of(entries: &[Entry], wanted: Order) -> Vec<EntryNo> {
     let mut first: Vec<EntryNo> = (0..entries.len() as u32).map(EntryNo).collect();
     if wanted == Order::ByKind {
         first.sort_by_key(|no| match entries[no.at()].kind {

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use packrace_format::pack::{self, DeltaIndex, EntryKind};
-use packrace_format::zlib::Deflater;
+use packrace_format::pack::{self, EntryKind};
 use packrace_object::ObjectId;
-use packrace_store::{ObjectReader, PackIx};
+use packrace_store::PackIx;
 
 use crate::compose::{Base, Composition, Entry, EntryNo, How, Stored};
 use crate::error::{Error, Reason};
@@ -13,6 +12,7 @@ use crate::plan::PackPlan;
 use crate::universe::Ix;
 
 use super::MAX_SPAN_BYTES;
+use super::maker::Maker;
 
 /// An entry of a pack that was made, as an index lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +45,6 @@ pub(super) struct Composed {
     offsets: Vec<u64>,
     /// The form of the next entry, which did not continue the piece before it.
     held: Option<Form>,
-    /// Reads what has no stored bytes that serve.
-    reader: ObjectReader,
-    deflater: Deflater,
     /// What was written, if the caller wants an index.
     written: Option<Vec<WrittenEntry>>,
 }
@@ -62,16 +59,13 @@ enum Form {
 }
 
 impl Composed {
-    pub(super) fn new(plan: &PackPlan, composition: Composition, with_index: bool) -> Self {
-        let reader = plan.universe.snapshot().reader(plan.settings.base_cache_bytes / 3);
+    pub(super) fn new(composition: Composition, with_index: bool) -> Self {
         Composed {
             offsets: vec![0; composition.entries.len()],
             written: with_index.then(|| Vec::with_capacity(composition.entries.len())),
             composition,
             next: 0,
             held: None,
-            reader,
-            deflater: Deflater::new(plan.settings.compression),
         }
     }
 
@@ -81,7 +75,12 @@ impl Composed {
     }
 
     /// The next piece, when `at` bytes of the pack are written.
-    pub(super) fn next(&mut self, plan: &PackPlan, at: u64) -> Result<Option<Piece>, Error> {
+    pub(super) fn next(
+        &mut self,
+        plan: &PackPlan,
+        maker: &mut Maker,
+        at: u64,
+    ) -> Result<Option<Piece>, Error> {
         let mut piece =
             Piece { owned: Vec::new(), mapped: None, objects: 0, deltas: 0, reused: 0, reused_deltas: 0 };
         while let Some(&no) = self.composition.order.get(self.next) {
@@ -93,7 +92,7 @@ impl Composed {
             self.offsets[no.at()] = offset;
             let form = match self.held.take() {
                 Some(form) => form,
-                None => self.form(plan, no, offset)?,
+                None => self.form(plan, maker, no, offset)?,
             };
             match (form, &mut piece.mapped) {
                 (Form::AsIs(stored), None) if piece.owned.is_empty() => {
@@ -135,17 +134,17 @@ impl Composed {
         piece.reused_deltas += u32::from(is_delta && is_reused);
     }
 
-    fn form(&mut self, plan: &PackPlan, no: EntryNo, offset: u64) -> Result<Form, Error> {
+    fn form(&mut self, plan: &PackPlan, maker: &mut Maker, no: EntryNo, offset: u64) -> Result<Form, Error> {
         let entry = &self.composition.entries[no.at()];
         let (base, stored) = match (&entry.how, entry.stored) {
             (How::Stored, Some(stored)) => (None, stored),
             (How::StoredDelta(base), Some(stored)) => (Some(*base), stored),
-            _ => return self.made(plan, no, offset).map(Form::Made),
+            _ => return self.made(plan, maker, no, offset).map(Form::Made),
         };
         if self.written.is_some() && !is_intact(plan, entry, stored) {
             tracing::error!("bad packed object CRC for {}", plan.universe.id(entry.ix));
             self.composition.entries[no.at()].how = How::Whole;
-            return self.made(plan, no, offset).map(Form::Made);
+            return self.made(plan, maker, no, offset).map(Form::Made);
         }
         let Some(base) = base else { return Ok(Form::AsIs(stored)) };
         let bytes =
@@ -177,41 +176,26 @@ impl Composed {
     }
 
     /// An entry that is not stored in this form.
-    fn made(&mut self, plan: &PackPlan, no: EntryNo, offset: u64) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
+    fn made(
+        &mut self,
+        plan: &PackPlan,
+        maker: &mut Maker,
+        no: EntryNo,
+        offset: u64,
+    ) -> Result<Vec<u8>, Error> {
         let entry = &mut self.composition.entries[no.at()];
-        if let How::NewDelta { base, size, deflated } = &mut entry.how {
-            let (base, size, deflated) = (*base, *size, deflated.take());
-            let ix = entry.ix;
-            pack::write_entry_header(self.kind_of_delta(plan, base, offset), size, &mut bytes);
-            match deflated {
-                Some(deflated) => bytes.extend_from_slice(&deflated),
-                None => self.delta_again(plan, ix, base, &mut bytes)?,
-            }
-            return Ok(bytes);
-        }
-        let mut content = Vec::new();
         let ix = entry.ix;
-        let kind = plan.universe.read(&mut self.reader, ix, &mut content)?;
-        pack::write_entry_header(EntryKind::Object(kind), content.len() as u64, &mut bytes);
-        self.deflater.deflate(&content, &mut bytes);
+        let How::NewDelta { base, size, deflated } = &mut entry.how else { return maker.whole(plan, ix) };
+        let (base, size, deflated) = (*base, *size, deflated.take());
+        let mut bytes = Vec::new();
+        pack::write_entry_header(self.kind_of_delta(plan, base, offset), size, &mut bytes);
+        match (deflated, base) {
+            (Some(deflated), _) => bytes.extend_from_slice(&deflated),
+            // It was found before and not kept.
+            (None, Base::Entry(base)) => maker.delta(plan, ix, self.ix(base), &mut bytes)?,
+            (None, Base::Outside(base)) => maker.delta(plan, ix, base, &mut bytes)?,
+        }
         Ok(bytes)
-    }
-
-    /// Makes a delta that was found before and not kept.
-    fn delta_again(&mut self, plan: &PackPlan, ix: Ix, base: Base, out: &mut Vec<u8>) -> Result<(), Error> {
-        let base = match base {
-            Base::Entry(base) => self.ix(base),
-            Base::Outside(base) => base,
-        };
-        let (mut source, mut target, mut delta) = (Vec::new(), Vec::new(), Vec::new());
-        plan.universe.read(&mut self.reader, base, &mut source)?;
-        plan.universe.read(&mut self.reader, ix, &mut target)?;
-        let mut index = DeltaIndex::default();
-        index.build(&source);
-        index.encode(&source, &target, usize::MAX, &mut delta);
-        self.deflater.deflate(&delta, out);
-        Ok(())
     }
 
     fn record(&mut self, plan: &PackPlan, no: EntryNo, offset: u64, owned: &[u8], stored: Option<Stored>) {

@@ -1,32 +1,28 @@
 //! Turns a plan into the bytes of a pack, most of them as ranges of packs that are on disk.
 
 mod composed;
+mod maker;
 mod reuse;
 mod segment;
 
 use std::collections::VecDeque;
 
 use packrace_format::pack;
-use packrace_format::zlib::Deflater;
 use packrace_object::TrailerHasher;
-use packrace_store::ObjectReader;
 
 use crate::compose;
 use crate::error::{Error, Reason};
 use crate::plan::{PackPlan, Selected};
-use crate::universe::Ix;
 use crate::watch::{Phase, Watch};
 use composed::Composed;
 pub use composed::WrittenEntry;
+use maker::Maker;
 use reuse::PackReuse;
 pub use segment::Segment;
 
 /// Mapped ranges are handed out in pieces of at most this size, so that hashing one and sending another overlap
 /// and a client that left is noticed. A whole number of side-band frames has no advantage here: the outbox cuts.
 const MAX_SPAN_BYTES: usize = 4 << 20;
-
-/// Bytes that reading objects for recompression keeps as delta bases.
-const READER_CACHE_BYTES: usize = 32 << 20;
 
 /// What went into a pack; the numbers of git's closing progress line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,8 +42,7 @@ pub struct PackStream {
     plan: PackPlan,
     state: State,
     hasher: Option<TrailerHasher>,
-    reader: ObjectReader,
-    deflater: Deflater,
+    maker: Maker,
     ready: VecDeque<Segment>,
     /// Bytes produced so far: the offset of the next entry in the pack that is made.
     written: u64,
@@ -69,16 +64,14 @@ enum State {
 impl PackStream {
     /// The stream of `plan`.
     pub fn new(plan: PackPlan) -> Self {
-        let reader = plan.universe.snapshot().reader(READER_CACHE_BYTES);
+        let maker = Maker::new(&plan);
         let hasher = TrailerHasher::new(plan.universe.hash());
-        let deflater = Deflater::new(plan.settings.compression);
         let totals = Totals { objects: plan.objects(), ..Totals::default() };
         PackStream {
             plan,
             state: State::Header,
             hasher: Some(hasher),
-            reader,
-            deflater,
+            maker,
             ready: VecDeque::new(),
             written: 0,
             totals,
@@ -122,7 +115,7 @@ impl PackStream {
                     }
                     self.state = if is_composed {
                         let composition = compose::compose(&self.plan, watch)?;
-                        State::Composed(Box::new(Composed::new(&self.plan, composition, self.with_index)))
+                        State::Composed(Box::new(Composed::new(composition, self.with_index)))
                     } else {
                         self.pack_state(0)
                     };
@@ -210,13 +203,17 @@ impl PackStream {
                 self.push(Segment::EntryHeader(header));
                 self.push(Segment::Mapped(map, range));
             }
-            reuse::Bytes::Recompress(ix) => self.recompress(ix)?,
+            reuse::Bytes::Recompress(ix) => {
+                let entry = self.maker.whole(&self.plan, ix)?;
+                self.done += 1;
+                self.push_owned(entry);
+            }
         }
         Ok(true)
     }
 
     fn advance_composed(&mut self, composed: &mut Composed) -> Result<bool, Error> {
-        let Some(piece) = composed.next(&self.plan, self.written)? else { return Ok(false) };
+        let Some(piece) = composed.next(&self.plan, &mut self.maker, self.written)? else { return Ok(false) };
         self.done += piece.objects;
         self.totals.deltas += piece.deltas;
         self.totals.reused += piece.reused;
@@ -229,18 +226,6 @@ impl PackStream {
             self.push(Segment::Mapped(map, range));
         }
         Ok(true)
-    }
-
-    /// Sends an object that has no usable representation: whole and deflated.
-    fn recompress(&mut self, ix: Ix) -> Result<(), Error> {
-        let mut content = Vec::new();
-        let kind = self.plan.universe.read(&mut self.reader, ix, &mut content)?;
-        let mut entry = Vec::with_capacity(content.len() / 2 + 32);
-        pack::write_entry_header(pack::EntryKind::Object(kind), content.len() as u64, &mut entry);
-        self.deflater.deflate(&content, &mut entry);
-        self.done += 1;
-        self.push_owned(entry);
-        Ok(())
     }
 
     fn push_owned(&mut self, bytes: Vec<u8>) {

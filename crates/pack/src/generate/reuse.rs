@@ -7,11 +7,12 @@
 
 use std::ops::Range;
 
-use packrace_format::pack::{self, EntryHeaderBytes, EntryKind};
-use packrace_store::{ObjectIx, Pack, PackIx};
+use packrace_format::pack::{EntryHeaderBytes, EntryKind};
+use packrace_store::PackIx;
 
-use crate::error::{Error, Reason};
+use crate::error::Error;
 use crate::plan::{PackPlan, Selected};
+use crate::stored_entry::StoredEntry;
 use crate::universe::Ix;
 
 use super::MAX_SPAN_BYTES;
@@ -71,13 +72,12 @@ impl PackReuse {
 
     /// The next step; `written` is the length of the response so far.
     pub(super) fn next(&mut self, plan: &PackPlan, written: u64) -> Result<Option<Step>, Error> {
-        let pack = &plan.universe.snapshot().packs()[self.pack.0 as usize];
         let selected = plan.packs.iter().find(|(ix, _)| *ix == self.pack).map(|(_, selected)| selected);
         let Some(selected) = selected else { return Ok(None) };
-        let Some(first) = self.entry(plan, pack, selected, self.next)? else { return Ok(None) };
+        let Some(first) = self.entry(plan, selected, self.next)? else { return Ok(None) };
         let verdict = match self.held.take() {
             Some(verdict) => verdict,
-            None => self.judge(plan, pack, &first, written)?,
+            None => self.judge(plan, &first, written)?,
         };
         match verdict {
             Verdict::Recompress => {
@@ -85,16 +85,15 @@ impl PackReuse {
                 // Deltas against it find it by its start; nothing else of the stored entry is sent.
                 let start = first.start as u64;
                 self.runs.push(Run { start, end: start + 1, sent_at: written });
-                let ix = plan.universe.snapshot().ix_of_offset(self.pack, first.start as u64);
-                let ix = ix.ok_or_else(|| damaged(pack, first.start, "the entry is not in the index"))?;
-                Ok(Some(Step { bytes: Bytes::Recompress(Ix(ix.0)), objects: 0, deltas: 0 }))
+                let ix = first.ix(&plan.universe)?;
+                Ok(Some(Step { bytes: Bytes::Recompress(ix), objects: 0, deltas: 0 }))
             }
             Verdict::NewHeader { header, body_at } => {
                 self.next += 1;
                 self.add_run(&first, written);
                 Ok(Some(Step { bytes: Bytes::NewHeader(header, body_at..first.end), objects: 1, deltas: 1 }))
             }
-            Verdict::AsIs => self.span(plan, pack, selected, first, written).map(Some),
+            Verdict::AsIs => self.span(plan, selected, first, written).map(Some),
         }
     }
 
@@ -102,9 +101,8 @@ impl PackReuse {
     fn span(
         &mut self,
         plan: &PackPlan,
-        pack: &Pack,
         selected: &Selected,
-        first: Entry,
+        first: StoredEntry,
         written: u64,
     ) -> Result<Step, Error> {
         let mut span = first.start..first.end;
@@ -112,11 +110,11 @@ impl PackReuse {
         self.add_run(&first, written);
         self.next += 1;
         while span.len() < MAX_SPAN_BYTES {
-            let Some(entry) = self.entry(plan, pack, selected, self.next)? else { break };
+            let Some(entry) = self.entry(plan, selected, self.next)? else { break };
             if entry.start != span.end {
                 break;
             }
-            match self.judge(plan, pack, &entry, written + span.len() as u64)? {
+            match self.judge(plan, &entry, written + span.len() as u64)? {
                 Verdict::AsIs => {}
                 other => {
                     self.held = Some(other);
@@ -134,35 +132,32 @@ impl PackReuse {
         Ok(Step { bytes: Bytes::Span(span), objects, deltas })
     }
 
-    fn add_run(&mut self, entry: &Entry, sent_at: u64) {
+    fn add_run(&mut self, entry: &StoredEntry, sent_at: u64) {
         let (start, end) = (entry.start as u64, entry.end as u64);
         self.runs.push(Run { start, end, sent_at });
     }
 
-    fn judge(&self, plan: &PackPlan, pack: &Pack, entry: &Entry, sent_at: u64) -> Result<Verdict, Error> {
+    fn judge(&self, plan: &PackPlan, entry: &StoredEntry, sent_at: u64) -> Result<Verdict, Error> {
         let universe = &plan.universe;
         match entry.header.kind {
             EntryKind::Object(_) => Ok(Verdict::AsIs),
             EntryKind::OfsDelta { distance } => {
-                let base =
-                    (entry.start as u64).checked_sub(distance).filter(|base| *base < entry.start as u64);
-                let base =
-                    base.ok_or_else(|| damaged(pack, entry.start, "delta base offset is out of bound"))?;
+                let base = entry.base_offset(universe, distance)?;
                 if let Some(base_sent_at) = self.sent_at(base) {
                     if plan.ofs_delta {
                         let new_distance = sent_at - base_sent_at;
                         if new_distance == distance {
                             return Ok(Verdict::AsIs);
                         }
-                        return Ok(entry.with_kind(EntryKind::OfsDelta { distance: new_distance }));
+                        return Ok(with_kind(entry, EntryKind::OfsDelta { distance: new_distance }));
                     }
-                    let base = self.base_of_offset(plan, pack, entry, base)?;
-                    return Ok(entry.with_kind(EntryKind::RefDelta { base: universe.id(Ix(base.0)) }));
+                    let base = entry.base_at(universe, base)?;
+                    return Ok(with_kind(entry, EntryKind::RefDelta { base: universe.id(base) }));
                 }
-                let base = Ix(self.base_of_offset(plan, pack, entry, base)?.0);
+                let base = entry.base_at(universe, base)?;
                 if self.is_sent_before(plan, base) || plan.had.as_ref().is_some_and(|had| had.contains(base))
                 {
-                    return Ok(entry.with_kind(EntryKind::RefDelta { base: universe.id(base) }));
+                    return Ok(with_kind(entry, EntryKind::RefDelta { base: universe.id(base) }));
                 }
                 Ok(Verdict::Recompress)
             }
@@ -174,17 +169,6 @@ impl PackReuse {
                 Ok(if usable { Verdict::AsIs } else { Verdict::Recompress })
             }
         }
-    }
-
-    fn base_of_offset(
-        &self,
-        plan: &PackPlan,
-        pack: &Pack,
-        entry: &Entry,
-        base: u64,
-    ) -> Result<ObjectIx, Error> {
-        let base = plan.universe.snapshot().ix_of_offset(self.pack, base);
-        base.ok_or_else(|| damaged(pack, entry.start, "delta base is not in the index"))
     }
 
     /// Where in the response the entry at this offset of the pack begins, if it was sent.
@@ -210,52 +194,16 @@ impl PackReuse {
     }
 
     /// The `at`-th selected entry.
-    fn entry(
-        &self,
-        plan: &PackPlan,
-        pack: &Pack,
-        selected: &Selected,
-        at: usize,
-    ) -> Result<Option<Entry>, Error> {
+    fn entry(&self, plan: &PackPlan, selected: &Selected, at: usize) -> Result<Option<StoredEntry>, Error> {
+        let len = plan.universe.snapshot().packs()[self.pack.0 as usize].len();
         let position = match selected {
-            Selected::All if at < pack.len() as usize => at as u32,
-            Selected::All => return Ok(None),
-            Selected::Positions(positions) => match positions.get(at) {
-                Some(position) => *position,
-                None => return Ok(None),
-            },
+            Selected::All => u32::try_from(at).ok().filter(|at| *at < len),
+            Selected::Positions(positions) => positions.get(at).copied(),
         };
-        let (start, end) = pack.entry_range(position);
-        let bounds = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-        let stored = bounds.and_then(|(start, end)| Some((start, end, pack.bytes().get(start..end)?)));
-        let Some((start, end, stored)) = stored else {
-            return Err(damaged(pack, start as usize, "the entry reaches beyond the end of the pack"));
-        };
-        let header = pack::parse_entry_header(stored, plan.universe.hash())
-            .map_err(|error| damaged(pack, start, error.what))?;
-        Ok(Some(Entry { start, end, header }))
+        position.map(|position| StoredEntry::at(&plan.universe, self.pack, position)).transpose()
     }
 }
 
-/// A stored entry.
-struct Entry {
-    start: usize,
-    end: usize,
-    header: pack::EntryHeader,
-}
-
-impl Entry {
-    fn is_delta(&self) -> bool {
-        !matches!(self.header.kind, EntryKind::Object(_))
-    }
-
-    fn with_kind(&self, kind: EntryKind) -> Verdict {
-        let header = EntryHeaderBytes::new(kind, self.header.size);
-        Verdict::NewHeader { header, body_at: self.start + self.header.length }
-    }
-}
-
-fn damaged(pack: &Pack, offset: usize, what: &str) -> Error {
-    Reason::DamagedEntry { pack: pack.name().to_string(), offset: offset as u64, what: what.to_owned() }
-        .into()
+fn with_kind(entry: &StoredEntry, kind: EntryKind) -> Verdict {
+    Verdict::NewHeader { header: EntryHeaderBytes::new(kind, entry.header.size), body_at: entry.body_at() }
 }
