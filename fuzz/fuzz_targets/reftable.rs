@@ -37,7 +37,8 @@ fuzz_target!(|input: &[u8]| {
 fn read_logs(table: &Table<&Vec<u8>>) {
     let Ok(mut logs) = table.logs() else { return };
     let mut bytes = 0;
-    while let Ok(Some(record)) = logs.next() {
+    while let Ok(true) = logs.advance() {
+        let Some(record) = logs.current() else { panic!("advanced to nothing") };
         // A few deflated bytes can hold many records.
         bytes += record.name.len() + 50;
         if bytes > 1 << 20 {

@@ -6,23 +6,30 @@
 //! ```
 //!
 //! Lengths and offsets count from the start of the block; for the first block that is the start of the file, header
-//! included.
+//! included. Of a log block everything behind the length is deflated, and what is counted is inflated.
+
+use std::cmp::Ordering;
 
 use crate::Error;
 
 use super::{FORMAT, be, varint};
 
+/// What comes before the records.
+pub(super) const HEAD_BYTES: usize = 4;
+
 /// A block in place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'a> {
-    /// The block from its start, up to the restart table.
+    /// The block up to the restart table: from its start, or from the first record if it was inflated.
     bytes: &'a [u8],
     restarts: &'a [u8],
     /// Where in the file it starts.
     pub(super) at: usize,
     pub(super) kind: u8,
-    /// Where the first record starts.
+    /// Where in `bytes` the first record starts.
     first: usize,
+    /// What restart offsets count and is not in `bytes`.
+    missing: usize,
     /// With the restart table.
     pub(super) length: usize,
 }
@@ -34,30 +41,45 @@ pub(super) struct Key {
     pub(super) value_at: usize,
 }
 
+/// A record as it is stored.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stored<'a> {
+    /// How much it shares with the key before; after [`Block::search`] just as much with what was searched for.
+    pub(super) prefix: usize,
+    pub(super) suffix: &'a [u8],
+    pub(super) value_type: u8,
+    pub(super) value_at: usize,
+}
+
 impl<'a> Block<'a> {
-    /// Reads the block at `at`; `skip` is the length of the file's header if it is the first.
+    /// Reads the block at `at`; `skip` is the length of the file's header if it is the first. Not for log blocks.
     pub(super) fn read(file: &'a [u8], at: usize, skip: usize) -> Result<Self, Error> {
         let bad = |what| Error::new(FORMAT, what, at as u64);
-        let bytes =
-            file.get(at..).filter(|bytes| bytes.len() >= skip + 4).ok_or_else(|| bad("block is cut off"))?;
-        let kind = bytes[skip];
-        let length = be(&bytes[skip + 1..], 3) as usize;
-        let bytes = bytes.get(..length).ok_or_else(|| bad("block is longer than the file"))?;
-        Self::of_bytes(bytes, kind, at, skip)
+        let head = file.get(at..).and_then(|bytes| bytes.get(skip..skip + HEAD_BYTES));
+        let head = head.ok_or_else(|| bad("block is cut off"))?;
+        let length = be(&head[1..], 3) as usize;
+        let bytes = file[at..].get(..length).ok_or_else(|| bad("block is longer than the file"))?;
+        Self::of_bytes(bytes, head[0], at, skip + HEAD_BYTES, 0)
     }
 
-    /// A block whose bytes are at hand.
-    pub(super) fn of_bytes(bytes: &'a [u8], kind: u8, at: usize, skip: usize) -> Result<Self, Error> {
+    /// A log block, of which `content` was inflated; `skip` as in [`Block::read`].
+    pub(super) fn inflated(content: &'a [u8], at: usize, skip: usize) -> Result<Self, Error> {
+        Self::of_bytes(content, b'g', at, 0, skip + HEAD_BYTES)
+    }
+
+    fn of_bytes(bytes: &'a [u8], kind: u8, at: usize, first: usize, missing: usize) -> Result<Self, Error> {
         let bad = |what| Error::new(FORMAT, what, at as u64);
         let length = bytes.len();
-        let first = skip + 4;
-        let count_at =
-            length.checked_sub(2).filter(|at| *at >= first).ok_or_else(|| bad("block is too short"))?;
+        let count_at = length.checked_sub(2).filter(|at| *at >= first);
+        let count_at = count_at.ok_or_else(|| bad("block is too short"))?;
         let count = be(&bytes[count_at..], 2) as usize;
+        if count == 0 {
+            return Err(bad("block has no restarts"));
+        }
         let restarts_at = count_at.checked_sub(count * 3).filter(|at| *at >= first);
         let restarts_at = restarts_at.ok_or_else(|| bad("block has more restarts than bytes"))?;
         let restarts = &bytes[restarts_at..count_at];
-        Ok(Block { bytes: &bytes[..restarts_at], restarts, at, kind, first, length })
+        Ok(Block { bytes: &bytes[..restarts_at], restarts, at, kind, first, missing, length })
     }
 
     pub(super) fn records(&self) -> &'a [u8] {
@@ -68,43 +90,87 @@ impl<'a> Block<'a> {
         self.first
     }
 
+    /// An error at `offset` of the block; of an inflated block only where it starts is known.
+    #[cold]
     pub(super) fn bad(&self, what: &'static str, offset: usize) -> Error {
-        Error::new(FORMAT, what, (self.at + offset) as u64)
+        Error::new(FORMAT, what, (self.at + if self.missing > 0 { 0 } else { offset }) as u64)
     }
 
-    /// Reads the key of the record at `at` into `key`, which holds that of the record before.
     #[inline]
-    pub(super) fn key(&self, mut at: usize, key: &mut Vec<u8>) -> Result<Key, Error> {
+    fn stored(&self, mut at: usize) -> Result<Stored<'a>, Error> {
         let start = at;
         let lengths = varint(self.bytes, &mut at).zip(varint(self.bytes, &mut at));
         let (prefix, suffix) = lengths.ok_or_else(|| self.bad("record is cut off", start))?;
         let value_type = (suffix & 7) as u8;
-        let prefix = usize::try_from(prefix).ok().filter(|prefix| *prefix <= key.len());
-        let prefix = prefix.ok_or_else(|| self.bad("record shares more than there is", start))?;
+        // Compared with the length of a key next, so what does not fit is too much anyway.
+        let prefix = usize::try_from(prefix).unwrap_or(usize::MAX);
         let suffix_end = usize::try_from(suffix >> 3).ok().and_then(|length| at.checked_add(length));
         let suffix = suffix_end.and_then(|end| self.bytes.get(at..end));
         let suffix = suffix.ok_or_else(|| self.bad("record is cut off", start))?;
-        // Keys rise, or whoever merges tables would be confused by a damaged one.
-        if !key.is_empty() && suffix <= &key[prefix..] {
-            return Err(self.bad("keys of records do not rise", start));
+        Ok(Stored { prefix, suffix, value_type, value_at: at + suffix.len() })
+    }
+
+    /// Reads the key of the record at `at` into `key`, which holds that of the record before, also over the border of
+    /// blocks, or nothing.
+    #[inline]
+    pub(super) fn key(&self, at: usize, key: &mut Vec<u8>) -> Result<Key, Error> {
+        let Stored { prefix, suffix, value_type, value_at } = self.stored(at)?;
+        if prefix > key.len() || prefix > 0 && at == self.first {
+            return Err(self.bad("record shares more than there is", at));
+        }
+        // Keys rise, or whoever merges tables would be confused by a damaged one. So the first one is the only one that
+        // could be empty.
+        if suffix <= &key[prefix..] {
+            return Err(self.bad("keys of records do not rise", at));
         }
         key.truncate(prefix);
         key.extend_from_slice(suffix);
-        Ok(Key { value_type, value_at: at + suffix.len() })
+        Ok(Key { value_type, value_at })
+    }
+
+    /// The first record whose key is not less than `wanted`. `skip` tells where the value of a type ends that starts
+    /// at a place. Binary over restarts, then record by record; no key is put together.
+    pub(super) fn search(
+        &self,
+        wanted: &[u8],
+        skip: impl Fn(&'a [u8], u8, usize) -> Option<usize>,
+    ) -> Result<Option<Stored<'a>>, Error> {
+        let mut at = self.restart_before(wanted)?;
+        // Of the key before, which is less than `wanted`: what both share, and its length.
+        let (mut common, mut length) = (0, 0);
+        while at < self.bytes.len() {
+            let stored = self.stored(at)?;
+            if stored.prefix > length {
+                return Err(self.bad("record shares more than there is", at));
+            }
+            // What shares more with the key before than that one with `wanted` is less as well.
+            if stored.prefix <= common {
+                let rest = &wanted[stored.prefix..];
+                if stored.suffix >= rest {
+                    return Ok(Some(stored));
+                }
+                common = stored.prefix + shared(stored.suffix, rest);
+            }
+            length = stored.prefix + stored.suffix.len();
+            let end = skip(self.bytes, stored.value_type, stored.value_at);
+            at = end.ok_or_else(|| self.bad("record is cut off", at))?;
+        }
+        Ok(None)
     }
 
     /// Where to start reading for the first record whose key is not less than `wanted`: the last restart before it.
-    pub(super) fn seek(&self, wanted: &[u8]) -> Result<usize, Error> {
-        let mut key = Vec::new();
+    fn restart_before(&self, wanted: &[u8]) -> Result<usize, Error> {
         let (mut low, mut high) = (0, self.restarts.len() / 3);
         while low < high {
             let middle = low + (high - low) / 2;
-            key.clear();
-            self.key(self.restart(middle)?, &mut key)?;
-            if key.as_slice() < wanted {
-                low = middle + 1;
-            } else {
-                high = middle;
+            let at = self.restart(middle)?;
+            let stored = self.stored(at)?;
+            if stored.prefix != 0 {
+                return Err(self.bad("record at a restart is not whole", at));
+            }
+            match stored.suffix.cmp(wanted) {
+                Ordering::Less => low = middle + 1,
+                _ => high = middle,
             }
         }
         match low.checked_sub(1) {
@@ -114,26 +180,24 @@ impl<'a> Block<'a> {
     }
 
     fn restart(&self, number: usize) -> Result<usize, Error> {
-        let at = be(&self.restarts[number * 3..], 3) as usize;
-        if at < self.first || at >= self.bytes.len() {
-            return Err(self.bad("restart is outside the block", self.bytes.len() + number * 3));
-        }
-        Ok(at)
+        let at = (be(&self.restarts[number * 3..], 3) as usize).checked_sub(self.missing);
+        let at = at.filter(|at| *at >= self.first && *at < self.bytes.len());
+        at.ok_or_else(|| self.bad("restart is outside the block", self.bytes.len() + number * 3))
     }
 
     /// In an index block: where the block is that can hold `wanted`; `None` if `wanted` is beyond all.
     pub(super) fn child_of(&self, wanted: &[u8]) -> Result<Option<usize>, Error> {
-        let mut key = Vec::new();
-        let mut at = self.seek(wanted)?;
-        while at < self.bytes.len() {
-            let found = self.key(at, &mut key)?;
-            at = found.value_at;
-            let child = varint(self.bytes, &mut at).and_then(|child| usize::try_from(child).ok());
-            let child = child.ok_or_else(|| self.bad("record is cut off", found.value_at))?;
-            if key.as_slice() >= wanted {
-                return Ok(Some(child));
-            }
-        }
-        Ok(None)
+        let found = self.search(wanted, |bytes, _, mut at| varint(bytes, &mut at).map(|_| at))?;
+        let Some(Stored { mut value_at, .. }) = found else { return Ok(None) };
+        let child = varint(self.bytes, &mut value_at).and_then(|child| usize::try_from(child).ok());
+        // Blocks stand before their index, so following it comes to an end.
+        let child = child.filter(|child| *child < self.at);
+        child.ok_or_else(|| self.bad("index leads nowhere", value_at)).map(Some)
     }
+}
+
+/// How many bytes two slices have in common at the start.
+#[inline]
+pub(super) fn shared(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }

@@ -73,6 +73,8 @@ fn refs_are_those_that_git_lists() {
         (HashKind::Sha1, 2000, "4096"),
         (HashKind::Sha256, 2000, "4096"),
         (HashKind::Sha1, 1500, "512"),
+        // The uppermost level of the index is two blocks side by side.
+        (HashKind::Sha1, 200, "256"),
         (HashKind::Sha256, 500, "65536"),
     ] {
         let (dir, bytes) = table(hash, count, block_size);
@@ -114,12 +116,10 @@ fn logs_are_those_that_git_shows() {
         let table = Table::open(&bytes[..]).unwrap();
         let mut cursor = table.logs().unwrap();
         let mut count = 0;
-        while let Some(record) = cursor.next().unwrap() {
+        while cursor.advance().unwrap() {
+            let record = cursor.current().unwrap();
             let entry = record.change.unwrap();
-            assert_eq!(
-                (&entry.name[..], &entry.email[..]),
-                (&b"C O Mitter"[..], &b"committer@example.com"[..])
-            );
+            assert_eq!((entry.name, entry.email), (&b"C O Mitter"[..], &b"committer@example.com"[..]));
             assert_eq!((entry.seconds, entry.zone), (1_112_912_053, -700));
             assert!(entry.old.is_null() && !entry.new.is_null());
             if record.name.starts_with(b"refs/tags/v") {
@@ -150,13 +150,138 @@ fn tables_of_logs_only_and_of_tombstones() {
         let found = lines(&table, "").unwrap();
         let mut cursor = table.logs().unwrap();
         let mut logs = 0;
-        while cursor.next().unwrap().is_some() {
+        while cursor.advance().unwrap() {
             logs += 1;
         }
         logs_only += usize::from(found.is_empty() && logs > 0);
         deleted.extend(found);
     }
     assert_eq!((deleted, logs_only), (vec!["refs/tags/v00007 deleted".to_owned()], 1), "{}", tables.len());
+}
+
+#[test]
+fn objects_lead_to_their_refs() {
+    for (hash, count, block_size) in
+        [(HashKind::Sha1, 3, "4096"), (HashKind::Sha1, 300, "256"), (HashKind::Sha256, 1000, "512")]
+    {
+        let (dir, bytes) = table(hash, count, block_size);
+        let table = Table::open(&bytes[..]).unwrap();
+        let ids = run(dir.path(), &["rev-parse", "refs/heads/main", "outer"]);
+        for id in ids.lines() {
+            let found = names_to(&table, ObjectId::from_hex(id.as_bytes()).unwrap());
+            let listing = run(dir.path(), &["for-each-ref", "--format=%(refname)", "--points-at", id]);
+            let expect: Vec<&str> = listing.lines().filter(|name| *name != "refs/heads/link").collect();
+            assert!(!expect.is_empty());
+            assert_eq!(found, expect, "{id}");
+        }
+        assert!(names_to(&table, hash.null()).is_empty());
+        assert!(names_to(&table, ObjectId::from_hex(&vec![b'f'; hash.len_in_hex()]).unwrap()).is_empty());
+        let other = HASHES.into_iter().find(|other| *other != hash).unwrap();
+        assert!(names_to(&table, other.null()).is_empty());
+    }
+}
+
+fn names_to(table: &Table<impl AsRef<[u8]>>, id: ObjectId) -> Vec<String> {
+    let mut refs = table.refs_to(&id).unwrap();
+    let mut names = Vec::new();
+    while refs.advance().unwrap() {
+        names.push(String::from_utf8_lossy(refs.current().unwrap().name).into_owned());
+    }
+    names
+}
+
+#[test]
+fn logs_of_one_ref() {
+    for (hash, count, block_size) in
+        [(HashKind::Sha1, 2, "4096"), (HashKind::Sha1, 300, "256"), (HashKind::Sha256, 1000, "512")]
+    {
+        let (_dir, bytes) = table(hash, count, block_size);
+        let table = Table::open(&bytes[..]).unwrap();
+        for number in 0..count {
+            let name = format!("refs/tags/v{number:05}");
+            let mut logs = table.logs_of(name.as_bytes()).unwrap();
+            assert!(logs.advance().unwrap(), "{name}");
+            let update_index = logs.current().unwrap().update_index;
+            assert_eq!(logs.current().unwrap().name, name.as_bytes());
+            assert!(!logs.advance().unwrap());
+            assert!(!logs.advance().unwrap());
+            assert!(table.logs_of_until(name.as_bytes(), update_index).unwrap().advance().unwrap());
+            assert!(!table.logs_of_until(name.as_bytes(), update_index - 1).unwrap().advance().unwrap());
+            assert!(!table.logs_of(&name.as_bytes()[..name.len() - 1]).unwrap().advance().unwrap());
+        }
+        assert!(!table.logs_of(b"refs/z").unwrap().advance().unwrap());
+        assert!(!table.logs_of(b"").unwrap().advance().unwrap());
+    }
+}
+
+#[test]
+fn stacks_are_read_as_git_reads_them() {
+    let (dir, _) = table(HashKind::Sha1, 100, "512");
+    let path = dir.path();
+    let git = |args: &[&str], input: &str| {
+        let mut command = Git::stock().command(path);
+        command.env("GIT_TEST_REFTABLE_AUTOCOMPACTION", "false").args(args);
+        command.stdin(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+    };
+    let commit = run(path, &["rev-parse", "main"]);
+    for round in 0..12 {
+        let mut commands = String::new();
+        for number in (round..100).step_by(5 + round % 3) {
+            commands += &match (number + round) % 3 {
+                0 => format!("delete refs/tags/v{number:05}\n"),
+                1 => format!("update refs/tags/v{number:05} {commit}"),
+                _ => format!("update refs/new/{round}/{number} {commit}"),
+            };
+        }
+        git(&["update-ref", "-m", "again", "--stdin"], &commands);
+    }
+    let bytes = tables(path);
+    assert!(bytes.len() > 10);
+    let tables: Vec<_> = bytes.iter().map(|bytes| Table::open(&bytes[..]).unwrap()).collect();
+    let stack = Stack::new(&tables);
+    for prefix in ["refs/", "refs/tags/v0001", "refs/new/3/", "refs/x"] {
+        let mut refs = stack.refs_with_prefix(prefix.as_bytes(), Deletions::Hide).unwrap();
+        let mut found = Vec::new();
+        while refs.advance().unwrap() {
+            let record = refs.current().unwrap();
+            assert_eq!(stack.find(record.name).unwrap(), Some(record.value));
+            found.push(String::from_utf8_lossy(record.name).into_owned());
+        }
+        let listing = run(path, &["for-each-ref", "--format=%(refname)"]);
+        let expect: Vec<&str> = listing.lines().filter(|name| name.starts_with(prefix)).collect();
+        assert_eq!(found, expect, "{prefix}");
+        let mut all = stack.refs_with_prefix(prefix.as_bytes(), Deletions::Show).unwrap();
+        let mut deleted = 0;
+        while all.advance().unwrap() {
+            deleted += usize::from(all.value() == Some(RefValue::Deletion));
+        }
+        assert_eq!(deleted > 0, prefix.starts_with("refs/t") || prefix == "refs/");
+    }
+    let id = ObjectId::from_hex(commit.trim().as_bytes()).unwrap();
+    let mut refs = stack.refs_to(&id).unwrap();
+    let listing = run(path, &["for-each-ref", "--format=%(refname)", "--points-at", commit.trim()]);
+    let expect = listing.lines().filter(|name| *name != "refs/heads/link");
+    for name in expect {
+        assert!(refs.advance().unwrap());
+        assert_eq!(refs.current().unwrap().name, name.as_bytes());
+    }
+    assert!(!refs.advance().unwrap());
+    for name in ["refs/heads/main", "refs/tags/v00003", "refs/changes/3/3", "refs/new/3/8", "refs/x"] {
+        let mut logs = stack.logs_of(name.as_bytes(), Deletions::Hide).unwrap();
+        let mut found = Vec::new();
+        while logs.advance().unwrap() {
+            let change = logs.current().unwrap().change.unwrap();
+            if !change.old.is_null() || !change.new.is_null() {
+                found.push(String::from_utf8_lossy(change.message).into_owned());
+            }
+        }
+        let exists = run(path, &["for-each-ref", name]).len() > 1;
+        let log = if exists { run(path, &["log", "-g", "--format=%gs", name]) } else { String::new() };
+        assert_eq!(found.concat(), log, "{name}");
+    }
 }
 
 fn use_everything(bytes: &[u8]) -> bool {
@@ -167,8 +292,14 @@ fn use_everything(bytes: &[u8]) -> bool {
     let _ = lines(&table, "refs/tags/v");
     let _ = table.find(b"refs/tags/v00020");
     let _ = table.find(b"refs/changes/3/3");
+    if let Ok(mut refs) = table.refs_to(&ObjectId::from_hex(&[b'a'; 40]).unwrap()) {
+        while let Ok(true) = refs.advance() {}
+    }
+    if let Ok(mut cursor) = table.logs_of(b"refs/tags/v00020") {
+        while let Ok(true) = cursor.advance() {}
+    }
     if let Ok(mut cursor) = table.logs() {
-        while let Ok(Some(_)) = cursor.next() {}
+        while let Ok(true) = cursor.advance() {}
     }
     true
 }

@@ -62,8 +62,9 @@ impl Stacks {
             let mut deleted = HashSet::new();
             for table in stack.tables.iter().rev() {
                 let mut logs = table.table.logs().map_err(|source| table.damaged(source))?;
-                while let Some(record) = logs.next().map_err(|source| table.damaged(source))? {
-                    let key = (record.name, record.update_index);
+                while logs.advance().map_err(|source| table.damaged(source))? {
+                    let Some(record) = logs.current() else { break };
+                    let key = (record.name.to_vec(), record.update_index);
                     match record.change {
                         Some(change) if !deleted.contains(&key) => ids.extend([change.old, change.new]),
                         Some(_) => {}

@@ -1,0 +1,355 @@
+//! Several tables as one: of records with the same key that of the newest table counts.
+//!
+//! A heap of iterators. While the small new tables of a stack are waiting, the big old one is read on with one comparison a
+//! record. Every iterator is bounded by the caller's prefix before deletions are left out, so a run of deletions behind it
+//! costs nothing.
+
+use std::cmp::Ordering;
+
+use packrace_object::ObjectId;
+
+use crate::Error;
+
+use super::{LogIter, LogRecord, RefIter, RefRecord, RefValue, RefsTo, Table};
+
+/// What becomes of records that say that there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletions {
+    /// They are handed out as the others.
+    Show,
+    /// They are left out, and so are those that they delete.
+    Hide,
+}
+
+/// A table of a stack breaks the rules of the format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("table {table} of the stack: {source}")]
+pub struct StackError {
+    /// Which table, counted from the oldest.
+    pub table: usize,
+    /// What is wrong with it.
+    pub source: Error,
+}
+
+/// Tables, oldest first.
+#[derive(Debug)]
+pub struct Stack<'t, D>(&'t [Table<D>]);
+
+impl<D> Clone for Stack<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for Stack<'_, D> {}
+
+impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
+    /// The tables in the order of their list: oldest first.
+    pub fn new(tables: &'t [Table<D>]) -> Self {
+        Stack(tables)
+    }
+
+    /// What the newest table that knows this name says, be it [`RefValue::Deletion`]. Reads one block a table.
+    pub fn find(&self, name: &[u8]) -> Result<Option<RefValue<'t>>, StackError> {
+        self.find_above(0, name)
+    }
+
+    fn find_above(&self, lowest: usize, name: &[u8]) -> Result<Option<RefValue<'t>>, StackError> {
+        for (table, candidate) in self.0.iter().enumerate().skip(lowest).rev() {
+            if let Some(value) = candidate.find(name).map_err(|source| StackError { table, source })? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All refs whose names are `name` or come after it, by name.
+    pub fn refs_from(&self, name: &[u8], deletions: Deletions) -> Result<MergedRefs<'t>, StackError> {
+        MergedRefs::new(self.each(|table| table.refs_from(name))?, deletions)
+    }
+
+    /// All refs whose names start with `prefix`, by name.
+    pub fn refs_with_prefix(
+        &self,
+        prefix: &[u8],
+        deletions: Deletions,
+    ) -> Result<MergedRefs<'t>, StackError> {
+        MergedRefs::new(self.each(|table| table.refs_with_prefix(prefix))?, deletions)
+    }
+
+    /// All refs that point at `id` or at a tag that finally tags it, by name.
+    pub fn refs_to(&self, id: &ObjectId) -> Result<MergedRefsTo<'t, D>, StackError> {
+        Ok(MergedRefsTo { stack: *self, merge: Merge::new(self.each(|table| table.refs_to(id))?)? })
+    }
+
+    /// All log records, by name, the newest of each first.
+    pub fn logs(&self, deletions: Deletions) -> Result<MergedLogs<'t>, StackError> {
+        MergedLogs::new(self.each(Table::logs)?, deletions)
+    }
+
+    /// The log records of the ref of this name, the newest first.
+    pub fn logs_of(&self, name: &[u8], deletions: Deletions) -> Result<MergedLogs<'t>, StackError> {
+        MergedLogs::new(self.each(|table| table.logs_of(name))?, deletions)
+    }
+
+    /// The log records of the ref of this name up to an update index, the newest first.
+    pub fn logs_of_until(
+        &self,
+        name: &[u8],
+        update_index: u64,
+        deletions: Deletions,
+    ) -> Result<MergedLogs<'t>, StackError> {
+        MergedLogs::new(self.each(|table| table.logs_of_until(name, update_index))?, deletions)
+    }
+
+    fn each<S>(&self, open: impl Fn(&'t Table<D>) -> Result<S, Error>) -> Result<Vec<S>, StackError> {
+        let opened = self.0.iter().enumerate();
+        opened.map(|(table, it)| open(it).map_err(|source| StackError { table, source })).collect()
+    }
+}
+
+/// Goes through the refs of several tables, as [`RefIter`] does through one.
+#[derive(Debug)]
+pub struct MergedRefs<'t> {
+    merge: Merge<RefIter<'t>>,
+    deletions: Deletions,
+}
+
+impl<'t> MergedRefs<'t> {
+    /// Merges what `sources` go through, of the oldest table first.
+    pub fn new(
+        sources: impl IntoIterator<Item = RefIter<'t>>,
+        deletions: Deletions,
+    ) -> Result<Self, StackError> {
+        Ok(MergedRefs { merge: Merge::new(sources.into_iter().collect())?, deletions })
+    }
+
+    /// The record at hand.
+    #[inline]
+    pub fn current(&self) -> Option<RefRecord<'_>> {
+        self.merge.first().and_then(RefIter::current)
+    }
+
+    /// What the record at hand says, for as long as the tables live.
+    #[inline]
+    pub fn value(&self) -> Option<RefValue<'t>> {
+        self.merge.first().and_then(RefIter::value)
+    }
+
+    /// Of which table the record at hand is, counted from the oldest.
+    pub fn table(&self) -> Option<usize> {
+        self.merge.first_number()
+    }
+
+    /// Goes on to the next record. False at the end.
+    pub fn advance(&mut self) -> Result<bool, StackError> {
+        while self.merge.advance()? {
+            if self.deletions == Deletions::Show || self.value() != Some(RefValue::Deletion) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Goes through the refs of several tables that point at one object, as [`RefsTo`] does through one.
+#[derive(Debug)]
+pub struct MergedRefsTo<'t, D> {
+    stack: Stack<'t, D>,
+    merge: Merge<RefsTo<'t>>,
+}
+
+impl<'t, D: AsRef<[u8]>> MergedRefsTo<'t, D> {
+    /// The record at hand.
+    pub fn current(&self) -> Option<RefRecord<'_>> {
+        self.merge.first().and_then(RefsTo::current)
+    }
+
+    /// What the record at hand says, for as long as the tables live.
+    pub fn value(&self) -> Option<RefValue<'t>> {
+        self.merge.first().and_then(RefsTo::value)
+    }
+
+    /// Goes on to the next record that no newer table overrides. False at the end.
+    pub fn advance(&mut self) -> Result<bool, StackError> {
+        while self.merge.advance()? {
+            let Some((number, record)) = self.merge.first_number().zip(self.current()) else { break };
+            if self.stack.find_above(number + 1, record.name)?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Goes through the logs of several tables, as [`LogIter`] does through one.
+#[derive(Debug)]
+pub struct MergedLogs<'t> {
+    merge: Merge<LogIter<'t>>,
+    deletions: Deletions,
+}
+
+impl<'t> MergedLogs<'t> {
+    /// Merges what `sources` go through, of the oldest table first.
+    pub fn new(
+        sources: impl IntoIterator<Item = LogIter<'t>>,
+        deletions: Deletions,
+    ) -> Result<Self, StackError> {
+        Ok(MergedLogs { merge: Merge::new(sources.into_iter().collect())?, deletions })
+    }
+
+    /// The record at hand.
+    pub fn current(&self) -> Option<LogRecord<'_>> {
+        self.merge.first().and_then(LogIter::current)
+    }
+
+    /// Of which table the record at hand is, counted from the oldest.
+    pub fn table(&self) -> Option<usize> {
+        self.merge.first_number()
+    }
+
+    /// Goes on to the next record. False at the end.
+    pub fn advance(&mut self) -> Result<bool, StackError> {
+        while self.merge.advance()? {
+            let is_deletion = self.current().is_some_and(|record| record.change.is_none());
+            if self.deletions == Deletions::Show || !is_deletion {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What goes through the sorted records of one table.
+trait Source {
+    fn advance(&mut self) -> Result<bool, Error>;
+    /// By which records are sorted; that of the record at hand.
+    fn key(&self) -> &[u8];
+}
+
+impl Source for RefIter<'_> {
+    fn advance(&mut self) -> Result<bool, Error> {
+        RefIter::advance(self)
+    }
+
+    fn key(&self) -> &[u8] {
+        RefIter::key(self)
+    }
+}
+
+impl Source for RefsTo<'_> {
+    fn advance(&mut self) -> Result<bool, Error> {
+        RefsTo::advance(self)
+    }
+
+    fn key(&self) -> &[u8] {
+        self.current().map_or(&[], |record| record.name)
+    }
+}
+
+impl Source for LogIter<'_> {
+    fn advance(&mut self) -> Result<bool, Error> {
+        LogIter::advance(self)
+    }
+
+    fn key(&self) -> &[u8] {
+        LogIter::key(self)
+    }
+}
+
+#[derive(Debug)]
+struct Merge<S> {
+    /// Of the oldest table first.
+    sources: Vec<S>,
+    /// Numbers of the sources that have a record at hand: a heap, the first key on top, of equal ones that of the newest.
+    heap: Vec<usize>,
+    /// The child of the top that comes first.
+    second: Option<usize>,
+    /// The record on top was not advanced to yet.
+    is_ahead: bool,
+}
+
+impl<S: Source> Merge<S> {
+    fn new(mut sources: Vec<S>) -> Result<Self, StackError> {
+        let mut heap = Vec::with_capacity(sources.len());
+        for (table, it) in sources.iter_mut().enumerate() {
+            if it.advance().map_err(|source| StackError { table, source })? {
+                heap.push(table);
+            }
+        }
+        let mut merge = Merge { sources, heap, second: None, is_ahead: true };
+        for place in (0..merge.heap.len() / 2).rev() {
+            merge.sink(place);
+        }
+        merge.pass_hidden()?;
+        Ok(merge)
+    }
+
+    #[inline]
+    fn first(&self) -> Option<&S> {
+        self.heap.first().filter(|_| !self.is_ahead).map(|number| &self.sources[*number])
+    }
+
+    fn first_number(&self) -> Option<usize> {
+        self.heap.first().copied().filter(|_| !self.is_ahead)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<bool, StackError> {
+        if !std::mem::take(&mut self.is_ahead) && !self.heap.is_empty() {
+            self.step(0)?;
+            self.pass_hidden()?;
+        }
+        Ok(!self.heap.is_empty())
+    }
+
+    /// Goes past the records of older tables that have the key of the one on top.
+    #[inline]
+    fn pass_hidden(&mut self) -> Result<(), StackError> {
+        while let Some(second) = self.second {
+            if self.sources[self.heap[second]].key() != self.sources[self.heap[0]].key() {
+                break;
+            }
+            self.step(second)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the source at a place of the heap go on, and puts the heap right.
+    #[inline]
+    fn step(&mut self, place: usize) -> Result<(), StackError> {
+        let table = self.heap[place];
+        if !self.sources[table].advance().map_err(|source| StackError { table, source })? {
+            self.heap.swap_remove(place);
+        } else if place == 0 && self.second.is_none_or(|second| self.is_before(0, second)) {
+            return Ok(());
+        }
+        self.sink(place);
+        Ok(())
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        while let Some(child) = self.first_child(place).filter(|child| self.is_before(*child, place)) {
+            self.heap.swap(place, child);
+            place = child;
+        }
+        self.second = self.first_child(0);
+    }
+
+    fn first_child(&self, place: usize) -> Option<usize> {
+        let (left, right) = (2 * place + 1, 2 * place + 2);
+        match right < self.heap.len() && self.is_before(right, left) {
+            true => Some(right),
+            false => Some(left).filter(|left| *left < self.heap.len()),
+        }
+    }
+
+    #[inline]
+    fn is_before(&self, left: usize, right: usize) -> bool {
+        let (left, right) = (self.heap[left], self.heap[right]);
+        match self.sources[left].key().cmp(self.sources[right].key()) {
+            Ordering::Equal => left > right,
+            order => order.is_lt(),
+        }
+    }
+}
