@@ -199,11 +199,7 @@ impl Layout {
         let end = block.at + block.length;
         // No type of block is 0, so what follows at once is no padding.
         let is_packed = self.block_bytes == 0 || bytes.get(end).is_some_and(|byte| *byte != 0);
-        match block.length <= self.block_bytes {
-            _ if is_packed => end,
-            true => block.at + self.block_bytes,
-            false => end.next_multiple_of(self.block_bytes),
-        }
+        if is_packed { end } else { block.at + block.length.next_multiple_of(self.block_bytes) }
     }
 
     /// The first record of a section of mapped blocks whose key is not less than `wanted`; `skip` as in

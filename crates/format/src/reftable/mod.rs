@@ -5,6 +5,7 @@
 //! out stands in `layout.rs`, and the blocks in `block.rs`.
 
 mod block;
+mod compact;
 mod layout;
 mod logs;
 mod merged;
@@ -13,16 +14,21 @@ mod refs;
 mod stack;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use packrace_object::{HashKind, ObjectId};
 
 use crate::Error;
+pub use compact::{CompactError, compact};
 use layout::Layout;
 pub use logs::LogIter;
 pub use merged::{Deletions, MergedLogs, MergedRefs, MergedRefsTo, Stack, StackError};
 pub use objects::RefsTo;
 pub use refs::RefIter;
 pub use stack::{DEFAULT_FACTOR, MAX_FACTOR, TableName, format_list, geometric, parse_list};
+pub use writer::{
+    DEFAULT_BLOCK_BYTES, DEFAULT_RESTART_INTERVAL, MAX_BLOCK_BYTES, Options, WriteError, Writer, Written,
+};
 
 const FORMAT: &str = "reftable";
 

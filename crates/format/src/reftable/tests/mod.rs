@@ -1,3 +1,5 @@
+mod writing;
+
 use std::path::Path;
 
 use packrace_testkit::Git;
@@ -13,12 +15,13 @@ fn run(dir: &Path, args: &[&str]) -> String {
 }
 
 /// A bare repository with `count` refs to a tag, `count` to a commit and some symbolic ones, as one table.
-fn table(hash: HashKind, count: usize, block_size: &str) -> (tempfile::TempDir, Vec<u8>) {
+fn repository(hash: HashKind, count: usize, settings: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let (path, format) = (dir.path(), format!("--object-format={hash}"));
     run(path, &["init", "--quiet", "--bare", "--ref-format=reftable", "-b", "main", &format, "."]);
-    run(path, &["config", "reftable.blockSize", block_size]);
-    run(path, &["config", "core.logAllRefUpdates", "always"]);
+    for (key, value) in settings {
+        run(path, &["config", key, value]);
+    }
     let tree = Git::stock().run_with_input(path, &["mktree"], b"");
     let tree = String::from_utf8(tree).unwrap();
     let commit = run(path, &["commit-tree", tree.trim(), "-m", "one"]);
@@ -33,7 +36,14 @@ fn table(hash: HashKind, count: usize, block_size: &str) -> (tempfile::TempDir, 
     Git::stock().run_with_input(path, &["update-ref", "-m", "many", "--stdin"], commands.as_bytes());
     run(path, &["symbolic-ref", "refs/heads/link", "refs/tags/outer"]);
     run(path, &["pack-refs"]);
-    let bytes = only_table(path);
+    dir
+}
+
+/// Such a repository with logs, and its table.
+fn table(hash: HashKind, count: usize, block_size: &str) -> (tempfile::TempDir, Vec<u8>) {
+    let settings = [("reftable.blockSize", block_size), ("core.logAllRefUpdates", "always")];
+    let dir = repository(hash, count, &settings);
+    let bytes = only_table(dir.path());
     (dir, bytes)
 }
 

@@ -1,0 +1,108 @@
+//! One block as it grows; its layout stands in `reftable/block.rs`.
+
+use super::super::block::{HEAD_BYTES, shared};
+use super::{MAX_BLOCK_BYTES, put_varint};
+
+/// The count has 16 bits.
+const MAX_RESTARTS: usize = u16::MAX as usize;
+
+const COUNT_BYTES: usize = 2;
+const RESTART_BYTES: usize = 3;
+
+#[derive(Debug)]
+pub(super) struct BlockBuilder {
+    kind: u8,
+    /// The block from its start; for the first one that is the header of the file.
+    bytes: Vec<u8>,
+    /// Where the type of the block stands.
+    head_at: usize,
+    restarts: Vec<u32>,
+    last_key: Vec<u8>,
+    records: usize,
+    restart_interval: usize,
+    /// How long the block can become, with its restarts.
+    limit: usize,
+}
+
+impl BlockBuilder {
+    /// A block that starts with `before`, which is the header of the file or nothing.
+    pub(super) fn new(restart_interval: usize) -> Self {
+        BlockBuilder {
+            kind: 0,
+            bytes: Vec::new(),
+            head_at: 0,
+            restarts: Vec::new(),
+            last_key: Vec::new(),
+            records: 0,
+            restart_interval,
+            limit: 0,
+        }
+    }
+
+    /// Starts over with a block of this type, behind `before`, which is the header of the file or nothing.
+    pub(super) fn start(&mut self, kind: u8, limit: usize, before: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(before);
+        self.bytes.extend_from_slice(&[kind, 0, 0, 0]);
+        self.restarts.clear();
+        self.last_key.clear();
+        (self.kind, self.head_at, self.records) = (kind, before.len(), 0);
+        self.limit = limit.min(MAX_BLOCK_BYTES);
+    }
+
+    pub(super) fn kind(&self) -> u8 {
+        self.kind
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    pub(super) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Appends a record, or tells how long the block would become and leaves it as it was.
+    pub(super) fn add(
+        &mut self,
+        key: &[u8],
+        value_type: u8,
+        value: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), usize> {
+        let start = self.bytes.len();
+        let is_due = self.records.is_multiple_of(self.restart_interval);
+        let prefix = if is_due { 0 } else { shared(&self.last_key, key) };
+        let suffix = &key[prefix..];
+        put_varint(&mut self.bytes, prefix as u64);
+        put_varint(&mut self.bytes, (suffix.len() as u64) << 3 | u64::from(value_type));
+        self.bytes.extend_from_slice(suffix);
+        value(&mut self.bytes);
+        // What shares nothing is whole, be it due or not.
+        let is_restart = prefix == 0 && self.restarts.len() < MAX_RESTARTS;
+        let restarts = self.restarts.len() + usize::from(is_restart);
+        let length = self.bytes.len() + restarts * RESTART_BYTES + COUNT_BYTES;
+        if length > self.limit {
+            self.bytes.truncate(start);
+            return Err(length);
+        }
+        if is_restart {
+            // Fits, because the block is below its limit, which has three bytes.
+            self.restarts.push(start as u32);
+        }
+        self.last_key.truncate(prefix);
+        self.last_key.extend_from_slice(suffix);
+        self.records += 1;
+        Ok(())
+    }
+
+    /// The block with its length and restarts. Behind the first bytes, of the given number, the content starts.
+    pub(super) fn finish(&mut self) -> (&[u8], usize) {
+        for restart in &self.restarts {
+            self.bytes.extend_from_slice(&restart.to_be_bytes()[1..]);
+        }
+        self.bytes.extend_from_slice(&(self.restarts.len() as u16).to_be_bytes());
+        let length = (self.bytes.len() as u32).to_be_bytes();
+        self.bytes[self.head_at + 1..][..3].copy_from_slice(&length[1..]);
+        (&self.bytes, self.head_at + HEAD_BYTES)
+    }
+}

@@ -1,0 +1,52 @@
+//! Which blocks have refs to which objects; the layout of the records stands in `reftable/objects.rs`.
+
+use packrace_object::ObjectId;
+
+use super::super::block::shared;
+use super::super::layout::MIN_ID_BYTES;
+use super::put_varint;
+
+/// An id for each place where a ref points at it.
+#[derive(Debug, Default)]
+pub(super) struct ObjectPlaces {
+    places: Vec<(ObjectId, u64)>,
+}
+
+impl ObjectPlaces {
+    #[inline]
+    pub(super) fn add(&mut self, id: ObjectId, block_at: u64) {
+        // Neighbours often point at the same.
+        if self.places.last() != Some(&(id, block_at)) {
+            self.places.push((id, block_at));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Puts them in order, and tells to how many bytes ids can be cut so that they stay different.
+    pub(super) fn sort(&mut self) -> usize {
+        self.places.sort_unstable();
+        self.places.dedup();
+        let neighbours = self.places.windows(2).filter(|pair| pair[0].0 != pair[1].0);
+        let same = neighbours.map(|pair| shared(pair[0].0.as_slice(), pair[1].0.as_slice())).max();
+        same.map_or(0, |same| same + 1).max(MIN_ID_BYTES)
+    }
+
+    /// Every id with its places.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&ObjectId, &[(ObjectId, u64)])> {
+        self.places.chunk_by(|left, right| left.0 == right.0).map(|group| (&group[0].0, group))
+    }
+}
+
+pub(super) fn put_blocks(out: &mut Vec<u8>, blocks: &[(ObjectId, u64)]) {
+    if blocks.len() >= 8 {
+        put_varint(out, blocks.len() as u64);
+    }
+    let mut last = 0;
+    for (_, block_at) in blocks {
+        put_varint(out, block_at - last);
+        last = *block_at;
+    }
+}
