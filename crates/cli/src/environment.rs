@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use packrace_store::refs::is_good_name;
 use packrace_store::{ConfigSources, OpenOptions};
@@ -14,6 +15,9 @@ const SYSTEM_CONFIG: &str = "/etc/gitconfig";
 
 /// Most entries that `GIT_CONFIG_COUNT` may announce.
 const MAX_CONFIG_COUNT: usize = 10_000;
+
+/// How long usually short work goes on before its progress is shown (git, `GIT_PROGRESS_DELAY`).
+const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 
 /// The variables that packrace knows (git, "ENVIRONMENT VARIABLES").
 #[derive(Debug, Clone, Default)]
@@ -36,6 +40,7 @@ pub struct Environment {
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
     no_lazy_fetch: Option<OsString>,
+    progress_delay: Option<String>,
     /// `GIT_PROTOCOL`.
     pub protocol: String,
     /// `PACKRACE_IO_REPORT`.
@@ -72,6 +77,7 @@ impl Environment {
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
             no_lazy_fetch: get("GIT_NO_LAZY_FETCH"),
+            progress_delay: text("GIT_PROGRESS_DELAY"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
             io_report: path("PACKRACE_IO_REPORT"),
         };
@@ -117,6 +123,13 @@ impl Environment {
                 .map(PathBuf::from)
                 .or_else(|| self.shallow_file.clone()),
         })
+    }
+
+    /// How long usually short work goes on before its progress is shown.
+    pub fn progress_delay(&self) -> Result<Duration, Fatal> {
+        let Some(text) = &self.progress_delay else { return Ok(PROGRESS_DELAY) };
+        let seconds = text.parse().map_err(|_| Fatal::new("failed to parse GIT_PROGRESS_DELAY"))?;
+        Ok(Duration::from_secs(seconds))
     }
 
     fn config_sources(&self, globals: &Globals) -> Result<ConfigSources, Fatal> {

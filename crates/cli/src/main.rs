@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod environment;
 mod object_list;
+mod progress;
 mod revisions;
 
 use std::io::Write as _;

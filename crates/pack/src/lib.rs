@@ -14,6 +14,7 @@ pub mod filter;
 pub mod generate;
 pub mod maintenance;
 mod marks;
+pub mod meter;
 mod names;
 pub mod negotiate;
 pub mod plan;

@@ -1,16 +1,53 @@
-/// A part of the work that a user waits for; git's progress titles.
+use crate::generate::Totals;
+
+/// A part of the work that a user waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Walking history: objects found so far.
     Enumerating,
+    /// The same for objects that nothing reaches.
+    EnumeratingCruft,
     /// Deciding how each object is sent.
     Counting,
-    /// Deflating what has no usable representation.
+    /// Looking for deltas, and deflating what has no usable representation.
     Compressing,
-    /// Choosing the commits that get a bitmap.
+    /// Making the bytes of a pack.
+    Writing,
+    /// Removing loose objects that are in a pack, by the first byte of their names.
+    RemovingDuplicates,
+    /// Reading commits to choose those that get a bitmap.
     SelectingBitmaps,
-    /// Finding what those commits reach.
+    /// Finding what every commit brings in.
+    ReadingTrees,
+    /// Finding what the chosen commits reach.
     BuildingBitmaps,
+    /// Reading the indexes that a multi-pack-index is made of.
+    AddingPacks,
+    /// Looking whether the packs of a multi-pack-index are there.
+    LookingForPacks,
+    /// Checking the order of ids in a multi-pack-index.
+    VerifyingOrder,
+    /// Comparing a multi-pack-index with the indexes of its packs.
+    VerifyingOffsets,
+    /// Counting what is read from each pack of a multi-pack-index.
+    CountingReferenced,
+    /// Deleting packs that nothing is read from.
+    DeletingPacks,
+    /// Looking for commits in all packs.
+    FindingPackedCommits,
+    /// Looking for commits in so many packs.
+    FindingCommits {
+        /// How many.
+        packs: usize,
+    },
+    /// Taking the commits that refs lead to.
+    CollectingReferenced,
+    /// Taking the commits that are named on standard input.
+    CollectingInput,
+    /// Walking from there.
+    ExpandingCommits,
+    /// Comparing a commit-graph with the commits.
+    VerifyingCommits,
 }
 
 /// Who looks on while a plan or a stream is made. Called from several threads.
@@ -20,6 +57,9 @@ pub trait Watch: Sync {
 
     /// Whether nobody waits for the result any more; the work then ends with [`crate::ErrorKind::Cancelled`].
     fn cancelled(&self) -> bool;
+
+    /// A pack is complete that is one of several, or is stored.
+    fn packed(&self, _: &Totals) {}
 }
 
 /// Nobody looks on.

@@ -40,7 +40,7 @@ pub struct MultiPackIndexCommon {
     /// The object directory, as before the command.
     #[arg(long, value_name = "DIR")]
     pub object_dir: Option<PathBuf>,
-    /// Accepted; it is quick enough to say nothing.
+    /// Say what is done, also where standard error is no terminal.
     #[arg(long, overrides_with = "no_progress")]
     pub progress: bool,
     /// Say nothing while it is done.

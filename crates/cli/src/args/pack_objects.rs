@@ -115,17 +115,19 @@ pub struct PackObjects {
     /// Find everything by walking.
     #[arg(long)]
     pub no_use_bitmap_index: bool,
-    /// Taken for compatibility: no progress is shown.
-    #[arg(short = 'q', long)]
+    /// Say nothing while it is done.
+    #[arg(short = 'q', long, overrides_with_all = ["progress", "no_progress", "all_progress"])]
     pub quiet: bool,
-    /// Taken for compatibility: no progress is shown.
-    #[arg(long)]
+    /// Say what is done, also where standard error is no terminal; with --stdout not how the pack is written.
+    #[arg(long, overrides_with_all = ["quiet", "no_progress", "all_progress"])]
     pub progress: bool,
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, overrides_with_all = ["quiet", "progress", "all_progress"])]
     pub no_progress: bool,
-    #[arg(long, hide = true)]
+    /// The same, also how the pack is written.
+    #[arg(long, overrides_with_all = ["quiet", "progress", "no_progress"])]
     pub all_progress: bool,
-    #[arg(long, hide = true)]
+    /// Let progress, where there is any, be as with --all-progress.
+    #[arg(long)]
     pub all_progress_implied: bool,
     /// Taken for compatibility: the same objects are found with and without.
     #[arg(long)]

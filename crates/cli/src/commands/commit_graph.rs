@@ -1,6 +1,6 @@
 //! `packrace commit-graph`: writes and verifies commit-graphs.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::BufRead as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,15 +8,16 @@ use std::time::{Duration, SystemTime};
 
 use packrace_format::commit_graph::{CommitGraph as Graph, Generations, Merging};
 use packrace_object::ObjectId;
-use packrace_pack::Universe;
 use packrace_pack::maintenance::commit_graph::{GraphRequest, Split, make, packed_commits};
 use packrace_pack::maintenance::verify_graph::verify_commits;
+use packrace_pack::{Phase, Universe, Watch as _};
 use packrace_store::refs::Target;
 use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};
 
 use super::{Fatal, in_directory, repository};
 use crate::args::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite, Globals, when};
 use crate::environment::Environment;
+use crate::progress::{self, Progress};
 
 /// What `verify` ends with when nothing but a checksum is wrong.
 const WRONG_CHECKSUM: u8 = 2;
@@ -29,13 +30,17 @@ pub fn run(globals: &Globals, args: &CommitGraph, environment: &Environment) -> 
             let repository = repository(globals, environment)?;
             let object_dir = write.object_dir.as_ref().or(args.object_dir.as_ref());
             let object_dir = object_dir.map(|path| in_directory(globals, path)).transpose()?;
-            plan.write(&repository, object_dir.as_deref())
+            let is_shown = progress::is_wanted(write.progress, write.no_progress);
+            let progress = Progress::new(is_shown, environment)?;
+            plan.write(&repository, object_dir.as_deref(), &progress)
         }
         CommitGraphCommand::Verify(options) => {
             let repository = repository(globals, environment)?;
             let object_dir = options.object_dir.as_ref().or(args.object_dir.as_ref());
             let object_dir = object_dir.map(|path| in_directory(globals, path)).transpose()?;
-            verify(&repository, options, object_dir.as_deref())
+            let is_shown = progress::is_wanted(options.progress, options.no_progress);
+            let progress = Progress::new(is_shown, environment)?;
+            verify(&repository, options, object_dir.as_deref(), &progress)
         }
     }
 }
@@ -94,7 +99,12 @@ impl Plan {
         Ok(Plan { source, split, append: args.append, expiry: Expiry { now, before } })
     }
 
-    fn write(&self, repository: &Repository, object_dir: Option<&Path>) -> Result<(), Fatal> {
+    fn write(
+        &self,
+        repository: &Repository,
+        object_dir: Option<&Path>,
+        progress: &Progress,
+    ) -> Result<(), Fatal> {
         let config = repository.config();
         // Looked at also where nothing is written, because it may name a directory that is not there.
         let files = GraphFiles::open(repository, object_dir)?;
@@ -113,7 +123,7 @@ impl Plan {
         if !universe.snapshot().shallow().is_empty() || repository.has_grafts() {
             return Ok(());
         }
-        let tips = self.tips(repository, &universe)?;
+        let tips = self.tips(repository, &universe, progress)?;
         let for_chain = self.split != Split::Single;
         let lock = files.lock(for_chain)?;
         // Again, now that nobody else changes it.
@@ -127,7 +137,8 @@ impl Plan {
             foreign_layers: files.foreign_layers(),
             generations: generations(config)?,
         };
-        let new = make(&universe, present, &request).map_err(Fatal::new)?;
+        let new = make(&universe, present, &request, progress).map_err(Fatal::new)?;
+        progress.finish();
         let Some(new) = new else { return Ok(()) };
         if for_chain {
             files.replace_by_chain(lock, &new.bytes, new.kept_layers, self.expiry)?;
@@ -137,9 +148,15 @@ impl Plan {
         Ok(())
     }
 
-    fn tips(&self, repository: &Repository, universe: &Universe) -> Result<Vec<ObjectId>, Fatal> {
+    fn tips(
+        &self,
+        repository: &Repository,
+        universe: &Universe,
+        progress: &Progress,
+    ) -> Result<Vec<ObjectId>, Fatal> {
         match self.source {
             Source::Refs => {
+                progress.progress(Phase::CollectingReferenced, 0, 0);
                 let mut tips = Vec::new();
                 let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
                 refs.visit(b"refs/", &mut |record| {
@@ -151,9 +168,11 @@ impl Plan {
                 .map_err(Fatal::new)?;
                 // A ref to nowhere is somebody else's finding.
                 tips.retain(|tip| universe.contains(tip).unwrap_or(true));
+                progress.progress(Phase::CollectingReferenced, tips.len() as u64, 0);
                 Ok(tips)
             }
             Source::StdinCommits => {
+                progress.progress(Phase::CollectingInput, 0, 0);
                 let ids = lines()?.into_iter().map(|line| {
                     let hex = line.split(' ').next().unwrap_or_default();
                     let id = ObjectId::from_hex(hex.as_bytes()).ok();
@@ -165,7 +184,9 @@ impl Plan {
                     }
                     Ok(id)
                 });
-                ids.collect()
+                let ids: Vec<ObjectId> = ids.collect::<Result<_, Fatal>>()?;
+                progress.progress(Phase::CollectingInput, ids.len() as u64, 0);
+                Ok(ids)
             }
             Source::StdinPacks => {
                 let names = lines()?;
@@ -180,9 +201,12 @@ impl Plan {
                 let is_named = |pack: &packrace_store::Pack| {
                     names.iter().any(|name| name.strip_suffix(".idx") == Some(pack.name()))
                 };
-                Ok(packed_commits(universe, is_named)?)
+                let phase = Phase::FindingCommits { packs: names.len() };
+                Ok(packed_commits(universe, is_named, phase, progress)?)
             }
-            Source::AllPacks => Ok(packed_commits(universe, |_| true)?),
+            Source::AllPacks => {
+                Ok(packed_commits(universe, |_| true, Phase::FindingPackedCommits, progress)?)
+            }
         }
     }
 }
@@ -199,7 +223,12 @@ fn generations(config: &Config) -> Result<Generations, Fatal> {
     })
 }
 
-fn verify(repository: &Repository, args: &CommitGraphVerify, object_dir: Option<&Path>) -> Result<(), Fatal> {
+fn verify(
+    repository: &Repository,
+    args: &CommitGraphVerify,
+    object_dir: Option<&Path>,
+    progress: &Progress,
+) -> Result<(), Fatal> {
     let files = GraphFiles::open(repository, object_dir)?;
     let layers = files.layers();
     if layers.is_empty() {
@@ -218,6 +247,7 @@ fn verify(repository: &Repository, args: &CommitGraphVerify, object_dir: Option<
     let (mut has_errors, mut is_flipped) = (!files.is_complete(), false);
     let mut report = |text: String| {
         has_errors = true;
+        progress.stop();
         eprintln!("{text}");
     };
     for count in first + 1..=lens.len() {
@@ -227,10 +257,8 @@ fn verify(repository: &Repository, args: &CommitGraphVerify, object_dir: Option<
             is_flipped = true;
         }
     }
-    let is_shown = !args.no_progress && (args.progress || std::io::stderr().is_terminal());
-    let total = u64::from(graph.len() - start);
-    let mut progress = |done: u64| show(is_shown, done, total);
-    verify_commits(&universe, &graph, start, &mut report, &mut progress)?;
+    verify_commits(&universe, &graph, start, &mut report, progress)?;
+    progress.finish();
     if !files.is_complete() {
         eprintln!("error: one or more commit-graph chain files could not be loaded");
     }
@@ -238,18 +266,6 @@ fn verify(repository: &Repository, args: &CommitGraphVerify, object_dir: Option<
         (true, _) => Err(Fatal { message: String::new(), code: 1 }),
         (false, true) => Err(Fatal { message: String::new(), code: WRONG_CHECKSUM }),
         (false, false) => Ok(()),
-    }
-}
-
-fn show(is_shown: bool, done: u64, total: u64) {
-    let percent = done * 100 / total.max(1);
-    let is_news = done == total || percent != (done - 1) * 100 / total.max(1);
-    if is_shown && is_news {
-        let end = if done == total { ", done.\n" } else { "\r" };
-        let _ = write!(
-            std::io::stderr(),
-            "Verifying commits in commit graph: {percent:3}% ({done}/{total}){end}"
-        );
     }
 }
 

@@ -12,7 +12,7 @@ use packrace_os::count::Role;
 use packrace_pack::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, build, not_closed_warning};
 use packrace_pack::maintenance::multi_pack_index::make;
 use packrace_pack::maintenance::repack::{BitmapRequest, write_some};
-use packrace_pack::{Universe, Unwatched};
+use packrace_pack::{Phase, Universe, Watch};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
@@ -21,6 +21,7 @@ use crate::args::{
     Globals, MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite, Repack,
 };
 use crate::environment::Environment;
+use crate::progress::{self, Progress};
 
 /// Longest list of refs that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
@@ -37,15 +38,23 @@ pub fn run(globals: &Globals, args: &MultiPackIndex, environment: &Environment) 
         let directory = repository.known_object_dir(&path)?;
         repository = repository_at(globals, environment, Some(directory))?;
     }
+    let is_shown = progress::is_wanted(common.progress, common.no_progress);
+    let progress = Progress::new(is_shown, environment)?;
     match &args.command {
-        MultiPackIndexCommand::Write(write) => self::write(globals, &repository, write),
-        MultiPackIndexCommand::Verify(_) => verify(&repository),
-        MultiPackIndexCommand::Expire(_) => expire(&repository),
-        MultiPackIndexCommand::Repack(args) => repack(&repository, args),
+        MultiPackIndexCommand::Write(write) => self::write(globals, &repository, write, &progress)?,
+        MultiPackIndexCommand::Verify(_) => verify(&repository, &progress)?,
+        MultiPackIndexCommand::Expire(_) => expire(&repository, &progress)?,
+        MultiPackIndexCommand::Repack(args) => repack(&repository, args, progress)?,
     }
+    Ok(())
 }
 
-fn write(globals: &Globals, repository: &Repository, args: &MultiPackIndexWrite) -> Result<(), Fatal> {
+fn write(
+    globals: &Globals,
+    repository: &Repository,
+    args: &MultiPackIndexWrite,
+    progress: &Progress,
+) -> Result<(), Fatal> {
     let bitmap = match args.bitmap {
         true => Some(bitmap_request(globals, repository, args)?),
         false => None,
@@ -67,13 +76,16 @@ fn write(globals: &Globals, repository: &Repository, args: &MultiPackIndexWrite)
             eprintln!("warning: unknown preferred pack: '{name}'");
         }
     }
-    let made =
-        make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some()).map_err(|error| match error {
-            WriteError::EmptyPreferredPack(_) => Fatal::error(error),
-            _ => Fatal::new(error),
-        })?;
+    let made = make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some(), progress);
+    let made = made.map_err(|error| match error {
+        WriteError::EmptyPreferredPack(_) => Fatal::error(error),
+        _ => Fatal::new(error),
+    })?;
     let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
-    let bitmap = bitmap.map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, &request)).transpose()?;
+    let bitmap = bitmap
+        .map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, &request, progress))
+        .transpose()?;
+    progress.finish();
     Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
 }
 
@@ -110,16 +122,18 @@ pub fn bitmap_of_multi_pack_index(
     snapshot: &Arc<Snapshot>,
     bytes: &[u8],
     request: &BitmapRequest,
+    progress: &Progress,
 ) -> Result<Option<Vec<u8>>, Fatal> {
     let failed = || Fatal::error("could not write multi-pack bitmap");
     let universe = Universe::new(snapshot.clone());
     let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
     let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
     let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
-    match build(&universe, &order, tips, &request.options, &Unwatched)? {
+    match build(&universe, &order, tips, &request.options, progress)? {
         BuiltBitmap::File(bytes) => Ok(Some(bytes)),
         BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(missing) => {
+            progress.stop();
             eprintln!("warning: {}", not_closed_warning(&missing));
             Err(failed())
         }
@@ -170,12 +184,13 @@ fn said(bytes: &[u8], error: &packrace_format::Error, hash: HashKind) -> Fatal {
     }
 }
 
-fn verify(repository: &Repository) -> Result<(), Fatal> {
+fn verify(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     let Some(index) = open(repository)? else { return Ok(()) };
     let snapshot = repository.snapshot()?;
     let mut is_damaged = false;
     let mut report = |text: String| {
         is_damaged = true;
+        progress.stop();
         eprintln!("{text}");
     };
     if index.verify_checksum().is_err() {
@@ -184,20 +199,25 @@ fn verify(repository: &Repository) -> Result<(), Fatal> {
     let own: HashMap<&str, &Pack> =
         snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect();
     let packs: Vec<Option<&Pack>> = index.pack_names().map(|name| own.get(stem(name)).copied()).collect();
+    progress.progress(Phase::LookingForPacks, 0, packs.len() as u64);
     for (number, pack) in packs.iter().enumerate() {
         if pack.is_none() {
             report(format!("failed to load pack in position {number}"));
         }
     }
-    for position in 0..index.len() {
-        let id = index.id_at(position);
-        if position > 0 && index.id_at(position - 1) >= id {
-            let before = index.id_at(position - 1);
+    progress.progress(Phase::LookingForPacks, packs.len() as u64, packs.len() as u64);
+    for position in 1..index.len() {
+        let [before, id] = [index.id_at(position - 1), index.id_at(position)];
+        if before >= id {
             report(format!(
                 "oid lookup out of order: oid[{}] = {before} >= {id} = oid[{position}]",
                 position - 1
             ));
         }
+        progress.progress(Phase::VerifyingOrder, u64::from(position), u64::from(index.len() - 1));
+    }
+    for position in 0..index.len() {
+        let id = index.id_at(position);
         let place = index.pack_and_offset_at(position);
         let pack = place.and_then(|(pack, offset)| Some((packs[pack as usize]?, offset)));
         let entry = pack.and_then(|(pack, offset)| Some((pack, pack.index().position_of(id)?, offset)));
@@ -212,7 +232,9 @@ fn verify(repository: &Repository) -> Result<(), Fatal> {
                 }
             }
         }
+        progress.progress(Phase::VerifyingOffsets, u64::from(position) + 1, u64::from(index.len()));
     }
+    progress.finish();
     match is_damaged {
         true => Err(Fatal { message: String::new(), code: 1 }),
         false => Ok(()),
@@ -220,33 +242,39 @@ fn verify(repository: &Repository) -> Result<(), Fatal> {
 }
 
 /// Deletes what no object is read from: first from the index, then from the disk.
-fn expire(repository: &Repository) -> Result<(), Fatal> {
+fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     let Some(_) = open(repository)? else { return Ok(()) };
     let lock = lock(repository)?;
     let Some(index) = open(repository)? else { return Ok(()) };
     let snapshot = repository.snapshot()?;
     let mut used = vec![false; index.pack_count() as usize];
+    progress.progress(Phase::CountingReferenced, 0, u64::from(index.len()));
     for position in 0..index.len() {
         if let Some((pack, _)) = index.pack_and_offset_at(position) {
             used[pack as usize] = true;
         }
     }
+    progress.progress(Phase::CountingReferenced, u64::from(index.len()), u64::from(index.len()));
     let names: Vec<&str> = index.pack_names().map(stem).collect();
+    progress.progress(Phase::DeletingPacks, 0, names.len() as u64);
     let stays = |pack: &Pack| {
         let number = names.iter().position(|name| *name == pack.name());
         number.is_some_and(|number| used[number]) || pack.has_keep() || pack.is_cruft()
     };
     let own = snapshot.packs().iter().filter(|pack| pack.is_local() && names.contains(&pack.name()));
     let unused: Vec<&Pack> = own.filter(|pack| !stays(pack)).collect();
+    progress.progress(Phase::DeletingPacks, names.len() as u64, names.len() as u64);
     if unused.is_empty() {
+        progress.finish();
         return Ok(());
     }
     let is_wanted = |pack: &Pack| names.contains(&pack.name()) && stays(pack);
-    let made = make(&snapshot, is_wanted, None, false).map_err(Fatal::new)?;
+    let made = make(&snapshot, is_wanted, None, false, progress).map_err(Fatal::new)?;
     match made {
         Some(bytes) => lock.publish(&bytes, None)?,
         None => lock.remove()?,
     }
+    progress.finish();
     let pack_dir: &Path = &snapshot.own_pack_dir();
     for pack in unused {
         remove_pack(&pack_dir.join(pack.name()))?;
@@ -255,7 +283,7 @@ fn expire(repository: &Repository) -> Result<(), Fatal> {
 }
 
 /// Writes a pack of what is read from the selected packs, and an index that reads it from there.
-fn repack(repository: &Repository, args: &MultiPackIndexRepack) -> Result<(), Fatal> {
+fn repack(repository: &Repository, args: &MultiPackIndexRepack, progress: Progress) -> Result<(), Fatal> {
     if open(repository)?.is_none() {
         return Ok(());
     }
@@ -272,12 +300,14 @@ fn repack(repository: &Repository, args: &MultiPackIndexRepack) -> Result<(), Fa
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let request = super::repack::base_request(&Repack::default(), config, threads)?;
-    let new = write_some(&universe, &request, &selected, &Unwatched).map_err(Fatal::new)?;
+    let progress = progress.with_threads(request.settings.threads);
+    let new = write_some(&universe, &request, &selected, &progress).map_err(Fatal::new)?;
     let Some(new) = new else { return Ok(()) };
     let new_name = new.stem.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_wanted = |pack: &Pack| pack.name() == new_name || names.contains(&pack.name());
     let after = repository.snapshot()?;
-    if let Some(bytes) = make(&after, is_wanted, None, false).map_err(Fatal::new)? {
+    if let Some(bytes) = make(&after, is_wanted, None, false, &progress).map_err(Fatal::new)? {
+        progress.finish();
         lock.publish(&bytes, None)?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use packrace_os::sink::{FdSink, write_all};
 use packrace_pack::filter::Filter;
 use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::plan::{PackPlan, plan, plan_list};
-use packrace_pack::{PackRequest, Settings, Universe, Unwatched};
+use packrace_pack::{PackRequest, Settings, Universe, Watch as _};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy};
 use packrace_store::refs::Target;
 use packrace_store::{Repository, Snapshot, roots};
@@ -21,6 +21,7 @@ use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, PackObjects, Repack};
 use crate::environment::Environment;
 use crate::object_list;
+use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 
 /// Longest list of revisions that is read.
@@ -52,20 +53,34 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
     let version = version(args, &repository)?;
     let filter = filter(args, repository.hash_kind())?;
     let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let progress = progress(args, environment, settings.threads)?;
     let made = match reads_revisions(args) {
-        true => plan_revisions(args, &repository, &universe, filter, settings)?,
-        false => plan_listed(args, &universe, settings)?,
+        true => plan_revisions(args, &repository, &universe, filter, settings, &progress)?,
+        false => plan_listed(args, &universe, settings, &progress)?,
     };
     if args.non_empty && made.objects() == 0 {
+        progress.finish();
         return Ok(());
     }
     match &args.base_name {
-        None => to_stdout(made),
+        None => to_stdout(made, &progress),
         Some(base) => {
-            let checksum = to_files(made, &in_directory(&globals, base)?, version, &repository)?;
+            let checksum = to_files(made, &in_directory(&globals, base)?, version, &repository, &progress)?;
             writeln!(std::io::stdout(), "{checksum}").map_err(Fatal::new)
         }
     }
+}
+
+/// The progress that is asked for. Whoever reads the pack tells how far that is, unless all is asked for.
+fn progress(args: &PackObjects, environment: &Environment, threads: usize) -> Result<Progress, Fatal> {
+    let is_asked = args.progress || args.all_progress;
+    let is_shown = progress::is_wanted(is_asked, args.quiet || args.no_progress);
+    let progress = Progress::new(is_shown, environment)?;
+    Ok(match (args.stdout, args.all_progress || args.all_progress_implied) {
+        (false, _) => progress.with_threads(threads),
+        (true, true) => progress.with_threads(threads).with_bytes(),
+        (true, false) => progress.without_writing(),
+    })
 }
 
 /// A plan of what revisions reach.
@@ -75,6 +90,7 @@ fn plan_revisions(
     universe: &Arc<Universe>,
     filter: Option<Filter>,
     settings: Settings,
+    progress: &Progress,
 ) -> Result<PackPlan, Fatal> {
     let selection = selection(args, repository, universe)?;
     let mut request = PackRequest {
@@ -90,7 +106,7 @@ fn plan_revisions(
         threads: settings.threads,
         settings,
     };
-    let made = plan(universe, &request, &Unwatched)?;
+    let made = plan(universe, &request, progress)?;
     let places = Places::of(args);
     if !places.leave_something_out() {
         return Ok(made);
@@ -100,11 +116,16 @@ fn plan_revisions(
             request.excluded.push(id);
         }
     }
-    Ok(plan(universe, &request, &Unwatched)?)
+    Ok(plan(universe, &request, progress)?)
 }
 
 /// A plan of what standard input lists.
-fn plan_listed(args: &PackObjects, universe: &Arc<Universe>, settings: Settings) -> Result<PackPlan, Fatal> {
+fn plan_listed(
+    args: &PackObjects,
+    universe: &Arc<Universe>,
+    settings: Settings,
+    progress: &Progress,
+) -> Result<PackPlan, Fatal> {
     let input = input()?;
     let listed = match args.stdin_packs {
         true => object_list::of_packs(universe, &input)?,
@@ -117,7 +138,7 @@ fn plan_listed(args: &PackObjects, universe: &Arc<Universe>, settings: Settings)
             objects.push((id, name));
         }
     }
-    Ok(plan_list(universe, &objects, settings, args.delta_base_offset, &Unwatched)?)
+    Ok(plan_list(universe, &objects, settings, args.delta_base_offset, progress)?)
 }
 
 /// All of standard input.
@@ -286,20 +307,22 @@ impl<'a> Places<'a> {
     }
 }
 
-fn to_stdout(plan: PackPlan) -> Result<(), Fatal> {
+fn to_stdout(plan: PackPlan, progress: &Progress) -> Result<(), Fatal> {
     let mut sink = FdSink::stdout().map_err(Fatal::new)?;
     let mut stream = PackStream::new(plan);
     let mut waiting: Vec<Segment> = Vec::with_capacity(GATHERED_SEGMENTS);
     loop {
-        let next = stream.next_segment(&Unwatched)?;
+        let next = stream.next_segment(progress)?;
         let is_end = next.is_none();
         waiting.extend(next);
         if waiting.len() == GATHERED_SEGMENTS || is_end {
             let pieces: Vec<&[u8]> = waiting.iter().map(Segment::bytes).collect();
             write_all(&mut sink, &pieces).map_err(|error| Fatal::new(format!("write error: {error}")))?;
+            progress.sent(pieces.iter().map(|piece| piece.len() as u64).sum());
             waiting.clear();
         }
         if is_end {
+            progress.packed(&stream.totals());
             return Ok(());
         }
     }
@@ -310,13 +333,14 @@ fn to_files(
     base: &Path,
     index_version: pack_index::Version,
     repository: &Repository,
+    progress: &Progress,
 ) -> Result<ObjectId, Fatal> {
     let policy = WritePolicy::of(repository.config())?;
     let objects = plan.objects();
     let pack_dir = repository.object_dir().join("pack");
     let mut writer = PackWriter::receive(&pack_dir, repository.hash_kind(), policy)?;
     let mut stream = PackStream::new(plan).with_index();
-    while let Some(segment) = stream.next_segment(&Unwatched)? {
+    while let Some(segment) = stream.next_segment(progress)? {
         writer.write(segment.bytes())?;
     }
     let mut entries: Vec<pack_index::Entry> = stream
@@ -331,5 +355,7 @@ fn to_files(
         reverse_index: repository.config().boolean("pack.writeReverseIndex")?.unwrap_or(true),
         ..PublishOptions::default()
     };
-    Ok(writer.seal(objects)?.publish(&entries, &options)?.checksum)
+    let checksum = writer.seal(objects)?.publish(&entries, &options)?.checksum;
+    progress.packed(&stream.totals());
+    Ok(checksum)
 }

@@ -8,6 +8,7 @@ use packrace_format::pack_index;
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
 use packrace_os::durable;
+use packrace_pack::Universe;
 use packrace_pack::bitmap_build::{BitmapOptions, not_closed_warning};
 use packrace_pack::filter::Filter;
 use packrace_pack::maintenance::repack::{
@@ -15,7 +16,6 @@ use packrace_pack::maintenance::repack::{
 };
 use packrace_pack::maintenance::{multi_pack_index, prune, server_info};
 use packrace_pack::{MAX_DEPTH, Settings};
-use packrace_pack::{Universe, Unwatched};
 use packrace_store::publish::{FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked};
 use packrace_store::refs::Target;
 use packrace_store::{Config, Pack, Repository, roots};
@@ -24,6 +24,7 @@ use super::multi_pack_index::bitmap_of_multi_pack_index;
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, Repack, when};
 use crate::environment::Environment;
+use crate::progress::{self, Progress};
 
 pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
@@ -53,12 +54,16 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         expire_to,
         ..base_request(args, config, threads)?
     };
-    let repacked = write(&universe, &request, &Unwatched).map_err(|error| {
+    let is_shown = progress::is_wanted(false, args.quiet);
+    let progress = Progress::new(is_shown, environment)?.with_threads(request.settings.threads);
+    let repacked = write(&universe, &request, &progress).map_err(|error| {
+        progress.stop();
         if let RepackError::NotClosed(missing) = &error {
             eprintln!("warning: {}", not_closed_warning(missing));
         }
         Fatal::new(error)
     })?;
+    progress.finish();
     if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
         eprintln!("warning: disabling bitmap writing, as some objects are not being packed");
     }
@@ -67,14 +72,15 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     }
     if args.write_midx {
         let bitmap = (bitmaps == Bitmaps::Asked).then_some(&bitmap);
-        write_multi_pack_index(&repository, &repacked, bitmap, request.policy)?;
+        write_multi_pack_index(&repository, &repacked, bitmap, request.policy, &progress)?;
     } else {
         forget_multi_pack_index(&universe, &repacked, request.policy)?;
     }
     if args.delete {
         delete_packs(&universe, &repacked)?;
         let after = Universe::new(repository.snapshot()?);
-        prune::prune_packed(&after)?;
+        prune::prune_packed(&after, &progress)?;
+        progress.finish();
         if plan.drops_unreachable() {
             forget_dropped_shallow(&repository, &after, request.policy)?;
         }
@@ -355,6 +361,7 @@ fn write_multi_pack_index(
     repacked: &Repacked,
     bitmap: Option<&BitmapRequest>,
     policy: WritePolicy,
+    progress: &Progress,
 ) -> Result<(), Fatal> {
     let pack_dir = repository.object_dir().join("pack");
     let lock = MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?;
@@ -366,9 +373,11 @@ fn write_multi_pack_index(
         Scope::Geometric(_) => repacked.largest.as_deref().or(new.first().copied()),
         _ => None,
     };
-    let made = multi_pack_index::make(&snapshot, is_wanted, preferred, bitmap.is_some());
+    let made = multi_pack_index::make(&snapshot, is_wanted, preferred, bitmap.is_some(), progress);
     let Some(bytes) = made.map_err(Fatal::new)? else { return Ok(()) };
-    let bitmap = bitmap.map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, request)).transpose()?;
+    let bitmap =
+        bitmap.map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, request, progress)).transpose()?;
+    progress.finish();
     Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
 }
 

@@ -14,6 +14,7 @@ mod matrix;
 mod multi_pack_index;
 mod negotiation;
 mod pack_objects;
+mod progress;
 mod promisor;
 mod repack;
 mod repack_command;

@@ -299,7 +299,7 @@ impl<'a> Reading<'a> {
         }
         let done = shared.read.len() as u64;
         drop(shared);
-        self.watch.progress(Phase::Enumerating, done, 0);
+        self.watch.progress(Phase::SelectingBitmaps, done, 0);
     }
 
     fn commit(&self, reader: &mut ObjectReader, content: &mut Vec<u8>, ix: Ix) -> Result<Read, Stop> {

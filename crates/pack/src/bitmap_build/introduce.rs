@@ -222,7 +222,7 @@ impl Work<'_> {
             }
         }
         let done = self.done.fetch_add(commits.len() as u32, Relaxed) + commits.len() as u32;
-        self.watch.progress(Phase::BuildingBitmaps, u64::from(done), u64::from(self.history.len()));
+        self.watch.progress(Phase::ReadingTrees, u64::from(done), u64::from(self.history.len()));
         Ok(stretch)
     }
 

@@ -128,7 +128,7 @@ fn try_build(job: Job<'_>, tips: BitmapTips<'_>, stored: Option<Stored<'_>>) -> 
         stored.tell(order, &mut history);
     }
     let selected = select::select(&history);
-    watch.progress(Phase::SelectingBitmaps, selected.len() as u64, 0);
+    watch.progress(Phase::SelectingBitmaps, u64::from(history.len()), 0);
     let limit = u64::from(order.len()) * LISTED_AN_OBJECT + (1 << 20);
     let introduced = Introduced::find(job, &history, &selected, limit)?;
     assemble::assemble(job, &history, &selected, &introduced, stored)

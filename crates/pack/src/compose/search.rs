@@ -105,6 +105,7 @@ pub(super) fn run(
         }
         result
     })?;
+    watch.progress(Phase::Compressing, shared.total, shared.total);
     Ok(found.into_inner().expect("no panic while held"))
 }
 

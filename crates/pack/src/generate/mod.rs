@@ -35,6 +35,8 @@ pub struct Totals {
     pub reused: u32,
     /// Those of them that are deltas.
     pub reused_deltas: u32,
+    /// Those of a pack that was sent as it is. Nothing more is known of them; they do not count as reused.
+    pub pack_reused: u32,
 }
 
 /// The bytes of a pack, segment by segment. The trailer comes last and only if everything before it succeeded.
@@ -109,7 +111,7 @@ impl PackStream {
             match std::mem::replace(&mut self.state, State::End) {
                 State::Header => {
                     let is_composed = self.with_index || compose::is_needed(&self.plan)?;
-                    if let Some(whole) = self.whole_pack()?.filter(|_| !is_composed) {
+                    if !is_composed && let Some(whole) = self.whole_pack()? {
                         self.ready = whole;
                         continue;
                     }
@@ -143,7 +145,7 @@ impl PackStream {
                 }
                 State::End => return Ok(None),
             }
-            watch.progress(Phase::Compressing, u64::from(self.done), u64::from(self.totals.objects));
+            watch.progress(Phase::Writing, u64::from(self.done), u64::from(self.totals.objects));
         }
     }
 
@@ -180,7 +182,7 @@ impl PackStream {
             Segment::Mapped(stored.map().clone(), start..trailer_at.min(start + MAX_SPAN_BYTES))
         }));
         segments.push_back(Segment::Mapped(stored.map().clone(), trailer_at..bytes.len()));
-        self.totals.reused = self.totals.objects;
+        self.totals.pack_reused = self.totals.objects;
         self.done = self.totals.objects;
         Ok(Some(segments))
     }

@@ -8,6 +8,10 @@ use packrace_object::{Kind, ObjectId};
 use super::history::History;
 use crate::error::Error;
 use crate::universe::Universe;
+use crate::watch::{Phase, Watch};
+
+/// What is looked at or read between two looks at who is watching.
+const BETWEEN_LOOKS: u64 = 1024;
 
 /// Whether a new file stands alone or on top of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,22 +61,36 @@ pub enum GraphError {
     Write(#[from] WriteError),
 }
 
-/// Every commit in packs whose name `is_wanted`.
+/// Every commit in packs whose name `is_wanted`. `phase` is what the watcher hears.
 pub fn packed_commits(
     universe: &Universe,
     is_wanted: impl Fn(&packrace_store::Pack) -> bool,
+    phase: Phase,
+    watch: &dyn Watch,
 ) -> Result<Vec<ObjectId>, Error> {
     let mut history = History::new(universe);
+    let packs: Vec<_> = universe.snapshot().packs().iter().filter(|pack| is_wanted(pack)).collect();
+    let total = match phase {
+        Phase::FindingPackedCommits => packs.iter().map(|pack| u64::from(pack.len())).sum(),
+        _ => 0,
+    };
+    let mut done = 0;
+    watch.progress(phase, done, total);
     let mut found = Vec::new();
     let mut seen = HashSet::new();
-    for pack in universe.snapshot().packs().iter().filter(|pack| is_wanted(pack)) {
+    for pack in packs {
         for position in 0..pack.len() {
+            done += 1;
+            if done % BETWEEN_LOOKS == 0 {
+                watch.progress(phase, done, total);
+            }
             let id = pack.index().id_at(position).to_owned();
             if history.kind(&id)? == Some(Kind::Commit) && seen.insert(id) {
                 found.push(id);
             }
         }
     }
+    watch.progress(phase, done, total);
     Ok(found)
 }
 
@@ -82,6 +100,7 @@ pub fn make<D: AsRef<[u8]> + Clone>(
     universe: &Universe,
     present: &[D],
     request: &GraphRequest,
+    watch: &dyn Watch,
 ) -> Result<Option<NewGraph>, GraphError> {
     let hash = universe.hash();
     let open = |files: &[D]| match files {
@@ -101,10 +120,17 @@ pub fn make<D: AsRef<[u8]> + Clone>(
     }
     let mut commits = Commits::new(hash);
     let is_known = |id: &ObjectId| below.is_some_and(|below| below.position_of(id).is_some());
+    let mut found = 0;
+    watch.progress(Phase::ExpandingCommits, found, 0);
     history.closure(tips, is_known, |id, commit| {
+        found += 1;
+        if found % BETWEEN_LOOKS == 0 {
+            watch.progress(Phase::ExpandingCommits, found, 0);
+        }
         let seconds = u64::try_from(commit.committer_seconds).unwrap_or(0);
         commits.push(id, commit.tree, commit.parents, seconds);
     })?;
+    watch.progress(Phase::ExpandingCommits, found, 0);
     if commits.is_empty() && request.split != Split::Replace {
         return Ok(None);
     }

@@ -5,6 +5,8 @@ use std::time::UNIX_EPOCH;
 use packrace_format::multi_pack_index::{SourcePack, WriteError, WriteOptions, write};
 use packrace_store::{Pack, Snapshot};
 
+use crate::watch::{Phase, Watch};
+
 /// Makes a multi-pack-index of the repository's own packs that `is_wanted`; `None` where there is none. The copies in the
 /// pack named `preferred` win. With `bit_order` bitmaps can be written for it.
 pub fn make(
@@ -12,6 +14,7 @@ pub fn make(
     is_wanted: impl Fn(&Pack) -> bool,
     preferred: Option<&str>,
     bit_order: bool,
+    watch: &dyn Watch,
 ) -> Result<Option<Vec<u8>>, WriteError> {
     let packs: Vec<&Pack> =
         snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack)).collect();
@@ -28,6 +31,9 @@ pub fn make(
         .zip(&names)
         .map(|(pack, name)| SourcePack { name, index: pack.index(), modified_seconds: modified(pack) })
         .collect();
+    watch.progress(Phase::AddingPacks, 0, 0);
     let preferred = preferred.and_then(|name| packs.iter().position(|pack| pack.name() == name));
-    write(&sources, snapshot.hash_kind(), WriteOptions { preferred, bit_order }).map(Some)
+    let made = write(&sources, snapshot.hash_kind(), WriteOptions { preferred, bit_order })?;
+    watch.progress(Phase::AddingPacks, sources.len() as u64, 0);
+    Ok(Some(made))
 }

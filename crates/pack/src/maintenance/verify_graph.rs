@@ -6,24 +6,28 @@ use packrace_object::ObjectId;
 use super::history::History;
 use crate::error::Error;
 use crate::universe::Universe;
+use crate::watch::{Phase, Watch};
 
 /// Largest level (commit-graph, "GENERATION_NUMBER_V1_MAX"); a commit that has it may have parents that have it.
 const MAX_LEVEL: u64 = (1 << 30) - 1;
 
-/// Checks every commit at positions from `start` on and says what is wrong in git's words, a line at a time. `progress`
-/// hears how many commits were checked.
+/// Checks every commit at positions from `start` on and says what is wrong in git's words, a line at a time.
 pub fn verify_commits<D: AsRef<[u8]>>(
     universe: &Universe,
     graph: &CommitGraph<D>,
     start: u32,
     report: &mut dyn FnMut(String),
-    progress: &mut dyn FnMut(u64),
+    watch: &dyn Watch,
 ) -> Result<(), Error> {
     let mut history = History::new(universe);
     check_order(graph, start, report);
     let [mut zero, mut non_zero] = [None, None];
     for position in start..graph.len() {
-        progress(u64::from(position - start) + 1);
+        watch.progress(
+            Phase::VerifyingCommits,
+            u64::from(position - start) + 1,
+            u64::from(graph.len() - start),
+        );
         let id = graph.id_at(position).to_owned();
         let Ok(stored) = history.commit(&id) else {
             report(format!("failed to parse commit {id} from object database for commit-graph"));

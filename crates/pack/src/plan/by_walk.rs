@@ -29,7 +29,9 @@ pub(super) fn find(
             true
         })?;
         let had = Marks::new(universe.packed_len());
+        trees.count_on(reached.len() as u64);
         mark_roots(trees, reached.into_iter(), &seen, Absent::Fail, &mut roots)?;
+        trees.count_on(roots.len() as u64);
         trees.mark_below(roots, &seen, Absent::Fail)?;
         return finish(trees, tips, seen, had, Vec::new()).map(Some);
     }

@@ -399,6 +399,7 @@ fn lay_out(
             }
         }
     }
+    watch.progress(Phase::Enumerating, u64::from(objects), 0);
     watch.progress(Phase::Counting, u64::from(objects), u64::from(objects));
     Ok(PackPlan {
         universe: universe.clone(),

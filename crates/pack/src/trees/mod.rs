@@ -84,6 +84,11 @@ impl<'a> TreeWalk<'a> {
         TreeWalk { lacking, ..self }
     }
 
+    /// Lets the watcher hear of what is found on top of what others have found.
+    pub(crate) fn count_on(&mut self, found: u64) {
+        self.marked += found;
+    }
+
     pub(crate) fn universe(&self) -> &'a Universe {
         self.universe
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use packrace_os::clock::Clock;
 use packrace_pack::generate::{PackStream, Segment, Totals};
+use packrace_pack::meter::{Meter, Pace, total_line};
 use packrace_pack::plan::PackPlan;
 use packrace_pack::{PackRequest, Phase, Universe, Watch};
 use packrace_protocol::message::packfile_uris::PackfileUri;
@@ -21,8 +22,8 @@ const WAITING_SEGMENTS: usize = 16;
 /// The longest time without a look at whether the client is still there.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The least time between two progress lines of one phase.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// At most one progress line a second in each phase; phases that are usually short do not come up.
+const PROGRESS_PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
 
 /// What the client is told when a pack cannot be made; git's words.
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
@@ -166,7 +167,7 @@ struct Sending<'a> {
 impl<'a> Sending<'a> {
     fn new(delivery: Delivery, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
         let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
-        Sending { outbox, delivery, clock, meter: Meter::default(), explains: true }
+        Sending { outbox, delivery, clock, meter: Meter::new(PROGRESS_PACE), explains: true }
     }
 
     fn relay_hook(&mut self, run: &HookRun) -> Result<Option<Totals>, Stop> {
@@ -217,7 +218,7 @@ impl<'a> Sending<'a> {
         match result {
             Ok(totals) => {
                 if let Some(totals) = totals.filter(|_| self.delivery.progress) {
-                    let text = format!("{}{}", self.meter.finish(), total_line(&totals));
+                    let text = format!("{}{}", self.meter.finish(now), total_line(&totals));
                     self.outbox.progress(text.as_bytes(), now).map_err(Error::gone)?;
                 }
                 self.outbox.finish(now).map_err(Error::gone)
@@ -238,92 +239,5 @@ impl<'a> Sending<'a> {
                 }
             }
         }
-    }
-}
-
-fn total_line(totals: &Totals) -> String {
-    let Totals { objects, deltas, reused, reused_deltas } = totals;
-    format!(
-        "Total {objects} (delta {deltas}), reused {reused} (delta {reused_deltas}), pack-reused 0 (from 0)\n"
-    )
-}
-
-/// Progress lines in git's form: at most one a second, and a closing one for each phase.
-#[derive(Default)]
-struct Meter {
-    shown: Option<(Phase, Duration)>,
-    last: Option<(Phase, u64, u64)>,
-}
-
-impl Meter {
-    fn update(&mut self, phase: Phase, done: u64, total: u64, now: Duration) -> Option<String> {
-        let mut text = String::new();
-        if self.last.is_some_and(|(last, ..)| last != phase) {
-            text = self.finish();
-            self.shown = None;
-        }
-        self.last = Some((phase, done, total));
-        let is_due = match self.shown {
-            Some((_, when)) => now.saturating_sub(when) >= PROGRESS_INTERVAL,
-            None => {
-                self.shown = Some((phase, now));
-                false
-            }
-        };
-        if is_due {
-            self.shown = Some((phase, now));
-            text.push_str(&line(phase, done, total));
-            text.push('\r');
-        }
-        (!text.is_empty()).then_some(text)
-    }
-
-    fn finish(&mut self) -> String {
-        match self.last.take() {
-            Some((phase, done, total)) if done > 0 => format!("{}, done.\n", line(phase, done, total)),
-            _ => String::new(),
-        }
-    }
-}
-
-fn line(phase: Phase, done: u64, total: u64) -> String {
-    let title = match phase {
-        Phase::Enumerating => "Enumerating objects",
-        Phase::Counting => "Counting objects",
-        Phase::Compressing => "Compressing objects",
-        Phase::SelectingBitmaps => "Selecting bitmap commits",
-        Phase::BuildingBitmaps => "Building bitmaps",
-    };
-    match (done * 100).checked_div(total) {
-        Some(percent) => format!("{title}: {percent:>3}% ({done}/{total})"),
-        None => format!("{title}: {done}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_phase_is_shown_once_a_second_and_when_it_ends() {
-        let mut meter = Meter::default();
-        let at = |millis| Duration::from_millis(millis);
-        assert_eq!(meter.update(Phase::Enumerating, 5, 0, at(0)), None);
-        assert_eq!(meter.update(Phase::Enumerating, 6, 0, at(999)), None);
-        assert_eq!(
-            meter.update(Phase::Enumerating, 7, 0, at(1000)).as_deref(),
-            Some("Enumerating objects: 7\r")
-        );
-        assert_eq!(meter.update(Phase::Enumerating, 8, 0, at(1001)), None);
-        assert_eq!(
-            meter.update(Phase::Counting, 4, 8, at(1002)).as_deref(),
-            Some("Enumerating objects: 8, done.\n")
-        );
-        assert_eq!(
-            meter.update(Phase::Counting, 8, 8, at(2002)).as_deref(),
-            Some("Counting objects: 100% (8/8)\r")
-        );
-        assert_eq!(meter.finish(), "Counting objects: 100% (8/8), done.\n");
-        assert_eq!(meter.finish(), "");
     }
 }

@@ -19,7 +19,7 @@ use crate::names::Names;
 use crate::plan;
 use crate::settings::Settings;
 use crate::universe::{Ix, Universe};
-use crate::watch::Watch;
+use crate::watch::{Phase, Watch};
 
 /// What all packs of one repack have in common.
 pub(super) struct Shop<'a> {
@@ -71,7 +71,13 @@ impl Shop<'_> {
     ) -> Result<Option<PublishedPack>, RepackError> {
         let hash = self.universe.hash();
         let settings = if special.times.is_some() { self.cruft_settings } else { self.settings };
-        let plan = plan::to_store(self.universe, wanted, names, settings, self.ofs_delta, self.watch)?;
+        let plan = match special.times {
+            None => plan::to_store(self.universe, wanted, names, settings, self.ofs_delta, self.watch)?,
+            Some(_) => {
+                let watch = Cruft(self.watch);
+                plan::to_store(self.universe, wanted, names, settings, self.ofs_delta, &watch)?
+            }
+        };
         let objects = plan.objects();
         if objects == 0 {
             return Ok(None);
@@ -106,7 +112,9 @@ impl Shop<'_> {
             bitmap: bitmap.as_deref(),
             ..PublishOptions::default()
         };
-        Ok(Some(sealed.publish(&entries, &options)?))
+        let published = sealed.publish(&entries, &options)?;
+        self.watch.packed(&stream.totals());
+        Ok(Some(published))
     }
 
     fn bitmap(
@@ -134,5 +142,19 @@ impl Shop<'_> {
             Ok(times.get(&ix).copied().unwrap_or_default())
         };
         entries.iter().map(|entry| of(&entry.id)).collect()
+    }
+}
+
+/// Who looks on while a pack is planned of what nothing reaches.
+struct Cruft<'a>(&'a dyn Watch);
+
+impl Watch for Cruft<'_> {
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        let phase = if phase == Phase::Enumerating { Phase::EnumeratingCruft } else { phase };
+        self.0.progress(phase, done, total);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
     }
 }

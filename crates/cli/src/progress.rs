@@ -1,0 +1,142 @@
+//! Progress on standard error, as users of git expect it.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use packrace_os::clock::{Clock, RealClock};
+use packrace_pack::generate::Totals;
+use packrace_pack::meter::{Meter, Pace, total_line};
+use packrace_pack::{Phase, Watch};
+
+use crate::commands::Fatal;
+use crate::environment::Environment;
+
+/// Ten lines a second move as smoothly as a terminal shows.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What a command shows of its progress: nothing, or lines on standard error.
+pub struct Progress(Option<Shown>);
+
+struct Shown {
+    clock: RealClock,
+    /// Threads of the delta search; 0 where they are not told.
+    threads: usize,
+    shows_writing: bool,
+    shows_bytes: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    meter: Meter,
+    /// Whether the threads of the present pack's search were told.
+    is_search_told: bool,
+}
+
+/// Whether progress is shown: as asked, or when somebody sits before it.
+pub fn is_wanted(asked: bool, refused: bool) -> bool {
+    !refused && (asked || std::io::stderr().is_terminal())
+}
+
+impl Progress {
+    /// Progress if it `is_shown`.
+    pub fn new(is_shown: bool, environment: &Environment) -> Result<Self, Fatal> {
+        if !is_shown {
+            return Ok(Progress(None));
+        }
+        let meter = Meter::new(Pace { interval: INTERVAL, delay: environment.progress_delay()? });
+        let state = Mutex::new(State { meter, is_search_told: false });
+        let clock = RealClock::default();
+        Ok(Progress(Some(Shown { clock, threads: 0, shows_writing: true, shows_bytes: false, state })))
+    }
+
+    /// Tells how many threads look for deltas.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        if let Some(shown) = &mut self.0 {
+            shown.threads = threads;
+        }
+        self
+    }
+
+    /// Says nothing of how a pack is written: whoever reads it tells that.
+    pub fn without_writing(mut self) -> Self {
+        if let Some(shown) = &mut self.0 {
+            shown.shows_writing = false;
+        }
+        self
+    }
+
+    /// Tells how many bytes of a pack have gone out, and how fast.
+    pub fn with_bytes(mut self) -> Self {
+        if let Some(shown) = &mut self.0 {
+            shown.shows_bytes = true;
+        }
+        self
+    }
+
+    /// So many more bytes of a pack have gone out.
+    pub fn sent(&self, bytes: u64) {
+        if let Some(shown) = self.0.as_ref().filter(|shown| shown.shows_bytes) {
+            shown.state.lock().expect("no panic while held").meter.sent(bytes);
+        }
+    }
+
+    /// Ends the line that is under way: its phase is over.
+    pub fn finish(&self) {
+        self.say(|meter, now| meter.finish(now));
+    }
+
+    /// Leaves the line that is under way: something else is said next.
+    pub fn stop(&self) {
+        self.say(|meter, _| meter.stop().to_owned());
+    }
+
+    fn say(&self, text: impl FnOnce(&mut Meter, Duration) -> String) {
+        if let Some(shown) = &self.0 {
+            let mut state = shown.state.lock().expect("no panic while held");
+            show(&text(&mut state.meter, shown.clock.now()));
+        }
+    }
+}
+
+impl Watch for Progress {
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        let Some(shown) = &self.0 else { return };
+        if phase == Phase::Writing && !shown.shows_writing {
+            return;
+        }
+        let mut state = shown.state.lock().expect("no panic while held");
+        let now = shown.clock.now();
+        if phase == Phase::Compressing && !state.is_search_told && shown.threads > 1 {
+            state.is_search_told = true;
+            let before = state.meter.finish(now);
+            show(&format!("{before}Delta compression using up to {} threads\n", shown.threads));
+        }
+        if let Some(text) = state.meter.update(phase, done, total, now) {
+            show(&text);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        false
+    }
+
+    fn packed(&self, totals: &Totals) {
+        let Some(shown) = &self.0 else { return };
+        let mut state = shown.state.lock().expect("no panic while held");
+        state.is_search_told = false;
+        let before = state.meter.finish(shown.clock.now());
+        show(&format!("{before}{}", total_line(totals)));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Whoever looked may be gone; the work goes on.
+fn show(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
