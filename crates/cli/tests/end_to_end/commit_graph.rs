@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use packrace_object::HashKind;
 use packrace_testkit::{CommitGraph, Repo, RepoBuilder, Size, Storage};
 
-use crate::running::{copy, packrace, stock_git};
+use crate::running::{DerivedFile, copy, packrace, stock_git};
 
 /// Two copies of one repository: git works on one, packrace on the other.
 struct Twins {
@@ -190,41 +190,16 @@ fn damage_is_found() {
     let repo = RepoBuilder::new(Size::Tiny)
         .storage(Storage { commit_graph: CommitGraph::Single, ..Storage::default() })
         .build();
-    let path = repo.path().join("objects/info/commit-graph");
-    let file = std::fs::read(&path).unwrap();
-    let check = |change: &dyn Fn(&mut Vec<u8>), with_checksum: bool, is_same_text: bool| {
-        let mut bytes = file.clone();
-        change(&mut bytes);
-        if with_checksum {
-            let end = bytes.len() - 20;
-            let mut hasher = packrace_object::TrailerHasher::new(repo.hash());
-            hasher.update(&bytes[..end]);
-            bytes.truncate(end);
-            bytes.extend_from_slice(hasher.finish().as_slice());
-        }
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, &bytes).unwrap();
-        let of_git = stock_git(repo.path(), &["commit-graph", "verify"], "");
-        let of_ours = packrace(repo.path(), &["commit-graph", "verify"], "");
-        let [git, ours] = [&of_git, &of_ours].map(|output| String::from_utf8_lossy(&output.stderr));
-        assert_eq!(of_git.status.code(), of_ours.status.code(), "{git}\n{ours}");
-        if is_same_text {
-            assert_eq!(git, ours);
-        }
-    };
-    let chunk = |id: &[u8; 4]| {
-        let entry = file[8..].chunks(12).find(|entry| &entry[..4] == id).unwrap();
-        u64::from_be_bytes(entry[4..].try_into().unwrap()) as usize
-    };
-    let [ids, commits] = [chunk(b"OIDL"), chunk(b"CDAT")];
-    check(&|_| (), false, true);
-    check(&|bytes| bytes[0] = 0, false, true);
-    check(&|bytes| bytes[4] = 9, true, true);
-    check(&|bytes| bytes[5] = 2, true, true);
-    check(&|bytes| *bytes.last_mut().unwrap() ^= 1, false, true);
-    check(&|bytes| bytes[commits + 5] ^= 1, true, true);
-    check(&|bytes| bytes[commits + 35] ^= 1, true, true);
-    check(&|bytes| bytes[ids + 5] ^= 1, true, false);
-    check(&|bytes| bytes.truncate(500), false, false);
-    check(&|bytes| bytes.clear(), false, true);
+    let file = DerivedFile::of(&repo, "objects/info/commit-graph", &["commit-graph", "verify"]);
+    let [ids, commits] = [file.chunk(8, b"OIDL"), file.chunk(8, b"CDAT")];
+    file.check(&|_| (), false, true);
+    file.check(&|bytes| bytes[0] = 0, false, true);
+    file.check(&|bytes| bytes[4] = 9, true, true);
+    file.check(&|bytes| bytes[5] = 2, true, true);
+    file.check(&|bytes| *bytes.last_mut().unwrap() ^= 1, false, true);
+    file.check(&|bytes| bytes[commits + 5] ^= 1, true, true);
+    file.check(&|bytes| bytes[commits + 35] ^= 1, true, true);
+    file.check(&|bytes| bytes[ids + 5] ^= 1, true, false);
+    file.check(&|bytes| bytes.truncate(500), false, false);
+    file.check(&|bytes| bytes.clear(), false, true);
 }

@@ -6,7 +6,7 @@ use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_object::HashKind;
 use packrace_testkit::{RepoBuilder, Size, Storage};
 
-use crate::running::{copy, packrace, stock_git};
+use crate::running::{DerivedFile, copy, packrace, stock_git};
 
 fn index_path(repo: &Path) -> PathBuf {
     repo.join("objects/pack/multi-pack-index")
@@ -151,40 +151,15 @@ fn alternates() {
 fn damage_is_found() {
     let storage = Storage { packs: 3, multi_pack_index: true, ..Storage::default() };
     let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
-    let path = index_path(repo.path());
-    let file = std::fs::read(&path).unwrap();
-    let check = |change: &dyn Fn(&mut Vec<u8>), with_checksum: bool, is_same_text: bool| {
-        let mut bytes = file.clone();
-        change(&mut bytes);
-        if with_checksum {
-            let end = bytes.len() - 20;
-            let mut hasher = packrace_object::TrailerHasher::new(repo.hash());
-            hasher.update(&bytes[..end]);
-            bytes.truncate(end);
-            bytes.extend_from_slice(hasher.finish().as_slice());
-        }
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, &bytes).unwrap();
-        let of_git = stock_git(repo.path(), &["multi-pack-index", "verify"], "");
-        let of_ours = packrace(repo.path(), &["multi-pack-index", "verify"], "");
-        let [git, ours] = [&of_git, &of_ours].map(|output| String::from_utf8_lossy(&output.stderr));
-        assert_eq!(of_git.status.code(), of_ours.status.code(), "{git}\n{ours}");
-        if is_same_text {
-            assert_eq!(git, ours);
-        }
-    };
-    let chunk = |id: &[u8; 4]| {
-        let entry = file[12..].chunks(12).find(|entry| &entry[..4] == id).unwrap();
-        u64::from_be_bytes(entry[4..].try_into().unwrap()) as usize
-    };
-    let offsets = chunk(b"OOFF");
-    check(&|_| (), false, true);
-    check(&|bytes| bytes[0] = 0, false, true);
-    check(&|bytes| bytes[4] = 9, true, true);
-    check(&|bytes| bytes[5] = 2, true, true);
-    check(&|bytes| *bytes.last_mut().unwrap() ^= 1, false, true);
-    check(&|bytes| bytes[offsets + 7] ^= 1, true, true);
-    std::fs::write(&path, &file).unwrap();
+    let file = DerivedFile::of(&repo, "objects/pack/multi-pack-index", &["multi-pack-index", "verify"]);
+    let offsets = file.chunk(12, b"OOFF");
+    file.check(&|_| (), false, true);
+    file.check(&|bytes| bytes[0] = 0, false, true);
+    file.check(&|bytes| bytes[4] = 9, true, true);
+    file.check(&|bytes| bytes[5] = 2, true, true);
+    file.check(&|bytes| *bytes.last_mut().unwrap() ^= 1, false, true);
+    file.check(&|bytes| bytes[offsets + 7] ^= 1, true, true);
+    file.restore();
     std::fs::remove_file(repo.path().join("objects/pack").join(&pack_names(repo.path())[0])).unwrap();
     let output = packrace(repo.path(), &["multi-pack-index", "verify"], "");
     assert_eq!(output.status.code(), Some(1));

@@ -2,13 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use packrace_object::TrailerHasher;
 use packrace_testkit::peer::{self, Feed, Reply};
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{Git, Repo, clean_environment};
 
 /// The binary under test.
 pub const PACKRACE: &str = env!("CARGO_BIN_EXE_packrace");
@@ -127,4 +128,59 @@ fn output_of(command: &mut Command, input: &str) -> std::process::Output {
 pub fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp is there");
     assert!(status.success(), "{from:?} to {to:?}");
+}
+
+/// A file of a repository that tells what others hold, and a command that verifies it.
+pub struct DerivedFile<'a> {
+    repo: &'a Repo,
+    path: PathBuf,
+    bytes: Vec<u8>,
+    verify: &'a [&'a str],
+}
+
+impl<'a> DerivedFile<'a> {
+    /// The file `name` of `repo`.
+    pub fn of(repo: &'a Repo, name: &str, verify: &'a [&'a str]) -> Self {
+        let path = repo.path().join(name);
+        let bytes = std::fs::read(&path).unwrap();
+        DerivedFile { repo, path, bytes, verify }
+    }
+
+    /// Where a chunk begins, by the table of contents that stands behind the header.
+    pub fn chunk(&self, header_bytes: usize, id: &[u8; 4]) -> usize {
+        let entry = self.bytes[header_bytes..].chunks(12).find(|entry| &entry[..4] == id).unwrap();
+        u64::from_be_bytes(entry[4..].try_into().unwrap()) as usize
+    }
+
+    /// Changes the file, with a checksum that fits where asked: both verify it to the same end, in the same words where
+    /// asked.
+    pub fn check(&self, change: &dyn Fn(&mut Vec<u8>), with_checksum: bool, is_same_text: bool) {
+        let mut bytes = self.bytes.clone();
+        change(&mut bytes);
+        if with_checksum {
+            bytes.truncate(bytes.len() - self.repo.hash().len_in_bytes());
+            let mut hasher = TrailerHasher::new(self.repo.hash());
+            hasher.update(&bytes);
+            bytes.extend_from_slice(hasher.finish().as_slice());
+        }
+        self.write(&bytes);
+        let of_git = stock_git(self.repo.path(), self.verify, "");
+        let of_ours = packrace(self.repo.path(), self.verify, "");
+        let [git, ours] = [&of_git, &of_ours].map(|output| String::from_utf8_lossy(&output.stderr));
+        assert_eq!(of_git.status.code(), of_ours.status.code(), "{git}\n{ours}");
+        if is_same_text {
+            assert_eq!(git, ours);
+        }
+    }
+
+    /// Puts the file back as it was.
+    pub fn restore(&self) {
+        self.write(&self.bytes);
+    }
+
+    /// It may be read-only.
+    fn write(&self, bytes: &[u8]) {
+        std::fs::remove_file(&self.path).unwrap();
+        std::fs::write(&self.path, bytes).unwrap();
+    }
 }

@@ -102,20 +102,26 @@ fn chains_of_both_versions() {
     assert_eq!(graph.generations(), Generations::TopologicalLevel);
 }
 
+/// Dates so far apart that their differences need more than 31 bits. Not further: stock git cuts differences off at 32 bits, and its own
+/// verification then complains.
+fn with_far_dates(hash: HashKind) -> Repo {
+    let repo = tiny(hash, Storage::default());
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    let stream = |mark: u32, date: u64, from: &str| {
+        format!(
+            "commit refs/heads/far\nmark :{mark}\ncommitter A <a@b> {date} +0000\ndata 0\n{from}M 040000 {} \"\"\n\n",
+            tree.trim()
+        )
+    };
+    let far = [stream(1, 4_100_000_000, ""), stream(2, 100, "from :1\n"), stream(3, 7, "from :2\n")];
+    repo.git_with_input(&["fast-import", "--quiet"], far.concat().as_bytes());
+    repo
+}
+
 #[test]
 fn dates_too_far_apart_for_31_bits() {
     for hash in HASHES {
-        let repo = tiny(hash, Storage::default());
-        let tree = repo.git(&["rev-parse", "main^{tree}"]);
-        let stream = |mark: u32, date: u64, from: &str| {
-            format!(
-                "commit refs/heads/far\nmark :{mark}\ncommitter A <a@b> {date} +0000\ndata 0\n{from}M 040000 {} \"\"\n\n",
-                tree.trim()
-            )
-        };
-        // Not further: stock git cuts differences off at 32 bits, and its own verification then complains.
-        let far = [stream(1, 4_100_000_000, ""), stream(2, 100, "from :1\n"), stream(3, 7, "from :2\n")];
-        repo.git_with_input(&["fast-import", "--quiet"], far.concat().as_bytes());
+        let repo = with_far_dates(hash);
         repo.git(&["commit-graph", "write", "--reachable"]);
         let files = graph_files(repo.path());
         repo.git(&["commit-graph", "verify"]);
@@ -212,16 +218,7 @@ fn chains_written_as_git_writes_them() {
 
 #[test]
 fn far_dates_written_as_git_writes_them() {
-    let repo = tiny(HashKind::Sha1, Storage::default());
-    let tree = repo.git(&["rev-parse", "main^{tree}"]);
-    let stream = |mark: u32, date: u64, from: &str| {
-        format!(
-            "commit refs/heads/far\nmark :{mark}\ncommitter A <a@b> {date} +0000\ndata 0\n{from}M 040000 {} \"\"\n\n",
-            tree.trim()
-        )
-    };
-    let far = [stream(1, 4_100_000_000, ""), stream(2, 100, "from :1\n"), stream(3, 7, "from :2\n")];
-    repo.git_with_input(&["fast-import", "--quiet"], far.concat().as_bytes());
+    let repo = with_far_dates(HashKind::Sha1);
     check_written(&repo, Generations::CorrectedDate);
 }
 
