@@ -1,3 +1,5 @@
+mod generated;
+mod model;
 mod writing;
 
 use std::path::Path;
