@@ -120,6 +120,12 @@ impl<D: AsRef<[u8]>> Table<D> {
         self.layout.block_bytes
     }
 
+    /// What counts as the size of the table when tables are chosen for compaction ([`geometric`]): without header and footer,
+    /// plus one, as git 2.47 was seen to count.
+    pub fn content_bytes(&self) -> u64 {
+        (self.layout.end - self.layout.header_bytes) as u64 + 1
+    }
+
     /// The bytes of the table.
     pub fn bytes(&self) -> &[u8] {
         self.data.as_ref()

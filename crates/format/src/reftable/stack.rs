@@ -92,7 +92,7 @@ fn hex(digits: &[u8], lengths: std::ops::RangeInclusive<usize>) -> Option<u64> {
 }
 
 /// Which tables to make one of, so that every table is at least `factor` times as big as the next newer one; `None` if they
-/// are already. `sizes` are those of the tables, oldest first. Factors below 2 count as 2.
+/// are already. `sizes` are the [`super::Table::content_bytes`] of the tables, oldest first. Factors below 2 count as 2.
 ///
 /// The newest pair that breaks the rule is merged, with all older tables up to the last one that is too small for what the
 /// merge can come to.

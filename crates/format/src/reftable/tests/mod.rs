@@ -1,4 +1,5 @@
 mod generated;
+mod interop;
 mod merging;
 mod model;
 mod writing;
