@@ -107,6 +107,10 @@ impl<'a> Block<'a> {
         let suffix_end = usize::try_from(suffix >> 3).ok().and_then(|length| at.checked_add(length));
         let suffix = suffix_end.and_then(|end| self.bytes.get(at..end));
         let suffix = suffix.ok_or_else(|| self.bad("record is cut off", start))?;
+        // Without any it would be a part of the key before, or no key.
+        if suffix.is_empty() {
+            return Err(self.bad("keys of records do not rise", start));
+        }
         Ok(Stored { prefix, suffix, value_type, value_at: at + suffix.len() })
     }
 
@@ -118,8 +122,7 @@ impl<'a> Block<'a> {
         if prefix > key.len() || prefix > 0 && at == self.first {
             return Err(self.bad("record shares more than there is", at));
         }
-        // Keys rise, or whoever merges tables would be confused by a damaged one. So the first one is the only one that
-        // could be empty.
+        // Keys rise, or whoever merges tables would be confused by a damaged one.
         if suffix <= &key[prefix..] {
             return Err(self.bad("keys of records do not rise", at));
         }

@@ -232,7 +232,10 @@ impl Layout {
         section: &Section,
         wanted: &[u8],
     ) -> Result<Option<usize>, Error> {
-        let Some(index) = section.index else { return Ok(Some(section.first)) };
+        // Who wants all needs no index, and gets all even if it is damaged.
+        let Some(index) = section.index.filter(|_| !wanted.is_empty()) else {
+            return Ok(Some(section.first));
+        };
         let Some(mut at) = self.find_in_uppermost(bytes, section, index, wanted)? else { return Ok(None) };
         for _ in 0..MAX_INDEX_LEVELS {
             if at < section.first {

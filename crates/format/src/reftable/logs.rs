@@ -179,7 +179,7 @@ impl<'a> LogIter<'a> {
         let length = length.ok_or_else(|| bad("block is too short"))?;
         let deflated = &self.bytes[head_end..limit];
         let used = self.inflater.inflate_measured(deflated, length, &mut self.content);
-        let used = used.map_err(|error| Error::new(FORMAT, error.what, head_end as u64 + error.offset))?;
+        let used = used.map_err(|error| Error::new(FORMAT, error.what, head_end as u64))?;
         (self.block_at, self.at, self.next_block) = (start, 0, Some(head_end + used));
         self.block().map(|_| true)
     }

@@ -84,7 +84,7 @@ impl<'a> RefsTo<'a> {
 
     fn enter_next(&mut self) -> Result<bool, Error> {
         let (Some(blocks), Some(section)) = (&mut self.blocks, &self.layout.refs) else { return Ok(false) };
-        let Some(at) = blocks.next()? else { return Ok(false) };
+        let Some(at) = blocks.next(section.leaves_end())? else { return Ok(false) };
         blocks.earliest = self.refs.enter(section, at)?;
         Ok(true)
     }
@@ -117,7 +117,8 @@ impl<'a> Positions<'a> {
         })
     }
 
-    fn next(&mut self) -> Result<Option<usize>, Error> {
+    /// The next position, which is below `end`.
+    fn next(&mut self, end: usize) -> Result<Option<usize>, Error> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = left;
         let start = self.at;
@@ -127,8 +128,8 @@ impl<'a> Positions<'a> {
             None => Some(distance),
             Some(last) => last.checked_add(distance),
         });
-        let position = position.filter(|position| *position >= self.earliest);
-        let position = position.ok_or_else(|| self.block.bad("blocks overlap", start))?;
+        let position = position.filter(|position| (self.earliest..end).contains(position));
+        let position = position.ok_or_else(|| self.block.bad("there is no such block", start))?;
         self.last = Some(position);
         Ok(Some(position))
     }

@@ -174,7 +174,8 @@ fn what_cannot_be_written() {
     let record = |name| RefRecord { name, update_index: 3, value: RefValue::Id(oid) };
     let log = |name, update_index| LogRecord { name, update_index, change: None };
     let options = Options { block_bytes: 100, ..Options::new(HashKind::Sha1) };
-    let check = |work: &dyn Fn(&mut Writer<fn(&[u8])>) -> Result<(), WriteError>, expect: WriteError| {
+    type Work<'a> = &'a dyn Fn(&mut Writer<fn(&[u8])>) -> Result<(), WriteError>;
+    let check = |work: Work<'_>, expect: WriteError| {
         let mut writer = Writer::new(&options, 3, 5, (|_| ()) as fn(&[u8])).unwrap();
         assert_eq!(work(&mut writer), Err(expect));
     };

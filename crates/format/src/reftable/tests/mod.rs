@@ -1,3 +1,4 @@
+mod damage;
 mod generated;
 mod interop;
 mod merging;
