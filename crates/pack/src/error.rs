@@ -34,7 +34,7 @@ pub(crate) enum Reason {
     DamagedEntry { pack: String, offset: u64, what: String },
     #[error("object {id} cannot be read: {what}")]
     Unreadable { id: ObjectId, what: &'static str },
-    #[error("delta chain of object {0} is longer than 4095")]
+    #[error("delta chain of object {0} is longer than 65535")]
     DeepChain(ObjectId),
     #[error("tag {0} is more than 1024 tags deep")]
     DeepTags(ObjectId),

@@ -9,7 +9,11 @@ pub struct Settings {
     pub window: usize,
     /// Longest delta chain that is made (`pack.depth`); 0: no delta is made.
     pub depth: u16,
-    /// Bytes of the objects in the window of one thread (`pack.windowMemory`); 0: no limit.
+    /// Longest chain of stored deltas that is taken over: what is sent can stay as it lies, what is stored keeps to
+    /// `depth`, as for git.
+    pub reused_depth: u16,
+    /// Bytes of the objects in the window of one thread (`pack.windowMemory`); 0: no limit. The last two objects are
+    /// compared whatever it says.
     pub window_bytes: usize,
     /// Bytes of new deltas that are kept until they are written (`pack.deltaCacheSize`; 0: no limit). Others are made
     /// twice.
@@ -28,16 +32,18 @@ pub struct Settings {
     pub threads: usize,
 }
 
-/// What no chain may exceed: the limit of readers.
+/// What no chain may exceed that is made (git-pack-objects, "--depth").
 pub const MAX_DEPTH: u16 = 4095;
 
 impl Default for Settings {
-    /// git's defaults (git-config, "pack" and "core").
+    /// git's defaults (git-config, "pack" and "core"), but for the memory of a window, which git does not limit: a small
+    /// pack can hold objects of half a gigabyte each.
     fn default() -> Self {
         Settings {
             window: 10,
             depth: 50,
-            window_bytes: 0,
+            reused_depth: MAX_DEPTH,
+            window_bytes: 256 << 20,
             delta_cache_bytes: 256 << 20,
             base_cache_bytes: 96 << 20,
             compression: -1,

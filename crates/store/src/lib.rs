@@ -30,7 +30,7 @@ pub use pack::Pack;
 pub use pack_set::Unit;
 pub use packrace_os::Mapped;
 pub use parameters::parse_config_parameters;
-pub use reader::{Object, ObjectReader};
+pub use reader::{MAX_CHAIN, Object, ObjectReader};
 pub use repository::{OpenOptions, Repository};
 pub use roots::{Roots, roots};
 pub use snapshot::{Location, ObjectIx, PackIx, Snapshot};

@@ -13,9 +13,10 @@ use crate::base_cache::BaseCache;
 use crate::error::{Error, ErrorKind, Reason};
 use crate::snapshot::{Location, ObjectIx, PackIx, Snapshot, is_built_in};
 
-/// Longest delta chain; git's limit for `--depth` (git-pack-objects, "--depth"). Also what ends a chain that leads
-/// back into itself, which only bases by name can.
-const MAX_CHAIN: usize = 4095;
+/// Longest delta chain that is followed. git reads any and makes none longer than 4,095 (git-pack-objects, "--depth");
+/// this bounds what a hand-made pack can ask for, and ends a chain that leads back into itself, which only bases by
+/// name can.
+pub const MAX_CHAIN: usize = 65_535;
 
 /// Largest object that is read whole, whatever its header claims, unless the caller says otherwise.
 const DEFAULT_MAX_OBJECT_BYTES: u64 = 1 << 32;
@@ -166,7 +167,7 @@ impl ObjectReader {
                 },
             }
         }
-        Err(self.damaged(at, "delta chain is longer than 4095"))
+        Err(self.damaged(at, "delta chain is longer than 65535"))
     }
 
     /// Reads what has no number: a loose object, or one that was loose when the snapshot was made.
@@ -250,7 +251,7 @@ impl ObjectReader {
                 return Ok((chain, Base::Cached(kind, cached)));
             }
             if chain.len() > MAX_CHAIN {
-                return Err(self.damaged(at, "delta chain is longer than 4095"));
+                return Err(self.damaged(at, "delta chain is longer than 65535"));
             }
             let header = self.entry(at)?;
             match header.kind {

@@ -315,7 +315,7 @@ fn bases_that_lead_in_a_circle() {
     }
     let error = read(&names[0]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("delta chain is longer than 4095"), "{error}");
+    assert!(error.to_string().contains("delta chain is longer than 65535"), "{error}");
     let sizes = snapshot_of(dir.path()).unwrap().reader(0).kind_and_size(&names[1]);
     assert_eq!(sizes.unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -6,6 +6,7 @@
 
 mod builder;
 mod git;
+pub mod handmade;
 mod history;
 mod layout;
 pub mod peer;

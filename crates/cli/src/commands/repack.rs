@@ -300,6 +300,7 @@ pub(super) fn adjust(args: &Repack, config: &Config, threads: usize) -> Result<S
             eprintln!("warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
         }
         settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
+        settings.reused_depth = settings.depth;
     }
     match args.threads {
         Some(0) => settings.threads = threads,

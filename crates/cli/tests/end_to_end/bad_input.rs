@@ -6,7 +6,7 @@ use packrace_testkit::peer::{self, Feed, HttpReply, Script};
 use packrace_testkit::received::{self, Packet, fetch_answer};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
-use crate::running::{Server, answer_to, assert_no_panic, upload_pack};
+use crate::running::{PACKRACE, Server, answer_to, assert_no_panic, stock_git, upload_pack};
 
 /// An object name that no repository here has.
 const ABSENT: &str = "1234123412341234123412341234123412341234";
@@ -182,6 +182,44 @@ fn a_client_that_leaves_ends_the_work() {
     }
     drop(stdin);
     assert_no_panic(&String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr));
+}
+
+#[test]
+fn what_cannot_be_read_cuts_the_stream_and_gives_no_pack() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    // Alone of its kind in a second root, so that nothing compares it with others before it is sent.
+    let noise: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], &noise);
+    let tree = repo.git_with_input(&["mktree"], format!("100644 blob {}\tnoise\n", blob.trim()).as_bytes());
+    let commit = repo.git(&["commit-tree", "-m", "noise", tree.trim()]);
+    repo.git(&["update-ref", "refs/heads/noise", commit.trim()]);
+    let file = repo.path().join("objects").join(&blob[..2]).join(&blob.trim()[2..]);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let end = bytes.len() - 1;
+    bytes[end] ^= 1;
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, bytes).unwrap();
+    let script = Script::new().fetch_v2("sha1", &[commit.trim()], &[]);
+    let reply = answer_to(repo.path(), 2, script.bytes(), Feed::Whole);
+    assert!(contains(&reply.stdout, b"PACK"), "the fault is met when the pack has begun");
+    let client = repo.path().with_file_name("client.git");
+    Git::stock().run(repo.path(), &["init", "-q", "--bare", client.to_str().unwrap()]);
+    for version in [0, 2] {
+        let upload_pack = format!("--upload-pack={PACKRACE} upload-pack");
+        let version = format!("protocol.version={version}");
+        let url = format!("file://{}", repo.path().display());
+        let args = ["-c", &version, "fetch", &upload_pack, &url, "+refs/heads/*:refs/heads/*"];
+        let said = stock_git(&client, &args, "");
+        let words = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(128), "{words}");
+        assert!(words.contains(&format!("loose object {} is corrupt", blob.trim())), "{words}");
+        assert_no_panic(&words);
+        let packs =
+            std::fs::read_dir(client.join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+        let finished: Vec<_> = packs.filter(|path| path.extension().is_some()).collect();
+        assert!(finished.is_empty(), "{finished:?}");
+        assert_eq!(Git::stock().run(&client, &["for-each-ref"]), "");
+    }
 }
 
 /// A served repository `repo.git` beside one that is not below the root: `secret.git`.

@@ -50,6 +50,7 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     if !settings.reuse_objects
         || !settings.reuse_deltas
         || plan.order == Order::ByKind
+        || settings.reused_depth < MAX_DEPTH
         || !plan.loose.is_empty()
     {
         return Ok(true);
@@ -143,7 +144,7 @@ impl Listing<'_> {
             let base = numbers.get(&base).map_or(Base::Outside(base), |base| Base::Entry(*base));
             self.entries[no.at()].how = How::StoredDelta(base);
         }
-        break_chains(&mut self.entries);
+        break_chains(&mut self.entries, self.plan.settings.reused_depth.min(MAX_DEPTH));
         self.find_kinds()?;
         Ok(self.entries)
     }
@@ -190,7 +191,7 @@ impl Listing<'_> {
 
 /// Makes whole again what stands at the end of a chain that is too long or leads back into itself, which deltas from
 /// several packs can do.
-fn break_chains(entries: &mut [Entry]) {
+fn break_chains(entries: &mut [Entry], max_depth: u16) {
     const UNKNOWN: u16 = u16::MAX;
     const ON_THE_WAY: u16 = u16::MAX - 1;
     let mut depths = vec![UNKNOWN; entries.len()];
@@ -210,8 +211,8 @@ fn break_chains(entries: &mut [Entry]) {
                     next = base.at();
                 }
                 (UNKNOWN, Some(Base::Outside(_))) => {
-                    depths[next] = 1;
-                    break 1;
+                    chain.push(next);
+                    break 0;
                 }
                 (UNKNOWN, None) => {
                     depths[next] = 0;
@@ -223,7 +224,7 @@ fn break_chains(entries: &mut [Entry]) {
         while let Some(at) = chain.pop() {
             if matches!(entries[at].how, How::Whole) {
                 depth = 0;
-            } else if depth >= MAX_DEPTH {
+            } else if depth >= max_depth {
                 entries[at].how = How::Whole;
                 depth = 0;
             } else {

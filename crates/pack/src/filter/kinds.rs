@@ -2,13 +2,10 @@
 
 use packrace_format::pack::{self, EntryKind};
 use packrace_object::Kind;
-use packrace_store::{ObjectIx, ObjectReader};
+use packrace_store::{MAX_CHAIN, ObjectIx, ObjectReader};
 
 use crate::error::Error;
 use crate::universe::{Ix, Universe};
-
-/// Longest delta chain that is followed here; what is longer the store's reader refuses in its own words.
-const MAX_CHAIN: usize = 4095;
 
 /// Where at least one in so many objects is asked about, all kinds are taken from the type bitmaps at once.
 const WORTH_ALL: u64 = 16;

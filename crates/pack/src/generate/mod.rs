@@ -83,9 +83,11 @@ impl PackStream {
         }
     }
 
-    /// Lists what is written, for an index, and checks stored bytes before they are taken over.
+    /// Lists what is written, for an index, and checks stored bytes before they are taken over. No chain is longer than
+    /// the settings say.
     pub fn with_index(mut self) -> Self {
         self.with_index = true;
+        self.plan.settings.reused_depth = self.plan.settings.depth;
         self
     }
 

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use packrace_format::pack::{EntryHeaderBytes, EntryKind};
-use packrace_store::PackIx;
+use packrace_store::{MAX_CHAIN, PackIx};
 
 use crate::error::Error;
 use crate::plan::{PackPlan, Selected};
@@ -163,7 +163,7 @@ impl PackReuse {
             }
             EntryKind::RefDelta { base } => {
                 let Some(base) = universe.find(&base)? else { return Ok(Verdict::Recompress) };
-                let usable = self.is_sent_from_here(plan, base)
+                let usable = self.is_sent_from_here(plan, base) && self.leads_to_an_end(plan, entry)?
                     || self.is_sent_before(plan, base)
                     || plan.had.as_ref().is_some_and(|had| had.contains(base));
                 Ok(if usable { Verdict::AsIs } else { Verdict::Recompress })
@@ -181,6 +181,30 @@ impl PackReuse {
     /// Whether the response takes `base` from this same pack.
     fn is_sent_from_here(&self, plan: &PackPlan, base: Ix) -> bool {
         plan.wanted.contains(base) && self.home(plan, base) == Some(self.pack.0)
+    }
+
+    /// Whether the chain below a delta whose base is named ends within this pack or leaves it. A circle has at least one
+    /// delta that stands before its base; so only there the chain is followed. Packs that completed a thin pack have
+    /// their bases last (git-index-pack, "--fix-thin"), mostly whole.
+    fn leads_to_an_end(&self, plan: &PackPlan, entry: &StoredEntry) -> Result<bool, Error> {
+        let pack = &plan.universe.snapshot().packs()[self.pack.0 as usize];
+        let mut at = *entry;
+        for _ in 0..MAX_CHAIN {
+            let base = match at.header.kind {
+                EntryKind::Object(_) => return Ok(true),
+                EntryKind::OfsDelta { distance } => at.base_offset(&plan.universe, distance)?,
+                EntryKind::RefDelta { base } => match pack.index().position_of(&base) {
+                    Some(position) => pack.index().offset_at(position),
+                    None => return Ok(true),
+                },
+            };
+            if at.start == entry.start && base < entry.start as u64 {
+                return Ok(true);
+            }
+            let Some(position) = pack.position_of_offset(base) else { return Ok(false) };
+            at = StoredEntry::at(&plan.universe, self.pack, position)?;
+        }
+        Ok(false)
     }
 
     /// Whether the response took `base` from a pack before this one. Only looking back keeps deltas of two packs

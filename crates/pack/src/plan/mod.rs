@@ -226,6 +226,7 @@ pub(crate) fn to_store(
     ofs_delta: bool,
     watch: &dyn Watch,
 ) -> Result<PackPlan, Error> {
+    let settings = Settings { reused_depth: settings.depth, ..settings };
     let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
     let had = Marks::new(universe.packed_len());
     let found = Found { wanted, had, bases: Vec::new(), is_by_bitmap: false };

@@ -5,16 +5,13 @@ use packrace_format::pack::{self, EntryKind};
 use packrace_format::zlib::Inflater;
 use packrace_object::tree::Entries;
 use packrace_object::{Kind, MalformedObject};
-use packrace_store::{ObjectReader, PackIx};
+use packrace_store::{MAX_CHAIN, ObjectReader, PackIx};
 
 use crate::error::{Error, Reason};
 use crate::universe::{Ix, Universe};
 
 /// Bytes of decoded trees that one decoder keeps as delta bases.
 const CACHE_BYTES: usize = 32 << 20;
-
-/// Longest delta chain; git's limit for `--depth` (git-pack-objects, "--depth").
-const MAX_CHAIN: usize = 4095;
 
 /// Largest tree that is decoded, whatever its header claims.
 const MAX_TREE_BYTES: u64 = 1 << 30;
