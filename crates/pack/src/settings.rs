@@ -18,6 +18,9 @@ pub struct Settings {
     /// Bytes of new deltas that are kept until they are written (`pack.deltaCacheSize`; 0: no limit). Others are made
     /// twice.
     pub delta_cache_bytes: usize,
+    /// Longest delta that is kept that way (`pack.deltaCacheLimit`). Not limited by default, unlike in git: what is kept
+    /// is bounded already, and making a long delta twice costs most.
+    pub delta_cache_limit_bytes: usize,
     /// Bytes of objects that serve as bases for reading others, all threads together (`core.deltaBaseCacheLimit`).
     pub base_cache_bytes: usize,
     /// Level of zlib (`pack.compression`), -1: its default.
@@ -45,6 +48,7 @@ impl Default for Settings {
             reused_depth: MAX_DEPTH,
             window_bytes: 256 << 20,
             delta_cache_bytes: 256 << 20,
+            delta_cache_limit_bytes: usize::MAX,
             base_cache_bytes: 96 << 20,
             compression: -1,
             big_file_bytes: 512 << 20,
@@ -80,6 +84,8 @@ impl Settings {
                 .map_or(default.depth, |depth| depth.min(u64::from(MAX_DEPTH)) as u16),
             window_bytes: bytes("pack.windowMemory", default.window_bytes)?,
             delta_cache_bytes: bytes("pack.deltaCacheSize", default.delta_cache_bytes)?,
+            delta_cache_limit_bytes: number("pack.deltaCacheLimit")?
+                .map_or(default.delta_cache_limit_bytes, |limit| limit.min(MAX_DELTA_CACHE_LIMIT) as usize),
             base_cache_bytes: bytes("core.deltaBaseCacheLimit", default.base_cache_bytes)?,
             compression: compression.map_or(default.compression, |level| level as i32),
             big_file_bytes: number("core.bigFileThreshold")?.unwrap_or(default.big_file_bytes),
@@ -91,6 +97,9 @@ impl Settings {
         })
     }
 }
+
+/// What git-config names as the maximum of `pack.deltaCacheLimit`.
+const MAX_DELTA_CACHE_LIMIT: u64 = 65_535;
 
 /// More threads than this are never of use, whatever a configuration says.
 const MAX_THREADS: usize = 256;

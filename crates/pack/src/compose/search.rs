@@ -332,7 +332,8 @@ impl<'a> Search<'a> {
         let settings = self.shared.settings;
         let limit = if settings.delta_cache_bytes == 0 { usize::MAX } else { settings.delta_cache_bytes };
         let mut deflated = None;
-        if self.shared.cached_bytes.load(Relaxed) < limit {
+        let is_short = best.size <= settings.delta_cache_limit_bytes;
+        if is_short && self.shared.cached_bytes.load(Relaxed) < limit {
             let mut bytes = Vec::new();
             self.deflater.deflate(&self.best_delta, &mut bytes);
             self.shared.cached_bytes.fetch_add(bytes.len(), Relaxed);
