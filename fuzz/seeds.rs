@@ -14,6 +14,8 @@ fn main() {
         seeds.of_commit_graphs();
         seeds.of_conversations();
         seeds.of_reftables();
+        seeds.of_indexes();
+        seeds.of_requests();
     }
 }
 
@@ -133,6 +135,65 @@ impl Seeds {
                 self.save("reftable", &bytes.len().to_string(), &[self.flag], &bytes);
             }
         }
+    }
+
+    /// Indexes of work trees in every version, and the times of a cruft pack.
+    fn of_indexes(&self) {
+        let repo = self.repo(Storage::default());
+        for version in ["2", "3", "4"] {
+            let version = format!("index.version={version}");
+            let _ = std::fs::remove_file(repo.path().join("index"));
+            repo.git(&["-c", &version, "read-tree", "main"]);
+            if version.ends_with('3') {
+                let listed = repo.git(&["ls-files"]);
+                let first = listed.lines().find(|name| !name.starts_with('"')).unwrap();
+                repo.git(&[
+                    "-c",
+                    "core.bare=false",
+                    "--work-tree=.",
+                    "update-index",
+                    "--skip-worktree",
+                    first,
+                ]);
+            }
+            let index = std::fs::read(repo.path().join("index")).unwrap();
+            // The target adds the checksum.
+            let index = &index[..index.len() - self.hash.len_in_bytes()];
+            self.save("index_file", &version, &[self.flag, 2], index);
+        }
+        std::fs::remove_file(repo.path().join("index")).unwrap();
+        let tree = repo.git(&["rev-parse", "main^{tree}"]);
+        for message in ["one", "two", "three"] {
+            repo.git(&["commit-tree", tree.trim(), "-m", message]);
+        }
+        repo.git(&["repack", "-d", "--cruft"]);
+        self.save("index_file", "mtimes", &[self.flag, 1], &file(&repo, "mtimes"));
+    }
+
+    /// Filters, and pairs of contents to make deltas of.
+    fn of_requests(&self) {
+        let specs = [
+            "blob:none",
+            "blob:limit=1k",
+            "tree:0x10",
+            "object:type=commit",
+            "sparse:oid=main:a b",
+            "combine:tree:2+blob:limit=3+combine:sparse%3aoid=a%252b+blob:none",
+        ];
+        for (number, spec) in specs.iter().enumerate() {
+            self.save("filter_spec", &number.to_string(), &[], spec.as_bytes());
+        }
+        let line = |number: usize| format!("line {} of a file\n", number * 7 % 97);
+        let base: String = (0..60).map(line).collect();
+        let target: String = (10..30).chain(3..5).chain(40..80).map(line).collect();
+        let [high, low] = (base.len() as u16).to_be_bytes();
+        self.save(
+            "delta_encode",
+            "moved",
+            &[0, 90, high, low],
+            [base.as_bytes(), target.as_bytes()].concat().as_slice(),
+        );
+        self.save("delta_encode", "run", &[0, 90, 1, 0], &[b'a'; 700]);
     }
 
     fn repo(&self, storage: Storage) -> Repo {

@@ -1,0 +1,259 @@
+//! packrace serves what stock git maintains, and stock git what packrace maintains: every shape of packs, with every kind of
+//! commit-graph, for both hashes.
+//!
+//! `matrix` asks more of each server, for shapes that are built; here the shapes come from the commands that hosts run.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use packrace_object::HashKind;
+use packrace_testkit::{Git, Repo, RepoBuilder, Size, Storage};
+
+use crate::matrix::succeed;
+use crate::running::{PACKRACE, copy, packrace, stock_git};
+
+/// How objects are maintained.
+struct Shape {
+    name: &'static str,
+    /// Commands of either tool, run in the repository.
+    commands: &'static [&'static str],
+    /// The files beside packs that then are there: bitmaps, times of cruft packs, a multi-pack-index.
+    leaves: &'static [&'static str],
+    /// Whether the older half of history is in an alternate, which has a bitmap.
+    alternate: bool,
+}
+
+impl Shape {
+    const fn new(
+        name: &'static str,
+        commands: &'static [&'static str],
+        leaves: &'static [&'static str],
+    ) -> Self {
+        Shape { name, commands, leaves, alternate: false }
+    }
+}
+
+const SHAPES: [Shape; 12] = [
+    Shape::new("many packs", &[], &[]),
+    Shape::new("single pack", &["repack -adq --no-write-bitmap-index"], &[]),
+    Shape::new("multi-pack-index", &["multi-pack-index write"], &["multi-pack-index"]),
+    Shape::new(
+        "multi-pack-index with bitmap",
+        &["multi-pack-index write --bitmap"],
+        &["bitmap", "multi-pack-index"],
+    ),
+    Shape::new(
+        "single pack with a bare bitmap",
+        &["-c pack.writeBitmapHashCache=false repack -adbq"],
+        &["bitmap"],
+    ),
+    Shape::new(
+        "single pack with all that bitmaps can have",
+        &["-c pack.writeBitmapLookupTable=true repack -adbq"],
+        &["bitmap"],
+    ),
+    Shape::new("geometric", &["repack -dq --geometric=2 --write-midx"], &["multi-pack-index"]),
+    Shape::new(
+        "geometric with bitmap",
+        &["-c pack.writeBitmapLookupTable=true repack -dq --geometric=2 --write-midx --write-bitmap-index"],
+        &["bitmap", "multi-pack-index"],
+    ),
+    Shape::new("cruft", &["repack -dq --cruft --no-write-bitmap-index"], &["mtimes"]),
+    Shape::new("cruft with bitmap", &["repack -dqb --cruft"], &["bitmap", "mtimes"]),
+    Shape::new(
+        "cruft under a multi-pack-index with bitmap",
+        &["repack -dqb --cruft --write-midx"],
+        &["bitmap", "mtimes", "multi-pack-index"],
+    ),
+    Shape {
+        name: "alternate with bitmap",
+        commands: &["repack -adlq --no-write-bitmap-index"],
+        leaves: &[],
+        alternate: true,
+    },
+];
+
+/// Which commit-graph is written then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Graph {
+    No,
+    Single,
+    Split,
+}
+
+/// Which tool does something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Git,
+    Packrace,
+}
+
+impl Tool {
+    fn run(self, repo: &Path, words: &str, input: &str) {
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = match self {
+            Tool::Git => stock_git(repo, &words, input),
+            Tool::Packrace => packrace(repo, &words, input),
+        };
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{self:?} {words:?} in {repo:?}: {stderr}");
+    }
+
+    fn upload_pack(self) -> String {
+        match self {
+            Tool::Git => format!("{} upload-pack", Git::stock().binary().display()),
+            Tool::Packrace => format!("{PACKRACE} upload-pack"),
+        }
+    }
+}
+
+/// Four packs, and some that nothing reaches.
+fn worn(hash: HashKind) -> Repo {
+    let repo =
+        RepoBuilder::new(Size::Tiny).hash(hash).storage(Storage { packs: 4, ..Storage::default() }).build();
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    for message in ["One that nobody knows", "Another"] {
+        repo.git(&["commit-tree", tree.trim(), "-p", "main~2", "-m", message]);
+    }
+    repo.git(&["config", "uploadpack.allowFilter", "true"]);
+    repo
+}
+
+/// A copy of `repo` in `dir`, maintained.
+fn maintain(repo: &Repo, dir: &Path, tool: Tool, shape: &Shape, graph: Graph) -> PathBuf {
+    let path = dir.join("r.git");
+    copy(repo.path(), &path);
+    if shape.alternate {
+        let alternate = dir.join("alternate.git");
+        copy(repo.path(), &alternate);
+        let others = Git::stock().run(&alternate, &["for-each-ref", "--format=delete %(refname)"]);
+        let others: String =
+            others.lines().filter(|line| !line.ends_with("/old")).map(|line| format!("{line}\n")).collect();
+        stock_git(&alternate, &["update-ref", "--stdin"], &others);
+        tool.run(&alternate, "repack -adbq", "");
+        assert_eq!(left(&alternate), ["bitmap"]);
+        std::fs::create_dir_all(path.join("objects/info")).unwrap();
+        std::fs::write(path.join("objects/info/alternates"), "../../alternate.git/objects\n").unwrap();
+    }
+    for command in shape.commands {
+        tool.run(&path, command, "");
+    }
+    assert_eq!(left(&path), shape.leaves, "{} by {tool:?}", shape.name);
+    match graph {
+        Graph::No => {}
+        Graph::Single => tool.run(&path, "commit-graph write --reachable", ""),
+        Graph::Split => {
+            let older = Git::stock().run(&path, &["rev-parse", "old"]);
+            tool.run(&path, "commit-graph write --split=no-merge --stdin-commits", &older);
+            tool.run(&path, "commit-graph write --split=no-merge --reachable", "");
+            let chain = std::fs::read_to_string(path.join("objects/info/commit-graphs/commit-graph-chain"));
+            assert_eq!(chain.unwrap().lines().count(), 2);
+        }
+    }
+    path
+}
+
+/// Which kinds of files stand beside packs.
+fn left(repo: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(repo.join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    let kinds: BTreeSet<String> = names
+        .map(|path| {
+            let extension = path.extension().map(|extension| extension.to_str().unwrap().to_owned());
+            extension.unwrap_or_else(|| path.file_name().unwrap().to_str().unwrap().to_owned())
+        })
+        .filter(|kind| !["pack", "idx", "rev"].contains(&kind.as_str()))
+        .collect();
+    kinds.into_iter().collect()
+}
+
+/// All objects that a client of stock git has after a clone, after fetches that bring the rest, and after a clone without
+/// blobs. What packrace sends passes `git fsck`.
+fn received(repo: &Path, server: Tool, what: &str) -> [BTreeSet<String>; 3] {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", repo.display());
+    let upload_pack = format!("--upload-pack={}", server.upload_pack());
+    let run = |words: &str| {
+        let mut command = Git::stock().command(dir.path());
+        command.args(["-c", "gc.auto=0", "-c", "protocol.version=2"]);
+        for word in words.split(' ') {
+            command.arg(if word == "{url}" { &url } else { word });
+            command.args(matches!(word, "clone" | "fetch").then_some(&upload_pack));
+        }
+        succeed(&mut command, what)
+    };
+    run("clone -q --mirror {url} whole");
+    run("clone -q --bare --single-branch --branch old --no-tags {url} later");
+    run("-C later fetch -q origin main:refs/heads/main");
+    run("-C later fetch -q origin +refs/*:refs/*");
+    run("clone -q --mirror --filter=blob:none {url} partial");
+    ["whole", "later", "partial"].map(|name| {
+        if server == Tool::Packrace {
+            let said = run(&format!("-C {name} fsck --strict --no-dangling --no-progress"));
+            assert_eq!(said, "", "{what}, {name}");
+        }
+        let list = run(&format!("-C {name} cat-file --batch-all-objects --batch-check=%(objectname)"));
+        list.lines().map(str::to_owned).collect()
+    })
+}
+
+/// Stock git finds nothing wrong with it.
+fn assert_accepted(repo: &Path, shape: &Shape, graph: Graph) {
+    let git = |args: &[&str]| Git::stock().run(repo, args);
+    assert_eq!(git(&["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]), "");
+    for entry in std::fs::read_dir(repo.join("objects/pack")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "idx") {
+            git(&["verify-pack", path.to_str().unwrap()]);
+        }
+    }
+    if shape.leaves.contains(&"multi-pack-index") {
+        git(&["multi-pack-index", "verify"]);
+    }
+    if graph != Graph::No {
+        git(&["commit-graph", "verify"]);
+    }
+    if shape.alternate || shape.leaves.contains(&"bitmap") {
+        git(&["rev-list", "--test-bitmap", if shape.alternate { "old" } else { "main" }]);
+    }
+}
+
+/// Whatever `maintainer` has done, `server` sends what stock git sends from the repository as it was before.
+fn check(hash: HashKind, maintainer: Tool, server: Tool) {
+    let repo = worn(hash);
+    let expect = received(repo.path(), Tool::Git, "before");
+    assert!(
+        expect[0] == repo.reachable_objects() && expect[0] == expect[1] && expect[2].len() < expect[0].len()
+    );
+    for shape in &SHAPES {
+        for graph in [Graph::No, Graph::Single, Graph::Split] {
+            let what = format!("{}, {hash}, graph: {graph:?}, by {maintainer:?}", shape.name);
+            println!("{what}");
+            let dir = tempfile::tempdir().unwrap();
+            let path = maintain(&repo, dir.path(), maintainer, shape, graph);
+            if maintainer == Tool::Packrace {
+                assert_accepted(&path, shape, graph);
+            }
+            assert!(received(&path, server, &what) == expect, "{what}");
+        }
+    }
+}
+
+#[test]
+fn packrace_serves_what_git_maintains_sha1() {
+    check(HashKind::Sha1, Tool::Git, Tool::Packrace);
+}
+
+#[test]
+fn packrace_serves_what_git_maintains_sha256() {
+    check(HashKind::Sha256, Tool::Git, Tool::Packrace);
+}
+
+#[test]
+fn git_serves_what_packrace_maintains_sha1() {
+    check(HashKind::Sha1, Tool::Packrace, Tool::Git);
+}
+
+#[test]
+fn git_serves_what_packrace_maintains_sha256() {
+    check(HashKind::Sha256, Tool::Packrace, Tool::Git);
+}
