@@ -35,14 +35,28 @@ pub fn objects(universe: &Universe, input: &[u8]) -> Result<Objects, Fatal> {
     Ok(objects)
 }
 
+/// Reads names of packs: those that stay, and with a `-` before their names, those that are going to be deleted, which are
+/// given back. What is not named has come meanwhile, and stays.
+pub fn packs_to_delete(universe: &Universe, input: &[u8]) -> Result<HashSet<String>, Fatal> {
+    let mut deleted = HashSet::new();
+    for line in lines(input).filter(|line| !line.is_empty()) {
+        match line.strip_prefix(b"-") {
+            Some(name) => drop(deleted.insert(find_pack(universe, name)?.name().to_owned())),
+            None => drop(find_pack(universe, line)?),
+        }
+    }
+    Ok(deleted)
+}
+
+fn find_pack<'a>(universe: &'a Universe, name: &[u8]) -> Result<&'a Pack, Fatal> {
+    let stem = name.strip_suffix(b".pack");
+    let found = universe.snapshot().packs().iter().find(|pack| stem == Some(pack.name().as_bytes()));
+    found.ok_or_else(|| Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name))))
+}
+
 /// Reads names of packs; what is in one with a `^` before its name is left out.
 pub fn of_packs(universe: &Universe, input: &[u8]) -> Result<Objects, Fatal> {
-    let packs = universe.snapshot().packs();
-    let find = |name: &[u8]| -> Result<&Pack, Fatal> {
-        let stem = name.strip_suffix(b".pack");
-        let found = packs.iter().find(|pack| stem == Some(pack.name().as_bytes()));
-        found.ok_or_else(|| Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name))))
-    };
+    let find = |name: &[u8]| find_pack(universe, name);
     let (mut included, mut excluded) = (Vec::new(), Vec::new());
     for line in lines(input).filter(|line| !line.is_empty()) {
         match line.strip_prefix(b"^") {

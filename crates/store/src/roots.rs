@@ -21,8 +21,17 @@ const MAX_BYTES: u64 = 4 << 30;
 pub struct Roots {
     /// What refs point at; it has to be there.
     pub refs: Vec<ObjectId>,
-    /// What reflogs and indexes name; it may be gone.
-    pub soft: Vec<ObjectId>,
+    /// What reflogs name; it may be gone.
+    pub logged: Vec<ObjectId>,
+    /// What indexes name; it may be gone too.
+    pub indexed: Vec<ObjectId>,
+}
+
+impl Roots {
+    /// Everything that may be gone.
+    pub fn soft(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        self.logged.iter().chain(&self.indexed).copied()
+    }
 }
 
 /// Finds the roots of a repository. What cannot be read is an error: objects may be deleted by the answer.
@@ -42,11 +51,11 @@ pub fn roots(repository: &Repository) -> Result<Roots, Error> {
     for dir in &dirs {
         let store = repository.refs().of_work_tree(dir.clone());
         add_refs(&store, &mut roots.refs).map_err(Reason::Refs)?;
-        store.logged(&mut roots.soft).map_err(Reason::Refs)?;
-        add_reflog_files(&dir.join("logs"), repository, &mut roots.soft)?;
-        add_index(&dir.join("index"), repository, &mut roots.soft)?;
+        store.logged(&mut roots.logged).map_err(Reason::Refs)?;
+        add_reflog_files(&dir.join("logs"), repository, &mut roots.logged)?;
+        add_index(&dir.join("index"), repository, &mut roots.indexed)?;
     }
-    for ids in [&mut roots.refs, &mut roots.soft] {
+    for ids in [&mut roots.refs, &mut roots.logged, &mut roots.indexed] {
         let mut seen = HashSet::new();
         ids.retain(|id| !id.is_null() && seen.insert(*id));
     }

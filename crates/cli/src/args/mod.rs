@@ -3,6 +3,7 @@
 mod commit_graph;
 mod multi_pack_index;
 mod pack_objects;
+mod packing;
 mod repack;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ pub use multi_pack_index::{
     MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite,
 };
 pub use pack_objects::PackObjects;
+pub use packing::Packing;
 pub use repack::Repack;
 
 use clap::error::{ContextKind, ErrorKind};

@@ -30,7 +30,7 @@ pub struct MultiPackIndexRepack {
     #[command(flatten)]
     pub common: MultiPackIndexCommon,
     /// Take packs from the oldest on, of which less than SIZE is used each, until SIZE is used of them; 0 takes all.
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = super::repack::parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = super::packing::parse_bytes)]
     pub batch_size: u64,
 }
 

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::repack::parse_bytes;
+use super::packing::Packing;
 
 /// Arguments of `pack-objects`.
 #[derive(Debug, Default, clap::Args)]
@@ -18,13 +18,13 @@ pub struct PackObjects {
     /// Pack what the refs reach; implies --revs.
     #[arg(long)]
     pub all: bool,
-    /// Pack what the reflogs name too; only together with --indexed-objects.
+    /// Pack what the reflogs name and reach; implies --revs.
     #[arg(long)]
     pub reflog: bool,
-    /// Pack what the indexes of work trees name too; only together with --reflog.
+    /// Pack what the indexes of work trees name; implies --revs.
     #[arg(long)]
     pub indexed_objects: bool,
-    /// Leave out what is in a pack; implies --revs. Only together with --incremental.
+    /// Leave out what is in a pack; implies --revs, or with --stdin-packs, adds loose objects.
     #[arg(long)]
     pub unpacked: bool,
     /// Leave out what is in a pack already, also in one of an alternate.
@@ -65,9 +65,50 @@ pub struct PackObjects {
     pub filter: Option<String>,
     #[arg(long, hide = true)]
     pub no_filter: bool,
-    /// What happens when objects are missing: error or allow-promisor.
+    /// What happens when objects are missing: error, allow-any or allow-promisor.
     #[arg(long, value_name = "ACTION")]
     pub missing: Option<String>,
+    /// Leave out what is in a pack of a promisor, and what only that reaches.
+    #[arg(long, overrides_with = "no_exclude_promisor_objects")]
+    pub exclude_promisor_objects: bool,
+    #[arg(long, hide = true)]
+    pub no_exclude_promisor_objects: bool,
+    /// Leave out objects that uploadpack.blobPackfileUri offers by this protocol, and say where their packs are.
+    #[arg(long, value_name = "PROTOCOL")]
+    pub uri_protocol: Vec<String>,
+    /// Add what is in packs and not reached; implies --revs.
+    #[arg(long, overrides_with = "no_keep_unreachable")]
+    pub keep_unreachable: bool,
+    #[arg(long, hide = true)]
+    pub no_keep_unreachable: bool,
+    /// Add what is loose and not reached; implies --revs.
+    #[arg(long, overrides_with = "no_pack_loose_unreachable")]
+    pub pack_loose_unreachable: bool,
+    #[arg(long, hide = true)]
+    pub no_pack_loose_unreachable: bool,
+    /// Make loose what is in packs and not packed now; with --all, --reflog and --indexed-objects unless it is older
+    /// than WHEN. Implies --revs.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        overrides_with = "no_unpack_unreachable"
+    )]
+    pub unpack_unreachable: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_unpack_unreachable: bool,
+    /// Pack what is loose or in packs that standard input names with a -, and in no other pack.
+    #[arg(long, overrides_with = "no_cruft")]
+    pub cruft: bool,
+    #[arg(long, hide = true)]
+    pub no_cruft: bool,
+    /// The same, without what is older than WHEN.
+    #[arg(long, value_name = "WHEN", overrides_with = "no_cruft_expiration")]
+    pub cruft_expiration: Option<String>,
+    #[arg(long, hide = true)]
+    pub no_cruft_expiration: bool,
     /// Make no pack without objects.
     #[arg(long, overrides_with = "no_non_empty")]
     pub non_empty: bool,
@@ -76,18 +117,8 @@ pub struct PackObjects {
     /// Taken for compatibility: grafts hide no parents here.
     #[arg(long)]
     pub keep_true_parents: bool,
-    /// How many objects a delta base is looked for in.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub window: Option<i64>,
-    /// Bytes of the objects in the window of one thread; k, m and g multiply.
-    #[arg(long, value_name = "N", value_parser = parse_bytes)]
-    pub window_memory: Option<u64>,
-    /// Longest delta chain.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub depth: Option<i64>,
-    /// Threads for the walk and the delta search; 0: one a processor.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub threads: Option<i64>,
+    #[command(flatten)]
+    pub packing: Packing,
     /// Level of zlib, -1 for its default.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub compression: Option<i64>,
@@ -109,6 +140,13 @@ pub struct PackObjects {
     /// Version of the index, 1 or 2.
     #[arg(long, value_name = "VERSION")]
     pub index_version: Option<String>,
+    /// With --all, write a bitmap beside the pack.
+    #[arg(long, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index_quiet"])]
+    pub write_bitmap_index: bool,
+    #[arg(long, hide = true, overrides_with_all = ["no_write_bitmap_index", "write_bitmap_index"])]
+    pub write_bitmap_index_quiet: bool,
+    #[arg(long, hide = true)]
+    pub no_write_bitmap_index: bool,
     /// Use bitmaps where there are any (the default, unless pack.useBitmaps says otherwise).
     #[arg(long, overrides_with = "no_use_bitmap_index")]
     pub use_bitmap_index: bool,
@@ -148,28 +186,10 @@ pub struct PackObjects {
 /// Options of git pack-objects that are known so that they can be refused by their name.
 #[derive(Debug, Default, clap::Args)]
 pub struct NotOffered {
-    #[arg(long, hide = true)]
-    pub cruft: bool,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub cruft_expiration: Option<String>,
-    #[arg(long, hide = true)]
-    pub exclude_promisor_objects: bool,
-    #[arg(long, hide = true, value_parser = parse_bytes)]
-    pub max_pack_size: Option<u64>,
     #[arg(long, hide = true, allow_negative_numbers = true)]
     pub name_hash_version: Option<i64>,
     #[arg(long, hide = true)]
-    pub write_bitmap_index: bool,
-    #[arg(long, hide = true)]
-    pub write_bitmap_index_quiet: bool,
-    #[arg(long, hide = true)]
     pub delta_islands: bool,
-    #[arg(short = 'k', long, hide = true)]
-    pub keep_unreachable: bool,
     #[arg(long, hide = true)]
-    pub pack_loose_unreachable: bool,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub unpack_unreachable: Option<String>,
-    #[arg(long, hide = true)]
-    pub uri_protocol: Vec<String>,
+    pub path_walk: bool,
 }

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use super::packing::{Packing, parse_bytes};
+
 /// Arguments of `repack`.
 #[derive(Debug, Default, clap::Args)]
 pub struct Repack {
@@ -17,9 +19,9 @@ pub struct Repack {
     /// With --cruft, leave out objects that nothing refers to and that are older than WHEN.
     #[arg(long, value_name = "WHEN")]
     pub cruft_expiration: Option<String>,
-    /// Not offered: the size of cruft packs cannot be limited.
-    #[arg(long, value_name = "N")]
-    pub max_cruft_size: Option<String>,
+    /// Longest cruft pack, in bytes, if not that of --max-pack-size.
+    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    pub max_cruft_size: Option<u64>,
     /// Then remove packs and loose objects that have become redundant.
     #[arg(short = 'd')]
     pub delete: bool,
@@ -63,21 +65,8 @@ pub struct Repack {
     pub keep_unreachable: bool,
     #[arg(long, hide = true)]
     pub no_keep_unreachable: bool,
-    /// How many objects a delta base is looked for in.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub window: Option<i64>,
-    /// Bytes of the objects in the window of one thread; k, m and g multiply.
-    #[arg(long, value_name = "N", value_parser = parse_bytes)]
-    pub window_memory: Option<u64>,
-    /// Longest delta chain.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub depth: Option<i64>,
-    /// Threads for the delta search.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub threads: Option<i64>,
-    /// Not offered: the size of packs cannot be limited.
-    #[arg(long, value_name = "N", value_parser = parse_bytes)]
-    pub max_pack_size: Option<u64>,
+    #[command(flatten)]
+    pub packing: Packing,
     /// With -a, put what this filter leaves out into a pack of its own.
     #[arg(long, value_name = "SPEC")]
     pub filter: Option<String>,
@@ -109,16 +98,4 @@ pub struct Repack {
     /// What is no option is not looked at, as in git.
     #[arg(hide = true)]
     pub ignored: Vec<String>,
-}
-
-/// A number of bytes, which k, m and g multiply.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let (digits, factor) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
-        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
-        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
-        _ => (text, 1u64),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    bytes.ok_or_else(|| "not a number of bytes".to_owned())
 }

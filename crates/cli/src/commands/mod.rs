@@ -4,6 +4,7 @@ pub mod commit_graph;
 pub mod man;
 pub mod multi_pack_index;
 pub mod pack_objects;
+mod packing;
 pub mod repack;
 pub mod serve;
 pub mod upload_pack;
@@ -49,6 +50,12 @@ impl From<packrace_store::Error> for Fatal {
 
 impl From<packrace_pack::Error> for Fatal {
     fn from(error: packrace_pack::Error) -> Self {
+        Fatal::new(error)
+    }
+}
+
+impl From<packrace_pack::maintenance::pack_files::PackFilesError> for Fatal {
+    fn from(error: packrace_pack::maintenance::pack_files::PackFilesError) -> Self {
         Fatal::new(error)
     }
 }

@@ -11,7 +11,8 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_pack::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, build, not_closed_warning};
 use packrace_pack::maintenance::multi_pack_index::make;
-use packrace_pack::maintenance::repack::{BitmapRequest, write_some};
+use packrace_pack::maintenance::pack_files::BitmapRequest;
+use packrace_pack::maintenance::repack::write_some;
 use packrace_pack::{Phase, Universe, Watch};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{Pack, Repository, Snapshot, roots};
@@ -97,9 +98,9 @@ fn bitmap_request(
 ) -> Result<BitmapRequest, Fatal> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let Some(path) = &args.refs_snapshot else {
-        return super::repack::bitmap_request(repository, &roots(repository)?.refs, threads);
+        return super::packing::bitmap_request(repository, &roots(repository)?.refs, threads);
     };
-    let mut request = super::repack::bitmap_request(repository, &[], threads)?;
+    let mut request = super::packing::bitmap_request(repository, &[], threads)?;
     let path = in_directory(globals, path)?;
     let text = packrace_os::read_file(&path, Role::Refs, MAX_REFS_SNAPSHOT_BYTES);
     let text = text.map_err(|error| Fatal::new(format!("could not open '{}': {error}", path.display())))?;
@@ -302,9 +303,11 @@ fn repack(repository: &Repository, args: &MultiPackIndexRepack, progress: Progre
     let request = super::repack::base_request(&Repack::default(), config, threads)?;
     let progress = progress.with_threads(request.settings.threads);
     let new = write_some(&universe, &request, &selected, &progress).map_err(Fatal::new)?;
-    let Some(new) = new else { return Ok(()) };
-    let new_name = new.stem.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let is_wanted = |pack: &Pack| pack.name() == new_name || names.contains(&pack.name());
+    if new.is_empty() {
+        return Ok(());
+    }
+    let new: Vec<&str> = new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect();
+    let is_wanted = |pack: &Pack| new.contains(&pack.name()) || names.contains(&pack.name());
     let after = repository.snapshot()?;
     if let Some(bytes) = make(&after, is_wanted, None, false, &progress).map_err(Fatal::new)? {
         progress.finish();

@@ -1,24 +1,28 @@
 //! `packrace pack-objects`: makes a pack of what revisions reach, on standard output or as files.
 
+use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 
 use packrace_format::pack_index;
-use packrace_object::{HashKind, Kind, ObjectId, oid};
+use packrace_object::{Kind, ObjectId, oid};
 use packrace_os::sink::{FdSink, write_all};
-use packrace_pack::filter::Filter;
+use packrace_pack::bitmap_build::not_closed_warning;
 use packrace_pack::generate::{PackStream, Segment};
-use packrace_pack::plan::{PackPlan, plan, plan_list};
-use packrace_pack::{PackRequest, Settings, Universe, Watch as _};
-use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy};
+use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFilesError, Special};
+use packrace_pack::maintenance::unreachable::{Expiry, Loosening, Times, loosen, plan_cruft_beside};
+use packrace_pack::plan::{Chosen, Gaps, PackPlan, plan_adjusted, plan_list};
+use packrace_pack::{NameHash, PackRequest, Settings, Universe, Watch as _};
+use packrace_protocol::message::packfile_uris::PackfileUri;
+use packrace_server::engine::{self, BlobUri};
+use packrace_store::publish::WritePolicy;
 use packrace_store::refs::Target;
-use packrace_store::{Repository, Snapshot, roots};
+use packrace_store::{Pack, Repository, Snapshot, roots};
 
-use super::repack::{adjust, index_version};
+use super::packing::{bitmap_request, filter, loose_compression, pack_files, recent_objects};
 use super::{Fatal, in_directory, repository};
-use crate::args::{Globals, PackObjects, Repack};
+use crate::args::{Globals, PackObjects, when};
 use crate::environment::Environment;
 use crate::object_list;
 use crate::progress::{self, Progress};
@@ -40,35 +44,47 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
         globals.config.push("pack.useBitmaps=false".to_owned());
     }
     let repository = repository(&globals, environment)?;
+    refuse_what_is_incompatible(args)?;
     let settings = settings(args, &repository)?;
-    if args.thin && !args.stdout {
-        return Err(Fatal::new("--thin cannot be used to build an indexable pack"));
-    }
-    if args.stdin_packs && reads_revisions(args) {
-        return Err(Fatal::new("cannot use internal rev list with --stdin-packs"));
-    }
-    if args.filter.is_some() && !reads_revisions(args) {
-        return Err(Fatal::usage("option `filter' is not supported without --revs"));
-    }
-    let version = version(args, &repository)?;
-    let filter = filter(args, repository.hash_kind())?;
+    let version = version(args)?;
     let universe = Arc::new(Universe::new(repository.snapshot()?));
     let progress = progress(args, environment, settings.threads)?;
-    let made = match reads_revisions(args) {
-        true => plan_revisions(args, &repository, &universe, filter, settings, &progress)?,
-        false => plan_listed(args, &universe, settings, &progress)?,
-    };
-    if args.non_empty && made.objects() == 0 {
+    let job = Job { args, repository: &repository, universe: &universe, settings, progress: &progress };
+    let planned = job.plan()?;
+    if args.non_empty && planned.plan.objects() == 0 {
         progress.finish();
         return Ok(());
     }
-    match &args.base_name {
-        None => to_stdout(made, &progress),
-        Some(base) => {
-            let checksum = to_files(made, &in_directory(&globals, base)?, version, &repository, &progress)?;
-            writeln!(std::io::stdout(), "{checksum}").map_err(Fatal::new)
+    let Some(base) = &args.base_name else {
+        to_stdout(planned.plan, &planned.uris, &progress)?;
+        return job.loosen(&planned.loosened);
+    };
+    let base = in_directory(&globals, base)?;
+    let mut files = pack_files(&args.packing, repository.config())?;
+    files.index_version = version.unwrap_or(files.index_version);
+    let bitmap = job.bitmap()?;
+    let special = Special {
+        prefix: Some(&base),
+        times: planned.times.as_ref(),
+        bitmap: bitmap.as_ref().filter(|_| planned.is_closed),
+        ..Special::default()
+    };
+    let made = files.write(planned.plan.to_stay(), &special, &progress);
+    if let (Err(PackFilesError::NotClosed(missing)), false) = (&made, args.write_bitmap_index_quiet) {
+        progress.stop();
+        eprintln!("warning: {}", not_closed_warning(missing));
+    }
+    let made = made?;
+    if bitmap.is_some() && args.write_bitmap_index {
+        if !planned.is_closed {
+            eprintln!("warning: disabling bitmap writing, as some objects are not being packed");
+        } else if made.len() > 1 {
+            eprintln!("warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
         }
     }
+    let list: String = made.iter().map(|pack| format!("{}\n", pack.checksum)).collect();
+    std::io::stdout().write_all(list.as_bytes()).map_err(Fatal::new)?;
+    job.loosen(&planned.loosened)
 }
 
 /// The progress that is asked for. Whoever reads the pack tells how far that is, unless all is asked for.
@@ -83,62 +99,203 @@ fn progress(args: &PackObjects, environment: &Environment, threads: usize) -> Re
     })
 }
 
-/// A plan of what revisions reach.
-fn plan_revisions(
-    args: &PackObjects,
-    repository: &Repository,
-    universe: &Arc<Universe>,
-    filter: Option<Filter>,
-    settings: Settings,
-    progress: &Progress,
-) -> Result<PackPlan, Fatal> {
-    let selection = selection(args, repository, universe)?;
-    let mut request = PackRequest {
-        wants: selection.wants,
-        haves: selection.haves,
-        shallow: selection.shallow,
-        tags: if args.include_tag { annotated_tags(repository, universe.snapshot())? } else { Vec::new() },
-        excluded: Vec::new(),
-        thin: args.thin,
-        ofs_delta: args.delta_base_offset,
-        may_lack_promised: args.missing.as_deref() == Some("allow-promisor"),
-        filter,
-        threads: settings.threads,
-        settings,
-    };
-    let made = plan(universe, &request, progress)?;
-    let places = Places::of(args);
-    if !places.leave_something_out() {
-        return Ok(made);
-    }
-    for id in made.ids() {
-        if places.leave_out(universe.snapshot(), &id)? {
-            request.excluded.push(id);
-        }
-    }
-    Ok(plan(universe, &request, progress)?)
+/// What is packed, and what belongs to it.
+struct Planned {
+    plan: PackPlan,
+    /// Of a cruft pack.
+    times: Option<Times>,
+    /// Packs that the receiver gets from elsewhere.
+    uris: Vec<PackfileUri>,
+    /// Whether nothing was left out that the pack would have to hold to need no other.
+    is_closed: bool,
+    /// What is in packs that are not kept, and not in this one.
+    loosened: Vec<ObjectId>,
 }
 
-/// A plan of what standard input lists.
-fn plan_listed(
-    args: &PackObjects,
-    universe: &Arc<Universe>,
+struct Job<'a> {
+    args: &'a PackObjects,
+    repository: &'a Repository,
+    universe: &'a Arc<Universe>,
     settings: Settings,
-    progress: &Progress,
-) -> Result<PackPlan, Fatal> {
-    let input = input()?;
-    let listed = match args.stdin_packs {
-        true => object_list::of_packs(universe, &input)?,
-        false => object_list::objects(universe, &input)?,
-    };
-    let places = Places::of(args);
-    let mut objects = Vec::with_capacity(listed.len());
-    for (id, name) in listed {
-        if !places.leave_something_out() || !places.leave_out(universe.snapshot(), &id)? {
-            objects.push((id, name));
+    progress: &'a Progress,
+}
+
+impl Job<'_> {
+    fn plan(&self) -> Result<Planned, Fatal> {
+        let plan =
+            |plan| Planned { plan, times: None, uris: Vec::new(), is_closed: true, loosened: Vec::new() };
+        if is_cruft(self.args) {
+            let (cruft, times) = self.plan_cruft()?;
+            Ok(Planned { times: Some(times), ..plan(cruft) })
+        } else if reads_revisions(self.args) {
+            self.plan_revisions()
+        } else {
+            self.plan_listed().map(plan)
         }
     }
-    Ok(plan_list(universe, &objects, settings, args.delta_base_offset, progress)?)
+
+    /// What revisions reach, and what else the options ask for.
+    fn plan_revisions(&self) -> Result<Planned, Fatal> {
+        let (args, universe) = (self.args, self.universe);
+        let selection = self.selection()?;
+        let uris = self.blob_uris()?;
+        let request = PackRequest {
+            wants: selection.wants,
+            haves: selection.haves,
+            shallow: selection.shallow,
+            tags: self.tags()?,
+            excluded: uris.iter().map(|uri| uri.object).collect(),
+            thin: args.thin,
+            ofs_delta: args.delta_base_offset,
+            gaps: gaps(args)?,
+            filter: filter(args.filter.as_deref(), self.repository.hash_kind())?,
+            threads: self.settings.threads,
+            settings: self.settings,
+        };
+        let places = Places::of(args);
+        let snapshot = universe.snapshot();
+        let mut is_closed = request.gaps == Gaps::Errors && args.filter.is_none();
+        let mut loosened = Vec::new();
+        let adjust = |chosen: &Chosen<'_>| -> Result<(), Fatal> {
+            let unreachable = Unreachable::of(snapshot, &places);
+            if args.keep_unreachable {
+                chosen.extend(unreachable.packed())?;
+            }
+            if args.pack_loose_unreachable {
+                chosen.extend(snapshot.own_loose()?)?;
+            }
+            if places.leave_something_out() {
+                chosen.retain(|id| {
+                    let stays = !places.leave_out(snapshot, id)?;
+                    is_closed &= stays;
+                    Ok::<_, Fatal>(stays)
+                })?;
+            }
+            if args.unpack_unreachable.is_some() {
+                for id in unreachable.packed() {
+                    if !chosen.contains(&id)? && !unreachable.is_safe(&id)? {
+                        loosened.push(id);
+                    }
+                }
+            }
+            Ok(())
+        };
+        let plan = plan_adjusted(universe, &request, adjust, self.progress)?;
+        let uris = engine::uris_of(&uris, plan.excluded()).into_iter().cloned().collect();
+        Ok(Planned { plan, times: None, uris, is_closed, loosened })
+    }
+
+    /// What standard input lists.
+    fn plan_listed(&self) -> Result<PackPlan, Fatal> {
+        let (args, universe) = (self.args, self.universe);
+        let input = input()?;
+        let mut listed = match args.stdin_packs {
+            true => object_list::of_packs(universe, &input)?,
+            false => object_list::objects(universe, &input)?,
+        };
+        if args.stdin_packs && args.unpacked {
+            let loose = universe.snapshot().own_loose()?;
+            listed.extend(loose.into_iter().map(|id| (id, NameHash::default())));
+        }
+        let places = Places::of(args);
+        let mut objects = Vec::with_capacity(listed.len());
+        for (id, name) in listed {
+            if !places.leave_something_out() || !places.leave_out(universe.snapshot(), &id)? {
+                objects.push((id, name));
+            }
+        }
+        let packed: HashSet<ObjectId> = objects.iter().map(|(id, _)| *id).collect();
+        let tags = self.tags()?.into_iter().filter(|(_, peeled)| packed.contains(peeled));
+        objects.extend(tags.map(|(tag, _)| (tag, NameHash::default())));
+        Ok(plan_list(universe, &objects, self.settings, args.delta_base_offset, self.progress)?)
+    }
+
+    /// What is in none of the packs that stay.
+    fn plan_cruft(&self) -> Result<(PackPlan, Times), Fatal> {
+        let args = self.args;
+        let deleted = object_list::packs_to_delete(self.universe, &input()?)?;
+        let places = Places::of(args);
+        let stays = |pack: &Pack| !deleted.contains(pack.name()) || places.keeps(pack);
+        let expired = match &args.cruft_expiration {
+            None => i64::MIN,
+            Some(text) => expiry(text)?,
+        };
+        let recent = self.recent(expired)?;
+        let expiry = Expiry { expired, recent: &recent };
+        let (settings, ofs_delta) = (self.settings, args.delta_base_offset);
+        Ok(plan_cruft_beside(self.universe, &stays, expiry, settings, ofs_delta, self.progress)?)
+    }
+
+    /// The bitmaps that are asked for; as in git, only a pack of everything that refs reach gets some.
+    fn bitmap(&self) -> Result<Option<BitmapRequest>, Fatal> {
+        let args = self.args;
+        if !(args.write_bitmap_index || args.write_bitmap_index_quiet) || !args.all {
+            return Ok(None);
+        }
+        let refs = roots(self.repository)?.refs;
+        bitmap_request(self.repository, &refs, self.settings.threads).map(Some)
+    }
+
+    /// Makes loose what is in packs and not packed now.
+    fn loosen(&self, ids: &[ObjectId]) -> Result<(), Fatal> {
+        let Some(text) = &self.args.unpack_unreachable else { return Ok(()) };
+        // As in git, nothing expires unless all is looked at that could want it.
+        let looks_at_all = self.args.all && self.args.reflog && self.args.indexed_objects;
+        let expired = if text.is_empty() || !looks_at_all { i64::MIN } else { expiry(text)? };
+        let config = self.repository.config();
+        let (compression, policy) = (loose_compression(config)?, WritePolicy::of(config)?);
+        let how = Loosening { compression, policy };
+        let recent = self.recent(expired)?;
+        let expiry = Expiry { expired, recent: &recent };
+        Ok(loosen(self.universe, ids, expiry, how, self.settings, self.progress)?)
+    }
+
+    /// What hooks say is wanted now, if anything expires.
+    fn recent(&self, expired: i64) -> Result<Vec<ObjectId>, Fatal> {
+        if expired == i64::MIN { Ok(Vec::new()) } else { recent_objects(self.repository) }
+    }
+
+    /// Objects that are left out because the receiver can have them from elsewhere.
+    fn blob_uris(&self) -> Result<Vec<BlobUri>, Fatal> {
+        let protocols = self.args.uri_protocol.join(",");
+        if protocols.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = engine::blob_uris(self.repository.config(), self.repository.hash_kind())?;
+        Ok(known.into_iter().filter(|uri| uri.pack.is_of(protocols.as_bytes())).collect())
+    }
+
+    /// What standard input and the options name.
+    fn selection(&self) -> Result<Selection, Fatal> {
+        let (args, repository) = (self.args, self.repository);
+        let mut selection = Selection::default();
+        Revisions::new(repository, self.universe.snapshot()).read(&input()?, &mut selection)?;
+        if args.all || args.reflog || args.indexed_objects {
+            let found = roots(repository)?;
+            let soft = found.logged.iter().filter(|_| args.reflog);
+            let soft = soft.chain(found.indexed.iter().filter(|_| args.indexed_objects));
+            for id in soft {
+                if self.universe.contains(id)? {
+                    selection.wants.push(*id);
+                }
+            }
+            if args.all {
+                selection.wants.extend(found.refs);
+            }
+        }
+        Ok(selection)
+    }
+
+    fn tags(&self) -> Result<Vec<(ObjectId, ObjectId)>, Fatal> {
+        match self.args.include_tag {
+            true => annotated_tags(self.repository, self.universe.snapshot()),
+            false => Ok(Vec::new()),
+        }
+    }
+}
+
+fn expiry(text: &str) -> Result<i64, Fatal> {
+    when::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
 }
 
 /// All of standard input.
@@ -154,49 +311,77 @@ fn input() -> Result<Vec<u8>, Fatal> {
 fn refuse_what_is_missing(args: &PackObjects) -> Result<(), Fatal> {
     let not = &args.missing_options;
     let missing = [
-        ("cruft", not.cruft),
-        ("cruft-expiration", not.cruft_expiration.is_some()),
-        ("exclude-promisor-objects", not.exclude_promisor_objects),
-        ("max-pack-size", not.max_pack_size.is_some()),
         ("name-hash-version", not.name_hash_version.is_some_and(|version| version != 1)),
-        ("write-bitmap-index", not.write_bitmap_index),
-        ("write-bitmap-index-quiet", not.write_bitmap_index_quiet),
         ("delta-islands", not.delta_islands),
-        ("keep-unreachable", not.keep_unreachable),
-        ("pack-loose-unreachable", not.pack_loose_unreachable),
-        ("unpack-unreachable", not.unpack_unreachable.is_some()),
-        ("uri-protocol", !not.uri_protocol.is_empty()),
-        ("missing", args.missing.as_deref() == Some("allow-any")),
-        ("reflog", args.reflog != args.indexed_objects && args.reflog),
-        ("indexed-objects", args.reflog != args.indexed_objects && args.indexed_objects),
-        ("unpacked", args.unpacked && !args.incremental),
+        ("path-walk", not.path_walk),
     ];
-    if let Some((option, _)) = missing.iter().find(|(_, is_asked)| *is_asked) {
-        return Err(Fatal::usage(format!("option `{option}' is not supported")));
+    match missing.iter().find(|(_, is_asked)| *is_asked) {
+        Some((option, _)) => Err(Fatal::usage(format!("option `{option}' is not supported"))),
+        None => gaps(args).map(drop),
     }
+}
+
+/// Which objects may be missing.
+fn gaps(args: &PackObjects) -> Result<Gaps, Fatal> {
     match args.missing.as_deref() {
-        None | Some("error" | "allow-promisor") => Ok(()),
+        None | Some("error") if args.exclude_promisor_objects => Ok(Gaps::BehindPromisor),
+        None | Some("error") => Ok(Gaps::Errors),
+        Some("allow-any") => Ok(Gaps::Any),
+        Some("allow-promisor") => Ok(Gaps::Promised),
         Some(other) => Err(Fatal::new(format!("invalid value for '--missing': '{other}'"))),
     }
 }
 
+/// Refuses what git refuses, in its words.
+fn refuse_what_is_incompatible(args: &PackObjects) -> Result<(), Fatal> {
+    let refused = [
+        (args.thin && !args.stdout, "--thin cannot be used to build an indexable pack"),
+        (
+            args.stdout && args.packing.max_pack_size.is_some_and(|bytes| bytes > 0),
+            "--max-pack-size cannot be used to build a pack for transfer",
+        ),
+        (
+            args.keep_unreachable && args.unpack_unreachable.is_some(),
+            "options '--keep-unreachable' and '--unpack-unreachable' cannot be used together",
+        ),
+        (args.stdin_packs && args.filter.is_some(), "cannot use --filter with --stdin-packs"),
+        (args.stdin_packs && implies_revisions(args), "cannot use internal rev list with --stdin-packs"),
+        (
+            is_cruft(args) && (implies_revisions(args) || args.unpacked),
+            "cannot use internal rev list with --cruft",
+        ),
+        (is_cruft(args) && args.stdin_packs, "cannot use --stdin-packs with --cruft"),
+    ];
+    if let Some((_, words)) = refused.iter().find(|(is_refused, _)| *is_refused) {
+        return Err(Fatal::new(words));
+    }
+    if args.filter.is_some() && !reads_revisions(args) {
+        return Err(Fatal::usage("option `filter' is not supported without --revs"));
+    }
+    Ok(())
+}
+
+fn is_cruft(args: &PackObjects) -> bool {
+    args.cruft || args.cruft_expiration.is_some()
+}
+
 /// Whether revisions and not a list say what is packed.
 fn reads_revisions(args: &PackObjects) -> bool {
-    args.revs || args.all || args.reflog || args.indexed_objects || args.unpacked
+    implies_revisions(args) || args.unpacked && !args.stdin_packs
+}
+
+fn implies_revisions(args: &PackObjects) -> bool {
+    let unreachable =
+        args.keep_unreachable || args.pack_loose_unreachable || args.unpack_unreachable.is_some();
+    let is_gapped = args.exclude_promisor_objects;
+    args.revs || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
 }
 
 fn settings(args: &PackObjects, repository: &Repository) -> Result<Settings, Fatal> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let given = Repack {
-        window: args.window,
-        window_memory: args.window_memory,
-        depth: args.depth,
-        threads: args.threads.filter(|threads| *threads >= 0),
-        no_reuse_delta: args.no_reuse_delta,
-        no_reuse_object: args.no_reuse_object,
-        ..Repack::default()
-    };
-    let mut settings = adjust(&given, repository.config(), threads)?;
+    let mut settings = super::packing::settings(&args.packing, repository.config(), threads)?;
+    settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
+    settings.reuse_objects = !args.no_reuse_object;
     match args.compression {
         None => {}
         Some(level @ -1..=9) => settings.compression = level as i32,
@@ -205,46 +390,14 @@ fn settings(args: &PackObjects, repository: &Repository) -> Result<Settings, Fat
     Ok(settings)
 }
 
-fn version(args: &PackObjects, repository: &Repository) -> Result<pack_index::Version, Fatal> {
-    let Some(text) = &args.index_version else { return index_version(repository.config()) };
+fn version(args: &PackObjects) -> Result<Option<pack_index::Version>, Fatal> {
+    let Some(text) = &args.index_version else { return Ok(None) };
     match text.parse::<u32>() {
-        Ok(1) => Ok(pack_index::Version::V1),
-        Ok(2) => Ok(pack_index::Version::default()),
+        Ok(1) => Ok(Some(pack_index::Version::V1)),
+        Ok(2) => Ok(Some(pack_index::Version::default())),
         Ok(other) => Err(Fatal::new(format!("unsupported index version {other}"))),
         Err(_) => Err(Fatal::new(format!("bad index version '{text}'"))),
     }
-}
-
-fn filter(args: &PackObjects, hash: HashKind) -> Result<Option<Filter>, Fatal> {
-    let Some(spec) = &args.filter else { return Ok(None) };
-    let mut filter = Filter::parse(spec.as_bytes()).map_err(Fatal::new)?;
-    for patterns in filter.patterns_mut() {
-        let name = String::from_utf8_lossy(&patterns.name).into_owned();
-        let id = ObjectId::from_hex(&patterns.name).ok().filter(|id| id.kind() == hash);
-        patterns.blob =
-            Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
-    }
-    Ok(Some(filter))
-}
-
-/// What standard input and the options name.
-fn selection(args: &PackObjects, repository: &Repository, universe: &Universe) -> Result<Selection, Fatal> {
-    let mut selection = Selection::default();
-    Revisions::new(repository, universe.snapshot()).read(&input()?, &mut selection)?;
-    if args.all || args.reflog {
-        let found = roots(repository)?;
-        if args.all {
-            selection.wants.extend(found.refs);
-        }
-        if args.reflog {
-            for id in found.soft {
-                if universe.contains(&id)? {
-                    selection.wants.push(id);
-                }
-            }
-        }
-    }
-    Ok(selection)
 }
 
 /// Annotated tags below `refs/tags/`, each with what it finally tags.
@@ -276,7 +429,7 @@ fn annotated_tags(
 
 /// Where objects are stored that are left out.
 struct Places<'a> {
-    incremental: bool,
+    packed: bool,
     local: bool,
     kept: bool,
     keep_packs: &'a [String],
@@ -285,7 +438,7 @@ struct Places<'a> {
 impl<'a> Places<'a> {
     fn of(args: &'a PackObjects) -> Self {
         Places {
-            incremental: args.incremental,
+            packed: args.incremental || args.unpacked && !args.stdin_packs,
             local: args.local,
             kept: args.honor_pack_keep,
             keep_packs: &args.keep_pack,
@@ -293,22 +446,57 @@ impl<'a> Places<'a> {
     }
 
     fn leave_something_out(&self) -> bool {
-        self.incremental || self.local || self.kept || !self.keep_packs.is_empty()
+        self.packed || self.local || self.kept || !self.keep_packs.is_empty()
     }
 
     fn leave_out(&self, snapshot: &Snapshot, id: &oid) -> Result<bool, Fatal> {
-        let is_named = |name: &str| {
-            self.keep_packs.iter().any(|keep| keep.strip_suffix(".pack").is_some_and(|keep| keep == name))
-        };
-        let in_pack = snapshot.packs_with(id).any(|pack| {
-            self.incremental || pack.is_local() && (self.kept && pack.has_keep() || is_named(pack.name()))
-        });
+        let in_pack = snapshot.packs_with(id).any(|pack| self.packed || pack.is_local() && self.keeps(pack));
         Ok(in_pack || self.local && snapshot.is_borrowed(id)?)
+    }
+
+    /// Whether the pack stays, with what is in it.
+    fn keeps(&self, pack: &Pack) -> bool {
+        let is_named = |keep: &String| keep.strip_suffix(".pack").is_some_and(|keep| keep == pack.name());
+        self.kept && pack.has_keep() || self.keep_packs.iter().any(is_named)
     }
 }
 
-fn to_stdout(plan: PackPlan, progress: &Progress) -> Result<(), Fatal> {
+/// Objects in the repository's own packs that may be reached by nothing.
+struct Unreachable<'a> {
+    snapshot: &'a Snapshot,
+    places: &'a Places<'a>,
+}
+
+impl<'a> Unreachable<'a> {
+    fn of(snapshot: &'a Snapshot, places: &'a Places<'a>) -> Self {
+        Unreachable { snapshot, places }
+    }
+
+    /// What is in a pack that does not stay.
+    fn packed(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        let packs = self.snapshot.packs().iter().filter(|pack| self.is_taken_apart(pack));
+        packs.flat_map(|pack| (0..pack.len()).map(|position| pack.index().id_at(position).to_owned()))
+    }
+
+    /// Whether it is also in a pack that stays.
+    fn is_safe(&self, id: &oid) -> Result<bool, Fatal> {
+        Ok(self.snapshot.packs_with(id).any(|pack| !self.is_taken_apart(pack)))
+    }
+
+    fn is_taken_apart(&self, pack: &Pack) -> bool {
+        pack.is_local() && !pack.has_keep() && !self.places.keeps(pack)
+    }
+}
+
+fn to_stdout(plan: PackPlan, uris: &[PackfileUri], progress: &Progress) -> Result<(), Fatal> {
     let mut sink = FdSink::stdout().map_err(Fatal::new)?;
+    let mut lines = Vec::new();
+    for uri in uris {
+        lines.extend_from_slice(&[&uri.pack_hash[..], b" ", &uri.uri, b"\n"].concat());
+    }
+    if !lines.is_empty() {
+        write_all(&mut sink, &[&lines]).map_err(|error| Fatal::new(format!("write error: {error}")))?;
+    }
     let mut stream = PackStream::new(plan);
     let mut waiting: Vec<Segment> = Vec::with_capacity(GATHERED_SEGMENTS);
     loop {
@@ -326,36 +514,4 @@ fn to_stdout(plan: PackPlan, progress: &Progress) -> Result<(), Fatal> {
             return Ok(());
         }
     }
-}
-
-fn to_files(
-    plan: PackPlan,
-    base: &Path,
-    index_version: pack_index::Version,
-    repository: &Repository,
-    progress: &Progress,
-) -> Result<ObjectId, Fatal> {
-    let policy = WritePolicy::of(repository.config())?;
-    let objects = plan.objects();
-    let pack_dir = repository.object_dir().join("pack");
-    let mut writer = PackWriter::receive(&pack_dir, repository.hash_kind(), policy)?;
-    let mut stream = PackStream::new(plan).with_index();
-    while let Some(segment) = stream.next_segment(progress)? {
-        writer.write(segment.bytes())?;
-    }
-    let mut entries: Vec<pack_index::Entry> = stream
-        .take_entries()
-        .into_iter()
-        .map(|entry| pack_index::Entry { id: entry.id, crc32: entry.crc32, offset: entry.offset })
-        .collect();
-    pack_index::sort(&mut entries);
-    let options = PublishOptions {
-        name: PackName::Prefix(base),
-        index_version,
-        reverse_index: repository.config().boolean("pack.writeReverseIndex")?.unwrap_or(true),
-        ..PublishOptions::default()
-    };
-    let checksum = writer.seal(objects)?.publish(&entries, &options)?.checksum;
-    progress.packed(&stream.totals());
-    Ok(checksum)
 }

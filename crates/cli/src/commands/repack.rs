@@ -1,28 +1,26 @@
 //! `packrace repack`: puts the objects of a repository into fewer and better packs.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use packrace_format::pack_index;
-use packrace_object::ObjectId;
 use packrace_os::count::Role;
 use packrace_os::durable;
+use packrace_pack::Settings;
 use packrace_pack::Universe;
-use packrace_pack::bitmap_build::{BitmapOptions, not_closed_warning};
+use packrace_pack::bitmap_build::not_closed_warning;
 use packrace_pack::filter::Filter;
-use packrace_pack::maintenance::repack::{
-    BitmapRequest, RepackError, RepackRequest, Repacked, Scope, Unreachable, delete_packs, write,
-};
+use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFilesError};
+use packrace_pack::maintenance::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
 use packrace_pack::maintenance::{multi_pack_index, prune, server_info};
-use packrace_pack::{MAX_DEPTH, Settings};
 use packrace_store::publish::{FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked};
-use packrace_store::refs::Target;
 use packrace_store::{Config, Pack, Repository, roots};
 
 use super::multi_pack_index::bitmap_of_multi_pack_index;
+use super::packing::{
+    at_least_a_mebibyte, bitmap_request, filter, loose_compression, pack_files, recent_objects, settings,
+};
 use super::{Fatal, in_directory, repository};
-use crate::args::{Globals, Repack, when};
+use crate::args::{Globals, Packing, Repack, when};
 use crate::environment::Environment;
 use crate::progress::{self, Progress};
 
@@ -31,7 +29,7 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     let repository = repository(globals, environment)?;
     let config = repository.config();
     let bitmaps = Bitmaps::of(args, &repository)?;
-    let filter = filter(args, &repository)?;
+    let filter = asked_filter(args, &repository)?;
     let filter_to = args.filter_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -46,19 +44,21 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         local: args.local,
         pack_kept: plan.pack_kept,
         keep_packs: args.keep_pack.clone(),
+        soft_tips: found.soft().collect(),
         tips: found.refs,
-        soft_tips: found.soft,
         bitmap: (bitmaps != Bitmaps::No && !args.write_midx).then(|| bitmap.clone()),
         filter,
         filter_to,
         expire_to,
+        recent: if plan.drops_unreachable() { recent_objects(&repository)? } else { Vec::new() },
+        max_cruft_bytes: at_least_a_mebibyte(args.max_cruft_size),
         ..base_request(args, config, threads)?
     };
     let is_shown = progress::is_wanted(false, args.quiet);
     let progress = Progress::new(is_shown, environment)?.with_threads(request.settings.threads);
     let repacked = write(&universe, &request, &progress).map_err(|error| {
         progress.stop();
-        if let RepackError::NotClosed(missing) = &error {
+        if let PackFilesError::NotClosed(missing) = &error {
             eprintln!("warning: {}", not_closed_warning(missing));
         }
         Fatal::new(error)
@@ -72,9 +72,9 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     }
     if args.write_midx {
         let bitmap = (bitmaps == Bitmaps::Asked).then_some(&bitmap);
-        write_multi_pack_index(&repository, &repacked, bitmap, request.policy, &progress)?;
+        write_multi_pack_index(&repository, &repacked, bitmap, request.files.policy, &progress)?;
     } else {
-        forget_multi_pack_index(&universe, &repacked, request.policy)?;
+        forget_multi_pack_index(&universe, &repacked, request.files.policy)?;
     }
     if args.delete {
         delete_packs(&universe, &repacked)?;
@@ -82,11 +82,11 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         prune::prune_packed(&after, &progress)?;
         progress.finish();
         if plan.drops_unreachable() {
-            forget_dropped_shallow(&repository, &after, request.policy)?;
+            forget_dropped_shallow(&repository, &after, request.files.policy)?;
         }
     }
     if !args.no_update_server_info && config.boolean("repack.updateServerInfo")?.unwrap_or(true) {
-        update_server_info(&repository, request.policy)?;
+        update_server_info(&repository, request.files.policy)?;
     }
     Ok(())
 }
@@ -101,16 +101,16 @@ pub(super) fn base_request(args: &Repack, config: &Config, threads: usize) -> Re
         keep_packs: Vec::new(),
         tips: Vec::new(),
         soft_tips: Vec::new(),
-        settings: adjust(args, config, threads)?,
-        cruft_settings: cruft_settings(args, config, threads)?,
+        settings: reused(args, settings(&args.packing, config, threads)?),
+        cruft_settings: reused(args, cruft_settings(args, config, threads)?),
         ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: None,
         filter: None,
         filter_to: None,
         expire_to: None,
-        policy: WritePolicy::of(config)?,
-        reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
-        index_version: index_version(config)?,
+        files: pack_files(&args.packing, config)?,
+        recent: Vec::new(),
+        max_cruft_bytes: None,
         loose_compression: loose_compression(config)?,
     })
 }
@@ -137,37 +137,6 @@ impl Bitmaps {
             (_, _, None) => Bitmaps::No,
         })
     }
-}
-
-/// What the configuration says about bitmaps of what `refs` point at.
-pub(super) fn bitmap_request(
-    repository: &Repository,
-    refs: &[ObjectId],
-    threads: usize,
-) -> Result<BitmapRequest, Fatal> {
-    let config = repository.config();
-    let mut preferred = Vec::new();
-    let prefixes = config.strings("pack.preferBitmapTips");
-    if !prefixes.is_empty() {
-        let snapshot = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-        for prefix in prefixes {
-            snapshot
-                .visit(&prefix, &mut |record| {
-                    if let Target::Direct { id, .. } = record.target {
-                        preferred.push(id);
-                    }
-                    ControlFlow::Continue(())
-                })
-                .map_err(Fatal::new)?;
-        }
-    }
-    let options = BitmapOptions {
-        name_hashes: config.boolean("pack.writeBitmapHashCache")?.unwrap_or(true),
-        lookup_table: config.boolean("pack.writeBitmapLookupTable")?.unwrap_or(false),
-        threads,
-        ..BitmapOptions::default()
-    };
-    Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
 }
 
 /// What the options come down to.
@@ -232,6 +201,16 @@ impl Plan {
     }
 }
 
+/// The filter that is asked for.
+fn asked_filter(args: &Repack, repository: &Repository) -> Result<Option<Filter>, Fatal> {
+    match &args.filter {
+        None if args.filter_to.is_some() => {
+            Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"))
+        }
+        spec => filter(spec.as_deref(), repository.hash_kind()),
+    }
+}
+
 fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
     let before = |text: &Option<String>| match text {
         None => Ok(i64::MIN),
@@ -252,9 +231,7 @@ fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
 
 fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
     let missing = [
-        ("max-cruft-size", args.max_cruft_size.is_some()),
         ("delta-islands", args.delta_islands && !args.no_delta_islands),
-        ("max-pack-size", args.max_pack_size.is_some_and(|bytes| bytes > 0)),
         (
             "filter",
             args.filter.is_some()
@@ -268,91 +245,31 @@ fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
     }
 }
 
-/// The filter that is asked for. The patterns of `sparse:oid` are named by their id.
-fn filter(args: &Repack, repository: &Repository) -> Result<Option<Filter>, Fatal> {
-    let Some(spec) = &args.filter else {
-        return match args.filter_to {
-            Some(_) => Err(Fatal::new("option '--filter-to' can only be used along with '--filter'")),
-            None => Ok(None),
-        };
-    };
-    let mut filter = Filter::parse(spec.as_bytes()).map_err(Fatal::new)?;
-    for patterns in filter.patterns_mut() {
-        let id = ObjectId::from_hex(&patterns.name).ok().filter(|id| id.kind() == repository.hash_kind());
-        let name = String::from_utf8_lossy(&patterns.name).into_owned();
-        patterns.blob =
-            Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
-    }
-    Ok(Some(filter))
-}
-
-pub(super) fn adjust(args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
-    let mut settings = Settings::of(config, threads)?;
-    let not_negative = |number: i64| usize::try_from(number).unwrap_or(0);
-    if let Some(window) = args.window {
-        settings.window = not_negative(window);
-    }
-    if let Some(bytes) = args.window_memory {
-        settings.window_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    }
-    if let Some(depth) = args.depth {
-        if depth > i64::from(MAX_DEPTH) {
-            eprintln!("warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
-        }
-        settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
-        settings.reused_depth = settings.depth;
-    }
-    match args.threads {
-        Some(0) => settings.threads = threads,
-        Some(number) if number > 0 => settings.threads = not_negative(number).min(256),
-        Some(number) => {
-            return Err(Fatal::new(format!("invalid number of threads specified ({number})")));
-        }
-        None => {}
-    }
-    settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
-    settings.reuse_objects = !args.no_reuse_object;
-    Ok(settings)
-}
-
 /// `repack.cruft…` stand in for options that are not given.
 fn cruft_settings(args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
     let number = |given: Option<i64>, name: &str| match given {
         Some(number) => Ok(Some(number)),
         None => config.integer(name),
     };
-    let memory = match args.window_memory {
+    let memory = match args.packing.window_memory {
         Some(bytes) => Some(bytes),
         None => config.integer("repack.cruftWindowMemory")?.and_then(|bytes| u64::try_from(bytes).ok()),
     };
-    let args = Repack {
-        window: number(args.window, "repack.cruftWindow")?,
+    let packing = Packing {
+        window: number(args.packing.window, "repack.cruftWindow")?,
         window_memory: memory,
-        depth: number(args.depth, "repack.cruftDepth")?,
-        threads: number(args.threads, "repack.cruftThreads")?,
-        no_reuse_delta: args.no_reuse_delta,
-        no_reuse_object: args.no_reuse_object,
-        ..Repack::default()
+        depth: number(args.packing.depth, "repack.cruftDepth")?,
+        threads: number(args.packing.threads, "repack.cruftThreads")?,
+        max_pack_size: None,
     };
-    adjust(&args, config, threads)
+    settings(&packing, config, threads)
 }
 
-pub(super) fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
-    match config.integer("pack.indexVersion")?.unwrap_or(2) {
-        1 => Ok(pack_index::Version::V1),
-        2 => Ok(pack_index::Version::default()),
-        other => Err(Fatal::new(format!("bad pack.indexVersion={other}"))),
-    }
-}
-
-fn loose_compression(config: &Config) -> Result<i32, Fatal> {
-    let level = match config.integer("core.looseCompression")? {
-        Some(level) => Some(level),
-        None => config.integer("core.compression")?,
-    };
-    match level.unwrap_or(1) {
-        level @ -1..=9 => Ok(level as i32),
-        level => Err(Fatal::new(format!("bad zlib compression level {level}"))),
+fn reused(args: &Repack, settings: Settings) -> Settings {
+    Settings {
+        reuse_deltas: !args.no_reuse_delta && !args.no_reuse_object,
+        reuse_objects: !args.no_reuse_object,
+        ..settings
     }
 }
 

@@ -15,6 +15,7 @@ mod matrix;
 mod multi_pack_index;
 mod negotiation;
 mod pack_objects;
+mod pack_objects_to_stay;
 mod progress;
 mod promisor;
 mod repack;

@@ -14,7 +14,7 @@ const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
 /// What an object stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Role {
+pub enum Role {
     Pack,
     Kept,
     Cruft,
@@ -23,7 +23,7 @@ enum Role {
 }
 
 /// Every object of the repository itself with its role.
-fn objects(repo: &Path) -> BTreeSet<(Role, String)> {
+pub fn objects(repo: &Path) -> BTreeSet<(Role, String)> {
     let mut found = BTreeSet::new();
     for path in files(&repo.join("objects/pack")) {
         if path.extension().is_none_or(|extension| extension != "idx") {
@@ -52,12 +52,12 @@ fn objects(repo: &Path) -> BTreeSet<(Role, String)> {
     found
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+pub fn files(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
 /// How many files of each kind there are beside packs.
-fn extensions(repo: &Path) -> Vec<(String, usize)> {
+pub fn extensions(repo: &Path) -> Vec<(String, usize)> {
     let names = files(&repo.join("objects/pack"));
     let kinds = ["pack", "idx", "rev", "keep", "mtimes", "promisor", "bitmap"].map(|kind| {
         let is_of_kind = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == kind);
@@ -76,7 +76,7 @@ fn covered(repo: &Path) -> Option<(u32, u32)> {
     Some((index.pack_count(), index.len()))
 }
 
-fn assert_sound(repo: &Path) {
+pub fn assert_sound(repo: &Path) {
     let fsck = stock_git(repo, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"], "");
     assert!(fsck.status.success(), "{}", String::from_utf8_lossy(&fsck.stderr));
     let garbage = Git::stock().run(repo, &["count-objects", "-v"]);
@@ -162,7 +162,7 @@ const MODES: [&[&str]; 26] = [
 ];
 
 /// Four packs, some history that only a reflog or nothing reaches, loose objects of both kinds.
-fn worn(hash: HashKind, storage: Storage, ref_format: RefFormat) -> Repo {
+pub fn worn(hash: HashKind, storage: Storage, ref_format: RefFormat) -> Repo {
     let repo = RepoBuilder::new(Size::Tiny)
         .hash(hash)
         .ref_format(ref_format)
@@ -279,6 +279,49 @@ fn multi_pack_indexes() {
     let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
     repo.git(&["multi-pack-index", "write"]);
     MODES.iter().for_each(|mode| check(repo.path(), mode));
+}
+
+/// Sizes are limited, and what hooks name does not expire.
+#[test]
+fn limits_and_hooks() {
+    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
+    for mode in [
+        &["-a", "-d", "--max-pack-size=1m", "-q"][..],
+        &["-a", "-d", "--max-pack-size=0"],
+        &["--cruft", "-d", "--max-cruft-size=2m", "--max-pack-size=1m"],
+    ] {
+        check(repo.path(), mode);
+    }
+    let all = repo.git(&["cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)"]);
+    let reached = repo.reachable_objects();
+    let gone = all.lines().filter_map(|line| line.strip_prefix("commit "));
+    let gone: Vec<&str> = gone.filter(|id| !reached.iter().any(|other| other == id)).collect();
+    assert!(gone.len() > 1, "{gone:?}");
+    repo.git(&["config", "gc.recentObjectsHook", &format!("echo {}", gone[0])]);
+    repo.git(&[
+        "config",
+        "--add",
+        "gc.recentObjectsHook",
+        &format!("echo {}; echo {}", "1".repeat(40), gone[1]),
+    ]);
+    let modes = [&["--cruft", "-d", "--cruft-expiration=now"][..], &["-A", "-d", "--unpack-unreachable=now"]];
+    modes.iter().for_each(|mode| check(repo.path(), mode));
+    for (broken, words) in [
+        ("exit 3", "unable to enumerate additional recent objects"),
+        ("echo x", "invalid extra cruft tip: 'x'"),
+    ] {
+        repo.git(&["config", "--replace-all", "gc.recentObjectsHook", broken]);
+        for mode in modes {
+            let args = [&["repack"], mode].concat();
+            let before = objects(repo.path());
+            let [git, ours] = [stock_git, packrace].map(|run| run(repo.path(), &args, ""));
+            let said = String::from_utf8_lossy(&ours.stderr).into_owned();
+            assert!(!git.status.success() && !ours.status.success(), "{broken}: {said}");
+            let of_git = String::from_utf8_lossy(&git.stderr).into_owned();
+            assert!(of_git.contains(words) && said.contains(words), "{broken}: {of_git} {said}");
+            assert_eq!(before, objects(repo.path()));
+        }
+    }
 }
 
 #[test]
@@ -459,9 +502,7 @@ fn empty_repositories_and_refusals() {
     ] {
         check(&empty, mode);
     }
-    for option in
-        ["--delta-islands", "-i", "--max-pack-size=1m", "--max-cruft-size=1m", "--name-hash-version=2"]
-    {
+    for option in ["--delta-islands", "-i", "--name-hash-version=2"] {
         let output = packrace(&empty, &["repack", "-a", "-d", option], "");
         assert_eq!(output.status.code(), Some(129), "{option}");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use packrace_format::pack::{self, EntryKind};
-use packrace_object::ObjectId;
+use packrace_format::pack::{self, EntryHeaderBytes, EntryKind};
+use packrace_format::pack_index;
 use packrace_store::PackIx;
 
 use crate::compose::{Base, Composition, Entry, EntryNo, How, Stored};
@@ -14,21 +14,15 @@ use crate::universe::Ix;
 use super::MAX_SPAN_BYTES;
 use super::maker::Maker;
 
-/// An entry of a pack that was made, as an index lists it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WrittenEntry {
-    /// The object.
-    pub id: ObjectId,
-    /// CRC-32 of the entry's bytes, header and all.
-    pub crc32: u32,
-    /// Where it starts in the pack.
-    pub offset: u64,
-}
+/// Where the first entry of a pack is.
+const FIRST_OFFSET: u64 = pack::HEADER_BYTES as u64;
 
 /// The next bytes.
 pub(super) struct Piece {
-    /// Bytes made for it, which come first.
+    /// Bytes made for it; then no others follow.
     pub(super) owned: Vec<u8>,
+    /// The new header of the stored bytes that follow.
+    pub(super) header: Option<EntryHeaderBytes>,
     /// Bytes of a stored pack.
     pub(super) mapped: Option<(PackIx, Range<usize>)>,
     pub(super) objects: u32,
@@ -37,16 +31,27 @@ pub(super) struct Piece {
     pub(super) reused_deltas: u32,
 }
 
+impl Piece {
+    fn len(&self) -> usize {
+        let header = self.header.as_ref().map_or(0, |header| header.as_slice().len());
+        self.owned.len() + header + self.mapped.as_ref().map_or(0, |(_, range)| range.len())
+    }
+}
+
 /// Goes through a composition.
 pub(super) struct Composed {
     composition: Composition,
     next: usize,
-    /// Where each entry starts in the pack that is made, once it was written.
+    /// Where each entry starts in the pack that is made, once it was written; before, 0.
     offsets: Vec<u64>,
     /// The form of the next entry, which did not continue the piece before it.
     held: Option<Form>,
     /// What was written, if the caller wants an index.
-    written: Option<Vec<WrittenEntry>>,
+    written: Option<Vec<pack_index::Entry>>,
+    /// Where a pack ends at the latest, so that another one has to follow; an entry that is longer has one of its own.
+    limit: Option<u64>,
+    /// The next entry does not fit.
+    is_full: bool,
 }
 
 /// How one entry goes out.
@@ -54,24 +59,46 @@ enum Form {
     /// As it is stored, header and all.
     AsIs(Stored),
     /// Under a new header.
-    NewHeader(Vec<u8>, Stored),
+    NewHeader(EntryHeaderBytes, Stored),
     Made(Vec<u8>),
 }
 
+impl Form {
+    fn len(&self) -> usize {
+        match self {
+            Form::AsIs(stored) => stored.end - stored.start,
+            Form::NewHeader(header, stored) => header.as_slice().len() + stored.end - body(*stored).start,
+            Form::Made(bytes) => bytes.len(),
+        }
+    }
+}
+
 impl Composed {
-    pub(super) fn new(composition: Composition, with_index: bool) -> Self {
+    pub(super) fn new(composition: Composition, with_index: bool, limit: Option<u64>) -> Self {
         Composed {
             offsets: vec![0; composition.entries.len()],
             written: with_index.then(|| Vec::with_capacity(composition.entries.len())),
             composition,
             next: 0,
             held: None,
+            limit,
+            is_full: false,
         }
     }
 
-    /// What was written so far.
-    pub(super) fn take_written(&mut self) -> Vec<WrittenEntry> {
-        self.written.take().unwrap_or_default()
+    /// What was written since this was asked last.
+    pub(super) fn take_written(&mut self) -> Vec<pack_index::Entry> {
+        self.written.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.next == self.composition.order.len()
+    }
+
+    /// Begins the next pack. What was written before is in none of its entries' reach.
+    pub(super) fn begin_part(&mut self) {
+        self.is_full = false;
+        self.offsets.fill(0);
     }
 
     /// The next piece, when `at` bytes of the pack are written.
@@ -81,11 +108,18 @@ impl Composed {
         maker: &mut Maker,
         at: u64,
     ) -> Result<Option<Piece>, Error> {
-        let mut piece =
-            Piece { owned: Vec::new(), mapped: None, objects: 0, deltas: 0, reused: 0, reused_deltas: 0 };
+        let mut piece = Piece {
+            owned: Vec::new(),
+            header: None,
+            mapped: None,
+            objects: 0,
+            deltas: 0,
+            reused: 0,
+            reused_deltas: 0,
+        };
         while let Some(&no) = self.composition.order.get(self.next) {
-            let length = piece.owned.len() + piece.mapped.as_ref().map_or(0, |(_, range)| range.len());
-            if length >= MAX_SPAN_BYTES {
+            let length = piece.len();
+            if length >= MAX_SPAN_BYTES || self.is_full {
                 break;
             }
             let offset = at + length as u64;
@@ -94,6 +128,11 @@ impl Composed {
                 Some(form) => form,
                 None => self.form(plan, maker, no, offset)?,
             };
+            if self.limit.is_some_and(|limit| offset + form.len() as u64 > limit) && offset > FIRST_OFFSET {
+                // In the next pack it may have to take another form.
+                self.is_full = true;
+                break;
+            }
             match (form, &mut piece.mapped) {
                 (Form::AsIs(stored), None) if piece.owned.is_empty() => {
                     self.record(plan, no, offset, &[], Some(stored));
@@ -106,8 +145,8 @@ impl Composed {
                     range.end = stored.end;
                 }
                 (Form::NewHeader(header, stored), None) if piece.owned.is_empty() => {
-                    self.record(plan, no, offset, &header, Some(body(stored)));
-                    piece.owned = header;
+                    self.record(plan, no, offset, header.as_slice(), Some(body(stored)));
+                    piece.header = Some(header);
                     piece.mapped = Some((stored.pack, body(stored).start..stored.end));
                 }
                 (Form::Made(bytes), None) => {
@@ -135,6 +174,13 @@ impl Composed {
     }
 
     fn form(&mut self, plan: &PackPlan, maker: &mut Maker, no: EntryNo, offset: u64) -> Result<Form, Error> {
+        let entry = &mut self.composition.entries[no.at()];
+        if let Some(Base::Entry(base)) = entry.how.base()
+            && self.offsets[base.at()] == 0
+        {
+            // It went into a pack before this one.
+            entry.how = How::Whole;
+        }
         let entry = &self.composition.entries[no.at()];
         let (base, stored) = match (&entry.how, entry.stored) {
             (How::Stored, Some(stored)) => (None, stored),
@@ -156,9 +202,7 @@ impl Composed {
         if kind == header.kind {
             return Ok(Form::AsIs(stored));
         }
-        let mut new = Vec::with_capacity(pack::MAX_ENTRY_HEADER_BYTES);
-        pack::write_entry_header(kind, header.size, &mut new);
-        Ok(Form::NewHeader(new, stored))
+        Ok(Form::NewHeader(EntryHeaderBytes::new(kind, header.size), stored))
     }
 
     fn kind_of_delta(&self, plan: &PackPlan, base: Base, offset: u64) -> EntryKind {
@@ -207,7 +251,7 @@ impl Composed {
             let pack = &plan.universe.snapshot().packs()[stored.pack.0 as usize];
             crc.update(&pack.bytes()[stored.start..stored.end]);
         }
-        written.push(WrittenEntry { id: plan.universe.id(ix), crc32: crc.finalize(), offset });
+        written.push(pack_index::Entry { id: plan.universe.id(ix), crc32: crc.finalize(), offset });
     }
 }
 

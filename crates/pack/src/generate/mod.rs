@@ -7,7 +7,7 @@ mod segment;
 
 use std::collections::VecDeque;
 
-use packrace_format::pack;
+use packrace_format::{pack, pack_index};
 use packrace_object::TrailerHasher;
 
 use crate::compose;
@@ -15,7 +15,6 @@ use crate::error::{Error, Reason};
 use crate::plan::{PackPlan, Selected};
 use crate::watch::{Phase, Watch};
 use composed::Composed;
-pub use composed::WrittenEntry;
 use maker::Maker;
 use reuse::PackReuse;
 pub use segment::Segment;
@@ -52,7 +51,9 @@ pub struct PackStream {
     /// Objects told to the watcher.
     done: u32,
     with_index: bool,
-    entries: Vec<WrittenEntry>,
+    entries: Vec<pack_index::Entry>,
+    /// The longest pack, where several may be made.
+    limit: Option<u64>,
 }
 
 enum State {
@@ -80,6 +81,7 @@ impl PackStream {
             done: 0,
             with_index: false,
             entries: Vec::new(),
+            limit: None,
         }
     }
 
@@ -91,8 +93,20 @@ impl PackStream {
         self
     }
 
-    /// What was written, in the order of the pack; complete after the last segment.
-    pub fn take_entries(&mut self) -> Vec<WrittenEntry> {
+    /// Makes several packs, none longer than `bytes` unless it holds a single object, and lists what is in each. The segments are
+    /// the entries of one pack, without header and trailer; `None` comes after each pack.
+    pub fn in_parts(self, bytes: u64) -> Self {
+        let trailer_bytes = self.plan.universe.hash().len_in_bytes() as u64;
+        PackStream { limit: Some(bytes.saturating_sub(trailer_bytes)), ..self.with_index() }
+    }
+
+    /// Whether another pack follows the one that has ended.
+    pub fn has_more_parts(&self) -> bool {
+        matches!(self.state, State::Composed(_))
+    }
+
+    /// What was written to the pack that has ended, in its order.
+    pub fn take_entries(&mut self) -> Vec<pack_index::Entry> {
         std::mem::take(&mut self.entries)
     }
 
@@ -119,10 +133,14 @@ impl PackStream {
                     }
                     self.state = if is_composed {
                         let composition = compose::compose(&self.plan, watch)?;
-                        State::Composed(Box::new(Composed::new(composition, self.with_index)))
+                        State::Composed(Box::new(Composed::new(composition, self.with_index, self.limit)))
                     } else {
                         self.pack_state(0)
                     };
+                    if self.limit.is_some() {
+                        self.written = pack::HEADER_BYTES as u64;
+                        continue;
+                    }
                     let mut header = Vec::with_capacity(pack::HEADER_BYTES);
                     pack::write_header(self.plan.objects(), &mut header);
                     self.push_owned(header);
@@ -133,12 +151,18 @@ impl PackStream {
                 }
                 State::Composed(mut composed) => {
                     let more = self.advance_composed(&mut composed)?;
-                    self.state = if more {
-                        State::Composed(composed)
+                    if more {
+                        self.state = State::Composed(composed);
                     } else {
                         self.entries = composed.take_written();
-                        State::Trailer
-                    };
+                        if !composed.is_at_end() {
+                            composed.begin_part();
+                            self.written = pack::HEADER_BYTES as u64;
+                            self.state = State::Composed(composed);
+                            return Ok(None);
+                        }
+                        self.state = if self.limit.is_some() { State::End } else { State::Trailer };
+                    }
                 }
                 State::Trailer => {
                     if let Some(hasher) = self.hasher.take() {
@@ -224,6 +248,9 @@ impl PackStream {
         self.totals.reused_deltas += piece.reused_deltas;
         if !piece.owned.is_empty() {
             self.push_owned(piece.owned);
+        }
+        if let Some(header) = piece.header {
+            self.push(Segment::EntryHeader(header));
         }
         if let Some((pack, range)) = piece.mapped {
             let map = self.plan.universe.snapshot().packs()[pack.0 as usize].map().clone();

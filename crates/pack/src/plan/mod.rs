@@ -6,12 +6,14 @@ mod by_walk;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use packrace_object::{Kind, ObjectId};
+use packrace_object::{Kind, ObjectId, oid};
 use packrace_store::PackIx;
 
 use crate::commits::{Commits, Peeled};
 use crate::error::{Error, Reason};
 use crate::filter::{Filter, Filtering, Rules};
+use crate::lenient_walk::LenientWalk;
+use crate::maintenance::sets::{in_packs, members, unite};
 use crate::marks::Marks;
 use crate::names::{NameHash, Names};
 use crate::settings::Settings;
@@ -36,14 +38,28 @@ pub struct PackRequest {
     pub thin: bool,
     /// Deltas may name their base by distance (`ofs-delta`).
     pub ofs_delta: bool,
-    /// What is missing here and promised by a remote is left out: the client knows a remote that has it.
-    pub may_lack_promised: bool,
+    /// Which objects may be missing.
+    pub gaps: Gaps,
     /// What to leave out; objects in `wants` are sent all the same.
     pub filter: Option<Filter>,
     /// Threads that a walk may use; at least 1.
     pub threads: usize,
     /// How the pack is made.
     pub settings: Settings,
+}
+
+/// Which objects may be missing here that are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gaps {
+    /// None.
+    #[default]
+    Errors,
+    /// Those that a remote has promised are left out: the client knows a remote that has them.
+    Promised,
+    /// All that are missing are left out, and what would be found behind them.
+    Any,
+    /// What is in a pack of a promisor is left out, and what would be found behind it.
+    BehindPromisor,
 }
 
 /// In which order the entries of a pack stand.
@@ -99,6 +115,11 @@ impl PackPlan {
         NameHash(stored.unwrap_or_default())
     }
 
+    /// The same for a pack that stays.
+    pub fn to_stay(self) -> Self {
+        PackPlan { order: Order::ByKind, ..self }
+    }
+
     /// How many objects the pack will hold.
     pub fn objects(&self) -> u32 {
         self.objects
@@ -111,8 +132,7 @@ impl PackPlan {
 
     /// The ids of all objects that will be sent, sorted.
     pub fn ids(&self) -> Vec<ObjectId> {
-        let members = self.wanted.packed().chain(self.wanted.extra());
-        let mut ids: Vec<_> = members.map(|ix| self.universe.id(ix)).collect();
+        let mut ids: Vec<_> = members(&self.wanted).map(|ix| self.universe.id(ix)).collect();
         ids.sort_unstable();
         ids
     }
@@ -135,6 +155,66 @@ pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
 
 /// Plans the answer to `request`. Takes bitmaps where they apply and a walk where they don't.
 pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) -> Result<PackPlan, Error> {
+    plan_adjusted(universe, request, |_| Ok(()), watch)
+}
+
+/// The same, of what `adjust` makes of the objects that were found.
+pub fn plan_adjusted<E: From<Error>>(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    adjust: impl FnOnce(&Chosen<'_>) -> Result<(), E>,
+    watch: &dyn Watch,
+) -> Result<PackPlan, E> {
+    let (found, names) = match request.gaps {
+        Gaps::Errors | Gaps::Promised => find_filtered(universe, request, watch)?,
+        Gaps::Any | Gaps::BehindPromisor => find_leniently(universe, request, watch)?,
+    };
+    let mut commits = Commits::new(universe, HashSet::new(), watch);
+    add_tags(universe, &mut commits, &found, &request.tags)?;
+    let excluded = exclude(universe, &found, &request.excluded)?;
+    adjust(&Chosen { universe, wanted: &found.wanted })?;
+    Ok(PackPlan { excluded, ..lay_out(universe, request, found, names, watch)? })
+}
+
+/// The objects that a pack is going to hold, before it is planned how.
+pub struct Chosen<'a> {
+    pub(crate) universe: &'a Universe,
+    pub(crate) wanted: &'a Marks,
+}
+
+impl Chosen<'_> {
+    /// Adds objects that are there.
+    pub fn extend(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<(), Error> {
+        for id in ids {
+            if let Some(ix) = self.universe.find(&id)? {
+                self.wanted.insert(ix);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the pack is going to hold this object.
+    pub fn contains(&self, id: &oid) -> Result<bool, Error> {
+        Ok(self.universe.find(id)?.is_some_and(|ix| self.wanted.contains(ix)))
+    }
+
+    /// Keeps the objects for which `keeps` says so.
+    pub fn retain<E>(&self, mut keeps: impl FnMut(&ObjectId) -> Result<bool, E>) -> Result<(), E> {
+        for ix in members(self.wanted).collect::<Vec<_>>() {
+            if !keeps(&self.universe.id(ix))? {
+                self.wanted.remove(ix);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wanted and not had, as far as the filter lets it pass.
+fn find_filtered(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    watch: &dyn Watch,
+) -> Result<(Found, Names), Error> {
     let mut cut: HashSet<Ix> = HashSet::new();
     for id in request.shallow.iter().chain(universe.snapshot().shallow()) {
         cut.extend(universe.find(id)?);
@@ -144,7 +224,7 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
     let tips = Tips::resolve(universe, &mut commits, request)?;
     let rules = request.filter.as_ref().map(|filter| Rules::of(universe, filter)).transpose()?;
     let sends_blobs = rules.as_ref().is_none_or(|rules| rules.keeps(Kind::Blob));
-    let lacking = Lacking { blobs: !sends_blobs, promised: request.may_lack_promised };
+    let lacking = Lacking { blobs: !sends_blobs, promised: request.gaps == Gaps::Promised };
     let mut trees = TreeWalk::new(universe, request.threads, watch).lacking(lacking);
     let mut find = |commits: &mut Commits<'_>| find(universe, may_use_bitmap, commits, &mut trees, &tips);
     let found = match rules {
@@ -155,9 +235,35 @@ pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) 
         )?,
         None => find(&mut commits)?,
     };
-    add_tags(universe, &mut commits, &found, &request.tags)?;
-    let excluded = exclude(universe, &found, &request.excluded)?;
-    Ok(PackPlan { excluded, ..lay_out(universe, request, found, trees.into_names(), watch)? })
+    Ok((found, trees.into_names()))
+}
+
+/// The same where objects may be missing: a slow walk on one thread, without bitmaps.
+fn find_leniently(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    watch: &dyn Watch,
+) -> Result<(Found, Names), Error> {
+    let promised = match request.gaps {
+        Gaps::BehindPromisor => {
+            let packs = (0u32..).map(PackIx).zip(universe.snapshot().packs());
+            let packs: Vec<PackIx> =
+                packs.filter(|(_, pack)| pack.is_promisor()).map(|(number, _)| number).collect();
+            in_packs(universe, &packs)?
+        }
+        _ => Marks::new(universe.packed_len()),
+    };
+    let (had, wanted) = (Marks::new(universe.packed_len()), Marks::new(universe.packed_len()));
+    let names = Names::new(universe.packed_len());
+    let mut walk = LenientWalk::new(universe);
+    walk.reach(request.haves.iter().copied(), &promised, &had, &names)?;
+    unite(&promised, &had);
+    walk.reach(request.wants.iter().copied(), &promised, &wanted, &names)?;
+    let wanted = match &request.filter {
+        Some(filter) => kept_by(universe, filter, request.wants.clone(), wanted, watch)?,
+        None => wanted,
+    };
+    Ok((Found { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
 }
 
 /// Everything that `tips` reach, by a walk, and under which paths it was met.
@@ -231,7 +337,7 @@ pub(crate) fn to_store(
     let had = Marks::new(universe.packed_len());
     let found = Found { wanted, had, bases: Vec::new(), is_by_bitmap: false };
     let plan = lay_out(universe, &request, found, names, watch)?;
-    Ok(PackPlan { order: Order::ByKind, ..plan })
+    Ok(plan.to_stay())
 }
 
 /// Finds what is wanted and not had: by a walk for a client that lacks little, by bitmaps for others where there are any.

@@ -27,13 +27,15 @@ pub(super) fn features(config: &Config, uris: &[BlobUri]) -> Result<Features, Er
 
 /// An object that a client can get from elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BlobUri {
-    pub(super) object: ObjectId,
-    pub(super) pack: PackfileUri,
+pub struct BlobUri {
+    /// The object.
+    pub object: ObjectId,
+    /// A pack that has it.
+    pub pack: PackfileUri,
 }
 
 /// The values of `uploadpack.blobPackfileUri`: `<object-hash> <pack-hash> <uri>`.
-pub(super) fn blob_uris(config: &Config, hash: HashKind) -> Result<Vec<BlobUri>, Error> {
+pub fn blob_uris(config: &Config, hash: HashKind) -> Result<Vec<BlobUri>, Error> {
     let mut seen = HashSet::new();
     let parse = |text: Vec<u8>| {
         let shown = String::from_utf8_lossy(&text).into_owned();
@@ -48,6 +50,17 @@ pub(super) fn blob_uris(config: &Config, hash: HashKind) -> Result<Vec<BlobUri>,
         Ok(parsed)
     };
     config.strings("uploadpack.blobPackfileUri").into_iter().map(parse).collect()
+}
+
+/// Where the packs are of `left_out`, each once: several objects may lie in one.
+pub fn uris_of<'a>(
+    known: impl IntoIterator<Item = &'a BlobUri>,
+    left_out: &[ObjectId],
+) -> Vec<&'a PackfileUri> {
+    let left_out: HashSet<_> = left_out.iter().collect();
+    let mut told = HashSet::new();
+    let uris = known.into_iter().filter(|uri| left_out.contains(&uri.object) && told.insert(&uri.pack));
+    uris.map(|uri| &uri.pack).collect()
 }
 
 fn parse_blob_uri(text: &[u8], hash: HashKind) -> Option<BlobUri> {

@@ -21,6 +21,7 @@ use packrace_store::Repository;
 
 use crate::outbox::Door;
 pub use error::{Error, ErrorKind};
+pub use features::{BlobUri, blob_uris, uris_of};
 
 /// The version of the wire protocol that the client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -1,6 +1,5 @@
 //! Packs that a client gets from elsewhere (technical/packfile-uri): docs/decisions/0006-packfile-uris.md.
 
-use std::collections::HashSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use packrace_protocol::session;
 use packrace_protocol::wire::sideband;
 
 use super::Error;
+use super::features::uris_of;
 use super::hook::HookRun;
 use super::upload::Upload;
 use crate::outbox::{Door, GatherBatch};
@@ -35,11 +35,7 @@ impl Upload<'_> {
         let watch =
             Planning { door: Mutex::new((&mut *self.door, self.clock.now())), clock: self.clock, keepalive };
         let plan = packrace_pack::plan::plan(&self.universe, &request, &watch)?;
-        let left_out: HashSet<_> = plan.excluded().iter().collect();
-        // Several objects may lie in one pack.
-        let mut told = HashSet::new();
-        let uris = known.iter().filter(|uri| left_out.contains(&uri.object) && told.insert(&uri.pack));
-        let uris = uris.map(|uri| uri.pack.clone()).collect();
+        let uris = uris_of(&known, plan.excluded()).into_iter().cloned().collect();
         self.planned = Some(plan);
         Ok(uris)
     }

@@ -8,7 +8,7 @@ use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_pack::filter::Filter;
 use packrace_pack::negotiate::{Checked, Negotiation};
-use packrace_pack::plan::PackPlan;
+use packrace_pack::plan::{Gaps, PackPlan};
 use packrace_pack::{PackRequest, Phase, Universe, Watch, shallow};
 use packrace_protocol::message::{advertisement, ls_refs};
 use packrace_protocol::session::{
@@ -411,7 +411,7 @@ impl<'a> Upload<'a> {
             shallow: cut,
             tags,
             excluded: Vec::new(),
-            may_lack_promised: request.may_lack_promised,
+            gaps: if request.may_lack_promised { Gaps::Promised } else { Gaps::Errors },
             thin: request.thin_pack,
             ofs_delta: request.ofs_delta,
             filter,

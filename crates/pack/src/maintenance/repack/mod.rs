@@ -3,7 +3,7 @@
 //! ```text
 //! roles     which packs stay, which are taken apart
 //! select    which objects go into the new packs: reachable, promised, unreachable
-//! write     each new pack under a temporary name, synced, published
+//! write     each new pack under a temporary name, synced, published (`pack_files`)
 //! delete    what the new packs hold now, and nothing that came meanwhile
 //! ```
 //!
@@ -13,30 +13,26 @@
 //! many packs, never too few.
 
 mod roles;
-mod select;
-mod write;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use packrace_format::pack_index;
 use packrace_object::ObjectId;
 use packrace_store::PackIx;
-use packrace_store::publish::{PublishedPack, WritePolicy, remove_pack, write_loose};
+use packrace_store::publish::{PublishedPack, remove_pack};
 
 use self::roles::{Role, Roles};
-use self::select::{Walk, in_packs, insert_all, members, times, unite};
-use self::write::{Shop, Special};
-use crate::bitmap_build::BitmapOptions;
-use crate::error::{Error, ErrorKind};
+use super::pack_files::{BitmapRequest, PackFiles, PackFilesError, Special};
+use super::sets::{in_packs, insert_all, unite};
+use super::unreachable::{Caretaker, Loosening, Parted, plan_cruft};
+use crate::error::Error;
 use crate::filter::Filter;
+use crate::lenient_walk::LenientWalk;
 use crate::marks::Marks;
 use crate::names::Names;
 use crate::plan;
 use crate::settings::Settings;
-use crate::trees::{Absent, TreeWalk};
-use crate::universe::{Ix, Universe};
+use crate::universe::Universe;
 use crate::watch::Watch;
 
 /// Which objects are packed anew.
@@ -100,45 +96,14 @@ pub struct RepackRequest {
     pub filter_to: Option<PathBuf>,
     /// Where what expires is copied to, as the beginning of the names of a pack's files (`--expire-to`).
     pub expire_to: Option<PathBuf>,
-    /// How files are written.
-    pub policy: WritePolicy,
-    /// Whether packs get a `.rev`.
-    pub reverse_index: bool,
-    /// The version of packs' indexes.
-    pub index_version: pack_index::Version,
+    /// How packs are stored.
+    pub files: PackFiles,
+    /// Unreachable objects that count as wanted now (`gc.recentObjectsHook`).
+    pub recent: Vec<ObjectId>,
+    /// Longest cruft pack, where that has a limit of its own.
+    pub max_cruft_bytes: Option<u64>,
     /// zlib's level for loose objects.
     pub loose_compression: i32,
-}
-
-/// Which bitmaps to write.
-#[derive(Debug, Clone)]
-pub struct BitmapRequest {
-    /// What refs point at.
-    pub refs: Vec<ObjectId>,
-    /// Those of them that get a bitmap in any case (`pack.preferBitmapTips`).
-    pub preferred: Vec<ObjectId>,
-    /// How.
-    pub options: BitmapOptions,
-}
-
-/// Why a repack has ended.
-#[derive(Debug, thiserror::Error)]
-pub enum RepackError {
-    /// Objects cannot be read or packs written.
-    #[error(transparent)]
-    Objects(#[from] Error),
-    /// Bitmaps were asked for, and this object is not in the pack.
-    #[error("failed to write bitmap index")]
-    NotClosed(ObjectId),
-    /// The new pack has no usable index.
-    #[error("failed to write bitmap index")]
-    NoBitmap,
-}
-
-impl From<packrace_store::Error> for RepackError {
-    fn from(error: packrace_store::Error) -> Self {
-        RepackError::Objects(error.into())
-    }
 }
 
 /// Packs that were written, and what they make redundant. Nothing is deleted yet: a multi-pack-index and bitmaps that
@@ -164,19 +129,18 @@ pub fn write(
     universe: &Arc<Universe>,
     request: &RepackRequest,
     watch: &dyn Watch,
-) -> Result<Repacked, RepackError> {
+) -> Result<Repacked, PackFilesError> {
     let roles = Roles::of(universe.snapshot(), &request.keep_packs);
-    let shop = Shop::of(universe, request, watch);
-    Repack { universe, request, roles, shop, new: Vec::new() }.run()
+    Repack { universe, request, roles, watch, new: Vec::new() }.run()
 }
 
-/// Writes one pack of the objects that are read from the repository's own packs with these names; none if there are none.
+/// Writes a pack of the objects that are read from the repository's own packs with these names; none if there are none.
 pub fn write_some(
     universe: &Arc<Universe>,
     request: &RepackRequest,
     packs: &[String],
     watch: &dyn Watch,
-) -> Result<Option<PublishedPack>, RepackError> {
+) -> Result<Vec<PublishedPack>, PackFilesError> {
     let snapshot = universe.snapshot();
     let numbers: Vec<PackIx> = (0u32..)
         .map(PackIx)
@@ -193,7 +157,29 @@ pub fn write_some(
     }
     wanted.subtract(&elsewhere);
     let names = Names::new(universe.packed_len());
-    Shop::of(universe, request, watch).write(wanted, names, &Special::default())
+    store(universe, request, (wanted, names), &Special::default(), watch)
+}
+
+/// Writes packs of these objects; none if there are no objects.
+fn store(
+    universe: &Arc<Universe>,
+    request: &RepackRequest,
+    (wanted, names): (Marks, Names),
+    special: &Special<'_>,
+    watch: &dyn Watch,
+) -> Result<Vec<PublishedPack>, PackFilesError> {
+    let plan = match special.times {
+        None => plan::to_store(universe, wanted, names, request.settings, request.ofs_delta, watch)?,
+        Some(_) => plan_cruft(universe, wanted, names, request.cruft_settings, request.ofs_delta, watch)?,
+    };
+    match plan.objects() {
+        0 => Ok(Vec::new()),
+        _ => {
+            let max_bytes = request.max_cruft_bytes.filter(|_| special.times.is_some());
+            let max_bytes = max_bytes.or(request.files.max_bytes);
+            PackFiles { max_bytes, ..request.files }.write(plan, special, watch)
+        }
+    }
 }
 
 /// Deletes packs of the repository that are redundant, but none that is among `new`, or that got a `.keep` meanwhile.
@@ -209,12 +195,12 @@ struct Repack<'a> {
     universe: &'a Arc<Universe>,
     request: &'a RepackRequest,
     roles: Roles,
-    shop: Shop<'a>,
+    watch: &'a dyn Watch,
     new: Vec<PublishedPack>,
 }
 
 impl Repack<'_> {
-    fn run(mut self) -> Result<Repacked, RepackError> {
+    fn run(mut self) -> Result<Repacked, PackFilesError> {
         let (taken_apart, largest, is_closed) = match self.request.scope {
             Scope::Loose => {
                 self.loose()?;
@@ -245,7 +231,7 @@ impl Repack<'_> {
     }
 
     /// Loose objects that are reached and in no pack.
-    fn loose(&mut self) -> Result<(), RepackError> {
+    fn loose(&mut self) -> Result<(), PackFilesError> {
         let (reached, names) = self.reach()?;
         let wanted = Marks::new(self.universe.packed_len());
         for ix in reached.extra() {
@@ -256,7 +242,7 @@ impl Repack<'_> {
     }
 
     /// Everything that is reached, and what else is asked for. Tells whether the first pack needs no other.
-    fn all(&mut self, unreachable: Unreachable) -> Result<bool, RepackError> {
+    fn all(&mut self, unreachable: Unreachable) -> Result<bool, PackFilesError> {
         let (universe, request) = (self.universe, self.request);
         let (reached, names) = self.reach()?;
         let left_out = self.left_out(!request.pack_kept)?;
@@ -273,7 +259,7 @@ impl Repack<'_> {
         let wanted = match &request.filter {
             Some(filter) => {
                 let tips = request.tips.clone();
-                plan::kept_by(universe, filter, tips, wanted, self.shop.watch)?
+                plan::kept_by(universe, filter, tips, wanted, self.watch)?
             }
             None => wanted,
         };
@@ -296,12 +282,17 @@ impl Repack<'_> {
         if let Some(filtered) = filtered {
             let names = Names::new(universe.packed_len());
             let prefix = request.filter_to.as_deref();
-            let new = self.shop.write(filtered, names, &Special { prefix, ..Special::default() })?;
-            self.new.extend(new.filter(|_| prefix.is_none()));
+            let special = Special { prefix, ..Special::default() };
+            let new = store(universe, request, (filtered, names), &special, self.watch)?;
+            self.new.extend(new.into_iter().filter(|_| prefix.is_none()));
         }
         match unreachable {
             Unreachable::Drop | Unreachable::Append => {}
-            Unreachable::Loosen { expired } if request.delete => self.loosen(rest, &reached, expired)?,
+            Unreachable::Loosen { expired } if request.delete => {
+                let (compression, policy) = (request.loose_compression, request.files.policy);
+                let how = Loosening { compression, policy };
+                self.caretaker(request.settings).loosen(rest, &reached, expired, how)?;
+            }
             Unreachable::Loosen { .. } => {}
             Unreachable::Cruft { expired } => self.cruft(rest, &reached, expired)?,
         }
@@ -309,7 +300,7 @@ impl Repack<'_> {
     }
 
     /// Small packs and loose objects.
-    fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), RepackError> {
+    fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), PackFilesError> {
         let universe = self.universe;
         let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
         let (rolled_up, left) = self.roles.roll_up(universe.snapshot(), factor, with_kept, with_foreign);
@@ -318,15 +309,15 @@ impl Repack<'_> {
         wanted.subtract(&in_packs(universe, &left)?);
         wanted.subtract(&self.left_out(!self.request.pack_kept)?);
         let names = Names::new(universe.packed_len());
-        Walk::new(universe).name_by_loose_trees(&wanted, &names)?;
+        LenientWalk::new(universe).name_by_loose_trees(&wanted, &names)?;
         self.write(wanted, names, &Special::default())?;
         let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != Role::Foreign;
         let largest = left.into_iter().rev().find(is_own);
         Ok((rolled_up, largest))
     }
 
-    fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), RepackError> {
-        self.new.extend(self.shop.write(wanted, names, special)?);
+    fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), PackFilesError> {
+        self.new.extend(store(self.universe, self.request, (wanted, names), special, self.watch)?);
         Ok(())
     }
 
@@ -337,16 +328,16 @@ impl Repack<'_> {
         let none = Marks::new(universe.packed_len());
         let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
             let tips = request.tips.clone();
-            let (seen, names) = plan::reach(universe, tips, request.settings.threads, self.shop.watch)?;
+            let (seen, names) = plan::reach(universe, tips, request.settings.threads, self.watch)?;
             (seen, names, none)
         } else {
             // What a promisor has promised may name what is missing, and needs no walk: it is packed as it is.
             let stop = in_packs(universe, &promisor)?;
             let (seen, names) = (none, Names::new(universe.packed_len()));
-            Walk::new(universe).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
+            LenientWalk::new(universe).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
             (seen, names, stop)
         };
-        Walk::new(universe).reach(request.soft_tips.iter().copied(), &stop, &seen, &names)?;
+        LenientWalk::new(universe).reach(request.soft_tips.iter().copied(), &stop, &seen, &names)?;
         Ok((seen, names))
     }
 
@@ -383,85 +374,24 @@ impl Repack<'_> {
         Ok(rest)
     }
 
-    /// When these unreachable objects were last wanted.
-    fn times(&self, rest: &Marks) -> Result<HashMap<Ix, u32>, Error> {
-        let snapshot = self.universe.snapshot();
+    fn caretaker(&self, settings: Settings) -> Caretaker<'_> {
         let packs = self.roles.with(&[Role::Ordinary, Role::Cruft]);
-        let modified = |id: &ObjectId| snapshot.own_loose_modified(id);
-        times(self.universe, rest, &packs, &snapshot.own_loose()?, modified)
-    }
-
-    /// Parts unreachable objects in those that stay and those that are gone: what was wanted after `expired` stays, and
-    /// what that reaches.
-    fn expire(
-        &self,
-        rest: Marks,
-        reached: &Marks,
-        times: &HashMap<Ix, u32>,
-        expired: i64,
-    ) -> Result<(Marks, Marks, Names), Error> {
-        let universe = self.universe;
-        if expired == i64::MIN {
-            let names = self.names(&rest, reached)?;
-            return Ok((rest, Marks::new(universe.packed_len()), names));
-        }
-        let is_recent = |ix: &Ix| i64::from(times.get(ix).copied().unwrap_or_default()) > expired;
-        let recent: Vec<ObjectId> = members(&rest).filter(is_recent).map(|ix| universe.id(ix)).collect();
-        let (needed, names) = (Marks::new(universe.packed_len()), Names::new(universe.packed_len()));
-        Walk::new(universe).reach(recent, reached, &needed, &names)?;
-        let gone = rest.snapshot();
-        gone.subtract(&needed);
-        rest.subtract(&gone);
-        Ok((rest, gone, names))
-    }
-
-    /// The paths of unreachable objects, as far as unreachable commits lead to them.
-    fn names(&self, rest: &Marks, reached: &Marks) -> Result<Names, Error> {
-        let seen = reached.snapshot();
-        let roots = Walk::new(self.universe).root_trees(rest, &seen)?;
-        let threads = self.request.settings.threads;
-        let mut trees = TreeWalk::new(self.universe, threads, self.shop.watch);
-        match trees.mark_below(roots, &seen, Absent::Skip) {
-            // Nobody has said that these objects are sound, and without names the pack only becomes larger.
-            Err(error) if error.kind() == ErrorKind::Corrupt => tracing::debug!("{error}"),
-            marked => marked?,
-        }
-        Ok(trees.into_names())
-    }
-
-    fn loosen(&self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), Error> {
-        let snapshot = self.universe.snapshot();
-        let times = self.times(&rest)?;
-        let (rest, _, _) = self.expire(rest, reached, &times, expired)?;
-        let own = snapshot.own_loose()?;
-        let mut reader = snapshot.reader(self.request.settings.base_cache_bytes);
-        let mut content = Vec::new();
-        for ix in members(&rest) {
-            let id = self.universe.id(ix);
-            if own.binary_search(&id).is_ok() {
-                continue;
-            }
-            let kind = self.universe.read(&mut reader, ix, &mut content)?;
-            let path = snapshot.own_loose_path(&id);
-            let level = self.request.loose_compression;
-            let seconds = times.get(&ix).copied().unwrap_or_default();
-            write_loose(&path, kind, &content, level, seconds, self.request.policy)?;
-        }
-        Ok(())
+        let (universe, recent) = (self.universe, &self.request.recent);
+        Caretaker { universe, packs, recent, settings, watch: self.watch }
     }
 
     /// Packs what nothing reaches, and what of the expired that needs.
-    fn cruft(&mut self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), RepackError> {
-        let universe = self.universe;
-        let times = self.times(&rest)?;
-        let (rest, gone, names) = self.expire(rest, reached, &times, expired)?;
+    fn cruft(&mut self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), PackFilesError> {
+        let caretaker = self.caretaker(self.request.cruft_settings);
+        let times = caretaker.times(&rest)?;
+        let Parted { stay, gone, names } = caretaker.part(rest, reached, &times, expired)?;
         let special = Special { times: Some(&times), ..Special::default() };
-        self.write(rest, names, &special)?;
+        self.write(stay, names, &special)?;
         if let Some(prefix) = &self.request.expire_to {
-            let names = Names::new(universe.packed_len());
-            let special = Special { times: Some(&times), prefix: Some(prefix), ..Special::default() };
+            let names = Names::new(self.universe.packed_len());
+            let special = Special { prefix: Some(prefix), ..special };
             // Not one of the repository's packs.
-            self.shop.write(gone, names, &special)?;
+            store(self.universe, self.request, (gone, names), &special, self.watch)?;
         }
         Ok(())
     }

@@ -1,13 +1,11 @@
-//! Sets of objects that a repack puts into packs.
-
-use std::collections::HashMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+//! A walk for histories in which objects may be missing.
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, MalformedObject, ObjectId, parse_commit, parse_tag};
-use packrace_store::{ObjectReader, PackIx};
+use packrace_store::ObjectReader;
 
 use crate::error::{Error, Reason};
+use crate::maintenance::sets::members;
 use crate::marks::Marks;
 use crate::names::{NameHash, Names};
 use crate::universe::{Ix, Universe};
@@ -15,54 +13,20 @@ use crate::universe::{Ix, Universe};
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 32 << 20;
 
-/// All members of a set.
-pub(super) fn members(marks: &Marks) -> impl Iterator<Item = Ix> + '_ {
-    marks.packed().chain(marks.extra())
-}
-
-/// Every object in these packs, by the number that it has in the universe.
-pub(super) fn in_packs(universe: &Universe, packs: &[PackIx]) -> Result<Marks, Error> {
-    let marks = Marks::new(universe.packed_len());
-    for pack in packs {
-        let index = universe.snapshot().packs()[pack.0 as usize].index();
-        for position in 0..index.len() {
-            marks.insert(universe.require(index.id_at(position))?);
-        }
-    }
-    Ok(marks)
-}
-
-/// Adds the objects with these ids, but those that went meanwhile.
-pub(super) fn insert_all(universe: &Universe, marks: &Marks, ids: &[ObjectId]) -> Result<(), Error> {
-    for id in ids {
-        if let Some(ix) = universe.find(id)? {
-            marks.insert(ix);
-        }
-    }
-    Ok(())
-}
-
-/// Adds every member of `other`.
-pub(super) fn unite(marks: &Marks, other: &Marks) {
-    for ix in members(other) {
-        marks.insert(ix);
-    }
-}
-
 /// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor, or nobody
 /// said that the objects are whole.
-pub(super) struct Walk<'a> {
+pub(crate) struct LenientWalk<'a> {
     universe: &'a Universe,
     reader: ObjectReader,
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(universe: &'a Universe) -> Self {
-        Walk { universe, reader: universe.snapshot().reader(READER_CACHE_BYTES) }
+impl<'a> LenientWalk<'a> {
+    pub(crate) fn new(universe: &'a Universe) -> Self {
+        LenientWalk { universe, reader: universe.snapshot().reader(READER_CACHE_BYTES) }
     }
 
     /// Marks what `tips` reach, without what is in `stop` and what only that reaches. What is missing is passed over.
-    pub(super) fn reach(
+    pub(crate) fn reach(
         &mut self,
         tips: impl IntoIterator<Item = ObjectId>,
         stop: &Marks,
@@ -127,7 +91,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The root trees of the commits in `wanted`, as far as they were not in `seen`, where they are then.
-    pub(super) fn root_trees(&mut self, wanted: &Marks, seen: &Marks) -> Result<Vec<Ix>, Error> {
+    pub(crate) fn root_trees(&mut self, wanted: &Marks, seen: &Marks) -> Result<Vec<Ix>, Error> {
         let universe = self.universe;
         let mut content = Vec::new();
         let mut roots = Vec::new();
@@ -144,7 +108,7 @@ impl<'a> Walk<'a> {
 
     /// Names the objects that loose trees of a set list, for the delta search: no walk leads to them from the root, but
     /// the last part of a path says most.
-    pub(super) fn name_by_loose_trees(&mut self, wanted: &Marks, names: &Names) -> Result<(), Error> {
+    pub(crate) fn name_by_loose_trees(&mut self, wanted: &Marks, names: &Names) -> Result<(), Error> {
         let mut content = Vec::new();
         for ix in wanted.extra() {
             if self.universe.kind(&mut self.reader, ix)? != Kind::Tree {
@@ -163,42 +127,4 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-}
-
-/// When `wanted` objects of packs and loose ones were last wanted, in seconds since 1970: the time of the pack or file, or what
-/// a cruft pack says. Where there are several copies the latest counts.
-pub(super) fn times(
-    universe: &Universe,
-    wanted: &Marks,
-    packs: &[PackIx],
-    loose: &[ObjectId],
-    modified: impl Fn(&ObjectId) -> Option<SystemTime>,
-) -> Result<HashMap<Ix, u32>, Error> {
-    let mut found: HashMap<Ix, u32> = HashMap::new();
-    let mut note = |ix: Ix, seconds: u32| {
-        if wanted.contains(ix) {
-            let known = found.entry(ix).or_default();
-            *known = seconds.max(*known);
-        }
-    };
-    for pack in packs {
-        let pack = &universe.snapshot().packs()[pack.0 as usize];
-        let times = pack.times()?;
-        let of_pack = pack.modified().map_or(0, seconds_of);
-        for position in 0..pack.len() {
-            let ix = universe.require(pack.index().id_at(position))?;
-            note(ix, times.as_ref().map_or(of_pack, |times| times.seconds_at(position)));
-        }
-    }
-    for id in loose {
-        if let (Some(ix), Some(modified)) = (universe.find(id)?, modified(id)) {
-            note(ix, seconds_of(modified));
-        }
-    }
-    Ok(found)
-}
-
-fn seconds_of(time: SystemTime) -> u32 {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    u32::try_from(seconds).unwrap_or(u32::MAX)
 }

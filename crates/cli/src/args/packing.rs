@@ -1,0 +1,31 @@
+/// How packs are made: options that several commands have.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Packing {
+    /// How many objects a delta base is looked for in.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub window: Option<i64>,
+    /// Bytes of the objects in the window of one thread; k, m and g multiply.
+    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    pub window_memory: Option<u64>,
+    /// Longest delta chain.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub depth: Option<i64>,
+    /// Threads for the walk and the delta search; 0: one a processor.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub threads: Option<i64>,
+    /// Longest pack, in bytes, at least 1 MiB; others follow it. k, m and g multiply.
+    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    pub max_pack_size: Option<u64>,
+}
+
+/// A number of bytes, which k, m and g multiply.
+pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        _ => (text, 1u64),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bytes.ok_or_else(|| "not a number of bytes".to_owned())
+}

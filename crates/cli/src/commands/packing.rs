@@ -1,0 +1,156 @@
+//! What commands that write packs have in common: how the configuration and their options say it is done.
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::{Command, Stdio};
+
+use packrace_format::pack_index;
+use packrace_object::{HashKind, ObjectId};
+use packrace_pack::bitmap_build::BitmapOptions;
+use packrace_pack::filter::Filter;
+use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFiles};
+use packrace_pack::{MAX_DEPTH, Settings};
+use packrace_store::publish::WritePolicy;
+use packrace_store::refs::Target;
+use packrace_store::{Config, Repository};
+
+use super::Fatal;
+use crate::args::Packing;
+
+/// The shortest limit of packs (git-pack-objects, "--max-pack-size").
+const LEAST_PACK_BYTES: u64 = 1 << 20;
+
+/// How packs are made; `threads` for as many as there are processors.
+pub(super) fn settings(args: &Packing, config: &Config, threads: usize) -> Result<Settings, Fatal> {
+    let mut settings = Settings::of(config, threads)?;
+    let not_negative = |number: i64| usize::try_from(number).unwrap_or(0);
+    if let Some(window) = args.window {
+        settings.window = not_negative(window);
+    }
+    if let Some(bytes) = args.window_memory {
+        settings.window_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+    if let Some(depth) = args.depth {
+        if depth > i64::from(MAX_DEPTH) {
+            eprintln!("warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
+        }
+        settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
+        settings.reused_depth = settings.depth;
+    }
+    match args.threads {
+        Some(0) => settings.threads = threads,
+        // As in git, a negative number is one thread.
+        Some(number) => settings.threads = not_negative(number).clamp(1, 256),
+        None => {}
+    }
+    Ok(settings)
+}
+
+/// How packs are stored.
+pub(super) fn pack_files(args: &Packing, config: &Config) -> Result<PackFiles, Fatal> {
+    Ok(PackFiles {
+        policy: WritePolicy::of(config)?,
+        reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
+        index_version: index_version(config)?,
+        max_bytes: limit(args, config)?,
+    })
+}
+
+/// The longest pack, if there is a limit.
+fn limit(args: &Packing, config: &Config) -> Result<Option<u64>, Fatal> {
+    let configured = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
+    Ok(at_least_a_mebibyte(args.max_pack_size.filter(|bytes| *bytes > 0).or(configured)))
+}
+
+/// A limit as it is taken; 0 is none.
+pub(super) fn at_least_a_mebibyte(limit: Option<u64>) -> Option<u64> {
+    let limit = limit.filter(|bytes| *bytes > 0)?;
+    if limit < LEAST_PACK_BYTES {
+        eprintln!("warning: minimum pack size limit is 1 MiB");
+    }
+    Some(limit.max(LEAST_PACK_BYTES))
+}
+
+/// The objects that the hooks of `gc.recentObjectsHook` name, which are run by the shell.
+pub(super) fn recent_objects(repository: &Repository) -> Result<Vec<ObjectId>, Fatal> {
+    let mut recent = Vec::new();
+    for command in repository.config().strings("gc.recentObjectsHook") {
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(OsStr::from_bytes(&command)).stdin(Stdio::null()).stderr(Stdio::inherit());
+        let output = shell.current_dir(repository.git_dir()).output().map_err(Fatal::new)?;
+        if !output.status.success() {
+            return Err(Fatal::new("unable to enumerate additional recent objects"));
+        }
+        for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let id = ObjectId::from_hex(line).ok().filter(|id| id.kind() == repository.hash_kind());
+            let bad = || Fatal::new(format!("invalid extra cruft tip: '{}'", String::from_utf8_lossy(line)));
+            recent.push(id.ok_or_else(bad)?);
+        }
+    }
+    Ok(recent)
+}
+
+fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
+    match config.integer("pack.indexVersion")?.unwrap_or(2) {
+        1 => Ok(pack_index::Version::V1),
+        2 => Ok(pack_index::Version::default()),
+        other => Err(Fatal::new(format!("bad pack.indexVersion={other}"))),
+    }
+}
+
+/// zlib's level for loose objects.
+pub(super) fn loose_compression(config: &Config) -> Result<i32, Fatal> {
+    let level = match config.integer("core.looseCompression")? {
+        Some(level) => Some(level),
+        None => config.integer("core.compression")?,
+    };
+    match level.unwrap_or(1) {
+        level @ -1..=9 => Ok(level as i32),
+        level => Err(Fatal::new(format!("bad zlib compression level {level}"))),
+    }
+}
+
+/// The filter that `spec` means. The patterns of `sparse:oid` are named by their id.
+pub(super) fn filter(spec: Option<&str>, hash: HashKind) -> Result<Option<Filter>, Fatal> {
+    let Some(spec) = spec else { return Ok(None) };
+    let mut filter = Filter::parse(spec.as_bytes()).map_err(Fatal::new)?;
+    for patterns in filter.patterns_mut() {
+        let id = ObjectId::from_hex(&patterns.name).ok().filter(|id| id.kind() == hash);
+        let name = String::from_utf8_lossy(&patterns.name).into_owned();
+        patterns.blob =
+            Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
+    }
+    Ok(Some(filter))
+}
+
+/// What the configuration says about bitmaps of what `refs` point at.
+pub(super) fn bitmap_request(
+    repository: &Repository,
+    refs: &[ObjectId],
+    threads: usize,
+) -> Result<BitmapRequest, Fatal> {
+    let config = repository.config();
+    let mut preferred = Vec::new();
+    let prefixes = config.strings("pack.preferBitmapTips");
+    if !prefixes.is_empty() {
+        let snapshot = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+        for prefix in prefixes {
+            snapshot
+                .visit(&prefix, &mut |record| {
+                    if let Target::Direct { id, .. } = record.target {
+                        preferred.push(id);
+                    }
+                    ControlFlow::Continue(())
+                })
+                .map_err(Fatal::new)?;
+        }
+    }
+    let options = BitmapOptions {
+        name_hashes: config.boolean("pack.writeBitmapHashCache")?.unwrap_or(true),
+        lookup_table: config.boolean("pack.writeBitmapLookupTable")?.unwrap_or(false),
+        threads,
+        ..BitmapOptions::default()
+    };
+    Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
+}
