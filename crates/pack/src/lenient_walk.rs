@@ -57,8 +57,12 @@ impl<'a> LenientWalk<'a> {
         Ok(())
     }
 
+    pub(crate) fn kind(&mut self, ix: Ix) -> Result<Kind, Error> {
+        self.universe.kind(&mut self.reader, ix)
+    }
+
     /// What an object names, and under which name.
-    fn references(
+    pub(crate) fn references(
         &mut self,
         ix: Ix,
         content: &mut Vec<u8>,

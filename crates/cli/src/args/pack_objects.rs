@@ -137,6 +137,11 @@ pub struct PackObjects {
     pub delta_base_offset: bool,
     #[arg(long, hide = true)]
     pub no_delta_base_offset: bool,
+    /// Make no delta that crosses the shores of the islands that pack.island names.
+    #[arg(long, overrides_with = "no_delta_islands")]
+    pub delta_islands: bool,
+    #[arg(long, hide = true)]
+    pub no_delta_islands: bool,
     /// Version of the index, 1 or 2.
     #[arg(long, value_name = "VERSION")]
     pub index_version: Option<String>,
@@ -188,8 +193,6 @@ pub struct PackObjects {
 pub struct NotOffered {
     #[arg(long, hide = true, allow_negative_numbers = true)]
     pub name_hash_version: Option<i64>,
-    #[arg(long, hide = true)]
-    pub delta_islands: bool,
     #[arg(long, hide = true)]
     pub path_walk: bool,
 }

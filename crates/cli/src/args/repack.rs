@@ -50,7 +50,7 @@ pub struct Repack {
     /// Write no bitmap, whatever the configuration says.
     #[arg(long)]
     pub no_write_bitmap_index: bool,
-    /// Not offered: delta islands.
+    /// Make no delta that crosses the shores of the islands that pack.island names.
     #[arg(short = 'i', long, overrides_with = "no_delta_islands")]
     pub delta_islands: bool,
     #[arg(long, hide = true)]

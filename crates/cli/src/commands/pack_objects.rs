@@ -20,7 +20,7 @@ use packrace_store::publish::WritePolicy;
 use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
-use super::packing::{bitmap_request, filter, loose_compression, pack_files, recent_objects};
+use super::packing::{bitmap_request, filter, islands, loose_compression, pack_files, recent_objects};
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, PackObjects, when};
 use crate::environment::Environment;
@@ -50,7 +50,10 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
     let universe = Arc::new(Universe::new(repository.snapshot()?));
     let progress = progress(args, environment, settings.threads)?;
     let job = Job { args, repository: &repository, universe: &universe, settings, progress: &progress };
-    let planned = job.plan()?;
+    let mut planned = job.plan()?;
+    if args.delta_islands {
+        planned.plan = planned.plan.with_islands(Some(islands(&repository, &universe, &progress)?));
+    }
     if args.non_empty && planned.plan.objects() == 0 {
         progress.finish();
         return Ok(());
@@ -312,7 +315,6 @@ fn refuse_what_is_missing(args: &PackObjects) -> Result<(), Fatal> {
     let not = &args.missing_options;
     let missing = [
         ("name-hash-version", not.name_hash_version.is_some_and(|version| version != 1)),
-        ("delta-islands", not.delta_islands),
         ("path-walk", not.path_walk),
     ];
     match missing.iter().find(|(_, is_asked)| *is_asked) {

@@ -4,15 +4,17 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::bitmap_build::BitmapOptions;
 use packrace_pack::filter::Filter;
+use packrace_pack::islands::{IslandRules, Islands};
 use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFiles};
-use packrace_pack::{MAX_DEPTH, Settings};
+use packrace_pack::{MAX_DEPTH, Settings, Universe, Watch};
 use packrace_store::publish::WritePolicy;
-use packrace_store::refs::Target;
+use packrace_store::refs::{RefRecord, Target};
 use packrace_store::{Config, Repository};
 
 use super::Fatal;
@@ -122,6 +124,33 @@ pub(super) fn filter(spec: Option<&str>, hash: HashKind) -> Result<Option<Filter
             Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
     }
     Ok(Some(filter))
+}
+
+/// The delta islands of the configuration (`pack.island`).
+pub(super) fn islands(
+    repository: &Repository,
+    universe: &Universe,
+    watch: &dyn Watch,
+) -> Result<Arc<Islands>, Fatal> {
+    let config = repository.config();
+    let rules = IslandRules::parse(&config.strings("pack.island")).map_err(Fatal::new)?;
+    let snapshot = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+    let mut refs = Vec::new();
+    let visit = &mut |record: RefRecord<'_>| {
+        refs.push((record.name.to_vec(), record.target.id()));
+        ControlFlow::Continue(())
+    };
+    snapshot.visit(b"refs/", visit).map_err(Fatal::new)?;
+    let mut tips = Vec::with_capacity(refs.len());
+    for (name, id) in &refs {
+        let id = match id {
+            Some(id) => Some(*id),
+            None => snapshot.resolve(name).map_err(Fatal::new)?.map(|found| found.id),
+        };
+        tips.extend(id.map(|id| (name.as_slice(), id)));
+    }
+    let core = config.string("pack.islandCore");
+    Ok(Arc::new(Islands::find(universe, tips, &rules, core.as_deref(), watch)?))
 }
 
 /// What the configuration says about bitmaps of what `refs` point at.

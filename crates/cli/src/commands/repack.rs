@@ -17,7 +17,8 @@ use packrace_store::{Config, Pack, Repository, roots};
 
 use super::multi_pack_index::bitmap_of_multi_pack_index;
 use super::packing::{
-    at_least_a_mebibyte, bitmap_request, filter, loose_compression, pack_files, recent_objects, settings,
+    at_least_a_mebibyte, bitmap_request, filter, islands, loose_compression, pack_files, recent_objects,
+    settings,
 };
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, Packing, Repack, when};
@@ -50,6 +51,11 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         filter,
         filter_to,
         expire_to,
+        islands: match is_asked(args.delta_islands, args.no_delta_islands, config, "repack.useDeltaIslands")?
+        {
+            true => Some(islands(&repository, &universe, &packrace_pack::Unwatched)?),
+            false => None,
+        },
         recent: if plan.drops_unreachable() { recent_objects(&repository)? } else { Vec::new() },
         max_cruft_bytes: at_least_a_mebibyte(args.max_cruft_size),
         ..base_request(args, config, threads)?
@@ -91,6 +97,11 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     Ok(())
 }
 
+/// Whether something is asked for on the command line, or else in the configuration.
+fn is_asked(yes: bool, no: bool, config: &Config, name: &str) -> Result<bool, Fatal> {
+    Ok(yes || !no && config.boolean(name)?.unwrap_or(false))
+}
+
 /// How packs are made, and nothing to make them of.
 pub(super) fn base_request(args: &Repack, config: &Config, threads: usize) -> Result<RepackRequest, Fatal> {
     Ok(RepackRequest {
@@ -109,6 +120,7 @@ pub(super) fn base_request(args: &Repack, config: &Config, threads: usize) -> Re
         filter_to: None,
         expire_to: None,
         files: pack_files(&args.packing, config)?,
+        islands: None,
         recent: Vec::new(),
         max_cruft_bytes: None,
         loose_compression: loose_compression(config)?,
@@ -231,7 +243,6 @@ fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
 
 fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
     let missing = [
-        ("delta-islands", args.delta_islands && !args.no_delta_islands),
         (
             "filter",
             args.filter.is_some()

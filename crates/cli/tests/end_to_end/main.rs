@@ -10,6 +10,7 @@ mod damage;
 mod features;
 mod filters;
 mod hook;
+mod islands;
 mod maintained;
 mod matrix;
 mod multi_pack_index;

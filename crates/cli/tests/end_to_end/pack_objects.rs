@@ -218,7 +218,7 @@ fn lists_of_objects_and_of_packs() {
 #[test]
 fn what_is_not_offered_is_refused_by_name() {
     let repo = RepoBuilder::new(Size::Tiny).build();
-    for option in ["delta-islands", "path-walk", "name-hash-version=2"] {
+    for option in ["path-walk", "name-hash-version=2"] {
         let ours = packrace(repo.path(), &["pack-objects", "--revs", &format!("--{option}"), "p"], "");
         assert_eq!(ours.status.code(), Some(129), "{option}");
         let said = String::from_utf8_lossy(&ours.stderr);

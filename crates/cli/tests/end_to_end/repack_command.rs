@@ -502,7 +502,7 @@ fn empty_repositories_and_refusals() {
     ] {
         check(&empty, mode);
     }
-    for option in ["--delta-islands", "-i", "--name-hash-version=2"] {
+    for option in ["--name-hash-version=2"] {
         let output = packrace(&empty, &["repack", "-a", "-d", option], "");
         assert_eq!(output.status.code(), Some(129), "{option}");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -52,6 +52,7 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
         || plan.order == Order::ByKind
         || settings.reused_depth < MAX_DEPTH
         || !plan.loose.is_empty()
+        || plan.islands.is_some()
     {
         return Ok(true);
     }
@@ -257,5 +258,7 @@ pub(super) fn heights(entries: &[Entry]) -> Vec<u16> {
 fn usable_base(plan: &PackPlan, entry: &StoredEntry) -> Result<Option<Ix>, Error> {
     let is_there =
         |base: &Ix| plan.wanted.contains(*base) || plan.had.as_ref().is_some_and(|had| had.contains(*base));
-    Ok(entry.base(&plan.universe)?.filter(is_there))
+    let Some(base) = entry.base(&plan.universe)?.filter(is_there) else { return Ok(None) };
+    let is_allowed = plan.islands.is_none() || plan.allows(entry.ix(&plan.universe)?, base);
+    Ok(is_allowed.then_some(base))
 }

@@ -74,7 +74,7 @@ pub(crate) fn compose(plan: &PackPlan, watch: &dyn Watch) -> Result<Composition,
     if plan.settings.window > 0 && plan.settings.depth > 0 {
         find_deltas(plan, &mut entries, watch)?;
     }
-    let order = order::of(&entries, plan.order);
+    let order = order::of(&entries, plan.order, plan.islands.as_deref());
     Ok(Composition { entries, order })
 }
 
@@ -127,7 +127,7 @@ fn find_deltas(plan: &PackPlan, entries: &mut [Entry], watch: &dyn Watch) -> Res
             candidates.push(candidate);
         }
     }
-    let found = search::run(universe, settings, &mut candidates, watch)?;
+    let found = search::run(plan, &mut candidates, watch)?;
     numbers.sort_unstable();
     let number_of = |ix: Ix| numbers.binary_search_by_key(&ix, |(ix, _)| *ix).ok().map(|at| numbers[at].1);
     for delta in found {

@@ -2,6 +2,7 @@
 
 use packrace_object::Kind;
 
+use crate::islands::Islands;
 use crate::plan::Order;
 
 use super::list::Entry;
@@ -11,7 +12,7 @@ use super::{Base, EntryNo};
 ///
 /// A base that would come later is drawn forward to just before its first delta, so that a chain stands together and
 /// a reader goes forward through the pack.
-pub(super) fn of(entries: &[Entry], wanted: Order) -> Vec<EntryNo> {
+pub(super) fn of(entries: &[Entry], wanted: Order, islands: Option<&Islands>) -> Vec<EntryNo> {
     let mut first: Vec<EntryNo> = (0..entries.len() as u32).map(EntryNo).collect();
     if wanted == Order::ByKind {
         first.sort_by_key(|no| match entries[no.at()].kind {
@@ -20,6 +21,9 @@ pub(super) fn of(entries: &[Entry], wanted: Order) -> Vec<EntryNo> {
             Kind::Tree => 2,
             Kind::Blob => 3,
         });
+    }
+    if let Some(islands) = islands {
+        first.sort_by_key(|no| !islands.is_core(entries[no.at()].ix));
     }
     let mut is_in = vec![false; entries.len()];
     let mut order = Vec::with_capacity(entries.len());

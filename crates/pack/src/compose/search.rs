@@ -17,6 +17,7 @@ use packrace_store::ObjectReader;
 
 use crate::error::{Error, Reason};
 use crate::names::NameHash;
+use crate::plan::PackPlan;
 use crate::settings::Settings;
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
@@ -61,8 +62,7 @@ pub(super) struct Found {
 
 /// Sorts `candidates` and finds deltas between them.
 pub(super) fn run(
-    universe: &Universe,
-    settings: &Settings,
+    plan: &PackPlan,
     candidates: &mut [Candidate],
     watch: &dyn Watch,
 ) -> Result<Vec<Found>, Error> {
@@ -75,9 +75,11 @@ pub(super) fn run(
         ))
     });
     let candidates = &*candidates;
+    let (universe, settings) = (&*plan.universe, &plan.settings);
     let threads = settings.threads.clamp(1, candidates.len().div_ceil(MIN_STRETCH).max(1));
     let stretches = stretches(candidates, threads);
     let shared = Shared {
+        plan,
         universe,
         settings,
         watch,
@@ -141,6 +143,7 @@ fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<us
 
 /// What all threads look at.
 struct Shared<'a> {
+    plan: &'a PackPlan,
     universe: &'a Universe,
     settings: &'a Settings,
     watch: &'a dyn Watch,
@@ -280,7 +283,7 @@ impl<'a> Search<'a> {
             && !from.is_preferred
             && to.whole_in.is_some()
             && to.whole_in == from.pack;
-        if was_tried {
+        if was_tried || !self.shared.plan.allows(to.ix, from.ix) {
             return Ok(());
         }
         let hash_bytes = self.shared.universe.hash().len_in_bytes();

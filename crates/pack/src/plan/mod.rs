@@ -12,6 +12,7 @@ use packrace_store::PackIx;
 use crate::commits::{Commits, Peeled};
 use crate::error::{Error, Reason};
 use crate::filter::{Filter, Filtering, Rules};
+use crate::islands::Islands;
 use crate::lenient_walk::LenientWalk;
 use crate::maintenance::sets::{in_packs, members, unite};
 use crate::marks::Marks;
@@ -100,6 +101,8 @@ pub struct PackPlan {
     pub(crate) names: Names,
     /// Objects of the client that are likely to be good delta bases, with their paths.
     pub(crate) bases: Vec<(Ix, NameHash)>,
+    /// Which deltas may be.
+    pub(crate) islands: Option<Arc<Islands>>,
     objects: u32,
 }
 
@@ -118,6 +121,16 @@ impl PackPlan {
     /// The same for a pack that stays.
     pub fn to_stay(self) -> Self {
         PackPlan { order: Order::ByKind, ..self }
+    }
+
+    /// The same without deltas that cross the shores of islands.
+    pub fn with_islands(self, islands: Option<Arc<Islands>>) -> Self {
+        PackPlan { islands, ..self }
+    }
+
+    /// Whether an object may be a delta of `base`.
+    pub(crate) fn allows(&self, object: Ix, base: Ix) -> bool {
+        self.islands.as_ref().is_none_or(|islands| islands.allow(object, base))
     }
 
     /// How many objects the pack will hold.
@@ -521,6 +534,7 @@ fn lay_out(
         is_by_bitmap: found.is_by_bitmap,
         names,
         bases: if request.thin { found.bases } else { Vec::new() },
+        islands: None,
         objects,
     })
 }

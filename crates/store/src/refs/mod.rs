@@ -81,6 +81,16 @@ pub enum Target<'a> {
     Symbolic(&'a [u8]),
 }
 
+impl Target<'_> {
+    /// The object that it points at itself.
+    pub fn id(&self) -> Option<ObjectId> {
+        match self {
+            Target::Direct { id, .. } => Some(*id),
+            Target::Symbolic(_) => None,
+        }
+    }
+}
+
 /// Where following symbolic refs ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {

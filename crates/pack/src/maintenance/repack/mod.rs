@@ -27,6 +27,7 @@ use super::sets::{in_packs, insert_all, unite};
 use super::unreachable::{Caretaker, Loosening, Parted, plan_cruft};
 use crate::error::Error;
 use crate::filter::Filter;
+use crate::islands::Islands;
 use crate::lenient_walk::LenientWalk;
 use crate::marks::Marks;
 use crate::names::Names;
@@ -98,6 +99,8 @@ pub struct RepackRequest {
     pub expire_to: Option<PathBuf>,
     /// How packs are stored.
     pub files: PackFiles,
+    /// Which deltas may be in packs of what is reached.
+    pub islands: Option<Arc<Islands>>,
     /// Unreachable objects that count as wanted now (`gc.recentObjectsHook`).
     pub recent: Vec<ObjectId>,
     /// Longest cruft pack, where that has a limit of its own.
@@ -169,7 +172,8 @@ fn store(
     watch: &dyn Watch,
 ) -> Result<Vec<PublishedPack>, PackFilesError> {
     let plan = match special.times {
-        None => plan::to_store(universe, wanted, names, request.settings, request.ofs_delta, watch)?,
+        None => plan::to_store(universe, wanted, names, request.settings, request.ofs_delta, watch)?
+            .with_islands(request.islands.clone()),
         Some(_) => plan_cruft(universe, wanted, names, request.cruft_settings, request.ofs_delta, watch)?,
     };
     match plan.objects() {
