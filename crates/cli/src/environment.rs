@@ -13,6 +13,9 @@ use crate::commands::Fatal;
 /// The system-wide configuration file.
 const SYSTEM_CONFIG: &str = "/etc/gitconfig";
 
+/// The system-wide file of attributes.
+const SYSTEM_ATTRIBUTES: &str = "/etc/gitattributes";
+
 /// Most entries that `GIT_CONFIG_COUNT` may announce.
 const MAX_CONFIG_COUNT: usize = 10_000;
 
@@ -30,6 +33,8 @@ pub struct Environment {
     config_overrides: Vec<(String, String)>,
     config_parameters: Option<String>,
     config_count_error: Option<String>,
+    no_system_attributes: bool,
+    attribute_tree: Option<String>,
     object_directory: Option<PathBuf>,
     alternates: Vec<PathBuf>,
     common_dir: Option<PathBuf>,
@@ -66,6 +71,8 @@ impl Environment {
             config_overrides: Vec::new(),
             config_parameters: text("GIT_CONFIG_PARAMETERS"),
             config_count_error: None,
+            no_system_attributes: text("GIT_ATTR_NOSYSTEM").is_some_and(|value| is_true(&value)),
+            attribute_tree: text("GIT_ATTR_SOURCE").filter(|name| !name.is_empty()),
             object_directory: path("GIT_OBJECT_DIRECTORY"),
             alternates: std::env::split_paths(&alternates)
                 .filter(|path| !path.as_os_str().is_empty())
@@ -137,11 +144,12 @@ impl Environment {
             return Err(Fatal::new(error));
         }
         let system = self.config_system.clone().unwrap_or_else(|| SYSTEM_CONFIG.into());
+        let xdg = self.xdg_config_home.clone();
+        let xdg = xdg.or_else(|| self.home.as_ref().map(|home| home.join(".config")));
+        let user_attributes = xdg.as_ref().map(|dir| dir.join("git/attributes"));
         let global = match &self.config_global {
             Some(path) => vec![path.clone()],
             None => {
-                let xdg = self.xdg_config_home.clone();
-                let xdg = xdg.or_else(|| self.home.as_ref().map(|home| home.join(".config")));
                 let of_user = self.home.as_ref().map(|home| home.join(".gitconfig"));
                 xdg.map(|dir| dir.join("git/config")).into_iter().chain(of_user).collect()
             }
@@ -158,6 +166,9 @@ impl Environment {
             global,
             overrides,
             home: self.home.clone(),
+            system_attributes: (!self.no_system_attributes).then(|| SYSTEM_ATTRIBUTES.into()),
+            user_attributes,
+            attribute_tree: globals.attr_source.clone().or_else(|| self.attribute_tree.clone()),
         })
     }
 

@@ -24,6 +24,12 @@ pub struct ConfigSources {
     pub overrides: Vec<(String, Option<String>)>,
     /// The user's home directory, for `~/` in paths.
     pub home: Option<PathBuf>,
+    /// The system's file of attributes, unless it is turned off.
+    pub system_attributes: Option<PathBuf>,
+    /// The user's, where `core.attributesFile` names no other.
+    pub user_attributes: Option<PathBuf>,
+    /// The tree whose files of attributes count (`GIT_ATTR_SOURCE`), where `attr.tree` names no other.
+    pub attribute_tree: Option<String>,
 }
 
 /// Who says it; later ones win.

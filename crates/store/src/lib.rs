@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod accelerators;
+mod attributes;
 mod base_cache;
 mod bitmap;
 mod config;
@@ -21,6 +22,7 @@ mod roots;
 mod snapshot;
 mod verified;
 
+pub use attributes::DeltaAttribute;
 pub use bitmap::{DamagedBitmap, SnapshotBitmap};
 pub use config::{Config, ConfigSources};
 pub use error::{Error, ErrorKind};

@@ -4,6 +4,8 @@ mod discovery;
 mod extensions;
 mod ownership;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 
 use self::extensions::Format;
+use crate::attributes::AttributeSources;
 use crate::config::{Config, ConfigSources};
 use crate::error::{Error, Reason};
 use crate::objects_dir;
@@ -49,6 +52,8 @@ pub struct Repository {
     alternates: Vec<PathBuf>,
     shallow_file: PathBuf,
     config: Config,
+    /// What was outside the repository.
+    outside: ConfigSources,
     hash: HashKind,
     refs: RefStore,
 }
@@ -79,6 +84,7 @@ impl Repository {
             alternates: options.alternates.clone(),
             shallow_file,
             config,
+            outside: options.config.clone(),
             hash: format.hash,
             refs,
         })
@@ -161,8 +167,49 @@ impl Repository {
             use_commit_graph,
             use_multi_pack_index,
             use_bitmap,
+            attributes: self.attribute_sources()?,
         };
         Snapshot::take(sources).map(Arc::new)
+    }
+
+    fn attribute_sources(&self) -> Result<AttributeSources, Error> {
+        let named = self.config.string("core.attributesFile").filter(|path| !path.is_empty());
+        let named = named.map(|path| match (path.strip_prefix(b"~/"), &self.outside.home) {
+            (Some(rest), Some(home)) => home.join(OsStr::from_bytes(rest)),
+            _ => PathBuf::from(OsStr::from_bytes(&path)),
+        });
+        let user = named.or_else(|| self.outside.user_attributes.clone());
+        Ok(AttributeSources {
+            outside: self.outside.system_attributes.clone().into_iter().chain(user).collect(),
+            tree: self.attribute_tree()?,
+            info: self.common_dir.join("info/attributes"),
+            folds_case: self.config.boolean("core.ignoreCase")?.unwrap_or(false),
+        })
+    }
+
+    /// As git does it, a name in the environment must be one of an object; one in the configuration need not.
+    fn attribute_tree(&self) -> Result<Option<ObjectId>, Error> {
+        let resolve = |name: &[u8]| -> Result<Option<ObjectId>, Error> {
+            if let Some(id) = ObjectId::from_hex(name).ok().filter(|id| id.kind() == self.hash) {
+                return Ok(Some(id));
+            }
+            let refs = self.refs.snapshot(&[]).map_err(Reason::Refs)?;
+            for before in [&b""[..], b"refs/", b"refs/tags/", b"refs/heads/", b"refs/remotes/"] {
+                if let Some(found) = refs.resolve(&[before, name].concat()).map_err(Reason::Refs)? {
+                    return Ok(Some(found.id));
+                }
+            }
+            Ok(None)
+        };
+        if let Some(name) = &self.outside.attribute_tree {
+            let found = resolve(name.as_bytes())?;
+            let bad = || Reason::Refused("bad --attr-source or GIT_ATTR_SOURCE".to_owned());
+            return Ok(Some(found.ok_or_else(bad)?));
+        }
+        match self.config.string("attr.tree") {
+            Some(name) => resolve(&name),
+            None => Ok(None),
+        }
     }
 
     fn read_shallow(&self) -> Result<Vec<ObjectId>, Error> {

@@ -9,6 +9,7 @@ use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped};
 
 use crate::accelerators;
+use crate::attributes::{AttributeSources, DeltaAttribute};
 use crate::bitmap::{BitmapFile, OpenBitmap, SnapshotBitmap};
 use crate::error::Error;
 use crate::objects_dir::{self, ObjectsDir};
@@ -63,6 +64,7 @@ pub(crate) struct Sources {
     pub(crate) use_commit_graph: bool,
     pub(crate) use_multi_pack_index: bool,
     pub(crate) use_bitmap: bool,
+    pub(crate) attributes: AttributeSources,
 }
 
 /// One identity for each object directory; a file that comes or goes changes it.
@@ -252,6 +254,11 @@ impl Snapshot {
             *later = Some(Arc::new(Snapshot::take(sources)?));
         }
         Ok(later.clone())
+    }
+
+    /// What says of paths whether they may be stored as deltas, if anything does.
+    pub fn delta_attribute(self: &Arc<Self>) -> Result<Option<DeltaAttribute>, Error> {
+        DeltaAttribute::read(&self.sources.attributes, self)
     }
 
     fn lock_later(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {

@@ -248,7 +248,8 @@ fn scopes_and_includes_as_stock_git_lists_them() {
     let expect = String::from_utf8(command.output().unwrap().stdout).unwrap();
     let overrides =
         vec![("a.v".into(), Some("command".into())), ("a.Sub.x".into(), Some("1 \"2\" \\3;#".into()))];
-    let sources = ConfigSources { system: Some(system), global: vec![global], overrides, home: None };
+    let sources =
+        ConfigSources { system: Some(system), global: vec![global], overrides, ..ConfigSources::default() };
     let options = OpenOptions { config: sources, ..OpenOptions::default() };
     let repository = Repository::open(&git_dir, &options).unwrap();
     let config = repository.config();

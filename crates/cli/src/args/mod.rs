@@ -58,6 +58,9 @@ pub struct Globals {
     /// Where the history of the repository is cut, instead of its own list; an empty PATH: nowhere.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub shallow_file: Option<OsString>,
+    /// Read attributes from this tree as well.
+    #[arg(long, value_name = "TREE-ISH")]
+    pub attr_source: Option<String>,
     /// Serve only the refs of this namespace (gitnamespaces).
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,

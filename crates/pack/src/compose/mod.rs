@@ -8,6 +8,7 @@
 //! A clone of whole packs does not need this: there the module `generate::reuse` sends spans without a look at
 //! single objects. Whether it is needed is told by [`is_needed`].
 
+mod attributes;
 mod list;
 mod order;
 mod search;
@@ -82,11 +83,13 @@ pub(crate) fn compose(plan: &PackPlan, watch: &dyn Watch) -> Result<Composition,
 fn find_deltas(plan: &PackPlan, entries: &mut [Entry], watch: &dyn Watch) -> Result<(), Error> {
     let (universe, settings) = (&plan.universe, &plan.settings);
     let heights = list::heights(entries);
+    let undeltified = attributes::undeltified(plan, entries)?;
     let mut numbers = Vec::new();
     let mut candidates = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let is_whole = matches!(entry.how, How::Stored | How::Whole);
-        if !is_whole || entry.size < search::MIN_BYTES || entry.size > settings.big_file_bytes {
+        let has_good_size = (search::MIN_BYTES..=settings.big_file_bytes).contains(&entry.size);
+        if !is_whole || !has_good_size || undeltified.contains(&entry.ix) {
             continue;
         }
         let pack = entry.stored.map(|stored| stored.pack.0);
