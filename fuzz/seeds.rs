@@ -11,6 +11,7 @@ fn main() {
         let seeds = Seeds { hash, flag: u8::from(hash == HashKind::Sha256) };
         seeds.of_packs();
         seeds.of_bitmaps();
+        seeds.of_pseudo_merges();
         seeds.of_commit_graphs();
         seeds.of_conversations();
         seeds.of_reftables();
@@ -68,6 +69,19 @@ impl Seeds {
             let midx = std::fs::read(repo.path().join("objects/pack/multi-pack-index")).unwrap();
             self.save("midx", &format!("{bitmap:?}"), &[self.flag], &midx);
         }
+    }
+
+    fn of_pseudo_merges(&self) {
+        let repo = self.repo(Storage::default());
+        let settings = ["pattern=refs/", "threshold=now", "sampleRate=1", "maxMerges=2"];
+        let settings = settings.map(|setting| format!("bitmapPseudoMerge.all.{setting}"));
+        let mut args: Vec<&str> = settings.iter().flat_map(|setting| ["-c", setting.as_str()]).collect();
+        args.extend(["repack", "-adbq"]);
+        repo.git(&args);
+        let objects = repo.git(&["count-objects", "-v"]);
+        let objects = objects.lines().find_map(|line| line.strip_prefix("in-pack: ")).unwrap();
+        let [high, low] = objects.parse::<u16>().unwrap().to_be_bytes();
+        self.save("bitmap", "pseudo-merges", &[self.flag, high, low], &file(&repo, "bitmap"));
     }
 
     fn of_commit_graphs(&self) {

@@ -31,6 +31,13 @@ fuzz_target!(|input: &[u8]| {
             (found, result) => panic!("{found:?} but {result:?}"),
         }
     }
+    for merge in bitmap.pseudo_merges().take(64).flatten() {
+        for set in [merge.commits, merge.reached] {
+            if let Ok(bits) = set.to_bits(objects) {
+                check_bits(&bits, objects);
+            }
+        }
+    }
     for position in 0..objects {
         bitmap.name_hash_at(position);
     }

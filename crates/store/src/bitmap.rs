@@ -146,6 +146,30 @@ impl<'a> SnapshotBitmap<'a> {
         }
     }
 
+    /// Adds what groups of commits reach of which every one is among `tips` or in `bits` already, and tells how many groups
+    /// that were. After an error `bits` are worth nothing.
+    pub fn or_pseudo_merges_into(&self, tips: &Bits, bits: &mut Bits) -> Result<usize, DamagedBitmap> {
+        let damaged = |error| {
+            tracing::warn!("bitmaps are not used: {error}");
+            DamagedBitmap
+        };
+        let mut used = 0;
+        for merge in self.open.index.pseudo_merges() {
+            let merge = merge.map_err(damaged)?;
+            let mut others = merge.commits.to_bits(bits.len()).map_err(damaged)?;
+            if others.none() {
+                continue;
+            }
+            others.and_not(tips);
+            others.and_not(bits);
+            if others.none() {
+                merge.reached.or_into(bits).map_err(damaged)?;
+                used += 1;
+            }
+        }
+        Ok(used)
+    }
+
     /// Which objects are of this kind.
     pub fn of_kind(&self, kind: Kind) -> Result<Bits, DamagedBitmap> {
         self.open.index.type_bitmap(kind).map_err(|error| {

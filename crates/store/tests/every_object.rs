@@ -281,3 +281,34 @@ fn objects_above_a_limit_are_refused() {
         }
     }
 }
+
+/// A group counts where all of its commits are asked for, and only then.
+#[test]
+fn pseudo_merges_are_used() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let settings = ["pattern=refs/", "threshold=now", "sampleRate=1", "maxMerges=1"];
+    let settings = settings.map(|setting| format!("bitmapPseudoMerge.all.{setting}"));
+    let mut args: Vec<&str> = settings.iter().flat_map(|setting| ["-c", setting.as_str()]).collect();
+    args.extend(["repack", "-adbq"]);
+    repo.git(&args);
+    let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+    let snapshot = repository.snapshot().unwrap();
+    let bitmap = snapshot.bitmap().unwrap();
+    let all = repo.git(&["rev-list", "--all"]);
+    let bits = |ids: &str| {
+        let mut bits = bitmap.no_bits();
+        for id in ids.lines() {
+            let ix = snapshot.lookup(&ObjectId::from_hex(id.as_bytes()).unwrap()).unwrap();
+            bits.set(bitmap.ix_to_bit(ix).unwrap());
+        }
+        bits
+    };
+    let mut found = bitmap.no_bits();
+    assert!(bitmap.or_pseudo_merges_into(&bits(&all), &mut found).unwrap() > 0);
+    let reached = repo.git(&["rev-list", "--all", "--objects", "--no-object-names"]);
+    assert!(!found.none() && found.iter_ones().all(|bit| bits(&reached).contains(bit)));
+    let one = repo.git(&["rev-list", "--max-parents=0", "main"]);
+    let mut found = bitmap.no_bits();
+    assert_eq!(bitmap.or_pseudo_merges_into(&bits(&one), &mut found), Ok(0));
+    assert!(found.none());
+}

@@ -33,7 +33,11 @@ impl Shape {
     }
 }
 
-const SHAPES: [Shape; 12] = [
+/// Groups of refs have bitmaps together, and most commits none of their own.
+const PSEUDO_MERGES: &str = "-c bitmapPseudoMerge.all.pattern=refs/(heads|tags)/ -c bitmapPseudoMerge.all.threshold=now \
+     -c bitmapPseudoMerge.all.sampleRate=1 -c bitmapPseudoMerge.all.maxMerges=2 repack -adbq";
+
+const SHAPES: [Shape; 13] = [
     Shape::new("many packs", &[], &[]),
     Shape::new("single pack", &["repack -adq --no-write-bitmap-index"], &[]),
     Shape::new("multi-pack-index", &["multi-pack-index write"], &["multi-pack-index"]),
@@ -52,6 +56,7 @@ const SHAPES: [Shape; 12] = [
         &["-c pack.writeBitmapLookupTable=true repack -adbq"],
         &["bitmap"],
     ),
+    Shape::new("single pack with pseudo-merges", &[PSEUDO_MERGES], &["bitmap"]),
     Shape::new("geometric", &["repack -dq --geometric=2 --write-midx"], &["multi-pack-index"]),
     Shape::new(
         "geometric with bitmap",

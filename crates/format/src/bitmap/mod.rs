@@ -4,7 +4,7 @@
 //! "BITM" | version: u16 (1) | flags: u16 | entries: u32 | checksum of the pack or multi-pack-index
 //! compressed bitmaps of commits, trees, blobs and tags
 //! (commit: u32, xor: u8, flags: u8, compressed bitmap) × entries
-//! pseudo-merges: …                                        flag 0x20; its length is its last number
+//! pseudo-merges (module `pseudo_merges`)                   flag 0x20; its length is its last number
 //! (commit: u32, offset: u64, xor row: u32) × entries      flag 0x10: lookup table, sorted by commit
 //! name hash: u32 × objects                                flag 0x04, in the order of the index
 //! checksum of all of the above
@@ -17,17 +17,20 @@
 mod bits;
 mod encode;
 mod ewah;
+mod pseudo_merges;
 mod rows;
 mod write;
 
 pub use bits::{Bits, Ones};
 pub use encode::EwahBuf;
 pub use ewah::Ewah;
+pub use pseudo_merges::PseudoMerge;
 pub use write::BitmapWriter;
 
 use packrace_object::{HashKind, Kind, ObjectId, oid};
 
 use crate::{Error, be, checksum};
+use pseudo_merges::PseudoMerges;
 use rows::{NO_XOR, ROW_BYTES, Rows};
 
 const FORMAT: &str = "bitmap";
@@ -50,6 +53,7 @@ pub struct BitmapIndex<D> {
     /// Entries lie before this.
     entries_end: usize,
     rows: Rows,
+    pseudo_merges: PseudoMerges,
     name_hashes_at: Option<usize>,
 }
 
@@ -58,7 +62,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
     /// [`Self::owner_checksum`] with the one of that file.
     ///
     /// Checks the header and where everything lies. Without a lookup table it also steps over all entries (not into
-    /// their words) and keeps 16 bytes of each; with one, no entry is looked at. Pseudo-merges are stepped over.
+    /// their words) and keeps 16 bytes of each; with one, no entry is looked at, and no pseudo-merge.
     pub fn open(data: D, objects: u32, hash: HashKind) -> Result<Self, Error> {
         let bytes = data.as_ref();
         let (flags, entries) = parse_header(bytes, hash)?;
@@ -72,12 +76,14 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         let name_hashes_at = has(HASH_CACHE).then(|| section(u64::from(objects) * 4)).transpose()?;
         let table_at =
             has(LOOKUP_TABLE).then(|| section(u64::from(entries) * ROW_BYTES as u64)).transpose()?;
+        let mut pseudo_merges = PseudoMerges::default();
         if has(PSEUDO_MERGES) {
             let length_at = section(8)?;
             let rest = be::u64_at(bytes, length_at).checked_sub(8);
-            section(
+            let start = section(
                 rest.ok_or_else(|| Error::new(FORMAT, "pseudo-merges have no length", length_at as u64))?,
             )?;
+            pseudo_merges = PseudoMerges::open(bytes, start..length_at + 8)?;
         }
         let mut types_at = [0; 4];
         let mut at = HEADER_BYTES + hash.len_in_bytes();
@@ -89,7 +95,16 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
             Some(table_at) => Rows::Table { at: table_at, len: entries },
             None => Rows::index(bytes, at, end, entries, objects)?,
         };
-        Ok(BitmapIndex { data, hash, objects, types_at, entries_end: end, rows, name_hashes_at })
+        Ok(BitmapIndex {
+            data,
+            hash,
+            objects,
+            types_at,
+            entries_end: end,
+            rows,
+            pseudo_merges,
+            name_hashes_at,
+        })
     }
 
     /// The number of objects, each with its bit.
@@ -159,6 +174,12 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
             Ok(())
         });
         Some(result)
+    }
+
+    /// The groups of commits whose common reach is stored.
+    pub fn pseudo_merges(&self) -> impl Iterator<Item = Result<PseudoMerge<'_>, Error>> {
+        let bytes = self.data.as_ref();
+        (0..self.pseudo_merges.len()).map(|number| self.pseudo_merges.get(bytes, number))
     }
 
     /// The hash of a path at which the object at this index position was found (git's name hash, version 1); `None`

@@ -127,6 +127,9 @@ fn use_everything(bytes: &[u8], objects: u32, hash: HashKind) -> bool {
         let _ = bitmap.or_bitmap_into(position, &mut Bits::new(objects));
     }
     let _ = Kind::ALL.map(|kind| bitmap.type_bitmap(kind).is_ok());
+    for merge in bitmap.pseudo_merges().flatten() {
+        let _ = merge.commits.to_bits(objects).and_then(|mut bits| merge.reached.or_into(&mut bits));
+    }
     for position in 0..objects {
         bitmap.name_hash_at(position);
     }
@@ -176,7 +179,7 @@ fn both_ways_of_opening_agree() {
 }
 
 #[test]
-fn pseudo_merges_are_stepped_over() {
+fn pseudo_merges() {
     let repo = tiny(HashKind::Sha1, Storage::default());
     let settings = ["pattern=refs/", "threshold=now", "sampleRate=1", "maxMerges=2"];
     let settings = settings.map(|setting| format!("bitmapPseudoMerge.all.{setting}"));
@@ -188,6 +191,26 @@ fn pseudo_merges_are_stepped_over() {
     assert_ne!(bytes[7] & PSEUDO_MERGES as u8, 0);
     check(&repo, &opened);
     let objects = opened.bitmap.objects();
+    let is_commit = opened.bitmap.type_bitmap(Kind::Commit).unwrap();
+    let mut count = 0;
+    for merge in opened.bitmap.pseudo_merges() {
+        let merge = merge.unwrap();
+        let commits = merge.commits.to_bits(objects).unwrap();
+        assert!(commits.count_ones() > 0 && commits.iter_ones().all(|bit| is_commit.contains(bit)));
+        // Exactly what stock git walks to from these commits.
+        let ids: Vec<String> =
+            commits.iter_ones().map(|bit| opened.by_bit[bit as usize].to_string()).collect();
+        let listed = repo.git_with_input(&["rev-list", "--objects", "--stdin"], ids.join("\n").as_bytes());
+        let mut expect: Vec<&str> = listed.lines().map(|line| line.split(' ').next().unwrap()).collect();
+        let reached = merge.reached.to_bits(objects).unwrap();
+        let mut found: Vec<String> =
+            reached.iter_ones().map(|bit| opened.by_bit[bit as usize].to_string()).collect();
+        expect.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, expect);
+        count += 1;
+    }
+    assert!(count > 0);
     damage(&bytes, |bytes| use_everything(bytes, objects, HashKind::Sha1));
 }
 

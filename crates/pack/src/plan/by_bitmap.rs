@@ -55,7 +55,11 @@ impl Reach<'_> {
     ) -> Result<Result<(), DamagedBitmap>, Error> {
         let (universe, bitmap, seen, bits) = (self.universe, self.bitmap, self.seen, &mut self.bits);
         let mut walked_trees = Vec::new();
-        let mut stored = Ok(false);
+        let mut named = bitmap.no_bits();
+        for bit in tips.iter().filter_map(|tip| bitmap.ix_to_bit(universe.packed(*tip)?)) {
+            named.set(bit);
+        }
+        let mut stored = bitmap.or_pseudo_merges_into(&named, bits).map(|used| used > 0);
         commits.closure(tips, |commit| {
             let packed = universe.packed(commit.ix);
             let bit = packed.and_then(|ix| bitmap.ix_to_bit(ix));
