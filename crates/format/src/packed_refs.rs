@@ -8,7 +8,11 @@
 //!
 //! A file whose header says `sorted` is searched in place. Any other is indexed once: 8 bytes a ref.
 
+mod write;
+
 use std::cmp::Ordering;
+
+pub use write::{Edit, RewriteError, rewrite};
 
 use packrace_object::{HashKind, ObjectId};
 

@@ -23,3 +23,8 @@ impl Clock for RealClock {
         self.0.elapsed()
     }
 }
+
+/// Lets this thread wait.
+pub fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}

@@ -211,6 +211,28 @@ impl Drop for NewFile {
     }
 }
 
+/// Appends to a file in one write, and says whether there was one; where there was none it is made if `mode` is given,
+/// which is subject to the umask.
+pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, role: Role) -> io::Result<bool> {
+    before(path, DiskOp::Create)?;
+    count::add(role, Op::Name, 0);
+    let mut options = OpenOptions::new();
+    options.append(true).create(mode.is_some()).mode(mode.unwrap_or(0));
+    let mut file = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && mode.is_none() => return Ok(false),
+        result => result?,
+    };
+    before(path, DiskOp::Write(bytes.len()))?;
+    count::add(role, Op::Write, bytes.len());
+    file.write_all(bytes)?;
+    if is_synced {
+        before(path, DiskOp::Sync)?;
+        count::add(role, Op::Sync, 0);
+        file.sync_all()?;
+    }
+    Ok(true)
+}
+
 /// Makes the names in a directory durable: those that appeared, and those that went. A file system that has no such
 /// thing is left to itself.
 pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
@@ -288,6 +310,11 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
 fn link_to_new(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)?;
     std::fs::remove_file(from)
+}
+
+/// A number that other processes are unlikely to take too. Not secret.
+pub fn random_number() -> u32 {
+    RandomState::new().hash_one(1) as u32
 }
 
 /// Six of them. Not secret: a file is created only where there is none.

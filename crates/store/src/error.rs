@@ -67,6 +67,10 @@ impl Error {
         matches!(&self.0, Reason::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
 
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(&self.0, Reason::Locked(_))
+    }
+
     pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Reason::Io { path: path.into(), source }.into()
     }

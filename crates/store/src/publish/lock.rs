@@ -1,12 +1,14 @@
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use packrace_os::clock;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 
 use super::{Component, WritePolicy, create_temporary, dir_of, make_dir, with_extension};
 use crate::error::{Error, Reason};
 
-/// A file that speeds up reading and can be made again.
+/// A file that is replaced as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// `multi-pack-index`.
@@ -21,13 +23,15 @@ pub enum FileKind {
     ServerInfo,
     /// Where history is cut.
     Shallow,
+    /// A loose ref, `packed-refs`, or the list of a stack of reftables.
+    Refs,
 }
 
 impl FileKind {
     /// As git makes them.
     fn mode(self) -> u32 {
         match self {
-            FileKind::MultiPackIndex | FileKind::ServerInfo | FileKind::Shallow => 0o666,
+            FileKind::MultiPackIndex | FileKind::ServerInfo | FileKind::Shallow | FileKind::Refs => 0o666,
             FileKind::Bitmap | FileKind::CommitGraph | FileKind::CommitGraphChain => 0o444,
         }
     }
@@ -35,9 +39,13 @@ impl FileKind {
     fn component(self) -> Component {
         match self {
             FileKind::MultiPackIndex | FileKind::Bitmap | FileKind::ServerInfo => Component::PackMetadata,
-            FileKind::Shallow => Component::Reference,
+            FileKind::Shallow | FileKind::Refs => Component::Reference,
             FileKind::CommitGraph | FileKind::CommitGraphChain => Component::CommitGraph,
         }
+    }
+
+    fn role(self) -> Role {
+        if self == FileKind::Refs { Role::Refs } else { Role::Index }
     }
 
     fn temporary_prefix(self) -> &'static str {
@@ -47,9 +55,14 @@ impl FileKind {
             FileKind::CommitGraph | FileKind::CommitGraphChain => "tmp_graph_",
             FileKind::ServerInfo => "tmp_info_",
             FileKind::Shallow => "shallow_",
+            FileKind::Refs => "tmp_refs_",
         }
     }
 }
+
+/// Between two tries to take a lock that somebody has; doubled from one to the next.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The right to replace a file: its name and `.lock`, which only one process can make. What is written goes there and
 /// takes the place of the file when it is committed; when this is dropped instead, the lock goes and the file stays.
@@ -65,11 +78,37 @@ impl LockFile {
     /// Takes the lock of `path`, whose directory is made where it is missing. It is not waited for: who has it is making
     /// the same file.
     pub fn take(path: &Path, kind: FileKind, policy: WritePolicy) -> Result<Self, Error> {
+        Self::try_take(path, kind, policy)
+    }
+
+    /// The same, but waits for who has it: for so long, or forever.
+    pub(crate) fn take_within(
+        path: &Path,
+        kind: FileKind,
+        policy: WritePolicy,
+        patience: Option<Duration>,
+    ) -> Result<Self, Error> {
+        let mut waited = Duration::ZERO;
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            match Self::try_take(path, kind, policy) {
+                Err(error) if error.is_locked() && patience.is_none_or(|patience| waited < patience) => {
+                    let left = patience.map_or(pause, |patience| patience - waited);
+                    clock::sleep(pause.min(left));
+                    waited += pause.min(left);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_take(path: &Path, kind: FileKind, policy: WritePolicy) -> Result<Self, Error> {
         let lock = with_extension(path, "lock");
-        let create = || NewFile::create(&lock, kind.mode(), Role::Index);
+        let create = || NewFile::create(&lock, kind.mode(), kind.role());
         let mut result = create();
         if result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-            make_dir(dir_of(path), Role::Index, policy)?;
+            make_dir(dir_of(path), kind.role(), policy)?;
             result = create();
         }
         let mut file = result.map_err(|error| match error.kind() {
@@ -86,8 +125,13 @@ impl LockFile {
     }
 
     /// Makes what was written durable, so that only names are left to be changed.
-    pub(super) fn settle(&mut self) -> Result<(), Error> {
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
         settle(&mut self.file, self.kind, self.policy)
+    }
+
+    /// Puts what was written in place of the file, in a directory that the caller makes durable.
+    pub(crate) fn rename(self) -> std::io::Result<()> {
+        self.file.replace(&self.path)
     }
 
     /// Puts what was written in place of the file.
@@ -99,7 +143,7 @@ impl LockFile {
 
 /// Puts a file in place that nobody takes a lock for, because its name says what is in it.
 pub fn publish_file(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
-    let mut file = create_temporary(dir_of(path), kind.temporary_prefix(), kind.mode(), Role::Index, policy)?;
+    let mut file = create_temporary(dir_of(path), kind.temporary_prefix(), kind.mode(), kind.role(), policy)?;
     file.write(bytes).map_err(|error| Error::io(file.path(), error))?;
     settle(&mut file, kind, policy)?;
     give_name(file, path, kind, policy)
@@ -122,7 +166,7 @@ fn give_name(file: NewFile, path: &Path, kind: FileKind, policy: WritePolicy) ->
     file.replace(path).map_err(|error| Error::io(path, error))?;
     if policy.syncs(kind.component()) {
         let dir = dir_of(path);
-        durable::sync_dir(dir, Role::Index).map_err(|error| Error::io(dir, error))?;
+        durable::sync_dir(dir, kind.role()).map_err(|error| Error::io(dir, error))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! and synced, then named, the index last, because it is the index that readers look for. What is removed goes in the
 //! other order: the index first. Names, modes and orders are those that stock git was seen to use.
 
+mod durable_objects;
 mod lock;
 mod loose;
 mod multi_pack_index;
@@ -12,6 +13,7 @@ mod policy;
 mod remove;
 mod sealed_pack;
 
+pub use durable_objects::DurableObjects;
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
 pub use loose::{remove_loose, write_loose};
 pub use multi_pack_index::MultiPackIndexLock;
@@ -48,10 +50,17 @@ fn create_temporary(
 
 /// Makes a directory of a repository and, where that is missing too, the one that it is in.
 fn make_dir(dir: &Path, role: Role, policy: WritePolicy) -> Result<(), Error> {
-    let make = |dir: &Path| durable::make_dir(dir, |mode| policy.dir_mode(mode), role).map(drop);
-    let made = match (make(dir), dir.parent()) {
-        (Err(error), Some(parent)) if error.kind() == std::io::ErrorKind::NotFound => {
-            make(parent).and_then(|()| make(dir))
+    let top = dir.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+    make_dir_below(top, dir, role, policy)
+}
+
+/// Makes a directory and those that it is in, where they are missing, but not `top`.
+pub(crate) fn make_dir_below(top: &Path, dir: &Path, role: Role, policy: WritePolicy) -> Result<(), Error> {
+    let make = || durable::make_dir(dir, |mode| policy.dir_mode(mode), role).map(drop);
+    let made = match (make(), dir.parent()) {
+        (Err(error), Some(parent)) if error.kind() == std::io::ErrorKind::NotFound && parent != top => {
+            make_dir_below(top, parent, role, policy)?;
+            make()
         }
         (made, _) => made,
     };
@@ -59,7 +68,7 @@ fn make_dir(dir: &Path, role: Role, policy: WritePolicy) -> Result<(), Error> {
 }
 
 /// `stem` with an extension added; a dot in `stem` begins none.
-fn with_extension(stem: &Path, extension: &str) -> PathBuf {
+pub(crate) fn with_extension(stem: &Path, extension: &str) -> PathBuf {
     let mut name = OsString::from(stem);
     name.push(".");
     name.push(extension);
@@ -67,7 +76,7 @@ fn with_extension(stem: &Path, extension: &str) -> PathBuf {
 }
 
 /// The directory that a file is in; the present one for a bare name.
-fn dir_of(path: &Path) -> &Path {
+pub(crate) fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -86,7 +86,7 @@ impl WritePolicy {
     }
 
     /// The mode of a file that the umask has left `mode`. One that its owner may not write stays so for all.
-    pub(super) fn file_mode(self, mode: u32) -> u32 {
+    pub(crate) fn file_mode(self, mode: u32) -> u32 {
         let bits = |shared: u32| {
             let shared = if mode & 0o200 == 0 { shared & !0o222 } else { shared };
             if mode & 0o100 == 0 { shared } else { with_search(shared) }

@@ -7,7 +7,7 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 
-use super::{Component, WritePolicy, create_temporary, dir_of, with_extension};
+use super::{Component, DurableObjects, WritePolicy, create_temporary, dir_of, with_extension};
 use crate::error::{Error, Reason};
 
 /// From here on stock git does not write version 1 (git-config, "pack.indexVersion").
@@ -68,6 +68,13 @@ pub struct PublishedPack {
     pub was_there: bool,
     /// Whether the `.keep` that was asked for was made, and not there already. Who made it removes it.
     pub made_keep: bool,
+}
+
+impl PublishedPack {
+    /// Refs may name its objects, as far as the policy makes packs durable.
+    pub fn durable(&self) -> DurableObjects {
+        DurableObjects::just_published()
+    }
 }
 
 /// A file that waits for its name.

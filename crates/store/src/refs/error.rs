@@ -32,4 +32,7 @@ pub enum Error {
         /// The line.
         line: String,
     },
+    /// What shall be written cannot be; in git's words where it has words.
+    #[error("{0}")]
+    Write(String),
 }

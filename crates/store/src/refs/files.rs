@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use packrace_format::packed_refs::{PackedRef, PackedRefs, Peeled};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
-use packrace_os::{EntryType, Mapped, is_absent};
+use packrace_os::{EntryType, FileIdentity, Mapped, is_absent};
 
 use super::{Error, Places, RefRecord, Target, is_good_name};
 
@@ -26,7 +26,7 @@ const MAX_NAME_BYTES: usize = 4096;
 
 /// What a loose file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Loose {
+pub(super) enum Loose {
     Direct(ObjectId),
     Symbolic(Vec<u8>),
 }
@@ -40,40 +40,116 @@ impl Loose {
     }
 }
 
+/// What is found under the name of a loose ref.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LooseFile {
+    /// Nothing, or a directory.
+    Absent,
+    /// A file that says nothing that can be understood.
+    Broken,
+    /// A ref.
+    Is(Loose),
+}
+
+/// Reads one loose ref.
+pub(super) fn read_loose(places: &Places, name: &[u8], hash: HashKind) -> Result<LooseFile, Error> {
+    let path = places.path_of(name);
+    let bytes = match packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => {
+            return Ok(LooseFile::Absent);
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => return Ok(LooseFile::Broken),
+        Err(source) => return Err(Error::Io { path, source }),
+    };
+    Ok(parse_loose(&bytes, hash).map_or(LooseFile::Broken, LooseFile::Is))
+}
+
+/// `packed-refs` as it was when it was opened.
+#[derive(Debug)]
+pub(super) struct PackedFile {
+    path: PathBuf,
+    refs: Option<PackedRefs<Mapped>>,
+    /// For errors, which show lines.
+    bytes: Mapped,
+    identity: Option<FileIdentity>,
+}
+
+impl PackedFile {
+    pub(super) fn read(places: &Places, hash: HashKind) -> Result<Self, Error> {
+        let path = places.common_dir.join("packed-refs");
+        let io = |source| Error::Io { path: path.clone(), source };
+        // Before it is opened: of a file that was replaced in between, the next look finds another identity.
+        let identity = packrace_os::identity(&path, Role::Refs).map_err(io)?;
+        let mut packed =
+            PackedFile { path: path.clone(), refs: None, bytes: Mapped::from(Vec::new()), identity };
+        match Mapped::open(&path, Role::Refs) {
+            Ok(bytes) => packed.bytes = bytes,
+            Err(error) if is_absent(&error) => return Ok(packed),
+            Err(source) => return Err(io(source)),
+        }
+        let refs = PackedRefs::open(packed.bytes.clone(), hash);
+        packed.refs = Some(refs.map_err(|source| packed.damaged(source))?);
+        Ok(packed)
+    }
+
+    /// Opens it again if it was replaced.
+    pub(super) fn refresh(&mut self, places: &Places, hash: HashKind) -> Result<(), Error> {
+        let identity = packrace_os::identity(&self.path, Role::Refs);
+        let identity = identity.map_err(|source| Error::Io { path: self.path.clone(), source })?;
+        if identity != self.identity {
+            *self = PackedFile::read(places, hash)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn refs(&self) -> Option<&PackedRefs<Mapped>> {
+        self.refs.as_ref()
+    }
+
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<(ObjectId, Peeled)>, Error> {
+        let Some(refs) = &self.refs else { return Ok(None) };
+        let found = refs.find(name).map_err(|source| self.damaged(source))?;
+        Ok(found.map(|found| (found.id, found.peeled)))
+    }
+
+    /// The first ref whose name starts with `prefix`.
+    pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let first = self.refs.as_ref().and_then(|refs| refs.iter_from(prefix).next());
+        let first = first.transpose().map_err(|source| self.damaged(source))?;
+        Ok(first.map(|found| found.name.to_vec()).filter(|name| name.starts_with(prefix)))
+    }
+
+    pub(super) fn damaged(&self, source: packrace_format::Error) -> Error {
+        damaged(&self.path, &self.bytes, source)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Files {
-    places: Places,
-    hash: HashKind,
     loose: BTreeMap<Vec<u8>, Loose>,
-    packed: Option<PackedRefs<Mapped>>,
-    packed_path: PathBuf,
-    /// For errors, which show lines.
-    packed_bytes: Mapped,
+    packed: PackedFile,
 }
 
 impl Files {
     pub(super) fn read(places: &Places, prefixes: &[&[u8]], hash: HashKind) -> Result<Self, Error> {
-        let packed_path = places.common_dir.join("packed-refs");
-        let mut files = Files {
-            places: places.clone(),
-            hash,
-            loose: BTreeMap::new(),
-            packed: None,
-            packed_path,
-            packed_bytes: Mapped::from(Vec::new()),
-        };
-        files.read_loose(prefixes)?;
-        files.map_packed()?;
-        Ok(files)
+        let mut loose = LooseRefs { places, hash, found: BTreeMap::new() };
+        loose.read(prefixes)?;
+        let found = loose.found;
+        Ok(Files { loose: found, packed: PackedFile::read(places, hash)? })
     }
 
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         if let Some(loose) = self.loose.get(name) {
             return Ok(Some(loose.target()));
         }
-        let Some(packed) = &self.packed else { return Ok(None) };
-        let found = packed.find(name).map_err(|source| self.damaged(source))?;
-        Ok(found.map(|found| record(found).target))
+        let found = self.packed.find(name)?;
+        Ok(found.map(|(id, peeled)| Target::Direct { id, peeled }))
     }
 
     /// Merges loose and packed refs by name.
@@ -89,8 +165,8 @@ impl Files {
         };
         let mut loose =
             self.loose.range(prefix.to_vec()..).take_while(|(name, _)| name.starts_with(prefix)).peekable();
-        for packed in self.packed.iter().flat_map(|packed| packed.iter_prefix(prefix)) {
-            let packed = packed.map_err(|source| self.damaged(source))?;
+        for packed in self.packed.refs.iter().flat_map(|packed| packed.iter_prefix(prefix)) {
+            let packed = packed.map_err(|source| self.packed.damaged(source))?;
             let mut is_shadowed = false;
             while let Some((name, found)) = loose.next_if(|(name, _)| name.as_slice() <= packed.name) {
                 is_shadowed = name == packed.name;
@@ -109,24 +185,18 @@ impl Files {
         }
         Ok(())
     }
+}
 
-    fn damaged(&self, source: packrace_format::Error) -> Error {
-        damaged(&self.packed_path, &self.packed_bytes, source)
-    }
+/// Loose refs that are being read.
+struct LooseRefs<'a> {
+    places: &'a Places,
+    hash: HashKind,
+    found: BTreeMap<Vec<u8>, Loose>,
+}
 
-    fn map_packed(&mut self) -> Result<(), Error> {
-        match Mapped::open(&self.packed_path, Role::Refs) {
-            Ok(bytes) => self.packed_bytes = bytes,
-            Err(error) if is_absent(&error) => return Ok(()),
-            Err(source) => return Err(Error::Io { path: self.packed_path.clone(), source }),
-        }
-        let packed = PackedRefs::open(self.packed_bytes.clone(), self.hash);
-        self.packed = Some(packed.map_err(|source| self.damaged(source))?);
-        Ok(())
-    }
-
+impl LooseRefs<'_> {
     /// Reads `HEAD`, every loose ref below the prefixes, and what symbolic ones among them stand for.
-    fn read_loose(&mut self, prefixes: &[&[u8]]) -> Result<(), Error> {
+    fn read(&mut self, prefixes: &[&[u8]]) -> Result<(), Error> {
         let all: [&[u8]; 1] = [b"refs/"];
         for prefix in if prefixes.is_empty() { &all } else { prefixes } {
             let end = prefix.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
@@ -147,11 +217,11 @@ impl Files {
             }
         }
         if let Some(target) = self.read_link_of_head()? {
-            self.loose.insert(b"HEAD".to_vec(), Loose::Symbolic(target));
+            self.found.insert(b"HEAD".to_vec(), Loose::Symbolic(target));
         }
         self.read_chain(b"HEAD".to_vec())?;
         let targets: Vec<Vec<u8>> = self
-            .loose
+            .found
             .values()
             .filter_map(|loose| match loose {
                 Loose::Symbolic(target) => Some(target.clone()),
@@ -164,13 +234,13 @@ impl Files {
     /// Reads a ref and, as long as they are symbolic and loose, what it stands for.
     fn read_chain(&mut self, mut name: Vec<u8>) -> Result<(), Error> {
         for _ in 0..=super::MAX_SYMREF_DEPTH {
-            if !self.loose.contains_key(&name) {
+            if !self.found.contains_key(&name) {
                 if !is_good_name(&name) {
                     return Ok(());
                 }
                 self.read_file(name.clone())?;
             }
-            match self.loose.get(&name) {
+            match self.found.get(&name) {
                 Some(Loose::Symbolic(target)) => name = target.clone(),
                 _ => return Ok(()),
             }
@@ -181,7 +251,7 @@ impl Files {
     /// Where `HEAD` leads if it is a symbolic link to a ref, as it was of old (`core.preferSymlinkRefs`). A link below
     /// `refs` is no symbolic ref: git reads through it.
     fn read_link_of_head(&self) -> Result<Option<Vec<u8>>, Error> {
-        let path = self.path_of(b"HEAD");
+        let path = self.places.path_of(b"HEAD");
         let link = packrace_os::read_link(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
         let target = link.map(|link| link.into_os_string().into_vec());
         Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
@@ -190,7 +260,7 @@ impl Files {
     /// Reads what is below the directory `name` and has the prefix, or could lead to something that has. `linked` are the
     /// real paths of the directories above it that were reached through a symbolic link.
     fn read_directory(&mut self, name: &[u8], prefix: &[u8], linked: &mut Vec<PathBuf>) -> Result<(), Error> {
-        let path = self.path_of(name);
+        let path = self.places.path_of(name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(()),
@@ -208,11 +278,13 @@ impl Files {
             let is_directory = match entry.kind {
                 EntryType::Dir => true,
                 // A link to a directory is a directory of refs, as in git.
-                EntryType::Symlink => match packrace_os::identity(&self.path_of(&full_name), Role::Refs) {
-                    Ok(Some(file)) if file.is_dir => true,
-                    Ok(Some(file)) if file.is_file => false,
-                    _ => continue,
-                },
+                EntryType::Symlink => {
+                    match packrace_os::identity(&self.places.path_of(&full_name), Role::Refs) {
+                        Ok(Some(file)) if file.is_dir => true,
+                        Ok(Some(file)) if file.is_file => false,
+                        _ => continue,
+                    }
+                }
                 EntryType::File => false,
                 EntryType::Other => continue,
             };
@@ -240,7 +312,7 @@ impl Files {
     /// Notes where a link to a directory leads; false if it leads back to where we are, where there would be no end.
     /// Git goes round until the system refuses, and lists the same refs under dozens of names.
     fn enter_link(&self, name: &[u8], linked: &mut Vec<PathBuf>) -> bool {
-        let path = self.path_of(name);
+        let path = self.places.path_of(name);
         let parent = path.parent().map(packrace_os::real_path);
         let (Ok(real), Some(Ok(parent))) = (packrace_os::real_path(&path), parent) else { return false };
         let is_round = parent.starts_with(&real) || linked.iter().any(|above| above.starts_with(&real));
@@ -252,24 +324,12 @@ impl Files {
 
     /// Reads a loose ref, if there is one. A broken one is reported and left out, as in git's listings.
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), Error> {
-        let path = self.path_of(&name);
-        let bytes = match packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES) {
-            Ok(bytes) => bytes,
-            Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => {
-                return Ok(());
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => Vec::new(),
-            Err(source) => return Err(Error::Io { path, source }),
-        };
-        match parse_loose(&bytes, self.hash) {
-            Some(loose) => drop(self.loose.insert(name, loose)),
-            None => tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(&name)),
+        match read_loose(self.places, &name, self.hash)? {
+            LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
+            LooseFile::Broken => tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(&name)),
+            LooseFile::Absent => {}
         }
         Ok(())
-    }
-
-    fn path_of(&self, name: &[u8]) -> PathBuf {
-        self.places.of(name).join(Path::new(std::ffi::OsStr::from_bytes(name)))
     }
 }
 

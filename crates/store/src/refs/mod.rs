@@ -5,17 +5,26 @@
 
 mod error;
 mod files;
+mod reflog;
 mod reftable;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use error::Error;
 pub use packrace_format::packed_refs::Peeled;
 use packrace_object::{HashKind, ObjectId};
+pub use reflog::LogEntry;
+pub use transaction::{
+    Cause, Change, Expected, LogPolicy, Mode, PrepareError, Prepared, RefEdit, RefObjects, RefWrites,
+    Refusal, StoredObjects, TableWrites, Update, Value,
+};
 
 /// How refs are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +59,16 @@ impl Places {
     /// The directory that a ref belongs to: some are a work tree's own (gitglossary, "per-worktree ref").
     fn of(&self, name: &[u8]) -> &PathBuf {
         if is_per_worktree(name) { &self.git_dir } else { &self.common_dir }
+    }
+
+    /// Where a ref's own file is, if it has one.
+    fn path_of(&self, name: &[u8]) -> PathBuf {
+        self.of(name).join(Path::new(OsStr::from_bytes(name)))
+    }
+
+    /// Where its reflog is.
+    fn log_of(&self, name: &[u8]) -> PathBuf {
+        self.of(name).join("logs").join(Path::new(OsStr::from_bytes(name)))
     }
 }
 

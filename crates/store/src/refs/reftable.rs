@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use packrace_format::reftable::{self as format, RefIter, RefValue};
+use packrace_format::reftable::{self as format, Deletions, RefIter, RefValue};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
@@ -31,14 +31,14 @@ pub(super) struct Stacks {
 
 /// Tables, oldest first.
 #[derive(Debug)]
-struct Stack {
-    tables: Vec<Table>,
+pub(super) struct Stack {
+    pub(super) tables: Vec<Table>,
 }
 
 #[derive(Debug)]
-struct Table {
-    path: PathBuf,
-    table: format::Table<Mapped>,
+pub(super) struct Table {
+    pub(super) path: PathBuf,
+    pub(super) table: format::Table<Mapped>,
 }
 
 impl Stacks {
@@ -101,7 +101,8 @@ impl Stacks {
 }
 
 impl Stack {
-    fn read(dir: &Path, hash: HashKind) -> Result<Self, Error> {
+    /// The stack below `dir`, which is the directory of a repository or of a work tree.
+    pub(super) fn read(dir: &Path, hash: HashKind) -> Result<Self, Error> {
         let dir = dir.join("reftable");
         let list = dir.join("tables.list");
         let mut names_before = None;
@@ -149,7 +150,7 @@ impl Stack {
     }
 
     /// The newest table that knows the name decides.
-    fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         for table in self.tables.iter().rev() {
             if let Some(value) = table.table.find(name).map_err(|source| table.damaged(source))? {
                 return Ok(target(value));
@@ -159,8 +160,46 @@ impl Stack {
     }
 }
 
+impl Stack {
+    /// All tables as one, oldest first.
+    fn with_merged<T>(
+        &self,
+        work: impl FnOnce(&[format::Table<Mapped>]) -> Result<T, format::StackError>,
+    ) -> Result<T, Error> {
+        let tables: Vec<format::Table<Mapped>> =
+            self.tables.iter().map(|table| table.table.clone()).collect();
+        work(&tables).map_err(|error| self.tables[error.table].damaged(error.source))
+    }
+
+    /// Whether a ref has a reflog.
+    pub(super) fn has_log(&self, name: &[u8]) -> Result<bool, Error> {
+        self.with_merged(|tables| format::Stack::new(tables).logs_of(name, Deletions::Hide)?.advance())
+    }
+
+    /// The update indexes of a ref's log records, newest first.
+    pub(super) fn log_updates(&self, name: &[u8]) -> Result<Vec<u64>, Error> {
+        self.with_merged(|tables| {
+            let mut updates = Vec::new();
+            let mut logs = format::Stack::new(tables).logs_of(name, Deletions::Hide)?;
+            while logs.advance()? {
+                updates.extend(logs.current().map(|record| record.update_index));
+            }
+            Ok(updates)
+        })
+    }
+
+    /// The first ref whose name starts with `prefix`.
+    pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.with_merged(|tables| {
+            let mut refs = format::Stack::new(tables).refs_with_prefix(prefix, Deletions::Hide)?;
+            refs.advance()?;
+            Ok(refs.current().map(|record| record.name.to_vec()))
+        })
+    }
+}
+
 impl Table {
-    fn damaged(&self, source: packrace_format::Error) -> Error {
+    pub(super) fn damaged(&self, source: packrace_format::Error) -> Error {
         Error::Damaged { path: self.path.clone(), source }
     }
 }

@@ -1,0 +1,45 @@
+//! Whether the names of new refs are free: none may be a directory of another (git-check-ref-format, rule 1, and the
+//! files backend, where they would be one).
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Cause, Locks, PrepareError, Problem, Step};
+
+/// Looks at all new names in one pass in their order; a directory that many share is looked at once.
+pub(super) fn conflicts(steps: &[Step], locks: &mut Locks) -> Result<Vec<Problem>, PrepareError> {
+    let mut problems = Vec::new();
+    let changed: BTreeMap<&[u8], usize> =
+        steps.iter().map(|step| (step.name.as_slice(), step.known_from)).collect();
+    let mut created: Vec<usize> = (0..steps.len()).filter(|at| steps[*at].needs_name()).collect();
+    created.sort_by(|a, b| steps[*a].name.cmp(&steps[*b].name));
+    let mut is_ref: HashMap<&[u8], bool> = HashMap::new();
+    for at in created {
+        let name = steps[at].name.as_slice();
+        let mut add = |cause| problems.push(Problem { step: at, cause });
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        for directory in slashes.map(|(end, _)| &name[..end]) {
+            let exists = match is_ref.get(directory) {
+                Some(known) => *known,
+                None => {
+                    let exists = locks.exists(directory)?;
+                    is_ref.insert(directory, exists);
+                    exists
+                }
+            };
+            if exists {
+                add(Cause::Conflict { name: name.to_vec(), existing: directory.to_vec() });
+            } else if changed.get(directory).is_some_and(|from| *from <= at) {
+                add(Cause::Together { name: name.to_vec(), other: directory.to_vec() });
+            }
+        }
+        let below = [name, b"/"].concat();
+        if let Some(existing) = locks.first_below(&below)? {
+            add(Cause::Conflict { name: name.to_vec(), existing });
+        }
+        let others = changed.range(below.as_slice()..).take_while(|(other, _)| other.starts_with(&below));
+        if let Some((other, _)) = others.into_iter().find(|(_, from)| **from <= at) {
+            add(Cause::Together { name: name.to_vec(), other: other.to_vec() });
+        }
+    }
+    Ok(problems)
+}

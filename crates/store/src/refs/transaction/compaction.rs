@@ -1,0 +1,150 @@
+//! Compaction of a stack: several tables become one, so that a stack stays a handful of tables (technical/reftable,
+//! "Compaction").
+//!
+//! ```text
+//! tables.list.lock → <table>.lock of each → list free again ─ one table written ─ tables.list.lock → list without them → away
+//! ```
+//!
+//! The list is free while the table is written, so that nobody waits for it. Whoever else compacts one of the tables is
+//! kept off by its lock; whoever has taken one out of the list meanwhile has won, and what was written goes.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::Path;
+
+use packrace_format::reftable::{CompactError, TableName, compact, format_list, geometric};
+use packrace_object::HashKind;
+use packrace_os::count::Role;
+use packrace_os::durable::{self, random_number};
+use packrace_os::is_absent;
+
+use super::super::Error;
+use super::super::reftable::{Stack, Table};
+use super::RefWrites;
+use super::stack::{failed, write_table};
+use crate::publish::{Component, FileKind, LockFile};
+
+/// Makes one table of those that are too small for the ones that came after them. It is no error if somebody else is at
+/// it.
+pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), Error> {
+    let Some(lock) = lock_list(dir, writes)? else { return Ok(()) };
+    let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
+    let sizes: Vec<u64> = stack.tables.iter().map(|table| table.table.content_bytes()).collect();
+    match geometric(&sizes, writes.tables.factor) {
+        Some(range) => run(dir, lock, &stack, range, writes, hash),
+        None => Ok(()),
+    }
+}
+
+/// The lock of the list; none if somebody has it.
+fn lock_list(dir: &Path, writes: &RefWrites) -> Result<Option<LockFile>, Error> {
+    match LockFile::take(&dir.join("tables.list"), FileKind::Refs, writes.policy) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if error.is_locked() => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn run(
+    dir: &Path,
+    lock: LockFile,
+    stack: &Stack,
+    range: Range<usize>,
+    writes: &RefWrites,
+    hash: HashKind,
+) -> Result<(), Error> {
+    let old = &stack.tables[range.clone()];
+    let mut locks = Vec::new();
+    for table in old {
+        match LockFile::take(&table.path, FileKind::Refs, writes.policy) {
+            Ok(lock) => locks.push(lock),
+            Err(error) if error.is_locked() => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    drop(lock);
+    let (min_update_index, max_update_index) = old
+        .iter()
+        .map(|table| table.table.update_indexes())
+        .fold((u64::MAX, 0), |(least, most), (min, max)| (least.min(min), most.max(max)));
+    let name = TableName { min_update_index, max_update_index, random: random_number() };
+    let is_empty = write_compacted(dir, &name, stack, range.clone(), writes)?;
+    let new = dir.join(name.to_string());
+    let replaced = replace(dir, old, (!is_empty).then_some(&name), writes, hash);
+    match replaced {
+        Ok(true) => {
+            if is_empty {
+                remove(&new)?;
+            }
+            old.iter().try_for_each(|table| remove(&table.path))
+        }
+        // Nobody knows of the new table.
+        Ok(false) => remove(&new),
+        Err(error) => Err(error),
+    }
+}
+
+/// Tells whether nothing was left to write.
+fn write_compacted(
+    dir: &Path,
+    name: &TableName,
+    stack: &Stack,
+    range: Range<usize>,
+    writes: &RefWrites,
+) -> Result<bool, Error> {
+    let tables: Vec<_> = stack.tables.iter().map(|table| table.table.clone()).collect();
+    let mut is_empty = false;
+    write_table(dir, name, writes, |sink| {
+        let written = compact(&tables, range, &writes.tables.options, |_| true, sink);
+        let written = written.map_err(|error| match error {
+            CompactError::Read(error) => stack.tables[error.table].damaged(error.source),
+            error => failed(error),
+        })?;
+        is_empty = written.refs + written.logs == 0;
+        Ok(())
+    })?;
+    Ok(is_empty)
+}
+
+/// Puts the new table into the list in place of `old`; false if they are not in it any more.
+fn replace(
+    dir: &Path,
+    old: &[Table],
+    new: Option<&TableName>,
+    writes: &RefWrites,
+    hash: HashKind,
+) -> Result<bool, Error> {
+    let list = dir.join("tables.list");
+    let taken = LockFile::take_within(&list, FileKind::Refs, writes.policy, writes.reftable_patience);
+    let mut lock = match taken {
+        Ok(lock) => lock,
+        Err(error) if error.is_locked() => return Ok(false),
+        Err(error) => return Err(failed(error)),
+    };
+    let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
+    let names: Vec<OsString> = names_of(&stack.tables);
+    let gone = names_of(old);
+    let Some(at) = names.windows(gone.len()).position(|names| names == gone) else { return Ok(false) };
+    let before = names[..at].iter().map(|name| name.as_encoded_bytes().to_vec());
+    let after = names[at + gone.len()..].iter().map(|name| name.as_encoded_bytes().to_vec());
+    let new = new.map(|name| name.to_string().into_bytes());
+    lock.write(&format_list(before.chain(new).chain(after))).map_err(failed)?;
+    lock.settle().map_err(failed)?;
+    lock.rename().map_err(failed)?;
+    if writes.policy.syncs(Component::Reference) {
+        let io = |source| Error::Io { path: dir.to_owned(), source };
+        durable::sync_dir(dir, Role::Refs).map_err(io)?;
+    }
+    Ok(true)
+}
+
+fn names_of(tables: &[Table]) -> Vec<OsString> {
+    tables.iter().filter_map(|table| table.path.file_name()).map(OsString::from).collect()
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    match durable::remove_file(path, Role::Refs) {
+        Err(error) if !is_absent(&error) => Err(Error::Io { path: path.to_owned(), source: error }),
+        _ => Ok(()),
+    }
+}

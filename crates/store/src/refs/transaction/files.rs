@@ -1,0 +1,521 @@
+//! The files backend's part of a transaction: `<ref>.lock` for each ref, or `packed-refs.lock` for many at once.
+//!
+//! ```text
+//! one ref      <ref>.lock ─write→ sync → rename                             (gitrepository-layout, "refs")
+//! many refs    packed-refs.lock ─ packed-refs.new ─ sync → rename → look for loose ones that came meanwhile
+//! deletion     <ref>.lock, packed-refs.lock ─ packed-refs without it → loose file away → reflog away
+//! ```
+//!
+//! A transaction of many refs that have no loose file writes `packed-refs` once instead of a file a ref. Stock git, which
+//! locks `<ref>.lock` to create one of them, is noticed by that name: before, in which case the ref is refused as locked,
+//! and afterwards, when it has begun between our look and our write. Then its value stands, because a loose ref
+//! wins over a packed one, and ours is refused: of two writers never both are told that they were first.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use packrace_format::packed_refs::{Edit, RewriteError, rewrite};
+use packrace_object::HashKind;
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+use packrace_os::{EntryType, is_absent};
+
+use super::super::files::{Loose, LooseFile, PackedFile, read_loose};
+use super::super::{Error, LogEntry, Places, is_per_worktree, reflog};
+use super::{
+    Cause, Change, Expected, Mode, PrepareError, RefEdit, RefObjects, RefWrites, Refusal, Step, Value, Work,
+};
+use crate::publish::{Component, FileKind, LockFile, make_dir_below};
+use crate::refs::RefStore;
+
+/// From so many refs on, `packed-refs` is written.
+const LEAST_BULK: usize = 32;
+
+/// And from so many a megabyte that the file has: copying one costs about as much as ten loose refs.
+const LEAST_BULK_A_MEGABYTE: usize = 10;
+
+/// How often a directory that somebody else removes is made again.
+const MAX_TRIES: usize = 5;
+
+/// What keeps others from changing refs, and what is written under it.
+#[derive(Debug)]
+pub(super) struct FileLocks {
+    places: Places,
+    hash: HashKind,
+    writes: RefWrites,
+    packed: PackedFile,
+    packed_lock: Option<LockFile>,
+    /// Whether refs that have no loose file are written to `packed-refs`.
+    is_bulk: bool,
+    listings: Listings,
+    taken: HashMap<usize, Taken>,
+}
+
+#[derive(Debug)]
+enum Taken {
+    Lock(LockFile),
+    /// There is no loose file; the packed one is locked.
+    Packed,
+}
+
+impl FileLocks {
+    pub(super) fn begin(
+        store: &RefStore,
+        edits: &[RefEdit],
+        writes: &RefWrites,
+    ) -> Result<Self, PrepareError> {
+        let places = store.places.clone();
+        let packed = PackedFile::read(&places, store.hash)?;
+        let shared = edits.iter().filter(|edit| is_packable(&edit.name, &edit.change)).count();
+        let least = LEAST_BULK.max((packed.len() >> 20) * LEAST_BULK_A_MEGABYTE);
+        let mut locks = FileLocks {
+            places,
+            hash: store.hash,
+            writes: writes.clone(),
+            packed,
+            packed_lock: None,
+            is_bulk: shared >= least,
+            listings: Listings::default(),
+            taken: HashMap::new(),
+        };
+        if locks.is_bulk {
+            locks.lock_packed()?;
+        }
+        Ok(locks)
+    }
+
+    /// Takes the lock of a step's ref and reads it.
+    pub(super) fn take(
+        &mut self,
+        at: usize,
+        step: &Step,
+    ) -> Result<Result<Option<Value>, Cause>, PrepareError> {
+        if self.is_bulk && is_packable(&step.name, &step.change) {
+            let path = self.places.path_of(&step.name);
+            if !self.listings.has(&path)? && !self.listings.has(&lock_of(&path))? {
+                self.taken.insert(at, Taken::Packed);
+                return Ok(Ok(self.packed.find(&step.name)?.map(|(id, _)| Value::Id(id))));
+            }
+        }
+        let lock = match self.lock(&step.name)? {
+            Ok(lock) => lock,
+            Err(Cause::Conflict { name, .. }) if matches!(step.expected, Expected::Id(_)) => {
+                return Ok(Err(Cause::Missing(name)));
+            }
+            Err(cause) => return Ok(Err(cause)),
+        };
+        self.taken.insert(at, Taken::Lock(lock));
+        match read_loose(&self.places, &step.name, self.hash)? {
+            LooseFile::Is(loose) => Ok(Ok(Some(value(loose)))),
+            LooseFile::Broken => Ok(Err(Cause::Broken(step.name.clone()))),
+            LooseFile::Absent => {
+                if self.packed_lock.is_none() {
+                    self.packed.refresh(&self.places, self.hash)?;
+                }
+                Ok(Ok(self.packed.find(&step.name)?.map(|(id, _)| Value::Id(id))))
+            }
+        }
+    }
+
+    /// What a ref says that is not locked.
+    pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
+        Ok(match read_loose(&self.places, name, self.hash)? {
+            LooseFile::Is(loose) => Some(value(loose)),
+            LooseFile::Broken => None,
+            LooseFile::Absent => self.packed.find(name)?.map(|(id, _)| Value::Id(id)),
+        })
+    }
+
+    /// Whether there is a ref of this name.
+    pub(super) fn exists(&mut self, name: &[u8]) -> Result<bool, PrepareError> {
+        let path = self.places.path_of(name);
+        let file = packrace_os::identity(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+        Ok(file.is_some_and(|file| file.is_file) || self.packed.find(name)?.is_some())
+    }
+
+    /// The first ref whose name starts with `prefix`, which ends with a slash.
+    pub(super) fn first_below(&mut self, prefix: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
+        if let Some(name) = self.packed.first_below(prefix)? {
+            return Ok(Some(name));
+        }
+        let path = self.places.path_of(&prefix[..prefix.len() - 1]);
+        if self.is_bulk && !self.listings.has(&path)? {
+            return Ok(None);
+        }
+        Ok(first_file(&path, prefix)?)
+    }
+
+    /// Writes new values into the locks; nothing is visible yet.
+    pub(super) fn stage(&mut self, steps: &mut [Step], refused: &[Refusal]) -> Result<(), PrepareError> {
+        let is_refused: HashSet<usize> = refused.iter().map(|refusal| refusal.edit).collect();
+        self.taken.retain(|at, _| !is_refused.contains(&steps[*at].edit));
+        for (at, taken) in &mut self.taken {
+            let Taken::Lock(lock) = taken else { continue };
+            let step = &steps[*at];
+            let line = match &step.change {
+                _ if step.is_log_only => continue,
+                Change::Verify | Change::Delete => continue,
+                Change::Set(id) => format!("{id}\n").into_bytes(),
+                Change::SetSymbolic(target) => [b"ref: ", target.as_slice(), b"\n"].concat(),
+            };
+            lock.write(&line).map_err(io_error)?;
+        }
+        let deletes = |at: &usize| !steps[*at].is_log_only && steps[*at].change == Change::Delete;
+        if self.packed_lock.is_none() && self.taken.keys().any(deletes) {
+            self.lock_packed()?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything visible: reflogs, then `packed-refs`, then loose files.
+    pub(super) fn commit(
+        mut self,
+        work: &Work<'_>,
+        objects: &mut dyn RefObjects,
+    ) -> Result<Vec<Refusal>, PrepareError> {
+        let is_synced = self.writes.policy.syncs(Component::Reference);
+        let mut changed_dirs: HashSet<PathBuf> = HashSet::new();
+        let late = self.commit_packed(work, objects)?;
+        let is_late: HashSet<usize> = late.iter().map(|refusal| refusal.edit).collect();
+        let steps: Vec<(usize, &Step)> =
+            work.steps().filter(|(_, step)| !is_late.contains(&step.edit)).collect();
+        self.log(work, &steps)?;
+        for (at, step) in &steps {
+            let Some(Taken::Lock(mut lock)) = self.taken.remove(at) else { continue };
+            let path = self.places.path_of(&step.name);
+            match &step.change {
+                _ if step.is_log_only => {}
+                Change::Verify => {}
+                Change::Set(_) | Change::SetSymbolic(_) => {
+                    lock.settle().map_err(io_error)?;
+                    rename(lock, &path)?;
+                    changed_dirs.extend(path.parent().map(Path::to_owned));
+                }
+                Change::Delete => {
+                    let is_there = durable::remove_file(&path, Role::Refs);
+                    let is_there = match is_there {
+                        Err(error) if error.kind() == ErrorKind::IsADirectory || is_absent(&error) => false,
+                        result => result.map_err(|source| Error::Io { path: path.clone(), source })?,
+                    };
+                    drop(lock);
+                    if is_there {
+                        changed_dirs.extend(path.parent().map(Path::to_owned));
+                    }
+                }
+            }
+        }
+        for (_, step) in steps.iter().filter(|(_, step)| !step.is_log_only && step.change == Change::Delete) {
+            self.remove_log(&step.name)?;
+            if is_synced {
+                let dir = self.places.path_of(&step.name);
+                changed_dirs.retain(|changed| changed.as_path() != dir);
+            }
+            remove_empty_parents(&self.places.of(&step.name).clone(), &step.name);
+        }
+        if is_synced {
+            for dir in changed_dirs {
+                match durable::sync_dir(&dir, Role::Refs) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    result => result.map_err(|source| Error::Io { path: dir, source })?,
+                }
+            }
+        }
+        Ok(late)
+    }
+
+    /// Writes `packed-refs` anew if a step needs it.
+    fn commit_packed(
+        &mut self,
+        work: &Work<'_>,
+        objects: &mut dyn RefObjects,
+    ) -> Result<Vec<Refusal>, PrepareError> {
+        let mut edits = Vec::new();
+        let mut bulk = Vec::new();
+        for (at, step) in work.steps().filter(|(_, step)| !step.is_log_only) {
+            let is_packed = matches!(self.taken.get(&at), Some(Taken::Packed));
+            let value = match step.change {
+                Change::Set(id) if is_packed => Some((id, objects.peel(&id).map_err(PrepareError::Objects)?)),
+                Change::Delete if self.packed.find(&step.name)?.is_some() => None,
+                _ => continue,
+            };
+            edits.push(Edit { name: &step.name, value });
+            if is_packed {
+                bulk.push((at, step));
+            }
+        }
+        if edits.is_empty() {
+            return Ok(Vec::new());
+        }
+        edits.sort_by(|a, b| a.name.cmp(b.name));
+        self.write_packed(&edits, objects)?;
+        let overtaken = self.overtaken(&bulk)?;
+        if overtaken.is_empty() {
+            return Ok(Vec::new());
+        }
+        let refusals = overtaken.into_iter().map(|(step, words)| {
+            let name = work.edits[step.edit].name.clone();
+            Refusal { edit: step.edit, name, cause: Cause::Locked(words), backend: work.store.backend }
+        });
+        let refusals: Vec<Refusal> = refusals.collect();
+        if work.mode == Mode::Batch {
+            return Ok(refusals);
+        }
+        // Back to what was there before: all or nothing.
+        let back: Vec<Edit<'_>> = edits
+            .iter()
+            .map(|edit| Ok(Edit { name: edit.name, value: self.packed.find(edit.name)? }))
+            .collect::<Result<_, Error>>()?;
+        let before = std::mem::replace(&mut self.packed, PackedFile::read(&self.places, self.hash)?);
+        self.write_packed(&back, objects)?;
+        drop(before);
+        Err(refusals.into_iter().next().expect("not empty").into())
+    }
+
+    fn write_packed(&self, edits: &[Edit<'_>], objects: &mut dyn RefObjects) -> Result<(), PrepareError> {
+        let path = self.places.common_dir.join("packed-refs");
+        let new = self.places.common_dir.join("packed-refs.new");
+        let io = |source| PrepareError::from(Error::Io { path: new.clone(), source });
+        let mut file = NewFile::create(&new, 0o666, Role::Refs).map_err(io)?;
+        file.change_mode(|mode| self.writes.policy.file_mode(mode)).map_err(io)?;
+        let mut peel = |id: &packrace_object::oid| objects.peel(id).map_err(PrepareError::Objects);
+        let mut sink = |bytes: &[u8]| file.write(bytes).map_err(io);
+        rewrite(self.packed.refs(), edits, &mut peel, &mut sink).map_err(|error| match error {
+            RewriteError::Damaged(source) => PrepareError::from(self.packed.damaged(source)),
+            RewriteError::Caller(error) => error,
+        })?;
+        let is_synced = self.writes.policy.syncs(Component::Reference);
+        if is_synced {
+            file.sync().map_err(io)?;
+        }
+        file.replace(&path).map_err(io)?;
+        if is_synced {
+            let dir = &self.places.common_dir;
+            durable::sync_dir(dir, Role::Refs).map_err(|source| Error::Io { path: dir.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    /// The steps written to `packed-refs` that somebody began to write as loose refs meanwhile, with what to say of them.
+    fn overtaken<'s>(&mut self, bulk: &[(usize, &'s Step)]) -> Result<Vec<(&'s Step, String)>, PrepareError> {
+        self.listings = Listings::default();
+        let mut overtaken = Vec::new();
+        for (_, step) in bulk {
+            let path = self.places.path_of(&step.name);
+            if self.listings.has(&path)? || self.listings.has(&lock_of(&path))? {
+                let path = lock_of(&path);
+                overtaken.push((*step, format!("Unable to create '{}': File exists.", path.display())));
+            }
+        }
+        Ok(overtaken)
+    }
+
+    fn lock_packed(&mut self) -> Result<(), PrepareError> {
+        let path = self.places.common_dir.join("packed-refs");
+        let patience = self.writes.packed_patience;
+        let lock =
+            LockFile::take_within(&path, FileKind::Refs, self.writes.policy, patience).map_err(io_error)?;
+        self.packed_lock = Some(lock);
+        self.packed = PackedFile::read(&self.places, self.hash)?;
+        Ok(())
+    }
+
+    /// Takes `<name>.lock`, whose directory may be missing.
+    fn lock(&mut self, name: &[u8]) -> Result<Result<LockFile, Cause>, PrepareError> {
+        let path = self.places.path_of(name);
+        let policy = self.writes.policy;
+        for _ in 0..MAX_TRIES {
+            let taken = LockFile::take_within(&path, FileKind::Refs, policy, self.writes.files_patience);
+            let error = match taken {
+                Ok(lock) => return Ok(Ok(lock)),
+                Err(error) => error,
+            };
+            if error.is_locked() {
+                return Ok(Err(Cause::Locked(error.to_string())));
+            }
+            if let Some(existing) = self.ref_above(name)? {
+                return Ok(Err(Cause::Conflict { name: name.to_vec(), existing }));
+            }
+            if !error.is_not_found() {
+                return Err(io_error(error));
+            }
+            let dir = path.parent().unwrap_or(&path);
+            make_dir_below(self.places.of(name), dir, Role::Refs, policy).map_err(io_error)?;
+        }
+        let words = format!("Unable to create '{}': No such file or directory", lock_of(&path).display());
+        Ok(Err(Cause::Locked(words)))
+    }
+
+    /// The ref whose file stands where `name` needs a directory.
+    fn ref_above(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
+        for (end, _) in name.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+            if self.exists(&name[..end])? {
+                return Ok(Some(name[..end].to_vec()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the lines of all reflogs.
+    fn log(&mut self, work: &Work<'_>, steps: &[(usize, &Step)]) -> Result<(), PrepareError> {
+        for (_, step) in steps {
+            let edit = &work.edits[step.edit];
+            let Some(entry) = work.logged(step, self.hash) else { continue };
+            let message = reflog::clean_message(&edit.message);
+            let line =
+                LogEntry { old: entry.0, new: entry.1, who: &work.writes.who, message: &message }.line();
+            let is_begun = edit.force_log || self.writes.log.begins(&step.name);
+            let path = self.places.log_of(&step.name);
+            if !is_begun && self.is_bulk && !self.listings.has(&path)? {
+                continue;
+            }
+            self.append(&step.name, &path, &line, is_begun)?;
+        }
+        Ok(())
+    }
+
+    fn append(&self, name: &[u8], path: &Path, line: &[u8], is_begun: bool) -> Result<(), PrepareError> {
+        let policy = self.writes.policy;
+        let mode = is_begun.then_some(0o666);
+        for _ in 0..MAX_TRIES {
+            // As in git, reflogs are never synced: no value of a ref depends on them.
+            let error = match durable::append(path, line, mode, false, Role::Refs) {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory if is_begun => {
+                    let dir = path.parent().unwrap_or(path);
+                    make_dir_below(self.places.of(name), dir, Role::Refs, policy).map_err(io_error)?;
+                }
+                // No log of this name, but of others below it, or nothing at all.
+                ErrorKind::IsADirectory if !is_begun => return Ok(()),
+                ErrorKind::NotADirectory if !is_begun => return Ok(()),
+                ErrorKind::IsADirectory => remove_empty_tree(path)?,
+                _ => return Err(Error::Io { path: path.to_owned(), source: error }.into()),
+            }
+        }
+        Err(Error::Io { path: path.to_owned(), source: ErrorKind::NotFound.into() }.into())
+    }
+
+    fn remove_log(&mut self, name: &[u8]) -> Result<(), PrepareError> {
+        let path = self.places.log_of(name);
+        if self.is_bulk && !self.listings.has(&path)? {
+            return Ok(());
+        }
+        match durable::remove_file(&path, Role::Refs) {
+            Ok(true) => {
+                let name = [b"logs/", name].concat();
+                remove_empty_parents(&self.places.of(&name[5..]).clone(), &name);
+                Ok(())
+            }
+            Ok(false) => Ok(()),
+            Err(error) if is_absent(&error) || error.kind() == ErrorKind::IsADirectory => Ok(()),
+            Err(source) => Err(Error::Io { path, source }.into()),
+        }
+    }
+}
+
+/// Whether the change can stand in `packed-refs`.
+fn is_packable(name: &[u8], change: &Change) -> bool {
+    let is_value = matches!(change, Change::Set(_) | Change::Delete);
+    is_value && name.starts_with(b"refs/") && !is_per_worktree(name)
+}
+
+fn value(loose: Loose) -> Value {
+    match loose {
+        Loose::Direct(id) => Value::Id(id),
+        Loose::Symbolic(target) => Value::Symbolic(target),
+    }
+}
+
+fn io_error(error: crate::Error) -> PrepareError {
+    PrepareError::Store(Error::Write(error.to_string()))
+}
+
+fn lock_of(path: &Path) -> PathBuf {
+    crate::publish::with_extension(path, "lock")
+}
+
+/// Gives a lock its ref's name, where empty directories may stand.
+fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
+    let is_dir =
+        packrace_os::identity(path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir));
+    if is_dir {
+        remove_empty_tree(path)?;
+    }
+    Ok(lock.rename().map_err(|source| Error::Io { path: path.to_owned(), source })?)
+}
+
+/// Removes a directory in which there are only directories.
+fn remove_empty_tree(path: &Path) -> Result<(), Error> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    let entries = match packrace_os::list_dir(path, Role::Refs) {
+        Err(error) if is_absent(&error) => return Ok(()),
+        result => result.map_err(io)?,
+    };
+    for entry in entries.iter().filter(|entry| entry.kind == EntryType::Dir) {
+        remove_empty_tree(&path.join(&entry.name))?;
+    }
+    durable::remove_empty_dir(path, Role::Refs).map_err(io)
+}
+
+/// Removes the directories that a ref or a log stood in, as far as they are empty: not `refs/heads` and the like. It does no
+/// harm if they stay.
+fn remove_empty_parents(top: &Path, name: &[u8]) {
+    let least = if name.starts_with(b"logs/") { 3 } else { 2 };
+    let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
+    while parts.len() > least + 1 {
+        parts.pop();
+        let dir = top.join(OsStr::from_bytes(&parts.join(&b'/')));
+        let is_empty = packrace_os::list_dir(&dir, Role::Refs).is_ok_and(|entries| entries.is_empty());
+        if !is_empty || durable::remove_empty_dir(&dir, Role::Refs).is_err() {
+            return;
+        }
+    }
+}
+
+/// The first file below a directory that can be a ref.
+fn first_file(dir: &Path, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    let mut entries = match packrace_os::list_dir(dir, Role::Refs) {
+        Err(error) if is_absent(&error) || error.kind() == ErrorKind::NotADirectory => return Ok(None),
+        result => result.map_err(|source| Error::Io { path: dir.to_owned(), source })?,
+    };
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    for entry in entries {
+        let bytes = entry.name.as_bytes();
+        if bytes.starts_with(b".") || bytes.ends_with(b".lock") {
+            continue;
+        }
+        let name = [prefix, bytes].concat();
+        if entry.kind != EntryType::Dir {
+            return Ok(Some(name));
+        }
+        if let Some(found) = first_file(&dir.join(&entry.name), &[&name, b"/".as_slice()].concat())? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Names in directories that were listed, so that many files are looked for with one call a directory.
+#[derive(Debug, Default)]
+struct Listings(HashMap<PathBuf, HashSet<OsString>>);
+
+impl Listings {
+    fn has(&mut self, path: &Path) -> Result<bool, Error> {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
+        if let Some(names) = self.0.get(dir) {
+            return Ok(names.contains(name));
+        }
+        let names = match packrace_os::list_dir(dir, Role::Refs) {
+            Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
+            Err(error) if is_absent(&error) || error.kind() == ErrorKind::NotADirectory => HashSet::new(),
+            Err(source) => return Err(Error::Io { path: dir.to_owned(), source }),
+        };
+        let names = self.0.entry(dir.to_owned()).or_insert(names);
+        Ok(names.contains(name))
+    }
+}

@@ -1,0 +1,84 @@
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId, oid, parse_tag};
+
+use super::{Cause, PrepareError};
+use crate::refs::Peeled;
+use crate::{Error, ObjectReader, Snapshot};
+
+/// Bytes that the reader keeps as delta bases.
+const READER_CACHE_BYTES: usize = 4 << 20;
+
+/// Tags of tags that are followed.
+const MAX_TAG_DEPTH: usize = 1024;
+
+/// What a transaction asks about the objects that refs shall point at.
+pub trait RefObjects {
+    /// The kind of an object, if it is there.
+    fn kind(&mut self, id: &oid) -> Result<Option<Kind>, Error>;
+
+    /// What it finally tags; [`Peeled::Unknown`] if that cannot be read.
+    fn peel(&mut self, id: &oid) -> Result<Peeled, Error>;
+}
+
+/// The objects of a snapshot.
+pub struct StoredObjects {
+    reader: ObjectReader,
+    /// What was asked last: many refs are made for one object.
+    last: Option<(ObjectId, Kind)>,
+}
+
+impl StoredObjects {
+    /// Those of `snapshot`.
+    pub fn new(snapshot: &Arc<Snapshot>) -> Self {
+        StoredObjects { reader: snapshot.reader(READER_CACHE_BYTES), last: None }
+    }
+}
+
+impl RefObjects for StoredObjects {
+    fn kind(&mut self, id: &oid) -> Result<Option<Kind>, Error> {
+        if let Some((last, kind)) = &self.last
+            && **last == *id
+        {
+            return Ok(Some(*kind));
+        }
+        let found = self.reader.kind_and_size(id)?.map(|(kind, _)| kind);
+        if let Some(kind) = found {
+            self.last = Some((id.to_owned(), kind));
+        }
+        Ok(found)
+    }
+
+    fn peel(&mut self, id: &oid) -> Result<Peeled, Error> {
+        let mut at = id.to_owned();
+        for depth in 0..MAX_TAG_DEPTH {
+            match self.kind(&at)? {
+                None => return Ok(Peeled::Unknown),
+                Some(Kind::Tag) => {}
+                Some(_) if depth == 0 => return Ok(Peeled::NotATag),
+                Some(_) => return Ok(Peeled::To(at)),
+            }
+            let tag = self.reader.read(&at)?;
+            let Ok(tag) = parse_tag(&tag.data, at.kind()) else { return Ok(Peeled::Unknown) };
+            at = tag.target;
+        }
+        Ok(Peeled::Unknown)
+    }
+}
+
+/// Whether the ref may point at the object.
+pub(super) fn check(
+    objects: &mut dyn RefObjects,
+    name: &[u8],
+    id: ObjectId,
+) -> Result<Option<Cause>, PrepareError> {
+    let name = || name.to_vec();
+    Ok(match objects.kind(&id).map_err(PrepareError::Objects)? {
+        None => Some(Cause::NoObject { name: name(), id }),
+        Some(Kind::Commit) => None,
+        Some(_) if name().starts_with(b"refs/heads/") || name() == b"HEAD" => {
+            Some(Cause::NotACommit { name: name(), id })
+        }
+        Some(_) => None,
+    })
+}

@@ -1,0 +1,211 @@
+use packrace_object::ObjectId;
+
+use super::super::{Backend, Error};
+
+/// Why a transaction cannot be made, or an edit of it.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// An edit cannot be made.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The refs cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// Objects that refs shall point at cannot be read.
+    #[error(transparent)]
+    Objects(crate::Error),
+}
+
+/// An edit that cannot be made. The text is git's, which differs between backends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The number of the edit.
+    pub edit: usize,
+    /// Its ref.
+    pub name: Vec<u8>,
+    /// Why.
+    pub cause: Cause,
+    /// Who refuses.
+    pub backend: Backend,
+}
+
+/// Why an edit cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// A ref of this name is there already.
+    Exists,
+    /// There is no ref of this name.
+    Missing(Vec<u8>),
+    /// It leads nowhere, but should to this object.
+    Dangling(ObjectId),
+    /// It points at another object.
+    OtherId {
+        /// Where it points.
+        is: ObjectId,
+        /// Where it should.
+        expected: ObjectId,
+    },
+    /// It stands for another ref.
+    OtherTarget {
+        /// The one that it stands for.
+        is: Vec<u8>,
+        /// The one that it should.
+        expected: Vec<u8>,
+    },
+    /// It stands for no other ref, but should for this one.
+    NotSymbolic(Vec<u8>),
+    /// There is a ref above or below `name` in the directory of refs.
+    Conflict {
+        /// The ref that cannot be made.
+        name: Vec<u8>,
+        /// The one that is there.
+        existing: Vec<u8>,
+    },
+    /// The same, where both are changed now.
+    Together {
+        /// The ref that cannot be made.
+        name: Vec<u8>,
+        /// The other one.
+        other: Vec<u8>,
+    },
+    /// The object is not there.
+    NoObject {
+        /// The ref.
+        name: Vec<u8>,
+        /// The object.
+        id: ObjectId,
+    },
+    /// A branch can only point at a commit.
+    NotACommit {
+        /// The branch.
+        name: Vec<u8>,
+        /// The object.
+        id: ObjectId,
+    },
+    /// It leads on and on.
+    Endless,
+    /// Its file says nothing that can be understood.
+    Broken(Vec<u8>),
+    /// Somebody else is changing it; the text says how to help oneself.
+    Locked(String),
+    /// The ref is changed twice.
+    Duplicate {
+        /// The ref.
+        name: Vec<u8>,
+        /// The symbolic ref through which.
+        via: Option<Vec<u8>>,
+    },
+    /// `HEAD` is changed, and this ref too, which it stands for.
+    DuplicateHead(Vec<u8>),
+}
+
+impl Cause {
+    /// The words for it where refusals are told one by one (git-update-ref, `--batch-updates`).
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Cause::Exists => "reference already exists",
+            Cause::Missing(_) | Cause::Dangling(_) => "reference does not exist",
+            Cause::OtherId { .. } | Cause::OtherTarget { .. } => "incorrect old value provided",
+            Cause::NotSymbolic(_) => "expected symref but found regular ref",
+            Cause::Conflict { .. } | Cause::Together { .. } => "refname conflict",
+            Cause::NoObject { .. } | Cause::NotACommit { .. } => "invalid new value provided",
+            Cause::Endless
+            | Cause::Broken(_)
+            | Cause::Locked(_)
+            | Cause::Duplicate { .. }
+            | Cause::DuplicateHead(_) => "",
+        }
+    }
+
+    /// Whether the others of a batch can be made without it.
+    pub(super) fn is_for_one(&self) -> bool {
+        !self.reason().is_empty()
+    }
+
+    /// Which of several causes for one edit is told: the lowest.
+    pub(super) fn rank(&self, backend: Backend) -> i8 {
+        match self {
+            Cause::NoObject { .. } | Cause::NotACommit { .. } if backend == Backend::Reftable => -1,
+            Cause::Locked(_) | Cause::Duplicate { .. } | Cause::DuplicateHead(_) => 0,
+            Cause::Missing(_) => 1,
+            Cause::Conflict { .. } | Cause::Together { .. } => 2,
+            _ => 3,
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let asked = text(&self.name);
+        let is_files = self.backend == Backend::Files;
+        let lock = |f: &mut std::fmt::Formatter<'_>, words: String| match is_files {
+            true => write!(f, "cannot lock ref '{asked}': {words}"),
+            false => f.write_str(&words),
+        };
+        // Of symbolic refs, this names the one that they lead to.
+        let update = |f: &mut std::fmt::Formatter<'_>, name: &[u8], words: String| match is_files {
+            true => write!(f, "cannot update ref '{}': {words}", text(name)),
+            false => f.write_str(&words),
+        };
+        match &self.cause {
+            Cause::Exists => write!(f, "cannot lock ref '{asked}': reference already exists"),
+            Cause::Missing(name) => {
+                write!(f, "cannot lock ref '{asked}': unable to resolve reference '{}'", text(name))
+            }
+            Cause::Dangling(expected) => {
+                write!(f, "cannot lock ref '{asked}': reference is missing but expected {expected}")
+            }
+            Cause::OtherId { is, expected } => {
+                write!(f, "cannot lock ref '{asked}': is at {is} but expected {expected}")
+            }
+            Cause::OtherTarget { is, expected } if is_files => {
+                write!(f, "cannot lock ref '{asked}': is at {} but expected {}", text(is), text(expected))
+            }
+            Cause::OtherTarget { is, expected } => write!(
+                f,
+                "verifying symref target: '{asked}': is at {} but expected {}",
+                text(is),
+                text(expected)
+            ),
+            Cause::NotSymbolic(expected) => write!(
+                f,
+                "cannot lock ref '{asked}': expected symref with target '{}': but is a regular ref",
+                text(expected)
+            ),
+            Cause::Conflict { name, existing } => {
+                lock(f, format!("'{}' exists; cannot create '{}'", text(existing), text(name)))
+            }
+            Cause::Together { name, other } => {
+                lock(f, format!("cannot process '{}' and '{}' at the same time", text(name), text(other)))
+            }
+            Cause::NoObject { name, id } => {
+                update(f, name, format!("trying to write ref '{}' with nonexistent object {id}", text(name)))
+            }
+            Cause::NotACommit { name, id } => {
+                update(f, name, format!("trying to write non-commit object {id} to branch '{}'", text(name)))
+            }
+            Cause::Endless => write!(f, "cannot lock ref '{asked}': error reading reference"),
+            Cause::Broken(name) => {
+                lock(f, format!("unable to resolve reference '{}': reference broken", text(name)))
+            }
+            Cause::Locked(words) => lock(f, words.clone()),
+            Cause::DuplicateHead(name) => write!(
+                f,
+                "multiple updates for 'HEAD' (including one via its referent '{}') are not allowed",
+                text(name)
+            ),
+            Cause::Duplicate { name, via: None } => {
+                write!(f, "multiple updates for ref '{}' not allowed", text(name))
+            }
+            Cause::Duplicate { name, via: Some(via) } => write!(
+                f,
+                "multiple updates for '{}' (including one via symref '{}') are not allowed",
+                text(name),
+                text(via)
+            ),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The reftable backend's part of a transaction: the lock of `tables.list`, and one new table.
+//!
+//! ```text
+//! tables.list.lock ─ table written whole, footer and all ─ sync → rename ─ list written ─ sync → rename ─ sync directory
+//! then, if tables have become too many: module `compaction`
+//! ```
+//!
+//! Before the list has its name, nobody sees anything; after that, all of it. What a killed writer leaves is a table that no
+//! list names, and a lock.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use packrace_format::reftable::{LogChange, LogRecord, RefRecord, RefValue, TableName, Writer, format_list};
+use packrace_object::{HashKind, ObjectId};
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile, random_number};
+
+use super::super::reflog::{clean_message, parse_who};
+use super::super::reftable::Stack;
+use super::super::{Error, Peeled, Places, Target, is_per_worktree};
+use super::{Cause, Change, PrepareError, RefEdit, RefObjects, RefWrites, Step, Value, Work, compaction};
+use crate::publish::{Component, FileKind, LockFile};
+use crate::refs::RefStore;
+
+/// The locks of the stacks that a transaction changes.
+#[derive(Debug)]
+pub(super) struct StackLocks {
+    hash: HashKind,
+    writes: RefWrites,
+    common: Side,
+    /// Of a linked work tree.
+    own: Option<Side>,
+}
+
+/// A stack with its lock.
+#[derive(Debug)]
+struct Side {
+    dir: PathBuf,
+    stack: Stack,
+    lock: Option<LockFile>,
+}
+
+/// What goes into a new table.
+#[derive(Debug, Default)]
+struct Records {
+    refs: Vec<(Vec<u8>, Option<(Value, Option<ObjectId>)>)>,
+    /// With the update index of a record that is taken back.
+    logs: Vec<(Vec<u8>, Log)>,
+}
+
+#[derive(Debug)]
+enum Log {
+    TakenBack(u64),
+    Change { old: ObjectId, new: ObjectId, message: Vec<u8> },
+}
+
+impl StackLocks {
+    pub(super) fn begin(
+        store: &RefStore,
+        edits: &[RefEdit],
+        writes: &RefWrites,
+    ) -> Result<Self, PrepareError> {
+        let Places { git_dir, common_dir } = &store.places;
+        let side = |dir: &Path| -> Result<Side, Error> {
+            Ok(Side { dir: dir.join("reftable"), stack: Stack::read(dir, store.hash)?, lock: None })
+        };
+        let own = (git_dir != common_dir).then(|| side(git_dir)).transpose()?;
+        let mut locks =
+            StackLocks { hash: store.hash, writes: writes.clone(), common: side(common_dir)?, own };
+        for edit in edits {
+            locks.lock(&edit.name)?;
+        }
+        Ok(locks)
+    }
+
+    /// Locks the stack that a ref is in, and reads it anew.
+    fn lock(&mut self, name: &[u8]) -> Result<&mut Side, PrepareError> {
+        let (hash, policy, patience) = (self.hash, self.writes.policy, self.writes.reftable_patience);
+        let side = self.side_mut(name);
+        if side.lock.is_none() {
+            let list = side.dir.join("tables.list");
+            let taken = LockFile::take_within(&list, FileKind::Refs, policy, patience);
+            let taken = taken.map_err(|error| match error.is_locked() {
+                true => Error::Write("cannot lock references".to_owned()),
+                false => Error::Write(error.to_string()),
+            })?;
+            side.lock = Some(taken);
+            side.stack = Stack::read(side.dir.parent().unwrap_or(&side.dir), hash)?;
+        }
+        Ok(side)
+    }
+
+    fn side_mut(&mut self, name: &[u8]) -> &mut Side {
+        match &mut self.own {
+            Some(own) if is_per_worktree(name) => own,
+            _ => &mut self.common,
+        }
+    }
+
+    pub(super) fn take(&mut self, step: &Step) -> Result<Result<Option<Value>, Cause>, PrepareError> {
+        self.lock(&step.name)?;
+        self.read(&step.name).map(Ok)
+    }
+
+    pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
+        Ok(self.side_mut(name).stack.find(name)?.map(|target| match target {
+            Target::Direct { id, .. } => Value::Id(id),
+            Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
+        }))
+    }
+
+    pub(super) fn exists(&mut self, name: &[u8]) -> Result<bool, PrepareError> {
+        Ok(self.side_mut(name).stack.find(name)?.is_some())
+    }
+
+    pub(super) fn first_below(&mut self, prefix: &[u8]) -> Result<Option<Vec<u8>>, PrepareError> {
+        Ok(self.side_mut(prefix).stack.first_below(prefix)?)
+    }
+
+    pub(super) fn commit(
+        mut self,
+        work: &Work<'_>,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        let (mut common, mut own) = (Records::default(), Records::default());
+        for (_, step) in work.steps() {
+            let is_own = self.own.is_some() && is_per_worktree(&step.name);
+            let records = if is_own { &mut own } else { &mut common };
+            self.add(work, step, records, objects)?;
+        }
+        for (records, name) in [(own, &b"HEAD"[..]), (common, b"refs/heads/")] {
+            if records.refs.is_empty() && records.logs.is_empty() {
+                continue;
+            }
+            let (hash, writes) = (self.hash, self.writes.clone());
+            let side = self.lock(name)?;
+            side.write(records, &writes)?;
+            compaction::after(&side.dir, &writes, hash)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what a step writes.
+    fn add(
+        &mut self,
+        work: &Work<'_>,
+        step: &Step,
+        records: &mut Records,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        let name = || step.name.clone();
+        let hash = self.hash;
+        let is_begun = work.edits[step.edit].force_log || self.writes.log.begins(&step.name);
+        let side = self.side_mut(&step.name);
+        if let Some((old, new)) = work.logged(step, hash)
+            && (is_begun || side.stack.has_log(&step.name)?)
+        {
+            let message = clean_message(&work.edits[step.edit].message);
+            records.logs.push((name(), Log::Change { old, new, message }));
+        }
+        if step.is_log_only {
+            return Ok(());
+        }
+        match &step.change {
+            // As with git, the reflog of a ref that is not there stays.
+            Change::Delete if step.old.is_none() => {}
+            Change::Verify => {}
+            Change::Set(id) => {
+                let peeled = match objects.peel(id).map_err(PrepareError::Objects)? {
+                    Peeled::To(peeled) => Some(peeled),
+                    Peeled::NotATag | Peeled::Unknown => None,
+                };
+                records.refs.push((name(), Some((Value::Id(*id), peeled))));
+            }
+            Change::SetSymbolic(target) => {
+                records.refs.push((name(), Some((Value::Symbolic(target.clone()), None))));
+            }
+            Change::Delete => {
+                records.refs.push((name(), None));
+                if work.keeps_log(step) {
+                    return Ok(());
+                }
+                for update_index in side.stack.log_updates(&step.name)? {
+                    records.logs.push((name(), Log::TakenBack(update_index)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Side {
+    /// Adds a table to the stack and gives the lock back.
+    fn write(&mut self, mut records: Records, writes: &RefWrites) -> Result<(), Error> {
+        let Some(mut lock) = self.lock.take() else { return Ok(()) };
+        let newest = self.stack.tables.last().map_or(0, |table| table.table.update_indexes().1);
+        let update_index = newest.checked_add(1).ok_or_else(|| failed("update indexes are used up"))?;
+        records.refs.sort_by(|a, b| a.0.cmp(&b.0));
+        let options = writes.tables.options;
+        let who = parse_who(&writes.who).ok_or_else(|| failed("the name of who does it is malformed"))?;
+        let longest_message = options.block_bytes.max(1) / 2;
+        let name = TableName {
+            min_update_index: update_index,
+            max_update_index: update_index,
+            random: random_number(),
+        };
+        write_table(&self.dir, &name, writes, |sink| {
+            let mut writer = Writer::new(&options, update_index, update_index, sink).map_err(failed)?;
+            for (name, value) in &records.refs {
+                let value = match value {
+                    None => RefValue::Deletion,
+                    Some((Value::Symbolic(target), _)) => RefValue::Symbolic(target),
+                    Some((Value::Id(id), None)) => RefValue::Id(*id),
+                    Some((Value::Id(id), Some(peeled))) => RefValue::Tag { id: *id, peeled: *peeled },
+                };
+                writer.add_ref(&RefRecord { name, update_index, value }).map_err(failed)?;
+            }
+            let mut logs: Vec<(&[u8], u64, LogOrNone)> = Vec::with_capacity(records.logs.len());
+            for (name, log) in &records.logs {
+                logs.push(match log {
+                    Log::TakenBack(update_index) => (name, *update_index, None),
+                    Log::Change { old, new, message } => {
+                        (name, update_index, Some((*old, *new, cut(message, longest_message))))
+                    }
+                });
+            }
+            logs.sort_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
+            for (name, update_index, change) in &logs {
+                let change = change.as_ref().map(|(old, new, message)| LogChange {
+                    old: *old,
+                    new: *new,
+                    name: who.name,
+                    email: who.email,
+                    seconds: who.seconds,
+                    zone: who.zone,
+                    message,
+                });
+                let record = LogRecord { name, update_index: *update_index, change };
+                writer.add_log(&record).map_err(failed)?;
+            }
+            writer.finish().map(drop).map_err(failed)
+        })?;
+        let names = self.stack.tables.iter().filter_map(|table| table.path.file_name());
+        let names: Vec<Vec<u8>> = names.map(|name| name.as_bytes().to_vec()).collect();
+        let list = format_list(names.into_iter().chain([name.to_string().into_bytes()]));
+        let listed = lock.write(&list).and_then(|()| lock.settle()).map_err(failed);
+        if let Err(error) = listed.and_then(|()| lock.rename().map_err(failed)) {
+            // Nobody knows of the table; the first error is the one to tell.
+            let _ = durable::remove_file(&self.dir.join(name.to_string()), Role::Refs);
+            return Err(error);
+        }
+        if writes.policy.syncs(Component::Reference) {
+            let io = |source| Error::Io { path: self.dir.clone(), source };
+            durable::sync_dir(&self.dir, Role::Refs).map_err(io)?;
+        }
+        Ok(())
+    }
+}
+
+type LogOrNone = Option<(ObjectId, ObjectId, Vec<u8>)>;
+
+/// As git does it: a message ends with a line feed, unless it is empty, and is no longer than half a block.
+fn cut(message: &[u8], longest: usize) -> Vec<u8> {
+    if message.is_empty() {
+        return Vec::new();
+    }
+    let mut cut = message[..message.len().min(longest.saturating_sub(1))].to_vec();
+    cut.push(b'\n');
+    cut
+}
+
+/// Writes a table whole, as durable as the policy says, and gives it its name.
+pub(super) fn write_table(
+    dir: &Path,
+    name: &TableName,
+    writes: &RefWrites,
+    fill: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let path = dir.join(name.to_string());
+    let io = |source| Error::Io { path: path.clone(), source };
+    let mut file = NewFile::create_temporary(dir, &format!("{name}.temp."), 0o666, Role::Refs).map_err(io)?;
+    file.change_mode(|mode| writes.policy.file_mode(mode)).map_err(io)?;
+    let mut result = Ok(());
+    fill(&mut |bytes: &[u8]| {
+        if result.is_ok() {
+            result = file.write(bytes);
+        }
+    })?;
+    result.map_err(io)?;
+    let done = if writes.policy.syncs(Component::Reference) { file.sync() } else { file.flush() };
+    done.map_err(io)?;
+    file.replace(&path).map_err(io)
+}
+
+pub(super) fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Write(error.to_string())
+}

@@ -1,0 +1,293 @@
+//! Random transactions, by packrace on one repository and by stock git on another: the same refs, reflogs and refusals.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use packrace_format::reftable::{Deletions, Stack, Table, parse_list};
+use packrace_object::ObjectId;
+use packrace_store::publish::DurableObjects;
+use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefWrites, StoredObjects};
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::{Git, Random, RefFormat, RepoBuilder, Size, clean_environment};
+
+const WHO: &str = "A U Thor <author@example.com> 1112911993 +0000";
+
+/// Names that are in each other's way, and symbolic ones.
+const NAMES: [&str; 12] = [
+    "HEAD",
+    "refs/heads/main",
+    "refs/heads/a",
+    "refs/heads/a/b",
+    "refs/heads/a/b/c",
+    "refs/heads/b",
+    "refs/heads/sym",
+    "refs/heads/loop",
+    "refs/tags/t",
+    "refs/tags/t/u",
+    "refs/other",
+    "refs/bisect/own",
+];
+
+struct Both {
+    ours: tempfile::TempDir,
+    theirs: tempfile::TempDir,
+    ids: Vec<ObjectId>,
+}
+
+fn git(dir: &Path, args: &[&str], input: &str) -> Result<String, String> {
+    use std::io::Write as _;
+    let mut command = Git::stock().command(dir);
+    clean_environment(&mut command);
+    for who in ["AUTHOR", "COMMITTER"] {
+        command
+            .env(format!("GIT_{who}_NAME"), "A U Thor")
+            .env(format!("GIT_{who}_EMAIL"), "author@example.com");
+        command.env(format!("GIT_{who}_DATE"), "1112911993 +0000");
+    }
+    let command: &mut Command = command.args(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap()),
+        false => Err(String::from_utf8(output.stderr).unwrap()),
+    }
+}
+
+impl Both {
+    fn new(format: RefFormat, config: &[(&str, &str)]) -> Self {
+        let [ours, theirs] = [0, 1].map(|_| {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("r.git");
+            RepoBuilder::new(Size::Tiny).ref_format(format).build_at(&path, Git::stock());
+            for (name, value) in config {
+                git(&path, &["config", name, value], "").unwrap();
+            }
+            dir
+        });
+        let ids = git(&theirs.path().join("r.git"), &["rev-list", "-n", "4", "HEAD"], "").unwrap();
+        let mut ids: Vec<ObjectId> =
+            ids.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
+        let tag =
+            git(&theirs.path().join("r.git"), &["for-each-ref", "--format=%(objecttype) %(objectname)"], "");
+        let tag = tag.unwrap().lines().find_map(|line| line.strip_prefix("tag ").map(str::to_owned)).unwrap();
+        ids.push(ObjectId::from_hex(tag.as_bytes()).unwrap());
+        Both { ours, theirs, ids }
+    }
+
+    fn ours(&self) -> std::path::PathBuf {
+        self.ours.path().join("r.git")
+    }
+
+    fn theirs(&self) -> std::path::PathBuf {
+        self.theirs.path().join("r.git")
+    }
+
+    /// Makes the edits on both sides and compares what is said.
+    fn run(&self, edits: Vec<RefEdit>) {
+        let mut script = String::new();
+        for edit in &edits {
+            add_line(edit, &mut script);
+        }
+        let before = self.state(&self.theirs());
+        let theirs = git(&self.theirs(), &["update-ref", "--stdin", "-m", "why  not\n"], &script);
+        let ours = transact(&self.ours(), edits);
+        let theirs = theirs.map(drop).map_err(|text| {
+            let text = text.trim_end().strip_prefix("fatal: ").unwrap_or(&text).to_owned();
+            text.strip_prefix("prepare: ").or(text.strip_prefix("commit: ")).unwrap_or(&text).to_owned()
+        });
+        assert_eq!(ours, theirs, "\n{script}");
+        let (ours, theirs) = (self.state(&self.ours()), self.state(&self.theirs()));
+        let only = |a: &str, b: &str| -> String {
+            a.lines().filter(|line| !b.lines().any(|other| other == *line)).collect::<Vec<_>>().join("\n")
+        };
+        let (more, less) = (only(&ours, &theirs), only(&theirs, &ours));
+        let at = ours.lines().zip(theirs.lines()).position(|(a, b)| a != b).unwrap_or_default();
+        let around = [&ours, &theirs]
+            .map(|text| text.lines().skip(at.saturating_sub(3)).take(6).collect::<Vec<_>>().join("\n"))
+            .join("\n-- theirs\n");
+        assert!(
+            ours == theirs,
+            "{script}\nonly ours:\n{more}\nonly theirs:\n{less}\nline {at}:\n{around}\nbefore:\n{before}\nafter:\n{theirs}"
+        );
+    }
+
+    fn state(&self, path: &Path) -> String {
+        let format = "--format=%(refname) %(objectname) %(symref)";
+        let mut state = git(path, &["for-each-ref", "--include-root-refs", format], "").unwrap();
+        for name in ["refs/heads/sym", "refs/heads/loop", "refs/other"] {
+            // Those that lead nowhere are not listed.
+            state.push_str(&git(path, &["symbolic-ref", "-q", name], "").unwrap_or_default());
+        }
+        if path.join("reftable").exists() {
+            add_logs(&path.join("reftable"), &mut state);
+        } else {
+            add_files(&path.join("logs"), &mut state);
+        }
+        state
+    }
+}
+
+/// All log records of a stack of reftables, which stock git could not show for refs that lead nowhere.
+fn add_logs(dir: &Path, state: &mut String) {
+    let list = std::fs::read(dir.join("tables.list")).unwrap();
+    let tables: Vec<Table<Vec<u8>>> = parse_list(&list)
+        .unwrap()
+        .into_iter()
+        .map(|name| std::fs::read(dir.join(std::str::from_utf8(name).unwrap())).unwrap())
+        .map(|bytes| Table::open(bytes).unwrap())
+        .collect();
+    let mut logs = Stack::new(&tables).logs(Deletions::Hide).unwrap();
+    while logs.advance().unwrap() {
+        let record = logs.current().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let change = record.change.unwrap();
+        let (name, email, message) = (text(change.name), text(change.email), text(change.message));
+        let who = format!("{name} <{email}> {} {}", change.seconds, change.zone);
+        writeln!(state, "{} {} {} {who} {message:?}", text(record.name), change.old, change.new).unwrap();
+    }
+}
+
+/// All files below `dir` by name, and what is in them.
+fn add_files(dir: &Path, state: &mut String) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            add_files(&path, state);
+        } else {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            writeln!(state, "{name}:\n{}", std::fs::read_to_string(&path).unwrap()).unwrap();
+        }
+    }
+}
+
+fn transact(path: &Path, edits: Vec<RefEdit>) -> Result<(), String> {
+    let repository = Repository::open(path, &OpenOptions::default()).unwrap();
+    let writes =
+        RefWrites::of(repository.config(), repository.hash_kind(), true, WHO.as_bytes().to_vec()).unwrap();
+    let mut objects = StoredObjects::new(&repository.snapshot().unwrap());
+    let prepared = repository.refs().prepare(edits, Mode::Atomic, &writes, &mut objects);
+    let prepared = prepared.map_err(|error| error.to_string())?;
+    let refused = prepared.commit(&DurableObjects::stored_before(), &mut objects);
+    assert_eq!(refused.map_err(|error| error.to_string())?, []);
+    Ok(())
+}
+
+fn add_line(edit: &RefEdit, script: &mut String) {
+    let name = String::from_utf8_lossy(&edit.name);
+    if !edit.deref {
+        script.push_str("option no-deref\n");
+    }
+    let null = "0".repeat(40);
+    let old = match &edit.expected {
+        Expected::Any => String::new(),
+        Expected::Absent => format!(" {null}"),
+        Expected::Id(id) => format!(" {id}"),
+        Expected::Symbolic(target) => format!(" ref {}", String::from_utf8_lossy(target)),
+    };
+    match &edit.change {
+        Change::Verify => writeln!(script, "verify {name}{old}"),
+        Change::Set(id) => writeln!(script, "update {name} {id}{old}"),
+        Change::SetSymbolic(target) => {
+            let old = match &edit.expected {
+                Expected::Absent => format!(" oid {null}"),
+                Expected::Id(id) => format!(" oid {id}"),
+                _ => old,
+            };
+            writeln!(script, "symref-update {name} {}{old}", String::from_utf8_lossy(target))
+        }
+        Change::Delete => writeln!(script, "delete {name}{old}"),
+    }
+    .unwrap();
+}
+
+/// Some forty edits, each of another name: enough for `packed-refs` to be written at once.
+fn many_edits(random: &mut Random, ids: &[ObjectId]) -> Vec<RefEdit> {
+    let mut edits = Vec::new();
+    for number in 0..60 {
+        if random.one_in(3) {
+            continue;
+        }
+        let name = match random.below(30) {
+            0 => format!("refs/heads/many/{number}/below"),
+            1 => format!("refs/heads/sym{number}"),
+            _ => format!("refs/heads/many/{number}"),
+        };
+        let mut edit = random_edit(random, ids);
+        // So that most of it is accepted.
+        edit.expected = Expected::Any;
+        if edit.change == Change::Verify {
+            edit.change = Change::Set(ids[0]);
+        }
+        edits.push(RefEdit { name: name.into_bytes(), ..edit });
+    }
+    edits
+}
+
+fn random_edit(random: &mut Random, ids: &[ObjectId]) -> RefEdit {
+    let mut below = |count: usize| random.below(count);
+    let name = NAMES[below(NAMES.len())];
+    let id = ids[below(ids.len())];
+    let target = NAMES[1 + below(7)].as_bytes().to_vec();
+    let mut expected = match below(8) {
+        0 => Expected::Absent,
+        1 => Expected::Id(ids[below(ids.len())]),
+        _ => Expected::Any,
+    };
+    let change = match below(12) {
+        0 => Change::Verify,
+        // Without HEAD there is no repository.
+        1..=2 if name != "HEAD" => Change::Delete,
+        3 if name != "HEAD" => Change::SetSymbolic(target),
+        _ => Change::Set(id),
+    };
+    match (&change, &expected) {
+        (Change::Verify, Expected::Any) | (Change::Delete, Expected::Absent) => expected = Expected::Id(id),
+        _ => {}
+    }
+    RefEdit {
+        name: name.as_bytes().to_vec(),
+        change,
+        expected,
+        deref: below(3) > 0,
+        message: Arc::from(b"why  not\n".as_slice()),
+        force_log: false,
+    }
+}
+
+fn check(format: RefFormat, config: &[(&str, &str)], seed: u64, count: usize) {
+    let both = Both::new(format, config);
+    let mut random = Random::new(seed);
+    for number in 0..count {
+        let edits = match number % 8 {
+            // Tags are no branches: only commits.
+            3 => many_edits(&mut random, &both.ids[..4]),
+            _ => (0..=random.below(4)).map(|_| random_edit(&mut random, &both.ids)).collect(),
+        };
+        if number % 16 == 7 {
+            for path in [both.ours(), both.theirs()] {
+                git(&path, &["pack-refs", "--all"], "").unwrap();
+            }
+        }
+        both.run(edits);
+    }
+}
+
+#[test]
+fn reftables_as_stock_git() {
+    check(RefFormat::Reftable, &[], 1, 1700);
+    check(RefFormat::Reftable, &[("core.logAllRefUpdates", "true")], 2, 1700);
+    check(RefFormat::Reftable, &[("core.logAllRefUpdates", "always")], 3, 1700);
+}
+
+#[test]
+fn files_as_stock_git() {
+    check(RefFormat::Files, &[], 1, 1700);
+    check(RefFormat::Files, &[("core.logAllRefUpdates", "true")], 2, 1700);
+    check(RefFormat::Files, &[("core.logAllRefUpdates", "always")], 3, 1700);
+}
