@@ -278,6 +278,74 @@ fn check(format: RefFormat, config: &[(&str, &str)], seed: u64, count: usize) {
     }
 }
 
+/// Both write at once, each its own refs; nothing is lost, and each can read what the other wrote.
+fn concurrently(format: RefFormat) {
+    const ROUNDS: usize = 40;
+    let both = Both::new(format, &[("reftable.lockTimeout", "-1"), ("core.packedRefsTimeout", "-1")]);
+    let (path, id) = (both.ours(), both.ids[0]);
+    let name = |who: &str, number: usize| format!("refs/heads/{who}/{number}");
+    std::thread::scope(|scope| {
+        for who in ["git-a", "git-b"] {
+            let path = &path;
+            scope.spawn(move || {
+                for number in 0..ROUNDS {
+                    let mut script = format!("create {} {id}\n", name(who, number));
+                    if number > 5 {
+                        script.push_str(&format!("delete {} {id}\n", name(who, number - 5)));
+                    }
+                    git(path, &["update-ref", "--stdin"], &script).unwrap();
+                    if number % 16 == 7 {
+                        // Somebody else may just be at it.
+                        let _ = git(path, &["pack-refs", "--all"], "");
+                    }
+                }
+            });
+        }
+        for who in ["ours-a", "ours-b"] {
+            let path = &path;
+            scope.spawn(move || {
+                for number in 0..ROUNDS {
+                    let edit = |number, change, expected| RefEdit {
+                        name: name(who, number).into_bytes(),
+                        change,
+                        expected,
+                        deref: true,
+                        message: Arc::from(b"".as_slice()),
+                        force_log: false,
+                    };
+                    let mut edits = vec![edit(number, Change::Set(id), Expected::Absent)];
+                    if number > 5 {
+                        edits.push(edit(number - 5, Change::Delete, Expected::Id(id)));
+                    }
+                    transact(path, edits).unwrap();
+                }
+            });
+        }
+    });
+    let listed = git(&path, &["for-each-ref", "--format=%(refname) %(objectname)"], "").unwrap();
+    let repository = Repository::open(&path, &OpenOptions::default()).unwrap();
+    let refs = repository.refs().snapshot(&[]).unwrap();
+    for who in ["git-a", "git-b", "ours-a", "ours-b"] {
+        for number in 0..ROUNDS {
+            let is_there = number == 0 || number + 5 >= ROUNDS;
+            let line = format!("{} {id}", name(who, number));
+            assert_eq!(listed.lines().any(|found| found == line), is_there, "{line}");
+            let found = refs.resolve(name(who, number).as_bytes()).unwrap();
+            assert_eq!(found.map(|found| found.id), is_there.then_some(id), "{line}");
+        }
+    }
+    git(&path, &["refs", "verify"], "").unwrap();
+    for left in ["reftable/tables.list.lock", "packed-refs.lock", "packed-refs.new"] {
+        assert!(!path.join(left).exists(), "{left}");
+    }
+}
+
+#[test]
+fn beside_stock_git() {
+    concurrently(RefFormat::Files);
+    concurrently(RefFormat::Reftable);
+}
+
 #[test]
 fn reftables_as_stock_git() {
     check(RefFormat::Reftable, &[], 1, 1700);

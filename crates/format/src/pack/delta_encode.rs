@@ -83,7 +83,9 @@ impl DeltaIndex {
     }
 
     /// Appends to `out` a delta that makes `target` from `base`, for which the index was built, unless it would take
-    /// more than `max_bytes`: then it is false and `out` as before.
+    /// more than `max_bytes`: then it is false and `out` as before. It gives up as soon as that seems so; a delta that
+    /// would just have fitted can be lost where so many blocks are alike that not all are looked at, and a match turns out
+    /// to have begun long before the place where it is found.
     pub fn encode(&self, base: &[u8], target: &[u8], max_bytes: usize, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let mut writer = Writer { target, pending: 0, limit: start.saturating_add(max_bytes), out };
@@ -106,7 +108,7 @@ impl DeltaIndex {
             at = 0;
         }
         while let Some(window) = target.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>()) {
-            // A match that is found here may turn out to have begun up to two blocks earlier.
+            // A match that is found here may turn out to have begun earlier: mostly up to two blocks.
             if writer.is_over(at.saturating_sub(2 * BLOCK_BYTES).max(writer.pending)) {
                 return false;
             }

@@ -44,9 +44,18 @@ struct Side {
 /// What goes into a new table.
 #[derive(Debug, Default)]
 struct Records {
-    refs: Vec<(Vec<u8>, Option<(Value, Option<ObjectId>)>)>,
+    refs: Vec<NewRef>,
     /// With the update index of a record that is taken back.
     logs: Vec<(Vec<u8>, Log)>,
+}
+
+#[derive(Debug)]
+struct NewRef {
+    name: Vec<u8>,
+    /// None deletes it.
+    value: Option<Value>,
+    /// What its object finally tags.
+    peeled: Option<ObjectId>,
 }
 
 #[derive(Debug)]
@@ -171,13 +180,14 @@ impl StackLocks {
                     Peeled::To(peeled) => Some(peeled),
                     Peeled::NotATag | Peeled::Unknown => None,
                 };
-                records.refs.push((name(), Some((Value::Id(*id), peeled))));
+                records.refs.push(NewRef { name: name(), value: Some(Value::Id(*id)), peeled });
             }
             Change::SetSymbolic(target) => {
-                records.refs.push((name(), Some((Value::Symbolic(target.clone()), None))));
+                let value = Some(Value::Symbolic(target.clone()));
+                records.refs.push(NewRef { name: name(), value, peeled: None });
             }
             Change::Delete => {
-                records.refs.push((name(), None));
+                records.refs.push(NewRef { name: name(), value: None, peeled: None });
                 if work.keeps_log(step) {
                     return Ok(());
                 }
@@ -196,7 +206,7 @@ impl Side {
         let Some(mut lock) = self.lock.take() else { return Ok(()) };
         let newest = self.stack.tables.last().map_or(0, |table| table.table.update_indexes().1);
         let update_index = newest.checked_add(1).ok_or_else(|| failed("update indexes are used up"))?;
-        records.refs.sort_by(|a, b| a.0.cmp(&b.0));
+        records.refs.sort_by(|a, b| a.name.cmp(&b.name));
         let options = writes.tables.options;
         let who = parse_who(&writes.who).ok_or_else(|| failed("the name of who does it is malformed"))?;
         let longest_message = options.block_bytes.max(1) / 2;
@@ -207,12 +217,12 @@ impl Side {
         };
         write_table(&self.dir, &name, writes, |sink| {
             let mut writer = Writer::new(&options, update_index, update_index, sink).map_err(failed)?;
-            for (name, value) in &records.refs {
-                let value = match value {
-                    None => RefValue::Deletion,
-                    Some((Value::Symbolic(target), _)) => RefValue::Symbolic(target),
-                    Some((Value::Id(id), None)) => RefValue::Id(*id),
-                    Some((Value::Id(id), Some(peeled))) => RefValue::Tag { id: *id, peeled: *peeled },
+            for NewRef { name, value, peeled } in &records.refs {
+                let value = match (value, peeled) {
+                    (None, _) => RefValue::Deletion,
+                    (Some(Value::Symbolic(target)), _) => RefValue::Symbolic(target),
+                    (Some(Value::Id(id)), None) => RefValue::Id(*id),
+                    (Some(Value::Id(id)), Some(peeled)) => RefValue::Tag { id: *id, peeled: *peeled },
                 };
                 writer.add_ref(&RefRecord { name, update_index, value }).map_err(failed)?;
             }
