@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use packrace_object::ObjectId;
-use packrace_pack::{NameHash, Universe};
+use packrace_pack::{NameHash, NameHashVersion, Universe};
 use packrace_store::Pack;
 
 use crate::commands::Fatal;
@@ -14,7 +14,7 @@ pub type Objects = Vec<(ObjectId, NameHash)>;
 
 /// Reads `<id>[ <path>]` lines; as in git, any byte may stand before the path. Lines of `-<id>` name commits that the receiver has: they must be well-formed, and
 /// are not used as delta bases.
-pub fn objects(universe: &Universe, input: &[u8]) -> Result<Objects, Fatal> {
+pub fn objects(universe: &Universe, input: &[u8], version: NameHashVersion) -> Result<Objects, Fatal> {
     let kind = universe.snapshot().hash_kind();
     let hex = kind.len_in_hex();
     let id = |text: &[u8]| ObjectId::from_hex(text).ok().filter(|id| id.kind() == kind);
@@ -30,7 +30,7 @@ pub fn objects(universe: &Universe, input: &[u8]) -> Result<Objects, Fatal> {
         if !universe.contains(&found)? {
             return Err(Fatal::new(format!("unable to read {found}")));
         }
-        objects.push((found, NameHash::of(line.get(hex + 1..).unwrap_or_default())));
+        objects.push((found, NameHash::of_by(version, line.get(hex + 1..).unwrap_or_default())));
     }
     Ok(objects)
 }

@@ -48,7 +48,7 @@ impl<'a> LenientWalk<'a> {
             for (id, name) in next.drain(..) {
                 let Some(found) = universe.find(&id)? else { continue };
                 if !stop.contains(found) && seen.insert(found) {
-                    let name = name.map(|name: Vec<u8>| names.get(ix).entry(&name));
+                    let name = name.map(|name: Vec<u8>| names.entry(names.get(ix), &name));
                     names.set(found, name.unwrap_or_default());
                     open.push(found);
                 }

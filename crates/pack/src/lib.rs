@@ -30,7 +30,7 @@ mod universe;
 mod watch;
 
 pub use error::{Error, ErrorKind};
-pub use names::NameHash;
+pub use names::{NameHash, NameHashVersion};
 pub use plan::PackRequest;
 pub use settings::{MAX_DEPTH, Settings};
 pub use universe::Universe;

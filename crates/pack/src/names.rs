@@ -31,6 +31,37 @@ impl NameHash {
     pub fn entry(self, name: &[u8]) -> Self {
         if self == NameHash::default() { self.then(name) } else { self.then(b"/").then(name) }
     }
+
+    /// The same for a way of hashing.
+    #[inline]
+    #[must_use]
+    pub fn entry_by(self, version: NameHashVersion, name: &[u8]) -> Self {
+        match version {
+            NameHashVersion::V1 => self.entry(name),
+            NameHashVersion::V2 => NameHash(NameHash::of(name).0.wrapping_add(self.0 >> 6)),
+        }
+    }
+
+    /// The hash of a whole path by a way of hashing.
+    pub fn of_by(version: NameHashVersion, path: &[u8]) -> Self {
+        match version {
+            NameHashVersion::V1 => NameHash::of(path),
+            NameHashVersion::V2 => path
+                .split(|byte| *byte == b'/')
+                .fold(NameHash::default(), |dir, name| dir.entry_by(version, name)),
+        }
+    }
+}
+
+/// How paths are hashed for the delta search (git-pack-objects, "--name-hash-version").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NameHashVersion {
+    /// As bitmaps store it: the last bytes of the path. Files of one name in many directories come together.
+    #[default]
+    V1,
+    /// The last bytes of the name, and below that those of its directories, which part such files. Only the sorting knows
+    /// of it, so that it need not be git's number.
+    V2,
 }
 
 /// Objects of packs whose hashes stand together: 4 KiB.
@@ -42,6 +73,7 @@ const CHUNK: usize = 1024;
 /// 60 million objects must not pay 240 MB.
 #[derive(Debug)]
 pub(crate) struct Names {
+    version: NameHashVersion,
     packed: Vec<OnceLock<Box<[AtomicU32]>>>,
     extra: Mutex<HashMap<Ix, NameHash>>,
 }
@@ -50,7 +82,23 @@ impl Names {
     /// For `packed_len` objects of packs, and any number of others.
     pub(crate) fn new(packed_len: u32) -> Self {
         let chunks = (packed_len as usize).div_ceil(CHUNK);
-        Names { packed: (0..chunks).map(|_| OnceLock::new()).collect(), extra: Mutex::default() }
+        let packed = (0..chunks).map(|_| OnceLock::new()).collect();
+        Names { version: NameHashVersion::default(), packed, extra: Mutex::default() }
+    }
+
+    /// The same, hashed in this way.
+    pub(crate) fn by(self, version: NameHashVersion) -> Self {
+        Names { version, ..self }
+    }
+
+    pub(crate) fn version(&self) -> NameHashVersion {
+        self.version
+    }
+
+    /// The hash of an entry of a directory.
+    #[inline]
+    pub(crate) fn entry(&self, directory: NameHash, name: &[u8]) -> NameHash {
+        directory.entry_by(self.version, name)
     }
 
     #[inline]
@@ -93,6 +141,18 @@ mod tests {
         check(&["a b", "c\td"], "ab/cd");
         assert_eq!(NameHash::of(b"a"), NameHash(0x61 << 24));
         assert_eq!(NameHash::of(b"ab"), NameHash((0x61 << 22) + (0x62 << 24)));
+    }
+
+    #[test]
+    fn directories_part_files_of_one_name() {
+        let by = NameHashVersion::V2;
+        let [one, other] =
+            ["one/dir/Makefile", "another/Makefile"].map(|path| NameHash::of_by(by, path.as_bytes()));
+        assert_ne!(one, other);
+        assert_eq!(one.0 >> 26, other.0 >> 26, "they stay near");
+        let step = NameHash::default().entry_by(by, b"one").entry_by(by, b"dir").entry_by(by, b"Makefile");
+        assert_eq!(step, one);
+        assert_eq!(NameHash::of_by(NameHashVersion::V1, b"a/b"), NameHash::of(b"a/b"));
     }
 
     #[test]

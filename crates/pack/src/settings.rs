@@ -1,6 +1,7 @@
 use packrace_store::Config;
 
 use crate::error::Error;
+use crate::names::NameHashVersion;
 
 /// How a pack is made: the settings of `pack.*` and of pack-objects that change what it holds and what making it costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Settings {
     pub delta_cache_limit_bytes: usize,
     /// Bytes of objects that serve as bases for reading others, all threads together (`core.deltaBaseCacheLimit`).
     pub base_cache_bytes: usize,
+    /// How paths are hashed for the delta search.
+    pub name_hash: NameHashVersion,
     /// Level of zlib (`pack.compression`), -1: its default.
     pub compression: i32,
     /// Objects larger than this are not searched (`core.bigFileThreshold`).
@@ -50,6 +53,7 @@ impl Default for Settings {
             delta_cache_bytes: 256 << 20,
             delta_cache_limit_bytes: usize::MAX,
             base_cache_bytes: 96 << 20,
+            name_hash: NameHashVersion::V1,
             compression: -1,
             big_file_bytes: 512 << 20,
             reuse_deltas: true,
@@ -87,6 +91,7 @@ impl Settings {
             delta_cache_limit_bytes: number("pack.deltaCacheLimit")?
                 .map_or(default.delta_cache_limit_bytes, |limit| limit.min(MAX_DELTA_CACHE_LIMIT) as usize),
             base_cache_bytes: bytes("core.deltaBaseCacheLimit", default.base_cache_bytes)?,
+            name_hash: default.name_hash,
             compression: compression.map_or(default.compression, |level| level as i32),
             big_file_bytes: number("core.bigFileThreshold")?.unwrap_or(default.big_file_bytes),
             threads: match number("pack.threads")? {

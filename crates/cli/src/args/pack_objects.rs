@@ -191,8 +191,6 @@ pub struct PackObjects {
 /// Options of git pack-objects that are known so that they can be refused by their name.
 #[derive(Debug, Default, clap::Args)]
 pub struct NotOffered {
-    #[arg(long, hide = true, allow_negative_numbers = true)]
-    pub name_hash_version: Option<i64>,
     #[arg(long, hide = true)]
     pub path_walk: bool,
 }

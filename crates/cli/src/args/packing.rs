@@ -13,6 +13,9 @@ pub struct Packing {
     /// Threads for the walk and the delta search; 0: one a processor.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub threads: Option<i64>,
+    /// How paths are hashed for the delta search: 2 parts files of one name by their directories.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub name_hash_version: Option<i64>,
     /// Longest pack, in bytes, at least 1 MiB; others follow it. k, m and g multiply.
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pub max_pack_size: Option<u64>,

@@ -92,9 +92,6 @@ pub struct Repack {
     /// With --cruft and -d, where what expires is put, as the beginning of the names of a pack's files.
     #[arg(long, value_name = "PREFIX")]
     pub expire_to: Option<PathBuf>,
-    /// Not offered: another hash of names than git's first.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub name_hash_version: Option<i64>,
     /// What is no option is not looked at, as in git.
     #[arg(hide = true)]
     pub ignored: Vec<String>,

@@ -194,7 +194,7 @@ impl Job<'_> {
         let input = input()?;
         let mut listed = match args.stdin_packs {
             true => object_list::of_packs(universe, &input)?,
-            false => object_list::objects(universe, &input)?,
+            false => object_list::objects(universe, &input, self.settings.name_hash)?,
         };
         if args.stdin_packs && args.unpacked {
             let loose = universe.snapshot().own_loose()?;
@@ -312,15 +312,10 @@ fn input() -> Result<Vec<u8>, Fatal> {
 }
 
 fn refuse_what_is_missing(args: &PackObjects) -> Result<(), Fatal> {
-    let not = &args.missing_options;
-    let missing = [
-        ("name-hash-version", not.name_hash_version.is_some_and(|version| version != 1)),
-        ("path-walk", not.path_walk),
-    ];
-    match missing.iter().find(|(_, is_asked)| *is_asked) {
-        Some((option, _)) => Err(Fatal::usage(format!("option `{option}' is not supported"))),
-        None => gaps(args).map(drop),
+    if args.missing_options.path_walk {
+        return Err(Fatal::usage("option `path-walk' is not supported"));
     }
+    gaps(args).map(drop)
 }
 
 /// Which objects may be missing.

@@ -12,7 +12,7 @@ use packrace_pack::bitmap_build::BitmapOptions;
 use packrace_pack::filter::Filter;
 use packrace_pack::islands::{IslandRules, Islands};
 use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFiles};
-use packrace_pack::{MAX_DEPTH, Settings, Universe, Watch};
+use packrace_pack::{MAX_DEPTH, NameHashVersion, Settings, Universe, Watch};
 use packrace_store::publish::WritePolicy;
 use packrace_store::refs::{RefRecord, Target};
 use packrace_store::{Config, Repository};
@@ -40,6 +40,13 @@ pub(super) fn settings(args: &Packing, config: &Config, threads: usize) -> Resul
         settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
         settings.reused_depth = settings.depth;
     }
+    settings.name_hash = match args.name_hash_version {
+        None | Some(1) => NameHashVersion::V1,
+        Some(2) => NameHashVersion::V2,
+        Some(version) => {
+            return Err(Fatal::new(format!("invalid --name-hash-version option: {version}")));
+        }
+    };
     match args.threads {
         Some(0) => settings.threads = threads,
         // As in git, a negative number is one thread.

@@ -242,17 +242,10 @@ fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
 }
 
 fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
-    let missing = [
-        (
-            "filter",
-            args.filter.is_some()
-                && (!args.all || args.all_and_loosen || args.cruft || args.keep_unreachable),
-        ),
-        ("name-hash-version", args.name_hash_version.is_some_and(|version| version != 1)),
-    ];
-    match missing.iter().find(|(_, is_asked)| *is_asked) {
-        Some((option, _)) => Err(Fatal::usage(format!("option `{option}' is not supported"))),
-        None => Ok(()),
+    let is_for_all = args.all && !args.all_and_loosen && !args.cruft && !args.keep_unreachable;
+    match args.filter {
+        Some(_) if !is_for_all => Err(Fatal::usage("option `filter' is not supported without -a")),
+        _ => Ok(()),
     }
 }
 
@@ -271,7 +264,7 @@ fn cruft_settings(args: &Repack, config: &Config, threads: usize) -> Result<Sett
         window_memory: memory,
         depth: number(args.packing.depth, "repack.cruftDepth")?,
         threads: number(args.packing.threads, "repack.cruftThreads")?,
-        max_pack_size: None,
+        ..args.packing.clone()
     };
     settings(&packing, config, threads)
 }

@@ -101,7 +101,8 @@ impl Caretaker<'_> {
     fn names(&self, rest: &Marks, reached: &Marks) -> Result<Names, Error> {
         let seen = reached.snapshot();
         let roots = LenientWalk::new(self.universe).root_trees(rest, &seen)?;
-        let mut trees = TreeWalk::new(self.universe, self.settings.threads, self.watch);
+        let mut trees =
+            TreeWalk::new(self.universe, self.settings.threads, self.watch).hashing(self.settings.name_hash);
         match trees.mark_below(roots, &seen, Absent::Skip) {
             // Nobody has said that these objects are sound, and without names the pack only becomes larger.
             Err(error) if error.kind() == ErrorKind::Corrupt => tracing::debug!("{error}"),

@@ -16,7 +16,7 @@ use crate::islands::Islands;
 use crate::lenient_walk::LenientWalk;
 use crate::maintenance::sets::{in_packs, members, unite};
 use crate::marks::Marks;
-use crate::names::{NameHash, Names};
+use crate::names::{NameHash, NameHashVersion, Names};
 use crate::settings::Settings;
 use crate::trees::{Absent, Lacking, TreeWalk};
 use crate::universe::{Ix, Universe};
@@ -110,7 +110,8 @@ impl PackPlan {
     /// The hash of the path under which an object was met, or else the one that is stored with the bitmaps.
     pub(crate) fn name_of(&self, ix: Ix) -> NameHash {
         let name = self.names.get(ix);
-        if name != NameHash::default() || !self.is_by_bitmap {
+        let is_other = self.names.version() != NameHashVersion::V1;
+        if name != NameHash::default() || !self.is_by_bitmap || is_other {
             return name;
         }
         let bitmap = self.universe.snapshot().bitmap();
@@ -238,7 +239,8 @@ fn find_filtered(
     let rules = request.filter.as_ref().map(|filter| Rules::of(universe, filter)).transpose()?;
     let sends_blobs = rules.as_ref().is_none_or(|rules| rules.keeps(Kind::Blob));
     let lacking = Lacking { blobs: !sends_blobs, promised: request.gaps == Gaps::Promised };
-    let mut trees = TreeWalk::new(universe, request.threads, watch).lacking(lacking);
+    let mut trees =
+        TreeWalk::new(universe, request.threads, watch).lacking(lacking).hashing(request.settings.name_hash);
     let mut find = |commits: &mut Commits<'_>| find(universe, may_use_bitmap, commits, &mut trees, &tips);
     let found = match rules {
         Some(rules) => Filtering { universe, tips: &tips, rules, lacking, watch }.find(
@@ -267,7 +269,7 @@ fn find_leniently(
         _ => Marks::new(universe.packed_len()),
     };
     let (had, wanted) = (Marks::new(universe.packed_len()), Marks::new(universe.packed_len()));
-    let names = Names::new(universe.packed_len());
+    let names = Names::new(universe.packed_len()).by(request.settings.name_hash);
     let mut walk = LenientWalk::new(universe);
     walk.reach(request.haves.iter().copied(), &promised, &had, &names)?;
     unite(&promised, &had);
@@ -283,7 +285,7 @@ fn find_leniently(
 pub(crate) fn reach(
     universe: &Universe,
     tips: Vec<ObjectId>,
-    threads: usize,
+    settings: &Settings,
     watch: &dyn Watch,
 ) -> Result<(Marks, Names), Error> {
     let mut cut: HashSet<Ix> = HashSet::new();
@@ -293,7 +295,7 @@ pub(crate) fn reach(
     let mut commits = Commits::new(universe, cut, watch);
     let request = PackRequest { wants: tips, ..PackRequest::default() };
     let tips = Tips::resolve(universe, &mut commits, &request)?;
-    let mut trees = TreeWalk::new(universe, threads, watch);
+    let mut trees = TreeWalk::new(universe, settings.threads, watch).hashing(settings.name_hash);
     let found = by_walk::find(universe, &mut commits, &mut trees, &tips, usize::MAX)?;
     Ok((found.expect("no limit was set").wanted, trees.into_names()))
 }

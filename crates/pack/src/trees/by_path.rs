@@ -139,7 +139,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
                     continue;
                 }
                 self.walk.marked += 1;
-                let path = directory.path.entry(entry.name);
+                let path = self.walk.names.entry(directory.path, entry.name);
                 self.walk.names.set(found, path);
                 let name = self.hasher.hash_one(entry.name);
                 let same_path = had.get(&name).map(Vec::as_slice).unwrap_or_default();

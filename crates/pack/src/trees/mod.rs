@@ -16,7 +16,7 @@ use packrace_object::{Kind, MalformedObject, oid};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::names::Names;
+use crate::names::{NameHashVersion, Names};
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
 pub(crate) use by_path::PathWalk;
@@ -82,6 +82,11 @@ impl<'a> TreeWalk<'a> {
     /// The same for a response from a repository that may lack objects.
     pub(crate) fn lacking(self, lacking: Lacking) -> Self {
         TreeWalk { lacking, ..self }
+    }
+
+    /// Hashes paths in this way.
+    pub(crate) fn hashing(self, version: NameHashVersion) -> Self {
+        TreeWalk { names: self.names.by(version), ..self }
     }
 
     /// Lets the watcher hear of what is found on top of what others have found.
@@ -232,7 +237,7 @@ impl Visit<'_, '_> {
         };
         if self.seen.insert(found) {
             self.marked += 1;
-            self.names.set(found, self.names.get(ix).entry(entry.name));
+            self.names.set(found, self.names.entry(self.names.get(ix), entry.name));
             if kind == Kind::Tree {
                 self.next.push(found);
             }

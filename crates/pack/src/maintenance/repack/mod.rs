@@ -332,7 +332,7 @@ impl Repack<'_> {
         let none = Marks::new(universe.packed_len());
         let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
             let tips = request.tips.clone();
-            let (seen, names) = plan::reach(universe, tips, request.settings.threads, self.watch)?;
+            let (seen, names) = plan::reach(universe, tips, &request.settings, self.watch)?;
             (seen, names, none)
         } else {
             // What a promisor has promised may name what is missing, and needs no walk: it is packed as it is.
