@@ -103,8 +103,8 @@ impl Settings {
     }
 }
 
-/// What git-config names as the maximum of `pack.deltaCacheLimit`.
-const MAX_DELTA_CACHE_LIMIT: u64 = 65_535;
+/// What git 2.47 takes at most as `pack.deltaCacheLimit`; git-config names a maximum of 65,535, which git does not keep to.
+const MAX_DELTA_CACHE_LIMIT: u64 = 1_048_575;
 
 /// More threads than this are never of use, whatever a configuration says.
 const MAX_THREADS: usize = 256;
