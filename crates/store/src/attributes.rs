@@ -1,8 +1,12 @@
 //! Attributes of paths, as far as packing asks for them (gitattributes, "Packing objects"): whether `delta` is unset.
 //!
-//! As with git's pack-objects, the files of a work tree do not count, but those of a tree that is named
-//! (`attr.tree`, `GIT_ATTR_SOURCE`), between those of the system and the user and that of the repository.
+//! The files of a work tree do not count, nor does an index: git reads them only for commands that run inside a work tree,
+//! not for a bare repository and not when it serves one. Those of a tree that is named count (`attr.tree`,
+//! `GIT_ATTR_SOURCE`), between those of the system and the user and that of the repository. They are read as far as paths
+//! lead: a tree can hold far more directories than objects.
 
+use std::collections::HashMap;
+use std::io::ErrorKind::{FileTooLarge, IsADirectory, PermissionDenied};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,20 +14,24 @@ use gix_attributes::Search;
 use gix_attributes::search::{MetadataCollection, Outcome};
 use gix_glob::pattern::Case;
 use packrace_object::tree::{Entries, EntryKind};
-use packrace_object::{Kind, ObjectId};
+use packrace_object::{HashKind, Kind, MalformedObject, ObjectId};
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::reader::ObjectReader;
 use crate::snapshot::Snapshot;
 
-/// Longer files are passed over (gitattributes, as git does).
+/// Longer files are passed over, as git does.
 const MAX_BYTES: u64 = 100 << 20;
 
-/// Directories of a tree that are looked into.
-const MAX_DIRECTORIES: usize = 1 << 20;
+/// Lines as long as this are passed over, as git does.
+const MAX_LINE_BYTES: usize = 2048;
 
-/// What the paths of files in a tree begin with, so that they are below something.
-const ROOT: &str = "/";
+/// Bytes of the directories of a tree that are open at a time; deeper ones count as empty.
+const MAX_OPEN_BYTES: usize = 128 << 20;
+
+/// Bytes that are kept as delta bases while trees are read.
+const READER_CACHE_BYTES: usize = 1 << 20;
 
 /// The attribute that is asked for.
 const DELTA: &str = "delta";
@@ -43,68 +51,106 @@ pub(crate) struct AttributeSources {
 
 /// Says of paths whether their attribute `delta` is unset.
 pub struct DeltaAttribute {
-    search: Search,
+    /// All attributes that any file names, and what macros stand for.
+    names: MetadataCollection,
+    outside: Search,
+    tree: Option<TreeFiles>,
+    info: Search,
     outcome: Outcome,
     case: Case,
 }
 
 impl DeltaAttribute {
-    /// Reads all sources; `None` where none says anything about the attribute.
+    /// Reads the sources that do not depend on a path; `None` where none says anything about the attribute.
     pub(crate) fn read(sources: &AttributeSources, snapshot: &Arc<Snapshot>) -> Result<Option<Self>, Error> {
-        let (mut search, mut collection) = (Search::default(), MetadataCollection::default());
-        let mut add = |bytes: &[u8], path: PathBuf, root: Option<&Path>, has_macros: bool| {
-            search
-                .add_patterns_buffer(bytes, path.clone(), root, &mut collection, has_macros)
-                .map_err(|error| Error::io(path, error))
-        };
+        let mut names = MetadataCollection::default();
+        let mut outside = Search::default();
         for path in &sources.outside {
             if let Some(bytes) = read_file(path)? {
-                add(&bytes, path.clone(), None, true)?;
+                add(&mut outside, &bytes, path, &mut names, Macros::Defined)?;
             }
         }
-        if let Some(tree) = &sources.tree {
-            // As with git, one that is none counts as empty.
-            let files = files_of_tree(snapshot, *tree).unwrap_or_else(|error| {
-                tracing::warn!("attributes of {tree}: {error}");
-                Vec::new()
-            });
-            for FileOfTree { directory, content } in files {
-                let is_root = directory.is_empty();
-                let path = Path::new(ROOT).join(as_path(&directory)).join(".gitattributes");
-                add(&content, path, Some(Path::new(ROOT)), is_root)?;
+        // As with git, one that is no tree counts as empty.
+        let tree = match sources.tree.map(|id| TreeFiles::open(snapshot, id, &mut names)).transpose() {
+            Ok(tree) => tree,
+            Err(error) => {
+                tracing::warn!("{error}");
+                None
             }
-        }
+        };
+        let mut info = Search::default();
         if let Some(bytes) = read_file(&sources.info)? {
-            add(&bytes, sources.info.clone(), None, true)?;
+            add(&mut info, &bytes, &sources.info, &mut names, Macros::Defined)?;
         }
-        if !collection.iter().any(|(name, _)| name == DELTA) {
+        if tree.is_none() && !names.iter().any(|(name, _)| name == DELTA) {
             return Ok(None);
         }
-        let mut outcome = Outcome::default();
-        outcome.initialize_with_selection(&collection, [DELTA]);
         let case = if sources.folds_case { Case::Fold } else { Case::Sensitive };
-        Ok(Some(DeltaAttribute { search, outcome, case }))
+        let outcome = outcome(&names);
+        Ok(Some(DeltaAttribute { names, outside, tree, info, outcome, case }))
     }
 
-    /// Whether the file of this path is not to be stored as a delta.
+    /// Whether the file of this path is not to be stored as a delta. Quick where one path after the other is of the same
+    /// directory.
     pub fn is_unset(&mut self, path: &[u8]) -> bool {
-        self.outcome.reset();
-        self.search.pattern_matching_relative_path(path.into(), self.case, Some(false), &mut self.outcome);
-        let mut found = self.outcome.iter_selected();
+        if let Some(tree) = &mut self.tree
+            && tree.go_to(path, &mut self.names)
+        {
+            self.outcome = outcome(&self.names);
+        }
+        let (case, outcome) = (self.case, &mut self.outcome);
+        outcome.reset();
+        let mut look = |search: &Search, path: &[u8]| {
+            if !outcome.is_done() {
+                search.pattern_matching_relative_path(path.into(), case, Some(false), outcome);
+            }
+        };
+        look(&self.info, path);
+        for level in self.tree.iter().flat_map(|tree| tree.levels.iter().rev()) {
+            look(&level.files, &path[level.path_bytes..]);
+        }
+        look(&self.outside, path);
+        let mut found = outcome.iter_selected();
         found.any(|found| found.assignment.name.as_str() == DELTA && found.assignment.state.is_unset())
     }
 }
 
-fn as_path(bytes: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt as _;
-    std::ffi::OsStr::from_bytes(bytes).into()
+fn outcome(names: &MetadataCollection) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.initialize_with_selection(names, [DELTA]);
+    outcome
+}
+
+/// Whether a file may define macros (gitattributes, "Defining macro attributes"): the one at the top of a tree may, and
+/// those outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Macros {
+    Defined,
+    PassedOver,
+}
+
+fn add(
+    search: &mut Search,
+    content: &[u8],
+    source: &Path,
+    names: &mut MetadataCollection,
+    macros: Macros,
+) -> Result<(), Error> {
+    let mut kept = Vec::with_capacity(content.len());
+    for line in content.split_inclusive(|byte| *byte == b'\n') {
+        if line.strip_suffix(b"\n").unwrap_or(line).len() < MAX_LINE_BYTES {
+            kept.extend_from_slice(line);
+        }
+    }
+    let added = search.add_patterns_buffer(&kept, source.into(), None, names, macros == Macros::Defined);
+    added.map_err(|error| Error::io(source, error))
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     match packrace_os::read_file(path, Role::Config, MAX_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if packrace_os::is_absent(&error) => Ok(None),
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+        Err(error) if packrace_os::is_absent(&error) || error.kind() == IsADirectory => Ok(None),
+        Err(error) if matches!(error.kind(), PermissionDenied | FileTooLarge) => {
             tracing::warn!("unable to access '{}': {error}", path.display());
             Ok(None)
         }
@@ -112,42 +158,118 @@ fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// A `.gitattributes` in a tree.
-struct FileOfTree {
-    /// The path of its directory, with a slash behind it; empty for the root.
+/// The files called `.gitattributes` of a tree, of those directories that lead to the last path.
+struct TreeFiles {
+    reader: ObjectReader,
+    hash: HashKind,
+    /// The directory of the last path; where it is not in the tree, more names than levels.
     directory: Vec<u8>,
-    content: Vec<u8>,
+    /// The top of the tree first.
+    levels: Vec<Level>,
 }
 
-/// Every `.gitattributes` of a tree, outer ones first.
-fn files_of_tree(snapshot: &Arc<Snapshot>, id: ObjectId) -> Result<Vec<FileOfTree>, Error> {
-    let hash = snapshot.hash_kind();
-    let mut reader = snapshot.reader(1 << 20).with_max_object_bytes(MAX_BYTES);
-    let mut root = reader.read(&id)?;
-    if root.kind == Kind::Commit {
-        let commit = packrace_object::parse_commit(&root.data, hash);
-        let commit = commit.map_err(|error| Reason::Damaged(format!("object {id} is malformed: {error}")))?;
-        root = reader.read(&commit.tree)?;
+/// A directory of the tree.
+struct Level {
+    /// The length of its path, with the slash behind it.
+    path_bytes: usize,
+    /// The lengths of what it and those above it were made from.
+    bytes: usize,
+    directories: HashMap<Vec<u8>, ObjectId>,
+    files: Search,
+}
+
+impl Level {
+    fn empty(path_bytes: usize, bytes: usize) -> Self {
+        Level { path_bytes, bytes, directories: HashMap::new(), files: Search::default() }
     }
-    let mut files = Vec::new();
-    let mut open = std::collections::VecDeque::from([(Vec::new(), root.data)]);
-    for _ in 0..MAX_DIRECTORIES {
-        let Some((directory, content)) = open.pop_front() else { break };
-        for entry in Entries::new(&content, hash) {
-            let entry =
-                entry.map_err(|error| Reason::Damaged(format!("tree in {id} is malformed: {error}")))?;
+}
+
+impl TreeFiles {
+    fn open(snapshot: &Arc<Snapshot>, id: ObjectId, names: &mut MetadataCollection) -> Result<Self, Error> {
+        let reader = snapshot.reader(READER_CACHE_BYTES).with_max_object_bytes(MAX_BYTES);
+        let hash = snapshot.hash_kind();
+        let mut tree = TreeFiles { reader, hash, directory: Vec::new(), levels: Vec::new() };
+        let mut next = id;
+        let content = loop {
+            let object = tree.reader.read(&next)?;
+            next = match object.kind {
+                Kind::Tree => break object.data,
+                Kind::Commit => {
+                    packrace_object::parse_commit(&object.data, hash).map_err(malformed(next))?.tree
+                }
+                Kind::Tag => packrace_object::parse_tag(&object.data, hash).map_err(malformed(next))?.target,
+                Kind::Blob => return Err(Reason::Damaged(format!("{id} is not a tree")).into()),
+            };
+        };
+        let top = tree.level(next, &content, Level::empty(0, 0), names, Macros::Defined)?;
+        tree.levels.push(top);
+        Ok(tree)
+    }
+
+    /// Goes to the directory of a file; true if `names` has changed. What cannot be read counts as empty, as with git.
+    fn go_to(&mut self, path: &[u8], names: &mut MetadataCollection) -> bool {
+        let directory = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];
+        if directory == self.directory {
+            return false;
+        }
+        let shared = self.directory.iter().zip(directory).take_while(|(one, other)| one == other).count();
+        self.levels.retain(|level| level.path_bytes <= shared);
+        let mut is_changed = false;
+        while let Some(level) = self.levels.last() {
+            let rest = &directory[level.path_bytes..];
+            let Some(slash) = rest.iter().position(|byte| *byte == b'/') else { break };
+            let Some(id) = level.directories.get(&rest[..slash]).copied() else { break };
+            let empty = Level::empty(level.path_bytes + slash + 1, level.bytes);
+            let (path_bytes, bytes) = (empty.path_bytes, empty.bytes);
+            let next = self.reader.read(&id);
+            let next = next.and_then(|tree| self.level(id, &tree.data, empty, names, Macros::PassedOver));
+            is_changed = true;
+            self.levels.push(next.unwrap_or_else(|error| {
+                tracing::warn!("attributes: {error}");
+                Level::empty(path_bytes, bytes)
+            }));
+        }
+        self.directory.clear();
+        self.directory.extend_from_slice(directory);
+        is_changed
+    }
+
+    /// Fills a level from a tree.
+    fn level(
+        &mut self,
+        id: ObjectId,
+        tree: &[u8],
+        mut level: Level,
+        names: &mut MetadataCollection,
+        macros: Macros,
+    ) -> Result<Level, Error> {
+        take_room(&mut level.bytes, tree)?;
+        for entry in Entries::new(tree, self.hash) {
+            let entry = entry.map_err(malformed(id))?;
             match entry.kind() {
                 EntryKind::Tree => {
-                    let path = [&directory[..], entry.name, b"/"].concat();
-                    open.push_back((path, reader.read(entry.id)?.data));
+                    level.directories.insert(entry.name.to_vec(), entry.id.to_owned());
                 }
                 EntryKind::Blob if entry.name == b".gitattributes" => {
-                    let content = reader.read(entry.id)?.data;
-                    files.push(FileOfTree { directory: directory.clone(), content });
+                    let content = self.reader.read(entry.id)?.data;
+                    take_room(&mut level.bytes, &content)?;
+                    add(&mut level.files, &content, Path::new(".gitattributes"), names, macros)?;
                 }
                 _ => {}
             }
         }
+        Ok(level)
     }
-    Ok(files)
+}
+
+fn take_room(used: &mut usize, content: &[u8]) -> Result<(), Error> {
+    *used += content.len();
+    match *used > MAX_OPEN_BYTES {
+        true => Err(Reason::TooLarge { size: *used as u64, limit: MAX_OPEN_BYTES as u64 }.into()),
+        false => Ok(()),
+    }
+}
+
+fn malformed(id: ObjectId) -> impl FnOnce(MalformedObject) -> Error {
+    move |error| Reason::Damaged(format!("object {id} is malformed: {error}")).into()
 }

@@ -41,6 +41,12 @@ fn versions() -> Repo {
 
 /// Which of the files have versions that are stored as deltas, in a pack that `program` makes.
 fn deltified(program: &Path, repo: &Path, options: &[&str], source: Option<&str>) -> Vec<&'static str> {
+    let paths = delta_paths(program, repo, options, source);
+    FILES.into_iter().filter(|file| paths.iter().any(|path| path == file)).collect()
+}
+
+/// The paths of what is stored as a delta, in a pack that `program` makes.
+fn delta_paths(program: &Path, repo: &Path, options: &[&str], source: Option<&str>) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().join("p");
     let mut command = std::process::Command::new(program);
@@ -59,11 +65,8 @@ fn deltified(program: &Path, repo: &Path, options: &[&str], source: Option<&str>
         .map(|line| line.split(' ').next().unwrap())
         .collect();
     let objects = Git::stock().run(repo, &["rev-list", "--objects", "main"]);
-    let is_delta = |file: &&str| {
-        let mut versions = objects.lines().filter_map(|line| line.split_once(' '));
-        versions.any(|(id, path)| path == *file && deltas.contains(&id))
-    };
-    FILES.into_iter().filter(is_delta).collect()
+    let named = objects.lines().filter_map(|line| line.split_once(' '));
+    named.filter(|(id, _)| deltas.contains(id)).map(|(_, path)| path.to_owned()).collect()
 }
 
 #[test]
@@ -106,4 +109,60 @@ fn as_stock_git() {
     assert_eq!(bad.status.code(), Some(128));
     assert_eq!(String::from_utf8_lossy(&bad.stderr), "fatal: bad --attr-source or GIT_ATTR_SOURCE\n");
     assert!(stock_git(path, &["fsck"], "").status.success());
+}
+
+#[test]
+fn files_that_cannot_count() {
+    let repo = versions();
+    let info = repo.path().join("info/attributes");
+    let check = |expect: &[&str]| {
+        for program in [Path::new("git"), Path::new(PACKRACE)] {
+            assert_eq!(deltified(program, repo.path(), &[], None), expect, "{}", program.display());
+        }
+    };
+    std::fs::create_dir_all(info.parent().unwrap()).unwrap();
+    let write = |text: String| std::fs::write(&info, text).unwrap();
+    write(format!("{:2047}\n", "*.bin -delta"));
+    check(&["a.txt", "d/c.dat"]);
+    write(format!("{:2048}\n*.txt -delta\n", "*.bin -delta"));
+    check(&["b.bin", "d/c.dat"]);
+    std::fs::remove_file(&info).unwrap();
+    std::fs::create_dir(&info).unwrap();
+    check(&FILES);
+    std::fs::remove_dir(&info).unwrap();
+    let sparse = std::fs::File::create(&info).unwrap();
+    sparse.set_len((100 << 20) + 1).unwrap();
+    check(&FILES);
+}
+
+/// 2^30 directories in 31 trees: only those that lead to files of the pack are looked into.
+#[test]
+fn a_tree_of_more_directories_than_can_be_looked_into() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let blob = |content: &str| repo.git_with_input(&["hash-object", "-w", "--stdin"], content.as_bytes());
+    let mktree = |listing: &str| repo.git_with_input(&["mktree"], listing.as_bytes()).trim().to_owned();
+    let numbers: String = (0..300).map(|number| format!("{number}\n")).collect();
+    let attributes = format!("100644 blob {}\t.gitattributes\n", blob("*.bin -delta\n").trim());
+    let mut commits: Vec<String> = Vec::new();
+    for version in 0..3 {
+        let content = format!("{numbers}version {version}\n");
+        let mut tree = mktree(&format!("{attributes}100644 blob {}\tb.bin\n", blob(&content).trim()));
+        for _ in 0..30 {
+            tree = mktree(&format!("040000 tree {tree}\td0\n040000 tree {tree}\td1\n"));
+        }
+        let parents = commits.last().map(|parent| ["-p", parent]);
+        let args = ["commit-tree", &tree, "-m", "version"];
+        let args: Vec<&str> = args.into_iter().chain(parents.into_iter().flatten()).collect();
+        let commit = repo.git(&args).trim().to_owned();
+        commits.push(commit);
+    }
+    repo.git(&["update-ref", "refs/heads/main", commits.last().unwrap()]);
+    for program in [Path::new("git"), Path::new(PACKRACE)] {
+        let has_delta = |options: &[&str]| {
+            let paths = delta_paths(program, repo.path(), options, None);
+            paths.iter().any(|path| path.ends_with("d0/b.bin") || path.ends_with("d1/b.bin"))
+        };
+        assert!(has_delta(&[]), "{}", program.display());
+        assert!(!has_delta(&["-c", "attr.tree=main"]), "{}", program.display());
+    }
 }

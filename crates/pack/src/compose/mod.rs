@@ -83,7 +83,7 @@ pub(crate) fn compose(plan: &PackPlan, watch: &dyn Watch) -> Result<Composition,
 fn find_deltas(plan: &PackPlan, entries: &mut [Entry], watch: &dyn Watch) -> Result<(), Error> {
     let (universe, settings) = (&plan.universe, &plan.settings);
     let heights = list::heights(entries);
-    let undeltified = attributes::undeltified(plan, entries)?;
+    let undeltified = attributes::undeltified(plan, entries, watch)?;
     let mut numbers = Vec::new();
     let mut candidates = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
