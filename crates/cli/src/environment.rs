@@ -9,6 +9,7 @@ use packrace_store::{ConfigSources, OpenOptions};
 
 use crate::args::Globals;
 use crate::commands::Fatal;
+use crate::identity::Person;
 
 /// The system-wide configuration file.
 const SYSTEM_CONFIG: &str = "/etc/gitconfig";
@@ -48,6 +49,8 @@ pub struct Environment {
     progress_delay: Option<String>,
     /// `GIT_PROTOCOL`.
     pub protocol: String,
+    /// Who changes refs.
+    pub committer: Person,
     /// `PACKRACE_IO_REPORT`.
     pub io_report: Option<PathBuf>,
 }
@@ -86,6 +89,12 @@ impl Environment {
             no_lazy_fetch: get("GIT_NO_LAZY_FETCH"),
             progress_delay: text("GIT_PROGRESS_DELAY"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
+            committer: Person {
+                name: text("GIT_COMMITTER_NAME"),
+                email: text("GIT_COMMITTER_EMAIL"),
+                date: text("GIT_COMMITTER_DATE"),
+                fallback_email: text("EMAIL"),
+            },
             io_report: path("PACKRACE_IO_REPORT"),
         };
         environment.read_config_count(&text);
@@ -185,18 +194,24 @@ impl Environment {
 
     /// What git's upload-pack gives its hooks: nothing is fetched on the way unless the environment allows it, and
     /// options that were typed hold for the hook too.
-    pub fn for_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
+    pub fn for_upload_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
         let no_lazy_fetch = self.no_lazy_fetch.clone().unwrap_or_else(|| "1".into());
         let mut variables = vec![("GIT_NO_LAZY_FETCH".into(), no_lazy_fetch)];
-        if !globals.config.is_empty() {
-            let typed = globals.config.iter().map(|text| match split_assignment(text) {
-                (name, Some(value)) => format!("{}={}", quote(&name), quote(&value)),
-                (name, None) => format!("{}=", quote(&name)),
-            });
-            let all: Vec<String> = self.config_parameters.iter().cloned().chain(typed).collect();
-            variables.push(("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into()));
-        }
+        variables.extend(self.for_hooks(globals));
         variables
+    }
+
+    /// What every hook is given: options that were typed.
+    pub fn for_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
+        if globals.config.is_empty() {
+            return Vec::new();
+        }
+        let typed = globals.config.iter().map(|text| match split_assignment(text) {
+            (name, Some(value)) => format!("{}={}", quote(&name), quote(&value)),
+            (name, None) => format!("{}=", quote(&name)),
+        });
+        let all: Vec<String> = self.config_parameters.iter().cloned().chain(typed).collect();
+        vec![("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into())]
     }
 
     /// What `agent=` says.
@@ -334,7 +349,7 @@ mod tests {
     fn hooks_get_what_was_typed() {
         let check = |environment: Environment, typed: &[&str], expect: &[(&str, &str)]| {
             let config = typed.iter().map(|text| text.to_string()).collect();
-            let found = environment.for_hooks(&Globals { config, ..Globals::default() });
+            let found = environment.for_upload_hooks(&Globals { config, ..Globals::default() });
             let found: Vec<_> =
                 found.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
             assert_eq!(found, expect);

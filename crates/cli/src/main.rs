@@ -5,9 +5,13 @@
 mod args;
 mod commands;
 mod environment;
+mod identity;
 mod object_list;
 mod progress;
+mod ref_changes;
+mod ref_script;
 mod revisions;
+mod users;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -44,6 +48,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::MultiPackIndex(args) => commands::multi_pack_index::run(globals, &args, environment),
         Command::PackObjects(args) => commands::pack_objects::run(globals, &args, environment),
         Command::Repack(args) => commands::repack::run(globals, &args, environment),
+        Command::UpdateRef(args) => commands::update_ref::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),
     };
     match result {

@@ -1,8 +1,8 @@
 //! Names of objects as `pack-objects --revs` reads them (gitrevisions).
 //!
 //! Known are full names of objects, refs by git's rules for short names, `@`, `^<rev>`, `<rev>..<rev>`, and the suffixes
-//! `~<n>`, `^<n>`, `^{<type>}` and `^{}`. Anything else is no revision, also where git knows it: reflogs, paths, searches,
-//! abbreviated names, symmetric differences.
+//! `~<n>`, `^<n>`, `^{<type>}` and `^{}`, and abbreviated names. Anything else is no revision, also where git knows it:
+//! reflogs, paths, searches, symmetric differences.
 
 use std::sync::Arc;
 
@@ -29,13 +29,14 @@ pub struct Selection {
 /// Resolves revisions in one repository.
 pub struct Revisions<'a> {
     repository: &'a Repository,
+    snapshot: Arc<Snapshot>,
     reader: ObjectReader,
     refs: Option<RefSnapshot>,
 }
 
 impl<'a> Revisions<'a> {
     pub fn new(repository: &'a Repository, snapshot: &Arc<Snapshot>) -> Self {
-        Revisions { repository, reader: snapshot.reader(1 << 20), refs: None }
+        Revisions { repository, snapshot: snapshot.clone(), reader: snapshot.reader(1 << 20), refs: None }
     }
 
     /// Reads the lines of standard input up to an empty one.
@@ -146,7 +147,11 @@ impl<'a> Revisions<'a> {
                 return Ok(Some(found.id));
             }
         }
-        Ok(None)
+        // One that several objects have names none of them.
+        match *self.snapshot.abbreviated(name)? {
+            [id] => Ok(Some(id)),
+            _ => Ok(None),
+        }
     }
 
     fn full_name(&self, name: &[u8]) -> Option<ObjectId> {

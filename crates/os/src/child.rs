@@ -20,6 +20,12 @@ const OUTPUT_PIPE_BYTES: usize = 1 << 20;
 /// How long a program that was asked to end may take, before it is made to.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Most that a program says at once while it is [`ChildProcess::run`].
+const TALK_BYTES: usize = 8 << 10;
+
+/// Until it is looked again whether something can be moved.
+const LONG: Duration = Duration::from_secs(3600);
+
 /// How often it is looked whether a program has ended.
 const END_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -134,6 +140,32 @@ impl ChildProcess {
         transfer.output = read(&mut self.output, output)?;
         transfer.messages = read(&mut self.messages, messages)?;
         Ok(transfer)
+    }
+
+    /// Gives the program its input, hands over all that it writes to both outputs as it comes, and waits for its end.
+    pub fn run(mut self, mut input: &[u8], told: &mut dyn FnMut(&[u8])) -> io::Result<ExitStatus> {
+        let mut buffers = [[0; TALK_BYTES]; 2];
+        let [output, messages] = &mut buffers;
+        loop {
+            if input.is_empty() {
+                self.close_input();
+            }
+            let did = self.transfer(input, output, messages, LONG)?;
+            input = &input[did.written..];
+            for (read, bytes) in [(did.output, &output), (did.messages, &messages)] {
+                if let Read::Bytes(length) = read {
+                    told(&bytes[..length]);
+                }
+            }
+            if did.output == Read::Closed && did.messages == Read::Closed {
+                break;
+            }
+        }
+        self.input = None;
+        count::add(Role::Hook, Op::Wait, 0);
+        let status = self.child.wait()?;
+        self.has_ended = true;
+        Ok(status)
     }
 
     /// Closes the program's standard input: everything was said.
@@ -276,6 +308,19 @@ mod tests {
         check("cat", b"abc", (b"abc", "", true));
         check("echo \"$PACKRACE_X ${HOME-none} $PWD\" >&2; exit 3", b"", (b"", "x y none /\n", false));
         check("exec 1>&- 2>&-; kill -9 $$", b"", (b"", "", false));
+    }
+
+    #[test]
+    fn a_program_runs_to_its_end() {
+        let check = |script: &str, input: &[u8], expect: (&[u8], Option<i32>)| {
+            let mut said = Vec::new();
+            let status = shell(script).run(input, &mut |bytes| said.extend_from_slice(bytes)).unwrap();
+            assert_eq!((said.as_slice(), status.code()), expect, "{script}");
+        };
+        check("cat; exit 2", b"abc", (b"abc", Some(2)));
+        check("cat >&2", b"abc", (b"abc", Some(0)));
+        check("exec <&- 1>&- 2>&-; sleep 0.1; exit 7", &vec![b'x'; 1 << 20], (b"", Some(7)));
+        check("kill -9 $$", b"", (b"", None));
     }
 
     #[test]

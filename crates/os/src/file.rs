@@ -141,6 +141,20 @@ impl FileIdentity {
     }
 }
 
+/// Whether a file may be run by this process; `None` if there is none.
+pub fn is_executable(path: &Path, role: Role) -> io::Result<Option<bool>> {
+    use rustix::fs::{Access, access};
+    use rustix::io::Errno;
+    count::add(role, Op::Look, 0);
+    match access(path, Access::EXEC_OK) {
+        Ok(()) => Ok(Some(true)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        // Also where a directory on the way is closed: a look at the file itself tells.
+        Err(Errno::ACCESS) => Ok(std::fs::metadata(path).ok().map(|_| false)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The user id that owns what `path` names, a link itself not followed.
 pub fn owner(path: &Path) -> io::Result<u32> {
     count::add(Role::Config, Op::Look, 0);

@@ -1,6 +1,8 @@
 //! Configuration by scope (git-config, "SCOPES"). Nothing here looks at the environment or a home directory: the
 //! caller says which files and overrides there are.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,7 +71,7 @@ struct Entry {
 
 impl Config {
     /// Everything outside a repository.
-    pub(crate) fn outside(sources: &ConfigSources) -> Result<Self, Error> {
+    pub fn outside(sources: &ConfigSources) -> Result<Self, Error> {
         let mut config = Config { entries: Vec::new(), home: sources.home.clone() };
         let files = sources.system.iter().map(|path| (Scope::System, path));
         for (scope, path) in files.chain(sources.global.iter().map(|path| (Scope::Global, path))) {
@@ -143,6 +145,15 @@ impl Config {
     /// The last value of `name`; empty for a name without `=`.
     pub fn string(&self, name: &str) -> Option<Vec<u8>> {
         self.last(name).map(|entry| entry.value.clone().unwrap_or_default())
+    }
+
+    /// The last value of `name` as a path: `~/` is the user's home directory (git-config, "pathname").
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        let value = self.string(name)?;
+        Some(match (value.strip_prefix(b"~/"), &self.home) {
+            (Some(rest), Some(home)) => home.join(OsStr::from_bytes(rest)),
+            _ => PathBuf::from(OsStr::from_bytes(&value)),
+        })
     }
 
     /// Where the last value of `name` stands among all entries: of two names, the larger was said later.

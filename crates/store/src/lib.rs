@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod abbreviations;
 mod accelerators;
 mod attributes;
 mod base_cache;
@@ -9,6 +10,7 @@ mod bitmap;
 mod config;
 mod error;
 mod graph_files;
+mod hooks;
 mod locality;
 mod objects_dir;
 mod pack;
@@ -27,6 +29,7 @@ pub use bitmap::{DamagedBitmap, SnapshotBitmap};
 pub use config::{Config, ConfigSources};
 pub use error::{Error, ErrorKind};
 pub use graph_files::{Expiry, GraphFiles};
+pub use hooks::{Ended, Hooks, Outlet};
 pub use objects_dir::split_alternates;
 pub use pack::Pack;
 pub use pack_set::Unit;

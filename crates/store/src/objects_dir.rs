@@ -49,30 +49,28 @@ impl ObjectsDir {
 
     /// Whether there is a loose object of this name. Costs a directory listing per first byte and snapshot.
     pub(crate) fn find_loose(&self, id: &oid) -> Result<LooseLookup, Error> {
-        let first = id.first_byte();
-        let slot = &self.fan_out[first as usize];
-        let (listed, has_listed) = match slot.get() {
-            Some(listed) => (listed, false),
-            None => {
-                let listed = self.list(first)?;
-                (slot.get_or_init(|| listed), true)
-            }
-        };
+        let (listed, has_listed) = self.listed(id.first_byte())?;
         let is_found = listed.binary_search_by(|other| other.as_bytes().cmp(id.as_bytes())).is_ok();
         Ok(LooseLookup { is_found, has_listed })
+    }
+
+    /// The loose objects whose names begin with this byte, sorted; and whether they had to be listed.
+    pub(crate) fn listed(&self, first: u8) -> Result<(&[ObjectId], bool), Error> {
+        let slot = &self.fan_out[usize::from(first)];
+        match slot.get() {
+            Some(listed) => Ok((listed, false)),
+            None => {
+                let listed = self.list(first)?;
+                Ok((slot.get_or_init(|| listed), true))
+            }
+        }
     }
 
     /// All loose objects, sorted.
     pub(crate) fn loose_ids(&self) -> Result<Vec<ObjectId>, Error> {
         let mut ids = Vec::new();
         for first in 0..=255 {
-            match self.fan_out[usize::from(first)].get() {
-                Some(listed) => ids.extend_from_slice(listed),
-                None => {
-                    let listed = self.list(first)?;
-                    ids.extend_from_slice(self.fan_out[usize::from(first)].get_or_init(|| listed));
-                }
-            }
+            ids.extend_from_slice(self.listed(first)?.0);
         }
         Ok(ids)
     }

@@ -4,8 +4,6 @@ mod discovery;
 mod extensions;
 mod ownership;
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -106,6 +104,23 @@ impl Repository {
         Ok(self.config.boolean("core.bare")?.unwrap_or(by_name && self.git_dir == self.common_dir))
     }
 
+    /// The top of the work tree; none for a bare repository, or where it cannot be told.
+    pub fn work_tree(&self) -> Result<Option<PathBuf>, Error> {
+        if let Some(named) = self.config.string("core.worktree").filter(|_| self.git_dir == self.common_dir) {
+            return Ok(Some(discovery::join(&self.git_dir, &named)));
+        }
+        if self.git_dir != self.common_dir {
+            // A linked one has a gitfile at its top, which is named here (gitrepository-layout, "worktrees").
+            let gitfile = discovery::read_line(&self.git_dir.join("gitdir"))?;
+            let gitfile = gitfile.map(|line| discovery::join(&self.git_dir, &line));
+            return Ok(gitfile.and_then(|path| path.parent().map(Path::to_owned)));
+        }
+        if self.is_bare()? {
+            return Ok(None);
+        }
+        Ok(self.git_dir.parent().map(Path::to_owned))
+    }
+
     /// Where new objects go: loose ones, and packs below `pack`.
     pub fn object_dir(&self) -> &Path {
         &self.object_dir
@@ -173,11 +188,7 @@ impl Repository {
     }
 
     fn attribute_sources(&self) -> Result<AttributeSources, Error> {
-        let named = self.config.string("core.attributesFile").filter(|path| !path.is_empty());
-        let named = named.map(|path| match (path.strip_prefix(b"~/"), &self.outside.home) {
-            (Some(rest), Some(home)) => home.join(OsStr::from_bytes(rest)),
-            _ => PathBuf::from(OsStr::from_bytes(&path)),
-        });
+        let named = self.config.path("core.attributesFile").filter(|path| !path.as_os_str().is_empty());
         let user = named.or_else(|| self.outside.user_attributes.clone());
         Ok(AttributeSources {
             outside: self.outside.system_attributes.clone().into_iter().chain(user).collect(),

@@ -216,6 +216,15 @@ impl Snapshot {
         Ok(false)
     }
 
+    /// The loose objects, here and in alternates, whose names begin with this byte.
+    pub(crate) fn loose_of_byte(&self, first: u8) -> Result<Vec<ObjectId>, Error> {
+        let mut ids = Vec::new();
+        for dir in &self.dirs {
+            ids.extend_from_slice(dir.listed(first)?.0);
+        }
+        Ok(ids)
+    }
+
     /// The loose objects of the repository itself, sorted; not those of alternates. Lists 256 directories, each once a
     /// snapshot.
     pub fn own_loose(&self) -> Result<Vec<ObjectId>, Error> {

@@ -191,6 +191,10 @@ fn add_line(edit: &RefEdit, script: &mut String) {
         Expected::Symbolic(target) => format!(" ref {}", String::from_utf8_lossy(target)),
     };
     match &edit.change {
+        Change::Verify | Change::Delete if matches!(edit.expected, Expected::Symbolic(_)) => {
+            let word = if edit.change == Change::Delete { "symref-delete" } else { "symref-verify" };
+            writeln!(script, "{word} {name} {}", old.trim_start_matches(" ref "))
+        }
         Change::Verify => writeln!(script, "verify {name}{old}"),
         Change::Set(id) => writeln!(script, "update {name} {id}{old}"),
         Change::SetSymbolic(target) => {
@@ -239,6 +243,7 @@ fn random_edit(random: &mut Random, ids: &[ObjectId]) -> RefEdit {
         1 => Expected::Id(ids[below(ids.len())]),
         _ => Expected::Any,
     };
+    let old_target = NAMES[1 + below(7)].as_bytes().to_vec();
     let change = match below(12) {
         0 => Change::Verify,
         // Without HEAD there is no repository.
@@ -250,11 +255,18 @@ fn random_edit(random: &mut Random, ids: &[ObjectId]) -> RefEdit {
         (Change::Verify, Expected::Any) | (Change::Delete, Expected::Absent) => expected = Expected::Id(id),
         _ => {}
     }
+    let mut deref = below(3) > 0;
+    // What a symbolic ref shall say is asked of symbolic refs only.
+    let is_symbolic = matches!(change, Change::SetSymbolic(_));
+    if expected != Expected::Any && below(3) == 0 && (is_symbolic || !matches!(change, Change::Set(_))) {
+        expected = Expected::Symbolic(old_target);
+        deref &= is_symbolic;
+    }
     RefEdit {
         name: name.as_bytes().to_vec(),
         change,
         expected,
-        deref: below(3) > 0,
+        deref,
         message: Arc::from(b"why  not\n".as_slice()),
         force_log: false,
     }

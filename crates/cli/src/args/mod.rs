@@ -4,6 +4,7 @@ mod commit_graph;
 mod multi_pack_index;
 mod pack_objects;
 mod packing;
+mod refs;
 mod repack;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use multi_pack_index::{
 };
 pub use pack_objects::PackObjects;
 pub use packing::Packing;
+pub use refs::UpdateRef;
 pub use repack::Repack;
 
 use clap::error::{ContextKind, ErrorKind};
@@ -81,6 +83,8 @@ pub enum Command {
     PackObjects(Box<PackObjects>),
     /// Put the objects of a repository into fewer and better packs: stands in for git repack.
     Repack(Box<Repack>),
+    /// Change what refs point at, one or many at once: stands in for git update-ref.
+    UpdateRef(UpdateRef),
     /// Write the man pages into a folder.
     #[command(hide = true)]
     Man(Man),
@@ -173,9 +177,8 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
 fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
-    ["upload-pack", "commit-graph", "repack", "multi-pack-index", "pack-objects"]
-        .into_iter()
-        .find(|command| *command == name)
+    let names = ["upload-pack", "commit-graph", "repack", "multi-pack-index", "pack-objects", "update-ref"];
+    names.into_iter().find(|command| *command == name)
 }
 
 /// `--http` and `--git` may stand without an address. One has a colon; what follows without is the next argument.
@@ -222,7 +225,8 @@ fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
     }
 }
 
-fn usage_of(name: &str) -> String {
+/// How a command is used, in one line.
+pub fn usage_of(name: &str) -> String {
     let mut command = command_line();
     command.build();
     let usage = command.find_subcommand_mut(name).map(|command| command.render_usage().to_string());

@@ -7,6 +7,7 @@ pub mod pack_objects;
 mod packing;
 pub mod repack;
 pub mod serve;
+pub mod update_ref;
 pub mod upload_pack;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use packrace_os::count::Role;
 use packrace_server::engine;
 use packrace_store::Repository;
 
-use crate::args::Globals;
+use crate::args::{self, Globals};
 use crate::environment::Environment;
 
 /// Why a command ends: text for `fatal: …` and an exit code.
@@ -34,6 +35,12 @@ impl Fatal {
     /// A failure that git reports with `error:` and exit code 1.
     pub fn error(message: impl ToString) -> Self {
         Fatal { message: message.to_string(), code: 1 }
+    }
+
+    /// Arguments that make no sense together: how the command is used is all that is said.
+    pub fn usage_of(command: &str) -> Self {
+        eprint!("{}", args::usage_of(command));
+        Fatal { message: String::new(), code: 129 }
     }
 
     /// Something that was asked for and is not offered.

@@ -33,7 +33,7 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
         max_git_connections: MAX_GIT_CONNECTIONS,
         max_http_connections: MAX_HTTP_CONNECTIONS,
         max_request_bytes: environment.max_request_buffer()?.unwrap_or(MAX_REQUEST_BYTES),
-        hook_environment: environment.for_hooks(globals),
+        hook_environment: environment.for_upload_hooks(globals),
     };
     let root = in_directory(globals, &args.root)?;
     serve(&root, settings, |addresses| {

@@ -20,6 +20,8 @@ mod pack_objects;
 mod pack_objects_to_stay;
 mod progress;
 mod promisor;
+mod ref_twins;
 mod repack;
 mod repack_command;
 mod running;
+mod update_ref;

@@ -216,6 +216,20 @@ pub fn is_good_name(name: &[u8]) -> bool {
     is_plain_name(name) || gix_validate::reference::name(name.into()).is_ok()
 }
 
+/// Whether there may be a ref of this name: below `refs/`, or one of capitals beside `HEAD`. Stock git makes files of any
+/// other name too, also where it keeps other things.
+pub fn is_ref_name(name: &[u8]) -> bool {
+    is_good_name(name) && (name.starts_with(b"refs/") || is_safe_name(name))
+}
+
+/// Whether the name, good or not, leads nowhere outside the directory of refs, so that a ref that has it may be removed.
+pub fn is_safe_name(name: &[u8]) -> bool {
+    match name.strip_prefix(b"refs/") {
+        Some(rest) => !rest.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b"..")),
+        None => !name.is_empty() && name.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_'),
+    }
+}
+
 /// Whether the name is below `refs/` and made of words of harmless letters, with dots before digits only. Most names
 /// are like this, and it takes a fraction of the time of the full check.
 fn is_plain_name(name: &[u8]) -> bool {

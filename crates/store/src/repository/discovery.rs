@@ -125,7 +125,7 @@ fn is_no_candidate(error: &std::io::Error) -> bool {
 const ELOOP: i32 = 40;
 
 /// A small file without line ends at its end; `None` if there is no file.
-fn read_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+pub(super) fn read_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let mut text = match packrace_os::read_file(path, Role::Config, MAX_LINE_BYTES) {
         Ok(text) => text,
         Err(error)

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Cause, Locks, PrepareError, Problem, Step};
+use super::preparing::Problem;
+use super::{Cause, Locks, PrepareError, Step};
 
 /// Looks at all new names in one pass in their order; a directory that many share is looked at once.
 pub(super) fn conflicts(steps: &[Step], locks: &mut Locks) -> Result<Vec<Problem>, PrepareError> {

@@ -102,7 +102,9 @@ impl FileLocks {
         }
         let lock = match self.lock(&step.name)? {
             Ok(lock) => lock,
-            Err(Cause::Conflict { name, .. }) if matches!(step.expected, Expected::Id(_)) => {
+            Err(Cause::Conflict { name, .. })
+                if matches!(step.expected, Expected::Id(_) | Expected::Symbolic(_)) =>
+            {
                 return Ok(Err(Cause::Missing(name)));
             }
             Err(cause) => return Ok(Err(cause)),

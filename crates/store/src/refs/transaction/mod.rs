@@ -14,20 +14,24 @@
 mod available;
 mod compaction;
 mod files;
+mod hook;
 mod objects;
+mod preparing;
 mod refusal;
 mod stack;
 mod writes;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
 
-use super::{Backend, MAX_SYMREF_DEPTH, RefStore};
+use super::{Backend, RefStore};
 use crate::publish::DurableObjects;
 use files::FileLocks;
+use hook::Told;
 pub use objects::{RefObjects, StoredObjects};
+use preparing::Preparing;
 pub use refusal::{Cause, PrepareError, Refusal};
 use stack::StackLocks;
 pub use writes::{LogPolicy, RefWrites, TableWrites};
@@ -135,6 +139,12 @@ pub struct Update<'a> {
     pub change: &'a Change,
 }
 
+impl<'a> Update<'a> {
+    fn of(edit: &'a RefEdit) -> Self {
+        Update { name: &edit.name, expected: &edit.expected, change: &edit.change }
+    }
+}
+
 /// A transaction that can be committed. Nobody else changes its refs meanwhile. Dropped, it is aborted.
 #[derive(Debug)]
 pub struct Prepared<'s> {
@@ -146,6 +156,8 @@ pub struct Prepared<'s> {
     mode: Mode,
     writes: &'s RefWrites,
     locks: Locks,
+    /// Dropped behind the locks: who is told that it was aborted finds them free.
+    told: Told<'s>,
 }
 
 /// What a backend does for a transaction.
@@ -194,20 +206,39 @@ impl RefStore {
         writes: &'s RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<Prepared<'s>, PrepareError> {
+        let null = ObjectId::null(self.hash);
+        // Dropped last: who is told that it was aborted finds the locks free.
+        let mut told = Told::of(writes.hooks.as_deref());
+        told.ask("preparing", edits.iter().map(Update::of), null)?;
+        let mut prepared = match self.lock(edits, mode, writes, objects) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                told.silence();
+                return Err(error);
+            }
+        };
+        told.ask("prepared", prepared.updates(), null)?;
+        prepared.told = told;
+        Ok(prepared)
+    }
+
+    /// Gives up what was never prepared, which only the hook is told.
+    pub fn abandon(&self, edits: &[RefEdit], writes: &RefWrites) {
+        Told::of(writes.hooks.as_deref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
+    }
+
+    fn lock<'s>(
+        &'s self,
+        edits: Vec<RefEdit>,
+        mode: Mode,
+        writes: &'s RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<Prepared<'s>, PrepareError> {
         let locks = match self.backend {
             Backend::Files => Locks::Files(Box::new(FileLocks::begin(self, &edits, writes)?)),
             Backend::Reftable => Locks::Stack(Box::new(StackLocks::begin(self, &edits, writes)?)),
         };
-        let preparing = Preparing {
-            store: self,
-            names: HashMap::with_capacity(edits.len()),
-            steps: Vec::with_capacity(edits.len()),
-            problems: Vec::new(),
-            edits,
-            locks,
-            objects,
-        };
-        preparing.run(mode, writes)
+        Preparing::new(self, edits, locks, objects, mode).run(mode, writes)
     }
 }
 
@@ -217,10 +248,10 @@ impl Prepared<'_> {
         &self.refused
     }
 
-    /// What will change, in the order of the edits; refs that are reached through symbolic ones come last.
+    /// What will change, in the order of the edits; refs that are reached through symbolic ones come last, instead of those.
     pub fn updates(&self) -> impl Iterator<Item = Update<'_>> {
         let refused: HashSet<usize> = self.refused.iter().map(|refusal| refusal.edit).collect();
-        let is_told = move |step: &&Step| !refused.contains(&step.edit);
+        let is_told = move |step: &&Step| !refused.contains(&step.edit) && !step.is_log_only;
         self.steps.iter().filter(is_told).map(|step| Update {
             name: &step.name,
             expected: &step.expected,
@@ -235,13 +266,14 @@ impl Prepared<'_> {
         _proof: &DurableObjects,
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
-        let Prepared { steps, mut refused, mode, writes, locks, edits, store } = self;
+        let Prepared { steps, mut refused, mode, writes, locks, edits, store, told } = self;
         let is_refused: HashSet<usize> = refused.iter().map(|refusal: &Refusal| refusal.edit).collect();
         let work = Work { store, edits: &edits, steps, is_refused, mode, writes };
         match locks {
             Locks::Files(locks) => refused.extend(locks.commit(&work, objects)?),
             Locks::Stack(locks) => locks.commit(&work, objects)?,
         }
+        told.committed();
         Ok(refused)
     }
 
@@ -286,276 +318,5 @@ impl Work<'_> {
     /// The steps that are made, with their numbers.
     fn steps(&self) -> impl Iterator<Item = (usize, &Step)> {
         self.steps.iter().enumerate().filter(|(_, step)| !self.is_refused.contains(&step.edit))
-    }
-}
-
-struct Preparing<'a, 's> {
-    store: &'s RefStore,
-    edits: Vec<RefEdit>,
-    /// Every name that a step has, and the first one that has it.
-    names: HashMap<Vec<u8>, usize>,
-    steps: Vec<Step>,
-    problems: Vec<Problem>,
-    locks: Locks,
-    objects: &'a mut dyn RefObjects,
-}
-
-/// Why a step cannot be made.
-struct Problem {
-    step: usize,
-    cause: Cause,
-}
-
-impl<'s> Preparing<'_, 's> {
-    fn run(mut self, mode: Mode, writes: &'s RefWrites) -> Result<Prepared<'s>, PrepareError> {
-        let mut twice = Vec::new();
-        for (edit, asked) in self.edits.iter().enumerate() {
-            let step = Step {
-                edit,
-                name: asked.name.clone(),
-                change: asked.change.clone(),
-                expected: asked.expected.clone(),
-                is_log_only: false,
-                is_of_head: false,
-                to: None,
-                known_from: 0,
-                old: None,
-                old_id: None,
-                new_id: None,
-            };
-            if self.names.insert(asked.name.clone(), edit).is_some() {
-                twice.push(edit);
-            }
-            self.steps.push(step);
-        }
-        if let Some(edit) = twice.into_iter().min_by_key(|edit| &self.edits[*edit].name) {
-            let cause = Cause::Duplicate { name: self.edits[edit].name.clone(), via: None };
-            return Err(self.refusal(Problem { step: edit, cause }).into());
-        }
-        self.log_head()?;
-        let mut at = 0;
-        while at < self.steps.len() {
-            self.take(at)?;
-            at += 1;
-        }
-        self.inherit_old_ids();
-        let unavailable = available::conflicts(&self.steps, &mut self.locks)?;
-        self.problems.extend(unavailable);
-        // In git's order: refs that symbolic ones lead to come after all that were asked for.
-        self.problems.sort_by_key(|problem| (problem.step, problem.cause.rank(self.store.backend)));
-        let mut refused: Vec<Refusal> = Vec::new();
-        let mut is_refused = HashSet::new();
-        for problem in std::mem::take(&mut self.problems) {
-            let refusal = self.refusal(problem);
-            if mode == Mode::Atomic || !refusal.cause.is_for_one() {
-                return Err(refusal.into());
-            }
-            if is_refused.insert(refusal.edit) {
-                refused.push(refusal);
-            }
-        }
-        self.resolve_new_targets(&is_refused)?;
-        let Preparing { store, edits, mut steps, mut locks, .. } = self;
-        match &mut locks {
-            Locks::Files(locks) => locks.stage(&mut steps, &refused)?,
-            // A table is written when all is known.
-            Locks::Stack(_) => {}
-        }
-        Ok(Prepared { store, edits, steps, refused, mode, writes, locks })
-    }
-
-    /// Adds the line in the reflog of `HEAD` that a change of the ref it stands for brings.
-    fn log_head(&mut self) -> Result<(), PrepareError> {
-        let Some(Value::Symbolic(target)) = self.locks.read(b"HEAD")? else { return Ok(()) };
-        let Some(&to) = self.names.get(&target) else { return Ok(()) };
-        if self.names.contains_key(b"HEAD".as_slice()) {
-            self.problems.push(Problem { step: to, cause: Cause::DuplicateHead(target) });
-            return Ok(());
-        }
-        if matches!(self.steps[to].change, Change::Verify) {
-            return Ok(());
-        }
-        self.steps.push(Step {
-            edit: self.steps[to].edit,
-            name: b"HEAD".to_vec(),
-            change: self.steps[to].change.clone(),
-            expected: Expected::Any,
-            is_log_only: true,
-            is_of_head: true,
-            to: Some(to),
-            known_from: 0,
-            old: Some(Value::Symbolic(target)),
-            old_id: None,
-            new_id: None,
-        });
-        Ok(())
-    }
-
-    /// Locks the ref of a step, reads and checks it; a symbolic one brings another step.
-    fn take(&mut self, at: usize) -> Result<(), PrepareError> {
-        if self.steps[at].is_log_only {
-            return Ok(());
-        }
-        // Git looks at the object first with reftables, and last with files.
-        if self.store.backend == Backend::Reftable
-            && let Some(cause) = self.check_object(at)?
-        {
-            self.problems.push(Problem { step: at, cause });
-            return Ok(());
-        }
-        let old = match self.locks.take(at, &self.steps[at])? {
-            Ok(old) => old,
-            // Told with all that is in the way of the name.
-            Err(Cause::Conflict { .. }) => return Ok(()),
-            Err(cause) => {
-                self.problems.push(Problem { step: at, cause });
-                return Ok(());
-            }
-        };
-        let step = &mut self.steps[at];
-        step.old = old;
-        let is_deref = self.edits[step.edit].deref;
-        match step.old.clone() {
-            Some(Value::Symbolic(target)) if is_deref => {
-                return self.follow(at, target);
-            }
-            Some(Value::Symbolic(target)) => match self.resolve(target, &HashMap::new())? {
-                Some(old_id) => self.steps[at].old_id = old_id,
-                None if matches!(self.steps[at].expected, Expected::Id(_) | Expected::Absent) => {
-                    self.problems.push(Problem { step: at, cause: Cause::Endless });
-                    return Ok(());
-                }
-                None => {}
-            },
-            Some(Value::Id(id)) => step.old_id = Some(id),
-            None => {}
-        }
-        if let Some(cause) = self.check(at)? {
-            self.problems.push(Problem { step: at, cause });
-        }
-        Ok(())
-    }
-
-    /// Goes on from a symbolic ref to the one that it stands for.
-    fn follow(&mut self, at: usize, target: Vec<u8>) -> Result<(), PrepareError> {
-        let next = self.steps.len();
-        let step = &mut self.steps[at];
-        step.is_log_only = true;
-        let (edit, change, expected) = (step.edit, step.change.clone(), step.expected.clone());
-        if self.names.contains_key(&target) {
-            let via = self.steps[at].name.clone();
-            let cause = Cause::Duplicate { name: target, via: Some(via) };
-            self.problems.push(Problem { step: at, cause });
-            return Ok(());
-        }
-        self.names.insert(target.clone(), next);
-        self.steps[at].to = Some(next);
-        self.steps.push(Step {
-            edit,
-            name: target,
-            change,
-            expected,
-            is_log_only: false,
-            is_of_head: false,
-            to: None,
-            known_from: at + 1,
-            old: None,
-            old_id: None,
-            new_id: None,
-        });
-        Ok(())
-    }
-
-    /// Where `name` leads after what is `changed` already, which may be nowhere; `None` if there is no end.
-    fn resolve(
-        &mut self,
-        mut name: Vec<u8>,
-        changed: &HashMap<Vec<u8>, Value>,
-    ) -> Result<Option<Option<ObjectId>>, PrepareError> {
-        for _ in 0..MAX_SYMREF_DEPTH {
-            let value = match changed.get(&name) {
-                Some(value) => Some(value.clone()),
-                None => self.locks.read(&name)?,
-            };
-            match value {
-                None => return Ok(Some(None)),
-                Some(Value::Id(id)) => return Ok(Some(Some(id))),
-                Some(Value::Symbolic(target)) => name = target,
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether the ref says what is expected, and may say what it shall.
-    fn check(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
-        let step = &self.steps[at];
-        let cause = match (&step.expected, &step.old) {
-            (Expected::Any, _) | (Expected::Absent, None) => None,
-            // As in git, one that leads nowhere is as good as none.
-            (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => None,
-            (Expected::Absent, Some(_)) => Some(Cause::Exists),
-            (Expected::Id(_), None) => Some(Cause::Missing(step.name.clone())),
-            (Expected::Id(expected), Some(_)) => match step.old_id {
-                Some(is) if is == *expected => None,
-                Some(is) => Some(Cause::OtherId { is, expected: *expected }),
-                None => Some(Cause::Dangling(*expected)),
-            },
-            (Expected::Symbolic(_), None) => Some(Cause::Missing(step.name.clone())),
-            (Expected::Symbolic(expected), Some(Value::Symbolic(is))) if is == expected => None,
-            (Expected::Symbolic(expected), Some(Value::Symbolic(is))) => {
-                Some(Cause::OtherTarget { is: is.clone(), expected: expected.clone() })
-            }
-            (Expected::Symbolic(expected), Some(Value::Id(_))) => Some(Cause::NotSymbolic(expected.clone())),
-        };
-        match cause {
-            None if self.store.backend == Backend::Files => self.check_object(at),
-            cause => Ok(cause),
-        }
-    }
-
-    /// Whether the ref may point at the new object.
-    fn check_object(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
-        let Change::Set(id) = self.steps[at].change else { return Ok(None) };
-        objects::check(self.objects, &self.steps[at].name, id)
-    }
-
-    /// Symbolic refs that were followed, and `HEAD`, led where the last one pointed.
-    fn inherit_old_ids(&mut self) {
-        for at in (0..self.steps.len()).rev() {
-            if let Some(to) = self.steps[at].to {
-                self.steps[at].old_id = self.steps[to].old_id;
-            }
-        }
-    }
-
-    /// Finds where the new targets of symbolic refs lead. As with git, files are changed one by one, so that changes of
-    /// earlier steps count; those of reftables are seen all at once.
-    fn resolve_new_targets(&mut self, is_refused: &HashSet<usize>) -> Result<(), PrepareError> {
-        let mut changed: HashMap<Vec<u8>, Value> = HashMap::new();
-        for at in 0..self.steps.len() {
-            let step = &self.steps[at];
-            if is_refused.contains(&step.edit) {
-                continue;
-            }
-            let value = match &step.change {
-                Change::Set(id) => Value::Id(*id),
-                Change::SetSymbolic(target) => Value::Symbolic(target.clone()),
-                Change::Verify | Change::Delete => continue,
-            };
-            if let Value::Symbolic(target) = &value {
-                self.steps[at].new_id = self.resolve(target.clone(), &changed)?.flatten();
-            }
-            if self.store.backend == Backend::Files && !self.steps[at].is_log_only {
-                changed.insert(self.steps[at].name.clone(), value);
-            }
-        }
-        Ok(())
-    }
-
-    fn refusal(&self, problem: Problem) -> Refusal {
-        let step = &self.steps.get(problem.step);
-        let edit = step.map_or(problem.step, |step| step.edit);
-        let name = self.edits[edit].name.clone();
-        Refusal { edit, name, cause: problem.cause, backend: self.store.backend }
     }
 }

@@ -14,6 +14,12 @@ pub enum PrepareError {
     /// Objects that refs shall point at cannot be read.
     #[error(transparent)]
     Objects(crate::Error),
+    /// The hook has said no, in this state.
+    #[error("in '{0}' phase, update aborted by the reference-transaction hook")]
+    Vetoed(&'static str),
+    /// The hook cannot be run.
+    #[error(transparent)]
+    Hook(crate::Error),
 }
 
 /// An edit that cannot be made. The text is git's, which differs between backends.
@@ -123,9 +129,9 @@ impl Cause {
     }
 
     /// Which of several causes for one edit is told: the lowest.
-    pub(super) fn rank(&self, backend: Backend) -> i8 {
+    pub(super) fn rank(&self, is_object_first: bool) -> i8 {
         match self {
-            Cause::NoObject { .. } | Cause::NotACommit { .. } if backend == Backend::Reftable => -1,
+            Cause::NoObject { .. } | Cause::NotACommit { .. } if is_object_first => -1,
             Cause::Locked(_) | Cause::Duplicate { .. } | Cause::DuplicateHead(_) => 0,
             Cause::Missing(_) => 1,
             Cause::Conflict { .. } | Cause::Together { .. } => 2,
@@ -160,9 +166,6 @@ impl std::fmt::Display for Refusal {
             }
             Cause::OtherId { is, expected } => {
                 write!(f, "cannot lock ref '{asked}': is at {is} but expected {expected}")
-            }
-            Cause::OtherTarget { is, expected } if is_files => {
-                write!(f, "cannot lock ref '{asked}': is at {} but expected {}", text(is), text(expected))
             }
             Cause::OtherTarget { is, expected } => write!(
                 f,

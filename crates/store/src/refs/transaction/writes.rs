@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_format::reftable::{DEFAULT_FACTOR, MAX_BLOCK_BYTES, MAX_FACTOR, Options};
@@ -5,6 +6,7 @@ use packrace_object::HashKind;
 
 use crate::config::Config;
 use crate::error::{Error, Reason};
+use crate::hooks::Hooks;
 use crate::publish::WritePolicy;
 
 /// How refs are written: what the configuration says, and in whose name reflogs are.
@@ -24,6 +26,8 @@ pub struct RefWrites {
     pub reftable_patience: Option<Duration>,
     /// How reftables are written.
     pub tables: TableWrites,
+    /// What is told of transactions; nobody, if none.
+    pub hooks: Option<Arc<Hooks>>,
 }
 
 /// `reftable.*`, as far as it says what tables look like.
@@ -107,6 +111,7 @@ impl RefWrites {
             packed_patience: patience(config, "core.packedRefsTimeout", 1000)?,
             reftable_patience: patience(config, "reftable.lockTimeout", 100)?,
             tables: TableWrites::of(config, hash)?,
+            hooks: None,
         })
     }
 }

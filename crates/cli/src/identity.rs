@@ -1,0 +1,105 @@
+//! Who does something, and when, as reflogs and commits say it (git-var, `GIT_COMMITTER_IDENT`; git-commit, "COMMIT
+//! INFORMATION").
+
+use packrace_store::Config;
+
+use crate::commands::Fatal;
+use crate::users;
+
+/// What the environment says of a person: `GIT_COMMITTER_NAME` and so on.
+#[derive(Debug, Clone, Default)]
+pub struct Person {
+    /// `…_NAME`.
+    pub name: Option<String>,
+    /// `…_EMAIL`.
+    pub email: Option<String>,
+    /// `…_DATE`.
+    pub date: Option<String>,
+    /// `EMAIL`, if nobody else knows better.
+    pub fallback_email: Option<String>,
+}
+
+impl Person {
+    /// `Name <mail> seconds zone` of the committer.
+    pub fn committer(&self, config: &Config) -> Result<Vec<u8>, Fatal> {
+        let text = |value: Option<Vec<u8>>| value.map(|value| String::from_utf8_lossy(&value).into_owned());
+        let configured = |key: &str| {
+            let own = text(config.string(&format!("committer.{key}"))).filter(|value| !value.is_empty());
+            own.or_else(|| text(config.string(&format!("user.{key}"))).filter(|value| !value.is_empty()))
+        };
+        let name = self.name.clone().or_else(|| configured("name"));
+        let email =
+            self.email.clone().or_else(|| configured("email")).or_else(|| self.fallback_email.clone());
+        let (name, email) = match (name, email) {
+            (Some(name), Some(email)) => (name, email),
+            (name, email) => {
+                let user = users::numbered(packrace_os::process::user());
+                let short = user.as_ref().map_or_else(|| "unknown".to_owned(), |user| user.name.clone());
+                let full = user.map(|user| user.full_name).filter(|name| !name.is_empty());
+                let host = packrace_os::process::host_name();
+                let host = if host.contains('.') { host } else { format!("{host}.(none)") };
+                let name = name.unwrap_or_else(|| full.unwrap_or_else(|| short.clone()));
+                (name, email.unwrap_or_else(|| format!("{short}@{host}")))
+            }
+        };
+        let date = self.date()?;
+        Ok(format!("{} <{}> {date}", without_crud(&name), without_crud(&email)).into_bytes())
+    }
+
+    fn date(&self) -> Result<String, Fatal> {
+        let time = match self.date.as_deref().filter(|date| !date.is_empty()) {
+            None => gix_date::Time::now_local_or_utc(),
+            Some(text) => {
+                let plain = text.strip_prefix('@').unwrap_or(text);
+                let parsed = gix_date::parse_header(plain).filter(|_| plain.contains(' '));
+                let parsed = parsed.or_else(|| gix_date::parse(plain, Some(gix_date::Zoned::now())).ok());
+                parsed.ok_or_else(|| Fatal::new(format!("invalid date format: {text}")))?
+            }
+        };
+        let minutes = time.offset.abs() / 60;
+        let sign = if time.offset < 0 { '-' } else { '+' };
+        Ok(format!("{} {sign}{:02}{:02}", time.seconds, minutes / 60, minutes % 60))
+    }
+}
+
+/// What cannot stand in a line of a reflog or commit goes, and marks at the ends of a name.
+fn without_crud(text: &str) -> String {
+    let is_crud = |letter: char| letter <= ' ' || ".,:;<>\"\\'".contains(letter);
+    text.trim_matches(is_crud).chars().filter(|letter| !matches!(letter, '\n' | '<' | '>')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use packrace_store::ConfigSources;
+
+    use super::*;
+
+    fn person(name: &str, email: &str, date: &str) -> Person {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Person { name: some(name), email: some(email), date: some(date), fallback_email: None }
+    }
+
+    #[test]
+    fn environment_and_configuration() {
+        let check = |person: &Person, config: &[(&str, &str)], expect: &str| {
+            let overrides = config.iter().map(|(k, v)| (k.to_string(), Some(v.to_string()))).collect();
+            let sources = ConfigSources { overrides, ..ConfigSources::default() };
+            let config = Config::outside(&sources).unwrap();
+            let found = String::from_utf8(person.committer(&config).unwrap()).unwrap();
+            assert_eq!(found, expect);
+        };
+        check(&person("A U Thor", "a@b", "1112912053 -0730"), &[], "A U Thor <a@b> 1112912053 -0730");
+        check(&person(" A <U>. ", "<a@b>", "@7 +0100"), &[], "A U <a@b> 7 +0100");
+        let both = [("user.name", "U"), ("user.email", "u@x"), ("committer.name", "C")];
+        check(&person("", "", "2026-01-31 00:00:00 +0000"), &both, "C <u@x> 1769817600 +0000");
+        check(&person("N", "", "1 +0000"), &both, "N <u@x> 1 +0000");
+        let fallback = Person { fallback_email: Some("f@x".into()), ..person("N", "", "1 +0000") };
+        check(&fallback, &[], "N <f@x> 1 +0000");
+    }
+
+    #[test]
+    fn dates_that_mean_nothing() {
+        let error = person("a", "b", "what").date().unwrap_err();
+        assert_eq!(error.message, "invalid date format: what");
+    }
+}

@@ -1,0 +1,139 @@
+//! Two copies of one repository of refs: git works on one, packrace on the other.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use packrace_testkit::{Git, RefFormat};
+
+use crate::running::{copy, packrace, stock_git};
+
+/// The copies, and names of objects for `{c}` (a commit), `{d}` (its child), `{e}` (a commit beside), `{t}` (a tree) and
+/// `{g}` (a tag of `{c}`) in arguments and input.
+pub struct RefTwins {
+    dir: tempfile::TempDir,
+    ids: Vec<(&'static str, String)>,
+    format: RefFormat,
+}
+
+/// What makes the refs that both begin with.
+const REFS: &str = "\
+create refs/heads/main {c}\n\
+create refs/heads/a {d}\n\
+create refs/heads/packed {c}\n\
+create refs/heads/deep/er/one {d}\n\
+create refs/tags/light {d}\n\
+create refs/tags/heavy {g}\n\
+create refs/remotes/o/main {e}\n\
+symref-create refs/remotes/o/HEAD refs/remotes/o/main\n\
+symref-create refs/heads/sym refs/heads/a\n\
+symref-create refs/heads/dangling refs/heads/none\n";
+
+impl RefTwins {
+    pub fn new(format: RefFormat) -> Self {
+        RefTwins::with(format, &[])
+    }
+
+    /// The same with configuration.
+    pub fn with(format: RefFormat, config: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let name = if format == RefFormat::Files { "files" } else { "reftable" };
+        let path = dir.path().join("git/r.git");
+        std::fs::create_dir_all(dir.path().join("packrace")).unwrap();
+        let git = |args: &[&str]| Git::stock().run(&path, args).trim().to_owned();
+        std::fs::create_dir_all(&path).unwrap();
+        git(&["init", "-q", "--bare", "-b", "main", &format!("--ref-format={name}")]);
+        for (name, value) in config {
+            git(&["config", name, value]);
+        }
+        let tree = git(&["mktree"]);
+        let commit = git(&["commit-tree", "-m", "one", &tree]);
+        let child = git(&["commit-tree", "-m", "two", "-p", &commit, &tree]);
+        let beside = git(&["commit-tree", "-m", "three", &tree]);
+        git(&["tag", "-a", "-m", "heavy", "heavy", &commit]);
+        let tag = git(&["rev-parse", "refs/tags/heavy"]);
+        git(&["update-ref", "-d", "refs/tags/heavy"]);
+        let ids = vec![("{c}", commit), ("{d}", child), ("{e}", beside), ("{t}", tree), ("{g}", tag)];
+        let twins = RefTwins { dir, ids, format };
+        let input = twins.filled(REFS);
+        Git::stock().run_with_input(&path, &["update-ref", "--stdin"], input.as_bytes());
+        git(&["pack-refs", "--all"]);
+        let more =
+            twins.filled("create refs/heads/loose {c}\nupdate refs/heads/a {d}\ncreate refs/tags/also {g}\n");
+        Git::stock().run_with_input(&path, &["update-ref", "--stdin"], more.as_bytes());
+        copy(&path, &twins.dir.path().join("packrace/r.git"));
+        twins
+    }
+
+    pub fn git(&self) -> PathBuf {
+        self.dir.path().join("git/r.git")
+    }
+
+    pub fn ours(&self) -> PathBuf {
+        self.dir.path().join("packrace/r.git")
+    }
+
+    /// With the names of objects in place.
+    pub fn filled(&self, text: &str) -> String {
+        let mut filled = text.to_owned();
+        for (mark, id) in &self.ids {
+            filled = filled.replace(mark, id);
+            // A beginning of it.
+            filled = filled.replace(&format!("{}short}}", &mark[..2]), &id[..9]);
+        }
+        filled.replace("{0}", &"0".repeat(40)).replace("{1}", &"1".repeat(40))
+    }
+
+    /// Runs the same in both: the same is said, and the same refs and reflogs are there afterwards.
+    pub fn check(&self, args: &[&str], input: &str) {
+        let input = self.filled(input);
+        let args: Vec<String> = args.iter().map(|argument| self.filled(argument)).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let (theirs, ours) = (stock_git(&self.git(), &args, &input), packrace(&self.ours(), &args, &input));
+        let shown = format!("{args:?} {input:?} {:?}", self.format);
+        assert_eq!(self.said(&ours), self.said(&theirs), "{shown}");
+        assert_eq!(state(&self.ours()), state(&self.git()), "{shown}");
+    }
+
+    /// Exit code and both outputs, without what differs in every case: where the copy is, and how usage is told.
+    fn said(&self, output: &Output) -> (Option<i32>, String, String) {
+        let text = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let real = std::fs::canonicalize(self.dir.path()).unwrap();
+            let text = text.replace(&format!("{}/git/", real.display()), "");
+            let text = text.replace(&format!("{}/packrace/", real.display()), "");
+            text.replace("'r.git/", "'./").replace("'./", "'")
+        };
+        let is_usage = output.status.code() == Some(129);
+        let stderr = text(&output.stderr);
+        let stderr = if is_usage {
+            stderr.lines().take_while(|line| !line.contains("usage:")).collect()
+        } else {
+            stderr
+        };
+        let stdout = if is_usage { String::new() } else { text(&output.stdout) };
+        (output.status.code(), stdout, stderr)
+    }
+}
+
+/// All refs as stock git lists them, symbolic ones that lead nowhere, and reflogs.
+pub fn state(path: &Path) -> String {
+    let format = "--format=%(refname) %(objectname) %(symref)";
+    let mut state = Git::stock().run(path, &["for-each-ref", "--include-root-refs", format]);
+    for name in ["HEAD", "refs/heads/dangling", "refs/heads/new", "refs/heads/sym"] {
+        let target = stock_git(path, &["symbolic-ref", "-q", name], "");
+        state.push_str(&String::from_utf8_lossy(&target.stdout));
+    }
+    let logs = stock_git(path, &["reflog", "list"], "");
+    for name in String::from_utf8_lossy(&logs.stdout).lines() {
+        let log = stock_git(path, &["log", "-g", "--format=%H %gd %gn %ge %gs", name, "--"], "");
+        state.push_str(&format!("{name}:\n{}", String::from_utf8_lossy(&log.stdout)));
+    }
+    state
+}
+
+/// Runs the test in both formats.
+pub fn in_both_formats(config: &[(&str, &str)], test: impl Fn(&RefTwins)) {
+    for format in [RefFormat::Files, RefFormat::Reftable] {
+        test(&RefTwins::with(format, config));
+    }
+}

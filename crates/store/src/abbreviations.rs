@@ -1,0 +1,86 @@
+//! Abbreviated names of objects (gitrevisions, `<sha1>`; git-config, "core.abbrev").
+
+use packrace_object::{ObjectId, oid};
+
+use crate::pack_set::UnitIndex;
+use crate::snapshot::{ObjectIx, Snapshot};
+use crate::{Config, Error};
+
+/// Fewer digits name nothing.
+const LEAST_DIGITS: usize = 4;
+
+/// An abbreviation has at least so many, if nothing else is said.
+const USUAL_DIGITS: usize = 7;
+
+impl Snapshot {
+    /// The objects whose names begin with these hex digits, at most two of them; fewer than four digits name none.
+    pub fn abbreviated(&self, digits: &[u8]) -> Result<Vec<ObjectId>, Error> {
+        let hash = self.hash_kind();
+        let whole = hash.len_in_hex();
+        if !(LEAST_DIGITS..=whole).contains(&digits.len()) {
+            return Ok(Vec::new());
+        }
+        let mut padded = digits.to_ascii_lowercase();
+        padded.resize(whole, b'0');
+        let Ok(prefix) = ObjectId::from_hex(&padded) else { return Ok(Vec::new()) };
+        self.with_prefix(&prefix, digits.len())
+    }
+
+    /// How many digits of its name no other object begins with, at least `least`.
+    pub fn unique_digits(&self, id: &oid, least: usize) -> Result<usize, Error> {
+        let whole = self.hash_kind().len_in_hex();
+        for length in least.max(LEAST_DIGITS)..whole {
+            if self.with_prefix(id, length)?.iter().all(|other| **other == *id) {
+                return Ok(length);
+            }
+        }
+        Ok(whole)
+    }
+
+    /// The least number of digits that abbreviations have: as configured, or else so many that few need more.
+    pub fn usual_digits(&self, config: &Config) -> Result<usize, Error> {
+        let whole = self.hash_kind().len_in_hex();
+        match config.string("core.abbrev").as_deref() {
+            None | Some(b"auto") => {
+                // Half as many hex digits as the count has bits: even then a shared beginning is unlikely.
+                let bits = u32::BITS - self.packed_len().leading_zeros();
+                Ok(USUAL_DIGITS.max(bits.div_ceil(2) as usize))
+            }
+            Some(b"no" | b"off" | b"false") => Ok(whole),
+            Some(_) => {
+                let digits = config.integer("core.abbrev")?.unwrap_or_default();
+                let digits =
+                    usize::try_from(digits).ok().filter(|digits| (LEAST_DIGITS..=whole).contains(digits));
+                digits.ok_or_else(|| {
+                    crate::error::Reason::Config("abbrev length out of range".to_owned()).into()
+                })
+            }
+        }
+    }
+
+    /// At most two.
+    fn with_prefix(&self, prefix: &oid, hex_len: usize) -> Result<Vec<ObjectId>, Error> {
+        let mut found: Vec<ObjectId> = Vec::new();
+        let mut add = |id: ObjectId| {
+            if found.len() < 2 && !found.contains(&id) {
+                found.push(id);
+            }
+        };
+        for unit in self.units() {
+            let range = match &unit.index {
+                UnitIndex::Pack(pack) => {
+                    self.packs()[pack.0 as usize].index().range_of_prefix(prefix, hex_len)
+                }
+                UnitIndex::Multi { index, .. } => index.range_of_prefix(prefix, hex_len),
+            };
+            range.take(3).for_each(|position| add(self.id(ObjectIx(unit.start + position)).to_owned()));
+        }
+        let hex = prefix.to_hex().to_string();
+        for id in self.loose_of_byte(prefix.first_byte())? {
+            if id.to_hex().to_string().starts_with(&hex[..hex_len]) {
+                add(id);
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,114 @@
+//! Programs that the owner of a repository wants to be run (githooks).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packrace_os::child::{ChildProcess, Program};
+use packrace_os::count::Role;
+
+use crate::Repository;
+use crate::error::Error;
+
+/// The hooks of a repository, and what they are run with.
+#[derive(Debug, Clone)]
+pub struct Hooks {
+    outlet: Outlet,
+    dir: PathBuf,
+    /// The top of the work tree, or a bare repository itself.
+    directory: PathBuf,
+    environment: Vec<(OsString, Option<OsString>)>,
+    warns_of_ignored: bool,
+}
+
+/// Takes what somebody says, piece by piece.
+type Say = dyn Fn(&[u8]) + Send + Sync;
+
+/// Where goes what hooks say, on either output.
+#[derive(Clone)]
+pub struct Outlet(Arc<Say>);
+
+impl Outlet {
+    /// There.
+    pub fn new(to: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        Outlet(Arc::new(to))
+    }
+}
+
+impl std::fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Outlet")
+    }
+}
+
+/// How a hook ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// There is none, or it is switched off because it cannot be run.
+    NotThere,
+    /// With exit code 0.
+    Well,
+    /// In any other way.
+    Badly,
+}
+
+impl Hooks {
+    /// Those of `repository`; `environment` is set for them beside what they inherit.
+    pub fn of(
+        repository: &Repository,
+        environment: Vec<(OsString, OsString)>,
+        outlet: Outlet,
+    ) -> Result<Self, Error> {
+        let config = repository.config();
+        let git_dir = packrace_os::real_path(repository.git_dir());
+        let git_dir = git_dir.map_err(|error| Error::io(repository.git_dir(), error))?;
+        let (directory, named_dir) = match repository.work_tree()? {
+            Some(work_tree) => (work_tree, git_dir.into_os_string()),
+            None => (git_dir, ".".into()),
+        };
+        let dir = match config.path("core.hooksPath") {
+            // Relative to where hooks are run (git-config, "core.hooksPath").
+            Some(path) => directory.join(path),
+            None => repository.common_dir().join("hooks"),
+        };
+        let mut all = vec![("GIT_DIR".into(), Some(named_dir))];
+        all.extend(environment.into_iter().map(|(name, value)| (name, Some(value))));
+        let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true);
+        Ok(Hooks { outlet, dir, directory, environment: all, warns_of_ignored })
+    }
+
+    /// The program of this name, if there is one that can be run.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        let path = self.dir.join(name);
+        match packrace_os::is_executable(&path, Role::Hook) {
+            Ok(Some(true)) => Some(path),
+            Ok(Some(false)) => {
+                if self.warns_of_ignored {
+                    let shown = path.display();
+                    tracing::warn!("the '{shown}' hook was ignored because it's not set as executable");
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Runs a hook to its end.
+    pub fn run(&self, name: &str, arguments: &[&[u8]], input: &[u8]) -> Result<Ended, Error> {
+        let Some(path) = self.find(name) else { return Ok(Ended::NotThere) };
+        let absolute = packrace_os::real_path(&path).map_err(|error| Error::io(&path, error))?;
+        let arguments = arguments.iter().map(|argument| OsStr::from_bytes(argument).to_owned());
+        let program = Program {
+            argv: [absolute.into_os_string()].into_iter().chain(arguments).collect(),
+            directory: self.directory.clone(),
+            environment: self.environment.clone(),
+            reads_messages: true,
+        };
+        let child = ChildProcess::start(&program).map_err(|error| Error::io(Path::new(name), error))?;
+        let status = child
+            .run(input, &mut |bytes| (self.outlet.0)(bytes))
+            .map_err(|error| Error::io(Path::new(name), error))?;
+        Ok(if status.success() { Ended::Well } else { Ended::Badly })
+    }
+}

@@ -1,0 +1,324 @@
+//! From edits to steps that can be made: locks, old values, objects, and names in each other's way.
+
+use std::collections::{HashMap, HashSet};
+
+use packrace_object::ObjectId;
+
+use super::hook::Told;
+use super::{
+    Cause, Change, Expected, Locks, Mode, PrepareError, Prepared, RefEdit, RefObjects, RefWrites, Refusal,
+    Step, Value, available, objects,
+};
+use crate::refs::{Backend, MAX_SYMREF_DEPTH, RefStore};
+
+/// A transaction on its way.
+pub(super) struct Preparing<'a, 's> {
+    store: &'s RefStore,
+    edits: Vec<RefEdit>,
+    /// Every name that a step has, and the first one that has it.
+    names: HashMap<Vec<u8>, usize>,
+    steps: Vec<Step>,
+    problems: Vec<Problem>,
+    locks: Locks,
+    /// What `HEAD` stands for.
+    head_target: Option<Vec<u8>>,
+    objects: &'a mut dyn RefObjects,
+    looks_at_objects_first: bool,
+}
+
+/// Why a step cannot be made.
+pub(super) struct Problem {
+    pub(super) step: usize,
+    pub(super) cause: Cause,
+}
+
+impl<'a, 's> Preparing<'a, 's> {
+    pub(super) fn new(
+        store: &'s RefStore,
+        edits: Vec<RefEdit>,
+        locks: Locks,
+        objects: &'a mut dyn RefObjects,
+        mode: Mode,
+    ) -> Self {
+        Preparing {
+            store,
+            names: HashMap::with_capacity(edits.len()),
+            steps: Vec::with_capacity(edits.len()),
+            problems: Vec::new(),
+            edits,
+            locks,
+            head_target: None,
+            objects,
+            looks_at_objects_first: store.backend == Backend::Reftable || mode == Mode::Batch,
+        }
+    }
+
+    pub(super) fn run(mut self, mode: Mode, writes: &'s RefWrites) -> Result<Prepared<'s>, PrepareError> {
+        let mut twice = Vec::new();
+        for (edit, asked) in self.edits.iter().enumerate() {
+            let step = Step {
+                edit,
+                name: asked.name.clone(),
+                change: asked.change.clone(),
+                expected: asked.expected.clone(),
+                is_log_only: false,
+                is_of_head: false,
+                to: None,
+                known_from: 0,
+                old: None,
+                old_id: None,
+                new_id: None,
+            };
+            if self.names.insert(asked.name.clone(), edit).is_some() {
+                twice.push(edit);
+            }
+            self.steps.push(step);
+        }
+        if let Some(edit) = twice.into_iter().min_by_key(|edit| &self.edits[*edit].name) {
+            let cause = Cause::Duplicate { name: self.edits[edit].name.clone(), via: None };
+            return Err(self.refusal(Problem { step: edit, cause }).into());
+        }
+        if let Some(Value::Symbolic(target)) = self.locks.read(b"HEAD")? {
+            if let Some(to) = self.names.get(&target).copied() {
+                self.log_head(to);
+            }
+            self.head_target = Some(target);
+        }
+        let mut at = 0;
+        while at < self.steps.len() {
+            self.take(at)?;
+            at += 1;
+        }
+        self.inherit_old_ids();
+        let unavailable = available::conflicts(&self.steps, &mut self.locks)?;
+        self.problems.extend(unavailable);
+        // In git's order: refs that symbolic ones lead to come after all that were asked for.
+        let is_first = self.looks_at_objects_first;
+        self.problems.sort_by_key(|problem| (problem.step, problem.cause.rank(is_first)));
+        let mut refused: Vec<Refusal> = Vec::new();
+        let mut is_refused = HashSet::new();
+        for problem in std::mem::take(&mut self.problems) {
+            let refusal = self.refusal(problem);
+            if mode == Mode::Atomic || !refusal.cause.is_for_one() {
+                return Err(refusal.into());
+            }
+            if is_refused.insert(refusal.edit) {
+                refused.push(refusal);
+            }
+        }
+        self.resolve_new_targets(&is_refused)?;
+        let Preparing { store, edits, mut steps, mut locks, .. } = self;
+        match &mut locks {
+            Locks::Files(locks) => locks.stage(&mut steps, &refused)?,
+            // A table is written when all is known.
+            Locks::Stack(_) => {}
+        }
+        Ok(Prepared { store, edits, steps, refused, mode, writes, locks, told: Told::of(None) })
+    }
+
+    /// Adds the line in the reflog of `HEAD` that a change of the ref it stands for brings.
+    fn log_head(&mut self, to: usize) {
+        if self.names.contains_key(b"HEAD".as_slice()) {
+            let cause = Cause::DuplicateHead(self.steps[to].name.clone());
+            self.problems.push(Problem { step: to, cause });
+            return;
+        }
+        if matches!(self.steps[to].change, Change::Verify) {
+            return;
+        }
+        self.steps.push(Step {
+            edit: self.steps[to].edit,
+            name: b"HEAD".to_vec(),
+            change: self.steps[to].change.clone(),
+            expected: Expected::Any,
+            is_log_only: true,
+            is_of_head: true,
+            to: Some(to),
+            known_from: 0,
+            old: Some(Value::Symbolic(self.steps[to].name.clone())),
+            old_id: None,
+            new_id: None,
+        });
+    }
+
+    /// Locks the ref of a step, reads and checks it; a symbolic one brings another step.
+    fn take(&mut self, at: usize) -> Result<(), PrepareError> {
+        if self.steps[at].is_log_only {
+            return Ok(());
+        }
+        // Git looks at the object first with reftables and for batches, and last with files.
+        if self.looks_at_objects_first
+            && let Some(cause) = self.check_object(at)?
+        {
+            self.problems.push(Problem { step: at, cause });
+            return Ok(());
+        }
+        let old = match self.locks.take(at, &self.steps[at])? {
+            Ok(old) => old,
+            // Told with all that is in the way of the name.
+            Err(Cause::Conflict { .. }) => return Ok(()),
+            Err(cause) => {
+                self.problems.push(Problem { step: at, cause });
+                return Ok(());
+            }
+        };
+        let step = &mut self.steps[at];
+        step.old = old;
+        let is_deref = self.edits[step.edit].deref;
+        match step.old.clone() {
+            Some(Value::Symbolic(target)) if is_deref => {
+                return self.follow(at, target);
+            }
+            Some(Value::Symbolic(target)) => match self.resolve(target, &HashMap::new())? {
+                Some(old_id) => self.steps[at].old_id = old_id,
+                None if self.steps[at].expected != Expected::Any => {
+                    self.problems.push(Problem { step: at, cause: Cause::Endless });
+                    return Ok(());
+                }
+                None => {}
+            },
+            Some(Value::Id(id)) => step.old_id = Some(id),
+            None => {}
+        }
+        if let Some(cause) = self.check(at)? {
+            self.problems.push(Problem { step: at, cause });
+        }
+        Ok(())
+    }
+
+    /// Goes on from a symbolic ref to the one that it stands for.
+    fn follow(&mut self, at: usize, target: Vec<u8>) -> Result<(), PrepareError> {
+        let next = self.steps.len();
+        let step = &mut self.steps[at];
+        step.is_log_only = true;
+        let (edit, change, expected) = (step.edit, step.change.clone(), step.expected.clone());
+        if self.names.contains_key(&target) {
+            let via = self.steps[at].name.clone();
+            let cause = Cause::Duplicate { name: target, via: Some(via) };
+            self.problems.push(Problem { step: at, cause });
+            return Ok(());
+        }
+        // Files look only at where this ends, which is no symbolic ref.
+        if self.store.backend == Backend::Reftable
+            && let Expected::Symbolic(wanted) = &expected
+            && *wanted != target
+        {
+            let cause = Cause::OtherTarget { is: target, expected: wanted.clone() };
+            self.problems.push(Problem { step: at, cause });
+            return Ok(());
+        }
+        self.names.insert(target.clone(), next);
+        self.steps[at].to = Some(next);
+        let is_behind_head = self.head_target.as_ref() == Some(&target) && self.steps[at].name != b"HEAD";
+        self.steps.push(Step {
+            edit,
+            name: target,
+            change,
+            expected,
+            is_log_only: false,
+            is_of_head: false,
+            to: None,
+            known_from: at + 1,
+            old: None,
+            old_id: None,
+            new_id: None,
+        });
+        if is_behind_head {
+            self.log_head(next);
+        }
+        Ok(())
+    }
+
+    /// Where `name` leads after what is `changed` already, which may be nowhere; `None` if there is no end.
+    fn resolve(
+        &mut self,
+        mut name: Vec<u8>,
+        changed: &HashMap<Vec<u8>, Value>,
+    ) -> Result<Option<Option<ObjectId>>, PrepareError> {
+        for _ in 0..MAX_SYMREF_DEPTH {
+            let value = match changed.get(&name) {
+                Some(value) => Some(value.clone()),
+                None => self.locks.read(&name)?,
+            };
+            match value {
+                None => return Ok(Some(None)),
+                Some(Value::Id(id)) => return Ok(Some(Some(id))),
+                Some(Value::Symbolic(target)) => name = target,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the ref says what is expected, and may say what it shall.
+    fn check(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
+        let step = &self.steps[at];
+        let cause = match (&step.expected, &step.old) {
+            (Expected::Any, _) | (Expected::Absent, None) => None,
+            // As in git, one that leads nowhere is as good as none.
+            (Expected::Absent, Some(Value::Symbolic(_))) if step.old_id.is_none() => None,
+            (Expected::Absent, Some(_)) => Some(Cause::Exists),
+            (Expected::Id(_), None) => Some(Cause::Missing(step.name.clone())),
+            (Expected::Id(expected), Some(_)) => match step.old_id {
+                Some(is) if is == *expected => None,
+                Some(is) => Some(Cause::OtherId { is, expected: *expected }),
+                None => Some(Cause::Dangling(*expected)),
+            },
+            (Expected::Symbolic(_), None) => Some(Cause::Missing(step.name.clone())),
+            (Expected::Symbolic(expected), Some(Value::Symbolic(is))) if is == expected => None,
+            (Expected::Symbolic(expected), Some(Value::Symbolic(is))) => {
+                Some(Cause::OtherTarget { is: is.clone(), expected: expected.clone() })
+            }
+            (Expected::Symbolic(expected), Some(Value::Id(_))) => Some(Cause::NotSymbolic(expected.clone())),
+        };
+        match cause {
+            None if !self.looks_at_objects_first => self.check_object(at),
+            cause => Ok(cause),
+        }
+    }
+
+    /// Whether the ref may point at the new object.
+    fn check_object(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
+        let Change::Set(id) = self.steps[at].change else { return Ok(None) };
+        objects::check(self.objects, &self.steps[at].name, id)
+    }
+
+    /// Symbolic refs that were followed, and `HEAD`, led where the last one pointed.
+    fn inherit_old_ids(&mut self) {
+        for at in (0..self.steps.len()).rev() {
+            if let Some(to) = self.steps[at].to {
+                self.steps[at].old_id = self.steps[to].old_id;
+            }
+        }
+    }
+
+    /// Finds where the new targets of symbolic refs lead. As with git, files are changed one by one, so that changes of
+    /// earlier steps count; those of reftables are seen all at once.
+    fn resolve_new_targets(&mut self, is_refused: &HashSet<usize>) -> Result<(), PrepareError> {
+        let mut changed: HashMap<Vec<u8>, Value> = HashMap::new();
+        for at in 0..self.steps.len() {
+            let step = &self.steps[at];
+            if is_refused.contains(&step.edit) {
+                continue;
+            }
+            let value = match &step.change {
+                Change::Set(id) => Value::Id(*id),
+                Change::SetSymbolic(target) => Value::Symbolic(target.clone()),
+                Change::Verify | Change::Delete => continue,
+            };
+            if let Value::Symbolic(target) = &value {
+                self.steps[at].new_id = self.resolve(target.clone(), &changed)?.flatten();
+            }
+            if self.store.backend == Backend::Files && !self.steps[at].is_log_only {
+                changed.insert(self.steps[at].name.clone(), value);
+            }
+        }
+        Ok(())
+    }
+
+    fn refusal(&self, problem: Problem) -> Refusal {
+        let step = &self.steps.get(problem.step);
+        let edit = step.map_or(problem.step, |step| step.edit);
+        let name = self.edits[edit].name.clone();
+        Refusal { edit, name, cause: problem.cause, backend: self.store.backend }
+    }
+}
