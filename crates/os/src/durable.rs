@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use crate::Mapped;
 use crate::count::{self, Op, Role};
-use crate::simulated::{DiskOp, before};
+use crate::simulated::{Change, DiskOp, before, done};
 
 /// Every write but the last ends at a multiple of this.
 pub const PIECE_BYTES: usize = 1 << 20;
@@ -41,6 +41,7 @@ impl NewFile {
         before(path, DiskOp::Create)?;
         count::add(role, Op::Name, 0);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
+        done(|| Change::Create(path.to_owned()));
         Ok(NewFile { file, path: Some(path.to_owned()), role, buffer: Vec::new(), written_bytes: 0 })
     }
 
@@ -98,7 +99,10 @@ impl NewFile {
         assert!(at + bytes.len() as u64 <= self.written_bytes, "beyond the end");
         before(self.path(), DiskOp::Write(bytes.len()))?;
         count::add(self.role, Op::Write, bytes.len());
-        self.file.write_all_at(bytes, at)
+        self.file.write_all_at(bytes, at)?;
+        let path = self.path();
+        done(|| Change::Write { path: path.to_owned(), at: Some(at), bytes: bytes.to_vec() });
+        Ok(())
     }
 
     /// Cuts the file off; the next write goes there.
@@ -109,6 +113,7 @@ impl NewFile {
         before(self.path(), DiskOp::Truncate)?;
         count::add(self.role, Op::Write, 0);
         self.file.set_len(length)?;
+        done(|| Change::Truncate { path: self.path().to_owned(), length });
         self.file.seek(io::SeekFrom::Start(length))?;
         self.written_bytes = length;
         Ok(())
@@ -145,7 +150,9 @@ impl NewFile {
         self.flush()?;
         before(self.path(), DiskOp::Sync)?;
         count::add(self.role, Op::Sync, 0);
-        self.file.sync_all()
+        self.file.sync_all()?;
+        done(|| Change::Sync(self.path().to_owned()));
+        Ok(())
     }
 
     /// Gives it this name, and takes the name from the file that has it.
@@ -154,6 +161,7 @@ impl NewFile {
         before(self.path(), DiskOp::Rename(to.to_owned()))?;
         count::add(self.role, Op::Name, 0);
         std::fs::rename(self.path(), to)?;
+        done(|| Change::Rename { from: self.path().to_owned(), to: to.to_owned() });
         self.path = None;
         Ok(())
     }
@@ -165,6 +173,7 @@ impl NewFile {
         count::add(self.role, Op::Name, 0);
         match rename_to_new(self.path(), to) {
             Ok(()) => {
+                done(|| Change::Rename { from: self.path().to_owned(), to: to.to_owned() });
                 self.path = None;
                 Ok(None)
             }
@@ -192,6 +201,11 @@ impl NewFile {
                 Err(error) => return Err(error),
             };
             count::add(self.role, Op::Write, written);
+            done(|| Change::Write {
+                path: path.to_owned(),
+                at: Some(self.written_bytes),
+                bytes: buffered.iter().chain(bytes).take(written).copied().collect(),
+            });
             self.written_bytes += written as u64;
             let of_buffer = written.min(buffered.len());
             buffered = &buffered[of_buffer..];
@@ -222,13 +236,16 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
         Err(error) if error.kind() == io::ErrorKind::NotFound && mode.is_none() => return Ok(false),
         result => result?,
     };
+    done(|| Change::Create(path.to_owned()));
     before(path, DiskOp::Write(bytes.len()))?;
     count::add(role, Op::Write, bytes.len());
     file.write_all(bytes)?;
+    done(|| Change::Write { path: path.to_owned(), at: None, bytes: bytes.to_vec() });
     if is_synced {
         before(path, DiskOp::Sync)?;
         count::add(role, Op::Sync, 0);
         file.sync_all()?;
+        done(|| Change::Sync(path.to_owned()));
     }
     Ok(true)
 }
@@ -239,8 +256,11 @@ pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
     before(dir, DiskOp::SyncDir)?;
     count::add(role, Op::Sync, 0);
     match File::open(dir)?.sync_all() {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        result => result,
+        Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
+        _ => {
+            done(|| Change::SyncDir(dir.to_owned()));
+            Ok(())
+        }
     }
 }
 
@@ -249,7 +269,10 @@ pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
     before(path, DiskOp::Remove)?;
     count::add(role, Op::Name, 0);
     match std::fs::remove_file(path) {
-        Ok(()) => Ok(true),
+        Ok(()) => {
+            done(|| Change::Remove(path.to_owned()));
+            Ok(true)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -261,7 +284,7 @@ pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io:
     before(path, DiskOp::MakeDir)?;
     count::add(role, Op::Name, 0);
     match std::fs::create_dir(path) {
-        Ok(()) => {}
+        Ok(()) => done(|| Change::MakeDir(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         Err(error) => return Err(error),
     }
@@ -282,7 +305,11 @@ pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
         Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound) => {
             Ok(())
         }
-        result => result,
+        result => {
+            result?;
+            done(|| Change::Remove(path.to_owned()));
+            Ok(())
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Twins of the real parts that tests steer: time stands still until told, a peer and a disk misbehave on cue.
 
 mod disk;
+mod forgetful;
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -11,8 +12,9 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::sink::{GatherLimits, Sink};
 
-pub(crate) use disk::before;
 pub use disk::{DiskFault, DiskOp, DiskStep, on_disk};
+pub(crate) use disk::{before, done};
+pub use forgetful::{Change, Recording, State, changes_so_far, recorded};
 
 /// A clock that moves when told; clones show the same time.
 #[derive(Debug, Clone, Default)]

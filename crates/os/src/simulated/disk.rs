@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Change;
+
 /// What [`crate::durable`] does to a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskOp {
@@ -56,6 +58,7 @@ struct Disk {
 
 thread_local! {
     static DISK: RefCell<Option<Disk>> = const { RefCell::new(None) };
+    static CHANGES: RefCell<Option<Vec<Change>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` on this thread with a disk that fails as told. Gives the steps in their order too, those that failed
@@ -79,4 +82,25 @@ pub(crate) fn before(path: &Path, op: DiskOp) -> io::Result<()> {
             _ => Ok(()),
         }
     })
+}
+
+/// Comes after every change of a disk that was made.
+pub(crate) fn done(change: impl FnOnce() -> Change) {
+    CHANGES.with_borrow_mut(|changes| {
+        if let Some(changes) = changes {
+            changes.push(change());
+        }
+    });
+}
+
+pub(super) fn begin_recording() {
+    CHANGES.set(Some(Vec::new()));
+}
+
+pub(super) fn end_recording() -> Vec<Change> {
+    CHANGES.take().unwrap_or_default()
+}
+
+pub(super) fn recorded_len() -> usize {
+    CHANGES.with_borrow(|changes| changes.as_ref().map_or(0, Vec::len))
 }

@@ -1,0 +1,504 @@
+//! A disk that forgets: what may be left of a directory tree when the machine stops behind any change.
+//!
+//! [`recorded`] runs some work on the real disk and notes what [`crate::durable`] changes, with the data. From that,
+//! [`Recording::crashed`] tells the states that a file system may show after a crash, and [`State::lay_out`] makes one of them
+//! in a directory, where whatever reads it can be tried.
+//!
+//! # What a file system may do
+//!
+//! The model is that of POSIX as ext4, XFS and Btrfs keep it: no more than `fsync(2)` promises, but journaled.
+//!
+//! - **Data**: what was written before a file's last sync is there. Of what was written since there is all, nothing, the first
+//!   half, or its length in zeroes; each file for itself. A file that was never synced may be empty, also where it was
+//!   renamed over another one: names and data are written back independently.
+//! - **Names**: creating, renaming and removing files and directories is atomic each: never half a rename. Of what was not made
+//!   durable by a sync of its directory, each may have happened or not, in any order, but
+//!   - changes of the same name happen in their order: the later one brings the earlier one with it;
+//!   - nothing is in a directory that was not made, although the directory itself was synced: its own name is one in
+//!     its parent;
+//!   - a directory is removed after what was in it.
+//! - A sync of a file does not make its name durable, nor a sync of a directory the data of its files. A rename from one
+//!   directory to another becomes durable with either.
+//!
+//! Ext4 and XFS keep all names in one order, of which a crash loses the end; Btrfs can bring a synced file's name forward. Both
+//! are among these states. Modes and times are not looked at.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::disk;
+
+/// A change of the disk that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A file appeared, if it was not there to be appended to.
+    Create(PathBuf),
+    /// A directory appeared.
+    MakeDir(PathBuf),
+    /// Bytes were written.
+    Write {
+        /// Into this file.
+        path: PathBuf,
+        /// Where; at its end if none.
+        at: Option<u64>,
+        /// These.
+        bytes: Vec<u8>,
+    },
+    /// A file was cut off or made longer.
+    Truncate {
+        /// The file.
+        path: PathBuf,
+        /// Its length since.
+        length: u64,
+    },
+    /// The data of a file became durable.
+    Sync(PathBuf),
+    /// The names in a directory became durable.
+    SyncDir(PathBuf),
+    /// A file got another name, which it took from the one that had it.
+    Rename {
+        /// The name before.
+        from: PathBuf,
+        /// The name since.
+        to: PathBuf,
+    },
+    /// A file or an empty directory went.
+    Remove(PathBuf),
+}
+
+/// What was done to the tree below a directory, from its state before.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    root: PathBuf,
+    before: State,
+    changes: Vec<Change>,
+}
+
+/// Runs `work` on this thread and notes what it changes below `root`.
+pub fn recorded<T>(root: &Path, work: impl FnOnce() -> T) -> io::Result<(T, Recording)> {
+    let before = State::of(root)?;
+    disk::begin_recording();
+    let result = work();
+    let changes = disk::end_recording();
+    Ok((result, Recording { root: root.to_owned(), before, changes }))
+}
+
+/// How many changes were recorded so far, on this thread.
+pub fn changes_so_far() -> usize {
+    disk::recorded_len()
+}
+
+impl Recording {
+    /// The changes in their order. There may be a crash before the first and behind each.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// What is left if the process is killed behind so many changes: all of them.
+    pub fn killed(&self, done: usize) -> State {
+        let replay = Replay::of(self, done);
+        replay.state(&Fate { is_lost: vec![false; replay.names.len()], data: BTreeMap::new() })
+    }
+
+    /// What may be left if the machine stops behind so many changes: different states, `max` at most, the first of which
+    /// is [`Recording::killed`].
+    ///
+    /// All there are, if they are no more than `max` before equal ones are left out. Else, until there are `max`: all names lost, each
+    /// beginning of the names kept, each alone lost, each alone kept, every one of these with the data of all files
+    /// whole, lost, halved and zeroed; with all names, the data of each file alone lost, halved and zeroed; and then what a
+    /// generator of random numbers picks, which begins with the same number each time.
+    pub fn crashed(&self, done: usize, max: usize) -> Vec<State> {
+        let replay = Replay::of(self, done);
+        let fates: Box<dyn Iterator<Item = Fate>> = match replay.all_fates(max) {
+            Some(fates) => Box::new(fates.into_iter()),
+            None => Box::new(replay.chosen_fates().into_iter().chain(replay.random_fates(max))),
+        };
+        let mut seen = HashSet::new();
+        fates.map(|fate| replay.state(&fate)).filter(|state| seen.insert(state.clone())).take(max).collect()
+    }
+}
+
+/// A tree of directories and files.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct State(BTreeMap<Arc<Path>, Option<Arc<[u8]>>>);
+
+impl State {
+    /// What is below a directory. Fails for what is neither a directory nor a file.
+    pub fn of(dir: &Path) -> io::Result<Self> {
+        let mut state = State::default();
+        state.add(dir, Path::new(""))?;
+        Ok(state)
+    }
+
+    fn add(&mut self, root: &Path, below: &Path) -> io::Result<()> {
+        for entry in std::fs::read_dir(root.join(below))? {
+            let entry = entry?;
+            let (name, kind) = (below.join(entry.file_name()), entry.file_type()?);
+            let content = match () {
+                () if kind.is_dir() => {
+                    self.add(root, &name)?;
+                    None
+                }
+                () if kind.is_file() => Some(std::fs::read(entry.path())?.into()),
+                () => {
+                    return Err(io::Error::other(format!(
+                        "{}: neither file nor directory",
+                        entry.path().display()
+                    )));
+                }
+            };
+            self.0.insert(name.into(), content);
+        }
+        Ok(())
+    }
+
+    /// Names below the root, with what is in the files; directories have no content.
+    pub fn entries(&self) -> impl Iterator<Item = (&Path, Option<&[u8]>)> {
+        self.0.iter().map(|(name, content)| (&**name, content.as_deref()))
+    }
+
+    /// Changes a directory until this is what is below it. Files that are as they shall be stay.
+    pub fn lay_out(&self, dir: &Path) -> io::Result<()> {
+        let now = State::of(dir)?;
+        // From the last to the first: what is in a directory goes before it.
+        for (name, content) in now.0.iter().rev() {
+            match (content, self.0.get(name)) {
+                (None, Some(None)) | (Some(_), Some(Some(_))) => {}
+                (None, _) => std::fs::remove_dir(dir.join(name))?,
+                (Some(_), _) => std::fs::remove_file(dir.join(name))?,
+            }
+        }
+        for (name, content) in &self.0 {
+            match content {
+                _ if now.0.get(name) == Some(content) => {}
+                None => std::fs::create_dir(dir.join(name))?,
+                Some(bytes) => std::fs::write(dir.join(name), bytes)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What happens to the data of a file that was written since its last sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Data {
+    Whole,
+    Lost,
+    Half,
+    Zeroes,
+}
+
+const DATA: [Data; 4] = [Data::Whole, Data::Lost, Data::Half, Data::Zeroes];
+
+/// One way in which a crash may end.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Fate {
+    /// Of each change of names, whether it is lost.
+    is_lost: Vec<bool>,
+    /// By number of the file; the others are whole.
+    data: BTreeMap<usize, Data>,
+}
+
+/// The data of a file.
+#[derive(Debug, Default)]
+struct Inode {
+    synced: Vec<u8>,
+    /// Since the last sync; in order.
+    pending: Vec<Pending>,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// At the end if nowhere else.
+    Write(Option<u64>, Vec<u8>),
+    Truncate(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Node {
+    Dir,
+    File(usize),
+}
+
+/// A change of names.
+#[derive(Debug)]
+struct NameChange {
+    /// What each name stands for since.
+    sets: Vec<(Arc<Path>, Option<Node>)>,
+    /// Earlier ones without which it cannot be. All of them are durable if it is.
+    needs: Vec<usize>,
+    /// Those that made the directories that it is in. They need not be durable if it is, but without them it is not seen.
+    within: Vec<usize>,
+    is_durable: bool,
+}
+
+/// What was done up to a crash.
+struct Replay {
+    inodes: Vec<Inode>,
+    before: BTreeMap<Arc<Path>, Node>,
+    names: Vec<NameChange>,
+}
+
+impl Replay {
+    fn of(recording: &Recording, done: usize) -> Self {
+        let mut replay = Replay { inodes: Vec::new(), before: BTreeMap::new(), names: Vec::new() };
+        for (name, content) in &recording.before.0 {
+            let node = match content {
+                None => Node::Dir,
+                Some(bytes) => replay.new_file(bytes),
+            };
+            replay.before.insert(name.clone(), node);
+        }
+        let mut now = replay.before.clone();
+        for change in &recording.changes[..done] {
+            replay.add(change, &recording.root, &mut now);
+        }
+        replay
+    }
+
+    fn new_file(&mut self, content: &[u8]) -> Node {
+        self.inodes.push(Inode { synced: content.to_vec(), pending: Vec::new() });
+        Node::File(self.inodes.len() - 1)
+    }
+
+    /// Adds a change; one outside of the root is nobody's business.
+    fn add(&mut self, change: &Change, root: &Path, now: &mut BTreeMap<Arc<Path>, Node>) {
+        let below = |path: &Path| path.strip_prefix(root).ok().map(Arc::<Path>::from);
+        let file = |path: &Path| match now.get(&below(path)?) {
+            Some(Node::File(number)) => Some(*number),
+            _ => None,
+        };
+        let sets = match change {
+            Change::Create(path) if file(path).is_some() => return,
+            Change::Create(path) => {
+                let node = self.new_file(&[]);
+                vec![(below(path), Some(node))]
+            }
+            Change::MakeDir(path) => vec![(below(path), Some(Node::Dir))],
+            Change::Remove(path) => vec![(below(path), None)],
+            Change::Rename { from, to } => {
+                let node = file(from).map(Node::File);
+                vec![(below(from), None), (below(to), node)]
+            }
+            Change::Write { path, at, bytes } => {
+                return self.write(file(path), Pending::Write(*at, bytes.clone()));
+            }
+            Change::Truncate { path, length } => return self.write(file(path), Pending::Truncate(*length)),
+            Change::Sync(path) => {
+                return file(path).into_iter().for_each(|file| self.inodes[file].sync());
+            }
+            Change::SyncDir(dir) => return below(dir).into_iter().for_each(|dir| self.sync_dir(&dir)),
+        };
+        let sets: Vec<_> = sets.into_iter().filter_map(|(name, node)| Some((name?, node))).collect();
+        for (name, node) in &sets {
+            match node {
+                Some(node) => now.insert(name.clone(), *node),
+                None => now.remove(name),
+            };
+        }
+        let change = self.name_change(sets);
+        self.names.push(change);
+    }
+
+    fn write(&mut self, file: Option<usize>, pending: Pending) {
+        if let Some(file) = file {
+            self.inodes[file].pending.push(pending);
+        }
+    }
+
+    fn name_change(&self, sets: Vec<(Arc<Path>, Option<Node>)>) -> NameChange {
+        let (mut needs, mut within) = (Vec::new(), Vec::new());
+        for (number, earlier) in self.names.iter().enumerate() {
+            for (name, node) in &sets {
+                let touches = |path: &Path| earlier.sets.iter().any(|(other, _)| **other == *path);
+                // A name that goes may be that of a directory, which is empty by then.
+                let was_in = |(other, _): &(Arc<Path>, _)| node.is_none() && other.parent() == Some(name);
+                if touches(name) || earlier.sets.iter().any(was_in) {
+                    needs.push(number);
+                } else if name.parent().is_some_and(touches) {
+                    within.push(number);
+                }
+            }
+        }
+        NameChange { sets, needs, within, is_durable: false }
+    }
+
+    fn sync_dir(&mut self, dir: &Path) {
+        // From the last to the first, as each needs earlier ones only.
+        for number in (0..self.names.len()).rev() {
+            let change = &self.names[number];
+            if change.is_durable || change.sets.iter().any(|(name, _)| name.parent() == Some(dir)) {
+                let needs = change.needs.clone();
+                self.names[number].is_durable = true;
+                needs.into_iter().for_each(|needed| self.names[needed].is_durable = true);
+            }
+        }
+    }
+
+    /// Loses with each change that is lost all that cannot be without it, and keeps what is durable.
+    fn close(&self, is_lost: &mut [bool]) {
+        for (number, change) in self.names.iter().enumerate() {
+            let mut before = change.needs.iter().chain(&change.within);
+            let cannot_be = before.any(|before| is_lost[*before]);
+            is_lost[number] = cannot_be || (is_lost[number] && !change.is_durable);
+        }
+    }
+
+    fn state(&self, fate: &Fate) -> State {
+        let mut names = self.before.clone();
+        for (_, change) in self.names.iter().enumerate().filter(|(number, _)| !fate.is_lost[*number]) {
+            for (name, node) in &change.sets {
+                match node {
+                    Some(node) => names.insert(name.clone(), *node),
+                    None => names.remove(name),
+                };
+            }
+        }
+        let content = |node| match node {
+            Node::Dir => None,
+            Node::File(file) => {
+                let data = fate.data.get(&file).copied().unwrap_or(Data::Whole);
+                Some(self.inodes[file].after(data).into())
+            }
+        };
+        State(names.into_iter().map(|(name, node)| (name, content(node))).collect())
+    }
+
+    /// The files of which something was not synced.
+    fn unsynced(&self) -> Vec<usize> {
+        (0..self.inodes.len()).filter(|file| !self.inodes[*file].pending.is_empty()).collect()
+    }
+
+    /// All of them, unless they are more than `max`.
+    fn all_fates(&self, max: usize) -> Option<Vec<Fate>> {
+        let start = Fate { is_lost: vec![false; self.names.len()], data: BTreeMap::new() };
+        let mut fates = vec![start];
+        for number in (0..self.names.len()).filter(|number| !self.names[*number].is_durable) {
+            let lose = |fate: &Fate| {
+                let mut fate = fate.clone();
+                fate.is_lost[number] = true;
+                self.close(&mut fate.is_lost);
+                fate
+            };
+            let lost: Vec<Fate> = fates.iter().filter(|fate| !fate.is_lost[number]).map(lose).collect();
+            fates.extend(lost);
+            if fates.len() > max {
+                return None;
+            }
+        }
+        for file in self.unsynced() {
+            let with = |data: Data| {
+                fates.iter().cloned().map(move |mut fate| {
+                    fate.data.insert(file, data);
+                    fate
+                })
+            };
+            fates = DATA.into_iter().flat_map(with).collect();
+            if fates.len() > max {
+                return None;
+            }
+        }
+        Some(fates)
+    }
+
+    /// Those that [`Recording::crashed`] names.
+    fn chosen_fates(&self) -> Vec<Fate> {
+        let count = self.names.len();
+        let unsynced = self.unsynced();
+        let mut losses = vec![vec![false; count], vec![true; count]];
+        losses.extend((0..count).map(|kept| (0..count).map(|number| number >= kept).collect()));
+        losses.extend((0..count).map(|lost| (0..count).map(|number| number == lost).collect()));
+        for kept in 0..count {
+            // With what it needs.
+            let mut is_lost = vec![true; count];
+            is_lost[kept] = false;
+            for number in (0..=kept).rev() {
+                let change = &self.names[number];
+                if !is_lost[number] {
+                    change.needs.iter().chain(&change.within).for_each(|before| is_lost[*before] = false);
+                }
+            }
+            losses.push(is_lost);
+        }
+        losses.iter_mut().for_each(|is_lost| self.close(is_lost));
+        let unique: BTreeSet<Vec<bool>> = losses.iter().cloned().collect();
+        let mut left = unique;
+        losses.retain(|is_lost| left.remove(is_lost));
+        let mut fates = Vec::new();
+        for is_lost in losses {
+            fates.extend(DATA.map(|data| Fate {
+                is_lost: is_lost.clone(),
+                data: unsynced.iter().map(|file| (*file, data)).collect(),
+            }));
+        }
+        for file in unsynced {
+            let alone = |data| Fate { is_lost: vec![false; count], data: BTreeMap::from([(file, data)]) };
+            fates.extend(DATA[1..].iter().copied().map(alone));
+        }
+        fates
+    }
+
+    /// Many more than `max`, as some are equal.
+    fn random_fates(&self, max: usize) -> impl Iterator<Item = Fate> {
+        let unsynced = self.unsynced();
+        let mut number = 0x9e37_79b9_7f4a_7c15 ^ self.names.len() as u64;
+        let mut next = move |below: u64| {
+            // Xorshift (Marsaglia).
+            number ^= number << 13;
+            number ^= number >> 7;
+            number ^= number << 17;
+            (number >> 11) % below
+        };
+        (0..4 * max).map(move |_| {
+            // Some lose little and some much.
+            let odds = 2 + next(6);
+            let mut is_lost: Vec<bool> = self.names.iter().map(|_| next(odds) == 0).collect();
+            self.close(&mut is_lost);
+            let data = unsynced.iter().map(|file| (*file, DATA[next(4) as usize])).collect();
+            Fate { is_lost, data }
+        })
+    }
+}
+
+impl Inode {
+    fn sync(&mut self) {
+        self.synced = self.after(Data::Whole);
+        self.pending.clear();
+    }
+
+    /// What is in the file after a crash.
+    fn after(&self, data: Data) -> Vec<u8> {
+        let written = self.pending.iter().map(|pending| match pending {
+            Pending::Write(_, bytes) => bytes.len(),
+            Pending::Truncate(_) => 0,
+        });
+        let total: usize = written.sum();
+        let mut room = match data {
+            Data::Whole | Data::Zeroes => total,
+            Data::Half => total / 2,
+            Data::Lost => return self.synced.clone(),
+        };
+        let mut content = self.synced.clone();
+        for pending in &self.pending {
+            match pending {
+                Pending::Truncate(length) => content.resize(*length as usize, 0),
+                Pending::Write(at, bytes) => {
+                    let bytes = &bytes[..bytes.len().min(room)];
+                    room -= bytes.len();
+                    let at = at.map_or(content.len(), |at| at as usize);
+                    content.resize(content.len().max(at + bytes.len()), 0);
+                    match data {
+                        Data::Zeroes => content[at..at + bytes.len()].fill(0),
+                        _ => content[at..at + bytes.len()].copy_from_slice(bytes),
+                    }
+                }
+            }
+        }
+        content
+    }
+}
+
+#[cfg(test)]
+mod tests;
