@@ -162,12 +162,13 @@ impl State {
     /// Changes a directory until this is what is below it. Files that are as they shall be stay.
     pub fn lay_out(&self, dir: &Path) -> io::Result<()> {
         let now = State::of(dir)?;
-        // From the last to the first: what is in a directory goes before it.
-        for (name, content) in now.0.iter().rev() {
-            match (content, self.0.get(name)) {
-                (None, Some(None)) | (Some(_), Some(Some(_))) => {}
-                (None, _) => std::fs::remove_dir(dir.join(name))?,
-                (Some(_), _) => std::fs::remove_file(dir.join(name))?,
+        // From the last to the first: what is in a directory goes before it. A file that changes goes too: file systems take
+        // their time with one that is written again.
+        for (name, content) in now.0.iter().rev().filter(|(name, content)| self.0.get(*name) != Some(content))
+        {
+            match content {
+                None => std::fs::remove_dir(dir.join(name))?,
+                Some(_) => std::fs::remove_file(dir.join(name))?,
             }
         }
         for (name, content) in &self.0 {

@@ -21,8 +21,8 @@ use packrace_os::is_absent;
 use super::super::Error;
 use super::super::reftable::{Stack, Table};
 use super::RefWrites;
-use super::stack::{failed, write_table};
-use crate::publish::{Component, FileKind, LockFile};
+use super::stack::{failed, sync_dir, write_table};
+use crate::publish::{FileKind, LockFile};
 
 /// Makes one table of those that are too small for the ones that came after them. It is no error if somebody else is at
 /// it.
@@ -131,10 +131,7 @@ fn replace(
     lock.write(&format_list(before.chain(new).chain(after))).map_err(failed)?;
     lock.settle().map_err(failed)?;
     lock.rename().map_err(failed)?;
-    if writes.policy.syncs(Component::Reference) {
-        let io = |source| Error::Io { path: dir.to_owned(), source };
-        durable::sync_dir(dir, Role::Refs).map_err(io)?;
-    }
+    sync_dir(dir, writes)?;
     Ok(true)
 }
 

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! one ref      <ref>.lock ─write→ sync → rename                             (gitrepository-layout, "refs")
-//! many refs    packed-refs.lock ─ packed-refs.new ─ sync → rename → look for loose ones that came meanwhile
+//! many refs    packed-refs.lock ─ packed-refs.new ─ sync → rename → sync directory → look for loose ones that came meanwhile
 //! deletion     <ref>.lock, packed-refs.lock ─ packed-refs without it → loose file away → reflog away
+//! at the end   sync directories
 //! ```
 //!
 //! A transaction of many refs that have no loose file writes `packed-refs` once instead of a file a ref. Stock git, which
@@ -11,7 +12,7 @@
 //! and afterwards, when it has begun between our look and our write. Then its value stands, because a loose ref
 //! wins over a packed one, and ours is refused: of two writers never both are told that they were first.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
@@ -56,7 +57,11 @@ pub(super) struct FileLocks {
 
 #[derive(Debug)]
 enum Taken {
-    Lock(LockFile),
+    Lock {
+        lock: LockFile,
+        /// There is no loose file.
+        is_new: bool,
+    },
     /// There is no loose file; the packed one is locked.
     Packed,
 }
@@ -109,8 +114,9 @@ impl FileLocks {
             }
             Err(cause) => return Ok(Err(cause)),
         };
-        self.taken.insert(at, Taken::Lock(lock));
-        match read_loose(&self.places, &step.name, self.hash)? {
+        let loose = read_loose(&self.places, &step.name, self.hash)?;
+        self.taken.insert(at, Taken::Lock { lock, is_new: loose == LooseFile::Absent });
+        match loose {
             LooseFile::Is(loose) => Ok(Ok(Some(value(loose)))),
             LooseFile::Broken => Ok(Err(Cause::Broken(step.name.clone()))),
             LooseFile::Absent => {
@@ -155,7 +161,7 @@ impl FileLocks {
         let is_refused: HashSet<usize> = refused.iter().map(|refusal| refusal.edit).collect();
         self.taken.retain(|at, _| !is_refused.contains(&steps[*at].edit));
         for (at, taken) in &mut self.taken {
-            let Taken::Lock(lock) = taken else { continue };
+            let Taken::Lock { lock, .. } = taken else { continue };
             let step = &steps[*at];
             let line = match &step.change {
                 _ if step.is_log_only => continue,
@@ -179,14 +185,14 @@ impl FileLocks {
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
         let is_synced = self.writes.policy.syncs(Component::Reference);
-        let mut changed_dirs: HashSet<PathBuf> = HashSet::new();
+        let mut changed_dirs: BTreeSet<PathBuf> = BTreeSet::new();
         let late = self.commit_packed(work, objects)?;
         let is_late: HashSet<usize> = late.iter().map(|refusal| refusal.edit).collect();
         let steps: Vec<(usize, &Step)> =
             work.steps().filter(|(_, step)| !is_late.contains(&step.edit)).collect();
         self.log(work, &steps)?;
         for (at, step) in &steps {
-            let Some(Taken::Lock(mut lock)) = self.taken.remove(at) else { continue };
+            let Some(Taken::Lock { mut lock, is_new }) = self.taken.remove(at) else { continue };
             let path = self.places.path_of(&step.name);
             match &step.change {
                 _ if step.is_log_only => {}
@@ -194,7 +200,10 @@ impl FileLocks {
                 Change::Set(_) | Change::SetSymbolic(_) => {
                     lock.settle().map_err(io_error)?;
                     rename(lock, &path)?;
-                    changed_dirs.extend(path.parent().map(Path::to_owned));
+                    // The directories of a new file may be new too, or somebody else's who did not sync them.
+                    let depth =
+                        if is_new { step.name.iter().filter(|byte| **byte == b'/').count() } else { 1 };
+                    changed_dirs.extend(path.ancestors().skip(1).take(depth.max(1)).map(Path::to_owned));
                 }
                 Change::Delete => {
                     let is_there = durable::remove_file(&path, Role::Refs);
@@ -211,19 +220,10 @@ impl FileLocks {
         }
         for (_, step) in steps.iter().filter(|(_, step)| !step.is_log_only && step.change == Change::Delete) {
             self.remove_log(&step.name)?;
-            if is_synced {
-                let dir = self.places.path_of(&step.name);
-                changed_dirs.retain(|changed| changed.as_path() != dir);
-            }
             remove_empty_parents(&self.places.of(&step.name).clone(), &step.name);
         }
         if is_synced {
-            for dir in changed_dirs {
-                match durable::sync_dir(&dir, Role::Refs) {
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    result => result.map_err(|source| Error::Io { path: dir, source })?,
-                }
-            }
+            changed_dirs.iter().try_for_each(|dir| sync_dir(dir))?;
         }
         Ok(late)
     }
@@ -280,7 +280,13 @@ impl FileLocks {
         let path = self.places.common_dir.join("packed-refs");
         let new = self.places.common_dir.join("packed-refs.new");
         let io = |source| PrepareError::from(Error::Io { path: new.clone(), source });
-        let mut file = NewFile::create(&new, 0o666, Role::Refs).map_err(io)?;
+        let create = || NewFile::create(&new, 0o666, Role::Refs);
+        let file = create().or_else(|error| match error.kind() {
+            // As we have the lock, who made it was killed.
+            ErrorKind::AlreadyExists => durable::remove_file(&new, Role::Refs).and_then(|_| create()),
+            _ => Err(error),
+        });
+        let mut file = file.map_err(io)?;
         file.change_mode(|mode| self.writes.policy.file_mode(mode)).map_err(io)?;
         let mut peel = |id: &packrace_object::oid| objects.peel(id).map_err(PrepareError::Objects);
         let mut sink = |bytes: &[u8]| file.write(bytes).map_err(io);
@@ -294,8 +300,7 @@ impl FileLocks {
         }
         file.replace(&path).map_err(io)?;
         if is_synced {
-            let dir = &self.places.common_dir;
-            durable::sync_dir(dir, Role::Refs).map_err(|source| Error::Io { path: dir.clone(), source })?;
+            sync_dir(&self.places.common_dir)?;
         }
         Ok(())
     }
@@ -388,18 +393,31 @@ impl FileLocks {
                 Err(error) => error,
             };
             match error.kind() {
-                ErrorKind::NotFound | ErrorKind::NotADirectory if is_begun => {
+                ErrorKind::NotFound if is_begun => {
                     let dir = path.parent().unwrap_or(path);
                     make_dir_below(self.places.of(name), dir, Role::Refs, policy).map_err(io_error)?;
                 }
                 // No log of this name, but of others below it, or nothing at all.
                 ErrorKind::IsADirectory if !is_begun => return Ok(()),
                 ErrorKind::NotADirectory if !is_begun => return Ok(()),
-                ErrorKind::IsADirectory => remove_empty_tree(path)?,
+                ErrorKind::IsADirectory | ErrorKind::NotADirectory => self.clear_way(name, path)?,
                 _ => return Err(Error::Io { path: path.to_owned(), source: error }.into()),
             }
         }
         Err(Error::Io { path: path.to_owned(), source: ErrorKind::NotFound.into() }.into())
+    }
+
+    /// Removes reflogs that are where a new one shall be, and directories. As the name of the ref is free, they are those of
+    /// refs that are no more, left by who was killed or by a crash. Git, which keeps them, makes no such ref.
+    fn clear_way(&self, name: &[u8], path: &Path) -> Result<(), Error> {
+        let logs = self.places.of(name).join("logs");
+        for above in path.ancestors().skip(1).take_while(|above| **above != *logs) {
+            let io = |source| Error::Io { path: above.to_owned(), source };
+            if packrace_os::identity(above, Role::Refs).map_err(io)?.is_some_and(|file| file.is_file) {
+                return durable::remove_file(above, Role::Refs).map(drop).map_err(io);
+            }
+        }
+        remove_tree(path, true)
     }
 
     fn remove_log(&mut self, name: &[u8]) -> Result<(), PrepareError> {
@@ -446,20 +464,34 @@ fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
     let is_dir =
         packrace_os::identity(path, Role::Refs).is_ok_and(|file| file.is_some_and(|file| file.is_dir));
     if is_dir {
-        remove_empty_tree(path)?;
+        remove_tree(path, false)?;
     }
     Ok(lock.rename().map_err(|source| Error::Io { path: path.to_owned(), source })?)
 }
 
-/// Removes a directory in which there are only directories.
-fn remove_empty_tree(path: &Path) -> Result<(), Error> {
+/// Makes the names in a directory durable; where it was removed meanwhile, that of the directory that it was in, and with
+/// it that of what it held.
+fn sync_dir(dir: &Path) -> Result<(), Error> {
+    match (durable::sync_dir(dir, Role::Refs), dir.parent()) {
+        (Err(error), Some(parent)) if is_absent(&error) => sync_dir(parent),
+        (result, _) => result.map_err(|source| Error::Io { path: dir.to_owned(), source }),
+    }
+}
+
+/// Removes a directory in which there are only directories, or files too.
+fn remove_tree(path: &Path, with_files: bool) -> Result<(), Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let entries = match packrace_os::list_dir(path, Role::Refs) {
         Err(error) if is_absent(&error) => return Ok(()),
         result => result.map_err(io)?,
     };
-    for entry in entries.iter().filter(|entry| entry.kind == EntryType::Dir) {
-        remove_empty_tree(&path.join(&entry.name))?;
+    for entry in entries {
+        let below = path.join(&entry.name);
+        match entry.kind {
+            EntryType::Dir => remove_tree(&below, with_files)?,
+            _ if with_files => drop(durable::remove_file(&below, Role::Refs).map_err(io)?),
+            _ => {}
+        }
     }
     durable::remove_empty_dir(path, Role::Refs).map_err(io)
 }

@@ -1,11 +1,13 @@
 //! The reftable backend's part of a transaction: the lock of `tables.list`, and one new table.
 //!
 //! ```text
-//! tables.list.lock ─ table written whole, footer and all ─ sync → rename ─ list written ─ sync → rename ─ sync directory
+//! tables.list.lock ─ table written whole, footer and all ─ sync → rename ─ sync directory
+//!                  ─ list written ─ sync → rename ─ sync directory
 //! then, if tables have become too many: module `compaction`
 //! ```
 //!
-//! Before the list has its name, nobody sees anything; after that, all of it. What a killed writer leaves is a table that no
+//! Before the list has its name, nobody sees anything; after that, all of it. A file system may keep the second rename and
+//! lose the first: so the directory is synced between them. What a killed writer leaves is a table that no
 //! list names, and a lock.
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -260,11 +262,7 @@ impl Side {
             let _ = durable::remove_file(&self.dir.join(name.to_string()), Role::Refs);
             return Err(error);
         }
-        if writes.policy.syncs(Component::Reference) {
-            let io = |source| Error::Io { path: self.dir.clone(), source };
-            durable::sync_dir(&self.dir, Role::Refs).map_err(io)?;
-        }
-        Ok(())
+        sync_dir(&self.dir, writes)
     }
 }
 
@@ -280,7 +278,7 @@ fn cut(message: &[u8], longest: usize) -> Vec<u8> {
     cut
 }
 
-/// Writes a table whole, as durable as the policy says, and gives it its name.
+/// Writes a table whole and gives it its name, both as durable as the policy says.
 pub(super) fn write_table(
     dir: &Path,
     name: &TableName,
@@ -300,7 +298,19 @@ pub(super) fn write_table(
     result.map_err(io)?;
     let done = if writes.policy.syncs(Component::Reference) { file.sync() } else { file.flush() };
     done.map_err(io)?;
-    file.replace(&path).map_err(io)
+    file.replace(&path).map_err(io)?;
+    sync_dir(dir, writes).inspect_err(|_| {
+        // Nobody knows of the table; the first error is the one to tell.
+        let _ = durable::remove_file(&path, Role::Refs);
+    })
+}
+
+/// Makes the names in the directory of a stack as durable as the policy says.
+pub(super) fn sync_dir(dir: &Path, writes: &RefWrites) -> Result<(), Error> {
+    if !writes.policy.syncs(Component::Reference) {
+        return Ok(());
+    }
+    durable::sync_dir(dir, Role::Refs).map_err(|source| Error::Io { path: dir.to_owned(), source })
 }
 
 pub(super) fn failed(error: impl std::fmt::Display) -> Error {

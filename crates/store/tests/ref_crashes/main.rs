@@ -1,0 +1,8 @@
+//! Ref transactions that end badly: the machine stops behind any change of the disk, the process is killed, a step fails.
+//!
+//! What a disk may show after a crash is `os::simulated::recorded`'s to say. Here each of these states is read, by us and by
+//! stock git, and the next transaction is made in it.
+
+mod cases;
+mod matrix;
+mod world;
