@@ -18,7 +18,7 @@ pub struct Case {
     pub max_states: usize,
 }
 
-/// So that `packed-refs` is written at once, and its tables are not compacted at once.
+/// So that `packed-refs` is written instead of a file a ref.
 const MANY: usize = 34;
 
 impl Case {
@@ -70,14 +70,14 @@ pub fn small(ids: &[ObjectId]) -> Vec<Case> {
             packed: main(),
             loose: vec![],
             run: vec![vec![set("refs/heads/main", ids[1])]],
-            max_states: 150,
+            max_states: 70,
         },
         Case {
             name: "a new ref in new directories, and one beside it",
             packed: vec![],
             loose: main(),
             run: vec![vec![set("refs/heads/new/deep/a", ids[1])], vec![set("refs/heads/new/b", ids[2])]],
-            max_states: 150,
+            max_states: 70,
         },
         Case {
             name: "refs deleted, of which some are packed and some loose",
@@ -91,7 +91,7 @@ pub fn small(ids: &[ObjectId]) -> Vec<Case> {
                 vec![delete("refs/heads/p"), delete("refs/heads/d/e/l"), delete("refs/tags/both")],
                 vec![set("refs/heads/d/e/l", ids[2]), set("refs/heads/p", ids[2])],
             ],
-            max_states: 150,
+            max_states: 70,
         },
         Case {
             name: "symbolic refs",
@@ -103,7 +103,7 @@ pub fn small(ids: &[ObjectId]) -> Vec<Case> {
                 vec![through("HEAD", ids[2])],
                 vec![set("HEAD", ids[3])],
             ],
-            max_states: 150,
+            max_states: 70,
         },
         Case {
             name: "a ref where a directory was, and back",
@@ -115,7 +115,7 @@ pub fn small(ids: &[ObjectId]) -> Vec<Case> {
                 vec![delete("refs/heads/d/e")],
                 vec![set("refs/heads/d/e/f", ids[2])],
             ],
-            max_states: 100,
+            max_states: 50,
         },
         Case {
             name: "one after another, so that tables are compacted",
@@ -130,7 +130,7 @@ pub fn small(ids: &[ObjectId]) -> Vec<Case> {
                     ],
                 })
                 .collect(),
-            max_states: 80,
+            max_states: 40,
         },
     ]
 }
@@ -151,7 +151,7 @@ pub fn large(ids: &[ObjectId]) -> Vec<Case> {
                 .concat(),
                 many("heads/many", &Change::Set(ids[2])),
             ],
-            max_states: 60,
+            max_states: 40,
         },
         Case {
             name: "many packed refs deleted",
@@ -167,7 +167,7 @@ pub fn large(ids: &[ObjectId]) -> Vec<Case> {
                 .flat_map(|number| (number % 2 == 0).then(|| set(&format!("refs/tags/l/{number}"), ids[1])))
                 .collect(),
             run: vec![many("tags/l", &Change::Set(ids[2])), many("tags/l", &Change::Delete)],
-            max_states: 16,
+            max_states: 12,
         },
     ]
 }

@@ -4,5 +4,7 @@
 //! stock git, and the next transaction is made in it.
 
 mod cases;
+mod faults;
 mod matrix;
+mod stale_locks;
 mod world;

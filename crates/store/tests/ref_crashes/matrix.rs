@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{Recording, State, changes_so_far, recorded};
+use packrace_os::simulated::{self, Recording, State, changes_so_far, recorded};
 use packrace_store::refs::{Change, Expected, RefEdit, Value};
 use packrace_testkit::RefFormat;
 
@@ -26,22 +26,26 @@ struct Figures {
 }
 
 /// What a case does, and what there is to see between its transactions.
-struct Run {
-    recording: Recording,
+pub struct Run {
+    pub recording: Recording,
     /// Before the first transaction, and after each.
-    views: Vec<View>,
+    pub views: Vec<View>,
     /// By how many changes each was made.
-    ends: Vec<usize>,
+    pub ends: Vec<usize>,
 }
 
-fn run(world: &mut World, case: &Case) -> Run {
+pub fn run(world: &mut World, case: &Case, is_durable: bool) -> Run {
     case.prepare(world);
     let root = world.root.clone();
     let mut views = vec![world.view(&root).unwrap()];
     let mut ends = Vec::new();
     let transactions = || {
         for edits in &case.run {
-            world.transact(&root, edits.clone()).unwrap();
+            let done = match is_durable {
+                true => world.transact(&root, edits.clone()),
+                false => world.transact_quickly(&root, edits.clone()),
+            };
+            done.unwrap();
             ends.push(changes_so_far());
             views.push(world.view(&root).unwrap());
         }
@@ -54,7 +58,7 @@ fn run(world: &mut World, case: &Case) -> Run {
 fn check_case(format: RefFormat, hash: HashKind, choose: impl Fn(&World) -> Case) -> Figures {
     let mut world = World::new(format, hash);
     let case = choose(&world);
-    let run = run(&mut world, &case);
+    let run = run(&mut world, &case, true);
     let mut figures = Figures::default();
     // In the order in which they were found, with the number of transactions that are acknowledged.
     let mut different: Vec<(State, usize, usize)> = Vec::new();
@@ -89,9 +93,23 @@ fn check_case(format: RefFormat, hash: HashKind, choose: impl Fn(&World) -> Case
 
 /// The refs are as they were before the transaction that was not acknowledged, or as after it.
 fn check_state(world: &World, run: &Run, state: &State, acknowledged: usize, what: &str) -> View {
-    let view = world.view(&world.copy).unwrap_or_else(|error| panic!("{what}: {error}\n{}", show(state)));
     let old = &run.views[acknowledged];
     let new = run.views.get(acknowledged + 1).unwrap_or(old);
+    let view = check_refs(world, state, old, new, what);
+    // Reflogs are not synced, but what is appended does no harm to what was there.
+    let is_kept = |name: &&Vec<u8>| run.views.iter().all(|view| view.logs.contains_key(*name));
+    let first = &run.views[0].logs;
+    for name in first.keys().filter(is_kept).filter(|_| world.format == RefFormat::Files) {
+        let log = view.logs.get(name);
+        let name_text = String::from_utf8_lossy(name);
+        assert!(log.is_some_and(|log| log.starts_with(&first[name])), "{what}: log {name_text}");
+    }
+    view
+}
+
+/// Every ref is old or new, those in one file together.
+pub fn check_refs(world: &World, state: &State, old: &View, new: &View, what: &str) -> View {
+    let view = world.view(&world.copy).unwrap_or_else(|error| panic!("{what}: {error}\n{}", show(state)));
     if world.format == RefFormat::Reftable {
         assert!(
             view == *old || view == *new,
@@ -119,21 +137,11 @@ fn check_state(world: &World, run: &Run, state: &State, acknowledged: usize, wha
             assert!(is_whole, "{what}: {name} is broken\n{}", show(state));
         }
     }
-    // Reflogs are not synced, but what is appended does no harm to what was there.
-    let is_kept = |name: &&Vec<u8>| run.views.iter().all(|view| view.logs.contains_key(*name));
-    for name in run.views[0].logs.keys().filter(is_kept) {
-        let log = view.logs.get(name);
-        assert!(
-            log.is_some_and(|log| log.starts_with(&run.views[0].logs[name])),
-            "{what}: log {}",
-            String::from_utf8_lossy(name)
-        );
-    }
     view
 }
 
 /// Once the locks of who was killed are away, refs can be changed and deleted.
-fn check_next(world: &mut World, case: &Case, view: &View, what: &str) {
+pub fn check_next(world: &mut World, case: &Case, view: &View, what: &str) {
     let copy = world.copy.clone();
     remove_locks(&State::of(&copy).unwrap(), &copy);
     let is_in_the_way = |name: &[u8], other: &[u8]| {
@@ -176,7 +184,7 @@ pub fn remove_locks(state: &State, dir: &std::path::Path) -> usize {
     locks.len()
 }
 
-fn show(state: &State) -> String {
+pub fn show(state: &State) -> String {
     let line = |(name, content): (&std::path::Path, Option<&[u8]>)| match content {
         None => format!("{}/", name.display()),
         Some(bytes) if bytes.len() < 600 => format!("{}: {}", name.display(), bytes.escape_ascii()),
@@ -201,27 +209,53 @@ fn check(
 
 #[test]
 fn small_transactions_on_files() {
-    check(RefFormat::Files, HashKind::Sha1, small, 100);
+    check(RefFormat::Files, HashKind::Sha1, small, 4_000);
 }
 
 #[test]
 fn large_transactions_on_files() {
-    check(RefFormat::Files, HashKind::Sha1, large, 100);
+    check(RefFormat::Files, HashKind::Sha1, large, 1_800);
 }
 
 #[test]
 fn small_transactions_on_reftables() {
-    check(RefFormat::Reftable, HashKind::Sha1, small, 100);
+    check(RefFormat::Reftable, HashKind::Sha1, small, 2_000);
 }
 
 #[test]
 fn large_transactions_on_reftables() {
-    check(RefFormat::Reftable, HashKind::Sha1, large, 100);
+    check(RefFormat::Reftable, HashKind::Sha1, large, 350);
 }
 
 #[test]
 fn sha256() {
     for format in [RefFormat::Files, RefFormat::Reftable] {
         check_case(format, HashKind::Sha256, |world| small(&world.ids).swap_remove(2));
+    }
+}
+
+/// Without syncs a crash may leave anything, but a kill may not.
+#[test]
+fn kills_where_nothing_is_synced() {
+    for format in [RefFormat::Files, RefFormat::Reftable] {
+        for cases in [small, large] {
+            for number in 0..cases(&World::new(format, HashKind::Sha1).ids).len() {
+                let mut world = World::new(format, HashKind::Sha1);
+                let case = cases(&world.ids).swap_remove(number);
+                let run = run(&mut world, &case, false);
+                for done in 0..=run.recording.changes().len() {
+                    let acknowledged = run.ends.iter().filter(|end| **end <= done).count();
+                    let what = format!("{} ({format:?}), killed after {done}", case.name);
+                    let state = run.recording.killed(done);
+                    state.lay_out(&world.copy).unwrap();
+                    let view = check_state(&world, &run, &state, acknowledged, &what);
+                    check_next(&mut world, &case, &view, &what);
+                }
+                let synced = |change: &simulated::Change| {
+                    matches!(change, simulated::Change::Sync(_) | simulated::Change::SyncDir(_))
+                };
+                assert!(!run.recording.changes().iter().any(synced), "{}", case.name);
+            }
+        }
     }
 }

@@ -21,7 +21,7 @@ use packrace_os::is_absent;
 use super::super::Error;
 use super::super::reftable::{Stack, Table};
 use super::RefWrites;
-use super::stack::{failed, sync_dir, write_table};
+use super::stack::{failed, publish_list, sync_dir, write_table};
 use crate::publish::{FileKind, LockFile};
 
 /// Makes one table of those that are too small for the ones that came after them. It is no error if somebody else is at
@@ -71,17 +71,17 @@ fn run(
     let is_empty = write_compacted(dir, &name, stack, range.clone(), writes)?;
     let new = dir.join(name.to_string());
     let replaced = replace(dir, old, (!is_empty).then_some(&name), writes, hash);
-    match replaced {
-        Ok(true) => {
-            if is_empty {
-                remove(&new)?;
-            }
-            old.iter().try_for_each(|table| remove(&table.path))
-        }
+    if !matches!(replaced, Ok(true)) || is_empty {
         // Nobody knows of the new table.
-        Ok(false) => remove(&new),
-        Err(error) => Err(error),
+        remove(&new)?;
     }
+    if replaced? {
+        // Where the new list could be lost, the old tables stay.
+        sync_dir(dir, writes)?;
+        // Also the others, where one cannot be removed.
+        return old.iter().map(|table| remove(&table.path)).fold(Ok(()), Result::and);
+    }
+    Ok(())
 }
 
 /// Tells whether nothing was left to write.
@@ -116,7 +116,7 @@ fn replace(
 ) -> Result<bool, Error> {
     let list = dir.join("tables.list");
     let taken = LockFile::take_within(&list, FileKind::Refs, writes.policy, writes.reftable_patience);
-    let mut lock = match taken {
+    let lock = match taken {
         Ok(lock) => lock,
         Err(error) if error.is_locked() => return Ok(false),
         Err(error) => return Err(failed(error)),
@@ -128,10 +128,7 @@ fn replace(
     let before = names[..at].iter().map(|name| name.as_encoded_bytes().to_vec());
     let after = names[at + gone.len()..].iter().map(|name| name.as_encoded_bytes().to_vec());
     let new = new.map(|name| name.to_string().into_bytes());
-    lock.write(&format_list(before.chain(new).chain(after))).map_err(failed)?;
-    lock.settle().map_err(failed)?;
-    lock.rename().map_err(failed)?;
-    sync_dir(dir, writes)?;
+    publish_list(lock, dir, &format_list(before.chain(new).chain(after)))?;
     Ok(true)
 }
 

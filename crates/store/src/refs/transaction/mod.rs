@@ -9,7 +9,8 @@
 //! a line in their reflog. A ref that `HEAD` stands for brings a line in the reflog of `HEAD` with it.
 //!
 //! What survives a crash: in the reftable backend all of a transaction or nothing; in the files backend each ref is as it
-//! was or as it shall be, and those that go into `packed-refs` together are all the one or all the other.
+//! was or as it shall be, and those that go into `packed-refs` together are all the one or all the other. What was
+//! acknowledged stays, where the configuration has refs synced.
 
 mod available;
 mod compaction;

@@ -140,14 +140,21 @@ impl StackLocks {
             let records = if is_own { &mut own } else { &mut common };
             self.add(work, step, records, objects)?;
         }
+        let mut written = Vec::new();
         for (records, name) in [(own, &b"HEAD"[..]), (common, b"refs/heads/")] {
             if records.refs.is_empty() && records.logs.is_empty() {
                 continue;
             }
-            let (hash, writes) = (self.hash, self.writes.clone());
+            let writes = self.writes.clone();
             let side = self.lock(name)?;
             side.write(records, &writes)?;
-            compaction::after(&side.dir, &writes, hash)?;
+            written.push(side.dir.clone());
+        }
+        for dir in written {
+            // The transaction is made. The next one tries again to make the stack smaller.
+            if let Err(error) = compaction::after(&dir, &self.writes, self.hash) {
+                tracing::warn!("cannot compact reftables: {error}");
+            }
         }
         Ok(())
     }
@@ -205,7 +212,7 @@ impl StackLocks {
 impl Side {
     /// Adds a table to the stack and gives the lock back.
     fn write(&mut self, mut records: Records, writes: &RefWrites) -> Result<(), Error> {
-        let Some(mut lock) = self.lock.take() else { return Ok(()) };
+        let Some(lock) = self.lock.take() else { return Ok(()) };
         let newest = self.stack.tables.last().map_or(0, |table| table.table.update_indexes().1);
         let update_index = newest.checked_add(1).ok_or_else(|| failed("update indexes are used up"))?;
         records.refs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -256,8 +263,7 @@ impl Side {
         let names = self.stack.tables.iter().filter_map(|table| table.path.file_name());
         let names: Vec<Vec<u8>> = names.map(|name| name.as_bytes().to_vec()).collect();
         let list = format_list(names.into_iter().chain([name.to_string().into_bytes()]));
-        let listed = lock.write(&list).and_then(|()| lock.settle()).map_err(failed);
-        if let Err(error) = listed.and_then(|()| lock.rename().map_err(failed)) {
+        if let Err(error) = publish_list(lock, &self.dir, &list) {
             // Nobody knows of the table; the first error is the one to tell.
             let _ = durable::remove_file(&self.dir.join(name.to_string()), Role::Refs);
             return Err(error);
@@ -303,6 +309,12 @@ pub(super) fn write_table(
         // Nobody knows of the table; the first error is the one to tell.
         let _ = durable::remove_file(&path, Role::Refs);
     })
+}
+
+/// Puts a list in place of the one that is locked, in a directory that the caller makes durable.
+pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Result<(), Error> {
+    lock.write(list).and_then(|()| lock.settle()).map_err(failed)?;
+    lock.rename().map_err(|source| Error::Io { path: dir.join("tables.list"), source })
 }
 
 /// Makes the names in the directory of a stack as durable as the policy says.
