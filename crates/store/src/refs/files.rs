@@ -3,7 +3,7 @@
 //! Loose refs are read before `packed-refs` is mapped: `git pack-refs` writes the packed file before it removes loose
 //! ones, so a ref is always in what is read later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -125,6 +125,15 @@ impl PackedFile {
         Ok(first.map(|found| found.name.to_vec()).filter(|name| name.starts_with(prefix)))
     }
 
+    /// Checks the name of a ref that is not below `refs/`: as in git, a bad one is an error.
+    fn check_name(&self, name: &[u8]) -> Result<(), Error> {
+        if is_good_name(name) {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(&name[..name.len().min(MAX_SHOWN_BYTES)]).into_owned();
+        Err(Error::Line { what: "packed refname is dangerous", path: self.path.clone(), line })
+    }
+
     pub(super) fn damaged(&self, source: packrace_format::Error) -> Error {
         damaged(&self.path, &self.bytes, source)
     }
@@ -133,20 +142,25 @@ impl PackedFile {
 #[derive(Debug)]
 pub(super) struct Files {
     loose: BTreeMap<Vec<u8>, Loose>,
+    /// Loose refs that say nothing that can be understood. What is packed under these names is out of date.
+    broken: BTreeSet<Vec<u8>>,
     packed: PackedFile,
 }
 
 impl Files {
     pub(super) fn read(places: &Places, prefixes: &[&[u8]], hash: HashKind) -> Result<Self, Error> {
-        let mut loose = LooseRefs { places, hash, found: BTreeMap::new() };
+        let mut loose = LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new() };
         loose.read(prefixes)?;
-        let found = loose.found;
-        Ok(Files { loose: found, packed: PackedFile::read(places, hash)? })
+        let LooseRefs { found, broken, .. } = loose;
+        Ok(Files { loose: found, broken, packed: PackedFile::read(places, hash)? })
     }
 
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         if let Some(loose) = self.loose.get(name) {
             return Ok(Some(loose.target()));
+        }
+        if self.broken.contains(name) {
+            return Ok(None);
         }
         let found = self.packed.find(name)?;
         Ok(found.map(|(id, peeled)| Target::Direct { id, peeled }))
@@ -165,8 +179,17 @@ impl Files {
         };
         let mut loose =
             self.loose.range(prefix.to_vec()..).take_while(|(name, _)| name.starts_with(prefix)).peekable();
-        for packed in self.packed.refs.iter().flat_map(|packed| packed.iter_prefix(prefix)) {
+        // All are read from the start: no search can miss those that a damaged file has in disorder.
+        let is_all = prefix == b"refs/";
+        let packed = self.packed.refs.iter();
+        for packed in
+            packed.flat_map(|refs| if is_all { refs.iter_from(b"") } else { refs.iter_prefix(prefix) })
+        {
             let packed = packed.map_err(|source| self.packed.damaged(source))?;
+            if !packed.name.starts_with(b"refs/") {
+                self.packed.check_name(packed.name)?;
+                continue;
+            }
             let mut is_shadowed = false;
             while let Some((name, found)) = loose.next_if(|(name, _)| name.as_slice() <= packed.name) {
                 is_shadowed = name == packed.name;
@@ -174,6 +197,7 @@ impl Files {
                     return Ok(());
                 }
             }
+            is_shadowed |= !self.broken.is_empty() && self.broken.contains(packed.name);
             if !is_shadowed && each(record(packed)).is_break() {
                 return Ok(());
             }
@@ -192,6 +216,7 @@ struct LooseRefs<'a> {
     places: &'a Places,
     hash: HashKind,
     found: BTreeMap<Vec<u8>, Loose>,
+    broken: BTreeSet<Vec<u8>>,
 }
 
 impl LooseRefs<'_> {
@@ -234,7 +259,7 @@ impl LooseRefs<'_> {
     /// Reads a ref and, as long as they are symbolic and loose, what it stands for.
     fn read_chain(&mut self, mut name: Vec<u8>) -> Result<(), Error> {
         for _ in 0..=super::MAX_SYMREF_DEPTH {
-            if !self.found.contains_key(&name) {
+            if !self.found.contains_key(&name) && !self.broken.contains(&name) {
                 if !is_good_name(&name) {
                     return Ok(());
                 }
@@ -326,7 +351,10 @@ impl LooseRefs<'_> {
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), Error> {
         match read_loose(self.places, &name, self.hash)? {
             LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
-            LooseFile::Broken => tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(&name)),
+            LooseFile::Broken => {
+                tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(&name));
+                self.broken.insert(name);
+            }
             LooseFile::Absent => {}
         }
         Ok(())

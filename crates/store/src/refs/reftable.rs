@@ -128,17 +128,15 @@ impl Stack {
     }
 
     fn map(dir: &Path, list: &Path, names: &[u8], hash: HashKind) -> Result<Self, Error> {
-        let names = names.split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
-        let tables = names.map(|name| {
-            let line = String::from_utf8_lossy(name).into_owned();
-            if name.contains(&b'/') || name.contains(&0) {
-                return Err(Error::Line { what: "unexpected line", path: list.to_path_buf(), line });
-            }
+        let names = format::parse_list(names);
+        let names = names.map_err(|source| Error::Damaged { path: list.to_path_buf(), source })?;
+        let tables = names.into_iter().map(|name| {
             let path = dir.join(OsStr::from_bytes(name));
             match Mapped::open(&path, Role::Refs) {
                 Ok(bytes) => match format::Table::open(bytes) {
                     Ok(table) if table.hash_kind() == hash => Ok(Table { path, table }),
                     Ok(_) => {
+                        let line = String::from_utf8_lossy(name).into_owned();
                         Err(Error::Line { what: "table of another hash", path: list.to_path_buf(), line })
                     }
                     Err(source) => Err(Error::Damaged { path, source }),

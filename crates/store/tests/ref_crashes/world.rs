@@ -10,7 +10,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::simulated::State;
 use packrace_store::publish::{DurableObjects, WritePolicy};
 use packrace_store::refs::{
-    Backend, Change, Expected, Mode, RefEdit, RefStore, RefWrites, StoredObjects, Target, Value,
+    Backend, Change, Expected, Mode, PrepareError, RefEdit, RefStore, RefWrites, StoredObjects, Target, Value,
 };
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
@@ -125,19 +125,7 @@ impl World {
 
     /// What our own readers find.
     pub fn view(&self, dir: &Path) -> Result<View, String> {
-        let snapshot = self.store(dir).snapshot(&[]).map_err(|error| error.to_string())?;
-        let mut view = View::default();
-        let owned = |target: Target<'_>| match target {
-            Target::Direct { id, .. } => Value::Id(id),
-            Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
-        };
-        let visited = snapshot.visit(b"", &mut |record| {
-            view.refs.insert(record.name.to_vec(), owned(record.target));
-            ControlFlow::Continue(())
-        });
-        visited.map_err(|error| error.to_string())?;
-        let head = snapshot.find(b"HEAD").map_err(|error| error.to_string())?;
-        view.refs.extend(head.map(|target| (b"HEAD".to_vec(), owned(target))));
+        let mut view = View { refs: self.refs(dir)?, ..View::default() };
         match self.format {
             RefFormat::Files => {
                 view.packed = std::fs::read(dir.join("packed-refs")).ok();
@@ -148,6 +136,37 @@ impl World {
         Ok(view)
     }
 
+    /// The refs only.
+    pub fn refs(&self, dir: &Path) -> Result<BTreeMap<Vec<u8>, Value>, String> {
+        Ok(self.records(dir)?.into_iter().collect())
+    }
+
+    /// The refs as they are found, by name. A file that is not sorted as it says can show one twice.
+    pub fn records(&self, dir: &Path) -> Result<Vec<(Vec<u8>, Value)>, String> {
+        let snapshot = self.store(dir).snapshot(&[]).map_err(|error| error.to_string())?;
+        let mut refs = Vec::new();
+        let owned = |target: Target<'_>| match target {
+            Target::Direct { id, .. } => Value::Id(id),
+            Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
+        };
+        let visited = snapshot.visit(b"", &mut |record| {
+            refs.push((record.name.to_vec(), owned(record.target)));
+            ControlFlow::Continue(())
+        });
+        visited.map_err(|error| error.to_string())?;
+        let head = snapshot.find(b"HEAD").map_err(|error| error.to_string())?;
+        refs.extend(head.map(|target| (b"HEAD".to_vec(), owned(target))));
+        refs.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(refs)
+    }
+
+    /// Whether a ref can be changed that is expected to point at an object. Changes nothing.
+    pub fn can_change(&mut self, dir: &Path, name: &str, is: ObjectId) -> Result<(), PrepareError> {
+        let (store, writes) = (self.store(dir), self.writes.clone());
+        let edit = RefEdit { expected: Expected::Id(is), ..edit(name, Change::Set(self.ids[3])) };
+        store.prepare(vec![edit], Mode::Atomic, &writes, &mut self.objects).map(|prepared| prepared.abort())
+    }
+
     /// Runs stock git in a directory.
     pub fn git(&self, dir: &Path, args: &[&str]) -> Output {
         Git::stock().command(dir).args(args).output().unwrap()
@@ -155,34 +174,49 @@ impl World {
 
     /// Reads the refs with stock git, which must find nothing wrong and what we find.
     pub fn check_with_git(&self, dir: &Path, view: &View, what: &str) {
-        let format = "--format=%(refname) %(if)%(symref)%(then)%(symref)%(else)%(objectname)%(end)";
-        let listing = self.git(dir, &["for-each-ref", "--include-root-refs", format]);
+        let listing = self.git(dir, &LIST);
         let said = String::from_utf8_lossy(&listing.stderr).into_owned();
         assert!(listing.status.success() && said.is_empty(), "{what}: {said}");
-        // One that leads nowhere is not listed.
-        let mut expect: Vec<String> = Vec::new();
-        for (name, value) in &view.refs {
-            let name = String::from_utf8_lossy(name);
-            match value {
-                Value::Id(id) => expect.push(format!("{name} {id}")),
-                Value::Symbolic(target) => {
-                    let last = follow(view, target);
-                    expect.extend(last.map(|last| format!("{name} {}", String::from_utf8_lossy(last))));
-                }
-            }
-        }
-        assert_eq!(String::from_utf8_lossy(&listing.stdout).lines().collect::<Vec<_>>(), expect, "{what}");
+        assert_eq!(
+            String::from_utf8_lossy(&listing.stdout),
+            listed(&view.refs.clone().into_iter().collect::<Vec<_>>()),
+            "{what}"
+        );
         let verified = self.git(dir, &["refs", "verify", "--strict"]);
         let said = String::from_utf8_lossy(&verified.stderr).into_owned();
         assert!(verified.status.success() && said.is_empty(), "{what}: refs verify: {said}");
     }
 }
 
+/// What lists refs in git.
+pub const LIST: [&str; 3] = [
+    "for-each-ref",
+    "--include-root-refs",
+    "--format=%(refname) %(if)%(symref)%(then)%(symref)%(else)%(objectname)%(end)",
+];
+
+/// What that says of these.
+pub fn listed(refs: &[(Vec<u8>, Value)]) -> String {
+    let mut lines = String::new();
+    for (name, value) in refs {
+        let name = String::from_utf8_lossy(name);
+        match value {
+            Value::Id(id) => lines.push_str(&format!("{name} {id}\n")),
+            Value::Symbolic(target) => {
+                // One that leads nowhere is not listed.
+                let Some(last) = follow(refs, target) else { continue };
+                lines.push_str(&format!("{name} {}\n", String::from_utf8_lossy(last)));
+            }
+        }
+    }
+    lines
+}
+
 /// The last of a chain of symbolic refs, if it leads to an object.
-fn follow<'v>(view: &'v View, name: &'v [u8]) -> Option<&'v [u8]> {
-    match view.refs.get(name)? {
+fn follow<'v>(refs: &'v [(Vec<u8>, Value)], name: &'v [u8]) -> Option<&'v [u8]> {
+    match &refs.iter().find(|(other, _)| other == name)?.1 {
         Value::Id(_) => Some(name),
-        Value::Symbolic(target) => follow(view, target),
+        Value::Symbolic(target) => follow(refs, target),
     }
 }
 
