@@ -49,6 +49,8 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::PackObjects(args) => commands::pack_objects::run(globals, &args, environment),
         Command::Repack(args) => commands::repack::run(globals, &args, environment),
         Command::UpdateRef(args) => commands::update_ref::run(globals, &args, environment),
+        Command::SymbolicRef(args) => commands::symbolic_ref::run(globals, &args, environment),
+        Command::ShowRef(args) => commands::show_ref::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),
     };
     match result {

@@ -15,6 +15,16 @@ use crate::commands::Fatal;
 /// Steps of one `~<n>` that are taken; more parents than this has no history.
 const MAX_STEPS: u32 = 1 << 24;
 
+/// What may be left out before and behind a ref's name, in the order in which it is looked for (gitrevisions, `<refname>`).
+pub const RULES: [(&[u8], &[u8]); 6] = [
+    (b"", b""),
+    (b"refs/", b""),
+    (b"refs/tags/", b""),
+    (b"refs/heads/", b""),
+    (b"refs/remotes/", b""),
+    (b"refs/remotes/", b"/HEAD"),
+];
+
 /// What a client of revisions asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Selection {
@@ -133,15 +143,7 @@ impl<'a> Revisions<'a> {
             self.refs = Some(self.repository.refs().snapshot(&[]).map_err(Fatal::new)?);
         }
         let refs = self.refs.as_ref().expect("just set");
-        let places: [(&[u8], &[u8]); 6] = [
-            (b"", b""),
-            (b"refs/", b""),
-            (b"refs/tags/", b""),
-            (b"refs/heads/", b""),
-            (b"refs/remotes/", b""),
-            (b"refs/remotes/", b"/HEAD"),
-        ];
-        for (before, after) in places {
+        for (before, after) in RULES {
             let full = [before, name, after].concat();
             if let Some(found) = refs.resolve(&full).map_err(Fatal::new)? {
                 return Ok(Some(found.id));

@@ -20,7 +20,7 @@ pub use multi_pack_index::{
 };
 pub use pack_objects::PackObjects;
 pub use packing::Packing;
-pub use refs::UpdateRef;
+pub use refs::{ShowRef, SymbolicRef, UpdateRef};
 pub use repack::Repack;
 
 use clap::error::{ContextKind, ErrorKind};
@@ -85,6 +85,10 @@ pub enum Command {
     Repack(Box<Repack>),
     /// Change what refs point at, one or many at once: stands in for git update-ref.
     UpdateRef(UpdateRef),
+    /// Read, change or delete symbolic refs: stands in for git symbolic-ref.
+    SymbolicRef(SymbolicRef),
+    /// List refs and what they point at: stands in for git show-ref.
+    ShowRef(ShowRef),
     /// Write the man pages into a folder.
     #[command(hide = true)]
     Man(Man),
@@ -177,7 +181,16 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
 fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.file_name()?.to_str()?;
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
-    let names = ["upload-pack", "commit-graph", "repack", "multi-pack-index", "pack-objects", "update-ref"];
+    let names = [
+        "upload-pack",
+        "commit-graph",
+        "repack",
+        "multi-pack-index",
+        "pack-objects",
+        "update-ref",
+        "symbolic-ref",
+        "show-ref",
+    ];
     names.into_iter().find(|command| *command == name)
 }
 
@@ -234,7 +247,7 @@ pub fn usage_of(name: &str) -> String {
 }
 
 /// Options whose values are numbers.
-const NUMERIC: [&str; 9] = [
+const NUMERIC: [&str; 11] = [
     "compression",
     "timeout",
     "size-multiple",
@@ -244,12 +257,14 @@ const NUMERIC: [&str; 9] = [
     "threads",
     "geometric",
     "name-hash-version",
+    "hash",
+    "abbrev",
 ];
 
 /// The option that was given something else.
 fn numeric_option(error: &clap::Error) -> Option<&'static str> {
     let argument = invalid_argument(error);
-    let name = argument.strip_prefix("--")?.split(['=', ' ']).next()?;
+    let name = argument.strip_prefix("--")?.split(['=', ' ', '[']).next()?;
     NUMERIC.into_iter().find(|option| *option == name)
 }
 

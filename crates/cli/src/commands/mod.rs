@@ -7,6 +7,8 @@ pub mod pack_objects;
 mod packing;
 pub mod repack;
 pub mod serve;
+pub mod show_ref;
+pub mod symbolic_ref;
 pub mod update_ref;
 pub mod upload_pack;
 
@@ -35,6 +37,11 @@ impl Fatal {
     /// A failure that git reports with `error:` and exit code 1.
     pub fn error(message: impl ToString) -> Self {
         Fatal { message: message.to_string(), code: 1 }
+    }
+
+    /// An end with nothing more to say.
+    pub fn silent(code: u8) -> Self {
+        Fatal { message: String::new(), code }
     }
 
     /// Arguments that make no sense together: how the command is used is all that is said.

@@ -20,6 +20,7 @@ mod pack_objects;
 mod pack_objects_to_stay;
 mod progress;
 mod promisor;
+mod reading_refs;
 mod ref_twins;
 mod repack;
 mod repack_command;

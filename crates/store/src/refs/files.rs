@@ -13,7 +13,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 use packrace_os::{EntryType, FileIdentity, Mapped, is_absent};
 
-use super::{Error, Places, RefRecord, Target, is_good_name};
+use super::{Error, Places, RefRecord, Target, Value, is_good_name};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
@@ -63,6 +63,22 @@ pub(super) fn read_loose(places: &Places, name: &[u8], hash: HashKind) -> Result
         Err(source) => return Err(Error::Io { path, source }),
     };
     Ok(parse_loose(&bytes, hash).map_or(LooseFile::Broken, LooseFile::Is))
+}
+
+/// Reads one ref; `packed-refs` only where there is no loose one.
+pub(super) fn read_one(places: &Places, name: &[u8], hash: HashKind) -> Result<Option<Value>, Error> {
+    if !is_good_name(name) {
+        return Ok(None);
+    }
+    match read_loose(places, name, hash)? {
+        LooseFile::Is(Loose::Direct(id)) => Ok(Some(Value::Id(id))),
+        LooseFile::Is(Loose::Symbolic(target)) => Ok(Some(Value::Symbolic(target))),
+        LooseFile::Absent => Ok(PackedFile::read(places, hash)?.find(name)?.map(|(id, _)| Value::Id(id))),
+        LooseFile::Broken => {
+            tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
+            Ok(None)
+        }
+    }
 }
 
 /// `packed-refs` as it was when it was opened.

@@ -139,6 +139,33 @@ impl RefStore {
         }
     }
 
+    /// What a ref says now, wherever it is; without a look at any other.
+    pub fn read(&self, name: &[u8]) -> Result<Option<Value>, Error> {
+        match self.backend {
+            Backend::Files => files::read_one(&self.places, name, self.hash),
+            Backend::Reftable => {
+                let stacks = reftable::Stacks::read(&self.places, self.hash)?;
+                Ok(stacks.find(name)?.map(|target| match target {
+                    Target::Direct { id, .. } => Value::Id(id),
+                    Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
+                }))
+            }
+        }
+    }
+
+    /// Follows symbolic refs from `name` to an object, reading one after the other; `None` as [`RefSnapshot::resolve`].
+    pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, Error> {
+        let mut name = name.to_vec();
+        for _ in 0..MAX_SYMREF_DEPTH {
+            match self.read(&name)? {
+                None => return Ok(None),
+                Some(Value::Id(id)) => return Ok(Some(Resolved { name, id })),
+                Some(Value::Symbolic(target)) => name = target,
+            }
+        }
+        Ok(None)
+    }
+
     /// The refs as they are now: `HEAD`, and all whose names start with one of `prefixes` (none: all).
     pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, Error> {
         let inner = match self.backend {

@@ -1,0 +1,126 @@
+//! `packrace symbolic-ref`: reads, changes and deletes symbolic refs.
+
+use packrace_store::Repository;
+use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefStore, Value, is_good_name, is_ref_name};
+
+use super::{Fatal, repository};
+use crate::args::{Globals, SymbolicRef};
+use crate::environment::Environment;
+use crate::ref_changes::{RefChanges, check_name, edit};
+use crate::revisions::RULES;
+
+/// Symbolic refs that are followed, as in git.
+const MAX_DEPTH: usize = 5;
+
+pub fn run(globals: &Globals, args: &SymbolicRef, environment: &Environment) -> Result<(), Fatal> {
+    if args.message.as_deref() == Some("") {
+        return Err(Fatal::new("Refusing to perform update with empty message"));
+    }
+    let arguments: Vec<&[u8]> = args.arguments.iter().map(|text| text.as_encoded_bytes()).collect();
+    match (args.delete, arguments.as_slice()) {
+        (true, [name]) => delete(&repository(globals, environment)?, globals, environment, name),
+        (false, [name]) => show(&repository(globals, environment)?, args, name),
+        (false, [name, target]) => {
+            let repository = repository(globals, environment)?;
+            let message = args.message.clone().unwrap_or_default();
+            let edit =
+                edit(name, Change::SetSymbolic(target.to_vec()), Expected::Any, &message.into_bytes().into());
+            check_target(name, target)?;
+            change(&repository, globals, environment, edit)
+        }
+        _ => Err(Fatal::usage_of("symbolic-ref")),
+    }
+}
+
+fn show(repository: &Repository, args: &SymbolicRef, name: &[u8]) -> Result<(), Fatal> {
+    let refs = repository.refs();
+    let shown = String::from_utf8_lossy(name);
+    let Some(first) = target(refs, name)? else {
+        return Err(match args.quiet {
+            true => Fatal::silent(1),
+            false => Fatal::new(format!("ref {shown} is not a symbolic ref")),
+        });
+    };
+    let mut last = first;
+    if !args.no_recurse {
+        let mut depth = 1;
+        while let Some(next) = target(refs, &last)? {
+            depth += 1;
+            if depth >= MAX_DEPTH {
+                return Err(Fatal::new(format!("No such ref: {shown}")));
+            }
+            last = next;
+        }
+    }
+    if args.short {
+        last = shorten(refs, &last)?;
+    }
+    println!("{}", String::from_utf8_lossy(&last));
+    Ok(())
+}
+
+fn target(refs: &RefStore, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+    if !is_ref_name(name) {
+        return Ok(None);
+    }
+    Ok(match refs.read(name).map_err(Fatal::new)? {
+        Some(Value::Symbolic(target)) => Some(target),
+        _ => None,
+    })
+}
+
+/// Leaves out what git adds by itself, by the last rule that fits and leads to no other ref.
+fn shorten(refs: &RefStore, name: &[u8]) -> Result<Vec<u8>, Fatal> {
+    for (number, (before, after)) in RULES.iter().enumerate().skip(1).rev() {
+        let short = name.strip_prefix(*before).and_then(|rest| rest.strip_suffix(*after));
+        let Some(short) = short.filter(|short| !short.is_empty()) else { continue };
+        let mut is_ambiguous = false;
+        for (before, after) in &RULES[..number] {
+            is_ambiguous |= refs.read(&[before, short, after].concat()).map_err(Fatal::new)?.is_some();
+        }
+        if !is_ambiguous {
+            return Ok(short.to_vec());
+        }
+    }
+    Ok(name.to_vec())
+}
+
+fn delete(
+    repository: &Repository,
+    globals: &Globals,
+    environment: &Environment,
+    name: &[u8],
+) -> Result<(), Fatal> {
+    let shown = String::from_utf8_lossy(name);
+    if target(repository.refs(), name)?.is_none() {
+        return Err(Fatal::new(format!("Cannot delete {shown}, not a symbolic ref")));
+    }
+    if name == b"HEAD" {
+        return Err(Fatal::new("deleting 'HEAD' is not allowed"));
+    }
+    let edit = edit(name, Change::Delete, Expected::Any, &b"".as_slice().into());
+    change(repository, globals, environment, edit)
+}
+
+fn change(
+    repository: &Repository,
+    globals: &Globals,
+    environment: &Environment,
+    edit: RefEdit,
+) -> Result<(), Fatal> {
+    check_name(&edit.name, &edit.change).map_err(Fatal::error)?;
+    let mut changes = RefChanges::new(repository, globals, environment)?;
+    let edit = RefEdit { deref: false, ..edit };
+    changes.run(vec![edit], Mode::Atomic).map(drop).map_err(|error| Fatal::error(error.to_string()))
+}
+
+fn check_target(name: &[u8], target: &[u8]) -> Result<(), Fatal> {
+    if name == b"HEAD" && !target.starts_with(b"refs/") {
+        return Err(Fatal::new("Refusing to point HEAD outside of refs/"));
+    }
+    if !is_good_name(target) && !is_good_name(&[b"refs/", target].concat()) {
+        let [name, target] = [name, target].map(String::from_utf8_lossy);
+        return Err(Fatal::new(format!("Refusing to set '{name}' to invalid ref '{target}'")));
+    }
+    Ok(())
+}
