@@ -21,7 +21,7 @@ const NO_SUCH_REF: u8 = 2;
 pub fn run(globals: &Globals, args: &ShowRef, environment: &Environment) -> Result<(), Fatal> {
     let excludes = args.exclude_existing.is_some();
     for (is_asked, names) in [
-        (excludes && args.verify && args.exists, "'--exclude-existing', '--verify' and '--exists'"),
+        (excludes && args.verify && args.exists, "'--exclude-existing', '--verify', and '--exists'"),
         (excludes && args.verify, "'--exclude-existing' and '--verify'"),
         (excludes && args.exists, "'--exclude-existing' and '--exists'"),
         (args.verify && args.exists, "'--verify' and '--exists'"),
