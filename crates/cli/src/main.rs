@@ -51,6 +51,9 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::UpdateRef(args) => commands::update_ref::run(globals, &args, environment),
         Command::SymbolicRef(args) => commands::symbolic_ref::run(globals, &args, environment),
         Command::ShowRef(args) => commands::show_ref::run(globals, &args, environment),
+        Command::PackRefs(args) => commands::pack_refs::run(globals, &args, environment),
+        Command::Refs(args) => commands::refs::run(globals, &args, environment),
+        Command::Reflog(args) => commands::reflog::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),
     };
     match result {

@@ -286,8 +286,75 @@ fn check(format: RefFormat, config: &[(&str, &str)], seed: u64, count: usize) {
                 git(&path, &["pack-refs", "--all"], "").unwrap();
             }
         }
-        both.run(edits);
+        match number % 16 {
+            5 => batch(&both, edits),
+            11 => rename(&both, &mut random),
+            _ => both.run(edits),
+        }
     }
+}
+
+/// Renames a branch on both sides, to a name that is free or not.
+fn rename(both: &Both, random: &mut Random) {
+    // `git branch -m` takes HEAD along, which the library leaves to its caller.
+    let head = git(&both.theirs(), &["symbolic-ref", "-q", "HEAD"], "").unwrap_or_default();
+    let mut pick = || NAMES[1 + random.below(6)];
+    let (old, new) = (pick(), pick());
+    if head.trim() == old || head.trim() == new || old == new {
+        return;
+    }
+    let [short_old, short_new] = [old, new].map(|name| name.strip_prefix("refs/heads/").unwrap());
+    let theirs = git(&both.theirs(), &["branch", "-m", short_old, short_new], "");
+    let repository = Repository::open(&both.ours(), &OpenOptions::default()).unwrap();
+    let writes =
+        RefWrites::of(repository.config(), repository.hash_kind(), true, WHO.as_bytes().to_vec()).unwrap();
+    let mut objects = StoredObjects::new(&repository.snapshot().unwrap());
+    let message = format!("Branch: renamed {old} to {new}");
+    let (old, new) = (old.as_bytes(), new.as_bytes());
+    let ours = repository.refs().rename(old, new, message.as_bytes(), &writes, &mut objects);
+    let shown = format!("{message}: {ours:?} {theirs:?}");
+    assert_eq!(ours.is_ok(), theirs.is_ok(), "{shown}");
+    assert_eq!(both.state(&both.ours()), both.state(&both.theirs()), "{shown}");
+}
+
+/// Edits of which some are refused: what is made is what git makes of the others, and git refuses each of the rest beside
+/// them, for the same reason. (Git 2.50 and later have batches themselves.)
+fn batch(both: &Both, edits: Vec<RefEdit>) {
+    let repository = Repository::open(&both.ours(), &OpenOptions::default()).unwrap();
+    let writes =
+        RefWrites::of(repository.config(), repository.hash_kind(), true, WHO.as_bytes().to_vec()).unwrap();
+    let mut objects = StoredObjects::new(&repository.snapshot().unwrap());
+    let prepared = repository.refs().prepare(edits.clone(), Mode::Batch, &writes, &mut objects);
+    let script = |edits: &[&RefEdit]| {
+        let mut script = String::new();
+        edits.iter().for_each(|edit| add_line(edit, &mut script));
+        script
+    };
+    let Ok(prepared) = prepared else {
+        // What is wrong with all of it is wrong for git too.
+        let all: Vec<&RefEdit> = edits.iter().collect();
+        git(&both.theirs(), &["update-ref", "--stdin"], &script(&all)).unwrap_err();
+        return;
+    };
+    let refused = prepared.commit(&DurableObjects::stored_before(), &mut objects).unwrap();
+    let is_refused = |number: usize| refused.iter().find(|refusal| refusal.edit == number);
+    let accepted: Vec<&RefEdit> = edits
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| is_refused(*number).is_none())
+        .map(|(_, edit)| edit)
+        .collect();
+    for (number, edit) in edits.iter().enumerate() {
+        let Some(refusal) = is_refused(number) else { continue };
+        // With those that were accepted, aborted: nothing of this stays.
+        let with: Vec<&RefEdit> = accepted.iter().copied().chain([edit]).collect();
+        let input = format!("start\n{}prepare\nabort\n", script(&with));
+        let said = git(&both.theirs(), &["update-ref", "--stdin"], &input);
+        assert!(said.is_err(), "{refusal} {input}");
+    }
+    git(&both.theirs(), &["update-ref", "--stdin", "-m", "why  not\n"], &script(&accepted)).unwrap();
+    let shown = format!("{} refused {refused:?}", script(&edits.iter().collect::<Vec<_>>()));
+    assert_eq!(both.state(&both.ours()), both.state(&both.theirs()), "{shown}");
 }
 
 /// Both write at once, each its own refs; nothing is lost, and each can read what the other wrote.

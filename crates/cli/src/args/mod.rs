@@ -20,7 +20,10 @@ pub use multi_pack_index::{
 };
 pub use pack_objects::PackObjects;
 pub use packing::Packing;
-pub use refs::{ShowRef, SymbolicRef, UpdateRef};
+pub use refs::{
+    PackRefs, Reflog, ReflogChange, ReflogCommand, ReflogDelete, ReflogDrop, ReflogExpire, ReflogShow, Refs,
+    RefsCommand, RefsVerify, ShowRef, SymbolicRef, UpdateRef,
+};
 pub use repack::Repack;
 
 use clap::error::{ContextKind, ErrorKind};
@@ -89,6 +92,12 @@ pub enum Command {
     SymbolicRef(SymbolicRef),
     /// List refs and what they point at: stands in for git show-ref.
     ShowRef(ShowRef),
+    /// Put refs into fewer files: stands in for git pack-refs.
+    PackRefs(PackRefs),
+    /// Work on refs as they are stored: stands in for git refs.
+    Refs(Refs),
+    /// Show and shorten what reflogs tell: stands in for git reflog.
+    Reflog(Box<Reflog>),
     /// Write the man pages into a folder.
     #[command(hide = true)]
     Man(Man),
@@ -164,6 +173,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
         argv.insert(1, command.into());
     }
     add_default_addresses(&mut argv);
+    expand_counts(&mut argv);
     let asked_shortly = argv.iter().any(|arg| arg == "-h");
     match Cli::try_parse_from(&argv) {
         Ok(Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) })
@@ -190,6 +200,9 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
         "update-ref",
         "symbolic-ref",
         "show-ref",
+        "pack-refs",
+        "refs",
+        "reflog",
     ];
     names.into_iter().find(|command| *command == name)
 }
@@ -207,6 +220,19 @@ fn add_default_addresses(argv: &mut [OsString]) {
         if !has_address {
             argv[at].push("=");
             argv[at].push(default);
+        }
+    }
+}
+
+/// `reflog -3` is `reflog -n3`, as in git-log.
+fn expand_counts(argv: &mut [OsString]) {
+    if !argv.iter().any(|arg| arg == "reflog") {
+        return;
+    }
+    for arg in argv.iter_mut().skip(1) {
+        let count = arg.to_str().and_then(|text| text.strip_prefix('-')).filter(|text| !text.is_empty());
+        if let Some(count) = count.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit())) {
+            *arg = format!("-n{count}").into();
         }
     }
 }

@@ -135,3 +135,188 @@ pub struct ShowRef {
     #[arg(value_name = "PATTERN")]
     pub patterns: Vec<OsString>,
 }
+
+/// Arguments of `pack-refs` and `refs optimize`.
+#[derive(Debug, clap::Args)]
+pub struct PackRefs {
+    /// Pack all refs, not only tags.
+    #[arg(long, overrides_with = "no_all")]
+    pub all: bool,
+    #[arg(long, hide = true)]
+    pub no_all: bool,
+    /// Remove loose refs that were packed (the default).
+    #[arg(long, overrides_with = "no_prune")]
+    pub prune: bool,
+    /// Leave loose refs that were packed.
+    #[arg(long)]
+    pub no_prune: bool,
+    /// Do only as much as is worth it.
+    #[arg(long, overrides_with = "no_auto")]
+    pub auto: bool,
+    #[arg(long, hide = true)]
+    pub no_auto: bool,
+    /// Pack refs that match, instead of tags.
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<OsString>,
+    /// Pack no refs that match.
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
+}
+
+/// Arguments of `refs`.
+#[derive(Debug, clap::Args)]
+#[command(subcommand_required = true, disable_help_subcommand = true)]
+pub struct Refs {
+    #[command(subcommand)]
+    pub command: RefsCommand,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum RefsCommand {
+    /// Say with the exit code whether a ref exists: 2 if not.
+    Exists {
+        /// The full name.
+        #[arg(value_name = "REF")]
+        names: Vec<OsString>,
+    },
+    /// Pack refs, as pack-refs does.
+    Optimize(PackRefs),
+    /// Check that refs are stored as they must be.
+    Verify(RefsVerify),
+}
+
+/// Arguments of `refs verify`.
+#[derive(Debug, clap::Args)]
+pub struct RefsVerify {
+    /// Take warnings for errors.
+    #[arg(long, overrides_with = "no_strict")]
+    pub strict: bool,
+    #[arg(long, hide = true)]
+    pub no_strict: bool,
+    /// Say what is checked.
+    #[arg(long, overrides_with = "no_verbose")]
+    pub verbose: bool,
+    #[arg(long, hide = true)]
+    pub no_verbose: bool,
+}
+
+/// Arguments of `reflog`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
+pub struct Reflog {
+    #[command(subcommand)]
+    pub command: Option<ReflogCommand>,
+    #[command(flatten)]
+    pub show: ReflogShow,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum ReflogCommand {
+    /// Show what a reflog tells (the default).
+    Show(ReflogShow),
+    /// List the refs that have a reflog.
+    List {
+        #[arg(hide = true)]
+        arguments: Vec<String>,
+    },
+    /// Say with the exit code whether a ref has a reflog.
+    Exists {
+        /// The full name.
+        #[arg(value_name = "REF")]
+        names: Vec<OsString>,
+    },
+    /// Add an entry.
+    Write {
+        /// The full name, the old and the new object, and why.
+        #[arg(value_name = "REF OLD NEW MESSAGE")]
+        arguments: Vec<OsString>,
+    },
+    /// Delete single entries.
+    Delete(ReflogDelete),
+    /// Delete whole reflogs.
+    Drop(ReflogDrop),
+    /// Delete entries that are too old.
+    Expire(ReflogExpire),
+}
+
+/// Arguments of `reflog show`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReflogShow {
+    /// Show so many entries at most.
+    #[arg(long, short = 'n', value_name = "N")]
+    pub max_count: Option<usize>,
+    /// Show whole names of objects.
+    #[arg(long)]
+    pub no_abbrev: bool,
+    /// Shorten names of objects, to at least N digits.
+    #[arg(long, value_name = "N", require_equals = true)]
+    pub abbrev: Option<usize>,
+    /// The refs; HEAD if there is none.
+    #[arg(value_name = "REF")]
+    pub names: Vec<OsString>,
+}
+
+/// What `delete` and `expire` have in common.
+#[derive(Debug, clap::Args)]
+pub struct ReflogChange {
+    /// Change nothing; with --verbose, say what would be.
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
+    /// Let each entry begin where the one before it that is left ends.
+    #[arg(long)]
+    pub rewrite: bool,
+    /// Let the ref point where its last entry ends.
+    #[arg(long)]
+    pub updateref: bool,
+    /// Say what becomes of each entry.
+    #[arg(long)]
+    pub verbose: bool,
+}
+
+/// Arguments of `reflog delete`.
+#[derive(Debug, clap::Args)]
+pub struct ReflogDelete {
+    #[command(flatten)]
+    pub change: ReflogChange,
+    /// The entries: REF@{N}.
+    #[arg(value_name = "ENTRY")]
+    pub entries: Vec<OsString>,
+}
+
+/// Arguments of `reflog drop`.
+#[derive(Debug, clap::Args)]
+pub struct ReflogDrop {
+    /// Those of all refs.
+    #[arg(long)]
+    pub all: bool,
+    /// With --all, only those of this work tree.
+    #[arg(long)]
+    pub single_worktree: bool,
+    /// The refs.
+    #[arg(value_name = "REF")]
+    pub names: Vec<OsString>,
+}
+
+/// Arguments of `reflog expire`.
+#[derive(Debug, clap::Args)]
+pub struct ReflogExpire {
+    #[command(flatten)]
+    pub change: ReflogChange,
+    /// Delete what is older than TIME.
+    #[arg(long, value_name = "TIME")]
+    pub expire: Option<String>,
+    /// Delete what is older than TIME and that the ref does not reach.
+    #[arg(long, value_name = "TIME")]
+    pub expire_unreachable: Option<String>,
+    /// Those of all refs.
+    #[arg(long)]
+    pub all: bool,
+    /// With --all, only those of this work tree.
+    #[arg(long)]
+    pub single_worktree: bool,
+    /// The refs.
+    #[arg(value_name = "REF")]
+    pub names: Vec<OsString>,
+}

@@ -13,10 +13,14 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 use packrace_os::{EntryType, FileIdentity, Mapped, is_absent};
 
-use super::{Error, Places, RefRecord, Target, Value, is_good_name};
+use super::reflog::{self, LoggedChange};
+use super::{Error, Places, RefRecord, Target, Value, is_good_name, is_per_worktree};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
+
+/// Longest reflog that is read: some millions of lines.
+const MAX_LOG_BYTES: u64 = 1 << 30;
 
 /// Of a damaged line, so much is shown.
 const MAX_SHOWN_BYTES: usize = 200;
@@ -79,6 +83,67 @@ pub(super) fn read_one(places: &Places, name: &[u8], hash: HashKind) -> Result<O
             Ok(None)
         }
     }
+}
+
+/// All loose refs below `refs/` that are not symbolic.
+pub(super) fn direct_loose(places: &Places, hash: HashKind) -> Result<BTreeMap<Vec<u8>, ObjectId>, Error> {
+    let mut loose = LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new() };
+    loose.read(&[])?;
+    let direct = loose.found.into_iter().filter_map(|(name, loose)| match loose {
+        Loose::Direct(id) if name.starts_with(b"refs/") => Some((name, id)),
+        _ => None,
+    });
+    Ok(direct.collect())
+}
+
+/// What a reflog tells, oldest first; `None` if there is none.
+pub(super) fn read_log(
+    places: &Places,
+    name: &[u8],
+    hash: HashKind,
+) -> Result<Option<Vec<LoggedChange>>, Error> {
+    let path = places.log_of(name);
+    match packrace_os::read_file(&path, Role::Refs, MAX_LOG_BYTES) {
+        Ok(bytes) => Ok(Some(reflog::parse_lines(&bytes, hash))),
+        Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => Ok(None),
+        Err(source) => Err(Error::Io { path, source }),
+    }
+}
+
+/// The names of refs that have reflogs, sorted.
+pub(super) fn logged_names(places: &Places) -> Result<Vec<Vec<u8>>, Error> {
+    let mut names = Vec::new();
+    let is_linked = places.git_dir != places.common_dir;
+    add_logged(&places.git_dir.join("logs"), b"", &mut names)?;
+    if is_linked {
+        names.retain(|name| is_per_worktree(name));
+        let mut common = Vec::new();
+        add_logged(&places.common_dir.join("logs/refs"), b"refs/", &mut common)?;
+        names.extend(common.into_iter().filter(|name| !is_per_worktree(name)));
+    }
+    names.retain(|name| is_good_name(name));
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn add_logged(dir: &Path, prefix: &[u8], names: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+    let entries = match packrace_os::list_dir(dir, Role::Refs) {
+        Ok(entries) => entries,
+        Err(error) if is_absent(&error) => return Ok(()),
+        Err(source) => return Err(Error::Io { path: dir.to_owned(), source }),
+    };
+    for entry in entries {
+        let path = dir.join(&entry.name);
+        let name = [prefix, &entry.name.into_vec()].concat();
+        match entry.kind {
+            EntryType::Dir if name.len() < MAX_NAME_BYTES => {
+                add_logged(&path, &[name.as_slice(), b"/"].concat(), names)?;
+            }
+            EntryType::File => names.push(name),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// `packed-refs` as it was when it was opened.

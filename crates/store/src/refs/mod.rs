@@ -10,6 +10,7 @@ mod reftable;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod verify;
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -20,11 +21,13 @@ use std::sync::Arc;
 pub use error::Error;
 pub use packrace_format::packed_refs::Peeled;
 use packrace_object::{HashKind, ObjectId};
-pub use reflog::LogEntry;
+pub use reflog::{LogEntry, LoggedChange};
 pub use transaction::{
-    Cause, Change, Expected, LogPolicy, Mode, PrepareError, Prepared, RefEdit, RefObjects, RefWrites,
-    Refusal, StoredObjects, TableWrites, Update, Value,
+    Cause, Change, Expected, LogEdit, LogPolicy, Mode, PackRefs, PrepareError, Prepared, RefEdit, RefObjects,
+    RefWrites, Refusal, StoredObjects, TableWrites, Update, Value,
 };
+
+pub use verify::{Problem, Severity};
 
 /// How refs are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +153,27 @@ impl RefStore {
                     Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
                 }))
             }
+        }
+    }
+
+    /// How refs are stored.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// The names of refs that have reflogs, sorted.
+    pub fn logged_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+        match self.backend {
+            Backend::Files => files::logged_names(&self.places),
+            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.logged_names(),
+        }
+    }
+
+    /// What the reflog of a ref tells, oldest first; `None` if it has none.
+    pub fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, Error> {
+        match self.backend {
+            Backend::Files => files::read_log(&self.places, name, self.hash),
+            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.log(name),
         }
     }
 

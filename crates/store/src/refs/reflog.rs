@@ -4,7 +4,7 @@
 //! <hex old> <hex new> <name> <mail> <seconds> <zone>\t<message>\n
 //! ```
 
-use packrace_object::ObjectId;
+use packrace_object::{HashKind, ObjectId};
 
 /// A change that a reflog tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,54 @@ impl LogEntry<'_> {
         line.push(b'\n');
         line
     }
+}
+
+/// A change that a reflog tells, owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedChange {
+    /// Where the ref pointed before; null if there was none.
+    pub old: ObjectId,
+    /// Where it points since; null if it was deleted.
+    pub new: ObjectId,
+    /// `Name <mail> seconds zone`.
+    pub who: Vec<u8>,
+    /// Why; one line, which may be empty.
+    pub message: Vec<u8>,
+    /// The update index of a record among reftables.
+    pub(super) update_index: Option<u64>,
+}
+
+impl LoggedChange {
+    /// One that is told from now on; the message is cleaned as git does it.
+    pub fn new(old: ObjectId, new: ObjectId, who: &[u8], message: &[u8]) -> Self {
+        LoggedChange { old, new, who: who.to_vec(), message: clean_message(message), update_index: None }
+    }
+
+    /// When it was, in seconds since 1970; 0 where that cannot be read.
+    pub fn seconds(&self) -> u64 {
+        parse_who(&self.who).map_or(0, |who| who.seconds)
+    }
+
+    pub(super) fn as_entry(&self) -> LogEntry<'_> {
+        LogEntry { old: self.old, new: self.new, who: &self.who, message: &self.message }
+    }
+}
+
+/// The lines of a file. As in git, one that cannot be understood is passed over.
+pub(super) fn parse_lines(bytes: &[u8], hash: HashKind) -> Vec<LoggedChange> {
+    let hex = hash.len_in_hex();
+    let parse = |line: &[u8]| {
+        let id = |at: usize| ObjectId::from_hex(line.get(at..at + hex)?).ok();
+        let (old, new) = (id(0)?, id(hex + 1)?);
+        let rest = line.get(2 * hex + 2..)?;
+        let (who, message) = match rest.iter().position(|byte| *byte == b'\t') {
+            Some(end) => (&rest[..end], &rest[end + 1..]),
+            None => (rest, &b""[..]),
+        };
+        parse_who(who)?;
+        Some(LoggedChange { old, new, who: who.to_vec(), message: message.to_vec(), update_index: None })
+    };
+    bytes.split(|byte| *byte == b'\n').filter_map(parse).collect()
 }
 
 /// Who changed a ref, and when.
@@ -63,8 +111,6 @@ pub(super) fn clean_message(message: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use packrace_object::HashKind;
-
     use super::*;
 
     #[test]
@@ -80,6 +126,22 @@ mod tests {
         check("A <a@b>", None);
         check("A <a@b> x +0000", None);
         check("A a@b 1 +0000", None);
+    }
+
+    #[test]
+    fn lines_are_read_back() {
+        let [a, b] = [b'a', b'b'].map(|digit| ObjectId::from_hex(&[digit; 40]).unwrap());
+        let first = LoggedChange::new(a, b, b"A U <a@b> 17 +0530", b"why\tnot");
+        let second = LoggedChange::new(b, a, b"A <a@b> 18 -0100", b"");
+        let text = [first.as_entry().line(), second.as_entry().line()].concat();
+        let both = vec![first, second];
+        assert_eq!(parse_lines(&text, HashKind::Sha1), both);
+        assert_eq!(both[0].seconds(), 17);
+        for damaged in [&b""[..], b"\n\n", b"a b c\n", &text[..30], &text[1..90]] {
+            assert_eq!(parse_lines(damaged, HashKind::Sha1), []);
+        }
+        // What is left of a line that was cut off.
+        assert_eq!(parse_lines(&text[..text.len() - 3], HashKind::Sha1)[0], both[0]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 
+use super::reflog::LoggedChange;
 use super::{Error, Peeled, Places, RefRecord, Target, is_per_worktree};
 
 /// Longest list of tables: git keeps a stack at some 20 tables.
@@ -54,6 +55,22 @@ impl Stacks {
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         let stack = self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common);
         stack.find(name)
+    }
+
+    /// What a reflog tells.
+    pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, Error> {
+        self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common).log(name)
+    }
+
+    /// The names of refs that have reflogs, sorted.
+    pub(super) fn logged_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let mut names = self.common.logged_names()?;
+        if let Some(own) = &self.own {
+            names.retain(|name| !is_per_worktree(name));
+            names.extend(own.logged_names()?.into_iter().filter(|name| is_per_worktree(name)));
+            names.sort_unstable();
+        }
+        Ok(names)
     }
 
     /// Adds the objects of all log records that no newer table deletes.
@@ -186,6 +203,52 @@ impl Stack {
         })
     }
 
+    /// What a reflog tells, oldest first, without what only tells that there is one; `None` if there is none.
+    pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, Error> {
+        self.with_merged(|tables| {
+            let mut found = None;
+            let mut logs = format::Stack::new(tables).logs_of(name, Deletions::Hide)?;
+            while logs.advance()? {
+                let changes = found.get_or_insert_with(Vec::new);
+                let Some(record) = logs.current() else { break };
+                let change = record.change.filter(|change| !(change.old.is_null() && change.new.is_null()));
+                changes.extend(change.map(|change| logged(&change, record.update_index)));
+            }
+            Ok(found.map(|mut changes| {
+                changes.reverse();
+                changes
+            }))
+        })
+    }
+
+    /// The names of refs that have reflogs, sorted.
+    pub(super) fn logged_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+        self.with_merged(|tables| {
+            let mut names: Vec<Vec<u8>> = Vec::new();
+            let mut logs = format::Stack::new(tables).logs(Deletions::Hide)?;
+            while logs.advance()? {
+                let Some(record) = logs.current() else { break };
+                if names.last().is_none_or(|last| last != record.name) {
+                    names.push(record.name.to_vec());
+                }
+            }
+            Ok(names)
+        })
+    }
+
+    /// Whether there is a ref whose name starts with `prefix`, but this one.
+    pub(super) fn has_below(&self, prefix: &[u8], but: &[u8]) -> Result<bool, Error> {
+        self.with_merged(|tables| {
+            let mut refs = format::Stack::new(tables).refs_with_prefix(prefix, Deletions::Hide)?;
+            while refs.advance()? {
+                if refs.current().is_some_and(|record| record.name != but) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+
     /// The first ref whose name starts with `prefix`.
     pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.with_merged(|tables| {
@@ -200,6 +263,14 @@ impl Table {
     pub(super) fn damaged(&self, source: packrace_format::Error) -> Error {
         Error::Damaged { path: self.path.clone(), source }
     }
+}
+
+fn logged(change: &format::LogChange<'_>, update_index: u64) -> LoggedChange {
+    let sign = if change.zone < 0 { '-' } else { '+' };
+    let when = format!("> {} {sign}{:04}", change.seconds, change.zone.unsigned_abs());
+    let who = [change.name, b" <", change.email, when.as_bytes()].concat();
+    let message = change.message.strip_suffix(b"\n").unwrap_or(change.message).to_vec();
+    LoggedChange { old: change.old, new: change.new, who, message, update_index: Some(update_index) }
 }
 
 /// One table in a merge.

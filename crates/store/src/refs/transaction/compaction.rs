@@ -36,6 +36,18 @@ pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<()
     }
 }
 
+/// Makes one table of all.
+pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), Error> {
+    let Some(lock) = lock_list(dir, writes)? else {
+        return Err(Error::Write("unable to compact stack: data is locked".to_owned()));
+    };
+    let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
+    match stack.tables.len() {
+        0 | 1 => Ok(()),
+        count => run(dir, lock, &stack, 0..count, writes, hash),
+    }
+}
+
 /// The lock of the list; none if somebody has it.
 fn lock_list(dir: &Path, writes: &RefWrites) -> Result<Option<LockFile>, Error> {
     match LockFile::take(&dir.join("tables.list"), FileKind::Refs, writes.policy) {

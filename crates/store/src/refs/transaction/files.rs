@@ -128,6 +128,11 @@ impl FileLocks {
         }
     }
 
+    /// The length of `packed-refs` in bytes.
+    pub(super) fn packed_len(&self) -> usize {
+        self.packed.len()
+    }
+
     /// What a ref says that is not locked.
     pub(super) fn read(&mut self, name: &[u8]) -> Result<Option<Value>, PrepareError> {
         Ok(match read_loose(&self.places, name, self.hash)? {
@@ -276,7 +281,11 @@ impl FileLocks {
         Err(refusals.into_iter().next().expect("not empty").into())
     }
 
-    fn write_packed(&self, edits: &[Edit<'_>], objects: &mut dyn RefObjects) -> Result<(), PrepareError> {
+    pub(super) fn write_packed(
+        &self,
+        edits: &[Edit<'_>],
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
         let path = self.places.common_dir.join("packed-refs");
         let new = self.places.common_dir.join("packed-refs.new");
         let io = |source| PrepareError::from(Error::Io { path: new.clone(), source });
@@ -319,7 +328,7 @@ impl FileLocks {
         Ok(overtaken)
     }
 
-    fn lock_packed(&mut self) -> Result<(), PrepareError> {
+    pub(super) fn lock_packed(&mut self) -> Result<(), PrepareError> {
         let path = self.places.common_dir.join("packed-refs");
         let patience = self.writes.packed_patience;
         let lock =
@@ -330,7 +339,7 @@ impl FileLocks {
     }
 
     /// Takes `<name>.lock`, whose directory may be missing.
-    fn lock(&mut self, name: &[u8]) -> Result<Result<LockFile, Cause>, PrepareError> {
+    pub(super) fn lock(&mut self, name: &[u8]) -> Result<Result<LockFile, Cause>, PrepareError> {
         let path = self.places.path_of(name);
         let policy = self.writes.policy;
         for _ in 0..MAX_TRIES {
@@ -420,7 +429,7 @@ impl FileLocks {
         remove_tree(path, true)
     }
 
-    fn remove_log(&mut self, name: &[u8]) -> Result<(), PrepareError> {
+    pub(super) fn remove_log(&mut self, name: &[u8]) -> Result<(), PrepareError> {
         let path = self.places.log_of(name);
         if self.is_bulk && !self.listings.has(&path)? {
             return Ok(());
@@ -451,7 +460,7 @@ fn value(loose: Loose) -> Value {
     }
 }
 
-fn io_error(error: crate::Error) -> PrepareError {
+pub(super) fn io_error(error: crate::Error) -> PrepareError {
     PrepareError::Store(Error::Write(error.to_string()))
 }
 
@@ -498,7 +507,7 @@ fn remove_tree(path: &Path, with_files: bool) -> Result<(), Error> {
 
 /// Removes the directories that a ref or a log stood in, as far as they are empty: not `refs/heads` and the like. It does no
 /// harm if they stay.
-fn remove_empty_parents(top: &Path, name: &[u8]) {
+pub(super) fn remove_empty_parents(top: &Path, name: &[u8]) {
     let least = if name.starts_with(b"logs/") { 3 } else { 2 };
     let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
     while parts.len() > least + 1 {

@@ -18,7 +18,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile, random_number};
 
-use super::super::reflog::{clean_message, parse_who};
+use super::super::reflog::{LoggedChange, parse_who};
 use super::super::reftable::Stack;
 use super::super::{Error, Peeled, Places, Target, is_per_worktree};
 use super::{Cause, Change, PrepareError, RefEdit, RefObjects, RefWrites, Step, Value, Work, compaction};
@@ -37,33 +37,42 @@ pub(super) struct StackLocks {
 
 /// A stack with its lock.
 #[derive(Debug)]
-struct Side {
-    dir: PathBuf,
-    stack: Stack,
+pub(super) struct Side {
+    pub(super) dir: PathBuf,
+    pub(super) stack: Stack,
     lock: Option<LockFile>,
 }
 
 /// What goes into a new table.
 #[derive(Debug, Default)]
-struct Records {
-    refs: Vec<NewRef>,
-    /// With the update index of a record that is taken back.
-    logs: Vec<(Vec<u8>, Log)>,
+pub(super) struct Records {
+    pub(super) refs: Vec<NewRef>,
+    pub(super) logs: Vec<(Vec<u8>, Log)>,
 }
 
 #[derive(Debug)]
-struct NewRef {
-    name: Vec<u8>,
+pub(super) struct NewRef {
+    pub(super) name: Vec<u8>,
     /// None deletes it.
-    value: Option<Value>,
+    pub(super) value: Option<Value>,
     /// What its object finally tags.
-    peeled: Option<ObjectId>,
+    pub(super) peeled: Option<ObjectId>,
 }
 
 #[derive(Debug)]
-enum Log {
+pub(super) enum Log {
+    /// The record of this update index is taken back.
     TakenBack(u64),
-    Change { old: ObjectId, new: ObjectId, message: Vec<u8> },
+    /// A record of this transaction, or of an earlier one that is put in place of what it was.
+    Change(LoggedChange),
+}
+
+impl Log {
+    /// What tells that there is a reflog, where it tells nothing.
+    pub(super) fn marker(hash: HashKind, who: &[u8]) -> Self {
+        let null = ObjectId::null(hash);
+        Log::Change(LoggedChange::new(null, null, who, b""))
+    }
 }
 
 impl StackLocks {
@@ -86,7 +95,7 @@ impl StackLocks {
     }
 
     /// Locks the stack that a ref is in, and reads it anew.
-    fn lock(&mut self, name: &[u8]) -> Result<&mut Side, PrepareError> {
+    pub(super) fn lock(&mut self, name: &[u8]) -> Result<&mut Side, PrepareError> {
         let (hash, policy, patience) = (self.hash, self.writes.policy, self.writes.reftable_patience);
         let side = self.side_mut(name);
         if side.lock.is_none() {
@@ -174,8 +183,9 @@ impl StackLocks {
         if let Some((old, new)) = work.logged(step, hash)
             && (is_begun || side.stack.has_log(&step.name)?)
         {
-            let message = clean_message(&work.edits[step.edit].message);
-            records.logs.push((name(), Log::Change { old, new, message }));
+            let message = &work.edits[step.edit].message;
+            let change = LoggedChange::new(old, new, &work.writes.who, message);
+            records.logs.push((name(), Log::Change(change)));
         }
         if step.is_log_only {
             return Ok(());
@@ -211,21 +221,26 @@ impl StackLocks {
 
 impl Side {
     /// Adds a table to the stack and gives the lock back.
-    fn write(&mut self, mut records: Records, writes: &RefWrites) -> Result<(), Error> {
+    pub(super) fn write(&mut self, mut records: Records, writes: &RefWrites) -> Result<(), Error> {
         let Some(lock) = self.lock.take() else { return Ok(()) };
         let newest = self.stack.tables.last().map_or(0, |table| table.table.update_indexes().1);
         let update_index = newest.checked_add(1).ok_or_else(|| failed("update indexes are used up"))?;
         records.refs.sort_by(|a, b| a.name.cmp(&b.name));
         let options = writes.tables.options;
-        let who = parse_who(&writes.who).ok_or_else(|| failed("the name of who does it is malformed"))?;
         let longest_message = options.block_bytes.max(1) / 2;
+        let later = records.logs.iter().filter_map(|(_, log)| match log {
+            Log::Change(change) => change.update_index,
+            Log::TakenBack(_) => None,
+        });
+        // Of a rename, which is two changes.
+        let last_index = later.max().map_or(update_index, |last| last.max(update_index));
         let name = TableName {
             min_update_index: update_index,
-            max_update_index: update_index,
+            max_update_index: last_index,
             random: random_number(),
         };
         write_table(&self.dir, &name, writes, |sink| {
-            let mut writer = Writer::new(&options, update_index, update_index, sink).map_err(failed)?;
+            let mut writer = Writer::new(&options, update_index, last_index, sink).map_err(failed)?;
             for NewRef { name, value, peeled } in &records.refs {
                 let value = match (value, peeled) {
                     (None, _) => RefValue::Deletion,
@@ -235,27 +250,18 @@ impl Side {
                 };
                 writer.add_ref(&RefRecord { name, update_index, value }).map_err(failed)?;
             }
-            let mut logs: Vec<(&[u8], u64, LogOrNone)> = Vec::with_capacity(records.logs.len());
-            for (name, log) in &records.logs {
-                logs.push(match log {
-                    Log::TakenBack(update_index) => (name, *update_index, None),
-                    Log::Change { old, new, message } => {
-                        (name, update_index, Some((*old, *new, cut(message, longest_message))))
-                    }
-                });
-            }
+            let mut logs: Vec<(&[u8], u64, Option<&LoggedChange>)> = Vec::with_capacity(records.logs.len());
+            logs.extend(records.logs.iter().map(|(name, log)| match log {
+                Log::TakenBack(update_index) => (name.as_slice(), *update_index, None),
+                Log::Change(change) => {
+                    (name.as_slice(), change.update_index.unwrap_or(update_index), Some(change))
+                }
+            }));
             logs.sort_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
-            for (name, update_index, change) in &logs {
-                let change = change.as_ref().map(|(old, new, message)| LogChange {
-                    old: *old,
-                    new: *new,
-                    name: who.name,
-                    email: who.email,
-                    seconds: who.seconds,
-                    zone: who.zone,
-                    message,
-                });
-                let record = LogRecord { name, update_index: *update_index, change };
+            for (name, update_index, change) in logs {
+                let message = change.map(|change| cut(&change.message, longest_message));
+                let change = change.map(|change| log_change(change, message.as_deref().unwrap_or_default()));
+                let record = LogRecord { name, update_index, change: change.transpose()? };
                 writer.add_log(&record).map_err(failed)?;
             }
             writer.finish().map(drop).map_err(failed)
@@ -272,7 +278,19 @@ impl Side {
     }
 }
 
-type LogOrNone = Option<(ObjectId, ObjectId, Vec<u8>)>;
+fn log_change<'a>(change: &'a LoggedChange, message: &'a [u8]) -> Result<LogChange<'a>, Error> {
+    let who = parse_who(&change.who).ok_or_else(|| failed("the name of who does it is malformed"))?;
+    let LoggedChange { old, new, .. } = *change;
+    Ok(LogChange {
+        old,
+        new,
+        name: who.name,
+        email: who.email,
+        seconds: who.seconds,
+        zone: who.zone,
+        message,
+    })
+}
 
 /// As git does it: a message ends with a line feed, unless it is empty, and is no longer than half a block.
 fn cut(message: &[u8], longest: usize) -> Vec<u8> {

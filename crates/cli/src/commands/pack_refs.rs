@@ -1,0 +1,31 @@
+//! `packrace pack-refs`: puts refs into fewer files.
+
+use gix_glob::wildmatch;
+use gix_glob::wildmatch::Mode;
+use packrace_store::refs;
+
+use super::{Fatal, repository};
+use crate::args::{Globals, PackRefs};
+use crate::environment::Environment;
+use crate::ref_changes::RefChanges;
+
+pub fn run(globals: &Globals, args: &PackRefs, environment: &Environment) -> Result<(), Fatal> {
+    let repository = repository(globals, environment)?;
+    let mut changes = RefChanges::new(&repository, globals, environment)?;
+    let is_one_of = |patterns: &[std::ffi::OsString], name: &[u8]| {
+        patterns
+            .iter()
+            .any(|pattern| wildmatch(pattern.as_encoded_bytes().into(), name.into(), Mode::empty()))
+    };
+    let is_wanted = |name: &[u8]| {
+        let is_included = match () {
+            () if args.all => true,
+            () if args.include.is_empty() => name.starts_with(b"refs/tags/"),
+            () => is_one_of(&args.include, name),
+        };
+        is_included && !is_one_of(&args.exclude, name)
+    };
+    let which =
+        refs::PackRefs { is_wanted: &is_wanted, prunes: !args.no_prune || args.prune, is_auto: args.auto };
+    Ok(repository.refs().pack(&which, &changes.writes, &mut changes.objects)?)
+}

@@ -1,0 +1,150 @@
+//! `packrace reflog` says and does what `git reflog` does.
+
+use packrace_testkit::{Git, RefFormat};
+
+use crate::ref_twins::{RefTwins, in_both_formats, state};
+use crate::running::{packrace, stock_git};
+
+/// Words are divided by spaces.
+const COMMANDS: &[&str] = &[
+    "",
+    "show",
+    "HEAD",
+    "@",
+    "show main",
+    "main",
+    "refs/heads/main",
+    "show nope",
+    "refs/tags/tree",
+    "show -n 2 main",
+    "-2 main",
+    "show --max-count=1",
+    "nolog",
+    "main@{2}",
+    "show --no-abbrev main",
+    "show --abbrev=12 main",
+    "show refs/heads/main HEAD",
+    "list",
+    "list x",
+    "exists",
+    "exists main",
+    "exists refs/heads/main",
+    "exists refs/heads/nono",
+    "exists refs/heads/nolog",
+    "exists HEAD",
+    "exists a b",
+    "exists bad..",
+    "delete",
+    "delete main",
+    "delete main@{9}",
+    "delete --dry-run main@{1}",
+    "delete -n --verbose main@{1}",
+    "delete --verbose main@{1}",
+    "delete --rewrite main@{1}",
+    "delete --updateref loose@{0}",
+    "delete nope@{0}",
+    "delete HEAD@{0}",
+    "delete refs/heads/main@{0} loose@{0}",
+    "delete main@{0",
+    "delete --no-such x",
+    "expire",
+    "expire main",
+    "expire --dry-run --expire=all main",
+    "expire -n --verbose --expire=all refs/heads/long",
+    "expire --verbose --expire=never --expire-unreachable=all long",
+    "expire --verbose --expire=1112915153 --rewrite long",
+    "expire --verbose --expire-unreachable=1112917053 --expire=never HEAD",
+    "expire --expire=foo main",
+    "expire nope",
+    "expire --expire=all --updateref refs/heads/main",
+    "expire --expire=all --all",
+    "list",
+    "exists refs/heads/loose",
+    "show loose",
+    "expire --no-such",
+];
+
+/// Changes of refs at different times, by stock git in both.
+fn write_logs(twins: &RefTwins) {
+    let mut at = 1_112_912_053;
+    for name in ["main", "loose", "long"] {
+        for (number, id) in ["{c}", "{d}", "{e}", "{d}", "{c}", "{d}"].iter().enumerate() {
+            at += 1000;
+            for path in [twins.git(), twins.ours()] {
+                let mut command = Git::stock().command(&path);
+                command.env("GIT_COMMITTER_DATE", format!("{at} +0100"));
+                let (name, id) = (format!("refs/heads/{name}"), twins.filled(id));
+                command.args(["update-ref", "-m", &format!("step {number}"), &name, &id]);
+                assert!(command.status().unwrap().success());
+            }
+        }
+    }
+    for path in [twins.git(), twins.ours()] {
+        let git = |args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|text| twins.filled(text)).collect();
+            Git::stock().run(&path, &args.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        git(&["update-ref", "refs/tags/tree", "{t}"]);
+        git(&["update-ref", "refs/heads/nolog", "{c}"]);
+        git(&["reflog", "expire", "--expire=all", "refs/heads/nolog"]);
+        git(&["config", "gc.refs/heads/*.reflogExpire", "never"]);
+        git(&["config", "gc.refs/heads/*.reflogExpireUnreachable", "never"]);
+    }
+}
+
+#[test]
+fn shown_and_shortened_as_git_does() {
+    in_both_formats(&[("core.logAllRefUpdates", "always")], |twins| {
+        write_logs(twins);
+        for list in COMMANDS {
+            let words = list.split(' ').filter(|word| !word.is_empty());
+            twins.check(&["reflog"].into_iter().chain(words).collect::<Vec<_>>(), "");
+        }
+    });
+}
+
+/// What stock git 2.47 does not have: words and results of git 2.55.
+#[test]
+fn written_and_dropped() {
+    for format in [RefFormat::Files, RefFormat::Reftable] {
+        let twins = RefTwins::with(format, &[("core.logAllRefUpdates", "always")]);
+        let check = |args: &[&str], code: i32, stdout: &str, stderr: &str| {
+            let args: Vec<String> = args.iter().map(|text| twins.filled(text)).collect();
+            let args: Vec<&str> = ["reflog"].into_iter().chain(args.iter().map(String::as_str)).collect();
+            let said = packrace(&twins.ours(), &args, "");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let found = (said.status.code(), text(&said.stdout), text(&said.stderr));
+            let expect = (Some(code), stdout.to_owned(), twins.filled(stderr));
+            assert_eq!(found, expect, "{args:?} {format:?}");
+        };
+        let update = |name: &str, id: &str| {
+            stock_git(&twins.ours(), &["update-ref", name, &twins.filled(id)], "");
+        };
+        update("refs/heads/a", "{c}");
+        update("refs/heads/main", "{d}");
+        check(&["drop"], 0, "", "");
+        check(&["drop", "nope"], 255, "", "error: reflog could not be found: 'nope'\n");
+        check(&["drop", "a", "nope", "main"], 255, "", "error: reflog could not be found: 'nope'\n");
+        check(&["exists", "refs/heads/a"], 1, "", "");
+        check(&["drop", "--all"], 0, "", "");
+        check(&["list"], 0, "", "");
+        check(&["write", "refs/heads/a", "{c}", "{d}", "why  not"], 0, "", "");
+        let shown = format!("{} a@{{0}}: why not\n", &twins.filled("{d}")[..7]);
+        check(&["show", "a"], 0, &shown, "");
+        let log = Git::stock().run(&twins.ours(), &["reflog", "a"]);
+        assert_eq!(log, shown);
+        check(&["write", "a", "{c}", "{d}", "x"], 128, "", "fatal: invalid reference name: a\n");
+        check(&["write", "refs/heads/a", "x", "{d}", "x"], 128, "", "fatal: invalid old object ID: 'x'\n");
+        check(
+            &["write", "refs/heads/a", "{c}", "{1}", "x"],
+            128,
+            "",
+            "fatal: new object '{1}' does not exist\n",
+        );
+        check(&["write", "refs/heads/zz", "{0}", "{d}", "x"], 0, "", "");
+        check(&["list"], 0, "refs/heads/a\nrefs/heads/zz\n", "");
+        let said = packrace(&twins.ours(), &["reflog", "delete", "a@{yesterday}"], "");
+        assert_eq!(said.status.code(), Some(255), "git would delete all that is older than that");
+        assert!(state(&twins.ours()).contains("why not"));
+    }
+}

@@ -1,0 +1,165 @@
+//! `packrace pack-refs` and `refs`: how refs are stored.
+
+use std::path::Path;
+
+use packrace_testkit::{Git, RefFormat};
+
+use crate::ref_twins::{RefTwins, in_both_formats};
+use crate::running::{packrace, stock_git};
+
+/// Loose files, and `packed-refs`.
+fn stored(path: &Path) -> String {
+    let mut files = Vec::new();
+    let mut dirs = vec![path.join("refs")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).unwrap() {
+            let found = entry.unwrap().path();
+            if found.is_dir() { dirs.push(found) } else { files.push(found) }
+        }
+    }
+    files.sort();
+    let files = files.iter().map(|file| file.strip_prefix(path).unwrap().display().to_string() + "\n");
+    let packed = std::fs::read_to_string(path.join("packed-refs")).unwrap_or_default();
+    files.chain([packed]).collect()
+}
+
+#[test]
+fn refs_are_packed_as_git_packs_them() {
+    in_both_formats(&[], |twins| {
+        let lists = [
+            "",
+            "--include refs/heads/* --exclude refs/heads/new*",
+            "--no-prune --all",
+            "--all --exclude refs/heads/a",
+            "--auto",
+            "--all",
+            "x",
+        ];
+        for (number, list) in lists.iter().enumerate() {
+            let session = format!(
+                "update refs/heads/a {}\nupdate refs/heads/new{number}/x {{c}}\nupdate refs/tags/t{number} {{g}}\n\
+                 update refs/bisect/{number} {{c}}\n",
+                if number % 2 == 0 { "{e}" } else { "{d}" }
+            );
+            for path in [twins.git(), twins.ours()] {
+                stock_git(&path, &["update-ref", "--stdin"], &twins.filled(&session));
+            }
+            let words = list.split(' ').filter(|word| !word.is_empty());
+            twins.check(&["pack-refs"].into_iter().chain(words).collect::<Vec<_>>(), "");
+            let tables = |path: &Path| {
+                let list = std::fs::read_to_string(path.join("reftable/tables.list")).unwrap_or_default();
+                list.lines().count()
+            };
+            assert_eq!(tables(&twins.ours()), tables(&twins.git()), "{list}");
+            // With --auto git 2.47 packs files always; git 2.55 where it is worth it, as we do.
+            if *list != "--auto" {
+                assert_eq!(stored(&twins.ours()), stored(&twins.git()), "{list}");
+            }
+            Git::stock().run(&twins.ours(), &["refs", "verify"]);
+        }
+    });
+}
+
+#[test]
+fn many_loose_refs_are_worth_packing() {
+    let twins = RefTwins::new(RefFormat::Files);
+    let add = |from: usize, to: usize| {
+        let lines = (from..to).map(|number| format!("create refs/heads/many{number} {{c}}\n"));
+        stock_git(&twins.ours(), &["update-ref", "--stdin"], &twins.filled(&lines.collect::<String>()));
+    };
+    add(0, 8);
+    packrace(&twins.ours(), &["pack-refs", "--all", "--auto"], "");
+    assert!(twins.ours().join("refs/heads/many0").exists());
+    add(8, 40);
+    packrace(&twins.ours(), &["refs", "optimize", "--all", "--auto"], "");
+    assert!(!twins.ours().join("refs/heads/many0").exists());
+}
+
+#[test]
+fn refs_exist() {
+    in_both_formats(&[], |twins| {
+        let check = |args: &[&str], code: i32, stderr: &str| {
+            let said = packrace(&twins.ours(), args, "");
+            let found = (said.status.code(), String::from_utf8_lossy(&said.stderr).into_owned());
+            assert_eq!(found, (Some(code), stderr.to_owned()), "{args:?}");
+        };
+        check(&["refs", "exists", "refs/heads/main"], 0, "");
+        check(&["refs", "exists", "refs/heads/dangling"], 0, "");
+        check(&["refs", "exists", "main"], 2, "error: reference does not exist\n");
+        // The words of git 2.55; 2.47 does not have it.
+        check(&["refs", "exists"], 128, "fatal: 'git refs exists' requires a reference\n");
+    });
+}
+
+#[test]
+fn what_is_wrong_is_found() {
+    in_both_formats(&[], |twins| {
+        let id = twins.filled("{c}");
+        twins.check_said(&["refs", "verify"], "");
+        if twins.ours().join("reftable").exists() {
+            let list = twins.ours().join("reftable/tables.list");
+            let text = std::fs::read_to_string(&list).unwrap();
+            let name = text.lines().next().unwrap();
+            std::fs::rename(twins.ours().join("reftable").join(name), twins.ours().join("reftable/odd.ref"))
+                .unwrap();
+            std::fs::write(&list, text.replace(name, "odd.ref")).unwrap();
+            let said = packrace(&twins.ours(), &["refs", "verify"], "");
+            let warning = "warning: odd.ref: badReftableTableName: invalid reftable table name\n";
+            assert_eq!(
+                (said.status.code(), String::from_utf8_lossy(&said.stderr).as_ref()),
+                (Some(0), warning)
+            );
+            assert_eq!(packrace(&twins.ours(), &["refs", "verify", "--strict"], "").status.code(), Some(255));
+            return;
+        }
+        let heads = twins.ours().join("refs/heads");
+        for (name, content) in [
+            ("bad", "junk\n".to_owned()),
+            ("nonl", id.clone()),
+            ("trail", format!("{id} trailing\n")),
+            ("sym2", "ref: foo\n".to_owned()),
+            ("symbad", "ref: refs/heads/..\n".to_owned()),
+            ("a~b", format!("{id}\n")),
+            ("zero", format!("{}\n", "0".repeat(40))),
+        ] {
+            std::fs::write(heads.join(name), content).unwrap();
+        }
+        std::os::unix::fs::symlink("main", heads.join("link")).unwrap();
+        let mut packed = std::fs::read_to_string(twins.ours().join("packed-refs")).unwrap();
+        packed.push_str(&format!("{id} refs/a\n^{id}x\n{id} refs/z..\n{id}  refs/x\ngarbage\n{id} refs/zz"));
+        std::fs::write(twins.ours().join("packed-refs"), &packed).unwrap();
+        let lines = packed.lines().count();
+        let at = |back: usize| lines - back;
+        // The words of git 2.55; of these 2.47 knows the name and the type only.
+        let expect = [
+            "error: refs/heads/a~b: badRefName: invalid refname format".to_owned(),
+            "error: refs/heads/bad: badRefContent: junk".to_owned(),
+            "warning: refs/heads/link: symlinkRef: use deprecated symbolic link for symref".to_owned(),
+            "warning: refs/heads/nonl: refMissingNewline: misses LF at the end".to_owned(),
+            "error: refs/heads/sym2: badReferentName: points to invalid refname 'foo'".to_owned(),
+            "error: refs/heads/symbad: badReferentName: points to invalid refname 'refs/heads/..'".to_owned(),
+            "warning: refs/heads/trail: trailingRefContent: has trailing garbage: ' trailing".to_owned(),
+            "'".to_owned(),
+            format!("error: refs/heads/zero: badRefOid: points to invalid object ID '{}'", "0".repeat(40)),
+            format!(
+                "error: packed-refs line {}: packedRefUnsorted: refname 'refs/a' is less than previous refname \
+                 'refs/tags/light'",
+                at(5)
+            ),
+            format!("error: packed-refs line {}: badPackedRefEntry: '{id}x' has invalid peeled oid", at(4)),
+            format!("error: packed-refs line {}: badRefName: has bad refname 'refs/z..'", at(3)),
+            format!("error: packed-refs line {}: badRefName: has bad refname ' refs/x'", at(2)),
+            format!("error: packed-refs line {}: badPackedRefEntry: 'garbage' has invalid oid", at(1)),
+            format!(
+                "error: packed-refs line {}: packedRefEntryNotTerminated: '{id} refs/zz' is not terminated with a newline",
+                at(0)
+            ),
+        ];
+        let said = packrace(&twins.ours(), &["refs", "verify"], "");
+        let found = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(found.lines().collect::<Vec<_>>(), expect);
+        assert_eq!(said.status.code(), Some(255));
+        let theirs = stock_git(&twins.ours(), &["refs", "verify"], "");
+        assert_eq!(theirs.status.code(), Some(255), "git finds the bad name too");
+    });
+}

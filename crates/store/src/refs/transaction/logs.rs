@@ -1,0 +1,140 @@
+//! Changing what reflogs tell: entries that have expired go, and whole reflogs.
+//!
+//! ```text
+//! files      <ref>.lock ─ logs/<ref>.lock ─ rename; the ref's own lock becomes its new value where it gets one
+//! reftables  one table: deletions of the records that go, and those that say something else now
+//! ```
+
+use packrace_object::ObjectId;
+use packrace_os::count::Role;
+
+use super::files::{FileLocks, io_error};
+use super::stack::{Log, NewRef, Records, StackLocks};
+use super::{Cause, PrepareError, RefWrites, Value, compaction};
+use crate::publish::{FileKind, LockFile, make_dir_below};
+use crate::refs::reflog::LoggedChange;
+use crate::refs::{Backend, Error, RefStore};
+
+/// What becomes of a reflog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogEdit {
+    /// Nothing.
+    Keep,
+    /// It tells this from now on.
+    Replace {
+        /// Oldest first: some of what it told, with other old objects or not, and at the end at most one that is new.
+        changes: Vec<LoggedChange>,
+        /// Where the ref, which is not symbolic, points from now on, if that changes.
+        value: Option<ObjectId>,
+    },
+    /// There is none any more.
+    Drop,
+}
+
+impl RefStore {
+    /// Lets `edit` decide what becomes of a reflog, which nobody else changes meanwhile; it gets what the reflog tells,
+    /// oldest first, or `None` if there is none.
+    pub fn edit_log(
+        &self,
+        name: &[u8],
+        writes: &RefWrites,
+        edit: &mut dyn FnMut(Option<&[LoggedChange]>) -> LogEdit,
+    ) -> Result<(), PrepareError> {
+        match self.backend {
+            Backend::Files => self.edit_log_file(name, writes, edit),
+            Backend::Reftable => self.edit_log_records(name, writes, edit),
+        }
+    }
+
+    fn edit_log_file(
+        &self,
+        name: &[u8],
+        writes: &RefWrites,
+        edit: &mut dyn FnMut(Option<&[LoggedChange]>) -> LogEdit,
+    ) -> Result<(), PrepareError> {
+        let mut locks = FileLocks::begin(self, &[], writes)?;
+        let mut lock = match locks.lock(name)? {
+            Ok(lock) => lock,
+            Err(Cause::Locked(words)) => {
+                let name = String::from_utf8_lossy(name);
+                return Err(Error::Write(format!("cannot lock ref '{name}': {words}")).into());
+            }
+            // A ref is where this one would have to be, so there is no such reflog.
+            Err(_) => return Ok(()),
+        };
+        let log = self.log(name)?;
+        let path = self.places.log_of(name);
+        match edit(log.as_deref()) {
+            LogEdit::Keep => {}
+            LogEdit::Drop => {
+                if log.is_some() {
+                    locks.remove_log(name)?;
+                }
+            }
+            LogEdit::Replace { changes, value } => {
+                let dir = path.parent().unwrap_or(&path);
+                make_dir_below(self.places.of(name), dir, Role::Refs, writes.policy).map_err(io_error)?;
+                let mut file = LockFile::take(&path, FileKind::Refs, writes.policy).map_err(io_error)?;
+                for change in &changes {
+                    file.write(&change.as_entry().line()).map_err(io_error)?;
+                }
+                if let Some(value) = value {
+                    lock.write(format!("{value}\n").as_bytes()).map_err(io_error)?;
+                }
+                file.commit().map_err(io_error)?;
+                if value.is_some() {
+                    lock.commit().map_err(io_error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn edit_log_records(
+        &self,
+        name: &[u8],
+        writes: &RefWrites,
+        edit: &mut dyn FnMut(Option<&[LoggedChange]>) -> LogEdit,
+    ) -> Result<(), PrepareError> {
+        let mut locks = StackLocks::begin(self, &[], writes)?;
+        let side = locks.lock(name)?;
+        let log = side.stack.log(name)?;
+        let mut records = Records::default();
+        match edit(log.as_deref()) {
+            LogEdit::Keep => return Ok(()),
+            LogEdit::Drop => {
+                for update_index in side.stack.log_updates(name)? {
+                    records.logs.push((name.to_vec(), Log::TakenBack(update_index)));
+                }
+            }
+            LogEdit::Replace { changes, value } => {
+                let before = log.unwrap_or_default();
+                let is_kept =
+                    |update_index| changes.iter().any(|change| change.update_index == Some(update_index));
+                for update_index in side.stack.log_updates(name)? {
+                    if !is_kept(update_index) {
+                        records.logs.push((name.to_vec(), Log::TakenBack(update_index)));
+                    }
+                }
+                if changes.is_empty() {
+                    records.logs.push((name.to_vec(), Log::marker(self.hash, &writes.who)));
+                }
+                let changed = changes.into_iter().filter(|change| !before.contains(change));
+                records.logs.extend(changed.map(|change| (name.to_vec(), Log::Change(change))));
+                if let Some(value) = value {
+                    let value = Some(Value::Id(value));
+                    records.refs.push(NewRef { name: name.to_vec(), value, peeled: None });
+                }
+            }
+        }
+        if records.refs.is_empty() && records.logs.is_empty() {
+            return Ok(());
+        }
+        let dir = side.dir.clone();
+        side.write(records, writes)?;
+        if let Err(error) = compaction::after(&dir, writes, self.hash) {
+            tracing::warn!("cannot compact reftables: {error}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Fewer files for the same refs (git-pack-refs): loose refs go into `packed-refs`, reftables into one.
+//!
+//! ```text
+//! packed-refs.lock ─ loose refs read ─ packed-refs with them ─ then each: <ref>.lock ─ still the same? ─ loose file away
+//! ```
+//!
+//! A ref is at every moment in one place or in both, with the same value.
+
+use std::collections::BTreeMap;
+
+use packrace_format::packed_refs::Edit;
+use packrace_object::ObjectId;
+use packrace_os::count::Role;
+use packrace_os::durable;
+
+use super::files::FileLocks;
+use super::{PrepareError, RefObjects, RefWrites, compaction};
+use crate::publish::LockFile;
+use crate::refs::files::{Loose, LooseFile, direct_loose, read_loose};
+use crate::refs::{Backend, Error, Places, RefStore, is_per_worktree};
+
+/// With fewer loose refs than this, none are packed where that is left to us.
+const LEAST_LOOSE: usize = 16;
+
+/// Which refs are packed.
+pub struct PackRefs<'a> {
+    /// Whether the ref of this name is. As in git 2.47, that one is packed already makes no difference.
+    pub is_wanted: &'a dyn Fn(&[u8]) -> bool,
+    /// Remove the loose files.
+    pub prunes: bool,
+    /// Do it only where it is worth it.
+    pub is_auto: bool,
+}
+
+impl RefStore {
+    /// Packs refs. Those that belong to a work tree, symbolic and broken ones stay as they are.
+    pub fn pack(
+        &self,
+        which: &PackRefs<'_>,
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        match self.backend {
+            Backend::Files => self.pack_files(which, writes, objects),
+            Backend::Reftable => {
+                let Places { git_dir, common_dir } = &self.places;
+                let own = (git_dir != common_dir).then_some(git_dir);
+                for dir in [Some(common_dir), own].into_iter().flatten() {
+                    let dir = dir.join("reftable");
+                    match which.is_auto {
+                        true => compaction::after(&dir, writes, self.hash)?,
+                        false => compaction::all(&dir, writes, self.hash)?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn pack_files(
+        &self,
+        which: &PackRefs<'_>,
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        let mut locks = FileLocks::begin(self, &[], writes)?;
+        locks.lock_packed()?;
+        let mut wanted: BTreeMap<Vec<u8>, ObjectId> = direct_loose(&self.places, self.hash)?;
+        wanted.retain(|name, _| !is_per_worktree(name) && (which.is_wanted)(name));
+        if which.is_auto && wanted.len() < least_loose(locks.packed_len()) {
+            return Ok(());
+        }
+        let mut found = Vec::with_capacity(wanted.len());
+        for (name, id) in &wanted {
+            if objects.kind(id).map_err(PrepareError::Objects)?.is_none() {
+                tracing::error!("{} does not point to a valid object!", String::from_utf8_lossy(name));
+                continue;
+            }
+            found.push((name, *id, objects.peel(id).map_err(PrepareError::Objects)?));
+        }
+        let edits: Vec<Edit<'_>> =
+            found.iter().map(|(name, id, peeled)| Edit { name, value: Some((*id, *peeled)) }).collect();
+        locks.write_packed(&edits, objects)?;
+        if which.prunes {
+            for (name, id, _) in &found {
+                self.prune(&mut locks, name, *id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a loose ref that says what is packed. Whoever changes it just now keeps it.
+    fn prune(&self, locks: &mut FileLocks, name: &[u8], id: ObjectId) -> Result<(), PrepareError> {
+        let lock: LockFile = match locks.lock(name)? {
+            Ok(lock) => lock,
+            Err(cause) => {
+                tracing::debug!("not pruned: {cause:?}");
+                return Ok(());
+            }
+        };
+        if read_loose(&self.places, name, self.hash)? == LooseFile::Is(Loose::Direct(id)) {
+            let path = self.places.path_of(name);
+            durable::remove_file(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+        }
+        drop(lock);
+        super::files::remove_empty_parents(self.places.of(name), name);
+        Ok(())
+    }
+}
+
+/// From so many on, packing loose refs is worth writing a file of this length anew: the longer it is, the more.
+fn least_loose(packed_bytes: usize) -> usize {
+    // A line has some hundred bytes.
+    let doublings = (packed_bytes / 100).max(1).ilog2() as usize;
+    LEAST_LOOSE.max(5 * doublings)
+}

@@ -1,0 +1,157 @@
+//! A ref gets another name, and takes its reflog along.
+//!
+//! ```text
+//! files      new reflog ─ new ref made and old one deleted in a transaction     (old one first where one is below the other)
+//! reftables  one table: the old name and its records deleted, the new ones written
+//! ```
+
+use std::sync::Arc;
+
+use packrace_object::ObjectId;
+
+use super::stack::{Log, NewRef, Records, StackLocks};
+use super::{
+    Change, Expected, LogEdit, LogPolicy, Mode, PrepareError, RefEdit, RefObjects, RefWrites, Value,
+    compaction,
+};
+use crate::publish::DurableObjects;
+use crate::refs::reflog::LoggedChange;
+use crate::refs::{Backend, Error, Peeled, RefStore};
+
+impl RefStore {
+    /// Renames a ref that is not symbolic to a name that no ref has; its reflog gets a line with `message`. `HEAD` stays as
+    /// it is. A crash may leave both names in the files backend, or none where one is a directory of the other.
+    pub fn rename(
+        &self,
+        old: &[u8],
+        new: &[u8],
+        message: &[u8],
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let id = match self.read(old)? {
+            Some(Value::Id(id)) => id,
+            Some(Value::Symbolic(_)) => {
+                let words = format!("refname {} is a symbolic ref, renaming it is not supported", shown(old));
+                return Err(Error::Write(words).into());
+            }
+            None => return Err(Error::Write(format!("refname {} not found", shown(old))).into()),
+        };
+        if self.read(new)?.is_some() {
+            return Err(
+                Error::Write(format!("'{}' exists; cannot create '{}'", shown(new), shown(new))).into()
+            );
+        }
+        match self.backend {
+            Backend::Files => self.rename_files(old, new, id, message, writes, objects),
+            Backend::Reftable => self.rename_records(old, new, id, message, writes, objects),
+        }
+    }
+
+    fn rename_files(
+        &self,
+        old: &[u8],
+        new: &[u8],
+        id: ObjectId,
+        message: &[u8],
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        let log = self.log(old)?;
+        let silent = RefWrites { log: LogPolicy::Never, ..writes.clone() };
+        let edit = |name: &[u8], change: Change, expected: Expected| RefEdit {
+            name: name.to_vec(),
+            change,
+            expected,
+            deref: false,
+            message: Arc::from(message),
+            force_log: false,
+        };
+        let mut run = |edits: Vec<RefEdit>| -> Result<(), PrepareError> {
+            let prepared = self.prepare(edits, Mode::Atomic, &silent, objects)?;
+            prepared.commit(&DurableObjects::stored_before(), objects).map(drop)
+        };
+        let make = edit(new, Change::Set(id), Expected::Absent);
+        let delete = edit(old, Change::Delete, Expected::Id(id));
+        let is_below = |name: &[u8], dir: &[u8]| name.starts_with(dir) && name.get(dir.len()) == Some(&b'/');
+        let move_log = || {
+            let Some(changes) = log.clone() else { return Ok(()) };
+            let line = LoggedChange::new(id, id, &writes.who, message);
+            let mut changes = Some([changes, vec![line]].concat());
+            self.edit_log(new, writes, &mut |_| LogEdit::Replace {
+                changes: changes.take().unwrap_or_default(),
+                value: None,
+            })
+        };
+        if !is_below(old, new) && !is_below(new, old) {
+            move_log()?;
+            let made = run(vec![make, delete]);
+            if made.is_err() && self.read(new)?.is_none() {
+                self.edit_log(new, writes, &mut |_| LogEdit::Drop)?;
+            }
+            return made;
+        }
+        run(vec![delete])?;
+        if let Err(error) = run(vec![make]) {
+            run(vec![edit(old, Change::Set(id), Expected::Absent)])?;
+            return Err(error);
+        }
+        move_log()
+    }
+
+    fn rename_records(
+        &self,
+        old: &[u8],
+        new: &[u8],
+        id: ObjectId,
+        message: &[u8],
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        let peeled = match objects.peel(&id).map_err(PrepareError::Objects)? {
+            Peeled::To(peeled) => Some(peeled),
+            Peeled::NotATag | Peeled::Unknown => None,
+        };
+        let mut locks = StackLocks::begin(self, &[], writes)?;
+        let side = locks.lock(new)?;
+        for directory in new.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &new[..end])
+        {
+            if directory != old && side.stack.find(directory)?.is_some() {
+                return Err(in_the_way(directory, new));
+            }
+        }
+        if side.stack.has_below(&[new, b"/"].concat(), old)? {
+            return Err(in_the_way(new, new));
+        }
+        let newest = side.stack.tables.last().map_or(0, |table| table.table.update_indexes().1);
+        let mut records = Records::default();
+        let value = Some(Value::Id(id));
+        records.refs.push(NewRef { name: new.to_vec(), value, peeled });
+        records.refs.push(NewRef { name: old.to_vec(), value: None, peeled: None });
+        for update_index in side.stack.log_updates(old)? {
+            records.logs.push((old.to_vec(), Log::TakenBack(update_index)));
+        }
+        if let Some(changes) = side.stack.log(old)? {
+            records.logs.extend(changes.into_iter().map(|change| (new.to_vec(), Log::Change(change))));
+            // As git tells it here: it went, and came.
+            let null = ObjectId::null(self.hash);
+            for (from, to, after) in [(id, null, 1), (null, id, 2)] {
+                let mut change = LoggedChange::new(from, to, &writes.who, message);
+                change.update_index = Some(newest + after);
+                records.logs.push((new.to_vec(), Log::Change(change)));
+            }
+        }
+        let dir = side.dir.clone();
+        side.write(records, writes)?;
+        if let Err(error) = compaction::after(&dir, writes, self.hash) {
+            tracing::warn!("cannot compact reftables: {error}");
+        }
+        Ok(())
+    }
+}
+
+fn in_the_way(existing: &[u8], new: &[u8]) -> PrepareError {
+    let [existing, new] = [existing, new].map(String::from_utf8_lossy);
+    Error::Write(format!("'{existing}' exists; cannot create '{new}'")).into()
+}

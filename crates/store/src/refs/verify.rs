@@ -1,0 +1,294 @@
+//! Whether refs are stored as they must be (git-refs, "verify"; what is looked for: git-fsck, "FSCK MESSAGES").
+
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+
+use packrace_format::reftable::{Deletions, Stack as Tables, TableName};
+use packrace_object::{HashKind, ObjectId};
+use packrace_os::EntryType;
+use packrace_os::count::Role;
+
+use super::reftable::Stack;
+use super::{Backend, Error, Places, RefStore, is_good_name, is_safe_name};
+
+/// Longest loose ref that is looked at, and longest `packed-refs`.
+const MAX_LOOSE_BYTES: u64 = 64 << 10;
+const MAX_PACKED_BYTES: u64 = 16 << 30;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nobody writes it so, but it is understood.
+    Info,
+    /// It may become an error.
+    Warning,
+    /// A ref cannot be read, or not by everybody.
+    Error,
+}
+
+/// What is wrong with a ref or a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Git's name for it.
+    pub id: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Git's words for it.
+    pub text: String,
+}
+
+impl Problem {
+    fn new(id: &'static str, severity: Severity, text: impl Into<String>) -> Self {
+        Problem { id, severity, text: text.into() }
+    }
+
+    fn error(id: &'static str, text: impl Into<String>) -> Self {
+        Problem::new(id, Severity::Error, text)
+    }
+
+    fn info(id: &'static str, text: impl Into<String>) -> Self {
+        Problem::new(id, Severity::Info, text)
+    }
+}
+
+/// Told of everything that is looked at, with no problem, and of each problem, with where it is.
+pub type Told<'a> = dyn FnMut(&str, Option<Problem>) + 'a;
+
+impl RefStore {
+    /// Looks at every ref. What makes reading impossible is an error of its own.
+    pub fn verify(&self, told: &mut Told<'_>) -> Result<(), Error> {
+        match self.backend {
+            Backend::Files => {
+                let files = Files { places: &self.places, hash: self.hash };
+                files.verify_dir(b"refs/", told)?;
+                files.verify_file(b"HEAD", told)?;
+                files.verify_packed(told)
+            }
+            Backend::Reftable => {
+                let Places { git_dir, common_dir } = &self.places;
+                let own = (git_dir != common_dir).then_some(git_dir);
+                [Some(common_dir), own]
+                    .into_iter()
+                    .flatten()
+                    .try_for_each(|dir| verify_stack(dir, self.hash, told))
+            }
+        }
+    }
+}
+
+struct Files<'a> {
+    places: &'a Places,
+    hash: HashKind,
+}
+
+impl Files<'_> {
+    fn verify_dir(&self, name: &[u8], told: &mut Told<'_>) -> Result<(), Error> {
+        let path = self.places.path_of(name);
+        let entries = match packrace_os::list_dir(&path, Role::Refs) {
+            Ok(entries) => entries,
+            Err(error) if packrace_os::is_absent(&error) => return Ok(()),
+            Err(source) => return Err(Error::Io { path, source }),
+        };
+        for entry in entries {
+            let full = [name, &entry.name.into_vec()].concat();
+            if full.ends_with(b".lock") {
+                continue;
+            }
+            match entry.kind {
+                EntryType::Dir => self.verify_dir(&[full.as_slice(), b"/"].concat(), told)?,
+                EntryType::Other => {
+                    let problem = Problem::error("badRefFiletype", "unexpected file type");
+                    told(&text(&full), Some(problem));
+                }
+                EntryType::File | EntryType::Symlink => {
+                    if !is_good_name(&full) {
+                        let problem = Problem::error("badRefName", "invalid refname format");
+                        told(&text(&full), Some(problem));
+                    } else if entry.kind == EntryType::Symlink {
+                        let words = "use deprecated symbolic link for symref";
+                        told(&text(&full), Some(Problem::info("symlinkRef", words)));
+                    } else {
+                        self.verify_file(&full, told)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_file(&self, name: &[u8], told: &mut Told<'_>) -> Result<(), Error> {
+        let path = self.places.path_of(name);
+        let shown = text(name);
+        told(&shown, None);
+        let content = packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES);
+        let content = content.map_err(|source| Error::Io { path, source })?;
+        if let Some(problem) = loose_problem(name, &content, self.hash) {
+            told(&shown, Some(problem));
+        }
+        Ok(())
+    }
+
+    fn verify_packed(&self, told: &mut Told<'_>) -> Result<(), Error> {
+        let path = self.places.common_dir.join("packed-refs");
+        let content = match packrace_os::read_file(&path, Role::Refs, MAX_PACKED_BYTES) {
+            Ok(content) => content,
+            Err(error) if packrace_os::is_absent(&error) => return Ok(()),
+            Err(source) => return Err(Error::Io { path, source }),
+        };
+        told("packed-refs file ./packed-refs", None);
+        if content.is_empty() {
+            told("packed-refs", Some(Problem::info("emptyPackedRefsFile", "file is empty")));
+            return Ok(());
+        }
+        let mut last: Option<Vec<u8>> = None;
+        let mut is_sorted = false;
+        let mut may_be_peeled = false;
+        let mut rest = content.as_slice();
+        let mut number = 0;
+        while !rest.is_empty() {
+            number += 1;
+            let place = format!("packed-refs line {number}");
+            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+                let words = format!("'{}' is not terminated with a newline", text(rest));
+                told(&place, Some(Problem::error("packedRefEntryNotTerminated", words)));
+                return Ok(());
+            };
+            let line = &rest[..end];
+            rest = &rest[end + 1..];
+            if let Some(header) = line.strip_prefix(b"#").filter(|_| number == 1) {
+                match header.strip_prefix(b" pack-refs with:") {
+                    Some(traits) => {
+                        is_sorted = traits.split(|byte| *byte == b' ').any(|word| word == b"sorted")
+                    }
+                    None => {
+                        let words = format!("'{}' does not start with '# pack-refs with: '", text(line));
+                        told("packed-refs.header", Some(Problem::error("badPackedRefHeader", words)));
+                    }
+                }
+                continue;
+            }
+            if may_be_peeled && line.starts_with(b"^") {
+                may_be_peeled = false;
+                if id_of(&line[1..], self.hash).is_none() {
+                    let words = format!("'{}' has invalid peeled oid", text(&line[1..]));
+                    told(&place, Some(Problem::error("badPackedRefEntry", words)));
+                } else if line.len() > 1 + self.hash.len_in_hex() {
+                    let garbage = text(&line[1 + self.hash.len_in_hex()..]);
+                    let words = format!("has trailing garbage after peeled oid '{garbage}'");
+                    told(&place, Some(Problem::error("badPackedRefEntry", words)));
+                }
+                continue;
+            }
+            match self.packed_name(line) {
+                Err(problem) => told(&place, Some(problem)),
+                Ok(name) => {
+                    if let Some(last) = last.as_ref().filter(|last| is_sorted && name <= last.as_slice()) {
+                        let [name, last] = [name, last].map(text);
+                        let words = format!("refname '{name}' is less than previous refname '{last}'");
+                        told(&place, Some(Problem::error("packedRefUnsorted", words)));
+                        is_sorted = false;
+                    }
+                    may_be_peeled = true;
+                    last = Some(name.to_vec());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn packed_name<'l>(&self, line: &'l [u8]) -> Result<&'l [u8], Problem> {
+        let bad = |words: String| Problem::error("badPackedRefEntry", words);
+        if id_of(line, self.hash).is_none() {
+            return Err(bad(format!("'{}' has invalid oid", text(line))));
+        }
+        let after = &line[self.hash.len_in_hex()..];
+        let Some(name) = after.strip_prefix(b" ") else {
+            return Err(bad(format!("has no space after oid '{}'", text(&line[..self.hash.len_in_hex()]))));
+        };
+        if !is_good_name(name) {
+            return Err(Problem::error("badRefName", format!("has bad refname '{}'", text(name))));
+        }
+        Ok(name)
+    }
+}
+
+/// What is wrong with a loose ref.
+fn loose_problem(name: &[u8], content: &[u8], hash: HashKind) -> Option<Problem> {
+    if let Some(target) = content.strip_prefix(b"ref:") {
+        let target = target.trim_ascii_start();
+        let whole = target.trim_ascii_end();
+        let is_root = is_good_name(whole) && is_safe_name(whole);
+        if !whole.starts_with(b"refs/") && !is_root || !is_good_name(whole) {
+            let words = format!("points to invalid refname '{}'", text(whole));
+            return Some(Problem::error("badReferentName", words));
+        }
+        if name == b"HEAD" && !whole.starts_with(b"refs/heads/") {
+            let words = format!("HEAD points to non-branch '{}'", text(whole));
+            return Some(Problem::error("badHeadTarget", words));
+        }
+        return match &target[whole.len()..] {
+            b"\n" => None,
+            b"" => Some(Problem::info("refMissingNewline", "misses LF at the end")),
+            _ => Some(Problem::info("trailingRefContent", "has trailing whitespaces or newlines")),
+        };
+    }
+    let Some(id) = id_of(content, hash) else {
+        let first = text(content.strip_suffix(b"\n").unwrap_or(content));
+        return Some(Problem::error("badRefContent", first));
+    };
+    if id.is_null() {
+        let words = format!("points to invalid object ID '{id}'");
+        return Some(Problem::error("badRefOid", words));
+    }
+    match &content[hash.len_in_hex()..] {
+        b"\n" => None,
+        b"" => Some(Problem::info("refMissingNewline", "misses LF at the end")),
+        garbage => {
+            let words = format!("has trailing garbage: '{}'", text(garbage));
+            Some(Problem::info("trailingRefContent", words))
+        }
+    }
+}
+
+/// The id that a line begins with.
+fn id_of(line: &[u8], hash: HashKind) -> Option<ObjectId> {
+    let hex = line.get(..hash.len_in_hex())?;
+    let is_ended = line.get(hex.len()).is_none_or(u8::is_ascii_whitespace);
+    ObjectId::from_hex(hex).ok().filter(|_| is_ended)
+}
+
+/// Reads every table whole, and every name that they give together.
+fn verify_stack(dir: &Path, hash: HashKind, told: &mut Told<'_>) -> Result<(), Error> {
+    let stack = Stack::read(dir, hash)?;
+    for table in &stack.tables {
+        let name = table.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        told(&format!("table: {name}"), None);
+        if TableName::parse(name.as_bytes()).is_none() {
+            let problem =
+                Problem::new("badReftableTableName", Severity::Warning, "invalid reftable table name");
+            told(&name, Some(problem));
+        }
+    }
+    let tables: Vec<_> = stack.tables.iter().map(|table| table.table.clone()).collect();
+    let merged = Tables::new(&tables);
+    let mut read = || {
+        let mut refs = merged.refs_from(b"", Deletions::Show)?;
+        while refs.advance()? {
+            let Some(record) = refs.current() else { break };
+            if !is_good_name(record.name) {
+                let problem = Problem::error("badRefName", "invalid refname format");
+                told(&text(record.name), Some(problem));
+            }
+        }
+        let mut logs = merged.logs(Deletions::Show)?;
+        while logs.advance()? {}
+        Ok(())
+    };
+    read().map_err(|error: packrace_format::reftable::StackError| {
+        stack.tables[error.table].damaged(error.source)
+    })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
