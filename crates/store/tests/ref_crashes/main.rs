@@ -7,5 +7,6 @@ mod cases;
 mod damage;
 mod faults;
 mod matrix;
+mod overtaken;
 mod stale_locks;
 mod world;

@@ -94,6 +94,12 @@ impl World {
         World { _dir: dir, root, copy, format, hash, ids, objects, writes }
     }
 
+    /// A reader of its own.
+    pub fn objects(&self) -> StoredObjects {
+        let repository = Repository::open(&self.root, &OpenOptions::default()).unwrap();
+        StoredObjects::new(&repository.snapshot().unwrap())
+    }
+
     pub fn store(&self, dir: &Path) -> RefStore {
         let backend = match self.format {
             RefFormat::Files => Backend::Files,
