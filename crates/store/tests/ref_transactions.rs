@@ -255,7 +255,9 @@ fn random_edit(random: &mut Random, ids: &[ObjectId]) -> RefEdit {
         (Change::Verify, Expected::Any) | (Change::Delete, Expected::Absent) => expected = Expected::Id(id),
         _ => {}
     }
-    let mut deref = below(3) > 0;
+    // Git's files backend tells in the reflog of HEAD that its branch was deleted, where that is only verified, through a
+    // symbolic ref.
+    let mut deref = below(3) > 0 && change != Change::Verify;
     // What a symbolic ref shall say is asked of symbolic refs only.
     let is_symbolic = matches!(change, Change::SetSymbolic(_));
     if expected != Expected::Any && below(3) == 0 && (is_symbolic || !matches!(change, Change::Set(_))) {
@@ -301,6 +303,10 @@ fn rename(both: &Both, random: &mut Random) {
     let mut pick = || NAMES[1 + random.below(6)];
     let (old, new) = (pick(), pick());
     if head.trim() == old || head.trim() == new || old == new {
+        return;
+    }
+    if git(&both.theirs(), &["symbolic-ref", "-q", "--no-recurse", new], "").is_ok() {
+        // Git puts the branch in the place of a symbolic ref that leads nowhere.
         return;
     }
     let [short_old, short_new] = [old, new].map(|name| name.strip_prefix("refs/heads/").unwrap());

@@ -256,7 +256,7 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDelete)
         };
         // Git takes anything else for a moment, and deletes much.
         let number = number(spec).ok_or_else(|| failed(format!("not an entry of a reflog: {shown}")))?;
-        shorten(repository, &changes, &args.change, &full, &mut |log, position| {
+        shorten(repository, &changes, &args.change, true, &full, &mut |log, position| {
             Ok(log.len() - 1 - position == number)
         })?;
     }
@@ -292,18 +292,20 @@ fn shorten(
     repository: &Repository,
     changes: &RefChanges<'_>,
     options: &ReflogChange,
+    says_would: bool,
     name: &[u8],
     is_pruned: &mut dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal>,
 ) -> Result<(), Fatal> {
     let value = repository.refs().read(name).map_err(Fatal::new)?;
     let mut problem = None;
-    let mut decide = |log: Option<&[LoggedChange]>| match kept(log.unwrap_or_default(), options, is_pruned) {
-        Ok(kept) => kept,
-        Err(error) => {
-            problem = Some(error);
-            None
-        }
-    };
+    let mut decide =
+        |log: Option<&[LoggedChange]>| match kept(log.unwrap_or_default(), options, says_would, is_pruned) {
+            Ok(kept) => kept,
+            Err(error) => {
+                problem = Some(error);
+                None
+            }
+        };
     if options.dry_run {
         let log = repository.refs().log(name).map_err(Fatal::new)?;
         decide(log.as_deref());
@@ -325,6 +327,7 @@ fn shorten(
 fn kept(
     log: &[LoggedChange],
     options: &ReflogChange,
+    says_would: bool,
     is_pruned: &mut dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal>,
 ) -> Result<Option<Vec<LoggedChange>>, Fatal> {
     let mut kept: Vec<LoggedChange> = Vec::new();
@@ -333,8 +336,9 @@ fn kept(
         if options.verbose {
             let word = match (is_pruned, options.dry_run) {
                 (false, _) => "keep",
-                (true, false) => "prune",
-                (true, true) => "would prune",
+                // Git says it of single entries only.
+                (true, true) if says_would => "would prune",
+                (true, _) => "prune",
             };
             println!("{word} {}", String::from_utf8_lossy(&change.message));
         }
@@ -440,7 +444,7 @@ impl<'a> Expiry<'a> {
                 Some(reached) => !is_reached(&change.old, reached) || !is_reached(&change.new, reached),
             })
         };
-        shorten(self.repository, &self.changes, &self.args.change, name, &mut is_pruned)
+        shorten(self.repository, &self.changes, &self.args.change, false, name, &mut is_pruned)
     }
 
     /// By what was typed, or `gc.<pattern>.reflogExpire`, or `gc.reflogExpire`, or git's defaults (git-gc).

@@ -274,6 +274,32 @@ fn batches_reject_one_by_one() {
     }
 }
 
+/// As git 2.55 does it.
+#[test]
+fn batches_refuse_one_of_two_names_in_each_others_way() {
+    let cases: &[(&[&str], &[&str], &[&str])] = &[
+        (&["q/w", "q"], &["q"], &["q/w"]),
+        (&["p", "p/w"], &["p"], &["p"]),
+        (&["m", "m/n", "m/n/o"], &["m", "m/n"], &["m", "m/n"]),
+        (&["r/s/t", "r/s", "r"], &["r", "r/s"], &["r/s/t", "r/s"]),
+    ];
+    in_both_formats(&[], |twins| {
+        for (created, with_files, with_reftables) in cases {
+            let lines = created.iter().map(|name| format!("create refs/heads/{name} {{c}}\n"));
+            let input = twins.filled(&lines.collect::<String>());
+            let said = packrace(&twins.ours(), &["update-ref", "--stdin", "--batch-updates"], &input);
+            let found = String::from_utf8_lossy(&said.stdout).into_owned();
+            let mut found: Vec<&str> = found.lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
+            found.sort_unstable();
+            let is_reftable = twins.ours().join("reftable").exists();
+            let expect = if is_reftable { with_reftables } else { with_files };
+            let mut expect: Vec<String> = expect.iter().map(|name| format!("refs/heads/{name}")).collect();
+            expect.sort_unstable();
+            assert_eq!(found, expect, "{created:?}");
+        }
+    });
+}
+
 /// Writes a hook that keeps what it is told in `told` beside the repository, and says no in the state `VETO`.
 fn write_hook(path: &Path, veto: &str) {
     let hook = path.join("hooks/reference-transaction");

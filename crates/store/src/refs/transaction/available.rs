@@ -1,21 +1,35 @@
 //! Whether the names of new refs are free: none may be a directory of another (git-check-ref-format, rule 1, and the
 //! files backend, where they would be one).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::preparing::Problem;
-use super::{Cause, Locks, PrepareError, Step};
+use super::{Cause, Locks, Mode, PrepareError, Step};
 
 /// Looks at all new names in one pass in their order; a directory that many share is looked at once.
-pub(super) fn conflicts(steps: &[Step], locks: &mut Locks) -> Result<Vec<Problem>, PrepareError> {
+///
+/// Of a batch, edits that are `refused` already are in nobody's way, nor is one that is refused here in that of those
+/// that come later: with files the shorter of two names is refused, as git does it there, and with reftables the one that
+/// was asked for first.
+pub(super) fn conflicts(
+    steps: &[Step],
+    locks: &mut Locks,
+    mode: Mode,
+    refused: &HashSet<usize>,
+) -> Result<Vec<Problem>, PrepareError> {
     let mut problems = Vec::new();
-    let changed: BTreeMap<&[u8], usize> =
-        steps.iter().map(|step| (step.name.as_slice(), step.known_from)).collect();
-    let mut created: Vec<usize> = (0..steps.len()).filter(|at| steps[*at].needs_name()).collect();
-    created.sort_by(|a, b| steps[*a].name.cmp(&steps[*b].name));
+    let is_in = |step: &Step| !refused.contains(&step.edit);
+    let mut changed: BTreeMap<&[u8], usize> =
+        steps.iter().filter(|step| is_in(step)).map(|step| (step.name.as_slice(), step.known_from)).collect();
+    let is_new = |at: &usize| is_in(&steps[*at]) && steps[*at].needs_name();
+    let mut created: Vec<usize> = (0..steps.len()).filter(is_new).collect();
+    if mode == Mode::Atomic || matches!(locks, Locks::Files(_)) {
+        created.sort_by(|a, b| steps[*a].name.cmp(&steps[*b].name));
+    }
     let mut is_ref: HashMap<&[u8], bool> = HashMap::new();
     for at in created {
         let name = steps[at].name.as_slice();
+        let before = problems.len();
         let mut add = |cause| problems.push(Problem { step: at, cause });
         let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         for directory in slashes.map(|(end, _)| &name[..end]) {
@@ -40,6 +54,14 @@ pub(super) fn conflicts(steps: &[Step], locks: &mut Locks) -> Result<Vec<Problem
         let others = changed.range(below.as_slice()..).take_while(|(other, _)| other.starts_with(&below));
         if let Some((other, _)) = others.into_iter().find(|(_, from)| **from <= at) {
             add(Cause::Together { name: name.to_vec(), other: other.to_vec() });
+        }
+        if mode == Mode::Batch && problems.len() > before {
+            // The first step of an edit has its number.
+            let mut gone = Some(steps[at].edit);
+            while let Some(step) = gone {
+                changed.remove(steps[step].name.as_slice());
+                gone = steps[step].to;
+            }
         }
     }
     Ok(problems)

@@ -90,7 +90,11 @@ impl<'a, 's> Preparing<'a, 's> {
             at += 1;
         }
         self.inherit_old_ids();
-        let unavailable = available::conflicts(&self.steps, &mut self.locks)?;
+        let mut out = HashSet::new();
+        if mode == Mode::Batch {
+            out.extend(self.problems.iter().map(|problem| self.steps[problem.step].edit));
+        }
+        let unavailable = available::conflicts(&self.steps, &mut self.locks, mode, &out)?;
         self.problems.extend(unavailable);
         // In git's order: refs that symbolic ones lead to come after all that were asked for.
         let is_first = self.looks_at_objects_first;

@@ -76,7 +76,11 @@ impl RefStore {
         let delete = edit(old, Change::Delete, Expected::Id(id));
         let is_below = |name: &[u8], dir: &[u8]| name.starts_with(dir) && name.get(dir.len()) == Some(&b'/');
         let move_log = || {
-            let Some(changes) = log.clone() else { return Ok(()) };
+            let changes = match log.clone() {
+                Some(changes) => changes,
+                None if writes.log.begins(new) => Vec::new(),
+                None => return Ok(()),
+            };
             let line = LoggedChange::new(id, id, &writes.who, message);
             let mut changes = Some([changes, vec![line]].concat());
             self.edit_log(new, writes, &mut |_| LogEdit::Replace {
@@ -132,15 +136,14 @@ impl RefStore {
         for update_index in side.stack.log_updates(old)? {
             records.logs.push((old.to_vec(), Log::TakenBack(update_index)));
         }
-        if let Some(changes) = side.stack.log(old)? {
-            records.logs.extend(changes.into_iter().map(|change| (new.to_vec(), Log::Change(change))));
-            // As git tells it here: it went, and came.
-            let null = ObjectId::null(self.hash);
-            for (from, to, after) in [(id, null, 1), (null, id, 2)] {
-                let mut change = LoggedChange::new(from, to, &writes.who, message);
-                change.update_index = Some(newest + after);
-                records.logs.push((new.to_vec(), Log::Change(change)));
-            }
+        let changes = side.stack.log(old)?.unwrap_or_default();
+        records.logs.extend(changes.into_iter().map(|change| (new.to_vec(), Log::Change(change))));
+        // As git tells it here, whatever is configured: it went, and came.
+        let null = ObjectId::null(self.hash);
+        for (from, to, after) in [(id, null, 1), (null, id, 2)] {
+            let mut change = LoggedChange::new(from, to, &writes.who, message);
+            change.update_index = Some(newest + after);
+            records.logs.push((new.to_vec(), Log::Change(change)));
         }
         let dir = side.dir.clone();
         side.write(records, writes)?;
