@@ -287,6 +287,9 @@ fn drop_logs(repository: &Repository, changes: &RefChanges<'_>, args: &ReflogDro
     result
 }
 
+/// Whether the entry at a position goes.
+type IsPruned<'a> = dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal> + 'a;
+
 /// Takes the entries out of a reflog that `is_pruned` says, by their position, oldest first.
 fn shorten(
     repository: &Repository,
@@ -294,7 +297,7 @@ fn shorten(
     options: &ReflogChange,
     says_would: bool,
     name: &[u8],
-    is_pruned: &mut dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal>,
+    is_pruned: &mut IsPruned<'_>,
 ) -> Result<(), Fatal> {
     let value = repository.refs().read(name).map_err(Fatal::new)?;
     let mut problem = None;
@@ -328,7 +331,7 @@ fn kept(
     log: &[LoggedChange],
     options: &ReflogChange,
     says_would: bool,
-    is_pruned: &mut dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal>,
+    is_pruned: &mut IsPruned<'_>,
 ) -> Result<Option<Vec<LoggedChange>>, Fatal> {
     let mut kept: Vec<LoggedChange> = Vec::new();
     for (position, change) in log.iter().enumerate() {

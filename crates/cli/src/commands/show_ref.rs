@@ -147,10 +147,10 @@ impl<'a> Listing<'a> {
                 }
                 let found = match record.target {
                     Target::Direct { id, peeled } => Ok(Some((id, peeled))),
-                    Target::Symbolic(_) => refs.resolve(record.name).map(|found| {
-                        let found = found.map(|found| (found.id, Peeled::Unknown));
-                        found
-                    }),
+                    Target::Symbolic(_) => {
+                        let found = refs.resolve(record.name);
+                        found.map(|found| found.map(|found| (found.id, Peeled::Unknown)))
+                    }
                 };
                 result = match found {
                     Ok(None) => Ok(()),
