@@ -9,6 +9,7 @@ mod identity;
 mod object_list;
 mod progress;
 mod ref_changes;
+mod ref_filter;
 mod ref_script;
 mod revisions;
 mod users;
@@ -45,6 +46,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::UploadPack(args) => commands::upload_pack::run(globals, &args, environment),
         Command::Serve(args) => commands::serve::run(globals, &args, environment),
         Command::CommitGraph(args) => commands::commit_graph::run(globals, &args, environment),
+        Command::ForEachRef(args) => commands::for_each_ref::run(globals, &args, environment),
         Command::MultiPackIndex(args) => commands::multi_pack_index::run(globals, &args, environment),
         Command::PackObjects(args) => commands::pack_objects::run(globals, &args, environment),
         Command::Repack(args) => commands::repack::run(globals, &args, environment),

@@ -22,6 +22,7 @@ pub mod refs;
 mod repository;
 mod roots;
 mod snapshot;
+mod stored;
 mod verified;
 
 pub use attributes::DeltaAttribute;
@@ -39,6 +40,7 @@ pub use reader::{MAX_CHAIN, Object, ObjectReader};
 pub use repository::{OpenOptions, Repository};
 pub use roots::{Roots, roots};
 pub use snapshot::{Location, ObjectIx, PackIx, Snapshot};
+pub use stored::Stored;
 
 #[cfg(test)]
 mod tests {

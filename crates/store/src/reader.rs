@@ -129,6 +129,29 @@ impl ObjectReader {
         }
     }
 
+    /// The kind of an object: for one in a pack, from the headers of entries alone. `None` if there is none of this name.
+    pub fn kind(&mut self, id: &oid) -> Result<Option<Kind>, Error> {
+        if let Some(ix) = self.snapshot.lookup(id) {
+            let mut at = self.snapshot.locate(ix);
+            for _ in 0..=MAX_CHAIN {
+                match self.entry(at).map(|header| header.kind) {
+                    Ok(EntryKind::Object(kind)) => return Ok(Some(kind)),
+                    Ok(EntryKind::OfsDelta { distance }) => match self.base_offset(at, distance) {
+                        Ok(offset) => at.offset = offset,
+                        Err(_) => break,
+                    },
+                    Ok(EntryKind::RefDelta { base }) => match self.base_by_name(at.pack, &base) {
+                        Some(location) => at = location,
+                        None => break,
+                    },
+                    Err(_) => break,
+                }
+            }
+        }
+        // What is loose, damaged, or a delta on something loose.
+        Ok(self.kind_and_size(id)?.map(|(kind, _)| kind))
+    }
+
     /// The size of a packed object. Looks at its entry only, so it costs the same at any place of a delta chain.
     pub fn size_at(&mut self, ix: ObjectIx) -> Result<u64, Error> {
         let at = self.snapshot.locate(ix);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
-use packrace_store::{ObjectIx, OpenOptions, Repository, Snapshot};
+use packrace_store::{ObjectIx, OpenOptions, Repository, Snapshot, Stored};
 use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, RepoBuilder, Size, Storage};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
@@ -35,6 +35,7 @@ fn check_everything(path: &Path, snapshot: &Arc<Snapshot>, expect: &BTreeMap<Obj
             assert_eq!((object.kind, object.data.len() as u64), (*kind, *size), "{id}");
             assert_eq!(object_id(snapshot.hash_kind(), object.kind, &object.data), Ok(*id));
             assert_eq!(reader.kind_and_size(id).unwrap(), Some((*kind, *size)), "{id}");
+            assert_eq!(reader.kind(id).unwrap(), Some(*kind), "{id}");
             let is_packed = snapshot.lookup(id).is_some();
             if let Some(ix) = snapshot.lookup(id) {
                 assert_eq!(reader.size_at(ix).unwrap(), *size, "{id}");
@@ -138,6 +139,27 @@ fn one_pack_with_everything() {
             assert!(snapshot.bitmap().is_some() && snapshot.commit_graph().is_some());
             assert_eq!((snapshot.packs().len(), snapshot.units().len()), (1, 1));
         }
+    }
+}
+
+#[test]
+fn what_objects_take_on_disk() {
+    for (hash, loose) in
+        [(HashKind::Sha1, Loose::No), (HashKind::Sha256, Loose::No), (HashKind::Sha1, Loose::All)]
+    {
+        let storage = Storage { loose, ..Storage::default() };
+        let repo = RepoBuilder::new(Size::Tiny).hash(hash).storage(storage).build();
+        let snapshot = open(repo.path()).snapshot().unwrap();
+        let format = "--batch-check=%(objectname) %(objectsize:disk) %(deltabase)";
+        let listing = repo.git(&["cat-file", "--batch-all-objects", format]);
+        for line in listing.lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let id = |field: usize| ObjectId::from_hex(fields[field].as_bytes()).unwrap();
+            let base = Some(id(2)).filter(|base| !base.is_null());
+            let expect = Stored { bytes: fields[1].parse().unwrap(), base };
+            assert_eq!(snapshot.stored(&id(0)).unwrap(), Some(expect), "{line}");
+        }
+        assert_eq!(snapshot.stored(&ObjectId::null(hash)).unwrap(), None);
     }
 }
 

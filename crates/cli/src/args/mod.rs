@@ -1,6 +1,7 @@
 //! What was typed, and what it means. Exit codes are git's: 129 for usage, 0 for help that was asked for.
 
 mod commit_graph;
+mod for_each_ref;
 mod multi_pack_index;
 mod pack_objects;
 mod packing;
@@ -15,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
+pub use for_each_ref::ForEachRef;
 pub use multi_pack_index::{
     MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite,
 };
@@ -80,6 +82,8 @@ pub enum Command {
     Serve(Serve),
     /// Write and verify commit-graphs: stands in for git commit-graph.
     CommitGraph(CommitGraph),
+    /// Say of each ref what a format asks for: stands in for git for-each-ref.
+    ForEachRef(Box<ForEachRef>),
     /// Write and verify multi-pack-indexes: stands in for git multi-pack-index.
     MultiPackIndex(MultiPackIndex),
     /// Make a pack of what revisions reach: stands in for git pack-objects.
@@ -174,6 +178,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
     }
     add_default_addresses(&mut argv);
     expand_counts(&mut argv);
+    for_each_ref::add_default_commit(&mut argv);
     let asked_shortly = argv.iter().any(|arg| arg == "-h");
     match Cli::try_parse_from(&argv) {
         Ok(Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) })
@@ -194,6 +199,7 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
     let names = [
         "upload-pack",
         "commit-graph",
+        "for-each-ref",
         "repack",
         "multi-pack-index",
         "pack-objects",
@@ -260,8 +266,20 @@ fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
             let text = format!("error: option `{option}' expects a numerical value\n");
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
+        ErrorKind::InvalidValue if misses_value(error) => {
+            let option = invalid_argument(error);
+            let option = option.trim_start_matches('-').split([' ', '=']).next().unwrap_or_default();
+            let text = format!("error: option `{option}' requires a value\n");
+            Parsed::Answer { text, to_stdout: false, code: USAGE }
+        }
         _ => Parsed::Answer { text: error.to_string(), to_stdout: false, code: USAGE },
     }
+}
+
+/// Whether an option stands last that needs a value.
+fn misses_value(error: &clap::Error) -> bool {
+    let value = error.get(ContextKind::InvalidValue).map(ToString::to_string);
+    value.is_some_and(|value| value.is_empty()) && invalid_argument(error).starts_with("--")
 }
 
 /// How a command is used, in one line.
@@ -273,8 +291,9 @@ pub fn usage_of(name: &str) -> String {
 }
 
 /// Options whose values are numbers.
-const NUMERIC: [&str; 11] = [
+const NUMERIC: [&str; 12] = [
     "compression",
+    "count",
     "timeout",
     "size-multiple",
     "max-commits",

@@ -44,6 +44,19 @@ fn maintenance() {
 }
 
 #[test]
+fn listing_refs() {
+    check("packrace for-each-ref --count=3 refs/heads", None, "count: Some(3)");
+    check("packrace for-each-ref --contains", None, r#" contains: ["HEAD"]"#);
+    check("packrace for-each-ref --merged --contains", None, r#"merged: ["--contains"]"#);
+    check("packrace for-each-ref --merged x --no-merged", None, r#"no_merged: ["HEAD"]"#);
+    check("git-for-each-ref --sort=-x --no-sort --sort y", None, r#"sort: ["y"]"#);
+    check("packrace for-each-ref --contains=x -- --contains", None, r#"pattern: ["--contains"]"#);
+    check("packrace for-each-ref --count", Some(129), "error: option `count' requires a value");
+    check("packrace for-each-ref --count=x", Some(129), "error: option `count' expects a numerical value");
+    check("packrace for-each-ref --start-after=x", Some(129), "error: unknown option `start-after'");
+}
+
+#[test]
 fn what_is_not_known_is_refused_by_name() {
     check("packrace upload-pack --frobnicate dir", Some(129), "error: unknown option `frobnicate'");
     check("packrace upload-pack -z dir", Some(129), "error: unknown switch `z'");

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod commit_graph;
+pub mod for_each_ref;
 pub mod man;
 pub mod multi_pack_index;
 pub mod pack_objects;
@@ -14,6 +15,7 @@ pub mod show_ref;
 pub mod symbolic_ref;
 pub mod update_ref;
 pub mod upload_pack;
+mod warnings;
 
 use std::path::{Path, PathBuf};
 

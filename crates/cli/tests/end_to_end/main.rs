@@ -10,6 +10,7 @@ mod commit_graph;
 mod damage;
 mod features;
 mod filters;
+mod for_each_ref;
 mod hook;
 mod islands;
 mod maintained;

@@ -146,6 +146,15 @@ fn add_logged(dir: &Path, prefix: &[u8], names: &mut Vec<Vec<u8>>) -> Result<(),
     Ok(())
 }
 
+/// The names of all files in the directory of a work tree.
+pub(super) fn root_names(places: &Places) -> Result<Vec<Vec<u8>>, Error> {
+    let path = places.git_dir.clone();
+    let entries = packrace_os::list_dir(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+    let files =
+        entries.into_iter().filter(|entry| matches!(entry.kind, EntryType::File | EntryType::Symlink));
+    Ok(files.map(|entry| entry.name.into_vec()).collect())
+}
+
 /// `packed-refs` as it was when it was opened.
 #[derive(Debug)]
 pub(super) struct PackedFile {

@@ -129,7 +129,7 @@ impl RefStore {
     }
 
     /// The refs as another work tree of the repository sees them.
-    pub(crate) fn of_work_tree(&self, git_dir: PathBuf) -> Self {
+    pub fn of_work_tree(&self, git_dir: PathBuf) -> Self {
         let common_dir = self.places.common_dir.clone();
         RefStore { places: Places { git_dir, common_dir }, backend: self.backend, hash: self.hash }
     }
@@ -140,6 +140,19 @@ impl RefStore {
             Backend::Files => Ok(()),
             Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.logged(ids),
         }
+    }
+
+    /// The names of the refs outside `refs/` that this work tree has, sorted: `HEAD` and other names of capitals that end in
+    /// `_HEAD`, and some that do not (gitglossary, "pseudoref").
+    pub fn root_refs(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let mut names = match self.backend {
+            Backend::Files => files::root_names(&self.places)?,
+            Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.root_names()?,
+        };
+        names.retain(|name| is_root_name(name));
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
     }
 
     /// What a ref says now, wherever it is; without a look at any other.
@@ -254,6 +267,16 @@ impl RefSnapshot {
             Inner::Reftable(stacks) => stacks.visit(prefix, &mut each_sound),
         }
     }
+}
+
+/// Whether a name outside `refs/` is one of a ref, as git lists them.
+fn is_root_name(name: &[u8]) -> bool {
+    let irregular: [&[u8]; 5] =
+        [b"HEAD", b"AUTO_MERGE", b"BISECT_EXPECTED_REV", b"NOTES_MERGE_PARTIAL", b"NOTES_MERGE_REF"];
+    // These are lists, not refs (gitglossary, "pseudoref").
+    let special: [&[u8]; 2] = [b"FETCH_HEAD", b"MERGE_HEAD"];
+    let is_word = name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
+    !special.contains(&name) && (irregular.contains(&name) || (is_word && name.ends_with(b"_HEAD")))
 }
 
 /// Whether git would list the ref.

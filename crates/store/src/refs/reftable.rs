@@ -73,6 +73,21 @@ impl Stacks {
         Ok(names)
     }
 
+    /// The names of the refs outside `refs/`, of the work tree's own stack where it has one.
+    pub(super) fn root_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+        self.own.as_ref().unwrap_or(&self.common).with_merged(|tables| {
+            let mut names = Vec::new();
+            let mut refs = format::Stack::new(tables).refs_from(b"", Deletions::Hide)?;
+            while refs.advance()? {
+                match refs.current().filter(|record| !record.name.starts_with(b"refs/")) {
+                    Some(record) => names.push(record.name.to_vec()),
+                    None => break,
+                }
+            }
+            Ok(names)
+        })
+    }
+
     /// Adds the objects of all log records that no newer table deletes.
     pub(super) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
         for stack in self.own.iter().chain([&self.common]) {

@@ -216,6 +216,34 @@ fn work_trees_have_refs_of_their_own() {
 }
 
 #[test]
+fn refs_outside_of_refs() {
+    for backend in BOTH {
+        let repo = Repo::new(backend, HashKind::Sha1);
+        for name in ["ORIG_HEAD", "A-B_HEAD", "_HEAD", "A1_HEAD", "AUTO_MERGE", "NOTES_MERGE_REF", "X_Y"] {
+            repo.git(&["update-ref", name, "main"]);
+        }
+        // These are files in both backends, and lists.
+        repo.write("FETCH_HEAD", "something\n");
+        repo.write("MERGE_HEAD", "something\n");
+        let listed = repo.git(&["for-each-ref", "--include-root-refs", "--format=%(refname)"]);
+        let expect: Vec<&str> = listed.lines().filter(|name| !name.starts_with("refs/")).collect();
+        let found = repo.store().root_refs().unwrap();
+        let found: Vec<&str> = found.iter().map(|name| std::str::from_utf8(name).unwrap()).collect();
+        assert_eq!(found, expect);
+        let main = ObjectId::from_hex(repo.id("main").as_bytes()).unwrap();
+        let check =
+            |name: &str, expect| assert_eq!(repo.store().read(name.as_bytes()).unwrap(), expect, "{name}");
+        check("HEAD", Some(Value::Symbolic(b"refs/heads/main".to_vec())));
+        check("ORIG_HEAD", Some(Value::Id(main)));
+        check("refs/heads/main", Some(Value::Id(main)));
+        check("refs/heads/nothing", None);
+        check("refs/heads/../main", None);
+        repo.git(&["pack-refs", "--all"]);
+        check("refs/heads/main", Some(Value::Id(main)));
+    }
+}
+
+#[test]
 fn symbolic_refs_lead_as_far_as_in_git() {
     for backend in BOTH {
         let repo = Repo::new(backend, HashKind::Sha1);

@@ -1,0 +1,94 @@
+//! `packrace for-each-ref`: stands in for `git for-each-ref`.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Read as _};
+use std::os::unix::ffi::OsStringExt as _;
+
+use super::{Fatal, repository};
+use crate::args::{ForEachRef, Globals};
+use crate::environment::Environment;
+use crate::ref_filter::{self, Quoting, Request, refused};
+
+/// Longest list of patterns on standard input.
+const MAX_INPUT_BYTES: u64 = 64 << 20;
+
+/// Runs the command.
+pub fn run(globals: &Globals, args: &ForEachRef, environment: &Environment) -> Result<(), Fatal> {
+    super::warnings::to_stderr();
+    let repository = repository(globals, environment)?;
+    let request = request(args)?;
+    ref_filter::list(&repository, &request, &mut std::io::stdout().lock())
+}
+
+fn request(args: &ForEachRef) -> Result<Request, Fatal> {
+    let count = match args.count {
+        Some(count) if count < 0 => return Err(refused(&format!("invalid --count argument: `{count}'"))),
+        Some(0) | None => None,
+        Some(count) => Some(usize::try_from(count).unwrap_or(usize::MAX)),
+    };
+    let mut patterns = bytes(&args.pattern);
+    if args.stdin {
+        if !patterns.is_empty() {
+            return Err(Fatal::new("unknown arguments supplied with --stdin"));
+        }
+        patterns = lines_of_stdin()?;
+    }
+    Ok(Request {
+        patterns,
+        excluded: bytes(&args.exclude),
+        folds_case: args.ignore_case,
+        has_root_refs: args.include_root_refs,
+        points_at: bytes(&args.points_at),
+        merged: bytes(&args.merged),
+        not_merged: bytes(&args.no_merged),
+        contains: bytes(&args.contains),
+        not_contains: bytes(&args.no_contains),
+        sort: bytes(&args.sort),
+        format: args.format.clone().map(OsString::into_vec),
+        quoting: quoting(args)?,
+        has_color: has_color(args)?,
+        omits_empty: args.omit_empty,
+        count,
+    })
+}
+
+fn bytes(texts: &[OsString]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.clone().into_vec()).collect()
+}
+
+fn lines_of_stdin() -> Result<Vec<Vec<u8>>, Fatal> {
+    let mut text = Vec::new();
+    std::io::stdin().lock().take(MAX_INPUT_BYTES).read_to_end(&mut text).map_err(Fatal::new)?;
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let lines = text.split(|byte| *byte == b'\n');
+    Ok(lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec()).collect())
+}
+
+fn quoting(args: &ForEachRef) -> Result<Quoting, Fatal> {
+    let asked = [
+        (args.shell, Quoting::Shell),
+        (args.perl, Quoting::Perl),
+        (args.python, Quoting::Python),
+        (args.tcl, Quoting::Tcl),
+    ];
+    let mut asked = asked.into_iter().filter_map(|(is_asked, quoting)| is_asked.then_some(quoting));
+    let first = asked.next().unwrap_or_default();
+    match asked.next() {
+        None => Ok(first),
+        Some(_) => Err(refused("more than one quoting style?")),
+    }
+}
+
+/// Whether colours are written: `auto` is for terminals.
+fn has_color(args: &ForEachRef) -> Result<bool, Fatal> {
+    match args.color.as_ref().map(|when| when.to_str()) {
+        None => Ok(false),
+        Some(Some("always")) => Ok(true),
+        Some(Some("never")) => Ok(false),
+        Some(Some("auto")) => Ok(std::io::stdout().is_terminal()),
+        Some(_) => Err(refused("option `color' expects \"always\", \"auto\", or \"never\"")),
+    }
+}

@@ -1,0 +1,85 @@
+//! Names of refs and of objects as short as they can be.
+
+use std::collections::HashSet;
+
+use packrace_store::Repository;
+use packrace_store::refs::{RefSnapshot, Target};
+
+use super::atom::NameForm;
+use super::fields::stripped;
+use crate::commands::Fatal;
+use crate::revisions::RULES;
+
+/// Symbolic refs that are followed.
+const MAX_SYMREF_DEPTH: usize = 5;
+
+/// Shortens names of refs.
+pub struct ShortNames<'a> {
+    repository: &'a Repository,
+    refs: &'a RefSnapshot,
+    /// Whether a short name must mean nothing else, or only nothing that comes first; once asked for.
+    is_strict: Option<bool>,
+    /// The refs outside `refs/`, once asked for.
+    roots: Option<HashSet<Vec<u8>>>,
+}
+
+impl<'a> ShortNames<'a> {
+    pub fn new(repository: &'a Repository, refs: &'a RefSnapshot) -> Self {
+        ShortNames { repository, refs, is_strict: None, roots: None }
+    }
+
+    /// Adds a name in a form.
+    pub fn write(&mut self, name: &[u8], form: NameForm, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        match form {
+            NameForm::Short => out.extend_from_slice(self.shorten(name)?),
+            form => out.extend_from_slice(stripped(name, form)),
+        }
+        Ok(())
+    }
+
+    /// By the last rule that fits and leads to no other ref.
+    fn shorten<'n>(&mut self, name: &'n [u8]) -> Result<&'n [u8], Fatal> {
+        let is_strict = match self.is_strict {
+            Some(is_strict) => is_strict,
+            None => self.repository.config().boolean("core.warnAmbiguousRefs")?.unwrap_or(true),
+        };
+        self.is_strict = Some(is_strict);
+        for rule in (1..RULES.len()).rev() {
+            let (before, after) = RULES[rule];
+            let short = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            let Some(short) = short.filter(|short| !short.is_empty()) else { continue };
+            let last = if is_strict { RULES.len() } else { rule };
+            let mut is_ambiguous = false;
+            for (other, (before, after)) in RULES[..last].iter().enumerate() {
+                is_ambiguous |= other != rule && self.exists(&[before, short, after].concat())?;
+            }
+            if !is_ambiguous {
+                return Ok(short);
+            }
+        }
+        Ok(name)
+    }
+
+    fn exists(&mut self, name: &[u8]) -> Result<bool, Fatal> {
+        if name.starts_with(b"refs/") {
+            return Ok(self.refs.find(name).map_err(Fatal::new)?.is_some());
+        }
+        if self.roots.is_none() {
+            let roots = self.repository.refs().root_refs().map_err(Fatal::new)?;
+            self.roots = Some(roots.into_iter().collect());
+        }
+        Ok(self.roots.as_ref().is_some_and(|roots| roots.contains(name)))
+    }
+}
+
+/// The last ref that a symbolic one leads to, whether that exists or not; `None` if it is not symbolic.
+pub fn symbolic_end(refs: &RefSnapshot, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+    let mut end: Option<Vec<u8>> = None;
+    for _ in 0..MAX_SYMREF_DEPTH {
+        match refs.find(end.as_deref().unwrap_or(name)).map_err(Fatal::new)? {
+            Some(Target::Symbolic(target)) => end = Some(target.to_vec()),
+            _ => break,
+        }
+    }
+    Ok(end)
+}
