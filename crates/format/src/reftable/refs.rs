@@ -95,7 +95,9 @@ impl<'a> RefIter<'a> {
             self.at = key.value_at;
             self.take_value(&block, key.value_type)?;
         }
-        if !self.key.starts_with(&self.prefix) {
+        // Comparing with nothing is not free: an empty slice points nowhere, and a vector load from nowhere costs more than
+        // the rest of the record.
+        if !self.prefix.is_empty() && !self.key.starts_with(&self.prefix) {
             (self.current, self.block) = (None, None);
             return Ok(false);
         }
