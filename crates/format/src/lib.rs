@@ -16,15 +16,16 @@ pub mod index_file;
 pub mod loose_object;
 pub mod mtimes;
 pub mod multi_pack_index;
+mod name_range;
 pub mod pack;
 pub mod pack_index;
 pub mod packed_refs;
 pub mod reftable;
 pub mod reverse_index;
-mod stored_id;
 pub mod zlib;
 
 pub use error::Error;
+pub use name_range::NameRange;
 
 #[cfg(test)]
 mod test_files;

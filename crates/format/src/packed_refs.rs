@@ -14,21 +14,33 @@ use std::cmp::Ordering;
 
 pub use write::{Edit, RewriteError, rewrite};
 
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, ObjectId, StoredId};
 
-use crate::{Error, stored_id};
+use crate::{Error, NameRange};
 
 const FORMAT: &str = "packed-refs";
 
 /// What is known of the object that a tag finally tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peeled {
+pub enum Peeled<Id = ObjectId> {
     /// The file does not say.
     Unknown,
     /// The ref points at no annotated tag.
     NotATag,
     /// What the tag finally tags.
-    To(ObjectId),
+    To(Id),
+}
+
+impl Peeled<StoredId<'_>> {
+    /// The same with the id by itself.
+    #[inline]
+    pub fn to_id(self) -> Peeled {
+        match self {
+            Peeled::Unknown => Peeled::Unknown,
+            Peeled::NotATag => Peeled::NotATag,
+            Peeled::To(id) => Peeled::To(id.to_id()),
+        }
+    }
 }
 
 /// One ref.
@@ -37,37 +49,35 @@ pub struct PackedRef<'a> {
     /// The full name.
     pub name: &'a [u8],
     /// What it points at.
-    pub id: ObjectId,
+    pub id: StoredId<'a>,
     /// What that finally tags.
-    pub peeled: Peeled,
+    pub peeled: Peeled<StoredId<'a>>,
 }
 
 /// A view of a `packed-refs` file.
 #[derive(Debug, Clone)]
 pub struct PackedRefs<D> {
     data: D,
-    hash: HashKind,
-    hex_len: usize,
+    traits: Traits,
     /// Where the first ref starts.
     start: usize,
-    is_peeled: bool,
-    is_fully_peeled: bool,
     /// Where each ref starts, by name; only for a file that does not say that it is sorted.
     order: Option<Vec<usize>>,
+}
+
+/// What is to be known to read a line.
+#[derive(Debug, Clone, Copy)]
+struct Traits {
+    hash: HashKind,
+    is_peeled: bool,
+    is_fully_peeled: bool,
 }
 
 impl<D: AsRef<[u8]>> PackedRefs<D> {
     /// Reads the header. A file that says it is sorted is trusted in that; lines are checked when they are read.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
-        let mut file = PackedRefs {
-            start: 0,
-            hash,
-            hex_len: hash.len_in_hex(),
-            is_peeled: false,
-            is_fully_peeled: false,
-            order: None,
-            data,
-        };
+        let traits = Traits { hash, is_peeled: false, is_fully_peeled: false };
+        let mut file = PackedRefs { data, traits, start: 0, order: None };
         let bytes_len = file.data.as_ref().len();
         let mut is_sorted = false;
         if file.data.as_ref().first() == Some(&b'#') {
@@ -78,8 +88,8 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
                 .strip_prefix(b"# pack-refs with:")
                 .ok_or_else(|| Error::new(FORMAT, "unexpected line", 0))?;
             let has = |name: &[u8]| traits.split(|byte| *byte == b' ').any(|word| word == name);
-            (file.is_peeled, file.is_fully_peeled, is_sorted) =
-                (has(b"peeled"), has(b"fully-peeled"), has(b"sorted"));
+            is_sorted = has(b"sorted");
+            file.traits = Traits { hash, is_peeled: has(b"peeled"), is_fully_peeled: has(b"fully-peeled") };
             file.start = end + 1;
         }
         if bytes_len > file.start && file.data.as_ref()[bytes_len - 1] != b'\n' {
@@ -96,7 +106,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         let mut at = self.start;
         while at < self.data.as_ref().len() {
             order.push(at);
-            let (_, next) = self.parse(at)?;
+            let (_, next) = self.traits.parse(self.data.as_ref(), at)?;
             at = next;
         }
         let name = |at: &usize| self.parse(*at).map(|(found, _)| found.name).unwrap_or_default();
@@ -114,32 +124,31 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
     }
 
     /// All refs whose names are `name` or come after it, by name.
-    pub fn iter_from(&self, name: &[u8]) -> Iter<'_, D> {
-        let at = match &self.order {
+    pub fn iter_from(&self, name: &[u8]) -> Iter<'_> {
+        self.iter_between(name, None)
+    }
+
+    /// All refs of a range, by name.
+    pub fn iter_range(&self, range: &NameRange) -> Iter<'_> {
+        self.iter_between(&range.start, range.end.as_deref())
+    }
+
+    /// The end is looked up as the start, so that no name is compared on the way.
+    pub fn iter_between(&self, start: &[u8], end: Option<&[u8]>) -> Iter<'_> {
+        let (bytes, order) = (self.data.as_ref(), self.order.as_deref());
+        let end = end.map_or(order.map_or(bytes.len(), <[usize]>::len), |end| self.place_of(end));
+        Iter { bytes, traits: self.traits, order, at: self.place_of(start), end }
+    }
+
+    /// Where an iteration begins whose first name is `name` or comes after it.
+    fn place_of(&self, name: &[u8]) -> usize {
+        match &self.order {
             Some(order) => {
                 let before = |at: &usize| self.parse(*at).is_ok_and(|(found, _)| found.name < name);
                 order.partition_point(before)
             }
             None => self.search(name),
-        };
-        let end = self.order.as_ref().map_or(self.data.as_ref().len(), Vec::len);
-        Iter { file: self, at, end }
-    }
-
-    /// All refs whose names start with `prefix`, by name. The end is looked up too, so that no name is compared on the
-    /// way.
-    pub fn iter_prefix(&self, prefix: &[u8]) -> Iter<'_, D> {
-        let mut iter = self.iter_from(prefix);
-        // The first name that can come after all with this prefix: the prefix with its last byte made one larger.
-        let mut after = prefix.to_vec();
-        while let Some(last) = after.pop() {
-            if let Some(larger) = last.checked_add(1) {
-                after.push(larger);
-                iter.end = self.iter_from(&after).at;
-                break;
-            }
         }
-        iter
     }
 
     /// Binary search over lines: halves a range of bytes, going back to the start of the line it falls into.
@@ -151,7 +160,9 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
             let start = self.line_of_ref(low, middle);
             let end =
                 start + memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len() - start, |end| end + 1);
-            let line_name = bytes.get(start + self.hex_len + 1..end.saturating_sub(1)).unwrap_or_default();
+            let line_name = bytes
+                .get(start + self.traits.hash.len_in_hex() + 1..end.saturating_sub(1))
+                .unwrap_or_default();
             if line_name.cmp(name) == Ordering::Less {
                 // Past this line and, if there is one, the peeled line that belongs to it.
                 low = end;
@@ -175,22 +186,27 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
         start
     }
 
+    fn parse(&self, at: usize) -> Result<(PackedRef<'_>, usize), Error> {
+        self.traits.parse(self.data.as_ref(), at)
+    }
+}
+
+impl Traits {
     /// The ref whose line starts at `at`, and where the next one starts.
     #[inline]
-    fn parse(&self, at: usize) -> Result<(PackedRef<'_>, usize), Error> {
-        let bytes = self.data.as_ref();
+    fn parse(self, bytes: &[u8], at: usize) -> Result<(PackedRef<'_>, usize), Error> {
         let unexpected = |at: usize| Error::new(FORMAT, "unexpected line", at as u64);
-        let name_at = at + self.hex_len + 1;
-        let id = stored_id::hex(bytes, at, self.hash).ok_or_else(|| unexpected(at))?;
+        let id = StoredId::hex(bytes, at, self.hash).ok_or_else(|| unexpected(at))?;
+        let name_at = at + id.hex_len() + 1;
         // A line that has no name ends before it.
         let name = bytes.get(name_at..).and_then(|rest| rest.get(..memchr::memchr(b'\n', rest)?));
         let name = name.filter(|name| !name.is_empty() && bytes[name_at - 1] == b' ');
         let name = name.ok_or_else(|| unexpected(at))?;
         let next = name_at + name.len() + 1;
         if bytes.get(next) == Some(&b'^') {
-            let end = next + 1 + self.hex_len;
-            let id_of_tagged = stored_id::hex(bytes, next + 1, self.hash);
-            let tagged = id_of_tagged.filter(|_| bytes.get(end) == Some(&b'\n'));
+            let end = next + 1 + id.hex_len();
+            let tagged = StoredId::hex(bytes, next + 1, self.hash);
+            let tagged = tagged.filter(|_| bytes.get(end) == Some(&b'\n'));
             let peeled = Peeled::To(tagged.ok_or_else(|| unexpected(next))?);
             return Ok((PackedRef { name, id, peeled }, end + 1));
         }
@@ -204,15 +220,17 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
 
 /// Refs by name.
 #[derive(Debug, Clone)]
-pub struct Iter<'a, D> {
-    file: &'a PackedRefs<D>,
+pub struct Iter<'a> {
+    bytes: &'a [u8],
+    traits: Traits,
+    order: Option<&'a [usize]>,
     /// A place in the file, or in the order if there is one.
     at: usize,
     /// Where to stop: such a place.
     end: usize,
 }
 
-impl<'a, D: AsRef<[u8]>> Iterator for Iter<'a, D> {
+impl<'a> Iterator for Iter<'a> {
     type Item = Result<PackedRef<'a>, Error>;
 
     #[inline]
@@ -220,17 +238,20 @@ impl<'a, D: AsRef<[u8]>> Iterator for Iter<'a, D> {
         if self.at >= self.end {
             return None;
         }
-        let line_at = match &self.file.order {
+        let line_at = match self.order {
             Some(order) => *order.get(self.at)?,
             None => self.at,
         };
-        let parsed = self.file.parse(line_at);
-        self.at = match (&self.file.order, &parsed) {
-            (Some(_), _) => self.at + 1,
-            (None, Ok((_, next))) => *next,
-            (None, Err(_)) => self.end,
-        };
-        Some(parsed.map(|(found, _)| found))
+        match self.traits.parse(self.bytes, line_at) {
+            Ok((found, next)) => {
+                self.at = if self.order.is_some() { self.at + 1 } else { next };
+                Some(Ok(found))
+            }
+            Err(error) => {
+                self.at = self.end;
+                Some(Err(error))
+            }
+        }
     }
 }
 
@@ -264,18 +285,19 @@ mod tests {
     fn every_ref_is_found_and_iteration_starts_anywhere() {
         let text = many(200, HEADER);
         let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
+        let in_prefix = |prefix: &[u8]| file.iter_range(&NameRange::of_prefix(prefix)).count();
         for n in 0..200 {
             let name = format!("refs/tags/v{n:05}");
             let found = file.find(name.as_bytes()).unwrap().unwrap();
             let expect = if n % 3 == 0 {
-                Peeled::To(ObjectId::from_hex(B.as_bytes()).unwrap())
+                Peeled::To(StoredId::hex(B.as_bytes(), 0, HashKind::Sha1).unwrap())
             } else {
                 Peeled::NotATag
             };
             assert_eq!((found.name, found.peeled), (name.as_bytes(), expect));
             assert_eq!(names(&text, &name).unwrap().len(), 200 - n);
             assert_eq!(names(&text, &format!("{name}x")).unwrap().len(), 199 - n);
-            assert_eq!(file.iter_prefix(&name.as_bytes()[..name.len() - 1]).count(), 10);
+            assert_eq!(in_prefix(&name.as_bytes()[..name.len() - 1]), 10);
         }
         assert_eq!(file.find(b"refs/tags/v").unwrap(), None);
         assert_eq!(names(&text, "").unwrap().len(), 200);
@@ -286,7 +308,7 @@ mod tests {
             (b"refs/heads/", 0),
             (b"\xff", 0),
         ] {
-            assert_eq!(file.iter_prefix(prefix).count(), count, "{prefix:?}");
+            assert_eq!(in_prefix(prefix), count, "{prefix:?}");
         }
         assert_eq!(names(&text, "z").unwrap().len(), 0);
     }

@@ -9,9 +9,11 @@
 mod hashing;
 mod kind;
 mod parse;
+mod stored_id;
 pub mod tree;
 
 pub use gix_hash::{Kind as HashKind, ObjectId, oid};
 pub use hashing::{CollisionAttack, ObjectHasher, TrailerHasher, object_id};
 pub use kind::Kind;
 pub use parse::{Commit, MalformedObject, Tag, parse_commit, parse_tag};
+pub use stored_id::StoredId;

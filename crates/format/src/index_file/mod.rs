@@ -13,9 +13,9 @@
 //! link  id of the shared index | two bitmaps
 //! ```
 
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, ObjectId, StoredId};
 
-use crate::{Error, be, checksum, stored_id};
+use crate::{Error, be, checksum};
 
 const FORMAT: &str = "index";
 const HEADER_BYTES: usize = 12;
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
             let fixed = self.take(ID_AT + self.hash.len_in_bytes() + 2)?;
             let mode = be::u32_at(fixed, MODE_AT);
             if mode & 0o170_000 != 0o160_000 {
-                self.found.ids.extend(stored_id::raw(fixed, ID_AT, self.hash));
+                self.found.ids.extend(StoredId::raw(fixed, ID_AT, self.hash).map(StoredId::to_id));
             }
             let flags = u16::from_be_bytes([fixed[fixed.len() - 2], fixed[fixed.len() - 1]]);
             if flags & EXTENDED != 0 {
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
 
     fn id(&mut self) -> Result<ObjectId, Error> {
         let bytes = self.take(self.hash.len_in_bytes())?;
-        Ok(stored_id::raw(bytes, 0, self.hash).expect("taken as long as an id"))
+        Ok(StoredId::raw(bytes, 0, self.hash).expect("taken as long as an id").to_id())
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {

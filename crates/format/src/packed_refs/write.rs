@@ -51,7 +51,7 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
                 add(edit, &mut line, &mut sink)?;
             }
         }
-        Some(old) if old.is_fully_peeled && old.order.is_none() => {
+        Some(old) if old.traits.is_fully_peeled && old.order.is_none() => {
             let mut at = old.start;
             let bytes = old.data.as_ref();
             for edit in edits {
@@ -72,7 +72,8 @@ pub fn rewrite<D: AsRef<[u8]>, E>(
             let mut edits = edits.iter().peekable();
             let mut last: Option<&[u8]> = None;
             for found in old.iter_from(b"") {
-                let PackedRef { name, id, mut peeled } = found?;
+                let PackedRef { name, id, peeled } = found?;
+                let (id, mut peeled) = (id.to_id(), peeled.to_id());
                 // A file without order may name a ref twice.
                 if last.replace(name) == Some(name) {
                     continue;

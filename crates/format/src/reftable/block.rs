@@ -37,6 +37,8 @@ pub(super) struct Block<'a> {
 /// The key of a record, and where its value starts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
+    /// How much it shares with the key before.
+    pub(super) prefix: usize,
     pub(super) value_type: u8,
     pub(super) value_at: usize,
 }
@@ -123,12 +125,12 @@ impl<'a> Block<'a> {
             return Err(self.bad("record shares more than there is", at));
         }
         // Keys rise, or whoever merges tables would be confused by a damaged one.
-        if suffix <= &key[prefix..] {
+        if suffix[0] <= key.get(prefix).copied().unwrap_or_default() && suffix <= &key[prefix..] {
             return Err(self.bad("keys of records do not rise", at));
         }
         key.truncate(prefix);
         key.extend_from_slice(suffix);
-        Ok(Key { value_type, value_at })
+        Ok(Key { prefix, value_type, value_at })
     }
 
     /// The first record whose key is not less than `wanted`. `skip` tells where the value of a type ends that starts

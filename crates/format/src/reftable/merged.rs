@@ -6,9 +6,9 @@
 
 use std::cmp::Ordering;
 
-use packrace_object::ObjectId;
+use packrace_object::{ObjectId, StoredId};
 
-use crate::Error;
+use crate::{Error, NameRange};
 
 use super::{LogIter, LogRecord, RefIter, RefRecord, RefValue, RefsTo, Table};
 
@@ -65,7 +65,7 @@ impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
 
     /// All refs whose names are `name` or come after it, by name.
     pub fn refs_from(&self, name: &[u8], deletions: Deletions) -> Result<MergedRefs<'t>, StackError> {
-        MergedRefs::new(self.each(|table| table.refs_from(name))?, deletions)
+        self.refs_in(&NameRange::from(name), deletions)
     }
 
     /// All refs whose names start with `prefix`, by name.
@@ -74,7 +74,12 @@ impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
         prefix: &[u8],
         deletions: Deletions,
     ) -> Result<MergedRefs<'t>, StackError> {
-        MergedRefs::new(self.each(|table| table.refs_with_prefix(prefix))?, deletions)
+        self.refs_in(&NameRange::of_prefix(prefix), deletions)
+    }
+
+    /// All refs of a range, by name.
+    pub fn refs_in(&self, range: &NameRange, deletions: Deletions) -> Result<MergedRefs<'t>, StackError> {
+        MergedRefs::new(self.each(|table| table.refs_in(range))?, deletions)
     }
 
     /// All refs that point at `id` or at a tag that finally tags it, by name.
@@ -136,6 +141,13 @@ impl<'t> MergedRefs<'t> {
         self.merge.first().and_then(RefIter::value)
     }
 
+    /// The name of the record at hand and what it says, with ids as they are stored.
+    #[inline]
+    pub fn stored(&self) -> Option<(&[u8], RefValue<'t, StoredId<'t>>)> {
+        let first = self.merge.first()?;
+        Some((first.key(), first.stored_value()?))
+    }
+
     /// Of which table the record at hand is, counted from the oldest.
     pub fn table(&self) -> Option<usize> {
         self.merge.first_number()
@@ -144,7 +156,8 @@ impl<'t> MergedRefs<'t> {
     /// Goes on to the next record. False at the end.
     pub fn advance(&mut self) -> Result<bool, StackError> {
         while self.merge.advance()? {
-            if self.deletions == Deletions::Show || self.value() != Some(RefValue::Deletion) {
+            let value = self.merge.first().and_then(RefIter::stored_value);
+            if self.deletions == Deletions::Show || !matches!(value, Some(RefValue::Deletion)) {
                 return Ok(true);
             }
         }

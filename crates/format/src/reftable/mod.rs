@@ -16,9 +16,9 @@ mod stack;
 mod tests;
 mod writer;
 
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, ObjectId, StoredId};
 
-use crate::Error;
+use crate::{Error, NameRange};
 pub use compact::{CompactError, compact};
 use layout::Layout;
 pub use logs::LogIter;
@@ -34,20 +34,33 @@ const FORMAT: &str = "reftable";
 
 /// What a ref record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RefValue<'a> {
+pub enum RefValue<'a, Id = ObjectId> {
     /// The ref was deleted: it hides the ref in older tables.
     Deletion,
     /// It points at an object that is no annotated tag.
-    Id(ObjectId),
+    Id(Id),
     /// It points at an annotated tag; with what that finally tags.
     Tag {
         /// The tag.
-        id: ObjectId,
+        id: Id,
         /// What it finally tags.
-        peeled: ObjectId,
+        peeled: Id,
     },
     /// It stands for another ref.
     Symbolic(&'a [u8]),
+}
+
+impl<'a> RefValue<'a, StoredId<'_>> {
+    /// The same with ids by themselves.
+    #[inline]
+    pub fn to_ids(self) -> RefValue<'a> {
+        match self {
+            RefValue::Deletion => RefValue::Deletion,
+            RefValue::Id(id) => RefValue::Id(id.to_id()),
+            RefValue::Tag { id, peeled } => RefValue::Tag { id: id.to_id(), peeled: peeled.to_id() },
+            RefValue::Symbolic(target) => RefValue::Symbolic(target),
+        }
+    }
 }
 
 /// One ref record.
@@ -138,12 +151,17 @@ impl<D: AsRef<[u8]>> Table<D> {
 
     /// All ref records whose names are `name` or come after it, by name.
     pub fn refs_from(&self, name: &[u8]) -> Result<RefIter<'_>, Error> {
-        RefIter::new(self.bytes(), self.layout, name, b"")
+        self.refs_in(&NameRange::from(name))
     }
 
     /// All ref records whose names start with `prefix`, by name. Reads no block behind the first other name.
     pub fn refs_with_prefix(&self, prefix: &[u8]) -> Result<RefIter<'_>, Error> {
-        RefIter::new(self.bytes(), self.layout, prefix, prefix)
+        self.refs_in(&NameRange::of_prefix(prefix))
+    }
+
+    /// All ref records of a range, by name. Reads no block behind the first name that comes after it.
+    pub fn refs_in(&self, range: &NameRange) -> Result<RefIter<'_>, Error> {
+        RefIter::new(self.bytes(), self.layout, range)
     }
 
     /// What the table says of the ref of this name; `None` if nothing. Reads one block besides the index; a table

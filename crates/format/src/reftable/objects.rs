@@ -9,7 +9,7 @@
 
 use packrace_object::ObjectId;
 
-use crate::Error;
+use crate::{Error, NameRange};
 
 use super::block::{Block, Stored};
 use super::layout::Layout;
@@ -38,14 +38,14 @@ struct Positions<'a> {
 
 impl<'a> RefsTo<'a> {
     pub(super) fn new(bytes: &'a [u8], layout: Layout, id: &ObjectId) -> Result<Self, Error> {
-        let nowhere = RefIter::nowhere(bytes, layout, b"");
+        let nowhere = RefIter::nowhere(bytes, layout, None);
         let found = match layout.objects.filter(|_| id.kind() == layout.hash) {
             Some(_) => Positions::find(bytes, &layout, id)?,
             None => Lookup::Everywhere,
         };
         let (refs, blocks) = match found {
             _ if id.kind() != layout.hash => (nowhere, None),
-            Lookup::Everywhere => (RefIter::new(bytes, layout, b"", b"")?, None),
+            Lookup::Everywhere => (RefIter::new(bytes, layout, &NameRange::from(b""))?, None),
             Lookup::Nowhere => (nowhere, None),
             Lookup::At(positions) => (nowhere, Some(positions)),
         };

@@ -1,10 +1,10 @@
 //! Iteration over the refs of one table.
 
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, ObjectId, StoredId};
 
-use crate::{Error, stored_id};
+use crate::{Error, NameRange};
 
-use super::block::Block;
+use super::block::{Block, shared};
 use super::layout::{Layout, Section};
 use super::{RefRecord, RefValue, varint};
 
@@ -17,17 +17,20 @@ pub struct RefIter<'a> {
     /// Where in the block the next record starts.
     at: usize,
     key: Vec<u8>,
-    current: Option<(u64, RefValue<'a>)>,
+    current: Option<(u64, RefValue<'a, StoredId<'a>>)>,
     /// The current record is the first that was asked for, and was not advanced to yet.
     is_ahead: bool,
-    /// Names that do not start so end it.
-    prefix: Vec<u8>,
+    /// The first name that is not asked for any more.
+    end: Option<Vec<u8>>,
+    /// How much of `end` the last name that was compared with it shares.
+    shared_with_end: usize,
 }
 
 impl<'a> RefIter<'a> {
-    /// Stands before the first record whose name is `name` or comes after it.
-    pub(super) fn new(bytes: &'a [u8], layout: Layout, name: &[u8], prefix: &[u8]) -> Result<Self, Error> {
-        let mut iter = RefIter::nowhere(bytes, layout, prefix);
+    /// Stands before the first record of the range.
+    pub(super) fn new(bytes: &'a [u8], layout: Layout, range: &NameRange) -> Result<Self, Error> {
+        let NameRange { start: name, end } = range;
+        let mut iter = RefIter::nowhere(bytes, layout, end.clone());
         let Some(section) = &layout.refs else { return Ok(iter) };
         let skip = |bytes, kind, at| skip_value(bytes, kind, at, layout.hash);
         if let Some((block, found)) = layout.seek(bytes, section, name, skip)? {
@@ -40,9 +43,9 @@ impl<'a> RefIter<'a> {
     }
 
     /// Stands nowhere, and is at its end.
-    pub(super) fn nowhere(bytes: &'a [u8], layout: Layout, prefix: &[u8]) -> Self {
-        let (block, key, current, prefix) = (None, Vec::new(), None, prefix.to_vec());
-        RefIter { bytes, layout, block, at: 0, key, current, is_ahead: false, prefix }
+    pub(super) fn nowhere(bytes: &'a [u8], layout: Layout, end: Option<Vec<u8>>) -> Self {
+        let (block, key, current) = (None, Vec::new(), None);
+        RefIter { bytes, layout, block, at: 0, key, current, is_ahead: false, end, shared_with_end: 0 }
     }
 
     /// Goes to the start of the ref block at `at`. Where the next block can be at the earliest is given back.
@@ -57,15 +60,23 @@ impl<'a> RefIter<'a> {
     #[inline]
     pub fn current(&self) -> Option<RefRecord<'_>> {
         let (update_index, value) = self.current?;
-        Some(RefRecord { name: &self.key, update_index, value })
+        Some(RefRecord { name: &self.key, update_index, value: value.to_ids() })
     }
 
     /// What the record at hand says, for as long as the table lives.
     pub fn value(&self) -> Option<RefValue<'a>> {
+        self.stored_value().map(RefValue::to_ids)
+    }
+
+    /// The same with ids as they are stored.
+    #[inline]
+    pub fn stored_value(&self) -> Option<RefValue<'a, StoredId<'a>>> {
         self.current.map(|(_, value)| value)
     }
 
-    pub(super) fn key(&self) -> &[u8] {
+    /// The name of the record at hand.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
         &self.key
     }
 
@@ -83,25 +94,36 @@ impl<'a> RefIter<'a> {
         }
     }
 
-    /// Goes on to the next record of the block. False at its end, and behind the last name with the prefix.
+    /// Goes on to the next record of the block. False at its end, and behind the last name that is asked for.
     #[inline]
     pub(super) fn advance_in_block(&mut self) -> Result<bool, Error> {
+        let mut shared_before = 0;
         if !std::mem::take(&mut self.is_ahead) {
             self.current = None;
             let Some(block) = self.block.filter(|block| self.at < block.records().len()) else {
                 return Ok(false);
             };
             let key = block.key(self.at, &mut self.key)?;
-            self.at = key.value_at;
+            (self.at, shared_before) = (key.value_at, key.prefix);
             self.take_value(&block, key.value_type)?;
         }
-        // Comparing with nothing is not free: an empty slice points nowhere, and a vector load from nowhere costs more than
-        // the rest of the record.
-        if !self.prefix.is_empty() && !self.key.starts_with(&self.prefix) {
+        if self.is_past_end(shared_before) {
             (self.current, self.block) = (None, None);
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Whether the name is not asked for any more; `shared_before` is what it shares with the one before.
+    #[inline]
+    fn is_past_end(&mut self, shared_before: usize) -> bool {
+        let Some(end) = &self.end else { return false };
+        // What shares more with the name before than that one with the end comes before the end as well.
+        if shared_before > self.shared_with_end {
+            return false;
+        }
+        self.shared_with_end = shared(&self.key, end);
+        self.key >= *end
     }
 
     #[inline]
@@ -129,7 +151,7 @@ pub(super) fn find<'a>(
     let mut at = found.value_at;
     let value = parse_value(block.records(), &mut at, found.value_type, layout.hash);
     let (delta, value) = value.ok_or_else(|| block.bad("record is cut off", found.value_at))?;
-    Ok(Some((layout.min_update_index.saturating_add(delta), value)))
+    Ok(Some((layout.min_update_index.saturating_add(delta), value.to_ids())))
 }
 
 fn skip_value(bytes: &[u8], value_type: u8, mut at: usize, hash: HashKind) -> Option<usize> {
@@ -142,12 +164,12 @@ fn parse_value<'a>(
     at: &mut usize,
     value_type: u8,
     hash: HashKind,
-) -> Option<(u64, RefValue<'a>)> {
+) -> Option<(u64, RefValue<'a, StoredId<'a>>)> {
     let update_index = varint(bytes, at)?;
     let value = match value_type {
         0 => RefValue::Deletion,
-        1 => RefValue::Id(parse_id(bytes, at, hash)?),
-        2 => RefValue::Tag { id: parse_id(bytes, at, hash)?, peeled: parse_id(bytes, at, hash)? },
+        1 => RefValue::Id(stored_id(bytes, at, hash)?),
+        2 => RefValue::Tag { id: stored_id(bytes, at, hash)?, peeled: stored_id(bytes, at, hash)? },
         3 => {
             let length = usize::try_from(varint(bytes, at)?).ok()?;
             let target = bytes.get(*at..at.checked_add(length)?)?;
@@ -159,9 +181,13 @@ fn parse_value<'a>(
     Some((update_index, value))
 }
 
-#[inline]
 pub(super) fn parse_id(bytes: &[u8], at: &mut usize, hash: HashKind) -> Option<ObjectId> {
-    let id = stored_id::raw(bytes, *at, hash)?;
+    stored_id(bytes, at, hash).map(StoredId::to_id)
+}
+
+#[inline]
+fn stored_id<'a>(bytes: &'a [u8], at: &mut usize, hash: HashKind) -> Option<StoredId<'a>> {
+    let id = StoredId::raw(bytes, *at, hash)?;
     *at += hash.len_in_bytes();
     Some(id)
 }

@@ -1,10 +1,9 @@
 //! What a server says first (gitprotocol-pack, "Reference Discovery"; gitprotocol-v2, "Capability Advertisement").
 
-use packrace_object::{HashKind, ObjectId, oid};
+use packrace_object::{HashKind, ObjectId, StoredId, oid};
 
-use super::write_hex;
 use crate::session::ServiceConfig;
-use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_text};
+use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, fill, write_data, write_packet, write_text};
 
 /// Appends the capabilities of version 2, flush included.
 pub fn write_v2(out: &mut Vec<u8>, config: &ServiceConfig) {
@@ -72,18 +71,18 @@ pub fn v0_capabilities(config: &ServiceConfig, head_target: Option<&[u8]>, is_ht
 }
 
 /// Appends one ref; the first line of an advertisement carries the capabilities.
-pub fn write_v0_ref(out: &mut Vec<u8>, id: &oid, name: &[u8], capabilities: Option<&[u8]>) {
+pub fn write_v0_ref(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8], capabilities: Option<&[u8]>) {
     write_line(out, id, name, b"", capabilities);
 }
 
 /// Appends what an annotated tag finally tags.
-pub fn write_v0_peeled(out: &mut Vec<u8>, id: &oid, name: &[u8]) {
+pub fn write_v0_peeled(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8]) {
     write_line(out, id, name, b"^{}", None);
 }
 
 /// Appends the line of a repository without refs.
 pub fn write_v0_no_refs(out: &mut Vec<u8>, capabilities: &[u8], hash: HashKind) {
-    write_line(out, &ObjectId::null(hash), b"capabilities", b"^{}", Some(capabilities));
+    write_line(out, StoredId::from(&ObjectId::null(hash)), b"capabilities", b"^{}", Some(capabilities));
 }
 
 /// Appends a commit at which the server's own history is cut.
@@ -152,22 +151,18 @@ pub fn parse_v2_capability(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-fn write_line(out: &mut Vec<u8>, id: &oid, name: &[u8], suffix: &[u8], capabilities: Option<&[u8]>) {
+fn write_line(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8], suffix: &[u8], capabilities: Option<&[u8]>) {
     let capabilities_len = capabilities.map_or(0, |list| list.len() + 1);
-    let length = id.as_bytes().len() * 2 + 1 + name.len() + suffix.len() + capabilities_len + 1;
+    let length = id.hex_len() + 1 + name.len() + suffix.len() + capabilities_len + 1;
     if length > MAX_PAYLOAD {
         return;
     }
-    write_length(length, out);
-    write_hex(id, out);
-    out.push(b' ');
-    out.extend_from_slice(name);
-    out.extend_from_slice(suffix);
+    let mut rest = id.write_hex(write_packet(length, out));
+    rest = fill(fill(fill(rest, b" "), name), suffix);
     if let Some(list) = capabilities {
-        out.push(0);
-        out.extend_from_slice(list);
+        rest = fill(fill(rest, &[0]), list);
     }
-    out.push(b'\n');
+    fill(rest, b"\n");
 }
 
 #[cfg(test)]
@@ -272,9 +267,9 @@ mod tests {
     fn lines_both_ways() {
         let id = ObjectId::from_hex(b"0123456789abcdef0123456789abcdef01234567").unwrap();
         let mut out = Vec::new();
-        write_v0_ref(&mut out, &id, b"HEAD", Some(b"multi_ack agent=me"));
-        write_v0_ref(&mut out, &id, b"refs/tags/v1", None);
-        write_v0_peeled(&mut out, &id, b"refs/tags/v1");
+        write_v0_ref(&mut out, StoredId::from(&id), b"HEAD", Some(b"multi_ack agent=me"));
+        write_v0_ref(&mut out, StoredId::from(&id), b"refs/tags/v1", None);
+        write_v0_peeled(&mut out, StoredId::from(&id), b"refs/tags/v1");
         write_v0_no_refs(&mut out, b"multi_ack", HashKind::Sha1);
         write_v0_shallow(&mut out, &id);
         let zero = "0".repeat(40);
@@ -313,7 +308,8 @@ mod tests {
     #[test]
     fn a_name_that_fits_no_packet_is_left_out() {
         let mut out = Vec::new();
-        write_v0_ref(&mut out, &ObjectId::null(HashKind::Sha1), &[b'x'; MAX_PAYLOAD], None);
+        let id = ObjectId::null(HashKind::Sha1);
+        write_v0_ref(&mut out, StoredId::from(&id), &[b'x'; MAX_PAYLOAD], None);
         assert!(out.is_empty());
     }
 }

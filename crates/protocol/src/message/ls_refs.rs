@@ -1,11 +1,11 @@
 //! Arguments of `ls-refs` and the lines of its answer (gitprotocol-v2, "ls-refs").
 
-use packrace_object::{HashKind, ObjectId, oid};
+use packrace_object::{HashKind, ObjectId, StoredId};
 
-use super::{parse_id, write_hex};
+use super::parse_id;
 use crate::session::RefsRequest;
 use crate::wire::capabilities::words;
-use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_text};
+use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, fill, write_data, write_packet, write_text};
 
 const SYMREF_TARGET: &[u8] = b" symref-target:";
 const PEELED: &[u8] = b" peeled:";
@@ -13,31 +13,26 @@ const PEELED: &[u8] = b" peeled:";
 /// Appends one ref. A name so long that the line does not fit a packet is left out, as no client could ask for it.
 pub fn write_ref(
     out: &mut Vec<u8>,
-    id: &oid,
+    id: StoredId<'_>,
     name: &[u8],
     symref_target: Option<&[u8]>,
-    peeled: Option<&oid>,
+    peeled: Option<StoredId<'_>>,
 ) {
-    let hex_len = id.as_bytes().len() * 2;
-    let mut length = hex_len + 1 + name.len() + 1;
+    let mut length = id.hex_len() + 1 + name.len() + 1;
     length += symref_target.map_or(0, |target| SYMREF_TARGET.len() + target.len());
-    length += peeled.map_or(0, |_| PEELED.len() + hex_len);
+    length += peeled.map_or(0, |peeled| PEELED.len() + peeled.hex_len());
     if length > MAX_PAYLOAD {
         return;
     }
-    write_length(length, out);
-    write_hex(id, out);
-    out.push(b' ');
-    out.extend_from_slice(name);
+    let mut rest = id.write_hex(write_packet(length, out));
+    rest = fill(fill(rest, b" "), name);
     if let Some(target) = symref_target {
-        out.extend_from_slice(SYMREF_TARGET);
-        out.extend_from_slice(target);
+        rest = fill(fill(rest, SYMREF_TARGET), target);
     }
     if let Some(peeled) = peeled {
-        out.extend_from_slice(PEELED);
-        write_hex(peeled, out);
+        rest = peeled.write_hex(fill(rest, PEELED));
     }
-    out.push(b'\n');
+    fill(rest, b"\n");
 }
 
 /// Appends a `HEAD` that names a branch without a commit.
@@ -101,7 +96,7 @@ mod tests {
         let id = ObjectId::from_hex(b"0123456789abcdef0123456789abcdef01234567").unwrap();
         let check = |target: Option<&[u8]>, peeled: Option<&ObjectId>, expect: &str| {
             let mut out = Vec::new();
-            write_ref(&mut out, &id, b"refs/a", target, peeled.map(AsRef::as_ref));
+            write_ref(&mut out, StoredId::from(&id), b"refs/a", target, peeled.map(StoredId::from));
             let read =
                 RefLine { id: Some(id), name: b"refs/a", symref_target: target, peeled: peeled.copied() };
             assert_eq!(parse_ref(&out[4..out.len() - 1], HashKind::Sha1), Some(read));
@@ -123,7 +118,7 @@ mod tests {
         let later = format!("{id} refs/a something:else");
         assert!(parse_ref(later.as_bytes(), HashKind::Sha1).is_some());
         out.clear();
-        write_ref(&mut out, &id, &[b'x'; 70_000], None, None);
+        write_ref(&mut out, StoredId::from(&id), &[b'x'; 70_000], None, None);
         assert!(out.is_empty());
     }
 }

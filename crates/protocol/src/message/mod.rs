@@ -14,15 +14,13 @@ pub mod section;
 pub mod shallow_info;
 pub mod wanted_refs;
 
-use packrace_object::{HashKind, ObjectId, oid};
+use packrace_object::{HashKind, ObjectId, StoredId, oid};
 
 /// Appends an id in hex.
 pub(crate) fn write_hex(id: &oid, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + id.as_bytes().len() * 2, 0);
-    for (pair, byte) in out[start..].chunks_exact_mut(2).zip(id.as_bytes()) {
-        pair.copy_from_slice(&HEX_PAIRS[*byte as usize]);
-    }
+    StoredId::from(id).write_hex(&mut out[start..]);
 }
 
 /// An id in hex, of the length that the hash says.
@@ -32,14 +30,3 @@ pub(crate) fn parse_id(hex: &[u8], hash: HashKind) -> Option<ObjectId> {
     }
     ObjectId::from_hex(hex).ok()
 }
-
-static HEX_PAIRS: [[u8; 2]; 256] = {
-    let digits = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
-        byte += 1;
-    }
-    pairs
-};

@@ -105,6 +105,22 @@ pub(crate) fn length_digits(length: usize) -> [u8; 4] {
     [digit(12), digit(8), digit(4), digit(0)]
 }
 
+/// Appends a packet and gives its payload to be filled, which is at most [`MAX_PAYLOAD`] long.
+#[inline]
+pub(crate) fn write_packet(payload_len: usize, out: &mut Vec<u8>) -> &mut [u8] {
+    let start = out.len();
+    out.resize(start + 4 + payload_len, b'\n');
+    fill(&mut out[start..], &length_digits(payload_len + 4))
+}
+
+/// Writes `bytes` to the start of `payload`, and gives back what is left of that.
+#[inline]
+pub(crate) fn fill<'p>(payload: &'p mut [u8], bytes: &[u8]) -> &'p mut [u8] {
+    let (start, rest) = payload.split_at_mut(bytes.len());
+    start.copy_from_slice(bytes);
+    rest
+}
+
 /// Appends a packet with this payload, at most [`MAX_PAYLOAD`] long.
 pub fn write_data(payload: &[u8], out: &mut Vec<u8>) {
     write_length(payload.len(), out);

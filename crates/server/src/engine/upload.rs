@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
-use packrace_object::ObjectId;
+use packrace_object::{ObjectId, StoredId};
 use packrace_os::clock::Clock;
 use packrace_pack::filter::Filter;
 use packrace_pack::negotiate::{Checked, Negotiation};
@@ -259,12 +259,13 @@ impl<'a> Upload<'a> {
         let mut capabilities = Some(capabilities);
         let mut sender = Lines { out: &mut self.out, door: self.door };
         if let Some(id) = head.and_then(|head| head.id) {
-            advertisement::write_v0_ref(sender.out, &id, b"HEAD", capabilities.take().as_deref());
+            let id = StoredId::from(&id);
+            advertisement::write_v0_ref(sender.out, id, b"HEAD", capabilities.take().as_deref());
         }
-        view.visit(&[], true, &mut |line: VisibleRef<'_>| {
-            advertisement::write_v0_ref(sender.out, &line.id, line.name, capabilities.take().as_deref());
+        view.visit(&[], true, |line: VisibleRef<'_>| {
+            advertisement::write_v0_ref(sender.out, line.id, line.name, capabilities.take().as_deref());
             if let Some(peeled) = line.peeled {
-                advertisement::write_v0_peeled(sender.out, &peeled, line.name);
+                advertisement::write_v0_peeled(sender.out, peeled, line.name);
             }
             sender.send_if_full()
         })?;
@@ -296,15 +297,16 @@ impl<'a> Upload<'a> {
             let target = head.target.as_deref();
             match (head.id, target) {
                 (Some(id), _) => {
-                    ls_refs::write_ref(sender.out, &id, b"HEAD", target.filter(|_| request.symrefs), None);
+                    let target = target.filter(|_| request.symrefs);
+                    ls_refs::write_ref(sender.out, StoredId::from(&id), b"HEAD", target, None);
                 }
                 (None, Some(target)) if request.unborn => ls_refs::write_unborn_head(sender.out, target),
                 (None, _) => {}
             }
         }
-        view.visit(&request.prefixes, request.peel, &mut |line: VisibleRef<'_>| {
+        view.visit(&request.prefixes, request.peel, |line: VisibleRef<'_>| {
             let target = line.symref_target.filter(|_| request.symrefs);
-            ls_refs::write_ref(sender.out, &line.id, line.name, target, line.peeled.as_deref());
+            ls_refs::write_ref(sender.out, line.id, line.name, target, line.peeled);
             sender.send_if_full()
         })
     }
@@ -438,8 +440,8 @@ impl<'a> Upload<'a> {
         let refs = self.call.repository.refs().snapshot(&[&prefix])?;
         let view = RefsView::new(&refs, self.universe.snapshot(), &self.settings.hidden, &self.namespace);
         let mut tags = Vec::new();
-        view.visit(&[b"refs/tags/".to_vec()], true, &mut |line: VisibleRef<'_>| {
-            tags.extend(line.peeled.map(|peeled| (line.id, peeled)));
+        view.visit(&[b"refs/tags/".to_vec()], true, |line: VisibleRef<'_>| {
+            tags.extend(line.peeled.map(|peeled| (line.id.to_id(), peeled.to_id())));
             Ok(())
         })?;
         Ok(tags)

@@ -69,8 +69,8 @@ impl Upload<'_> {
         let hidden = if hidden { &nothing } else { &self.settings.hidden };
         let view = RefsView::new(&refs, self.universe.snapshot(), hidden, &self.namespace);
         let mut tips: Vec<ObjectId> = view.head()?.and_then(|head| head.id).into_iter().collect();
-        view.visit(&[], false, &mut |line: VisibleRef<'_>| {
-            tips.push(line.id);
+        view.visit(&[], false, |line: VisibleRef<'_>| {
+            tips.push(line.id.to_id());
             Ok(())
         })?;
         tips.sort_unstable();

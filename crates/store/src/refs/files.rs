@@ -4,17 +4,18 @@
 //! ones, so a ref is always in what is read later.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use packrace_format::packed_refs::{PackedRef, PackedRefs, Peeled};
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, ObjectId, StoredId};
 use packrace_os::count::Role;
 use packrace_os::{EntryType, FileIdentity, Mapped, is_absent};
 
 use super::reflog::{self, LoggedChange};
-use super::{Error, Places, RefRecord, Target, Value, is_good_name, is_per_worktree};
+use super::{Error, NameRange, Places, StoredRef, Target, Value, is_good_name, is_per_worktree};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
@@ -41,6 +42,14 @@ impl Loose {
             Loose::Direct(id) => Target::Direct { id: *id, peeled: Peeled::Unknown },
             Loose::Symbolic(target) => Target::Symbolic(target),
         }
+    }
+
+    fn stored<'a>(&'a self, name: &'a [u8]) -> StoredRef<'a> {
+        let target = match self {
+            Loose::Direct(id) => Target::Direct { id: StoredId::from(id), peeled: Peeled::Unknown },
+            Loose::Symbolic(target) => Target::Symbolic(target),
+        };
+        StoredRef { name, target }
     }
 }
 
@@ -205,7 +214,7 @@ impl PackedFile {
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<(ObjectId, Peeled)>, Error> {
         let Some(refs) = &self.refs else { return Ok(None) };
         let found = refs.find(name).map_err(|source| self.damaged(source))?;
-        Ok(found.map(|found| (found.id, found.peeled)))
+        Ok(found.map(|found| (found.id.to_id(), found.peeled.to_id())))
     }
 
     /// The first ref whose name starts with `prefix`.
@@ -259,41 +268,35 @@ impl Files {
     /// Merges loose and packed refs by name.
     pub(super) fn visit(
         &self,
-        prefix: &[u8],
-        each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
+        range: &NameRange,
+        mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let prefix = match () {
-            () if b"refs/".starts_with(prefix) => b"refs/",
-            () if prefix.starts_with(b"refs/") => prefix,
-            () => return Ok(()),
-        };
-        let mut loose =
-            self.loose.range(prefix.to_vec()..).take_while(|(name, _)| name.starts_with(prefix)).peekable();
-        // All are read from the start: no search can miss those that a damaged file has in disorder.
-        let is_all = prefix == b"refs/";
-        let packed = self.packed.refs.iter();
-        for packed in
-            packed.flat_map(|refs| if is_all { refs.iter_from(b"") } else { refs.iter_prefix(prefix) })
-        {
-            let packed = packed.map_err(|source| self.packed.damaged(source))?;
-            if !packed.name.starts_with(b"refs/") {
-                self.packed.check_name(packed.name)?;
-                continue;
-            }
-            let mut is_shadowed = false;
-            while let Some((name, found)) = loose.next_if(|(name, _)| name.as_slice() <= packed.name) {
-                is_shadowed = name == packed.name;
-                if each(RefRecord { name, target: found.target() }).is_break() {
+        let bounds = (Included(&range.start), range.end.as_ref().map_or(Unbounded, Excluded));
+        let mut loose = self.loose.range::<Vec<u8>, _>(bounds).peekable();
+        if let Some(packed) = &self.packed.refs {
+            // All are read from the start: no search can miss those that a damaged file has in disorder.
+            let is_all = *range == NameRange::of_prefix(b"refs/");
+            for found in if is_all { packed.iter_from(b"") } else { packed.iter_range(range) } {
+                let PackedRef { name, id, peeled } = found.map_err(|source| self.packed.damaged(source))?;
+                if !name.starts_with(b"refs/") {
+                    self.packed.check_name(name)?;
+                    continue;
+                }
+                let mut is_shadowed = !self.broken.is_empty() && self.broken.contains(name);
+                while let Some((loose_name, found)) = loose.next_if(|(next, _)| next.as_slice() <= name) {
+                    is_shadowed |= loose_name == name;
+                    if each(found.stored(loose_name)).is_break() {
+                        return Ok(());
+                    }
+                }
+                let target = Target::Direct { id, peeled };
+                if !is_shadowed && each(StoredRef { name, target }).is_break() {
                     return Ok(());
                 }
             }
-            is_shadowed |= !self.broken.is_empty() && self.broken.contains(packed.name);
-            if !is_shadowed && each(record(packed)).is_break() {
-                return Ok(());
-            }
         }
         for (name, found) in loose {
-            if each(RefRecord { name, target: found.target() }).is_break() {
+            if each(found.stored(name)).is_break() {
                 return Ok(());
             }
         }
@@ -468,10 +471,6 @@ fn damaged(path: &Path, bytes: &[u8], source: packrace_format::Error) -> Error {
     let line = &line[..line.len().min(MAX_SHOWN_BYTES)];
     let line = String::from_utf8_lossy(line).into_owned();
     Error::Line { what: source.what, path: path.to_path_buf(), line }
-}
-
-fn record(packed: PackedRef<'_>) -> RefRecord<'_> {
-    RefRecord { name: packed.name, target: Target::Direct { id: packed.id, peeled: packed.peeled } }
 }
 
 fn parse_loose(bytes: &[u8], hash: HashKind) -> Option<Loose> {

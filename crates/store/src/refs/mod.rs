@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use error::Error;
+pub use packrace_format::NameRange;
 pub use packrace_format::packed_refs::Peeled;
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, ObjectId, StoredId};
 pub use reflog::{LogEntry, LoggedChange};
 pub use transaction::{
     Cause, Change, Expected, LogEdit, LogPolicy, Mode, PackRefs, PrepareError, Prepared, RefEdit, RefObjects,
@@ -75,29 +76,34 @@ impl Places {
     }
 }
 
+/// Refs below these directories are a work tree's own.
+const PER_WORKTREE: [&[u8]; 3] = [b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/"];
+
 fn is_per_worktree(name: &[u8]) -> bool {
-    let own: [&[u8]; 3] = [b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
-    !name.starts_with(b"refs/") || own.iter().any(|prefix| name.starts_with(prefix))
+    !name.starts_with(b"refs/") || PER_WORKTREE.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A ref.
+/// A ref, with ids by themselves, or ([`StoredRef`]) as they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RefRecord<'a> {
+pub struct RefRecord<'a, Id = ObjectId> {
     /// The full name.
     pub name: &'a [u8],
     /// What it says.
-    pub target: Target<'a>,
+    pub target: Target<'a, Id>,
 }
+
+/// A ref as it is stored.
+pub type StoredRef<'a> = RefRecord<'a, StoredId<'a>>;
 
 /// What a ref says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum Target<'a, Id = ObjectId> {
     /// It points at an object.
     Direct {
         /// The object.
-        id: ObjectId,
+        id: Id,
         /// What the object finally tags, as far as the store knows without reading objects.
-        peeled: Peeled,
+        peeled: Peeled<Id>,
     },
     /// It stands for another ref.
     Symbolic(&'a [u8]),
@@ -109,6 +115,16 @@ impl Target<'_> {
         match self {
             Target::Direct { id, .. } => Some(*id),
             Target::Symbolic(_) => None,
+        }
+    }
+}
+
+impl<'a> Target<'a, StoredId<'_>> {
+    /// The same with ids by themselves.
+    fn to_ids(self) -> Target<'a> {
+        match self {
+            Target::Direct { id, peeled } => Target::Direct { id: id.to_id(), peeled: peeled.to_id() },
+            Target::Symbolic(target) => Target::Symbolic(target),
         }
     }
 }
@@ -231,7 +247,8 @@ impl RefSnapshot {
             Inner::Files(files) => files.find(name),
             Inner::Reftable(stacks) => stacks.find(name),
         };
-        Ok(found?.filter(|target| is_sound(name, target)))
+        let has_value = |target: &Target<'_>| target.id().is_none_or(|id| !id.is_null());
+        Ok(found?.filter(|target| has_value(target) && is_good_name(name)))
     }
 
     /// Follows symbolic refs from `name` to an object; `None` if they lead nowhere, or further than git follows them.
@@ -255,16 +272,30 @@ impl RefSnapshot {
         prefix: &[u8],
         each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let mut each_sound = |record: RefRecord<'_>| {
-            if is_sound(record.name, &record.target) {
+        self.visit_range(&NameRange::of_prefix(prefix), &mut |StoredRef { name, target }| {
+            each(RefRecord { name, target: target.to_ids() })
+        })
+    }
+
+    /// The same for a range of names, with ids as they are stored.
+    pub fn visit_range(
+        &self,
+        range: &NameRange,
+        each: &mut dyn FnMut(StoredRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        // `HEAD` and other pseudo-refs are not visited.
+        let Some(range) = range.within(&NameRange::of_prefix(b"refs/")) else { return Ok(()) };
+        let each_sound = |record: StoredRef<'_>| {
+            let has_value = !matches!(record.target, Target::Direct { id, .. } if id.is_null());
+            if has_value && is_good_name(record.name) {
                 return each(record);
             }
             tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(record.name));
             ControlFlow::Continue(())
         };
         match &*self.0 {
-            Inner::Files(files) => files.visit(prefix, &mut each_sound),
-            Inner::Reftable(stacks) => stacks.visit(prefix, &mut each_sound),
+            Inner::Files(files) => files.visit(&range, each_sound),
+            Inner::Reftable(stacks) => stacks.visit(&range, each_sound),
         }
     }
 }
@@ -277,12 +308,6 @@ fn is_root_name(name: &[u8]) -> bool {
     let special: [&[u8]; 2] = [b"FETCH_HEAD", b"MERGE_HEAD"];
     let is_word = name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
     !special.contains(&name) && (irregular.contains(&name) || (is_word && name.ends_with(b"_HEAD")))
-}
-
-/// Whether git would list the ref.
-fn is_sound(name: &[u8], target: &Target<'_>) -> bool {
-    let has_value = !matches!(target, Target::Direct { id, .. } if id.is_null());
-    has_value && is_good_name(name)
 }
 
 /// Whether git accepts the name (git-check-ref-format). Good names never lead out of the directory of refs.

@@ -8,13 +8,13 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use packrace_format::reftable::{self as format, Deletions, RefIter, RefValue};
+use packrace_format::reftable::{self as format, Deletions, MergedRefs, RefIter, RefValue};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 
 use super::reflog::LoggedChange;
-use super::{Error, Peeled, Places, RefRecord, Target, is_per_worktree};
+use super::{Error, NameRange, PER_WORKTREE, Peeled, Places, StoredRef, Target, is_per_worktree};
 
 /// Longest list of tables: git keeps a stack at some 20 tables.
 const MAX_LIST_BYTES: u64 = 1 << 20;
@@ -110,25 +110,22 @@ impl Stacks {
         Ok(())
     }
 
-    /// Merges all tables by name.
+    /// Each part of the range comes from the stack that its refs belong to.
     pub(super) fn visit(
         &self,
-        prefix: &[u8],
-        each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
+        range: &NameRange,
+        mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        // `HEAD` and other pseudo-refs are not visited.
-        let start = prefix.max(b"refs/");
-        let mut sources = Vec::new();
-        for stack in self.own.iter().chain([&self.common]) {
-            let is_own = self.own.is_some().then_some(!std::ptr::eq(stack, &self.common));
-            for table in stack.tables.iter().rev() {
-                let records = table.table.refs_from(start).map_err(|source| table.damaged(source))?;
-                let mut source = Source { records, table, is_own };
-                source.advance()?;
-                sources.push(source);
+        let Some(own) = &self.own else { return self.common.visit(range, &mut each).map(drop) };
+        let borders = PER_WORKTREE.into_iter().map(NameRange::of_prefix);
+        let borders = borders.flat_map(|border| [border.start].into_iter().chain(border.end)).collect();
+        for part in range.split(borders) {
+            let stack = if is_per_worktree(&part.start) { own } else { &self.common };
+            if stack.visit(&part, &mut each)?.is_break() {
+                break;
             }
         }
-        merge(sources, prefix, each)
+        Ok(())
     }
 }
 
@@ -191,6 +188,27 @@ impl Stack {
 }
 
 impl Stack {
+    /// Merges all tables by name.
+    fn visit(
+        &self,
+        range: &NameRange,
+        each: &mut impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Error> {
+        let damaged = |error: format::StackError| self.tables[error.table].damaged(error.source);
+        let tables = self.tables.iter();
+        let opened = tables.map(|table| table.table.refs_in(range).map_err(|source| table.damaged(source)));
+        let sources = opened.collect::<Result<Vec<RefIter<'_>>, Error>>()?;
+        let mut refs = MergedRefs::new(sources, Deletions::Hide).map_err(damaged)?;
+        while refs.advance().map_err(damaged)? {
+            let Some((name, value)) = refs.stored() else { break };
+            let Some(target) = target(value) else { continue };
+            if each(StoredRef { name, target }).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
     /// All tables as one, oldest first.
     fn with_merged<T>(
         &self,
@@ -288,79 +306,8 @@ fn logged(change: &format::LogChange<'_>, update_index: u64) -> LoggedChange {
     LoggedChange { old: change.old, new: change.new, who, message, update_index: Some(update_index) }
 }
 
-/// One table in a merge.
-struct Source<'a> {
-    records: RefIter<'a>,
-    table: &'a Table,
-    /// Of the work tree's own stack (only its own refs count) or of the common one (all others do); `None` if there
-    /// is one stack only.
-    is_own: Option<bool>,
-}
-
-impl Source<'_> {
-    /// The name at which the table is; `None` behind the last one with the prefix.
-    fn name(&self, prefix: &[u8]) -> Option<&[u8]> {
-        self.records.current().map(|found| found.name).filter(|name| name.starts_with(prefix))
-    }
-
-    fn advance(&mut self) -> Result<(), Error> {
-        self.records.advance().map(drop).map_err(|source| self.table.damaged(source))
-    }
-
-    #[inline]
-    fn give(&self, each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
-        let Some(format::RefRecord { name, value, .. }) = self.records.current() else {
-            return ControlFlow::Continue(());
-        };
-        let is_listed = self.is_own.is_none_or(|is_own| is_own == is_per_worktree(name));
-        match target(value).filter(|_| is_listed && name.starts_with(b"refs/")) {
-            Some(target) => each(RefRecord { name, target }),
-            None => ControlFlow::Continue(()),
-        }
-    }
-}
-
-/// Calls `each` with all refs below the prefix. `sources` stand at it, newest first: the newest of those with the same
-/// name decides. A table is read on without a look at the others up to the first name that one of them has, so that
-/// the small new tables of a stack cost nothing while the big old one is read.
-fn merge(
-    mut sources: Vec<Source<'_>>,
-    prefix: &[u8],
-    each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
-) -> Result<(), Error> {
-    let mut limit = Vec::new();
-    loop {
-        sources.retain(|source| source.name(prefix).is_some());
-        // Of equal names the first, which is the newest.
-        let first = sources.iter().enumerate().min_by_key(|(_, source)| source.name(prefix));
-        let Some((first, _)) = first else { return Ok(()) };
-        let others = sources.iter().enumerate().filter(|(number, _)| *number != first);
-        let next_name = others.filter_map(|(_, source)| source.name(prefix)).min();
-        limit.clear();
-        limit.extend_from_slice(next_name.unwrap_or_default());
-        let has_limit = next_name.is_some();
-        if sources[first].give(each).is_break() {
-            return Ok(());
-        }
-        if has_limit && sources[first].name(prefix) == Some(&limit) {
-            for source in sources.iter_mut().filter(|source| source.name(prefix) == Some(&limit)) {
-                source.advance()?;
-            }
-            continue;
-        }
-        let source = &mut sources[first];
-        source.advance()?;
-        while source.name(prefix).is_some_and(|name| !has_limit || *name < *limit) {
-            if source.give(each).is_break() {
-                return Ok(());
-            }
-            source.advance()?;
-        }
-    }
-}
-
 #[inline]
-fn target(value: RefValue<'_>) -> Option<Target<'_>> {
+fn target<Id>(value: RefValue<'_, Id>) -> Option<Target<'_, Id>> {
     Some(match value {
         RefValue::Deletion => return None,
         RefValue::Id(id) => Target::Direct { id, peeled: Peeled::NotATag },

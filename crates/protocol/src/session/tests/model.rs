@@ -1,6 +1,6 @@
 //! The repository of the transcripts, just large enough to answer what a session asks.
 
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::{HashKind, ObjectId, StoredId};
 
 use crate::Refusal;
 use crate::message::packfile_uris::PackfileUri;
@@ -374,7 +374,9 @@ impl Model {
             }
             let target = (name == "HEAD" && request.symrefs).then_some(b"refs/heads/main".as_slice());
             let peeled = (id == "t1" && request.peel).then(|| self.id("c5"));
-            ls_refs::write_ref(said, &self.id(id), name.as_bytes(), target, peeled.as_deref());
+            let id = self.id(id);
+            let peeled = peeled.as_ref().map(StoredId::from);
+            ls_refs::write_ref(said, StoredId::from(&id), name.as_bytes(), target, peeled);
         }
     }
 

@@ -1,0 +1,212 @@
+//! Object ids as files hold them, raw or in hex. Refs are listed by the million, so ids are handed on as they lie there, and
+//! decoded only by who needs to.
+
+use std::fmt;
+
+use crate::{HashKind, ObjectId, oid};
+
+const SHA1_BYTES: usize = 20;
+const SHA256_BYTES: usize = 32;
+
+/// An object id in the bytes that hold it.
+#[derive(Clone, Copy)]
+pub struct StoredId<'a>(Form<'a>);
+
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    /// As long as a hash.
+    Raw(&'a [u8]),
+    /// As long as a hash in hex, and nothing but digits, which may be upper case.
+    Hex(&'a [u8]),
+}
+
+impl<'a> StoredId<'a> {
+    /// The id that starts at `at`.
+    #[inline]
+    pub fn raw(bytes: &'a [u8], at: usize, hash: HashKind) -> Option<Self> {
+        let rest = bytes.get(at..)?;
+        Some(StoredId(Form::Raw(match hash {
+            HashKind::Sha256 => rest.first_chunk::<SHA256_BYTES>()?,
+            _ => rest.first_chunk::<SHA1_BYTES>()?,
+        })))
+    }
+
+    /// The id that starts at `at` in hex, which may be upper case as in git.
+    #[inline]
+    pub fn hex(bytes: &'a [u8], at: usize, hash: HashKind) -> Option<Self> {
+        let rest = bytes.get(at..)?;
+        Some(StoredId(Form::Hex(match hash {
+            HashKind::Sha256 => digits::<{ 2 * SHA256_BYTES }>(rest)?,
+            _ => digits::<{ 2 * SHA1_BYTES }>(rest)?,
+        })))
+    }
+
+    /// The id by itself.
+    #[inline]
+    pub fn to_id(self) -> ObjectId {
+        fn whole<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
+            *bytes.first_chunk().expect("as long as was checked")
+        }
+        match self.0 {
+            Form::Raw(raw) if raw.len() == SHA1_BYTES => ObjectId::Sha1(whole(raw)),
+            Form::Raw(raw) => ObjectId::Sha256(whole(raw)),
+            Form::Hex(hex) if hex.len() == 2 * SHA1_BYTES => ObjectId::Sha1(decoded(hex)),
+            Form::Hex(hex) => ObjectId::Sha256(decoded(hex)),
+        }
+    }
+
+    /// Whether it is the id of nothing.
+    #[inline]
+    pub fn is_null(self) -> bool {
+        let (bytes, zero) = match self.0 {
+            Form::Raw(raw) => (raw, 0),
+            Form::Hex(hex) => (hex, b'0'),
+        };
+        bytes.iter().all(|byte| *byte == zero)
+    }
+
+    /// How long it is in hex.
+    #[inline]
+    pub fn hex_len(self) -> usize {
+        match self.0 {
+            Form::Raw(raw) => 2 * raw.len(),
+            Form::Hex(hex) => hex.len(),
+        }
+    }
+
+    /// Writes it in lower-case hex to the start of `out`, and gives back what is left of that.
+    ///
+    /// # Panics
+    ///
+    /// If `out` is shorter than [`StoredId::hex_len`].
+    #[inline]
+    pub fn write_hex(self, out: &mut [u8]) -> &mut [u8] {
+        let (out, rest) = out.split_at_mut(self.hex_len());
+        match self.0 {
+            // The length as a constant makes vectors of it.
+            Form::Raw(raw) => match raw.first_chunk::<SHA256_BYTES>() {
+                Some(raw) => encode(raw, out),
+                None => encode::<SHA1_BYTES>(raw.first_chunk().expect("as long as was checked"), out),
+            },
+            Form::Hex(hex) => {
+                for (digit, stored) in out.iter_mut().zip(hex) {
+                    // Decimal digits have this bit, too.
+                    *digit = stored | 0x20;
+                }
+            }
+        }
+        rest
+    }
+}
+
+impl<'a> From<&'a oid> for StoredId<'a> {
+    #[inline]
+    fn from(id: &'a oid) -> Self {
+        StoredId(Form::Raw(id.as_bytes()))
+    }
+}
+
+impl<'a> From<&'a ObjectId> for StoredId<'a> {
+    #[inline]
+    fn from(id: &'a ObjectId) -> Self {
+        StoredId(Form::Raw(id.as_slice()))
+    }
+}
+
+impl PartialEq for StoredId<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_id() == other.to_id()
+    }
+}
+
+impl Eq for StoredId<'_> {}
+
+impl fmt::Debug for StoredId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_id().fmt(f)
+    }
+}
+
+/// Without a branch or a table inside, as is all that follows, so that the compiler makes vectors of it.
+#[inline]
+fn digits<const HEX: usize>(bytes: &[u8]) -> Option<&[u8; HEX]> {
+    let hex: &[u8; HEX] = bytes.first_chunk()?;
+    let wrong = hex.iter().fold(0, |wrong, digit| wrong | value(*digit));
+    (wrong < 16).then_some(hex)
+}
+
+/// What a hex digit stands for; 0xff for any other byte.
+#[inline]
+fn value(digit: u8) -> u8 {
+    let number = digit.wrapping_sub(b'0');
+    let letter = (digit | 0x20).wrapping_sub(b'a');
+    let value = if letter < 6 { letter + 10 } else { 0xff };
+    if number < 10 { number } else { value }
+}
+
+#[inline]
+fn decoded<const BYTES: usize>(hex: &[u8]) -> [u8; BYTES] {
+    let mut id = [0; BYTES];
+    for (byte, pair) in id.iter_mut().zip(hex.chunks_exact(2)) {
+        *byte = value(pair[0]) << 4 | value(pair[1]);
+    }
+    id
+}
+
+#[inline]
+fn encode<const BYTES: usize>(raw: &[u8; BYTES], out: &mut [u8]) {
+    let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
+    for (pair, byte) in out.chunks_exact_mut(2).zip(raw) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_at_every_place() {
+        for kind in [HashKind::Sha1, HashKind::Sha256] {
+            let mut text: Vec<u8> = b"0123456789abcdefABCDEF".iter().copied().cycle().take(70).collect();
+            let length = kind.len_in_hex();
+            for at in 0..length {
+                let before = text[at];
+                for byte in 0..=255 {
+                    text[at] = byte;
+                    assert_eq!(
+                        StoredId::hex(&text, 0, kind).map(StoredId::to_id),
+                        ObjectId::from_hex(&text[..length]).ok(),
+                        "{byte} at {at}"
+                    );
+                }
+                text[at] = before;
+            }
+            assert_eq!(StoredId::hex(&text[..length + 2], 3, kind), None);
+            assert_eq!(StoredId::hex(&text, 71, kind), None);
+            let id = StoredId::hex(&text, 3, kind).unwrap().to_id();
+            let bytes = [b"xyz", id.as_slice()].concat();
+            assert_eq!(StoredId::raw(&bytes, 3, kind), Some(StoredId::from(&id)));
+            assert_eq!(StoredId::raw(id.as_slice(), 1, kind), None);
+            assert_eq!(StoredId::raw(id.as_slice(), 99, kind), None);
+        }
+    }
+
+    #[test]
+    fn both_forms_say_the_same() {
+        for kind in [HashKind::Sha1, HashKind::Sha256] {
+            for byte in 0..=255 {
+                let id = ObjectId::try_from(&vec![byte; kind.len_in_bytes()][..]).unwrap();
+                for text in [id.to_string(), id.to_string().to_uppercase()] {
+                    for stored in [StoredId::from(&id), StoredId::hex(text.as_bytes(), 0, kind).unwrap()] {
+                        let mut out = [b'-'; 70];
+                        assert_eq!(stored.write_hex(&mut out).len(), 70 - kind.len_in_hex());
+                        assert_eq!(out[..stored.hex_len()], *id.to_string().as_bytes());
+                        assert_eq!((stored.to_id(), stored.is_null()), (id, byte == 0));
+                        assert_eq!((stored, format!("{stored:?}")), (StoredId::from(&id), format!("{id:?}")));
+                    }
+                }
+            }
+        }
+    }
+}
