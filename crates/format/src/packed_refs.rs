@@ -193,7 +193,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
 
 impl Traits {
     /// The ref whose line starts at `at`, and where the next one starts.
-    #[inline]
+    #[inline(always)]
     fn parse(self, bytes: &[u8], at: usize) -> Result<(PackedRef<'_>, usize), Error> {
         let unexpected = |at: usize| Error::new(FORMAT, "unexpected line", at as u64);
         let id = StoredId::hex(bytes, at, self.hash).ok_or_else(|| unexpected(at))?;

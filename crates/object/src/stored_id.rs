@@ -8,70 +8,61 @@ use crate::{HashKind, ObjectId, oid};
 const SHA1_BYTES: usize = 20;
 const SHA256_BYTES: usize = 32;
 
-/// An object id in the bytes that hold it.
+/// An object id in the bytes that hold it: as long as a hash, or twice as long and nothing but hex digits, which may be
+/// upper case.
 #[derive(Clone, Copy)]
-pub struct StoredId<'a>(Form<'a>);
+pub struct StoredId<'a>(&'a [u8]);
 
-#[derive(Clone, Copy)]
-enum Form<'a> {
-    /// As long as a hash.
-    Raw(&'a [u8]),
-    /// As long as a hash in hex, and nothing but digits, which may be upper case.
-    Hex(&'a [u8]),
-}
+const SHA1_DIGITS: usize = 2 * SHA1_BYTES;
+const SHA256_DIGITS: usize = 2 * SHA256_BYTES;
 
 impl<'a> StoredId<'a> {
     /// The id that starts at `at`.
     #[inline]
     pub fn raw(bytes: &'a [u8], at: usize, hash: HashKind) -> Option<Self> {
         let rest = bytes.get(at..)?;
-        Some(StoredId(Form::Raw(match hash {
+        Some(StoredId(match hash {
             HashKind::Sha256 => rest.first_chunk::<SHA256_BYTES>()?,
             _ => rest.first_chunk::<SHA1_BYTES>()?,
-        })))
+        }))
     }
 
     /// The id that starts at `at` in hex, which may be upper case as in git.
     #[inline]
     pub fn hex(bytes: &'a [u8], at: usize, hash: HashKind) -> Option<Self> {
         let rest = bytes.get(at..)?;
-        Some(StoredId(Form::Hex(match hash {
-            HashKind::Sha256 => digits::<{ 2 * SHA256_BYTES }>(rest)?,
-            _ => digits::<{ 2 * SHA1_BYTES }>(rest)?,
-        })))
+        Some(StoredId(match hash {
+            HashKind::Sha256 => digits::<SHA256_DIGITS>(rest)?,
+            _ => digits::<SHA1_DIGITS>(rest)?,
+        }))
     }
 
     /// The id by itself.
     #[inline]
     pub fn to_id(self) -> ObjectId {
-        fn whole<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
-            *bytes.first_chunk().expect("as long as was checked")
-        }
-        match self.0 {
-            Form::Raw(raw) if raw.len() == SHA1_BYTES => ObjectId::Sha1(whole(raw)),
-            Form::Raw(raw) => ObjectId::Sha256(whole(raw)),
-            Form::Hex(hex) if hex.len() == 2 * SHA1_BYTES => ObjectId::Sha1(decoded(hex)),
-            Form::Hex(hex) => ObjectId::Sha256(decoded(hex)),
+        match self.0.len() {
+            SHA1_BYTES => ObjectId::Sha1(whole(self.0)),
+            SHA256_BYTES => ObjectId::Sha256(whole(self.0)),
+            SHA1_DIGITS => ObjectId::Sha1(decoded(self.0)),
+            _ => ObjectId::Sha256(decoded(self.0)),
         }
     }
 
     /// Whether it is the id of nothing.
     #[inline]
     pub fn is_null(self) -> bool {
-        let (bytes, zero) = match self.0 {
-            Form::Raw(raw) => (raw, 0),
-            Form::Hex(hex) => (hex, b'0'),
-        };
-        bytes.iter().all(|byte| *byte == zero)
+        let zero = if self.is_hex() { b'0' } else { 0 };
+        self.0.iter().all(|byte| *byte == zero)
+    }
+
+    fn is_hex(self) -> bool {
+        matches!(self.0.len(), SHA1_DIGITS | SHA256_DIGITS)
     }
 
     /// How long it is in hex.
     #[inline]
     pub fn hex_len(self) -> usize {
-        match self.0 {
-            Form::Raw(raw) => 2 * raw.len(),
-            Form::Hex(hex) => hex.len(),
-        }
+        if self.is_hex() { self.0.len() } else { 2 * self.0.len() }
     }
 
     /// Writes it in lower-case hex to the start of `out`, and gives back what is left of that.
@@ -82,18 +73,12 @@ impl<'a> StoredId<'a> {
     #[inline]
     pub fn write_hex(self, out: &mut [u8]) -> &mut [u8] {
         let (out, rest) = out.split_at_mut(self.hex_len());
-        match self.0 {
-            // The length as a constant makes vectors of it.
-            Form::Raw(raw) => match raw.first_chunk::<SHA256_BYTES>() {
-                Some(raw) => encode(raw, out),
-                None => encode::<SHA1_BYTES>(raw.first_chunk().expect("as long as was checked"), out),
-            },
-            Form::Hex(hex) => {
-                for (digit, stored) in out.iter_mut().zip(hex) {
-                    // Decimal digits have this bit, too.
-                    *digit = stored | 0x20;
-                }
-            }
+        // Lengths are constants, so that the compiler makes vectors.
+        match self.0.len() {
+            SHA1_DIGITS => lower::<SHA1_DIGITS>(self.0, out),
+            SHA1_BYTES => encode::<SHA1_BYTES>(self.0, out),
+            SHA256_DIGITS => lower::<SHA256_DIGITS>(self.0, out),
+            _ => encode::<SHA256_BYTES>(self.0, out),
         }
         rest
     }
@@ -102,14 +87,14 @@ impl<'a> StoredId<'a> {
 impl<'a> From<&'a oid> for StoredId<'a> {
     #[inline]
     fn from(id: &'a oid) -> Self {
-        StoredId(Form::Raw(id.as_bytes()))
+        StoredId(id.as_bytes())
     }
 }
 
 impl<'a> From<&'a ObjectId> for StoredId<'a> {
     #[inline]
     fn from(id: &'a ObjectId) -> Self {
-        StoredId(Form::Raw(id.as_slice()))
+        StoredId(id.as_slice())
     }
 }
 
@@ -127,7 +112,7 @@ impl fmt::Debug for StoredId<'_> {
     }
 }
 
-/// Without a branch or a table inside, as is all that follows, so that the compiler makes vectors of it.
+/// Without a branch or a table inside, as is what follows, so that the compiler makes vectors of it.
 #[inline]
 fn digits<const HEX: usize>(bytes: &[u8]) -> Option<&[u8; HEX]> {
     let hex: &[u8; HEX] = bytes.first_chunk()?;
@@ -145,6 +130,11 @@ fn value(digit: u8) -> u8 {
 }
 
 #[inline]
+fn whole<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
+    *bytes.first_chunk().expect("as long as was checked")
+}
+
+#[inline]
 fn decoded<const BYTES: usize>(hex: &[u8]) -> [u8; BYTES] {
     let mut id = [0; BYTES];
     for (byte, pair) in id.iter_mut().zip(hex.chunks_exact(2)) {
@@ -154,11 +144,16 @@ fn decoded<const BYTES: usize>(hex: &[u8]) -> [u8; BYTES] {
 }
 
 #[inline]
-fn encode<const BYTES: usize>(raw: &[u8; BYTES], out: &mut [u8]) {
+fn lower<const HEX: usize>(hex: &[u8], out: &mut [u8]) {
+    // Decimal digits have this bit, too.
+    out.copy_from_slice(&whole::<HEX>(hex).map(|digit| digit | 0x20));
+}
+
+#[inline]
+fn encode<const BYTES: usize>(raw: &[u8], out: &mut [u8]) {
     let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
-    for (pair, byte) in out.chunks_exact_mut(2).zip(raw) {
-        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
-    }
+    let pairs = whole::<BYTES>(raw).map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    out.copy_from_slice(pairs.as_flattened());
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ const SYMREF_TARGET: &[u8] = b" symref-target:";
 const PEELED: &[u8] = b" peeled:";
 
 /// Appends one ref. A name so long that the line does not fit a packet is left out, as no client could ask for it.
+#[inline]
 pub fn write_ref(
     out: &mut Vec<u8>,
     id: StoredId<'_>,

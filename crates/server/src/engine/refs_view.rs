@@ -161,7 +161,7 @@ impl<'a> RefsView<'a> {
             asked.filter_map(|prefix| NameRange::of_prefix(&[self.namespace, prefix].concat()).within(&all));
         for range in asked.flat_map(|range| self.hidden.shown(&range, self.namespace)) {
             let mut failed = Ok(());
-            self.refs.visit_range(&range, &mut |record| {
+            self.refs.visit_range(&range, |record| {
                 failed = self.visible(record, peel, &mut reader, &mut each);
                 if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;

@@ -472,12 +472,17 @@ pub(super) struct Lines<'a> {
 }
 
 impl Lines<'_> {
+    #[inline]
     pub(super) fn send_if_full(&mut self) -> Result<(), Error> {
-        if self.out.len() < BATCH_BYTES {
-            return Ok(());
-        }
-        let full = std::mem::replace(self.out, Vec::with_capacity(BATCH_BYTES + pkt_line::MAX_PACKET));
-        self.door.send(GatherBatch::of(full)).map_err(Error::gone)
+        if self.out.len() < BATCH_BYTES { Ok(()) } else { self.send() }
+    }
+
+    /// One batch is held at a time.
+    #[cold]
+    fn send(&mut self) -> Result<(), Error> {
+        self.door.send(GatherBatch::of(std::mem::take(self.out))).map_err(Error::gone)?;
+        self.out.reserve(BATCH_BYTES + pkt_line::MAX_PACKET);
+        Ok(())
     }
 }
 

@@ -272,7 +272,7 @@ impl RefSnapshot {
         prefix: &[u8],
         each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        self.visit_range(&NameRange::of_prefix(prefix), &mut |StoredRef { name, target }| {
+        self.visit_range(&NameRange::of_prefix(prefix), |StoredRef { name, target }| {
             each(RefRecord { name, target: target.to_ids() })
         })
     }
@@ -281,7 +281,7 @@ impl RefSnapshot {
     pub fn visit_range(
         &self,
         range: &NameRange,
-        each: &mut dyn FnMut(StoredRef<'_>) -> ControlFlow<()>,
+        mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         // `HEAD` and other pseudo-refs are not visited.
         let Some(range) = range.within(&NameRange::of_prefix(b"refs/")) else { return Ok(()) };
@@ -290,7 +290,7 @@ impl RefSnapshot {
             if has_value && is_good_name(record.name) {
                 return each(record);
             }
-            tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(record.name));
+            warn_of_broken(record.name);
             ControlFlow::Continue(())
         };
         match &*self.0 {
@@ -310,9 +310,20 @@ fn is_root_name(name: &[u8]) -> bool {
     !special.contains(&name) && (irregular.contains(&name) || (is_word && name.ends_with(b"_HEAD")))
 }
 
+#[cold]
+fn warn_of_broken(name: &[u8]) {
+    tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
+}
+
 /// Whether git accepts the name (git-check-ref-format). Good names never lead out of the directory of refs.
+#[inline]
 pub fn is_good_name(name: &[u8]) -> bool {
-    is_plain_name(name) || gix_validate::reference::name(name.into()).is_ok()
+    is_plain_name(name) || is_odd_good_name(name)
+}
+
+#[cold]
+fn is_odd_good_name(name: &[u8]) -> bool {
+    gix_validate::reference::name(name.into()).is_ok()
 }
 
 /// Whether there may be a ref of this name: below `refs/`, or one of capitals beside `HEAD`. Stock git makes files of any
@@ -331,6 +342,7 @@ pub fn is_safe_name(name: &[u8]) -> bool {
 
 /// Whether the name is below `refs/` and made of words of harmless letters, with dots before digits only. Most names
 /// are like this, and it takes a fraction of the time of the full check.
+#[inline]
 fn is_plain_name(name: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(b"refs/") else { return false };
     let (mut before, mut found) = (CLASSES[usize::from(b'/')], 0);
