@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 /// What the command line can say.
 pub const USAGE: &str = "\
-usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [serve] [options]
+usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs] [serve] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -11,7 +11,7 @@ Runs git and packrace on the same work, in turns, and checks that their answers 
   --git PATH        the git to measure; without it the first one in PATH
   --scratch DIR     where prepared repositories are kept for the next run; without it they are removed
   --rounds N        timed rounds of each (5)
-  --refs N          tags for ls-refs (1000000)
+  --refs N          tags for ls-refs, and for refs at most (1000000)
   --clients N       clients at once for serve (32)
   --smoke           small repositories and two rounds, to see that everything works
   --json FILE       write the records as JSON too
@@ -32,13 +32,23 @@ pub enum Item {
     Repack,
     /// Listings of very many refs.
     LsRefs,
+    /// Very many refs changed, and one of them listed.
+    Refs,
     /// Many clones at once over git://.
     Serve,
 }
 
 /// What is measured when nothing is named.
-const ALL: [Item; 7] =
-    [Item::Clone, Item::Fetch, Item::Filter, Item::PackObjects, Item::Repack, Item::LsRefs, Item::Serve];
+const ALL: [Item; 8] = [
+    Item::Clone,
+    Item::Fetch,
+    Item::Filter,
+    Item::PackObjects,
+    Item::Repack,
+    Item::LsRefs,
+    Item::Refs,
+    Item::Serve,
+];
 
 /// Which packrace to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +76,7 @@ pub struct Args {
     pub scratch: Option<PathBuf>,
     /// Timed rounds of each contender.
     pub rounds: usize,
-    /// Tags for `ls-refs`.
+    /// Tags for `ls-refs`, and the most for `refs`.
     pub refs: usize,
     /// Clients at once for `serve`.
     pub clients: usize,
@@ -103,6 +113,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "pack-objects" => args.items.push(Item::PackObjects),
             "repack" => args.items.push(Item::Repack),
             "ls-refs" => args.items.push(Item::LsRefs),
+            "refs" => args.items.push(Item::Refs),
             "serve" => args.items.push(Item::Serve),
             "--repo" => args.repo = Some(value()?.into()),
             "--git" => args.git = value()?.into(),

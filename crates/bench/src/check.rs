@@ -17,6 +17,10 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
             }
             _ => Ok(()),
         },
+        Check::SameRefs => match other {
+            Some(other) if peer != other => Err("the refs or reflogs differ".to_string()),
+            _ => Ok(()),
+        },
         Check::SameRepository => match other {
             Some(other) if peer != other => Err("the objects differ".to_string()),
             _ => Ok(()),

@@ -7,6 +7,7 @@ use packrace_testkit::Git;
 
 use crate::measure::{Contender, Observation, Timing};
 use crate::prepare::Scratch;
+use crate::refs;
 use crate::work::{Check, Goal, How, Work};
 
 /// Revisions on standard input, as an upload-pack sends them for a clone and for a fetch.
@@ -62,29 +63,40 @@ pub struct OnCopy {
     source: PathBuf,
     copy: tempfile::TempDir,
     git: Git,
+    check: Check,
 }
 
 impl OnCopy {
     /// `binary -C COPY args…`, the copy beside `source`, so that files can be linked.
-    pub fn new(binary: &Path, source: &Path, args: &[String], git: &Git) -> io::Result<Self> {
+    pub fn new(binary: &Path, source: &Path, args: &[String], git: &Git, check: Check) -> io::Result<Self> {
         let copy = tempfile::tempdir_in(source.parent().unwrap_or(source))?;
         let place = repo_in(&copy).display().to_string();
         let argv = [binary.display().to_string(), "-C".to_string(), place].into_iter();
         let contender = Contender { argv: argv.chain(args.iter().cloned()).collect() };
-        Ok(OnCopy { contender, source: source.to_path_buf(), copy, git: git.clone() })
+        Ok(OnCopy { contender, source: source.to_path_buf(), copy, git: git.clone(), check })
     }
 
-    /// One run in a new copy; its bytes are those of all packs afterwards.
+    /// One run in a new copy; its bytes are those of all packs, or of what keeps refs, afterwards.
     pub fn time(&self, request: &Path) -> io::Result<Timing> {
         self.renew()?;
         let timing = self.contender.time(request, 1)?;
-        Ok(Timing { bytes: pack_bytes(&repo_in(&self.copy))?, ..timing })
+        let place = repo_in(&self.copy);
+        let bytes = if self.check == Check::SameRefs { ref_bytes(&place)? } else { pack_bytes(&place)? };
+        Ok(Timing { bytes, ..timing })
     }
 
     /// Runs in new copies; the answer is what the repository then holds.
     pub fn observe(&self, request: &Path) -> io::Result<Observation> {
         let seen = self.contender.observe(request, &|| self.renew())?;
-        Ok(Observation { answer: self.checked_objects()?, ..seen })
+        Ok(Observation { answer: self.state()?, ..seen })
+    }
+
+    /// What is compared of the repository as it is now.
+    pub fn state(&self) -> io::Result<Vec<u8>> {
+        match self.check {
+            Check::SameRefs => Ok(refs::state(&self.git, &repo_in(&self.copy))),
+            _ => self.checked_objects(),
+        }
     }
 
     fn renew(&self) -> io::Result<()> {
@@ -137,6 +149,15 @@ fn files_of_packs(repo: &Path, extension: &str) -> io::Result<Vec<std::fs::DirEn
 
 fn pack_bytes(repo: &Path) -> io::Result<u64> {
     files_of_packs(repo, "pack")?.into_iter().map(|entry| Ok(entry.metadata()?.len())).sum()
+}
+
+/// Of `packed-refs` and reftables; loose refs are a line each.
+fn ref_bytes(repo: &Path) -> io::Result<u64> {
+    let mut files = vec![repo.join("packed-refs")];
+    if let Ok(tables) = std::fs::read_dir(repo.join("reftable")) {
+        files.extend(tables.collect::<io::Result<Vec<_>>>()?.into_iter().map(|entry| entry.path()));
+    }
+    Ok(files.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum())
 }
 
 fn has_bitmap(repo: &Path) -> io::Result<bool> {

@@ -11,6 +11,7 @@ mod commands;
 mod filters;
 mod measure;
 mod prepare;
+mod refs;
 mod report;
 mod serve;
 mod work;
@@ -21,7 +22,7 @@ use std::process::{Command, ExitCode};
 use packrace_testkit::Git;
 use serde_json::json;
 
-use crate::args::{Args, Packrace};
+use crate::args::{Args, Item, Packrace};
 use crate::commands::OnCopy;
 use crate::measure::{Contender, Observation, Timing};
 use crate::prepare::Scratch;
@@ -69,6 +70,9 @@ fn run(args: &Args) -> Result<(), Error> {
         }
         print!("{}", comparison.rows());
         done.push(comparison);
+    }
+    if args.items.contains(&Item::Refs) {
+        refs::print_again(args, &git, packrace.as_deref(), &scratch)?;
     }
     if let Some(file) = &args.json {
         let records: Vec<_> = done.iter().flat_map(Comparison::json).collect();
@@ -122,7 +126,7 @@ fn compare_on_copies(
     words: &[String],
 ) -> Result<Comparison, Error> {
     let request = request_file(work)?;
-    let contender = |binary: &Path| OnCopy::new(binary, &work.repo, words, git);
+    let contender = |binary: &Path| OnCopy::new(binary, &work.repo, words, git, work.check.clone());
     let (peer, ours) = (contender(git.binary())?, packrace.map(contender).transpose()?);
     in_turns(
         (args.rounds, 1, git, work),
@@ -192,6 +196,7 @@ fn record(who: &'static str, runs: usize, timings: &[Timing], seen: &Observation
         cpu_seconds,
         runs_a_round: runs,
         write_calls: seen.write_calls,
+        calls: seen.calls,
         reported_client_writes: seen.reported_client_writes,
         bytes: timings[0].bytes,
         peak_anonymous_bytes: seen.peak_anonymous_bytes,
@@ -221,7 +226,7 @@ fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
     println!(
         "Medians of {} rounds in turns, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
          pipe, on servers of git://, or of another command; one that rewrites its repository has a fresh copy for each run, and \
-         MB out are its packs. CPU: user and system time of the process and its children. Write calls: {}; in brackets packrace's own \
+         MB out are its packs or, of refs, what keeps them. CPU: user and system time of the process and its children. Write calls, of all system calls: {}; in brackets packrace's own \
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
          own; mapped files are not in it.{}\n",
         args.rounds,

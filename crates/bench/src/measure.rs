@@ -55,6 +55,8 @@ pub struct Observation {
     pub peak_anonymous_bytes: Option<u64>,
     /// Calls that write, counted by strace in another run; `None` without strace.
     pub write_calls: Option<u64>,
+    /// All system calls, counted in the same run.
+    pub calls: Option<u64>,
     /// Calls that wrote to the client, from packrace's own report.
     pub reported_client_writes: Option<u64>,
 }
@@ -97,7 +99,7 @@ impl Contender {
     /// Runs twice without a clock, after `prepare` each: for the calls under strace, then for the answer and the memory.
     pub fn observe(&self, request: &Path, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Observation> {
         prepare()?;
-        let write_calls = self.write_calls(request)?;
+        let (write_calls, calls) = self.calls(request)?.unzip();
         prepare()?;
         let report = tempfile::NamedTempFile::new()?;
         let mut command = self.command(request)?;
@@ -119,6 +121,7 @@ impl Contender {
             answer,
             peak_anonymous_bytes: (peak > 0).then_some(peak),
             write_calls,
+            calls,
             reported_client_writes,
         })
     }
@@ -136,21 +139,22 @@ impl Contender {
         command.env("GIT_PROTOCOL", "version=2").stdin(Stdio::null());
     }
 
-    /// The writes of the whole process tree, as `strace -f -c` counts them.
-    fn write_calls(&self, request: &Path) -> io::Result<Option<u64>> {
+    /// The writes and all calls of the whole process tree, as `strace -f -c` counts them.
+    fn calls(&self, request: &Path) -> io::Result<Option<(u64, u64)>> {
         if !has_strace() {
             return Ok(None);
         }
         let summary = tempfile::NamedTempFile::new()?;
         let mut command = Command::new("strace");
-        command.args(["-f", "-qq", "-c", "-e"]).arg(format!("trace={}", WRITE_CALLS.join(",")));
-        command.arg("-o").arg(summary.path()).args(&self.argv);
+        command.args(["-f", "-qq", "-c", "-o"]).arg(summary.path()).args(&self.argv);
         self.prepare(&mut command);
         command.stdin(File::open(request)?);
         let (child, mut reader) = spawn_with_pipe(command)?;
         io::copy(&mut reader, &mut io::sink())?;
         self.expect_success(child)?;
-        Ok(Some(calls_in_summary(&std::fs::read_to_string(summary.path())?)))
+        let summary = std::fs::read_to_string(summary.path())?;
+        let writes = calls_in_summary(&summary, |name| WRITE_CALLS.contains(&name));
+        Ok(Some((writes, calls_in_summary(&summary, |name| name != "total"))))
     }
 
     fn expect_success(&self, mut child: Child) -> io::Result<()> {
@@ -224,10 +228,10 @@ fn anonymous_bytes(pid: u32) -> u64 {
         .map_or(0, |kb| kb * 1024)
 }
 
-fn calls_in_summary(summary: &str) -> u64 {
+fn calls_in_summary(summary: &str, is_asked: impl Fn(&str) -> bool) -> u64 {
     let lines = summary.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
-        .filter(|words| words.last().is_some_and(|name| WRITE_CALLS.contains(name)))
+        .filter(|words| words.last().is_some_and(|name| is_asked(name)))
         .filter_map(|words| words.get(3)?.parse::<u64>().ok())
         .sum()
 }
@@ -277,6 +281,7 @@ mod tests {
                         40.00    0.000002           1         5           writev\n\
                         40.00    0.000002           1         5           read\n\
                        100.00    0.000005                    17         2 total\n";
-        assert_eq!(calls_in_summary(summary), 17);
+        assert_eq!(calls_in_summary(summary, |name| WRITE_CALLS.contains(&name)), 17);
+        assert_eq!(calls_in_summary(summary, |name| name != "total"), 22);
     }
 }

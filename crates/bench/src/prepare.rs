@@ -97,6 +97,20 @@ impl Scratch {
         })
     }
 
+    /// A small repository whose refs are changed, and the commit that they shall point at.
+    pub fn for_refs(&self, format: RefFormat, logs: Option<&str>) -> std::io::Result<(PathBuf, String)> {
+        let name = format!("refs-{format:?}-{}.git", logs.unwrap_or("default"));
+        let repo = self.made_once(&name, |path| {
+            RepoBuilder::new(Size::Tiny).ref_format(format).build_at(path, &self.git);
+            if let Some(logs) = logs {
+                self.git.run(path, &["config", "core.logAllRefUpdates", logs]);
+            }
+            Ok(())
+        })?;
+        let target = self.git.run(&repo, &["rev-parse", "HEAD"]).trim().to_string();
+        Ok((repo, target))
+    }
+
     /// Makes a repository under another name and renames it when it is whole.
     fn made_once(
         &self,

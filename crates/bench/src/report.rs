@@ -18,6 +18,8 @@ pub struct Record {
     pub runs_a_round: usize,
     /// Write calls of all processes.
     pub write_calls: Option<u64>,
+    /// System calls of all processes.
+    pub calls: Option<u64>,
     /// Write calls to the client by packrace's own count.
     pub reported_client_writes: Option<u64>,
     /// Bytes of the answer.
@@ -52,7 +54,7 @@ pub fn medians(timings: &[Timing]) -> (f64, f64) {
 
 /// The table's head.
 pub fn head() -> &'static str {
-    "| work | who | wall ms | CPU ms | write calls | MB out | peak anonymous MB | goals |\n\
+    "| work | who | wall ms | CPU ms | write calls, of all | MB out | peak anonymous MB | goals |\n\
      |---|---|---:|---:|---:|---:|---:|---|"
 }
 
@@ -102,6 +104,7 @@ impl Comparison {
                 let calls = ours.reported_client_writes.or(ours.write_calls);
                 (format!("writes ≤ {limit}"), calls.map(|calls| calls <= limit))
             }
+            Goal::Calls(limit) => (format!("calls ≤ {limit}"), ours.calls.map(|calls| calls <= limit)),
             Goal::PeakBytes(limit) => (
                 format!("memory ≤ {} MB", limit / 1_000_000),
                 ours.peak_anonymous_bytes.map(|bytes| bytes <= limit),
@@ -132,6 +135,7 @@ impl Comparison {
             "cpu_seconds": record.cpu_seconds,
             "runs_a_round": record.runs_a_round,
             "write_calls": record.write_calls,
+            "calls": record.calls,
             "reported_client_writes": record.reported_client_writes,
             "bytes": record.bytes,
             "peak_anonymous_bytes": record.peak_anonymous_bytes,
@@ -141,15 +145,16 @@ impl Comparison {
 
 fn row(record: &Record) -> String {
     let calls = match (record.write_calls, record.reported_client_writes) {
-        (Some(all), Some(client)) => format!("{all} ({client} to the client)"),
-        (Some(all), None) => all.to_string(),
+        (Some(writes), Some(client)) => format!("{writes} ({client} to the client)"),
+        (Some(writes), None) => writes.to_string(),
         (None, Some(client)) => format!("{client} to the client"),
         (None, None) => "–".to_string(),
     };
+    let of_all = record.calls.map_or(String::new(), |all| format!(" of {all}"));
     let memory =
         record.peak_anonymous_bytes.map_or("–".to_string(), |bytes| format!("{:.1}", bytes as f64 / 1e6));
     format!(
-        "| {} | {:.1} | {:.1} | {calls} | {:.3} | {memory} | |\n",
+        "| {} | {:.1} | {:.1} | {calls}{of_all} | {:.3} | {memory} | |\n",
         record.who,
         record.wall_seconds * 1e3,
         record.cpu_seconds * 1e3,
@@ -168,6 +173,7 @@ mod tests {
             cpu_seconds: seconds,
             runs_a_round: 1,
             write_calls: Some(calls),
+            calls: None,
             reported_client_writes: None,
             bytes: 2_000_000,
             peak_anonymous_bytes: None,

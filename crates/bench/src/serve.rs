@@ -99,6 +99,7 @@ impl Server {
                 answer,
                 peak_anonymous_bytes: (peak > 0).then_some(peak),
                 write_calls: None,
+                calls: None,
                 reported_client_writes: None,
             })
         })

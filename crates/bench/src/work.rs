@@ -7,8 +7,8 @@ use packrace_testkit::peer::Script;
 use packrace_testkit::{Git, RefFormat, Size};
 
 use crate::args::{Args, Item};
-use crate::commands;
 use crate::prepare::Scratch;
+use crate::{commands, refs};
 
 /// A figure to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +21,8 @@ pub enum Goal {
     WallSeconds(f64),
     /// At most so many write calls.
     WriteCalls(u64),
+    /// At most so many system calls.
+    Calls(u64),
     /// At most so much anonymous memory.
     PeakBytes(u64),
     /// At most this much of the bytes that git sends; for fetches with a bitmap, of what it sends without one.
@@ -38,6 +40,8 @@ pub enum Check {
     Covers(BTreeSet<String>),
     /// The repositories hold the same objects afterwards, and stock git finds nothing wrong.
     SameRepository,
+    /// The repositories have the same refs and reflogs afterwards.
+    SameRefs,
     /// What follows the advertisement is the same, byte by byte.
     SameBytes,
 }
@@ -78,9 +82,10 @@ pub struct Work {
 
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
+    let needs_none = |item: &Item| matches!(item, Item::LsRefs | Item::Refs);
     let history = match &args.repo {
         Some(repo) => repo.clone(),
-        None if args.items == [Item::LsRefs] => PathBuf::new(),
+        None if args.items.iter().all(needs_none) => PathBuf::new(),
         None => scratch.built(if args.smoke { Size::Small } else { Size::Medium })?,
     };
     let mut work = Vec::new();
@@ -89,7 +94,13 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Clone => work.extend(clones(git, scratch, &history)?),
             Item::Fetch => work.extend(fetches(git, scratch, &history)?),
             Item::Filter => work.extend(crate::filters::all(git, scratch, &history)?),
-            Item::LsRefs => work.extend(listings(scratch, args.refs)?),
+            Item::LsRefs => work.extend(listings(scratch, args.refs, &[Listed::All, Listed::One])?),
+            Item::Refs => {
+                work.extend(refs::creating(scratch, args.smoke)?);
+                if !args.items.contains(&Item::LsRefs) {
+                    work.extend(listings(scratch, args.refs, &[Listed::One])?);
+                }
+            }
             Item::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
             Item::Repack => work.extend(commands::repacking(scratch, &history)?),
             Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
@@ -193,14 +204,27 @@ fn fetch_request(git: &Git, repo: &Path, wants: &[&str], haves: &[&str]) -> Vec<
     Script::new().fetch_v2(hash.trim(), wants, haves).flush().bytes().to_vec()
 }
 
-fn listings(scratch: &Scratch, count: usize) -> std::io::Result<Vec<Work>> {
+/// What of many refs is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    All,
+    One,
+}
+
+fn listings(scratch: &Scratch, count: usize, listed: &[Listed]) -> std::io::Result<Vec<Work>> {
     let mut work = Vec::new();
     for (format, format_name) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, "reftable")] {
         let repo = scratch.with_tags(count, format)?;
-        let one = format!("ref-prefix refs/tags/tag-{}", count - 1);
-        let all_goals = vec![Goal::CpuRatio(0.25), Goal::WriteCalls(100), Goal::BytesRatio(1.0)];
-        let one_goals = vec![Goal::WallSeconds(0.005), Goal::BytesRatio(1.0)];
-        for (what, prefix, goals) in [("all", None, all_goals), ("one", Some(one), one_goals)] {
+        for listed in listed {
+            let (what, prefix, goals) = match listed {
+                Listed::All => {
+                    ("all", None, vec![Goal::CpuRatio(0.25), Goal::WriteCalls(100), Goal::BytesRatio(1.0)])
+                }
+                Listed::One => {
+                    let prefix = format!("ref-prefix refs/tags/tag-{}", count - 1);
+                    ("one", Some(prefix), vec![Goal::WallSeconds(0.005), Goal::BytesRatio(1.0)])
+                }
+            };
             let mut script =
                 Script::new().line("command=ls-refs").line("agent=bench").line("object-format=sha1");
             script = script.delim().line("peel").line("symrefs");
