@@ -28,6 +28,11 @@ impl NameRange {
         NameRange::from(prefix)
     }
 
+    /// Whether a name is in it.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        *self.start <= *name && self.end.as_ref().is_none_or(|end| name < end.as_slice())
+    }
+
     /// What is in both.
     pub fn within(&self, other: &NameRange) -> Option<NameRange> {
         let start = self.start.clone().max(other.start.clone());

@@ -65,22 +65,16 @@ impl<'a> StoredId<'a> {
         if self.is_hex() { self.0.len() } else { 2 * self.0.len() }
     }
 
-    /// Writes it in lower-case hex to the start of `out`, and gives back what is left of that.
-    ///
-    /// # Panics
-    ///
-    /// If `out` is shorter than [`StoredId::hex_len`].
+    /// Appends it in lower-case hex.
     #[inline]
-    pub fn write_hex(self, out: &mut [u8]) -> &mut [u8] {
-        let (out, rest) = out.split_at_mut(self.hex_len());
+    pub fn write_hex(self, out: &mut Vec<u8>) {
         // Lengths are constants, so that the compiler makes vectors.
         match self.0.len() {
-            SHA1_DIGITS => lower::<SHA1_DIGITS>(self.0, out),
-            SHA1_BYTES => encode::<SHA1_BYTES>(self.0, out),
-            SHA256_DIGITS => lower::<SHA256_DIGITS>(self.0, out),
-            _ => encode::<SHA256_BYTES>(self.0, out),
+            SHA1_DIGITS => out.extend_from_slice(&lower::<SHA1_DIGITS>(self.0)),
+            SHA1_BYTES => out.extend_from_slice(encoded::<SHA1_BYTES>(self.0).as_flattened()),
+            SHA256_DIGITS => out.extend_from_slice(&lower::<SHA256_DIGITS>(self.0)),
+            _ => out.extend_from_slice(encoded::<SHA256_BYTES>(self.0).as_flattened()),
         }
-        rest
     }
 }
 
@@ -144,16 +138,23 @@ fn decoded<const BYTES: usize>(hex: &[u8]) -> [u8; BYTES] {
 }
 
 #[inline]
-fn lower<const HEX: usize>(hex: &[u8], out: &mut [u8]) {
-    // Decimal digits have this bit, too.
-    out.copy_from_slice(&whole::<HEX>(hex).map(|digit| digit | 0x20));
+fn lower<const HEX: usize>(hex: &[u8]) -> [u8; HEX] {
+    let mut digits: [u8; HEX] = whole(hex);
+    for digit in &mut digits {
+        // Decimal digits have this bit, too.
+        *digit |= 0x20;
+    }
+    digits
 }
 
 #[inline]
-fn encode<const BYTES: usize>(raw: &[u8], out: &mut [u8]) {
+fn encoded<const BYTES: usize>(raw: &[u8]) -> [[u8; 2]; BYTES] {
     let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
-    let pairs = whole::<BYTES>(raw).map(|byte| [digit(byte >> 4), digit(byte & 15)]);
-    out.copy_from_slice(pairs.as_flattened());
+    let mut pairs = [[0; 2]; BYTES];
+    for (pair, byte) in pairs.iter_mut().zip(whole::<BYTES>(raw)) {
+        *pair = [digit(byte >> 4), digit(byte & 15)];
+    }
+    pairs
 }
 
 #[cfg(test)]
@@ -194,9 +195,9 @@ mod tests {
                 let id = ObjectId::try_from(&vec![byte; kind.len_in_bytes()][..]).unwrap();
                 for text in [id.to_string(), id.to_string().to_uppercase()] {
                     for stored in [StoredId::from(&id), StoredId::hex(text.as_bytes(), 0, kind).unwrap()] {
-                        let mut out = [b'-'; 70];
-                        assert_eq!(stored.write_hex(&mut out).len(), 70 - kind.len_in_hex());
-                        assert_eq!(out[..stored.hex_len()], *id.to_string().as_bytes());
+                        let mut out = b"-".to_vec();
+                        stored.write_hex(&mut out);
+                        assert_eq!((out.len(), &out[1..]), (1 + stored.hex_len(), id.to_string().as_bytes()));
                         assert_eq!((stored.to_id(), stored.is_null()), (id, byte == 0));
                         assert_eq!((stored, format!("{stored:?}")), (StoredId::from(&id), format!("{id:?}")));
                     }

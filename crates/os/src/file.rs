@@ -47,11 +47,15 @@ pub struct DirEntry {
     pub kind: EntryType,
 }
 
+/// What a whole small file is read into at first.
+const READ_FILE_BYTES: usize = 4096;
+
 /// Reads a whole small file. Fails with [`io::ErrorKind::FileTooLarge`] when it is longer than `max_bytes`.
 pub fn read_file(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
     let file = open_without_waiting(path)?;
-    let mut bytes = Vec::new();
+    // Room for most files, so that one read finds all and another one the end.
+    let mut bytes = Vec::with_capacity(READ_FILE_BYTES);
     file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     count::add(role, Op::Read, bytes.len());
     if bytes.len() as u64 > max_bytes {

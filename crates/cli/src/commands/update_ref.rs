@@ -1,6 +1,6 @@
 //! `packrace update-ref`: changes refs, one or as many as standard input names.
 
-use std::io::Write as _;
+use std::io::{BufReader, StdinLock, Write as _};
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
@@ -12,6 +12,9 @@ use crate::args::{Globals, UpdateRef};
 use crate::environment::Environment;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_script::{Command, Phase, Script};
+
+/// Of commands on standard input, so much is read at once.
+const READ_BYTES: usize = 1 << 20;
 
 pub fn run(globals: &Globals, args: &UpdateRef, environment: &Environment) -> Result<(), Fatal> {
     if args.message.as_deref() == Some("") {
@@ -114,7 +117,8 @@ impl<'a> Session<'a> {
     }
 
     fn run(mut self) -> Result<(), Fatal> {
-        let mut script = Script::new(std::io::stdin().lock(), self.args.nul);
+        let mut script =
+            Script::new(BufReader::with_capacity(READ_BYTES, std::io::stdin().lock()), self.args.nul);
         loop {
             let (changes, is_no_deref) = (&mut self.changes, self.is_no_deref);
             let phase = if self.state == State::Closed { Phase::Closed } else { Phase::Open };
@@ -162,7 +166,7 @@ impl<'a> Session<'a> {
     }
 
     /// Locks what was asked for, and holds it until the next command.
-    fn prepare(&mut self, script: &mut Script<std::io::StdinLock<'_>>) -> Result<(), Fatal> {
+    fn prepare(&mut self, script: &mut Script<BufReader<StdinLock<'_>>>) -> Result<(), Fatal> {
         let (mode, null) = (self.mode(), self.null());
         let edits = std::mem::take(&mut self.edits);
         let asked = if mode == Mode::Batch { edits.clone() } else { Vec::new() };

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use packrace_testkit::peer::{self, Feed, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
-use packrace_testkit::{Bitmap, Git, RefFormat, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, Git, RefFormat, Repo, RepoBuilder, Size, Storage, clean_environment};
 
-use crate::running::upload_pack;
+use crate::running::{PACKRACE, upload_pack};
 
 /// Runs a v2 script and gives the answer with the number of writes to the client, as packrace reports it.
 fn counted(dir: &Path, script: &Script) -> (Vec<u8>, u64) {
@@ -84,5 +84,112 @@ fn a_listing_leaves_in_few_writes() {
         let (answer, calls) = counted(repo.path(), &script);
         assert!(answer.len() > 2_500_000);
         assert_within_budget(&answer, calls);
+    }
+}
+
+/// Pull requests that are damaged, all of them; whoever looked at one would fail.
+const DAMAGED: usize = 20_000;
+
+#[test]
+fn one_ref_or_what_is_not_hidden_is_listed_without_a_look_at_the_others() {
+    for damaged in [damaged_packed_refs(), damaged_reftable()] {
+        let main = damaged.git(&["rev-parse", "refs/heads/main"]);
+        let line = |name: &str| format!("{} {name}\n", main.trim());
+        let listing = Script::new().line("command=ls-refs").line("object-format=sha1").delim();
+        let one = listing.clone().line("ref-prefix refs/tags/t").flush().flush();
+        let (answer, _) = counted(damaged.path(), &one);
+        assert!(String::from_utf8_lossy(&answer).contains(&line("refs/tags/t")));
+        let all = listing.flush().flush();
+        let hidden = [
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "transfer.hideRefs"),
+            ("GIT_CONFIG_VALUE_0", "refs/pull"),
+        ];
+        let (answer, _) = counted_with(damaged.path(), &all, &hidden);
+        let answer = String::from_utf8_lossy(&answer);
+        for name in ["HEAD", "refs/heads/main", "refs/pull-all", "refs/tags/t"] {
+            assert!(answer.contains(&line(name)), "{name}");
+        }
+        let reply = peer::stdio(&mut upload_pack(damaged.path(), 2), all.bytes(), Feed::Whole);
+        assert!(!reply.status.success(), "all are listed, the damaged ones too");
+    }
+}
+
+fn damaged_packed_refs() -> Repo {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let main = repo.git(&["rev-parse", "main"]);
+    let mut text = b"# pack-refs with: peeled fully-peeled sorted \n".to_vec();
+    let mut add = |id: &str, name: &str| writeln!(text, "{id} {name}").unwrap();
+    add(main.trim(), "refs/heads/main");
+    add(main.trim(), "refs/pull-all");
+    for number in 0..DAMAGED {
+        add(&"x".repeat(40), &format!("refs/pull/{number:05}/head"));
+    }
+    add(main.trim(), "refs/tags/t");
+    std::fs::remove_dir_all(repo.path().join("refs")).unwrap();
+    std::fs::create_dir(repo.path().join("refs")).unwrap();
+    std::fs::write(repo.path().join("packed-refs"), text).unwrap();
+    repo
+}
+
+fn damaged_reftable() -> Repo {
+    const BLOCK: usize = 4096;
+    let repo = RepoBuilder::new(Size::Tiny).ref_format(RefFormat::Reftable).build();
+    let main = repo.git(&["rev-parse", "main"]);
+    let mut commands = Vec::new();
+    let pulls = (0..DAMAGED).map(|number| format!("refs/pull/{number:05}/head"));
+    for name in pulls.chain(["refs/pull-all".into(), "refs/tags/t".into()]) {
+        writeln!(commands, "create {name} {}", main.trim()).unwrap();
+    }
+    repo.git_with_input(&["update-ref", "--stdin"], &commands);
+    repo.git(&["pack-refs"]);
+    let mut tables =
+        std::fs::read_dir(repo.path().join("reftable")).unwrap().map(|entry| entry.unwrap().path());
+    let table = tables.find(|path| path.extension().is_some_and(|extension| extension == "ref")).unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    // The first name in a block is whole.
+    let starts_with_pull =
+        |block: &[u8]| block[0] == b'r' && block[..32].windows(10).any(|name| name == b"refs/pull/");
+    let blocks: Vec<bool> =
+        bytes.chunks(BLOCK).map(|block| block.len() == BLOCK && starts_with_pull(block)).collect();
+    let mut damaged = 0;
+    for at in 0..blocks.len() - 1 {
+        if blocks[at] && blocks[at + 1] {
+            bytes[at * BLOCK] = b'x';
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 100, "{damaged} blocks");
+    std::fs::remove_file(&table).unwrap();
+    std::fs::write(&table, bytes).unwrap();
+    repo
+}
+
+/// Neither an object nor a name costs a call a ref.
+#[test]
+fn very_many_refs_are_created_in_few_calls() {
+    for (ref_format, logs) in
+        [(RefFormat::Files, "true"), (RefFormat::Reftable, "true"), (RefFormat::Reftable, "always")]
+    {
+        let repo = RepoBuilder::new(Size::Tiny).ref_format(ref_format).build();
+        repo.git(&["config", "core.logAllRefUpdates", logs]);
+        let commits = repo.git(&["rev-list", "main"]);
+        let commits: Vec<&str> = commits.lines().collect();
+        let lines = (0..20_000)
+            .map(|number| format!("create refs/tags/many/{number} {}\n", commits[number % commits.len()]));
+        let report = tempfile::NamedTempFile::new().unwrap();
+        let mut command = std::process::Command::new(PACKRACE);
+        clean_environment(&mut command);
+        command.arg("-C").arg(repo.path()).args(["update-ref", "--stdin"]);
+        command.env("PACKRACE_IO_REPORT", report.path());
+        let reply = peer::stdio(&mut command, lines.collect::<String>().as_bytes(), Feed::Whole);
+        assert!(reply.status.success(), "{}", reply.stderr);
+        let report = std::fs::read_to_string(report.path()).unwrap();
+        let calls =
+            report.split("\"calls\":").skip(1).filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok());
+        let calls: u64 = calls.sum();
+        assert!((5..=120).contains(&calls), "{calls} calls: {report}");
+        let made = repo.git(&["for-each-ref", "refs/tags/many/"]);
+        assert_eq!(made.lines().count(), 20_000);
     }
 }

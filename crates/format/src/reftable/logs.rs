@@ -19,7 +19,8 @@ pub(super) const KEY_TAIL_BYTES: usize = 9;
 pub struct LogIter<'a> {
     bytes: &'a [u8],
     layout: Layout,
-    inflater: Inflater,
+    /// Made for the first block.
+    inflater: Option<Inflater>,
     /// What was inflated of the block at hand.
     content: Vec<u8>,
     /// Where the block at hand starts.
@@ -60,7 +61,7 @@ impl<'a> LogIter<'a> {
         let mut iter = LogIter {
             bytes,
             layout,
-            inflater: Inflater::new(),
+            inflater: None,
             content: Vec::new(),
             block_at: 0,
             next_block: None,
@@ -119,7 +120,9 @@ impl<'a> LogIter<'a> {
             let key = block.key(self.at, &mut self.key)?;
             self.take_change(key.value_type, key.value_at)?;
         }
-        if !self.key.starts_with(&self.prefix) {
+        // Comparing with nothing is not free: an empty slice points nowhere, and a vector load from nowhere costs more than
+        // the rest of the record.
+        if !self.prefix.is_empty() && !self.key.starts_with(&self.prefix) {
             (self.current, self.next_block) = (None, None);
             self.content.clear();
             self.at = 0;
@@ -178,7 +181,11 @@ impl<'a> LogIter<'a> {
         let length = (be(&head[1..], 3) as usize).checked_sub(skip + HEAD_BYTES);
         let length = length.ok_or_else(|| bad("block is too short"))?;
         let deflated = &self.bytes[head_end..limit];
-        let used = self.inflater.inflate_measured(deflated, length, &mut self.content);
+        let used = self.inflater.get_or_insert_with(Inflater::new).inflate_measured(
+            deflated,
+            length,
+            &mut self.content,
+        );
         let used = used.map_err(|error| Error::new(FORMAT, error.what, head_end as u64))?;
         (self.block_at, self.at, self.next_block) = (start, 0, Some(head_end + used));
         self.block().map(|_| true)

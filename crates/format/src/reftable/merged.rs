@@ -92,6 +92,11 @@ impl<'t, D: AsRef<[u8]>> Stack<'t, D> {
         MergedLogs::new(self.each(Table::logs)?, deletions)
     }
 
+    /// The log records of the ref of this name and of those after it, by name, the newest of each first.
+    pub fn logs_from(&self, name: &[u8], deletions: Deletions) -> Result<MergedLogs<'t>, StackError> {
+        MergedLogs::new(self.each(|table| table.logs_from(name))?, deletions)
+    }
+
     /// The log records of the ref of this name, the newest first.
     pub fn logs_of(&self, name: &[u8], deletions: Deletions) -> Result<MergedLogs<'t>, StackError> {
         MergedLogs::new(self.each(|table| table.logs_of(name))?, deletions)

@@ -177,6 +177,16 @@ impl<D: AsRef<[u8]>> Table<D> {
         RefsTo::new(self.bytes(), self.layout, id)
     }
 
+    /// Whether there is a record of a ref whose name starts with `prefix`, be it a deletion. Allocates nothing.
+    pub fn has_below(&self, prefix: &[u8]) -> Result<bool, Error> {
+        refs::has_below(self.bytes(), &self.layout, prefix)
+    }
+
+    /// Whether there are log records.
+    pub fn has_logs(&self) -> bool {
+        self.layout.logs.is_some()
+    }
+
     /// All log records, by name, the newest of each first.
     pub fn logs(&self) -> Result<LogIter<'_>, Error> {
         LogIter::new(self.bytes(), self.layout, b"", b"")
@@ -185,6 +195,11 @@ impl<D: AsRef<[u8]>> Table<D> {
     /// The log records of the ref of this name, the newest first.
     pub fn logs_of(&self, name: &[u8]) -> Result<LogIter<'_>, Error> {
         self.logs_of_until(name, u64::MAX)
+    }
+
+    /// The log records of the ref of this name and of those after it, by name, the newest of each first.
+    pub fn logs_from(&self, name: &[u8]) -> Result<LogIter<'_>, Error> {
+        LogIter::new(self.bytes(), self.layout, &log_key(name, u64::MAX), b"")
     }
 
     /// The log records of the ref of this name up to an update index, the newest first.

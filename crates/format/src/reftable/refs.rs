@@ -154,6 +154,15 @@ pub(super) fn find<'a>(
     Ok(Some((layout.min_update_index.saturating_add(delta), value.to_ids())))
 }
 
+/// Whether a record has a name that starts with `prefix`. Allocates nothing.
+pub(super) fn has_below(bytes: &[u8], layout: &Layout, prefix: &[u8]) -> Result<bool, Error> {
+    let Some(section) = &layout.refs else { return Ok(false) };
+    let skip = |bytes, kind, at| skip_value(bytes, kind, at, layout.hash);
+    // What it shares with the prefix was left out of the suffix.
+    let found = layout.seek(bytes, section, prefix, skip)?;
+    Ok(found.is_some_and(|(_, found)| found.suffix.starts_with(&prefix[found.prefix..])))
+}
+
 fn skip_value(bytes: &[u8], value_type: u8, mut at: usize, hash: HashKind) -> Option<usize> {
     parse_value(bytes, &mut at, value_type, hash).map(|_| at)
 }

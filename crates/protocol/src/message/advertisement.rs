@@ -3,7 +3,7 @@
 use packrace_object::{HashKind, ObjectId, StoredId, oid};
 
 use crate::session::ServiceConfig;
-use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, fill, write_data, write_packet, write_text};
+use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_text};
 
 /// Appends the capabilities of version 2, flush included.
 pub fn write_v2(out: &mut Vec<u8>, config: &ServiceConfig) {
@@ -157,12 +157,16 @@ fn write_line(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8], suffix: &[u8], c
     if length > MAX_PAYLOAD {
         return;
     }
-    let mut rest = id.write_hex(write_packet(length, out));
-    rest = fill(fill(fill(rest, b" "), name), suffix);
+    write_length(length, out);
+    id.write_hex(out);
+    out.push(b' ');
+    out.extend_from_slice(name);
+    out.extend_from_slice(suffix);
     if let Some(list) = capabilities {
-        rest = fill(fill(rest, &[0]), list);
+        out.push(0);
+        out.extend_from_slice(list);
     }
-    fill(rest, b"\n");
+    out.push(b'\n');
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use packrace_object::{HashKind, ObjectId, StoredId};
 use super::parse_id;
 use crate::session::RefsRequest;
 use crate::wire::capabilities::words;
-use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, fill, write_data, write_packet, write_text};
+use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_text};
 
 const SYMREF_TARGET: &[u8] = b" symref-target:";
 const PEELED: &[u8] = b" peeled:";
@@ -25,15 +25,19 @@ pub fn write_ref(
     if length > MAX_PAYLOAD {
         return;
     }
-    let mut rest = id.write_hex(write_packet(length, out));
-    rest = fill(fill(rest, b" "), name);
+    write_length(length, out);
+    id.write_hex(out);
+    out.push(b' ');
+    out.extend_from_slice(name);
     if let Some(target) = symref_target {
-        rest = fill(fill(rest, SYMREF_TARGET), target);
+        out.extend_from_slice(SYMREF_TARGET);
+        out.extend_from_slice(target);
     }
     if let Some(peeled) = peeled {
-        rest = peeled.write_hex(fill(rest, PEELED));
+        out.extend_from_slice(PEELED);
+        peeled.write_hex(out);
     }
-    fill(rest, b"\n");
+    out.push(b'\n');
 }
 
 /// Appends a `HEAD` that names a branch without a commit.

@@ -18,9 +18,7 @@ use packrace_object::{HashKind, ObjectId, StoredId, oid};
 
 /// Appends an id in hex.
 pub(crate) fn write_hex(id: &oid, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + id.as_bytes().len() * 2, 0);
-    StoredId::from(id).write_hex(&mut out[start..]);
+    StoredId::from(id).write_hex(out);
 }
 
 /// An id in hex, of the length that the hash says.

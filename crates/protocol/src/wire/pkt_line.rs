@@ -94,8 +94,10 @@ pub fn text(payload: &[u8]) -> &[u8] {
     payload.strip_suffix(b"\n").unwrap_or(payload)
 }
 
-/// Appends the four digits of a packet with a payload of this length, at most [`MAX_PAYLOAD`].
+/// Appends the four digits of a packet with a payload of this length, at most [`MAX_PAYLOAD`], and makes room for it.
+#[inline]
 pub fn write_length(payload_len: usize, out: &mut Vec<u8>) {
+    out.reserve(payload_len + 4);
     out.extend_from_slice(&length_digits(payload_len + 4));
 }
 
@@ -103,22 +105,6 @@ pub(crate) fn length_digits(length: usize) -> [u8; 4] {
     debug_assert!(length <= MAX_PACKET);
     let digit = |shift: usize| b"0123456789abcdef"[length >> shift & 15];
     [digit(12), digit(8), digit(4), digit(0)]
-}
-
-/// Appends a packet and gives its payload to be filled, which is at most [`MAX_PAYLOAD`] long.
-#[inline]
-pub(crate) fn write_packet(payload_len: usize, out: &mut Vec<u8>) -> &mut [u8] {
-    let start = out.len();
-    out.resize(start + 4 + payload_len, b'\n');
-    fill(&mut out[start..], &length_digits(payload_len + 4))
-}
-
-/// Writes `bytes` to the start of `payload`, and gives back what is left of that.
-#[inline]
-pub(crate) fn fill<'p>(payload: &'p mut [u8], bytes: &[u8]) -> &'p mut [u8] {
-    let (start, rest) = payload.split_at_mut(bytes.len());
-    start.copy_from_slice(bytes);
-    rest
 }
 
 /// Appends a packet with this payload, at most [`MAX_PAYLOAD`] long.

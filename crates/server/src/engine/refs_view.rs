@@ -162,8 +162,13 @@ impl<'a> RefsView<'a> {
         for range in asked.flat_map(|range| self.hidden.shown(&range, self.namespace)) {
             let mut failed = Ok(());
             self.refs.visit_range(&range, |record| {
-                failed = self.visible(record, peel, &mut reader, &mut each);
-                if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                match self.visible(record, peel, &mut reader, &mut each) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failed = Err(error);
+                        ControlFlow::Break(())
+                    }
+                }
             })?;
             failed?;
         }

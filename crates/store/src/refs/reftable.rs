@@ -34,6 +34,8 @@ pub(super) struct Stacks {
 #[derive(Debug)]
 pub(super) struct Stack {
     pub(super) tables: Vec<Table>,
+    /// Names between which, as was seen last, there is no reflog: from the first one up to another, which has one.
+    without_log: NameRange,
 }
 
 #[derive(Debug)]
@@ -173,7 +175,8 @@ impl Stack {
                 Err(source) => Err(Error::Io { path, source }),
             }
         });
-        Ok(Stack { tables: tables.collect::<Result<_, _>>()? })
+        let without_log = NameRange { start: Vec::new(), end: Some(Vec::new()) };
+        Ok(Stack { tables: tables.collect::<Result<_, _>>()?, without_log })
     }
 
     /// The newest table that knows the name decides.
@@ -219,13 +222,27 @@ impl Stack {
         work(&tables).map_err(|error| self.tables[error.table].damaged(error.source))
     }
 
-    /// Whether a ref has a reflog.
-    pub(super) fn has_log(&self, name: &[u8]) -> Result<bool, Error> {
-        self.with_merged(|tables| format::Stack::new(tables).logs_of(name, Deletions::Hide)?.advance())
+    /// Whether a ref has a reflog. Of names in their order few need a look.
+    pub(super) fn has_log(&mut self, name: &[u8]) -> Result<bool, Error> {
+        if !self.tables.iter().any(|table| table.table.has_logs()) {
+            return Ok(false);
+        }
+        if !self.without_log.contains(name) {
+            let end = self.with_merged(|tables| {
+                let mut logs = format::Stack::new(tables).logs_from(name, Deletions::Hide)?;
+                logs.advance()?;
+                Ok(logs.current().map(|record| record.name.to_vec()))
+            })?;
+            self.without_log = NameRange { start: name.to_vec(), end };
+        }
+        Ok(self.without_log.end.as_deref() == Some(name))
     }
 
     /// The update indexes of a ref's log records, newest first.
-    pub(super) fn log_updates(&self, name: &[u8]) -> Result<Vec<u64>, Error> {
+    pub(super) fn log_updates(&mut self, name: &[u8]) -> Result<Vec<u64>, Error> {
+        if !self.has_log(name)? {
+            return Ok(Vec::new());
+        }
         self.with_merged(|tables| {
             let mut updates = Vec::new();
             let mut logs = format::Stack::new(tables).logs_of(name, Deletions::Hide)?;
@@ -284,6 +301,11 @@ impl Stack {
 
     /// The first ref whose name starts with `prefix`.
     pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let mut tables = self.tables.iter();
+        let has_below = |table: &Table| table.table.has_below(prefix).map_err(|source| table.damaged(source));
+        if !tables.try_fold(false, |found, table| Ok::<_, Error>(found || has_below(table)?))? {
+            return Ok(None);
+        }
         self.with_merged(|tables| {
             let mut refs = format::Stack::new(tables).refs_with_prefix(prefix, Deletions::Hide)?;
             refs.advance()?;
