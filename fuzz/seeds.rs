@@ -142,13 +142,17 @@ impl Seeds {
         repo.git(&[&settings[..], &["pack-refs", "--all"]].concat());
         repo.git(&[&settings[..], &["update-ref", "-m", "moved", "refs/heads/logged-01", "main~1"]].concat());
         repo.git(&[&settings[..], &["update-ref", "-d", "refs/heads/logged-02"]].concat());
-        for table in std::fs::read_dir(repo.path().join("reftable")).unwrap() {
-            let path = table.unwrap().path();
-            if path.extension().is_some_and(|found| found == "ref") {
-                let bytes = std::fs::read(&path).unwrap();
-                self.save("reftable", &bytes.len().to_string(), &[self.flag], &bytes);
-            }
+        let list = std::fs::read_to_string(repo.path().join("reftable/tables.list")).unwrap();
+        self.save("reftable_stack", "list", &[], list.as_bytes());
+        let mut stack = Vec::new();
+        for name in list.lines() {
+            let bytes = std::fs::read(repo.path().join("reftable").join(name)).unwrap();
+            self.save("reftable", &bytes.len().to_string(), &[self.flag], &bytes);
+            stack.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+            stack.extend_from_slice(&bytes);
         }
+        let count = (list.lines().count() - 1) as u8;
+        self.save("reftable_stack", "tables", &[count], &stack);
     }
 
     /// Indexes of work trees in every version, and the times of a cruft pack.

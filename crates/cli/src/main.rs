@@ -42,6 +42,10 @@ fn main() -> ExitCode {
 }
 
 fn run(globals: &args::Globals, command: Command, environment: &Environment) -> u8 {
+    // The server has a log; what others say on the way is git's.
+    if command.is_of_refs() {
+        commands::warnings::to_stderr();
+    }
     let result = match command {
         Command::UploadPack(args) => commands::upload_pack::run(globals, &args, environment),
         Command::Serve(args) => commands::serve::run(globals, &args, environment),

@@ -107,6 +107,22 @@ pub enum Command {
     Man(Man),
 }
 
+impl Command {
+    /// Whether it reads or changes refs, and nothing else.
+    pub fn is_of_refs(&self) -> bool {
+        matches!(
+            self,
+            Command::UpdateRef(_)
+                | Command::SymbolicRef(_)
+                | Command::ShowRef(_)
+                | Command::ForEachRef(_)
+                | Command::PackRefs(_)
+                | Command::Refs(_)
+                | Command::Reflog(_)
+        )
+    }
+}
+
 /// Arguments of `upload-pack`.
 #[derive(Debug, clap::Args)]
 pub struct UploadPack {

@@ -1,5 +1,7 @@
 use std::ffi::OsString;
 
+use super::ForEachRef;
+
 /// Arguments of `update-ref`.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -180,6 +182,8 @@ pub enum RefsCommand {
         #[arg(value_name = "REF")]
         names: Vec<OsString>,
     },
+    /// List refs, as for-each-ref does.
+    List(Box<ForEachRef>),
     /// Pack refs, as pack-refs does.
     Optimize(PackRefs),
     /// Check that refs are stored as they must be.

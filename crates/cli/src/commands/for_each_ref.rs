@@ -14,7 +14,6 @@ const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Runs the command.
 pub fn run(globals: &Globals, args: &ForEachRef, environment: &Environment) -> Result<(), Fatal> {
-    super::warnings::to_stderr();
     let repository = repository(globals, environment)?;
     let request = request(args)?;
     ref_filter::list(&repository, &request, &mut std::io::stdout().lock())

@@ -15,7 +15,7 @@ pub mod show_ref;
 pub mod symbolic_ref;
 pub mod update_ref;
 pub mod upload_pack;
-mod warnings;
+pub mod warnings;
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use packrace_store::refs::{Severity, is_good_name};
 
-use super::{Fatal, pack_refs, repository};
+use super::{Fatal, for_each_ref, pack_refs, repository};
 use crate::args::{Globals, Refs, RefsCommand, RefsVerify};
 use crate::environment::Environment;
 
@@ -23,6 +23,7 @@ pub fn run(globals: &Globals, args: &Refs, environment: &Environment) -> Result<
             eprintln!("error: reference does not exist");
             Err(Fatal::silent(NO_SUCH_REF))
         }
+        RefsCommand::List(args) => for_each_ref::run(globals, args, environment),
         RefsCommand::Optimize(args) => pack_refs::run(globals, args, environment),
         RefsCommand::Verify(args) => verify(globals, args, environment),
     }

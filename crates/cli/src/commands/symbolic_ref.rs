@@ -7,7 +7,7 @@ use super::{Fatal, repository};
 use crate::args::{Globals, SymbolicRef};
 use crate::environment::Environment;
 use crate::ref_changes::{RefChanges, check_name, edit};
-use crate::revisions::RULES;
+use crate::ref_filter::shorten;
 
 /// Symbolic refs that are followed, as in git.
 const MAX_DEPTH: usize = 5;
@@ -53,7 +53,8 @@ fn show(repository: &Repository, args: &SymbolicRef, name: &[u8]) -> Result<(), 
         }
     }
     if args.short {
-        last = shorten(refs, &last)?;
+        let mut exists = |name: &[u8]| Ok(refs.read(name).map_err(Fatal::new)?.is_some());
+        last = shorten(&last, false, &mut exists)?.to_vec();
     }
     println!("{}", String::from_utf8_lossy(&last));
     Ok(())
@@ -67,22 +68,6 @@ fn target(refs: &RefStore, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
         Some(Value::Symbolic(target)) => Some(target),
         _ => None,
     })
-}
-
-/// Leaves out what git adds by itself, by the last rule that fits and leads to no other ref.
-fn shorten(refs: &RefStore, name: &[u8]) -> Result<Vec<u8>, Fatal> {
-    for (number, (before, after)) in RULES.iter().enumerate().skip(1).rev() {
-        let short = name.strip_prefix(*before).and_then(|rest| rest.strip_suffix(*after));
-        let Some(short) = short.filter(|short| !short.is_empty()) else { continue };
-        let mut is_ambiguous = false;
-        for (before, after) in &RULES[..number] {
-            is_ambiguous |= refs.read(&[before, short, after].concat()).map_err(Fatal::new)?.is_some();
-        }
-        if !is_ambiguous {
-            return Ok(short.to_vec());
-        }
-    }
-    Ok(name.to_vec())
 }
 
 fn delete(

@@ -34,6 +34,7 @@ use self::commits::CommitFilter;
 use self::fields::{Item, Values};
 use self::filter::Patterns;
 use self::format::{Format, FormatError};
+pub use self::names::shorten;
 use self::objects::Objects;
 pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};

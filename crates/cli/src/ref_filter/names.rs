@@ -37,27 +37,13 @@ impl<'a> ShortNames<'a> {
         Ok(())
     }
 
-    /// By the last rule that fits and leads to no other ref.
     fn shorten<'n>(&mut self, name: &'n [u8]) -> Result<&'n [u8], Fatal> {
         let is_strict = match self.is_strict {
             Some(is_strict) => is_strict,
             None => self.repository.config().boolean("core.warnAmbiguousRefs")?.unwrap_or(true),
         };
         self.is_strict = Some(is_strict);
-        for rule in (1..RULES.len()).rev() {
-            let (before, after) = RULES[rule];
-            let short = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
-            let Some(short) = short.filter(|short| !short.is_empty()) else { continue };
-            let last = if is_strict { RULES.len() } else { rule };
-            let mut is_ambiguous = false;
-            for (other, (before, after)) in RULES[..last].iter().enumerate() {
-                is_ambiguous |= other != rule && self.exists(&[before, short, after].concat())?;
-            }
-            if !is_ambiguous {
-                return Ok(short);
-            }
-        }
-        Ok(name)
+        shorten(name, is_strict, &mut |name| self.exists(name))
     }
 
     fn exists(&mut self, name: &[u8]) -> Result<bool, Fatal> {
@@ -70,6 +56,29 @@ impl<'a> ShortNames<'a> {
         }
         Ok(self.roots.as_ref().is_some_and(|roots| roots.contains(name)))
     }
+}
+
+/// A name without what git adds by itself, by the last rule that fits and leads to no other ref: to none that any rule
+/// finds, or if not `is_strict`, to none that an earlier one does.
+pub fn shorten<'n>(
+    name: &'n [u8],
+    is_strict: bool,
+    exists: &mut dyn FnMut(&[u8]) -> Result<bool, Fatal>,
+) -> Result<&'n [u8], Fatal> {
+    for rule in (1..RULES.len()).rev() {
+        let (before, after) = RULES[rule];
+        let short = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+        let Some(short) = short.filter(|short| !short.is_empty()) else { continue };
+        let last = if is_strict { RULES.len() } else { rule };
+        let mut is_ambiguous = false;
+        for (other, (before, after)) in RULES[..last].iter().enumerate() {
+            is_ambiguous |= other != rule && exists(&[before, short, after].concat())?;
+        }
+        if !is_ambiguous {
+            return Ok(short);
+        }
+    }
+    Ok(name)
 }
 
 /// The last ref that a symbolic one leads to, whether that exists or not; `None` if it is not symbolic.

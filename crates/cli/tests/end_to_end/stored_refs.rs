@@ -163,3 +163,18 @@ fn what_is_wrong_is_found() {
         assert_eq!(theirs.status.code(), Some(255), "git finds the bad name too");
     });
 }
+
+#[test]
+fn refs_are_listed_as_by_for_each_ref() {
+    in_both_formats(&[], |twins| {
+        for args in
+            [&["--format=%(refname) %(objecttype)", "refs/heads"][..], &["--count=2"], &["--points-at={c}"]]
+        {
+            let args: Vec<String> = args.iter().map(|argument| twins.filled(argument)).collect();
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let theirs = stock_git(&twins.git(), &[&["for-each-ref"], &args[..]].concat(), "");
+            let ours = packrace(&twins.ours(), &[&["refs", "list"], &args[..]].concat(), "");
+            assert_eq!(ours, theirs, "{args:?}");
+        }
+    });
+}

@@ -3,6 +3,20 @@
 //! [`Table`] looks names and objects up and iterates over one table; [`Stack`] merges several, of which the newest wins.
 //! Deletions are handed to the caller. Everything is read in place, but log blocks, which are deflated. How the file is laid
 //! out stands in `layout.rs`, and the blocks in `block.rs`.
+//!
+//! # Use without the rest of packrace
+//!
+//! `examples/reftable.rs` writes a table and reads it back in thirty lines. What the caller of these types keeps to:
+//!
+//! - **Writing one**: refs sorted by name, then log records by name and falling update index, into a [`Writer`]; its sink
+//!   gets the file in order, the footer last. A table is visible to git when its file, synced whole, is named in
+//!   `tables.list` ([`TableName`], [`format_list`]), which is replaced under `tables.list.lock` by a rename.
+//! - **Update indexes** number the transactions of a stack from 1; a new table has the next one as its least and greatest.
+//! - **Deleting** is writing: [`RefValue::Deletion`] hides a ref of older tables, a [`LogRecord`] without a change the
+//!   record of the same name and index. A reader of one table sees them; [`Deletions::Hide`] leaves them out of a [`Stack`].
+//! - **Compacting**: [`geometric`] says which tables, [`compact`] writes one in their place.
+//! - **Reading**: [`Table::open`] takes anything that derefs to bytes, such as a map. It checks header and footer; what
+//!   is read later can still be damaged, and gives an [`Error`] with its offset. Blocks have no checksum.
 
 mod block;
 mod compact;
