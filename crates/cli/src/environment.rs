@@ -94,6 +94,7 @@ impl Environment {
                 email: text("GIT_COMMITTER_EMAIL"),
                 date: text("GIT_COMMITTER_DATE"),
                 fallback_email: text("EMAIL"),
+                time_zone: text("TZ"),
             },
             io_report: path("PACKRACE_IO_REPORT"),
         };

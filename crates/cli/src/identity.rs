@@ -1,10 +1,17 @@
 //! Who does something, and when, as reflogs and commits say it (git-var, `GIT_COMMITTER_IDENT`; git-commit, "COMMIT
 //! INFORMATION").
 
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use packrace_os::count::Role;
 use packrace_store::Config;
 
 use crate::commands::Fatal;
 use crate::users;
+
+/// Longest description of a time zone.
+const MAX_ZONE_BYTES: u64 = 1 << 20;
 
 /// What the environment says of a person: `GIT_COMMITTER_NAME` and so on.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +24,8 @@ pub struct Person {
     pub date: Option<String>,
     /// `EMAIL`, if nobody else knows better.
     pub fallback_email: Option<String>,
+    /// `TZ`.
+    pub time_zone: Option<String>,
 }
 
 impl Person {
@@ -48,7 +57,7 @@ impl Person {
 
     fn date(&self) -> Result<String, Fatal> {
         let time = match self.date.as_deref().filter(|date| !date.is_empty()) {
-            None => gix_date::Time::now_local_or_utc(),
+            None => now(self.time_zone.as_deref()),
             Some(text) => {
                 let plain = text.strip_prefix('@').unwrap_or(text);
                 let parsed = gix_date::parse_header(plain).filter(|_| plain.contains(' '));
@@ -59,6 +68,31 @@ impl Person {
         let minutes = time.offset.abs() / 60;
         let sign = if time.offset < 0 { '-' } else { '+' };
         Ok(format!("{} {sign}{:02}{:02}", time.seconds, minutes / 60, minutes % 60))
+    }
+}
+
+/// The present moment, where we are. One file tells, or `TZ` does; the library alone would list all zones there are.
+fn now(time_zone: Option<&str>) -> gix_date::Time {
+    let now = jiff::Timestamp::now();
+    match zone(time_zone) {
+        Some(zone) => gix_date::Time::new(now.as_second(), zone.to_offset(now).seconds()),
+        None => gix_date::Time::now_local_or_utc(),
+    }
+}
+
+/// The time zone of `TZ` (tzset(3)): a name or a path, behind a colon or not, or a rule; without it, that of this machine.
+fn zone(name: Option<&str>) -> Option<TimeZone> {
+    let read = |path: PathBuf| {
+        let bytes = packrace_os::read_file(&path, Role::Config, MAX_ZONE_BYTES).ok()?;
+        TimeZone::tzif("local", &bytes).ok()
+    };
+    match name.map(|name| name.strip_prefix(':').unwrap_or(name)) {
+        None => read("/etc/localtime".into()),
+        Some("" | "UTC" | "UTC0" | "GMT") => Some(TimeZone::UTC),
+        // A name leads to a file below the folder, a path to itself.
+        Some(name) => {
+            read(Path::new("/usr/share/zoneinfo").join(name)).or_else(|| TimeZone::posix(name).ok())
+        }
     }
 }
 
@@ -76,7 +110,7 @@ mod tests {
 
     fn person(name: &str, email: &str, date: &str) -> Person {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Person { name: some(name), email: some(email), date: some(date), fallback_email: None }
+        Person { name: some(name), email: some(email), date: some(date), ..Person::default() }
     }
 
     #[test]
@@ -95,6 +129,21 @@ mod tests {
         check(&person("N", "", "1 +0000"), &both, "N <u@x> 1 +0000");
         let fallback = Person { fallback_email: Some("f@x".into()), ..person("N", "", "1 +0000") };
         check(&fallback, &[], "N <f@x> 1 +0000");
+    }
+
+    #[test]
+    fn time_zones() {
+        let check = |name: &str, at: i64, expect: Option<i32>| {
+            let at = jiff::Timestamp::from_second(at).unwrap();
+            assert_eq!(zone(Some(name)).map(|zone| zone.to_offset(at).seconds()), expect, "{name}");
+        };
+        check("", 0, Some(0));
+        check("UTC", 0, Some(0));
+        check("EST5EDT,M3.2.0,M11.1.0", 1_700_000_000, Some(-5 * 3600));
+        check(":<+0530>-5:30", 0, Some(5 * 3600 + 1800));
+        check("no such zone", 0, None);
+        assert!((now(Some("JST-9")).seconds - now(None).seconds).abs() < 5);
+        assert_eq!(now(Some("JST-9")).offset, 9 * 3600);
     }
 
     #[test]
