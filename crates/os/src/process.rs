@@ -19,3 +19,27 @@ pub fn host_name() -> String {
 pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
+
+/// Lets the heap grow in steps of some megabytes instead of 128 KiB, for work that makes many small values and ends soon: each
+/// step is a system call. Large values come from the same heap. A hint; where the C library is not GNU's it does nothing.
+#[allow(unsafe_code)]
+pub fn grow_heap_in_large_steps() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        use std::ffi::c_int;
+        // SAFETY: declared as in <malloc.h>; it takes and gives plain numbers.
+        unsafe extern "C" {
+            safe fn mallopt(parameter: c_int, value: c_int) -> c_int;
+        }
+        /// From <malloc.h>.
+        const M_TRIM_THRESHOLD: c_int = -1;
+        const M_TOP_PAD: c_int = -2;
+        const M_MMAP_THRESHOLD: c_int = -3;
+        for (parameter, bytes) in
+            [(M_TOP_PAD, 16 << 20), (M_MMAP_THRESHOLD, 32 << 20), (M_TRIM_THRESHOLD, c_int::MAX)]
+        {
+            // It says whether it understood; a hint may be lost.
+            let _ = mallopt(parameter, bytes);
+        }
+    }
+}

@@ -32,6 +32,9 @@ pub fn run(globals: &Globals, args: &UpdateRef, environment: &Environment) -> Re
     if !args.stdin && !wanted.contains(&args.arguments.len()) {
         return Err(usage());
     }
+    if args.stdin {
+        packrace_os::process::grow_heap_in_large_steps();
+    }
     let repository = repository(globals, environment)?;
     let changes = RefChanges::new(&repository, globals, environment)?;
     let message = args.message.clone().unwrap_or_default().into_bytes().into();
