@@ -182,6 +182,13 @@ impl NewFile {
         }
     }
 
+    /// Leaves it where it is.
+    pub fn keep(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.path = None;
+        Ok(())
+    }
+
     /// Removes it; to drop it does the same, but cannot tell a failure.
     pub fn discard(mut self) -> io::Result<()> {
         let path = self.path.take().expect("taken only by what consumes the file");
@@ -276,6 +283,15 @@ pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Gives a file another name, and takes the name from the file that has it.
+pub fn rename_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
+    before(from, DiskOp::Rename(to.to_owned()))?;
+    count::add(role, Op::Name, 0);
+    std::fs::rename(from, to)?;
+    done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
+    Ok(())
 }
 
 /// Makes a directory, whose parent exists, and says whether there was none. Its mode is what the umask leaves, as

@@ -165,6 +165,12 @@ pub fn owner(path: &Path) -> io::Result<u32> {
     Ok(std::fs::symlink_metadata(path)?.uid())
 }
 
+/// The permissions of what `path` names.
+pub fn mode(path: &Path, role: Role) -> io::Result<u32> {
+    count::add(role, Op::Look, 0);
+    Ok(std::fs::metadata(path)?.mode() & 0o7777)
+}
+
 /// The path without links, `.` and `..`.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     count::add(Role::Config, Op::Look, 0);

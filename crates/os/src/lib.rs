@@ -17,7 +17,7 @@ pub mod sink;
 pub mod source;
 
 pub use file::{
-    DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, owner, read_file,
+    DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, mode, owner, read_file,
     read_link, real_path, write_file,
 };
 pub use map::Mapped;

@@ -24,7 +24,7 @@ pub use pack_objects::PackObjects;
 pub use packing::Packing;
 pub use refs::{
     PackRefs, Reflog, ReflogChange, ReflogCommand, ReflogDelete, ReflogDrop, ReflogExpire, ReflogShow, Refs,
-    RefsCommand, RefsVerify, ShowRef, SymbolicRef, UpdateRef,
+    RefsCommand, RefsMigrate, RefsVerify, ShowRef, SymbolicRef, UpdateRef,
 };
 pub use repack::Repack;
 

@@ -186,8 +186,33 @@ pub enum RefsCommand {
     List(Box<ForEachRef>),
     /// Pack refs, as pack-refs does.
     Optimize(PackRefs),
+    /// Move refs to another format.
+    Migrate(RefsMigrate),
     /// Check that refs are stored as they must be.
     Verify(RefsVerify),
+}
+
+/// Arguments of `refs migrate`.
+#[derive(Debug, clap::Args)]
+pub struct RefsMigrate {
+    /// The format that they have afterwards: files or reftable.
+    #[arg(long, value_name = "FORMAT", overrides_with_all = ["ref_format", "no_ref_format"])]
+    pub ref_format: Option<String>,
+    #[arg(long, hide = true, overrides_with = "ref_format")]
+    pub no_ref_format: bool,
+    /// Only write the refs into a directory, and say which.
+    #[arg(long, overrides_with = "no_dry_run")]
+    pub dry_run: bool,
+    #[arg(long, hide = true)]
+    pub no_dry_run: bool,
+    /// Move reflogs, too (the default).
+    #[arg(long, overrides_with = "no_reflog")]
+    pub reflog: bool,
+    /// Drop reflogs.
+    #[arg(long, overrides_with = "reflog")]
+    pub no_reflog: bool,
+    #[arg(hide = true)]
+    pub arguments: Vec<OsString>,
 }
 
 /// Arguments of `refs verify`.

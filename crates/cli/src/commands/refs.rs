@@ -1,13 +1,17 @@
 //! `packrace refs`: refs as they are stored.
 
-use packrace_store::refs::{Severity, is_good_name};
+use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
 
 use super::{Fatal, for_each_ref, pack_refs, repository};
-use crate::args::{Globals, Refs, RefsCommand, RefsVerify};
+use crate::args::{Globals, Refs, RefsCommand, RefsMigrate, RefsVerify};
 use crate::environment::Environment;
+use crate::ref_changes::RefChanges;
 
 /// What `exists` ends with where there is no such ref.
 const NO_SUCH_REF: u8 = 2;
+
+/// What the others end with where something is wrong.
+const FAILED: u8 = 255;
 
 pub fn run(globals: &Globals, args: &Refs, environment: &Environment) -> Result<(), Fatal> {
     match &args.command {
@@ -25,6 +29,7 @@ pub fn run(globals: &Globals, args: &Refs, environment: &Environment) -> Result<
         }
         RefsCommand::List(args) => for_each_ref::run(globals, args, environment),
         RefsCommand::Optimize(args) => pack_refs::run(globals, args, environment),
+        RefsCommand::Migrate(args) => migrate(globals, args, environment),
         RefsCommand::Verify(args) => verify(globals, args, environment),
     }
 }
@@ -50,5 +55,32 @@ fn verify(globals: &Globals, args: &RefsVerify, environment: &Environment) -> Re
             eprintln!("{word}: {path}: {}: {}", problem.id, problem.text);
         })
         .map_err(Fatal::new)?;
-    if has_errors { Err(Fatal::silent(255)) } else { Ok(()) }
+    if has_errors { Err(Fatal::silent(FAILED)) } else { Ok(()) }
+}
+
+/// All refs get another format.
+fn migrate(globals: &Globals, args: &RefsMigrate, environment: &Environment) -> Result<(), Fatal> {
+    let repository = repository(globals, environment)?;
+    if !args.arguments.is_empty() {
+        return Err(Fatal::usage("too many arguments"));
+    }
+    let Some(format) = &args.ref_format else {
+        return Err(Fatal::usage("missing --ref-format=<format>"));
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        eprintln!("error: {error}");
+        Fatal::silent(FAILED)
+    };
+    let to = match format.as_str() {
+        "files" => Backend::Files,
+        "reftable" => Backend::Reftable,
+        other => return Err(failed(&format!("unknown ref storage format '{other}'"))),
+    };
+    let mut changes = RefChanges::new(&repository, globals, environment)?;
+    let migration = Migration { to, keeps_logs: !args.no_reflog, is_dry_run: args.dry_run };
+    let moved = repository.refs().migrate(&migration, &changes.writes, &mut changes.objects);
+    if let Some(dir) = moved.map_err(|error| failed(&error))? {
+        println!("Finished dry-run migration of refs, the result can be found at '{}'", dir.display());
+    }
+    Ok(())
 }

@@ -15,6 +15,7 @@ mod hook;
 mod islands;
 mod maintained;
 mod matrix;
+mod migrate;
 mod multi_pack_index;
 mod negotiation;
 mod pack_objects;

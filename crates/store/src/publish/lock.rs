@@ -23,7 +23,7 @@ pub enum FileKind {
     ServerInfo,
     /// Where history is cut.
     Shallow,
-    /// A loose ref, `packed-refs`, or the list of a stack of reftables.
+    /// A loose ref, `packed-refs`, the list of a stack of reftables, or the configuration that says which of them counts.
     Refs,
 }
 
@@ -122,6 +122,13 @@ impl LockFile {
     /// Appends to the new file.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.file.write(bytes).map_err(|error| Error::io(self.file.path(), error))
+    }
+
+    /// Lets the new file have the mode of the one that it replaces.
+    pub(crate) fn keep_mode(&mut self) -> Result<(), Error> {
+        let mode = packrace_os::mode(&self.path, self.kind.role());
+        let changed = mode.and_then(|mode| self.file.change_mode(|_| mode));
+        changed.map_err(|error| Error::io(&self.path, error))
     }
 
     /// Makes what was written durable, so that only names are left to be changed.

@@ -85,6 +85,11 @@ impl WritePolicy {
         self.synced & component as u8 != 0
     }
 
+    /// The same, and files of this component are synced too.
+    pub(crate) fn with_synced(self, component: Component) -> Self {
+        WritePolicy { synced: self.synced | component as u8, ..self }
+    }
+
     /// The mode of a file that the umask has left `mode`. One that its owner may not write stays so for all.
     pub(crate) fn file_mode(self, mode: u32) -> u32 {
         let bits = |shared: u32| {

@@ -5,6 +5,7 @@
 
 mod error;
 mod files;
+mod migrate;
 mod reflog;
 mod reftable;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use error::Error;
+pub use migrate::Migration;
 pub use packrace_format::NameRange;
 pub use packrace_format::packed_refs::Peeled;
 use packrace_object::{HashKind, ObjectId, StoredId};

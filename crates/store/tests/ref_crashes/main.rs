@@ -7,6 +7,7 @@ mod cases;
 mod damage;
 mod faults;
 mod matrix;
+mod migration;
 mod overtaken;
 mod stale_locks;
 mod world;

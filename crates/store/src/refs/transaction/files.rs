@@ -488,7 +488,7 @@ fn sync_dir(dir: &Path) -> Result<(), Error> {
 }
 
 /// Removes a directory in which there are only directories, or files too.
-fn remove_tree(path: &Path, with_files: bool) -> Result<(), Error> {
+pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let entries = match packrace_os::list_dir(path, Role::Refs) {
         Err(error) if is_absent(&error) => return Ok(()),

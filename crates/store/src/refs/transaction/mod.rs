@@ -23,6 +23,7 @@ mod preparing;
 mod refusal;
 mod rename;
 mod stack;
+mod whole;
 mod writes;
 
 use std::collections::HashSet;
@@ -33,6 +34,7 @@ use packrace_object::{HashKind, ObjectId};
 use super::{Backend, RefStore};
 use crate::publish::DurableObjects;
 use files::FileLocks;
+pub(super) use files::remove_tree;
 use hook::Told;
 pub use logs::LogEdit;
 pub use objects::{RefObjects, StoredObjects};
@@ -40,6 +42,7 @@ pub use packing::PackRefs;
 use preparing::Preparing;
 pub use refusal::{Cause, PrepareError, Refusal};
 use stack::StackLocks;
+pub(super) use whole::Whole;
 pub use writes::{LogPolicy, RefWrites, TableWrites};
 
 /// One change of a ref that is asked for.

@@ -1,0 +1,77 @@
+//! The configuration that says which backend counts (gitrepository-layout, "Git Repository Format Versions").
+
+use gix_config::File;
+use gix_config::file::{Metadata, init};
+use packrace_object::HashKind;
+
+use super::super::Backend;
+
+/// Longest file that is changed.
+pub(super) const MAX_BYTES: u64 = 16 << 20;
+
+/// Extensions that version 0 has too, and those that change nothing.
+const OF_VERSION_0: [&str; 5] = ["noop", "partialclone", "preciousobjects", "worktreeconfig", "refstorage"];
+
+/// The text of a configuration file with another backend in it; all else stays as it is.
+pub(super) fn with_backend(text: &[u8], to: Backend, hash: HashKind) -> Result<Vec<u8>, String> {
+    let damaged = |error: &dyn std::fmt::Display| format!("bad config: {error}");
+    let mut file = File::from_bytes_no_includes(text, Metadata::api(), init::Options::default())
+        .map_err(|error| damaged(&error))?;
+    let extensions = file.sections_by_name("extensions").into_iter().flatten();
+    let is_old = |name: &String| OF_VERSION_0.contains(&name.to_ascii_lowercase().as_str());
+    let needs_1 =
+        extensions.flat_map(|section| section.value_names().collect::<Vec<_>>()).any(|name| !is_old(&name));
+    let version = if to == Backend::Reftable || needs_1 || hash != HashKind::Sha1 { "1" } else { "0" };
+    file.set_raw_value("core.repositoryFormatVersion", version).map_err(|error| damaged(&error))?;
+    if to == Backend::Reftable {
+        file.set_raw_value("extensions.refStorage", "reftable").map_err(|error| damaged(&error))?;
+    } else {
+        remove(&mut file);
+    }
+    Ok(file.to_bstring().into())
+}
+
+/// Removes all values of `extensions.refStorage`.
+fn remove(file: &mut File) {
+    let sections = file.sections_by_name("extensions").into_iter().flatten();
+    let ids: Vec<_> = sections
+        .filter(|section| section.header().subsection_name().is_none())
+        .map(|section| section.id())
+        .collect();
+    for id in ids {
+        let Some(mut section) = file.section_mut_by_id(id) else { continue };
+        while section.remove("refStorage").is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_format_is_changed() {
+        let check = |before: &str, to: Backend, expect: &str| {
+            let changed = with_backend(before.as_bytes(), to, HashKind::Sha1).unwrap();
+            assert_eq!(String::from_utf8(changed).unwrap(), expect);
+        };
+        let files = "# one\n[core] ; two\n\tbare = true\n\trepositoryformatversion = 0 # three\n[a \"b\"]\n  c=d\\\n e\n";
+        let both = files.replace("version = 0", "version = 1");
+        check(files, Backend::Reftable, &format!("{both}[extensions]\n\trefStorage = reftable\n"));
+        let tables = format!(
+            "{both}[extensions]\n\trefstorage = files\n\tRefStorage = reftable ; four\n\tpartialClone = o\n"
+        );
+        check(&tables, Backend::Files, &format!("{files}[extensions]\n ; four\n\tpartialClone = o\n"));
+        let newer = format!("{both}[Extensions]\n\trefstorage = reftable\n\trelativeWorktrees\n");
+        check(&newer, Backend::Files, &format!("{both}[Extensions]\n\trelativeWorktrees\n"));
+        assert!(with_backend(b"[core", Backend::Files, HashKind::Sha1).is_err());
+    }
+
+    #[test]
+    fn sha256_needs_version_1() {
+        let text = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n";
+        let tables = format!("{text}\trefStorage = reftable\n");
+        let changed = |text: &str, to| with_backend(text.as_bytes(), to, HashKind::Sha256).unwrap();
+        assert_eq!(changed(text, Backend::Reftable), tables.as_bytes());
+        assert_eq!(changed(&tables, Backend::Files), text.as_bytes());
+    }
+}

@@ -1,0 +1,287 @@
+//! Refs move from one backend to the other (git-refs, "migrate").
+//!
+//! ```text
+//! config.lock ─ refs read ─ written below ref_migration.XXXXXX ─ what another migration left goes ─ moved into place ─ synced
+//!             ─ config: extensions.refStorage                                        ← from here on the new ones count
+//!             ─ old ones away ─ to reftables: HEAD and refs/heads that only tell old versions of git to keep off
+//! ```
+//!
+//! # What a crash or a kill may leave
+//!
+//! The configuration alone says which refs count, and it is replaced in one step. Neither backend looks at the files of the
+//! other, but for a `HEAD` and a `refs/` that make the directory a repository, which are there at every moment. So there
+//! are these states, and each is a repository that works:
+//!
+//! 1. Old configuration, old refs whole. New ones in `ref_migration.XXXXXX`, in part at their place. Migrating again
+//!    removes what is at their place.
+//! 2. New configuration, new refs whole. Some of the old ones are still there, which nobody reads. Migrating back removes
+//!    them before the others take their place.
+//!
+//! With either there may be `ref_migration.XXXXXX`, which may be removed, and locks. Everything is synced, whatever
+//! `core.fsync` says: the old refs go.
+//!
+//! Git itself removes the old refs before the new ones are in place, and the configuration comes last; what it leaves
+//! when it is killed between is told by its `HEAD` and not touched.
+//!
+//! Refs that are written meanwhile can get lost, as with git. Those of reftables and packed ones are locked, so that it is noticed.
+
+mod config;
+mod place;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use packrace_os::count::Role;
+use packrace_os::durable::{self, random_number};
+
+use super::transaction::Whole;
+use super::{
+    Backend, Error, PrepareError, RefObjects, RefStore, RefWrites, Severity, Target, Value, is_root_name,
+};
+use crate::publish::{Component, FileKind, LockFile, make_dir_below};
+
+/// What tells versions of git that do not know reftables to keep off (technical/reftable, "Layout").
+const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
+const STUB_HEADS: &[u8] = b"this repository uses the reftable format\n";
+
+/// Longest `HEAD` that is looked at.
+const MAX_HEAD_BYTES: u64 = 4096;
+
+/// How refs are moved.
+#[derive(Debug, Clone, Copy)]
+pub struct Migration {
+    /// The backend that they have afterwards.
+    pub to: Backend,
+    /// Whether reflogs are moved too; they go if not.
+    pub keeps_logs: bool,
+    /// Whether new refs are only written, beside the old ones.
+    pub is_dry_run: bool,
+}
+
+impl RefStore {
+    /// Moves all refs to another backend. Of a dry run, gives the directory where they are.
+    pub fn migrate(
+        &self,
+        migration: &Migration,
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<Option<PathBuf>, PrepareError> {
+        if migration.to == self.backend {
+            let words = format!("repository already uses '{}' format", name_of(self.backend));
+            return Err(Error::Write(words).into());
+        }
+        let top = &self.places.common_dir;
+        if place::has_entries(&top.join("worktrees"))? {
+            return Err(refused("migrating repositories with worktrees is not supported yet"));
+        }
+        let mut writes = RefWrites { hooks: None, ..writes.clone() };
+        writes.policy = writes.policy.with_synced(Component::Reference);
+        let config = match migration.is_dry_run {
+            true => None,
+            false => Some(self.lock_config(migration.to, &writes)?),
+        };
+        let lock_of_old = self.lock_out(&writes)?;
+        let whole = self.whole(migration.keeps_logs)?;
+        let new = make_new_dir(top)?;
+        let result = write_new(&new, self, migration.to, whole, &writes, objects);
+        let Some((lock, text)) = config else { return result.map(|()| Some(new)) };
+        let result = result.and_then(|()| {
+            self.check_left(migration.to)?;
+            self.put_in_place(&new, migration.to, &writes)?;
+            let mut lock = lock;
+            lock.write(&text).and_then(|()| lock.commit()).map_err(failed)
+        });
+        if let Err(error) = result {
+            // The first error is the one to tell, and what stays does no harm.
+            let _ = super::transaction::remove_tree(&new, true);
+            return Err(error);
+        }
+        self.remove_old(&new, &writes)?;
+        drop(lock_of_old);
+        Ok(None)
+    }
+
+    /// Locks the configuration and gives what shall be in it.
+    fn lock_config(&self, to: Backend, writes: &RefWrites) -> Result<(LockFile, Vec<u8>), PrepareError> {
+        let path = self.places.common_dir.join("config");
+        let io = |source| Error::Io { path: path.clone(), source };
+        // Where it is a link, what it leads to is replaced.
+        let real = packrace_os::real_path(&path).map_err(io)?;
+        let lock = LockFile::take(&real, FileKind::Refs, writes.policy);
+        let mut lock = lock.map_err(|error| refused(&format!("could not lock config file: {error}")))?;
+        lock.keep_mode().map_err(failed)?;
+        let text = packrace_os::read_file(&real, Role::Config, config::MAX_BYTES).map_err(io)?;
+        let changed = config::with_backend(&text, to, self.hash).map_err(|words| refused(&words))?;
+        if changed == text {
+            return Err(refused("the format of refs was changed meanwhile"));
+        }
+        Ok((lock, changed))
+    }
+
+    /// Keeps others from writing reftables or packed refs.
+    fn lock_out(&self, writes: &RefWrites) -> Result<LockFile, PrepareError> {
+        let (name, patience) = match self.backend {
+            Backend::Files => ("packed-refs", writes.packed_patience),
+            Backend::Reftable => ("reftable/tables.list", writes.reftable_patience),
+        };
+        let path = self.places.common_dir.join(name);
+        LockFile::take_within(&path, FileKind::Refs, writes.policy, patience).map_err(failed)
+    }
+
+    /// Everything there is.
+    fn whole(&self, with_logs: bool) -> Result<Whole, PrepareError> {
+        // What is broken would be left out and then removed.
+        let mut broken = None;
+        self.verify(&mut |path, problem| {
+            if let Some(problem) = problem.filter(|problem| problem.severity == Severity::Error) {
+                broken.get_or_insert_with(|| format!("{path}: {}: {}", problem.id, problem.text));
+            }
+        })?;
+        if let Some(broken) = broken {
+            return Err(refused(&format!("refs are broken: {broken}")));
+        }
+        let mut whole = Whole::default();
+        for name in self.root_refs()? {
+            if let Some(value) = self.read(&name)? {
+                whole.refs.push((name, value));
+            }
+        }
+        self.snapshot(&[])?.visit(b"", &mut |record| {
+            let value = match record.target {
+                Target::Direct { id, .. } => Value::Id(id),
+                Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
+            };
+            whole.refs.push((record.name.to_vec(), value));
+            ControlFlow::Continue(())
+        })?;
+        whole.refs.sort_by(|a, b| a.0.cmp(&b.0));
+        if with_logs {
+            let names = place::free_names(self.logged_names()?, &whole.refs);
+            for name in names {
+                if let Some(log) = self.log(&name)? {
+                    whole.logs.push((name, log));
+                }
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Refuses to remove refs that a git that was killed while it moved them has left.
+    fn check_left(&self, to: Backend) -> Result<(), PrepareError> {
+        let top = &self.places.common_dir;
+        if to == Backend::Reftable && place::has_entries(&top.join("reftable"))? {
+            let path = top.join("HEAD");
+            let head = packrace_os::read_file(&path, Role::Refs, MAX_HEAD_BYTES)
+                .map_err(|source| Error::Io { path, source })?;
+            if head == STUB_HEAD {
+                return Err(refused("a migration was broken off: HEAD tells of reftables, config does not"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the new refs where they belong, in place of what is left there, and syncs everything. Nobody looks at it.
+    fn put_in_place(&self, new: &Path, to: Backend, writes: &RefWrites) -> Result<(), PrepareError> {
+        let top = &self.places.common_dir;
+        // A file that is moved out of a directory may be lost with that, if it was never made durable.
+        place::sync_tree(new)?;
+        place::sync_dir(top)?;
+        self.remove(to)?;
+        match to {
+            Backend::Files => place::move_tree(new, top, writes.policy)?,
+            Backend::Reftable => {
+                place::move_tree(&new.join("reftable"), &top.join("reftable"), writes.policy)?;
+                place::sync_dir(top)?;
+            }
+        }
+        // Else discovery would not take it for a repository, and git makes both.
+        if to == Backend::Files {
+            for name in ["refs/heads", "refs/tags"] {
+                make_dir_below(top, &top.join(name), Role::Refs, writes.policy).map_err(failed)?;
+            }
+            place::sync_dir(&top.join("refs"))?;
+        }
+        Ok(())
+    }
+
+    fn remove_old(&self, new: &Path, writes: &RefWrites) -> Result<(), PrepareError> {
+        self.remove(self.backend)?;
+        if self.backend == Backend::Files {
+            place::move_tree(new, &self.places.common_dir, writes.policy)?;
+        }
+        Ok(super::transaction::remove_tree(new, true)?)
+    }
+
+    /// Removes all refs of a backend that does not count, but `HEAD` and `refs/`.
+    fn remove(&self, backend: Backend) -> Result<(), PrepareError> {
+        let top = &self.places.common_dir;
+        if backend == Backend::Reftable {
+            super::transaction::remove_tree(&top.join("reftable"), true)?;
+            return Ok(place::sync_dir(top)?);
+        }
+        let mut files = super::files::root_names(&self.places)?;
+        files.retain(|name| is_root_name(name) && name != b"HEAD");
+        files.push(b"packed-refs".to_vec());
+        for name in files {
+            let path = self.places.path_of(&name);
+            durable::remove_file(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+        }
+        super::transaction::remove_tree(&top.join("logs"), true)?;
+        place::empty_dir(&top.join("refs"))?;
+        place::sync_dir(&top.join("refs"))?;
+        Ok(place::sync_dir(top)?)
+    }
+}
+
+/// Writes the refs below `dir`.
+fn write_new(
+    dir: &Path,
+    old: &RefStore,
+    to: Backend,
+    whole: Whole,
+    writes: &RefWrites,
+    objects: &mut dyn RefObjects,
+) -> Result<(), PrepareError> {
+    let store = RefStore::open(dir.to_owned(), dir.to_owned(), to, old.hash);
+    let make = |name: &str| make_dir_below(dir, &dir.join(name), Role::Refs, writes.policy).map_err(failed);
+    match to {
+        Backend::Files => {
+            make("refs/heads")?;
+            make("refs/tags")?;
+        }
+        Backend::Reftable => {
+            make("refs")?;
+            make("reftable")?;
+            place::write(&dir.join("HEAD"), STUB_HEAD, writes.policy)?;
+            place::write(&dir.join("refs/heads"), STUB_HEADS, writes.policy)?;
+        }
+    }
+    store.write_whole(whole, writes, objects)
+}
+
+/// Makes a directory of a name that nobody has.
+fn make_new_dir(top: &Path) -> Result<PathBuf, Error> {
+    loop {
+        let path = top.join(format!("ref_migration.{:06x}", random_number() & 0xff_ffff));
+        match durable::make_dir(&path, |_| 0o700, Role::Refs) {
+            Ok(true) => return Ok(path),
+            Ok(false) => {}
+            Err(source) => return Err(Error::Io { path, source }),
+        }
+    }
+}
+
+fn name_of(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Files => "files",
+        Backend::Reftable => "reftable",
+    }
+}
+
+fn refused(words: &str) -> PrepareError {
+    Error::Write(words.to_owned()).into()
+}
+
+fn failed(error: impl std::fmt::Display) -> PrepareError {
+    Error::Write(error.to_string()).into()
+}

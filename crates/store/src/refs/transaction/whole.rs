@@ -1,0 +1,127 @@
+//! All refs and reflogs of a repository at once, into a store that has none (git-refs, "migrate").
+//!
+//! ```text
+//! files      packed-refs ─ a loose file for each symbolic ref and each of a work tree ─ a file a reflog
+//! reftables  one table
+//! ```
+//!
+//! Everything is synced. Names are as durable as the caller makes them.
+
+use std::path::Path;
+
+use packrace_format::packed_refs::Edit;
+use packrace_object::ObjectId;
+use packrace_os::count::Role;
+use packrace_os::durable::NewFile;
+
+use super::files::{FileLocks, io_error};
+use super::stack::{Log, NewRef, Records, StackLocks};
+use super::{PrepareError, RefObjects, RefWrites, Value};
+use crate::publish::make_dir_below;
+use crate::refs::reflog::LoggedChange;
+use crate::refs::{Backend, Error, Peeled, RefStore, is_per_worktree};
+
+/// Refs and reflogs.
+#[derive(Debug, Default)]
+pub(in crate::refs) struct Whole {
+    /// By name.
+    pub(in crate::refs) refs: Vec<(Vec<u8>, Value)>,
+    /// By name; each oldest first.
+    pub(in crate::refs) logs: Vec<(Vec<u8>, Vec<LoggedChange>)>,
+}
+
+impl RefStore {
+    /// Writes all refs and reflogs into directories that nobody else knows. Objects need not be there.
+    pub(in crate::refs) fn write_whole(
+        &self,
+        whole: Whole,
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        match self.backend {
+            Backend::Files => self.write_whole_files(&whole, writes, objects),
+            Backend::Reftable => self.write_whole_table(whole, writes, objects),
+        }
+    }
+
+    fn write_whole_files(
+        &self,
+        whole: &Whole,
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        let mut packed: Vec<(&[u8], ObjectId)> = Vec::new();
+        for (name, value) in &whole.refs {
+            let line = match value {
+                Value::Id(id) if !is_per_worktree(name) => {
+                    packed.push((name, *id));
+                    continue;
+                }
+                Value::Id(id) => format!("{id}\n").into_bytes(),
+                Value::Symbolic(target) => [b"ref: ", target.as_slice(), b"\n"].concat(),
+            };
+            self.write_new(&self.places.path_of(name), &[line], writes)?;
+        }
+        if !packed.is_empty() {
+            let mut edits = Vec::with_capacity(packed.len());
+            for (name, id) in packed {
+                let peeled = objects.peel(&id).map_err(PrepareError::Objects)?;
+                edits.push(Edit { name, value: Some((id, peeled)) });
+            }
+            let mut locks = FileLocks::begin(self, &[], writes)?;
+            locks.lock_packed()?;
+            locks.write_packed(&edits, objects)?;
+        }
+        for (name, changes) in &whole.logs {
+            let lines: Vec<Vec<u8>> = changes.iter().map(|change| change.as_entry().line()).collect();
+            self.write_new(&self.places.log_of(name), &lines, writes)?;
+        }
+        Ok(())
+    }
+
+    fn write_new(&self, path: &Path, lines: &[Vec<u8>], writes: &RefWrites) -> Result<(), PrepareError> {
+        let dir = path.parent().unwrap_or(path);
+        if dir != self.places.git_dir {
+            make_dir_below(&self.places.git_dir, dir, Role::Refs, writes.policy).map_err(io_error)?;
+        }
+        let io = |source| Error::Io { path: path.to_owned(), source };
+        let mut file = NewFile::create(path, 0o666, Role::Refs).map_err(io)?;
+        file.change_mode(|mode| writes.policy.file_mode(mode)).map_err(io)?;
+        lines.iter().try_for_each(|line| file.write(line)).map_err(io)?;
+        file.sync().map_err(io)?;
+        Ok(file.keep().map_err(io)?)
+    }
+
+    /// The entries of each reflog have the update indexes from 1 on, as they need different ones.
+    fn write_whole_table(
+        &self,
+        whole: Whole,
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        let mut records = Records::default();
+        for (name, value) in whole.refs {
+            let peeled = match &value {
+                Value::Symbolic(_) => None,
+                Value::Id(id) => match objects.peel(id).map_err(PrepareError::Objects)? {
+                    Peeled::To(peeled) => Some(peeled),
+                    Peeled::NotATag | Peeled::Unknown => None,
+                },
+            };
+            records.refs.push(NewRef { name, value: Some(value), peeled });
+        }
+        for (name, changes) in whole.logs {
+            if changes.is_empty() {
+                records.logs.push((name, Log::marker(self.hash, &writes.who)));
+                continue;
+            }
+            for (update_index, change) in (1..).zip(changes) {
+                let change = LoggedChange { update_index: Some(update_index), ..change };
+                records.logs.push((name.clone(), Log::Change(change)));
+            }
+        }
+        let mut locks = StackLocks::begin(self, &[], writes)?;
+        locks.lock(b"HEAD")?.write(records, writes)?;
+        Ok(())
+    }
+}

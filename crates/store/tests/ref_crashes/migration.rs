@@ -1,0 +1,165 @@
+//! A migration that is broken off: at every moment the repository works, with all its refs and reflogs.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use packrace_object::{HashKind, ObjectId};
+use packrace_os::simulated::{State, recorded};
+use packrace_store::refs::{Backend, Change, LogEdit, Migration, Target, Value};
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::RefFormat;
+
+use super::matrix::{remove_locks, show};
+use super::world::{LIST, World, edit};
+
+/// So many states a change may leave behind.
+const MAX_STATES: usize = 24;
+
+/// One in so many is shown to git, and is migrated on.
+const GIT_STEP: usize = 15;
+
+/// Old and new object, who and why.
+type Line = (ObjectId, ObjectId, Vec<u8>, Vec<u8>);
+
+/// What a repository has, as its own configuration says where.
+#[derive(Debug, PartialEq)]
+struct Content {
+    refs: BTreeMap<Vec<u8>, Value>,
+    logs: BTreeMap<Vec<u8>, Vec<Line>>,
+}
+
+fn content(dir: &Path) -> Result<(Backend, Content), String> {
+    let said = |error: packrace_store::refs::Error| error.to_string();
+    let repository = Repository::open(dir, &OpenOptions::default()).map_err(|error| error.to_string())?;
+    let store = repository.refs();
+    let mut content = Content { refs: BTreeMap::new(), logs: BTreeMap::new() };
+    for name in store.root_refs().map_err(said)? {
+        if let Some(value) = store.read(&name).map_err(said)? {
+            content.refs.insert(name, value);
+        }
+    }
+    let visited = store.snapshot(&[]).map_err(said)?.visit(b"", &mut |record| {
+        let value = match record.target {
+            Target::Direct { id, .. } => Value::Id(id),
+            Target::Symbolic(target) => Value::Symbolic(target.to_vec()),
+        };
+        content.refs.insert(record.name.to_vec(), value);
+        ControlFlow::Continue(())
+    });
+    visited.map_err(said)?;
+    for name in store.logged_names().map_err(said)? {
+        let log = store.log(&name).map_err(said)?.unwrap_or_default();
+        let lines = log.into_iter().map(|line| (line.old, line.new, line.who, line.message));
+        content.logs.insert(name, lines.collect());
+    }
+    Ok((store.backend(), content))
+}
+
+fn migrate(world: &World, dir: &Path, to: Backend) -> Result<(), String> {
+    let repository = Repository::open(dir, &OpenOptions::default()).map_err(|error| error.to_string())?;
+    let migration = Migration { to, keeps_logs: true, is_dry_run: false };
+    let done = repository.refs().migrate(&migration, &world.writes, &mut world.objects());
+    done.map(|dry| assert!(dry.is_none())).map_err(|error| error.to_string())
+}
+
+/// Refs of all kinds, with reflogs.
+fn prepare(world: &mut World) {
+    let (root, ids) = (world.root.clone(), world.ids.clone());
+    let set = |name: &str, at: usize| edit(name, Change::Set(ids[at]));
+    let symbolic = |name: &str, to: &str| edit(name, Change::SetSymbolic(to.as_bytes().to_vec()));
+    let first = vec![
+        set("refs/heads/main", 0),
+        set("refs/heads/deep/er/one", 1),
+        set("refs/tags/heavy", 4),
+        symbolic("refs/remotes/o/HEAD", "refs/remotes/o/main"),
+        set("refs/remotes/o/main", 2),
+        set("refs/bisect/bad", 1),
+        set("ORIG_HEAD", 3),
+    ];
+    world.transact(&root, first).unwrap();
+    world.git(&root, &["pack-refs", "--all"]);
+    let second = vec![
+        set("refs/heads/main", 1),
+        set("refs/heads/loose", 2),
+        symbolic("refs/heads/dangling", "refs/heads/none"),
+    ];
+    world.transact(&root, second).unwrap();
+    world.transact(&root, vec![set("refs/heads/main", 2)]).unwrap();
+    let mut empty = |_: Option<&[_]>| LogEdit::Replace { changes: Vec::new(), value: None };
+    world.store(&root).edit_log(b"refs/heads/loose", &world.writes, &mut empty).unwrap();
+}
+
+fn check(format: RefFormat, hash: HashKind, is_durable: bool) {
+    let mut world = World::new(format, hash);
+    if !is_durable {
+        world.writes.policy = Default::default();
+    }
+    prepare(&mut world);
+    let (root, copy) = (world.root.clone(), world.copy.clone());
+    let to = match format {
+        RefFormat::Files => Backend::Reftable,
+        RefFormat::Reftable => Backend::Files,
+    };
+    let (from, before) = content(&root).unwrap();
+    assert!(before.refs.len() == 10 && before.logs.len() == 8, "{before:?}");
+    let listing = |dir: &Path| {
+        let listing = world.git(dir, &LIST);
+        let said = String::from_utf8(listing.stderr).unwrap();
+        assert!(listing.status.success() && said.is_empty(), "{said}");
+        String::from_utf8(listing.stdout).unwrap()
+    };
+    let listed = listing(&root);
+    let (done, recording) = recorded(&root, || migrate(&world, &root, to)).unwrap();
+    done.unwrap();
+    assert_eq!(content(&root).unwrap().0, to);
+    assert_eq!(recording.killed(recording.changes().len()), State::of(&root).unwrap());
+    let (mut seen, mut states) = (HashSet::new(), [0, 0]);
+    for done in 0..=recording.changes().len() {
+        let is_last = done == recording.changes().len();
+        for state in recording.crashed(done, MAX_STATES) {
+            if !seen.insert(state.clone()) && !is_last {
+                continue;
+            }
+            let after = recording.changes()[..done].last();
+            let what = format!("{format:?}, state {} after {done} {after:?}", seen.len());
+            state.lay_out(&copy).unwrap();
+            let (backend, found) =
+                content(&copy).unwrap_or_else(|error| panic!("{what}: {error}\n{}", show(&state)));
+            assert_eq!(found, before, "{what}\n{}", show(&state));
+            assert!(!is_last || backend == to, "{what}");
+            states[usize::from(backend == to)] += 1;
+            if seen.len() % GIT_STEP != 0 {
+                continue;
+            }
+            assert_eq!(listing(&copy), listed, "{what}");
+            let verified = world.git(&copy, &["refs", "verify", "--strict"]);
+            assert!(verified.status.success() && verified.stderr.is_empty(), "{what}: {verified:?}");
+            remove_locks(&State::of(&copy).unwrap(), &copy);
+            for to in if backend == to { [from, to] } else { [to, from] } {
+                migrate(&world, &copy, to).unwrap_or_else(|error| panic!("{what}: again: {error}"));
+                let (backend, found) = content(&copy).unwrap();
+                assert!(backend == to && found == before, "{what}: {found:?}");
+                assert_eq!(listing(&copy), listed, "{what}");
+            }
+        }
+    }
+    println!("{format:?} {hash:?}: {} changes, {states:?} states", recording.changes().len());
+    assert!(states.iter().all(|count| *count > 20) && states.iter().sum::<usize>() > 300, "{states:?}");
+}
+
+#[test]
+fn of_files() {
+    check(RefFormat::Files, HashKind::Sha1, true);
+}
+
+#[test]
+fn of_reftables() {
+    check(RefFormat::Reftable, HashKind::Sha1, true);
+}
+
+#[test]
+fn of_sha256() {
+    check(RefFormat::Files, HashKind::Sha256, false);
+    check(RefFormat::Reftable, HashKind::Sha256, false);
+}
