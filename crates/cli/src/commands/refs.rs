@@ -61,11 +61,15 @@ fn verify(globals: &Globals, args: &RefsVerify, environment: &Environment) -> Re
 /// All refs get another format.
 fn migrate(globals: &Globals, args: &RefsMigrate, environment: &Environment) -> Result<(), Fatal> {
     let repository = repository(globals, environment)?;
+    let misused = |words: &str| {
+        eprintln!("usage: {words}");
+        Fatal::silent(129)
+    };
     if !args.arguments.is_empty() {
-        return Err(Fatal::usage("too many arguments"));
+        return Err(misused("too many arguments"));
     }
     let Some(format) = &args.ref_format else {
-        return Err(Fatal::usage("missing --ref-format=<format>"));
+        return Err(misused("missing --ref-format=<format>"));
     };
     let failed = |error: &dyn std::fmt::Display| {
         eprintln!("error: {error}");

@@ -10,4 +10,5 @@ mod matrix;
 mod migration;
 mod overtaken;
 mod stale_locks;
+mod upkeep;
 mod world;

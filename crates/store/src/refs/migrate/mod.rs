@@ -81,12 +81,12 @@ impl RefStore {
             false => Some(self.lock_config(migration.to, &writes)?),
         };
         let lock_of_old = self.lock_out(&writes)?;
+        self.check_left(migration.to)?;
         let whole = self.whole(migration.keeps_logs)?;
         let new = make_new_dir(top)?;
         let result = write_new(&new, self, migration.to, whole, &writes, objects);
         let Some((lock, text)) = config else { return result.map(|()| Some(new)) };
         let result = result.and_then(|()| {
-            self.check_left(migration.to)?;
             self.put_in_place(&new, migration.to, &writes)?;
             let mut lock = lock;
             lock.write(&text).and_then(|()| lock.commit()).map_err(failed)

@@ -480,7 +480,7 @@ fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
 
 /// Makes the names in a directory durable; where it was removed meanwhile, that of the directory that it was in, and with
 /// it that of what it held.
-fn sync_dir(dir: &Path) -> Result<(), Error> {
+pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
     match (durable::sync_dir(dir, Role::Refs), dir.parent()) {
         (Err(error), Some(parent)) if is_absent(&error) => sync_dir(parent),
         (result, _) => result.map_err(|source| Error::Io { path: dir.to_owned(), source }),

@@ -8,10 +8,10 @@
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
 
-use super::files::{FileLocks, io_error};
+use super::files::{FileLocks, io_error, sync_dir};
 use super::stack::{Log, NewRef, Records, StackLocks};
 use super::{Cause, PrepareError, RefWrites, Value, compaction};
-use crate::publish::{FileKind, LockFile, make_dir_below};
+use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, Error, RefStore};
 
@@ -82,6 +82,11 @@ impl RefStore {
                     lock.write(format!("{value}\n").as_bytes()).map_err(io_error)?;
                 }
                 file.commit().map_err(io_error)?;
+                if log.is_none() && writes.policy.syncs(Component::Reference) {
+                    // Its directories may be new too.
+                    let depth = name.iter().filter(|byte| **byte == b'/').count() + 1;
+                    dir.ancestors().skip(1).take(depth).try_for_each(sync_dir)?;
+                }
                 if value.is_some() {
                     lock.commit().map_err(io_error)?;
                 }

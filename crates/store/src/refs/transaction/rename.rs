@@ -1,7 +1,7 @@
 //! A ref gets another name, and takes its reflog along.
 //!
 //! ```text
-//! files      new reflog ─ new ref made and old one deleted in a transaction     (old one first where one is below the other)
+//! files      new reflog ─ new ref made ─ synced ─ old one deleted     (old one first where one is below the other)
 //! reftables  one table: the old name and its records deleted, the new ones written
 //! ```
 
@@ -90,11 +90,17 @@ impl RefStore {
         };
         if !is_below(old, new) && !is_below(new, old) {
             move_log()?;
-            let made = run(vec![make, delete]);
+            let made = run(vec![make]);
             if made.is_err() && self.read(new)?.is_none() {
                 self.edit_log(new, writes, &mut |_| LogEdit::Drop)?;
             }
-            return made;
+            made?;
+            // Only now, when the new name is durable.
+            let deleted = run(vec![delete]);
+            if deleted.is_err() {
+                run(vec![edit(new, Change::Delete, Expected::Id(id))])?;
+            }
+            return deleted;
         }
         run(vec![delete])?;
         if let Err(error) = run(vec![make]) {
