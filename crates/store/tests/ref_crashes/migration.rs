@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use packrace_object::{HashKind, ObjectId};
-use packrace_os::simulated::{State, recorded};
+use packrace_os::simulated::{DiskFault, State, on_disk, recorded};
 use packrace_store::refs::{Backend, Change, LogEdit, Migration, Target, Value};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::RefFormat;
@@ -146,6 +146,54 @@ fn check(format: RefFormat, hash: HashKind, is_durable: bool) {
     }
     println!("{format:?} {hash:?}: {} changes, {states:?} states", recording.changes().len());
     assert!(states.iter().all(|count| *count > 20) && states.iter().sum::<usize>() > 300, "{states:?}");
+}
+
+/// Each step fails once, or is the first that a killed process does not do any more.
+fn check_faults(format: RefFormat) {
+    let mut world = World::new(format, HashKind::Sha1);
+    prepare(&mut world);
+    let (root, copy) = (world.root.clone(), world.copy.clone());
+    let to = if format == RefFormat::Files { Backend::Reftable } else { Backend::Files };
+    let (before, (from, expect)) = (State::of(&root).unwrap(), content(&root).unwrap());
+    before.lay_out(&copy).unwrap();
+    let (done, steps) = on_disk(DiskFault::None, || migrate(&world, &copy, to));
+    done.unwrap();
+    let mut failed = [0, 0];
+    for at in 0..steps.len() {
+        for fault in [DiskFault::At(at, std::io::ErrorKind::StorageFull), DiskFault::StopAt(at)] {
+            before.lay_out(&copy).unwrap();
+            let (result, steps) = on_disk(fault, || migrate(&world, &copy, to));
+            let what = format!("{format:?} {fault:?} {:?}: {result:?}", steps[at]);
+            let (backend, found) = content(&copy).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(found, expect, "{what}");
+            assert!(result.is_err() || backend == to, "{what}");
+            let is_failure = matches!(fault, DiskFault::At(..)) && result.is_err();
+            if is_failure && backend == from {
+                let state = State::of(&copy).unwrap();
+                let is_stray = |name: &str| name.contains("ref_migration") || name.ends_with(".lock");
+                let strays: Vec<_> = state
+                    .entries()
+                    .map(|(name, _)| name)
+                    .filter(|name| is_stray(name.to_str().unwrap()))
+                    .collect();
+                assert!(strays.is_empty(), "{what}: {strays:?}");
+            }
+            failed[usize::from(backend == to)] += usize::from(result.is_err());
+            remove_locks(&State::of(&copy).unwrap(), &copy);
+            let again = if backend == to { from } else { to };
+            migrate(&world, &copy, again).unwrap_or_else(|error| panic!("{what}: again: {error}"));
+            let (backend, found) = content(&copy).unwrap();
+            assert!(backend == again && found == expect, "{what}: {found:?}");
+        }
+    }
+    println!("{format:?}: {} steps, {failed:?} failures", steps.len());
+    assert!(failed[0] > 30 && failed[1] > 5, "{failed:?}");
+}
+
+#[test]
+fn steps_that_fail() {
+    check_faults(RefFormat::Files);
+    check_faults(RefFormat::Reftable);
 }
 
 #[test]
