@@ -266,7 +266,11 @@ fn make_new_dir(top: &Path) -> Result<PathBuf, Error> {
         match durable::make_dir(&path, |_| 0o700, Role::Refs) {
             Ok(true) => return Ok(path),
             Ok(false) => {}
-            Err(source) => return Err(Error::Io { path, source }),
+            Err(source) => {
+                // It may be there, with another mode; the first error is the one to tell.
+                let _ = durable::remove_empty_dir(&path, Role::Refs);
+                return Err(Error::Io { path, source });
+            }
         }
     }
 }
