@@ -51,8 +51,25 @@ pub struct Environment {
     pub protocol: String,
     /// Who changes refs.
     pub committer: Person,
+    /// What `init` looks at.
+    pub init: InitVariables,
     /// `PACKRACE_IO_REPORT`.
     pub io_report: Option<PathBuf>,
+}
+
+/// The variables of `init` alone.
+#[derive(Debug, Clone, Default)]
+pub struct InitVariables {
+    /// `GIT_WORK_TREE`.
+    pub work_tree: Option<PathBuf>,
+    /// `GIT_DEFAULT_HASH`.
+    pub default_hash: Option<String>,
+    /// `GIT_DEFAULT_REF_FORMAT`.
+    pub default_ref_format: Option<String>,
+    /// `GIT_TEMPLATE_DIR`; empty for no template.
+    pub template_dir: Option<PathBuf>,
+    /// Whether `GIT_COMMON_DIR` is set.
+    pub has_common_dir: bool,
 }
 
 impl Environment {
@@ -95,6 +112,13 @@ impl Environment {
                 date: text("GIT_COMMITTER_DATE"),
                 fallback_email: text("EMAIL"),
                 time_zone: text("TZ"),
+            },
+            init: InitVariables {
+                work_tree: path("GIT_WORK_TREE"),
+                default_hash: text("GIT_DEFAULT_HASH"),
+                default_ref_format: text("GIT_DEFAULT_REF_FORMAT"),
+                template_dir: get("GIT_TEMPLATE_DIR").map(PathBuf::from),
+                has_common_dir: path("GIT_COMMON_DIR").is_some(),
             },
             io_report: path("PACKRACE_IO_REPORT"),
         };

@@ -51,6 +51,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::Serve(args) => commands::serve::run(globals, &args, environment),
         Command::CommitGraph(args) => commands::commit_graph::run(globals, &args, environment),
         Command::ForEachRef(args) => commands::for_each_ref::run(globals, &args, environment),
+        Command::Init(args) => commands::init::run(globals, &args, environment),
         Command::MultiPackIndex(args) => commands::multi_pack_index::run(globals, &args, environment),
         Command::PackObjects(args) => commands::pack_objects::run(globals, &args, environment),
         Command::Repack(args) => commands::repack::run(globals, &args, environment),

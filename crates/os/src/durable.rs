@@ -137,6 +137,20 @@ impl NewFile {
         self.file.set_permissions(PermissionsExt::from_mode(changed))
     }
 
+    /// Whether the file system keeps what a mode says of running the file; it is as before afterwards.
+    pub fn keeps_executable_bit(&self) -> io::Result<bool> {
+        let mode = self.file.metadata()?.permissions().mode() & 0o7777;
+        before(self.path(), DiskOp::SetMode)?;
+        count::add(self.role, Op::Name, 0);
+        // One that refuses to change a mode does not keep it.
+        let is_set = self.file.set_permissions(PermissionsExt::from_mode(mode ^ 0o100)).is_ok();
+        let is_kept = is_set && self.file.metadata()?.permissions().mode() & 0o7777 == mode ^ 0o100;
+        if is_set {
+            self.file.set_permissions(PermissionsExt::from_mode(mode))?;
+        }
+        Ok(is_kept)
+    }
+
     /// Sets when it was last changed, after everything was written.
     pub fn set_modified(&mut self, when: SystemTime) -> io::Result<()> {
         self.flush()?;
@@ -311,6 +325,36 @@ pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io:
         std::fs::set_permissions(path, PermissionsExt::from_mode(changed))?;
     }
     Ok(true)
+}
+
+/// Changes the mode of a file or directory, of which `change` gets the last twelve bits, if that makes a difference.
+pub fn change_mode(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io::Result<()> {
+    let mode = std::fs::metadata(path)?.permissions().mode() & 0o7777;
+    let changed = change(mode);
+    if changed == mode {
+        return Ok(());
+    }
+    before(path, DiskOp::SetMode)?;
+    count::add(role, Op::Name, 0);
+    std::fs::set_permissions(path, PermissionsExt::from_mode(changed))
+}
+
+/// Makes a symbolic link where nothing is.
+pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
+    before(path, DiskOp::Create)?;
+    count::add(role, Op::Name, 0);
+    std::os::unix::fs::symlink(target, path)?;
+    done(|| Change::Create(path.to_owned()));
+    Ok(())
+}
+
+/// Gives a directory another name, and takes that from an empty one.
+pub fn move_dir(from: &Path, to: &Path, role: Role) -> io::Result<()> {
+    before(from, DiskOp::Rename(to.to_owned()))?;
+    count::add(role, Op::Name, 0);
+    std::fs::rename(from, to)?;
+    done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
+    Ok(())
 }
 
 /// Removes a directory if it is empty.

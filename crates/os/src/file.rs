@@ -165,7 +165,7 @@ pub fn owner(path: &Path) -> io::Result<u32> {
     Ok(std::fs::symlink_metadata(path)?.uid())
 }
 
-/// The permissions of what `path` names.
+/// The last twelve bits of the mode of what `path` names, links followed.
 pub fn mode(path: &Path, role: Role) -> io::Result<u32> {
     count::add(role, Op::Look, 0);
     Ok(std::fs::metadata(path)?.mode() & 0o7777)

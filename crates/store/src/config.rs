@@ -12,7 +12,7 @@ use packrace_os::count::Role;
 use crate::error::{Error, Reason};
 
 /// Longest configuration file that is read.
-const MAX_CONFIG_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Where configuration outside the repository comes from.
 #[derive(Debug, Clone, Default)]
@@ -118,13 +118,7 @@ impl Config {
         path: Option<&Path>,
         git_dir: Option<&Path>,
     ) -> Result<(), Error> {
-        let events = gix_config::parse::Events::from_bytes(text, None).map_err(|error| {
-            Reason::Config(match path {
-                Some(path) => format!("bad config line {} in file {}", error.line_number(), path.display()),
-                None => "unable to parse command-line config".to_owned(),
-            })
-        })?;
-        let mut file = gix_config::File::from_parse_events_no_includes(events, metadata(scope, path));
+        let mut file = parse(scope, text, path)?;
         let mut includes = includes::Options::follow_without_conditional(self.home.as_deref());
         includes.conditional.git_dir = git_dir;
         let options = init::Options { includes, lossy: false, ignore_io_errors: true };
@@ -145,6 +139,11 @@ impl Config {
     /// The last value of `name`; empty for a name without `=`.
     pub fn string(&self, name: &str) -> Option<Vec<u8>> {
         self.last(name).map(|entry| entry.value.clone().unwrap_or_default())
+    }
+
+    /// The last value of `name`, which is none without `=`.
+    pub(crate) fn value(&self, name: &str) -> Option<Option<Vec<u8>>> {
+        self.last(name).map(|entry| entry.value.clone())
     }
 
     /// The last value of `name` as a path: `~/` is the user's home directory (git-config, "pathname").
@@ -183,15 +182,7 @@ impl Config {
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, Error> {
         let Some(entry) = self.last(name) else { return Ok(None) };
         let Some(value) = &entry.value else { return Ok(Some(true)) };
-        let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
-        if is_one_of(&["true", "yes", "on"]) {
-            return Ok(Some(true));
-        }
-        if is_one_of(&["false", "no", "off", ""]) {
-            return Ok(Some(false));
-        }
-        let number = parse_integer(value);
-        number.map(|number| Some(number != 0)).ok_or_else(|| {
+        parse_boolean(value).map(Some).ok_or_else(|| {
             let (value, name) = (entry.value_text(), entry.name_text());
             Reason::Config(format!("bad boolean config value '{value}' for '{name}'")).into()
         })
@@ -256,6 +247,21 @@ impl Entry {
     }
 }
 
+/// A file by itself, to be changed.
+pub(crate) fn parse_file(text: &[u8], path: &Path) -> Result<gix_config::File, Error> {
+    parse(Scope::Local, text, Some(path))
+}
+
+fn parse(scope: Scope, text: &[u8], path: Option<&Path>) -> Result<gix_config::File, Error> {
+    let events = gix_config::parse::Events::from_bytes(text, None).map_err(|error| {
+        Reason::Config(match path {
+            Some(path) => format!("bad config line {} in file {}", error.line_number(), path.display()),
+            None => "unable to parse command-line config".to_owned(),
+        })
+    })?;
+    Ok(gix_config::File::from_parse_events_no_includes(events, metadata(scope, path)))
+}
+
 /// What a section says, in its order.
 fn entries_of(scope: Scope, section: &gix_config::file::SectionRef<'_>) -> Vec<Entry> {
     let header = section.header();
@@ -284,6 +290,18 @@ fn entries_of(scope: Scope, section: &gix_config::file::SectionRef<'_>) -> Vec<E
         entries.push(Entry { scope, name, value, file: file.clone() });
     }
     entries
+}
+
+/// What git takes for a boolean; a number is one, too.
+pub(crate) fn parse_boolean(value: &[u8]) -> Option<bool> {
+    let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
+    if is_one_of(&["true", "yes", "on"]) {
+        return Some(true);
+    }
+    if is_one_of(&["false", "no", "off", ""]) {
+        return Some(false);
+    }
+    parse_integer(value).map(|number| number != 0)
 }
 
 fn parse_integer(value: &[u8]) -> Option<i64> {

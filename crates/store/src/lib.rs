@@ -11,6 +11,7 @@ mod config;
 mod error;
 mod graph_files;
 mod hooks;
+pub mod init;
 mod locality;
 mod objects_dir;
 mod pack;

@@ -1,6 +1,6 @@
 //! Finding and opening a repository.
 
-mod discovery;
+pub(crate) mod discovery;
 mod extensions;
 mod ownership;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 
-use self::extensions::Format;
+pub(crate) use self::extensions::Format;
 use crate::attributes::AttributeSources;
 use crate::config::{Config, ConfigSources};
 use crate::error::{Error, Reason};

@@ -2,6 +2,7 @@
 
 mod commit_graph;
 mod for_each_ref;
+mod init;
 mod multi_pack_index;
 mod pack_objects;
 mod packing;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
 pub use for_each_ref::ForEachRef;
+pub use init::Init;
 pub use multi_pack_index::{
     MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite,
 };
@@ -84,6 +86,8 @@ pub enum Command {
     CommitGraph(CommitGraph),
     /// Say of each ref what a format asks for: stands in for git for-each-ref.
     ForEachRef(Box<ForEachRef>),
+    /// Make an empty repository, or complete one that is there: stands in for git init.
+    Init(Box<Init>),
     /// Write and verify multi-pack-indexes: stands in for git multi-pack-index.
     MultiPackIndex(MultiPackIndex),
     /// Make a pack of what revisions reach: stands in for git pack-objects.
@@ -216,6 +220,7 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
         "upload-pack",
         "commit-graph",
         "for-each-ref",
+        "init",
         "repack",
         "multi-pack-index",
         "pack-objects",

@@ -2,6 +2,7 @@
 
 pub mod commit_graph;
 pub mod for_each_ref;
+pub mod init;
 pub mod man;
 pub mod multi_pack_index;
 pub mod pack_objects;

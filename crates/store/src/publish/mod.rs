@@ -18,7 +18,7 @@ pub use lock::{FileKind, LockFile, publish_file, publish_locked};
 pub use loose::{remove_loose, write_loose};
 pub use multi_pack_index::MultiPackIndexLock;
 pub use pack_writer::PackWriter;
-pub use policy::{Component, WritePolicy};
+pub use policy::{Component, Sharing, WritePolicy};
 pub use remove::remove_pack;
 pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack};
 

@@ -1,6 +1,6 @@
 //! What the configuration says about writing: `core.fsync` and `core.sharedRepository` (git-config).
 
-use crate::config::Config;
+use crate::config::{Config, parse_boolean};
 use crate::error::{Error, Reason};
 
 /// What `core.fsync` can turn on and off.
@@ -48,7 +48,7 @@ pub struct WritePolicy {
 
 /// `core.sharedRepository`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sharing {
+pub enum Sharing {
     /// As the umask says.
     Umask,
     /// These bits as well.
@@ -56,6 +56,52 @@ enum Sharing {
     /// These bits, whatever the umask.
     Exactly(u32),
 }
+
+impl Sharing {
+    /// What `--shared=<value>` and `core.sharedRepository` mean; `None` is a name without a value. `name` is what errors
+    /// tell of.
+    pub fn parse(value: Option<&[u8]>, name: &str) -> Result<Self, Error> {
+        let words = str::from_utf8(value.unwrap_or(b"true")).unwrap_or_default();
+        match words {
+            "umask" => return Ok(Sharing::Umask),
+            "group" => return Ok(GROUP),
+            "all" | "world" | "everybody" => return Ok(EVERYBODY),
+            _ => {}
+        }
+        match u32::from_str_radix(words, 8) {
+            Ok(0) => Ok(Sharing::Umask),
+            Ok(1) => Ok(GROUP),
+            Ok(2) => Ok(EVERYBODY),
+            Ok(mode) if mode & 0o600 == 0o600 => Ok(Sharing::Exactly(mode & 0o666)),
+            Ok(mode) => Err(Reason::Config(format!(
+                "problem with core.sharedRepository filemode value (0{mode:03o}).\n\
+                 The owner of files must always have read and write permissions."
+            ))
+            .into()),
+            Err(_) => {
+                let value = value.unwrap_or(b"true");
+                let is_shared = parse_boolean(value).ok_or_else(|| {
+                    let value = String::from_utf8_lossy(value);
+                    Error::from(Reason::Config(format!("bad boolean config value '{value}' for '{name}'")))
+                })?;
+                Ok(if is_shared { GROUP } else { Sharing::Umask })
+            }
+        }
+    }
+
+    /// As git writes it into the configuration of a new repository; nothing where that is not shared.
+    pub fn to_config(self) -> Option<String> {
+        match self {
+            Sharing::Umask => None,
+            GROUP => Some("1".to_owned()),
+            EVERYBODY => Some("2".to_owned()),
+            Sharing::AtLeast(mode) | Sharing::Exactly(mode) => Some(format!("0{mode:03o}")),
+        }
+    }
+}
+
+const GROUP: Sharing = Sharing::AtLeast(0o660);
+const EVERYBODY: Sharing = Sharing::AtLeast(0o664);
 
 impl Default for WritePolicy {
     fn default() -> Self {
@@ -90,6 +136,16 @@ impl WritePolicy {
         WritePolicy { synced: self.synced | component as u8, ..self }
     }
 
+    /// The same for a repository that is shared in another way.
+    pub fn shared(self, sharing: Sharing) -> Self {
+        WritePolicy { sharing, ..self }
+    }
+
+    /// Who may read and write, beside what the umask says.
+    pub fn sharing(self) -> Sharing {
+        self.sharing
+    }
+
     /// The mode of a file that the umask has left `mode`. One that its owner may not write stays so for all.
     pub(crate) fn file_mode(self, mode: u32) -> u32 {
         let bits = |shared: u32| {
@@ -105,7 +161,7 @@ impl WritePolicy {
 
     /// The mode of a directory that the umask has left `mode`: searchable by whom it is readable, and if by a group, its
     /// files are the group's.
-    pub(super) fn dir_mode(self, mode: u32) -> u32 {
+    pub(crate) fn dir_mode(self, mode: u32) -> u32 {
         if self.sharing == Sharing::Umask {
             return mode;
         }
@@ -135,27 +191,9 @@ fn parse_components(value: &str) -> u8 {
 
 fn parse_sharing(config: &Config) -> Result<Sharing, Error> {
     const NAME: &str = "core.sharedRepository";
-    const GROUP: Sharing = Sharing::AtLeast(0o660);
-    const EVERYBODY: Sharing = Sharing::AtLeast(0o664);
-    let value = config.string(NAME);
-    match value.as_deref() {
-        None | Some(b"umask") => return Ok(Sharing::Umask),
-        Some(b"group") => return Ok(GROUP),
-        Some(b"all" | b"world" | b"everybody") => return Ok(EVERYBODY),
-        Some(_) => {}
-    }
-    let text = value.as_deref().and_then(|value| str::from_utf8(value).ok()).unwrap_or_default();
-    match u32::from_str_radix(text, 8) {
-        Ok(0) => Ok(Sharing::Umask),
-        Ok(1) => Ok(GROUP),
-        Ok(2) => Ok(EVERYBODY),
-        Ok(mode) if mode & 0o600 == 0o600 => Ok(Sharing::Exactly(mode & 0o666)),
-        Ok(mode) => Err(Reason::Config(format!(
-            "problem with core.sharedRepository filemode value (0{mode:03o}).\n\
-             The owner of files must always have read and write permissions."
-        ))
-        .into()),
-        Err(_) => Ok(if config.boolean(NAME)?.unwrap_or(false) { GROUP } else { Sharing::Umask }),
+    match config.value(NAME) {
+        None => Ok(Sharing::Umask),
+        Some(value) => Sharing::parse(value.as_deref(), &NAME.to_ascii_lowercase()),
     }
 }
 

@@ -15,14 +15,14 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
 
 /// A git directory, and how it was found.
-pub(super) struct Found {
-    pub(super) git_dir: PathBuf,
+pub(crate) struct Found {
+    pub(crate) git_dir: PathBuf,
     /// The file that pointed to it (gitrepository-layout, "gitfile").
-    pub(super) gitfile: Option<PathBuf>,
+    pub(crate) gitfile: Option<PathBuf>,
 }
 
 /// The git directory that `path` leads to. With `strict` only the path itself is tried.
-pub(super) fn enter(path: &Path, strict: bool) -> Result<Found, Error> {
+pub(crate) fn enter(path: &Path, strict: bool) -> Result<Found, Error> {
     let not_found = || Error::from(Reason::NotARepository(path.to_owned()));
     let mut bytes = path.as_os_str().as_bytes();
     while bytes.len() > 1 && bytes.ends_with(b"/") {
@@ -42,7 +42,7 @@ pub(super) fn enter(path: &Path, strict: bool) -> Result<Found, Error> {
 }
 
 /// Where the directory is that a linked work tree shares with the others.
-pub(super) fn common_dir_of(git_dir: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn common_dir_of(git_dir: &Path) -> Result<PathBuf, Error> {
     Ok(match read_line(&git_dir.join("commondir"))? {
         Some(line) => join(git_dir, &line),
         None => git_dir.to_owned(),
@@ -102,7 +102,7 @@ fn is_head_line(line: &[u8]) -> bool {
     }
 }
 
-pub(super) fn join(base: &Path, relative: &[u8]) -> PathBuf {
+pub(crate) fn join(base: &Path, relative: &[u8]) -> PathBuf {
     base.join(OsStr::from_bytes(relative))
 }
 
@@ -125,7 +125,7 @@ fn is_no_candidate(error: &std::io::Error) -> bool {
 const ELOOP: i32 = 40;
 
 /// A small file without line ends at its end; `None` if there is no file.
-pub(super) fn read_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+pub(crate) fn read_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let mut text = match packrace_os::read_file(path, Role::Config, MAX_LINE_BYTES) {
         Ok(text) => text,
         Err(error)

@@ -8,14 +8,14 @@ use crate::error::{Error, Reason};
 
 /// What `core.repositoryFormatVersion` and `extensions.*` say.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Format {
-    pub(super) hash: HashKind,
-    pub(super) refs: Backend,
+pub(crate) struct Format {
+    pub(crate) hash: HashKind,
+    pub(crate) refs: Backend,
 }
 
 impl Format {
     /// Reads them from the repository's own configuration; everything that cannot be honoured is refused.
-    pub(super) fn of(config: &Config) -> Result<Self, Error> {
+    pub(crate) fn of(config: &Config) -> Result<Self, Error> {
         let version = config.local_integer("core.repositoryFormatVersion")?.unwrap_or(0);
         if version > 1 {
             return Err(refused(format!("Expected git repo version <= 1, found {version}")));

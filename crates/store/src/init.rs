@@ -1,0 +1,278 @@
+//! Making a repository, or completing one that is there (git-init).
+//!
+//! ```text
+//! begin  ─ directory ─ template ─ configuration read, formats agreed on
+//! finish ─ object directories ─ configuration ─ refs ─ HEAD ─ gitfile
+//! ```
+//!
+//! What has no `HEAD` is no repository for anybody: so `HEAD` comes when all else is there, and the gitfile that leads to it
+//! after that. Whoever is killed on the way leaves something that the same command completes.
+
+mod separate;
+mod settings;
+mod template;
+
+use std::path::{Path, PathBuf};
+
+use packrace_object::{HashKind, Kind, oid};
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+
+pub use separate::{move_repository, write_gitfile};
+pub use template::Template;
+
+use crate::config::{Config, ConfigSources};
+use crate::error::{Error, Reason};
+use crate::publish::{Component, DurableObjects, Sharing, WritePolicy, dir_of};
+use crate::refs::{
+    Backend, Change, Expected, LogPolicy, Mode, Peeled, RefEdit, RefObjects, RefStore, RefWrites,
+};
+use crate::repository::{Format, discovery};
+
+/// For versions of git that know no reftables: a repository, but one that they cannot read a ref of.
+const HEAD_OF_REFTABLES: &[u8] = b"ref: refs/heads/.invalid\n";
+const HEADS_OF_REFTABLES: &[u8] = b"this repository uses the reftable format\n";
+
+/// What is to be made.
+#[derive(Debug, Clone)]
+pub struct InitOptions {
+    /// The git directory, whose parent is there.
+    pub git_dir: PathBuf,
+    /// Where objects go, if not below it.
+    pub object_dir: Option<PathBuf>,
+    /// A file that shall lead to it.
+    pub gitfile: Option<PathBuf>,
+    /// The work tree, where it cannot be told from the place of the git directory.
+    pub work_tree: Option<PathBuf>,
+    /// Whether it has no work tree.
+    pub is_bare: bool,
+    /// Whether that is only a guess, which what is configured there overrules.
+    pub is_bare_guessed: bool,
+    /// What is copied into it.
+    pub template: Template,
+    /// The hash that is asked for.
+    pub hash: Option<HashKind>,
+    /// The hash of what is new, if none is asked for.
+    pub default_hash: HashKind,
+    /// How refs are asked to be stored.
+    pub refs: Option<Backend>,
+    /// How they are in what is new, if nothing is asked for.
+    pub default_refs: Backend,
+    /// Who shares it, if that is asked for.
+    pub sharing: Option<Sharing>,
+    /// The configuration outside of it.
+    pub config: ConfigSources,
+}
+
+/// A git directory with its template, and nothing else new yet.
+#[derive(Debug)]
+pub struct Begun {
+    options: InitOptions,
+    common_dir: PathBuf,
+    config: Config,
+    policy: WritePolicy,
+    format: Format,
+    is_new: bool,
+}
+
+/// The git directory that `path` is, or leads to as a gitfile; `path` itself if nothing is there.
+pub fn git_dir_at(path: &Path) -> Result<PathBuf, Error> {
+    let found = packrace_os::identity(path, Role::Config).map_err(|error| Error::io(path, error))?;
+    if !found.is_some_and(|found| found.is_file) {
+        return Ok(path.to_owned());
+    }
+    Ok(discovery::enter(path, true)?.git_dir)
+}
+
+impl Begun {
+    /// Makes the git directory, copies the template and finds out which formats it has.
+    pub fn begin(options: InitOptions) -> Result<Self, Error> {
+        let git_dir = &options.git_dir;
+        let mut common_dir = discovery::common_dir_of(git_dir)?;
+        let (config, format) = read_config(&options, &common_dir)?;
+        let policy = policy_of(&options, &config)?;
+        // What cannot be is refused before anything is written.
+        agree(&options, &config, format, !has_head(git_dir))?;
+        make_dir(git_dir, policy)?;
+        template::copy(&options.template, git_dir, policy)?;
+        common_dir = discovery::common_dir_of(git_dir)?;
+        let (config, format) = read_config(&options, &common_dir)?;
+        let policy = policy_of(&options, &config)?;
+        let is_new = !has_head(git_dir);
+        let format = agree(&options, &config, format, is_new)?;
+        Ok(Begun { common_dir, config, policy, format, is_new, options })
+    }
+
+    /// Whether there was no repository.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Whether others than its owner may write to it.
+    pub fn is_shared(&self) -> bool {
+        self.policy.sharing() != Sharing::Umask
+    }
+
+    /// Makes what is missing; `HEAD` stands for `head` if there was none.
+    pub fn finish(self, head: &[u8]) -> Result<(), Error> {
+        let Begun { options, common_dir, policy, .. } = &self;
+        change_mode(&options.git_dir, |mode| policy.dir_mode(mode))?;
+        let object_dir = options.object_dir.clone().unwrap_or_else(|| common_dir.join("objects"));
+        for dir in [object_dir.clone(), object_dir.join("pack"), object_dir.join("info")] {
+            make_dir(&dir, *policy)?;
+        }
+        self.sync(&[&object_dir])?;
+        settings::write(&self)?;
+        match self.format.refs {
+            Backend::Files => self.make_files()?,
+            Backend::Reftable => self.make_stack()?,
+        }
+        if self.is_new {
+            self.make_head(head)?;
+        }
+        self.sync(&[&options.git_dir, dir_of(&options.git_dir)])?;
+        match &options.gitfile {
+            Some(gitfile) => write_gitfile(gitfile, &options.git_dir, *policy),
+            None => Ok(()),
+        }
+    }
+
+    fn make_files(&self) -> Result<(), Error> {
+        let refs = self.common_dir.join("refs");
+        make_dir(&refs, self.policy)?;
+        change_mode(&refs, |mode| self.policy.dir_mode(mode))?;
+        make_dir(&refs.join("heads"), self.policy)?;
+        make_dir(&refs.join("tags"), self.policy)?;
+        self.sync(&[&refs, &self.common_dir])
+    }
+
+    fn make_stack(&self) -> Result<(), Error> {
+        let refs = self.common_dir.join("refs");
+        for dir in [self.common_dir.join("reftable"), refs.clone()] {
+            make_dir(&dir, self.policy)?;
+        }
+        self.make_file(&refs.join("heads"), HEADS_OF_REFTABLES)?;
+        if !self.is_new {
+            change_mode(&self.options.git_dir.join("HEAD"), |mode| self.policy.file_mode(mode))?;
+        }
+        self.sync(&[&refs, &self.common_dir])
+    }
+
+    fn make_head(&self, head: &[u8]) -> Result<(), Error> {
+        let Format { hash, refs } = self.format;
+        let git_dir = &self.options.git_dir;
+        let store = RefStore::open(git_dir.clone(), self.common_dir.clone(), refs, hash);
+        let writes = RefWrites {
+            policy: self.policy,
+            // A branch that is not born has no history.
+            log: LogPolicy::Never,
+            ..RefWrites::of(&self.config, hash, self.options.is_bare, Vec::new())?
+        };
+        let edit = RefEdit {
+            name: b"HEAD".to_vec(),
+            change: Change::SetSymbolic(head.to_vec()),
+            expected: Expected::Any,
+            deref: false,
+            message: b"".as_slice().into(),
+            force_log: false,
+        };
+        let failed = |error: crate::refs::PrepareError| Error::from(Reason::Refused(error.to_string()));
+        let prepared = store.prepare(vec![edit], Mode::Atomic, &writes, &mut NoObjects).map_err(failed)?;
+        prepared.commit(&DurableObjects::stored_before(), &mut NoObjects).map_err(failed)?;
+        if refs == Backend::Reftable {
+            self.make_file(&git_dir.join("HEAD"), HEAD_OF_REFTABLES)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file unless there is one, whose mode is made right then.
+    fn make_file(&self, path: &Path, text: &[u8]) -> Result<(), Error> {
+        let io = |error| Error::io(path, error);
+        if packrace_os::identity(path, Role::Config).map_err(io)?.is_some() {
+            return change_mode(path, |mode| self.policy.file_mode(mode));
+        }
+        let mut file =
+            NewFile::create_temporary(dir_of(path), "tmp_init_", 0o666, Role::Config).map_err(io)?;
+        file.change_mode(|mode| self.policy.file_mode(mode)).map_err(io)?;
+        file.write(text).map_err(io)?;
+        if self.policy.syncs(Component::Reference) {
+            file.sync().map_err(io)?;
+        }
+        file.replace(path).map_err(io)
+    }
+
+    /// Makes the names in these directories as durable as refs are.
+    fn sync(&self, dirs: &[&Path]) -> Result<(), Error> {
+        sync_dirs(dirs, self.policy)
+    }
+}
+
+/// A transaction that sets `HEAD` to a branch without commits asks for none.
+struct NoObjects;
+
+impl RefObjects for NoObjects {
+    fn kind(&mut self, _: &oid) -> Result<Option<Kind>, Error> {
+        Ok(None)
+    }
+
+    fn peel(&mut self, _: &oid) -> Result<Peeled, Error> {
+        Ok(Peeled::Unknown)
+    }
+}
+
+/// Whether there is a `HEAD`, be it a symbolic link that leads nowhere.
+fn has_head(git_dir: &Path) -> bool {
+    packrace_os::owner(&git_dir.join("HEAD")).is_ok()
+}
+
+fn read_config(options: &InitOptions, common_dir: &Path) -> Result<(Config, Format), Error> {
+    let mut config = Config::outside(&options.config)?;
+    config.add_local(common_dir, &options.git_dir)?;
+    let format = Format::of(&config)?;
+    Ok((config, format))
+}
+
+fn policy_of(options: &InitOptions, config: &Config) -> Result<WritePolicy, Error> {
+    let policy = WritePolicy::of(config)?;
+    Ok(options.sharing.map_or(policy, |sharing| policy.shared(sharing)))
+}
+
+/// The formats of what was found, or those that are asked for where nothing says so yet.
+fn agree(options: &InitOptions, config: &Config, found: Format, is_new: bool) -> Result<Format, Error> {
+    if is_new && config.local_integer("core.repositoryFormatVersion")?.is_none() {
+        return Ok(Format {
+            hash: options.hash.unwrap_or(options.default_hash),
+            refs: options.refs.unwrap_or(options.default_refs),
+        });
+    }
+    let refused = |what: &str| {
+        Err(Reason::Refused(format!("attempt to reinitialize repository with different {what}")).into())
+    };
+    if options.hash.is_some_and(|hash| hash != found.hash) {
+        return refused("hash");
+    }
+    if options.refs.is_some_and(|refs| refs != found.refs) {
+        return refused("reference storage format");
+    }
+    Ok(found)
+}
+
+/// Makes a directory for whom the policy lets, unless it is there.
+fn make_dir(path: &Path, policy: WritePolicy) -> Result<(), Error> {
+    let made = durable::make_dir(path, |mode| policy.dir_mode(mode), Role::Config);
+    made.map(drop).map_err(|error| Error::io(path, error))
+}
+
+fn change_mode(path: &Path, change: impl FnOnce(u32) -> u32) -> Result<(), Error> {
+    durable::change_mode(path, change, Role::Config).map_err(|error| Error::io(path, error))
+}
+
+fn sync_dirs(dirs: &[&Path], policy: WritePolicy) -> Result<(), Error> {
+    if !policy.syncs(Component::Reference) {
+        return Ok(());
+    }
+    for dir in dirs {
+        durable::sync_dir(dir, Role::Config).map_err(|error| Error::io(*dir, error))?;
+    }
+    Ok(())
+}

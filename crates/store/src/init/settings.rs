@@ -1,0 +1,120 @@
+//! The configuration of a repository, as git writes it: values that are there stay where they are, with the comments
+//! around them.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use packrace_object::HashKind;
+use packrace_os::count::Role;
+use packrace_os::durable::NewFile;
+
+use super::{Begun, sync_dirs};
+use crate::config::{MAX_CONFIG_BYTES, parse_file};
+use crate::error::{Error, Reason};
+use crate::publish::Component;
+use crate::refs::Backend;
+
+/// Writes what says which formats the repository has and how it is used, unless it says so already.
+pub(super) fn write(begun: &Begun) -> Result<(), Error> {
+    let path = begun.common_dir.join("config");
+    let io = |error| Error::io(&path, error);
+    let old = match packrace_os::read_file(&path, Role::Config, MAX_CONFIG_BYTES) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(io(error)),
+    };
+    let mut file = lock(&path)?;
+    match &old {
+        Some(_) => {
+            let mode = packrace_os::mode(&path, Role::Config).map_err(io)?;
+            file.change_mode(|_| mode).map_err(io)?;
+        }
+        None => file.change_mode(|mode| begun.policy.file_mode(mode)).map_err(io)?,
+    }
+    let keeps_modes = file.keeps_executable_bit().map_err(io)?;
+    // A lock that is found by another name is one of a file system that knows no case.
+    let other_name = begun.common_dir.join("CONFIG.LOCK");
+    let ignores_case = packrace_os::identity(&other_name, Role::Config).map_err(io)?.is_some();
+    let new = edited(begun, &path, old.as_deref().unwrap_or_default(), keeps_modes, ignores_case)?;
+    if old.as_ref() == Some(&new) {
+        return file.discard().map_err(io);
+    }
+    file.write(&new).map_err(io)?;
+    if begun.policy.syncs(Component::Reference) {
+        file.sync().map_err(io)?;
+    }
+    file.replace(&path).map_err(io)?;
+    sync_dirs(&[&begun.common_dir], begun.policy)
+}
+
+fn lock(path: &Path) -> Result<NewFile, Error> {
+    let lock = path.with_extension("lock");
+    NewFile::create(&lock, 0o666, Role::Config).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            let text = format!("could not lock config file {}: File exists", path.display());
+            Reason::Refused(text).into()
+        }
+        _ => Error::io(lock, error),
+    })
+}
+
+fn edited(
+    begun: &Begun,
+    path: &Path,
+    old: &[u8],
+    keeps_modes: bool,
+    ignores_case: bool,
+) -> Result<Vec<u8>, Error> {
+    let Begun { options, config, format, .. } = begun;
+    let mut settings = Settings(parse_file(old, path)?);
+    let boolean = |value: bool| if value { "true" } else { "false" };
+    // Extensions that the repository has are ones of version 1; git 2.47 forgets some of them here.
+    let has_extensions = !config.local_section("extensions").is_empty();
+    let is_extended = format.hash != HashKind::Sha1 || format.refs != Backend::Files;
+    let is_version_1 = config.local_integer("core.repositoryFormatVersion")? == Some(1);
+    let version = if is_extended || is_version_1 && has_extensions { "1" } else { "0" };
+    settings.set("core.repositoryformatversion", version.as_bytes())?;
+    if format.hash == HashKind::Sha256 {
+        settings.set("extensions.objectformat", b"sha256")?;
+    }
+    if format.refs == Backend::Reftable {
+        settings.set("extensions.refstorage", b"reftable")?;
+    }
+    settings.set("core.filemode", boolean(keeps_modes).as_bytes())?;
+    let is_bare = options.is_bare && !(options.is_bare_guessed && settings.says_not_bare());
+    settings.set("core.bare", boolean(is_bare).as_bytes())?;
+    if !is_bare {
+        if config.string("core.logAllRefUpdates").is_none() {
+            settings.set("core.logallrefupdates", b"true")?;
+        }
+        if let Some(work_tree) = &options.work_tree {
+            settings.set("core.worktree", work_tree.as_os_str().as_bytes())?;
+        }
+    }
+    if begun.is_new && ignores_case {
+        settings.set("core.ignorecase", b"true")?;
+    }
+    if let Some(sharing) = begun.policy.sharing().to_config() {
+        settings.set("core.sharedrepository", sharing.as_bytes())?;
+        settings.set("receive.denyNonFastforwards", b"true")?;
+    }
+    Ok(settings.0.to_bstring().into())
+}
+
+struct Settings(gix_config::File);
+
+impl Settings {
+    /// Sets the last value of this name, or adds it to the last section that it belongs to.
+    fn set(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
+        if self.0.raw_value(name).is_ok_and(|old| old.as_slice() == value) {
+            return Ok(());
+        }
+        let set = self.0.set_raw_value(name, value);
+        set.map(drop).map_err(|error| Reason::Config(format!("could not set '{name}': {error}")).into())
+    }
+
+    fn says_not_bare(&self) -> bool {
+        let value = self.0.raw_value("core.bare");
+        value.is_ok_and(|value| crate::config::parse_boolean(&value) == Some(false))
+    }
+}

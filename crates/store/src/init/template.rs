@@ -1,0 +1,123 @@
+//! What a new repository is given beside what it must have (git-init, "TEMPLATE DIRECTORY").
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+use packrace_os::{EntryType, Mapped};
+
+use super::{make_dir, sync_dirs};
+use crate::config::{Config, ConfigSources};
+use crate::error::Error;
+use crate::publish::{Component, WritePolicy};
+use crate::repository::Format;
+
+/// Where files of a new repository come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Template {
+    /// There are none.
+    Empty,
+    /// The few that packrace has words for itself.
+    BuiltIn,
+    /// All below this directory whose names begin with no dot.
+    Directory {
+        /// Where it is.
+        path: PathBuf,
+        /// How warnings call it.
+        shown: PathBuf,
+    },
+}
+
+const BUILT_IN: [(&str, &str); 2] = [
+    ("description", "Unnamed repository; write here what it is, for those who list repositories.\n"),
+    (
+        "info/exclude",
+        "# Files of this clone that git shall not track: one pattern a line, as in .gitignore.\n\
+         # Unlike .gitignore, this file is not part of any commit.\n",
+    ),
+];
+
+const BUILT_IN_DIRS: [&str; 2] = ["hooks", "info"];
+
+/// Copies what is not there yet.
+pub(super) fn copy(template: &Template, git_dir: &Path, policy: WritePolicy) -> Result<(), Error> {
+    match template {
+        Template::Empty => Ok(()),
+        Template::BuiltIn => {
+            for dir in BUILT_IN_DIRS {
+                make_dir(&git_dir.join(dir), policy)?;
+            }
+            for (name, text) in BUILT_IN {
+                let path = git_dir.join(name);
+                if !is_there(&path) {
+                    write(&path, text.as_bytes(), 0o666, policy)?;
+                }
+            }
+            sync_dirs(&[&git_dir.join("hooks"), &git_dir.join("info")], policy)
+        }
+        Template::Directory { path, shown } => {
+            if packrace_os::list_dir(path, Role::Config).is_err() {
+                tracing::warn!("templates not found in {}", shown.display());
+                return Ok(());
+            }
+            if let Err(error) = check_format(path) {
+                tracing::warn!("not copying templates from '{}': {error}", shown.display());
+                return Ok(());
+            }
+            copy_dir(path, git_dir, policy)
+        }
+    }
+}
+
+/// A template with a configuration must be one of a repository that we know.
+fn check_format(template: &Path) -> Result<(), Error> {
+    let mut config = Config::outside(&ConfigSources::default())?;
+    config.add_local(template, template)?;
+    Format::of(&config).map(drop)
+}
+
+/// What is in a directory that is there. A template is the user's own: it is as deep as a path can be long.
+fn copy_dir(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), Error> {
+    let entries = packrace_os::list_dir(from, Role::Config).map_err(|error| Error::io(from, error))?;
+    for entry in entries.iter().filter(|entry| !entry.name.as_bytes().starts_with(b".")) {
+        let (from, to) = (from.join(&entry.name), to.join(&entry.name));
+        let io = |error| Error::io(&from, error);
+        match entry.kind {
+            EntryType::Dir => {
+                make_dir(&to, policy)?;
+                copy_dir(&from, &to, policy)?;
+            }
+            _ if is_there(&to) => {}
+            EntryType::Symlink => {
+                let target = packrace_os::read_link(&from, Role::Config).map_err(io)?;
+                let target = target.unwrap_or_default();
+                durable::make_link(&target, &to, Role::Config).map_err(|error| Error::io(&to, error))?;
+            }
+            EntryType::File => {
+                let is_run = packrace_os::mode(&from, Role::Config).map_err(io)? & 0o100 != 0;
+                let bytes = Mapped::open(&from, Role::Config).map_err(io)?;
+                write(&to, &bytes, if is_run { 0o777 } else { 0o666 }, policy)?;
+            }
+            EntryType::Other => tracing::error!("ignoring template {}", from.display()),
+        }
+    }
+    sync_dirs(&[to], policy)
+}
+
+fn is_there(path: &Path) -> bool {
+    packrace_os::owner(path).is_ok()
+}
+
+/// Whoever is killed leaves the whole file or none that counts.
+fn write(path: &Path, bytes: &[u8], mode: u32, policy: WritePolicy) -> Result<(), Error> {
+    let io = |error| Error::io(path, error);
+    let dir = crate::publish::dir_of(path);
+    let mut file = NewFile::create_temporary(dir, "tmp_init_", mode, Role::Config).map_err(io)?;
+    file.change_mode(|mode| policy.file_mode(mode)).map_err(io)?;
+    file.write(bytes).map_err(io)?;
+    if policy.syncs(Component::Reference) {
+        file.sync().map_err(io)?;
+    }
+    file.publish(path).map(drop).map_err(io)
+}
