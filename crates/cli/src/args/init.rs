@@ -1,5 +1,4 @@
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]
@@ -55,5 +54,5 @@ pub struct Init {
     )]
     pub shared: Option<OsString>,
     /// Where to; here, if nothing is said.
-    pub directory: Option<PathBuf>,
+    pub directory: Option<OsString>,
 }

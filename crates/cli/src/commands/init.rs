@@ -47,7 +47,7 @@ pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<
     let separate = args.separate_git_dir.as_ref().map(|dir| absolute(&start, Path::new(dir))).transpose()?;
     let config_sources = environment.open_options(globals)?.config;
     let base = match &args.directory {
-        Some(directory) => make_start(&start, directory)?,
+        Some(directory) => make_start(&start, Path::new(directory))?,
         None => start.clone(),
     };
     let config = Config::outside(&config_sources)?;
@@ -191,7 +191,11 @@ fn absolute(base: &Path, path: &Path) -> Result<PathBuf, Fatal> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path) };
     match packrace_os::real_path(parent) {
         Ok(parent) => Ok(parent.join(name)),
-        Err(error) => Err(Fatal::new(format!("Invalid path '{}': {}", parent.display(), reason(&error)))),
+        Err(error) => {
+            // The first part that is not there.
+            let missing = parent.ancestors().take_while(|dir| look(dir).is_err()).last().unwrap_or(parent);
+            Err(Fatal::new(format!("Invalid path '{}': {}", missing.display(), reason(&error))))
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod features;
 mod filters;
 mod for_each_ref;
 mod hook;
+mod init;
 mod islands;
 mod maintained;
 mod matrix;

@@ -109,8 +109,37 @@ impl Settings {
         if self.0.raw_value(name).is_ok_and(|old| old.as_slice() == value) {
             return Ok(());
         }
+        if let Some(with) = self.with_new_key(name, value) {
+            self.0 = with;
+            return Ok(());
+        }
         let set = self.0.set_raw_value(name, value);
         set.map(drop).map_err(|error| Reason::Config(format!("could not set '{name}': {error}")).into())
+    }
+
+    /// With a key that the file does not have, behind the last one of its section: what stands there as a comment belongs
+    /// to what follows.
+    fn with_new_key(&mut self, name: &str, value: &[u8]) -> Option<gix_config::File> {
+        let (section, key) = name.split_once('.')?;
+        if self.0.raw_value(name).is_ok() {
+            return None;
+        }
+        let section = Vec::from(self.0.section_mut(section, None).ok()?.to_bstring());
+        let text = Vec::from(self.0.to_bstring());
+        let at = text.windows(section.len()).rposition(|window| window == section)?;
+        let lines: Vec<&[u8]> = section.split_inclusive(|byte| *byte == b'\n').collect();
+        let is_trivia = |line: usize| {
+            let is_continued = line > 0 && lines[line - 1].trim_ascii_end().ends_with(b"\\");
+            !is_continued && matches!(lines[line].trim_ascii_start().first(), None | Some(b'#' | b';'))
+        };
+        let count = (1..lines.len()).rev().find(|line| !is_trivia(*line)).map_or(1, |last| last + 1);
+        let end = at + lines.iter().take(count).map(|line| line.len()).sum::<usize>();
+        let (before, after) = text.split_at(end);
+        let line_end: &[u8] = if before.ends_with(b"\n") { b"" } else { b"\n" };
+        let new = [before, line_end, b"\t", key.as_bytes(), b" = ", value, b"\n", after].concat();
+        let file = parse_file(&new, Path::new("config")).ok()?;
+        // A value that needs quotes, for one, is left to who knows how.
+        file.raw_value(name).is_ok_and(|read| read.as_slice() == value).then_some(file)
     }
 
     fn says_not_bare(&self) -> bool {
