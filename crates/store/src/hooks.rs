@@ -18,6 +18,8 @@ pub struct Hooks {
     dir: PathBuf,
     /// The top of the work tree, or a bare repository itself.
     directory: PathBuf,
+    /// Where it is not the directory that hooks are run in.
+    git_dir: Option<PathBuf>,
     environment: Vec<(OsString, Option<OsString>)>,
     warns_of_ignored: bool,
 }
@@ -61,21 +63,19 @@ impl Hooks {
         outlet: Outlet,
     ) -> Result<Self, Error> {
         let config = repository.config();
-        let git_dir = packrace_os::real_path(repository.git_dir());
-        let git_dir = git_dir.map_err(|error| Error::io(repository.git_dir(), error))?;
+        let git_dir = repository.git_dir().to_owned();
         let (directory, named_dir) = match repository.work_tree()? {
-            Some(work_tree) => (work_tree, git_dir.into_os_string()),
-            None => (git_dir, ".".into()),
+            Some(work_tree) => (work_tree, Some(git_dir)),
+            None => (git_dir, None),
         };
         let dir = match config.path("core.hooksPath") {
             // Relative to where hooks are run (git-config, "core.hooksPath").
             Some(path) => directory.join(path),
             None => repository.common_dir().join("hooks"),
         };
-        let mut all = vec![("GIT_DIR".into(), Some(named_dir))];
-        all.extend(environment.into_iter().map(|(name, value)| (name, Some(value))));
+        let environment = environment.into_iter().map(|(name, value)| (name, Some(value))).collect();
         let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true);
-        Ok(Hooks { outlet, dir, directory, environment: all, warns_of_ignored })
+        Ok(Hooks { outlet, dir, directory, git_dir: named_dir, environment, warns_of_ignored })
     }
 
     /// The program of this name, if there is one that can be run.
@@ -98,11 +98,17 @@ impl Hooks {
     pub fn run(&self, name: &str, arguments: &[&[u8]], input: &[u8]) -> Result<Ended, Error> {
         let Some(path) = self.find(name) else { return Ok(Ended::NotThere) };
         let absolute = packrace_os::real_path(&path).map_err(|error| Error::io(&path, error))?;
+        let git_dir = match &self.git_dir {
+            Some(dir) => packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?.into_os_string(),
+            None => ".".into(),
+        };
+        let mut environment = vec![("GIT_DIR".into(), Some(git_dir))];
+        environment.extend_from_slice(&self.environment);
         let arguments = arguments.iter().map(|argument| OsStr::from_bytes(argument).to_owned());
         let program = Program {
             argv: [absolute.into_os_string()].into_iter().chain(arguments).collect(),
             directory: self.directory.clone(),
-            environment: self.environment.clone(),
+            environment,
             reads_messages: true,
         };
         let child = ChildProcess::start(&program).map_err(|error| Error::io(Path::new(name), error))?;

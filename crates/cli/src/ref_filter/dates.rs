@@ -1,4 +1,4 @@
-//! Dates of commits and tags in the forms of `--date` (git-log, "--date=<format>").
+//! Dates of commits and tags in the forms of `--date` (git-log, `--date=<format>`).
 
 use std::io::Write as _;
 

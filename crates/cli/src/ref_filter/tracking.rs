@@ -1,5 +1,5 @@
 //! What branches follow and where they are pushed, by the configuration (git-config, `branch.*`, `remote.*`, `push.default`;
-//! git-fetch, "<refspec>").
+//! git-fetch, `<refspec>`).
 
 use std::sync::Arc;
 

@@ -82,13 +82,12 @@ fn git_reads_what_was_migrated() {
             assert!(!names.iter().any(|name| name.contains("ref_migration") || name.ends_with(".lock")));
         }
         // Both go on from there.
-        let (mut theirs, mut ours) = (stock_git, packrace);
-        let runs: [&mut dyn FnMut(&Path, &[&str], &str) -> std::process::Output; 2] =
-            [&mut theirs, &mut ours];
-        for (number, run) in runs.into_iter().enumerate() {
+        for number in 0..2 {
             let input = twins.filled(&format!("create refs/heads/more{number} {{c}}\ndelete refs/heads/a\n"));
             let input = if number == 0 { input } else { input.replace("delete refs/heads/a\n", "") };
-            let output = run(&path, &["update-ref", "--stdin"], &input);
+            let args = ["update-ref", "--stdin"];
+            let output =
+                if number == 0 { stock_git(&path, &args, &input) } else { packrace(&path, &args, &input) };
             assert!(output.status.success(), "{output:?}");
             verify(&path);
         }

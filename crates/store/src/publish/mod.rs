@@ -44,7 +44,7 @@ fn create_temporary(
         result = NewFile::create_temporary(dir, prefix, mode, role);
     }
     let mut file = result.map_err(|error| Error::io(dir.join(format!("{prefix}XXXXXX")), error))?;
-    file.change_mode(|mode| policy.file_mode(mode)).map_err(|error| Error::io(file.path(), error))?;
+    policy.share(&mut file).map_err(|error| Error::io(file.path(), error))?;
     Ok(file)
 }
 

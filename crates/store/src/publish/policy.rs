@@ -1,5 +1,7 @@
 //! What the configuration says about writing: `core.fsync` and `core.sharedRepository` (git-config).
 
+use packrace_os::durable::NewFile;
+
 use crate::config::{Config, parse_boolean};
 use crate::error::{Error, Reason};
 
@@ -144,6 +146,14 @@ impl WritePolicy {
     /// Who may read and write, beside what the umask says.
     pub fn sharing(self) -> Sharing {
         self.sharing
+    }
+
+    /// Gives a new file the mode that others need; what only the umask decides is not looked at.
+    pub(crate) fn share(self, file: &mut NewFile) -> std::io::Result<()> {
+        match self.sharing {
+            Sharing::Umask => Ok(()),
+            _ => file.change_mode(|mode| self.file_mode(mode)),
+        }
     }
 
     /// The mode of a file that the umask has left `mode`. One that its owner may not write stays so for all.

@@ -2,7 +2,7 @@
 //! a newer one wins over an older one. A linked work tree has a stack of its own for the refs that are its own.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -131,6 +131,14 @@ impl Stacks {
     }
 }
 
+fn read_list(list: &Path) -> Result<Vec<u8>, Error> {
+    match packrace_os::read_file(list, Role::Refs, MAX_LIST_BYTES) {
+        // As in git: a stack that nobody has written to yet.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        result => result.map_err(|source| Error::Io { path: list.to_owned(), source }),
+    }
+}
+
 impl Stack {
     /// The stack below `dir`, which is the directory of a repository or of a work tree.
     pub(super) fn read(dir: &Path, hash: HashKind) -> Result<Self, Error> {
@@ -138,12 +146,7 @@ impl Stack {
         let list = dir.join("tables.list");
         let mut names_before = None;
         for _ in 0..MAX_TRIES {
-            let names = match packrace_os::read_file(&list, Role::Refs, MAX_LIST_BYTES) {
-                Ok(names) => names,
-                // As in git: a stack that nobody has written to yet.
-                Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-                Err(source) => return Err(Error::Io { path: list, source }),
-            };
+            let names = read_list(&list)?;
             match Stack::map(&dir, &list, &names, hash) {
                 // Nobody has changed the list, so nobody has compacted the table away.
                 Err(Error::Io { source, path })
@@ -175,8 +178,20 @@ impl Stack {
                 Err(source) => Err(Error::Io { path, source }),
             }
         });
-        let without_log = NameRange { start: Vec::new(), end: Some(Vec::new()) };
-        Ok(Stack { tables: tables.collect::<Result<_, _>>()?, without_log })
+        Ok(Stack { tables: tables.collect::<Result<_, _>>()?, ..Stack::empty() })
+    }
+
+    /// The names of the tables in a folder, as they are listed now.
+    pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
+        let list = dir.join("tables.list");
+        let text = read_list(&list)?;
+        let names = format::parse_list(&text).map_err(|source| Error::Damaged { path: list, source })?;
+        Ok(names.into_iter().map(|name| OsStr::from_bytes(name).to_owned()).collect())
+    }
+
+    /// One without a table.
+    pub(super) fn empty() -> Self {
+        Stack { tables: Vec::new(), without_log: NameRange { start: Vec::new(), end: Some(Vec::new()) } }
     }
 
     /// The newest table that knows the name decides.

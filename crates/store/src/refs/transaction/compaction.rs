@@ -31,7 +31,7 @@ pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<()
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     let sizes: Vec<u64> = stack.tables.iter().map(|table| table.table.content_bytes()).collect();
     match geometric(&sizes, writes.tables.factor) {
-        Some(range) => run(dir, lock, &stack, range, writes, hash),
+        Some(range) => run(dir, lock, &stack, range, writes),
         None => Ok(()),
     }
 }
@@ -44,7 +44,7 @@ pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), 
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     match stack.tables.len() {
         0 | 1 => Ok(()),
-        count => run(dir, lock, &stack, 0..count, writes, hash),
+        count => run(dir, lock, &stack, 0..count, writes),
     }
 }
 
@@ -63,7 +63,6 @@ fn run(
     stack: &Stack,
     range: Range<usize>,
     writes: &RefWrites,
-    hash: HashKind,
 ) -> Result<(), Error> {
     let old = &stack.tables[range.clone()];
     let mut locks = Vec::new();
@@ -82,7 +81,7 @@ fn run(
     let name = TableName { min_update_index, max_update_index, random: random_number() };
     let is_empty = write_compacted(dir, &name, stack, range.clone(), writes)?;
     let new = dir.join(name.to_string());
-    let replaced = replace(dir, old, (!is_empty).then_some(&name), writes, hash);
+    let replaced = replace(dir, old, (!is_empty).then_some(&name), writes);
     if !matches!(replaced, Ok(true)) || is_empty {
         // Nobody knows of the new table.
         remove(&new)?;
@@ -119,13 +118,7 @@ fn write_compacted(
 }
 
 /// Puts the new table into the list in place of `old`; false if they are not in it any more.
-fn replace(
-    dir: &Path,
-    old: &[Table],
-    new: Option<&TableName>,
-    writes: &RefWrites,
-    hash: HashKind,
-) -> Result<bool, Error> {
+fn replace(dir: &Path, old: &[Table], new: Option<&TableName>, writes: &RefWrites) -> Result<bool, Error> {
     let list = dir.join("tables.list");
     let taken = LockFile::take_within(&list, FileKind::Refs, writes.policy, writes.reftable_patience);
     let lock = match taken {
@@ -133,8 +126,7 @@ fn replace(
         Err(error) if error.is_locked() => return Ok(false),
         Err(error) => return Err(failed(error)),
     };
-    let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
-    let names: Vec<OsString> = names_of(&stack.tables);
+    let names = Stack::names(dir)?;
     let gone = names_of(old);
     let Some(at) = names.windows(gone.len()).position(|names| names == gone) else { return Ok(false) };
     let before = names[..at].iter().map(|name| name.as_encoded_bytes().to_vec());

@@ -296,7 +296,7 @@ impl FileLocks {
             _ => Err(error),
         });
         let mut file = file.map_err(io)?;
-        file.change_mode(|mode| self.writes.policy.file_mode(mode)).map_err(io)?;
+        self.writes.policy.share(&mut file).map_err(io)?;
         let mut peel = |id: &packrace_object::oid| objects.peel(id).map_err(PrepareError::Objects);
         let mut sink = |bytes: &[u8]| file.write(bytes).map_err(io);
         rewrite(self.packed.refs(), edits, &mut peel, &mut sink).map_err(|error| match error {

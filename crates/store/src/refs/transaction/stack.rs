@@ -82,12 +82,16 @@ impl StackLocks {
         writes: &RefWrites,
     ) -> Result<Self, PrepareError> {
         let Places { git_dir, common_dir } = &store.places;
-        let side = |dir: &Path| -> Result<Side, Error> {
-            Ok(Side { dir: dir.join("reftable"), stack: Stack::read(dir, store.hash)?, lock: None })
+        let side = |dir: &Path, is_read_later: bool| -> Result<Side, Error> {
+            let stack = if is_read_later { Stack::empty() } else { Stack::read(dir, store.hash)? };
+            Ok(Side { dir: dir.join("reftable"), stack, lock: None })
         };
-        let own = (git_dir != common_dir).then(|| side(git_dir)).transpose()?;
-        let mut locks =
-            StackLocks { hash: store.hash, writes: writes.clone(), common: side(common_dir)?, own };
+        let has_own = git_dir != common_dir;
+        // A stack that is locked right away is read then.
+        let is_changed = |own: bool| edits.iter().any(|edit| (has_own && is_per_worktree(&edit.name)) == own);
+        let own = has_own.then(|| side(git_dir, is_changed(true))).transpose()?;
+        let common = side(common_dir, is_changed(false))?;
+        let mut locks = StackLocks { hash: store.hash, writes: writes.clone(), common, own };
         for edit in edits {
             locks.lock(&edit.name)?;
         }
@@ -312,7 +316,7 @@ pub(super) fn write_table(
     let path = dir.join(name.to_string());
     let io = |source| Error::Io { path: path.clone(), source };
     let mut file = NewFile::create_temporary(dir, &format!("{name}.temp."), 0o666, Role::Refs).map_err(io)?;
-    file.change_mode(|mode| writes.policy.file_mode(mode)).map_err(io)?;
+    writes.policy.share(&mut file).map_err(io)?;
     let mut result = Ok(());
     fill(&mut |bytes: &[u8]| {
         if result.is_ok() {
