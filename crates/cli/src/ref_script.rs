@@ -9,6 +9,7 @@ use std::io::BufRead;
 
 use packrace_object::ObjectId;
 use packrace_store::refs::{Change, Expected, is_good_name};
+use packrace_store::unquote;
 
 use crate::commands::Fatal;
 
@@ -285,13 +286,13 @@ impl Fields<'_> {
         }
         if self.rest.starts_with(b"\"") {
             let shown = || String::from_utf8_lossy(self.rest).into_owned();
-            let (field, length) = unquote(self.rest)
+            let (field, length) = unquote(&self.rest[1..])
                 .ok_or_else(|| Fatal::new(format!("badly quoted argument: {}", shown())))?;
-            if self.rest.get(length).is_some_and(|byte| !byte.is_ascii_whitespace()) {
+            if self.rest.get(1 + length).is_some_and(|byte| !byte.is_ascii_whitespace()) {
                 let shown = shown();
                 return Err(Fatal::new(format!("unexpected character after quoted argument: {shown}")));
             }
-            self.rest = &self.rest[length..];
+            self.rest = &self.rest[1 + length..];
             return Ok(field);
         }
         let end = self.rest.iter().position(u8::is_ascii_whitespace).unwrap_or(self.rest.len());
@@ -370,60 +371,9 @@ fn check_name(name: &[u8]) -> Result<(), Fatal> {
     }
 }
 
-/// A string in double quotes as in C; and how many bytes it takes, quotes included.
-fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let mut found = Vec::new();
-    let mut at = 1;
-    loop {
-        let byte = *text.get(at)?;
-        at += 1;
-        match byte {
-            b'"' => return Some((found, at)),
-            b'\\' => {}
-            byte => {
-                found.push(byte);
-                continue;
-            }
-        }
-        let byte = *text.get(at)?;
-        at += 1;
-        found.push(match byte {
-            b'a' => 7,
-            b'b' => 8,
-            b'f' => 12,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'v' => 11,
-            b'\\' | b'"' => byte,
-            b'0'..=b'3' => {
-                let digits = text.get(at - 1..at + 2)?;
-                at += 2;
-                u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok()?
-            }
-            _ => return None,
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn strings_as_in_c() {
-        let check = |text: &str, expect: Option<(&[u8], usize)>| {
-            let found = unquote(text.as_bytes());
-            assert_eq!(found, expect.map(|(found, length)| (found.to_vec(), length)), "{text}");
-        };
-        check(r#""a b" c"#, Some((b"a b", 5)));
-        check(r#""""#, Some((b"", 2)));
-        check(r#""\"\\\n\t\303\244""#, Some(("\"\\\n\tä".as_bytes(), 18)));
-        check(r#""a"#, None);
-        check(r#""\9""#, None);
-        check(r#""\38""#, None);
-        check(r#""\"#, None);
-    }
 
     #[test]
     fn every_beginning_of_a_script_ends() {

@@ -9,6 +9,7 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::quoted::unquote;
 
 /// Alternates of alternates are followed this far, as in git.
 const MAX_ALTERNATES_DEPTH: usize = 5;
@@ -216,40 +217,6 @@ fn alternate_line(line: &[u8]) -> PathBuf {
 fn path_of(bytes: Vec<u8>) -> PathBuf {
     use std::os::unix::ffi::OsStringExt as _;
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
-}
-
-/// Undoes git's quoting of a path, after the opening quote; tells how many bytes it took, with the closing quote.
-fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    loop {
-        match *text.get(at)? {
-            b'"' => return Some((out, at + 1)),
-            b'\\' => {
-                at += 1;
-                let escaped = *text.get(at)?;
-                out.push(match escaped {
-                    b'a' => 7,
-                    b'b' => 8,
-                    b'f' => 12,
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'v' => 11,
-                    b'\\' | b'"' => escaped,
-                    b'0'..=b'3' => {
-                        let digits =
-                            text.get(at..at + 3).and_then(|digits| std::str::from_utf8(digits).ok())?;
-                        at += 2;
-                        u8::from_str_radix(digits, 8).ok()?
-                    }
-                    _ => return None,
-                });
-            }
-            byte => out.push(byte),
-        }
-        at += 1;
-    }
 }
 
 #[cfg(test)]
