@@ -51,6 +51,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::Serve(args) => commands::serve::run(globals, &args, environment),
         Command::CommitGraph(args) => commands::commit_graph::run(globals, &args, environment),
         Command::ForEachRef(args) => commands::for_each_ref::run(globals, &args, environment),
+        Command::IndexPack(args) => commands::index_pack::run(globals, &args, environment),
         Command::Init(args) => commands::init::run(globals, &args, environment),
         Command::MultiPackIndex(args) => commands::multi_pack_index::run(globals, &args, environment),
         Command::PackObjects(args) => commands::pack_objects::run(globals, &args, environment),
@@ -61,6 +62,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::PackRefs(args) => commands::pack_refs::run(globals, &args, environment),
         Command::Refs(args) => commands::refs::run(globals, &args, environment),
         Command::Reflog(args) => commands::reflog::run(globals, &args, environment),
+        Command::VerifyPack(args) => commands::verify_pack::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),
     };
     match result {

@@ -86,6 +86,11 @@ impl Progress {
         self.say(|meter, now| meter.finish(now));
     }
 
+    /// The same, with these words instead of `done.`
+    pub fn finish_saying(&self, words: &str) {
+        self.say(|meter, now| meter.finish_saying(words, now));
+    }
+
     /// Leaves the line that is under way: something else is said next.
     pub fn stop(&self) {
         self.say(|meter, _| meter.stop().to_owned());

@@ -140,6 +140,51 @@ impl Default for Inflater {
     }
 }
 
+/// Inflates a stream that comes piece by piece and does not say where it ends.
+pub struct PieceInflater(Decompress);
+
+/// What inflating a piece came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inflated {
+    /// How many bytes of the input belong to the stream.
+    pub consumed: usize,
+    /// How many bytes were put out.
+    pub produced: usize,
+    /// The stream is over, and its checksum right.
+    pub is_over: bool,
+}
+
+impl PieceInflater {
+    /// An inflater at the start of a stream.
+    pub fn new() -> Self {
+        PieceInflater(Decompress::new(true))
+    }
+
+    /// Goes to the start of the next stream.
+    pub fn restart(&mut self) {
+        self.0.reset(true);
+    }
+
+    /// Inflates as much as there is input and room for. A stream that is not over has taken all input or filled `out`.
+    #[inline]
+    pub fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Result<Inflated, Error> {
+        let (consumed, produced) = (self.0.total_in(), self.0.total_out());
+        let damaged = |_| Error::new(FORMAT, "damaged stream", consumed);
+        let status = self.0.decompress(input, out, FlushDecompress::None).map_err(damaged)?;
+        Ok(Inflated {
+            consumed: (self.0.total_in() - consumed) as usize,
+            produced: (self.0.total_out() - produced) as usize,
+            is_over: status == Status::StreamEnd,
+        })
+    }
+}
+
+impl Default for PieceInflater {
+    fn default() -> Self {
+        PieceInflater::new()
+    }
+}
+
 /// Deflates contents into zlib streams; keeps its tables (some 100 KB) between calls, so reuse one a thread.
 pub struct Deflater(Compressor);
 

@@ -43,7 +43,7 @@ impl TrailerHasher {
 #[error("SHA-1 appears to be part of a collision attack")]
 pub struct CollisionAttack;
 
-/// Hashes the name of an object, with detection of SHA-1 collision attacks.
+/// Hashes what somebody else has made, the name of an object above all, with detection of SHA-1 collision attacks.
 #[derive(Clone)]
 pub struct ObjectHasher(gix_hash::Hasher);
 
@@ -53,6 +53,11 @@ impl ObjectHasher {
         let mut hasher = gix_hash::hasher(hash);
         hasher.update(format!("{kind} {size}\0").as_bytes());
         ObjectHasher(hasher)
+    }
+
+    /// A hasher of a whole file or stream that somebody else has made, for its trailer.
+    pub fn of_stream(hash: HashKind) -> Self {
+        ObjectHasher(gix_hash::hasher(hash))
     }
 
     /// Adds content.
@@ -71,6 +76,35 @@ pub fn object_id(hash: HashKind, kind: Kind, content: &[u8]) -> Result<ObjectId,
     let mut hasher = ObjectHasher::new(hash, kind, content.len() as u64);
     hasher.update(content);
     hasher.finish()
+}
+
+/// An object that is to be named.
+#[derive(Debug, Clone, Copy)]
+pub struct Unnamed<'a> {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its content.
+    pub content: &'a [u8],
+}
+
+/// Appends the names of many objects to `ids`, in their order. If one looks like an attack nothing is appended, and the
+/// error says which. Hashing several messages at once in the lanes of wide registers belongs behind this door.
+pub fn object_ids(
+    hash: HashKind,
+    objects: &[Unnamed<'_>],
+    ids: &mut Vec<ObjectId>,
+) -> Result<(), (usize, CollisionAttack)> {
+    let start = ids.len();
+    for (number, object) in objects.iter().enumerate() {
+        match object_id(hash, object.kind, object.content) {
+            Ok(id) => ids.push(id),
+            Err(attack) => {
+                ids.truncate(start);
+                return Err((number, attack));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod stored_id;
 pub mod tree;
 
 pub use gix_hash::{Kind as HashKind, ObjectId, oid};
-pub use hashing::{CollisionAttack, ObjectHasher, TrailerHasher, object_id};
+pub use hashing::{CollisionAttack, ObjectHasher, TrailerHasher, Unnamed, object_id, object_ids};
 pub use kind::Kind;
 pub use parse::{Commit, MalformedObject, Tag, parse_commit, parse_tag};
 pub use stored_id::StoredId;

@@ -55,6 +55,19 @@ impl Mapped {
         }
     }
 
+    /// Lets go of the memory that the bytes take in this process. The kernel keeps them as long as it likes, and they come
+    /// back when they are looked at.
+    pub fn let_go(&self) {
+        if let Bytes::Map { start, length, .. } = &*self.0 {
+            // SAFETY: the range is exactly our live mapping, which is of a file and never written through: its pages come
+            // back from the file with the same contents.
+            #[allow(unsafe_code)]
+            let _ = unsafe {
+                rustix::mm::madvise(start.cast_mut().cast(), *length, rustix::mm::Advice::LinuxDontNeed)
+            };
+        }
+    }
+
     /// Tells the kernel that the bytes will be read once, from front to back.
     pub fn advise_sequential(&self) {
         if let Bytes::Map { start, length, .. } = &*self.0 {

@@ -29,6 +29,12 @@ impl FdSource {
         self.timeout = timeout;
     }
 
+    /// Lets a pipe hold this many bytes, as far as the system allows it.
+    pub fn enlarge_pipe(&self, bytes: usize) {
+        // Only a pipe has a size; everything else is read as it is.
+        let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, bytes);
+    }
+
     fn wait_readable(&self, timeout: Duration) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, poll};
         count::add(Role::Client, Op::Wait, 0);

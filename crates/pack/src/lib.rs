@@ -12,6 +12,7 @@ mod compose;
 mod error;
 pub mod filter;
 pub mod generate;
+pub mod ingest;
 pub mod islands;
 mod lenient_walk;
 pub mod maintenance;

@@ -60,9 +60,14 @@ impl Meter {
 
     /// Closes the phase that is under way, because it is over.
     pub fn finish(&mut self, now: Duration) -> String {
+        self.finish_saying("done.", now)
+    }
+
+    /// The same with other words than `done.`
+    pub fn finish_saying(&mut self, words: &str, now: Duration) -> String {
         match self.phase.take() {
             Some(current) if current.done > 0 && is_long(&current, self.pace, now) => {
-                format!("{}, done.\n", line(&current, self.sent_bytes, now))
+                format!("{}, {words}\n", line(&current, self.sent_bytes, now))
             }
             _ => String::new(),
         }
@@ -99,7 +104,7 @@ fn line(current: &Current, sent_bytes: Option<u64>, now: Duration) -> String {
         Some(percent) => write!(line, ": {percent:>3}% ({done}/{total})"),
         None => write!(line, ": {done}"),
     };
-    if let (Phase::Writing, Some(bytes)) = (phase, sent_bytes) {
+    if let (Phase::Writing | Phase::Receiving, Some(bytes)) = (phase, sent_bytes) {
         let millis = now.saturating_sub(current.since).as_millis().max(1);
         let rate = u64::try_from(u128::from(bytes) * 1000 / millis).unwrap_or(u64::MAX);
         let _ = write!(line, ", {} | {}/s", size(bytes), size(rate));
@@ -108,7 +113,7 @@ fn line(current: &Current, sent_bytes: Option<u64>, now: Duration) -> String {
 }
 
 /// `12.10 KiB`, as git writes sizes.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let (unit, shift) = match bytes {
         0x4000_0001.. => ("GiB", 30),
         0x0010_0001.. => ("MiB", 20),
@@ -133,6 +138,9 @@ fn is_usually_short(phase: Phase) -> bool {
             | Phase::VerifyingOrder
             | Phase::VerifyingOffsets
             | Phase::VerifyingCommits
+            | Phase::Receiving
+            | Phase::Indexing
+            | Phase::Resolving
     )
 }
 
@@ -162,6 +170,9 @@ fn title(phase: Phase) -> String {
         Phase::CollectingInput => "Collecting commits from input",
         Phase::ExpandingCommits => "Expanding reachable commits in commit graph",
         Phase::VerifyingCommits => "Verifying commits in commit graph",
+        Phase::Receiving => "Receiving objects",
+        Phase::Indexing => "Indexing objects",
+        Phase::Resolving => "Resolving deltas",
     };
     title.to_owned()
 }

@@ -48,6 +48,12 @@ pub enum Phase {
     ExpandingCommits,
     /// Comparing a commit-graph with the commits.
     VerifyingCommits,
+    /// Taking the entries of a pack from somebody who sends it.
+    Receiving,
+    /// The same from a file.
+    Indexing,
+    /// Applying the deltas of a pack.
+    Resolving,
 }
 
 /// Who looks on while a plan or a stream is made. Called from several threads.

@@ -53,8 +53,26 @@ impl Pack {
         };
         let index_bytes = map("idx", Role::Index)?;
         let data = map("pack", Role::Pack)?;
-        let index = PackIndex::open(index_bytes, hash)
-            .map_err(|source| Reason::Format { path: path("idx"), source })?;
+        let modified =
+            packrace_os::identity(&path("pack"), Role::Pack).ok().flatten().and_then(|file| file.modified);
+        let stored_reverse = Mapped::open(&path("rev"), Role::Index).ok();
+        let stored_times =
+            if place.is_cruft { Mapped::open(&path("mtimes"), Role::Index).ok() } else { None };
+        let pack = Pack::from_maps(&directory.join(stem), data, index_bytes, hash, place)?;
+        Ok(Pack { modified, stored_reverse, stored_times, ..pack })
+    }
+
+    /// A pack and its index, without what may stand beside them. `stem` names both in errors.
+    pub(crate) fn from_maps(
+        stem: &Path,
+        data: Mapped,
+        index: Mapped,
+        hash: HashKind,
+        place: PackPlace,
+    ) -> Result<Self, Error> {
+        let path = |extension| crate::publish::with_extension(stem, extension);
+        let index =
+            PackIndex::open(index, hash).map_err(|source| Reason::Format { path: path("idx"), source })?;
         let header = packrace_format::pack::Header::parse(&data)
             .map_err(|source| Reason::Format { path: path("pack"), source })?;
         let damaged =
@@ -73,22 +91,16 @@ impl Pack {
         if !is_whole || data[data.len() - trailer_bytes..] != *checksum.as_slice() {
             return Err(damaged("does not match index"));
         }
-        let modified =
-            packrace_os::identity(&path("pack"), Role::Pack).ok().flatten().and_then(|file| file.modified);
-        let stored_reverse = Mapped::open(&path("rev"), Role::Index).ok();
-        let stored_times =
-            if place.is_cruft { Mapped::open(&path("mtimes"), Role::Index).ok() } else { None };
-        let reverse = OnceLock::new();
         Ok(Pack {
-            name: stem.to_owned(),
+            name: stem.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             data,
             index,
             checksum,
-            reverse,
-            stored_reverse,
-            stored_times,
+            reverse: OnceLock::new(),
+            stored_reverse: None,
+            stored_times: None,
             hash,
-            modified,
+            modified: None,
             place,
         })
     }

@@ -61,6 +61,11 @@ pub(crate) struct PackSet {
 }
 
 impl PackSet {
+    /// The numbers of the objects of one pack that is all there is.
+    pub(crate) fn number_one(pack: &Pack) -> Vec<Unit> {
+        vec![Unit { start: 0, len: pack.len(), index: UnitIndex::Pack(PackIx(0)) }]
+    }
+
     /// Maps everything. The directories are searched in order; in each, the multi-pack-index comes before the packs
     /// that it does not cover, newest first.
     pub(crate) fn map(dirs: &[ObjectsDir], sources: &Sources) -> Result<Self, Error> {

@@ -1,6 +1,6 @@
 //! An immutable view of everything a repository stores, held for a whole response.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use packrace_format::commit_graph::CommitGraph;
@@ -13,7 +13,7 @@ use crate::attributes::{AttributeSources, DeltaAttribute};
 use crate::bitmap::{BitmapFile, OpenBitmap, SnapshotBitmap};
 use crate::error::Error;
 use crate::objects_dir::{self, ObjectsDir};
-use crate::pack::Pack;
+use crate::pack::{Pack, PackPlace};
 use crate::pack_set::{PackSet, Unit, UnitIndex};
 use crate::reader::ObjectReader;
 
@@ -87,6 +87,41 @@ impl Snapshot {
             bitmap_files,
             bitmap: OnceLock::new(),
             pack_dirs,
+            later: Mutex::new(None),
+        })
+    }
+
+    /// A view of one pack, of which nothing but these bytes need exist.
+    pub fn of_pack(data: Mapped, index: Mapped, hash: HashKind) -> Result<Self, Error> {
+        let place = PackPlace {
+            dir: 0,
+            is_local: true,
+            has_bitmap: false,
+            has_keep: false,
+            is_promisor: false,
+            is_cruft: false,
+        };
+        let pack = Pack::from_maps(Path::new("pack"), data, index, hash, place)?;
+        let sources = Sources {
+            hash,
+            objects: PathBuf::new(),
+            extra_objects: Vec::new(),
+            shallow: Vec::new(),
+            use_commit_graph: false,
+            use_multi_pack_index: false,
+            use_bitmap: false,
+            attributes: AttributeSources::default(),
+        };
+        Ok(Snapshot {
+            sources,
+            dirs: Vec::new(),
+            units: PackSet::number_one(&pack),
+            packs: vec![pack],
+            commit_graph_files: None,
+            commit_graph: OnceLock::new(),
+            bitmap_files: Vec::new(),
+            bitmap: OnceLock::new(),
+            pack_dirs: Vec::new(),
             later: Mutex::new(None),
         })
     }

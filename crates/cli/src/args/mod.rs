@@ -2,6 +2,7 @@
 
 mod commit_graph;
 mod for_each_ref;
+mod index_pack;
 mod init;
 mod multi_pack_index;
 mod pack_objects;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
 pub use for_each_ref::ForEachRef;
+pub use index_pack::{IndexPack, VerifyPack};
 pub use init::Init;
 pub use multi_pack_index::{
     MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite,
@@ -86,6 +88,8 @@ pub enum Command {
     CommitGraph(CommitGraph),
     /// Say of each ref what a format asks for: stands in for git for-each-ref.
     ForEachRef(Box<ForEachRef>),
+    /// Take a pack, name its objects and make them searchable: stands in for git index-pack.
+    IndexPack(Box<IndexPack>),
     /// Make an empty repository, or complete one that is there: stands in for git init.
     Init(Box<Init>),
     /// Write and verify multi-pack-indexes: stands in for git multi-pack-index.
@@ -106,6 +110,8 @@ pub enum Command {
     Refs(Refs),
     /// Show and shorten what reflogs tell: stands in for git reflog.
     Reflog(Box<Reflog>),
+    /// Compare packs with their indexes: stands in for git verify-pack.
+    VerifyPack(VerifyPack),
     /// Write the man pages into a folder.
     #[command(hide = true)]
     Man(Man),
@@ -220,7 +226,9 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
         "upload-pack",
         "commit-graph",
         "for-each-ref",
+        "index-pack",
         "init",
+        "verify-pack",
         "repack",
         "multi-pack-index",
         "pack-objects",

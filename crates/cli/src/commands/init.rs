@@ -11,7 +11,7 @@ use packrace_store::init::{self, Begun, InitOptions, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, is_good_name};
 
-use super::{Fatal, in_directory, warnings};
+use super::{Fatal, in_directory, reason, warnings};
 use crate::args::{Globals, Init};
 use crate::environment::Environment;
 
@@ -206,12 +206,6 @@ fn look(path: &Path) -> Result<(), String> {
         Ok(None) => Err("No such file or directory".to_owned()),
         Err(error) => Err(reason(&error)),
     }
-}
-
-/// The system's words without its number.
-fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 fn template(args: &Init, environment: &Environment, config: &Config, start: &Path, base: &Path) -> Template {

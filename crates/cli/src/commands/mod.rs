@@ -2,6 +2,7 @@
 
 pub mod commit_graph;
 pub mod for_each_ref;
+pub mod index_pack;
 pub mod init;
 pub mod man;
 pub mod multi_pack_index;
@@ -16,6 +17,7 @@ pub mod show_ref;
 pub mod symbolic_ref;
 pub mod update_ref;
 pub mod upload_pack;
+pub mod verify_pack;
 pub mod warnings;
 
 use std::path::{Path, PathBuf};
@@ -80,6 +82,12 @@ impl From<packrace_pack::maintenance::pack_files::PackFilesError> for Fatal {
     }
 }
 
+impl From<packrace_pack::ingest::Error> for Fatal {
+    fn from(error: packrace_pack::ingest::Error) -> Self {
+        Fatal::new(error)
+    }
+}
+
 impl From<engine::Error> for Fatal {
     fn from(error: engine::Error) -> Self {
         Fatal::new(error)
@@ -98,11 +106,21 @@ fn repository_at(
     environment: &Environment,
     object_dir: Option<PathBuf>,
 ) -> Result<Repository, Fatal> {
+    let found = repository_if_any(globals, environment, object_dir)?;
+    found.ok_or_else(|| Fatal::new("not a git repository (or any of the parent directories): .git"))
+}
+
+/// The same for a command that can do without.
+fn repository_if_any(
+    globals: &Globals,
+    environment: &Environment,
+    object_dir: Option<PathBuf>,
+) -> Result<Option<Repository>, Fatal> {
     let mut options = environment.open_options(globals)?;
     options.object_dir = object_dir.or(options.object_dir);
     options.strict = true;
     if let Some(path) = globals.git_dir.as_ref().or(environment.git_dir.as_ref()) {
-        return Ok(Repository::open(&in_directory(globals, path)?, &options)?);
+        return Ok(Some(Repository::open(&in_directory(globals, path)?, &options)?));
     }
     // Whoever finds a repository by chance must not be made to follow what its owner has configured.
     options.check_ownership = true;
@@ -112,13 +130,19 @@ fn repository_at(
     for directory in start.ancestors() {
         let inside = directory.join(".git");
         if is_there(&inside) {
-            return Ok(Repository::open(&inside, &options)?);
+            return Ok(Some(Repository::open(&inside, &options)?));
         }
         if ["HEAD", "objects", "refs"].iter().all(|name| is_there(&directory.join(name))) {
-            return Ok(Repository::open(directory, &options)?);
+            return Ok(Some(Repository::open(directory, &options)?));
         }
     }
-    Err(Fatal::new("not a git repository (or any of the parent directories): .git"))
+    Ok(None)
+}
+
+/// What the system says of a failure, without its number.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 /// A path as the `-C` options mean it.

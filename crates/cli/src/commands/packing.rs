@@ -100,7 +100,7 @@ pub(super) fn recent_objects(repository: &Repository) -> Result<Vec<ObjectId>, F
     Ok(recent)
 }
 
-fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
+pub(super) fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
     match config.integer("pack.indexVersion")?.unwrap_or(2) {
         1 => Ok(pack_index::Version::V1),
         2 => Ok(pack_index::Version::default()),

@@ -11,6 +11,7 @@ mod multi_pack_index;
 mod pack_writer;
 mod policy;
 mod remove;
+mod scratch;
 mod sealed_pack;
 
 pub use durable_objects::DurableObjects;
@@ -20,7 +21,8 @@ pub use multi_pack_index::MultiPackIndexLock;
 pub use pack_writer::PackWriter;
 pub use policy::{Component, Sharing, WritePolicy};
 pub use remove::remove_pack;
-pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack};
+pub use scratch::{Scratch, ScratchFile};
+pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack, publish_index};
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

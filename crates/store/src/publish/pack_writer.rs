@@ -7,7 +7,7 @@ use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
 
 use super::sealed_pack::SealedPack;
-use super::{WritePolicy, create_temporary};
+use super::{Scratch, WritePolicy, create_temporary};
 use crate::error::{Error, Reason};
 
 /// A pack that is being written, as `tmp_pack_XXXXXX` where it is going to be. Unless it is sealed and published, the
@@ -76,6 +76,11 @@ impl PackWriter {
     /// All bytes so far.
     pub fn map(&mut self) -> Result<Mapped, Error> {
         self.file.map().map_err(|error| self.failed(error))
+    }
+
+    /// Where contents can be put aside meanwhile.
+    pub fn scratch(&self) -> Scratch {
+        Scratch::new(self.dir.clone(), self.policy)
     }
 
     /// Takes the trailer off a received pack, so that what a thin pack lacks can be appended. No map of the file may be

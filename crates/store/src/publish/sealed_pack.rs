@@ -118,7 +118,9 @@ impl SealedPack {
         options: &PublishOptions<'_>,
     ) -> Result<PublishedPack, Error> {
         let stem = self.stem(options.name);
-        let (notes, companions, index) = self.write_companions(&stem, entries, options)?;
+        let written =
+            Companions { notes: &stem, index: &stem, checksum: &self.checksum, policy: self.policy };
+        let (notes, companions, index) = written.write(entries, options)?;
         self.settle_pack()?;
         let (policy, checksum) = (self.policy, self.checksum);
         let made_keep = name_notes(notes)?;
@@ -155,64 +157,6 @@ impl SealedPack {
         }
     }
 
-    /// Writes everything but the pack: what comes before it (`.promisor` and `.keep`), with it, and last the index.
-    fn write_companions(
-        &self,
-        stem: &Path,
-        entries: &[pack_index::Entry],
-        options: &PublishOptions<'_>,
-    ) -> Result<(Vec<Companion>, Vec<Companion>, Companion), Error> {
-        let hash = self.checksum.kind();
-        let write = |extension: &str, mode, yields, content: &[u8]| {
-            self.write_companion(stem, extension, mode, yields, content)
-        };
-        let version = match entries.iter().any(|entry| entry.offset > MAX_VERSION_1_OFFSET) {
-            true if options.index_version == pack_index::Version::V1 => pack_index::Version::default(),
-            _ => options.index_version,
-        };
-        let index = {
-            // Goes before the next is made: an index of a hundred million objects has 2.8 GB.
-            let bytes = pack_index::write(entries, hash, &self.checksum, version)
-                .map_err(|error| Reason::Damaged(error.to_string()))?;
-            write("idx", FILE_MODE, false, &bytes)?
-        };
-        let mut companions = Vec::new();
-        if options.reverse_index {
-            let reverse = reverse_index::write(entries, hash, &self.checksum);
-            companions.push(write("rev", FILE_MODE, false, &reverse)?);
-        }
-        for (extension, content) in [("mtimes", options.mtimes), ("bitmap", options.bitmap)] {
-            companions
-                .extend(content.map(|content| write(extension, FILE_MODE, false, content)).transpose()?);
-        }
-        let mut notes = Vec::new();
-        for (extension, content) in [("promisor", options.promisor), ("keep", options.keep)] {
-            notes.extend(content.map(|content| write(extension, NOTE_MODE, true, content)).transpose()?);
-        }
-        Ok((notes, companions, index))
-    }
-
-    fn write_companion(
-        &self,
-        stem: &Path,
-        extension: &str,
-        mode: u32,
-        yields: bool,
-        content: &[u8],
-    ) -> Result<Companion, Error> {
-        let to = with_extension(stem, extension);
-        let (dir, prefix) = (dir_of(&to), format!("tmp_{extension}_"));
-        let mut file = create_temporary(dir, &prefix, mode, Role::Index, self.policy)?;
-        // What a note says decides which objects may go: it is as precious as the pack.
-        let component = if mode == NOTE_MODE { Component::Pack } else { Component::PackMetadata };
-        let mut done = file.write(content).and_then(|()| file.flush());
-        if self.policy.syncs(component) {
-            done = done.and_then(|()| file.sync());
-        }
-        done.map_err(|error| Error::io(file.path(), error))?;
-        Ok(Companion { file, to, yields })
-    }
-
     fn settle_pack(&mut self) -> Result<(), Error> {
         let done = if self.policy.syncs(Component::Pack) { self.file.sync() } else { self.file.flush() };
         done.map_err(|error| Error::io(self.file.path(), error))
@@ -243,6 +187,97 @@ impl SealedPack {
         companions.into_iter().chain([index]).try_for_each(|companion| companion.give_name().map(drop))?;
         Ok(was_there)
     }
+}
+
+/// What is written beside a pack.
+struct Companions<'a> {
+    /// The stem of `.keep` and `.promisor`.
+    notes: &'a Path,
+    /// The stem of the index, and of what describes the pack in other ways.
+    index: &'a Path,
+    checksum: &'a ObjectId,
+    policy: WritePolicy,
+}
+
+impl Companions<'_> {
+    /// Writes everything but the pack: what comes before it (`.promisor` and `.keep`), with it, and last the index.
+    fn write(
+        &self,
+        entries: &[pack_index::Entry],
+        options: &PublishOptions<'_>,
+    ) -> Result<(Vec<Companion>, Vec<Companion>, Companion), Error> {
+        let hash = self.checksum.kind();
+        let write = |extension: &str, mode, yields, content: &[u8]| {
+            self.write_companion(self.index, extension, mode, yields, content)
+        };
+        let version = match entries.iter().any(|entry| entry.offset > MAX_VERSION_1_OFFSET) {
+            true if options.index_version == pack_index::Version::V1 => pack_index::Version::default(),
+            _ => options.index_version,
+        };
+        let index = {
+            // Goes before the next is made: an index of a hundred million objects has 2.8 GB.
+            let bytes = pack_index::write(entries, hash, self.checksum, version)
+                .map_err(|error| Reason::Damaged(error.to_string()))?;
+            write("idx", FILE_MODE, false, &bytes)?
+        };
+        let mut companions = Vec::new();
+        if options.reverse_index {
+            let reverse = reverse_index::write(entries, hash, self.checksum);
+            companions.push(write("rev", FILE_MODE, false, &reverse)?);
+        }
+        for (extension, content) in [("mtimes", options.mtimes), ("bitmap", options.bitmap)] {
+            companions
+                .extend(content.map(|content| write(extension, FILE_MODE, false, content)).transpose()?);
+        }
+        let mut notes = Vec::new();
+        for (extension, content) in [("promisor", options.promisor), ("keep", options.keep)] {
+            let write = |content| self.write_companion(self.notes, extension, NOTE_MODE, true, content);
+            notes.extend(content.map(write).transpose()?);
+        }
+        Ok((notes, companions, index))
+    }
+
+    fn write_companion(
+        &self,
+        stem: &Path,
+        extension: &str,
+        mode: u32,
+        yields: bool,
+        content: &[u8],
+    ) -> Result<Companion, Error> {
+        let to = with_extension(stem, extension);
+        let (dir, prefix) = (dir_of(&to), format!("tmp_{extension}_"));
+        let mut file = create_temporary(dir, &prefix, mode, Role::Index, self.policy)?;
+        // What a note says decides which objects may go: it is as precious as the pack.
+        let component = if mode == NOTE_MODE { Component::Pack } else { Component::PackMetadata };
+        let mut done = file.write(content).and_then(|()| file.flush());
+        if self.policy.syncs(component) {
+            done = done.and_then(|()| file.sync());
+        }
+        done.map_err(|error| Error::io(file.path(), error))?;
+        Ok(Companion { file, to, yields })
+    }
+}
+
+/// Makes a pack searchable that is there already: writes its index as `index`.idx, and beside it what the options ask for,
+/// and makes all of that durable, but not the pack. Tells whether the `.keep` was made.
+pub fn publish_index(
+    pack: &Path,
+    index: &Path,
+    checksum: &ObjectId,
+    entries: &[pack_index::Entry],
+    options: &PublishOptions<'_>,
+    policy: WritePolicy,
+) -> Result<bool, Error> {
+    let written = Companions { notes: pack, index, checksum, policy };
+    let (notes, companions, last) = written.write(entries, options)?;
+    let made_keep = name_notes(notes)?;
+    companions.into_iter().chain([last]).try_for_each(|companion| companion.give_name().map(drop))?;
+    if policy.syncs(Component::PackMetadata) {
+        let dir = dir_of(index);
+        durable::sync_dir(dir, Role::Index).map_err(|error| Error::io(dir, error))?;
+    }
+    Ok(made_keep)
 }
 
 /// Names what must be there before the pack is, a `.keep` last. Tells whether that was made.

@@ -1,0 +1,320 @@
+//! `packrace index-pack`: takes a pack, from standard input or a file, and makes it searchable.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use packrace_format::pack_index;
+use packrace_object::HashKind;
+use packrace_os::count::Role;
+use packrace_os::source::FdSource;
+use packrace_pack::ingest::{IndexedPack, Ingest, Options};
+use packrace_pack::{Phase, Watch as _};
+use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy, publish_index};
+use packrace_store::{Config, Mapped, Repository};
+
+use super::verify_pack::{self, Listing, with_extension};
+use super::{Fatal, in_directory, repository_if_any};
+use crate::args::{Globals, IndexPack};
+use crate::environment::Environment;
+use crate::progress::Progress;
+
+/// Read from standard input at a time: the most that a pipe of an ordinary user holds.
+const READ_BYTES: usize = 1 << 20;
+
+/// Threads beyond this many are of no use to one pack.
+const MAX_THREADS: usize = 20;
+
+pub fn run(globals: &Globals, args: &IndexPack, environment: &Environment) -> Result<(), Fatal> {
+    check_arguments(args)?;
+    let repository = repository_if_any(globals, environment, None)?;
+    let job = Job::new(globals, args, environment, repository)?;
+    if args.stdin { job.receive() } else { job.index() }
+}
+
+/// Refuses what git refuses, in its words and order.
+fn check_arguments(args: &IndexPack) -> Result<(), Fatal> {
+    if args.pack.is_none() && !args.stdin {
+        return Err(Fatal::usage_of("index-pack"));
+    }
+    if args.fix_thin && !args.stdin {
+        return Err(Fatal::new("the option '--fix-thin' requires '--stdin'"));
+    }
+    Ok(())
+}
+
+/// What the options come to.
+struct Job<'a> {
+    args: &'a IndexPack,
+    repository: Option<Repository>,
+    options: Options,
+    policy: WritePolicy,
+    index_version: pack_index::Version,
+    reverse_index: bool,
+    /// Stems of the pack and of its index, where they are named.
+    pack: Option<PathBuf>,
+    index: Option<PathBuf>,
+    progress: Progress,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        globals: &Globals,
+        args: &'a IndexPack,
+        environment: &Environment,
+        repository: Option<Repository>,
+    ) -> Result<Self, Fatal> {
+        if args.stdin && repository.is_none() {
+            return Err(Fatal::new("--stdin requires a git repository"));
+        }
+        if args.stdin && args.object_format.is_some() {
+            return Err(Fatal::new("options '--object-format' and '--stdin' cannot be used together"));
+        }
+        let config = match &repository {
+            Some(repository) => repository.config().clone(),
+            None => Config::outside(&environment.open_options(globals)?.config)?,
+        };
+        let hash = hash(args.object_format.as_deref(), repository.as_ref())?;
+        let options = options(args, &config, hash)?;
+        let stem = |path: &Option<PathBuf>, extension| match path {
+            Some(path) => stem(globals, path, extension).map(Some),
+            None => Ok(None),
+        };
+        let pack = stem(&args.pack, "pack")?;
+        let index = stem(&args.output, "idx")?;
+        Ok(Job {
+            args,
+            repository,
+            options,
+            policy: WritePolicy::of(&config)?,
+            index_version: index_version(args.index_version.as_deref(), &config)?,
+            reverse_index: reverse_index(args, &config)?,
+            index: index.or_else(|| pack.clone()),
+            pack,
+            progress: Progress::new(args.verbose || args.show_resolving_progress, environment)?.with_bytes(),
+        })
+    }
+
+    /// Takes the pack from standard input.
+    fn receive(&self) -> Result<(), Fatal> {
+        let repository = self.repository.as_ref().expect("standard input is not read without one");
+        let pack_dir = repository.object_dir().join("pack");
+        let dir = self.pack.as_deref().map_or(pack_dir.as_path(), dir_of);
+        let writer = PackWriter::receive(dir, self.options.hash, self.policy)?;
+        let mut ingest = Ingest::new(writer, self.options.clone());
+        let mut input = Input::new(self.args.pack_header.as_deref())?;
+        let rest = self.feed(&mut ingest, &mut input)?;
+        if self.args.report_end_of_input {
+            std::io::stderr().write_all(&[0]).map_err(Fatal::new)?;
+        }
+        let existing = repository.snapshot()?;
+        let indexed = ingest.resolve(Some(&existing), &self.progress)?;
+        match indexed.completed() {
+            0 => self.progress.finish(),
+            1 => self.progress.finish_saying("completed with 1 local object."),
+            count => self.progress.finish_saying(&format!("completed with {count} local objects.")),
+        }
+        let checksum = *indexed.checksum();
+        let name = self.pack.as_deref().map_or(PackName::Standard, PackName::Stem);
+        let notes = Notes::of(self.args);
+        let published = indexed.publish(&PublishOptions { name, ..self.publishing(&notes) })?;
+        let word = if published.made_keep { "keep" } else { "pack" };
+        let mut out = std::io::stdout().lock();
+        // What does not belong to the pack is for whoever reads on.
+        let said = writeln!(out, "{word}\t{checksum}").and_then(|()| out.write_all(&rest));
+        said.and_then(|()| std::io::copy(&mut input.source, &mut out).map(drop)).map_err(Fatal::new)
+    }
+
+    /// Takes bytes until the pack is over. Gives back what came with the last of them and does not belong to it.
+    fn feed(&self, ingest: &mut Ingest, input: &mut Input) -> Result<Vec<u8>, Fatal> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let length = input.read(&mut buffer)?;
+            if length == 0 {
+                // What is missing shows when deltas are resolved.
+                return Ok(Vec::new());
+            }
+            let taken = ingest.push(&buffer[..length])?;
+            if self.args.verbose {
+                let (done, total) = ingest.received();
+                self.progress.sent(taken as u64);
+                self.progress.progress(Phase::Receiving, done.into(), total.into());
+            }
+            if ingest.is_complete() {
+                return Ok(buffer[taken..length].to_vec());
+            }
+        }
+    }
+
+    /// Indexes a file, or compares it with its index.
+    fn index(&self) -> Result<(), Fatal> {
+        let stem = self.pack.as_deref().expect("a file is named where standard input is not read");
+        if self.args.verify || self.args.verify_stat || self.args.verify_stat_only {
+            let listing = match (self.args.verify_stat_only, self.args.verify_stat) {
+                (true, _) => Listing::Chains,
+                (_, true) => Listing::Objects,
+                _ => Listing::Nothing,
+            };
+            return verify_pack::verify(stem, listing, self.options.clone(), &self.progress);
+        }
+        let indexed = read_pack(&with_extension(stem, "pack"), self.options.clone(), &self.progress)?;
+        self.progress.finish();
+        let index = self.index.as_deref().unwrap_or(stem);
+        let (checksum, entries) = (indexed.checksum(), indexed.entries());
+        let notes = Notes::of(self.args);
+        publish_index(stem, index, checksum, entries, &self.publishing(&notes), self.policy)?;
+        writeln!(std::io::stdout(), "{checksum}").map_err(Fatal::new)
+    }
+
+    fn publishing<'n>(&self, notes: &'n Notes) -> PublishOptions<'n> {
+        PublishOptions {
+            index_version: self.index_version,
+            reverse_index: self.reverse_index,
+            keep: notes.keep.as_deref(),
+            promisor: notes.promisor.as_deref(),
+            ..PublishOptions::default()
+        }
+    }
+}
+
+/// What stands in `.keep` and `.promisor`.
+struct Notes {
+    keep: Option<Vec<u8>>,
+    promisor: Option<Vec<u8>>,
+}
+
+impl Notes {
+    fn of(args: &IndexPack) -> Self {
+        let line =
+            |text: &String| if text.is_empty() { Vec::new() } else { format!("{text}\n").into_bytes() };
+        Notes { keep: args.keep.as_ref().map(line), promisor: args.promisor.as_ref().map(line) }
+    }
+}
+
+/// Standard input, with the header of the pack before it where somebody has read that already.
+struct Input {
+    header: Vec<u8>,
+    source: FdSource,
+}
+
+impl Input {
+    fn new(header: Option<&str>) -> Result<Self, Fatal> {
+        let header = match header {
+            Some(text) => parse_pack_header(text)?,
+            None => Vec::new(),
+        };
+        let source = FdSource::stdin(None).map_err(Fatal::new)?;
+        source.enlarge_pipe(READ_BYTES);
+        Ok(Input { header, source })
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fatal> {
+        if !self.header.is_empty() {
+            let length = self.header.len();
+            buffer[..length].copy_from_slice(&std::mem::take(&mut self.header));
+            return Ok(length);
+        }
+        loop {
+            match self.source.read(buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Fatal::new(format!("read error on input: {error}"))),
+                Ok(length) => return Ok(length),
+            }
+        }
+    }
+}
+
+/// `--pack_header=VERSION,OBJECTS`.
+pub(super) fn parse_pack_header(text: &str) -> Result<Vec<u8>, Fatal> {
+    let numbers = text
+        .split_once(',')
+        .and_then(|(version, objects)| Some((version.parse::<u32>().ok()?, objects.parse::<u32>().ok()?)));
+    let (version, objects) = numbers.ok_or_else(|| Fatal::new(format!("bad --pack_header: {text}")))?;
+    Ok([&b"PACK"[..], &version.to_be_bytes(), &objects.to_be_bytes()].concat())
+}
+
+/// Takes a pack from a file.
+pub(super) fn read_pack(path: &Path, options: Options, progress: &Progress) -> Result<IndexedPack, Fatal> {
+    let data = Mapped::open(path, Role::Pack).map_err(|error| {
+        let why = crate::commands::reason(&error);
+        Fatal::new(format!("could not open '{}' for reading: {why}", path.display()))
+    })?;
+    Ok(Ingest::read_file(data, options, progress)?.resolve(None, progress)?)
+}
+
+/// How packs are taken, as options and configuration say.
+fn options(args: &IndexPack, config: &Config, hash: HashKind) -> Result<Options, Fatal> {
+    Ok(Options {
+        threads: threads(args.threads, config)?,
+        max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
+        fix_thin: args.fix_thin,
+        refuse_duplicates: args.strict.is_some(),
+        ..Options::of(config, hash)?
+    })
+}
+
+fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
+    let configured = || config.integer("pack.threads").map(|threads| threads.unwrap_or(0));
+    let threads = match asked {
+        Some(threads) => i64::from(threads),
+        None => configured()?,
+    };
+    match usize::try_from(threads) {
+        Ok(0) => Ok(std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)),
+        Ok(threads) => Ok(threads.min(MAX_THREADS)),
+        Err(_) => Err(Fatal::new(format!("invalid number of threads specified ({threads})"))),
+    }
+}
+
+pub(super) fn hash(format: Option<&str>, repository: Option<&Repository>) -> Result<HashKind, Fatal> {
+    match format {
+        None => Ok(repository.map_or(HashKind::Sha1, Repository::hash_kind)),
+        Some("sha1") => Ok(HashKind::Sha1),
+        Some("sha256") => Ok(HashKind::Sha256),
+        Some(other) => Err(Fatal::new(format!("unknown hash algorithm '{other}'"))),
+    }
+}
+
+/// `--index-version=VERSION[,OFFSET]`, or what the configuration says.
+fn index_version(text: Option<&str>, config: &Config) -> Result<pack_index::Version, Fatal> {
+    let Some(text) = text else { return super::packing::index_version(config) };
+    let bad = || Fatal::new(format!("bad --index-version={text}"));
+    let (version, offset) =
+        text.split_once(',').map_or((text, None), |(version, offset)| (version, Some(offset)));
+    let large_above = match offset {
+        None => None,
+        Some(offset) => {
+            let number = match offset.strip_prefix("0x") {
+                Some(hex) => u32::from_str_radix(hex, 16),
+                None => offset.parse(),
+            };
+            Some(number.ok().filter(|number| *number < 1 << 31).ok_or_else(bad)?)
+        }
+    };
+    match (version, large_above) {
+        ("1", _) => Ok(pack_index::Version::V1),
+        ("2", Some(large_above)) => Ok(pack_index::Version::V2 { large_above }),
+        ("2", None) => Ok(pack_index::Version::default()),
+        _ => Err(bad()),
+    }
+}
+
+fn reverse_index(args: &IndexPack, config: &Config) -> Result<bool, Fatal> {
+    if args.rev_index || args.no_rev_index {
+        return Ok(args.rev_index);
+    }
+    Ok(config.boolean("pack.writeReverseIndex")?.unwrap_or(true))
+}
+
+/// A path without its extension, which must be this one.
+fn stem(globals: &Globals, path: &Path, extension: &str) -> Result<PathBuf, Fatal> {
+    if path.extension().is_none_or(|found| found != extension) {
+        let shown = path.display();
+        return Err(Fatal::new(format!("packfile name '{shown}' does not end with '.{extension}'")));
+    }
+    in_directory(globals, &path.with_extension(""))
+}
+
+/// The directory that a file goes to.
+fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

@@ -1,0 +1,79 @@
+use packrace_object::ObjectId;
+
+/// What a caller can do about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The pack is damaged, or is an attack: another try with the same bytes fails too.
+    BadPack,
+    /// A limit was reached that the caller has set.
+    LimitExceeded,
+    /// The store could not be read or written.
+    Unavailable,
+    /// Nobody waits for the result any more.
+    Cancelled,
+}
+
+/// Why a pack was not accepted, in git's words where git has words.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(#[from] Reason);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Reason {
+    #[error("early EOF")]
+    CutOff,
+    #[error("pack signature mismatch")]
+    Signature,
+    #[error("pack version {0} unsupported")]
+    Version(u32),
+    #[error("pack exceeds maximum allowed size ({0})")]
+    TooLarge(String),
+    #[error("pack has bad object at offset {offset}: {what}")]
+    BadObject { offset: u64, what: String },
+    #[error("pack is corrupted ({} mismatch)", .0.to_string().to_uppercase().replace("SHA-", "SHA"))]
+    Checksum(packrace_object::HashKind),
+    #[error("pack has junk at the end")]
+    Junk,
+    #[error("pack has {0} unresolved delta{plural}", plural = if *.0 == 1 { "" } else { "s" })]
+    Unresolved(u64),
+    #[error("pack has more than 4294967295 objects")]
+    TooManyObjects,
+    #[error("SHA1 COLLISION FOUND WITH {0} !")]
+    Collision(ObjectId),
+    #[error("The same object {0} appears twice in the pack")]
+    Twice(ObjectId),
+    #[error("pack has bad object at offset {0}: SHA-1 appears to be part of a collision attack")]
+    CollisionAttack(u64),
+    #[error("SHA-1 of the pack appears to be part of a collision attack")]
+    PackCollisionAttack,
+    #[error("cannot read existing object {0}")]
+    Existing(ObjectId),
+    #[error("nobody waits for the pack any more")]
+    Cancelled,
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+}
+
+impl Error {
+    /// What can be done about it.
+    pub fn kind(&self) -> ErrorKind {
+        match &self.0 {
+            Reason::TooLarge(_) => ErrorKind::LimitExceeded,
+            Reason::Store(_) | Reason::Existing(_) => ErrorKind::Unavailable,
+            Reason::Cancelled => ErrorKind::Cancelled,
+            _ => ErrorKind::BadPack,
+        }
+    }
+}
+
+impl From<packrace_store::Error> for Error {
+    fn from(error: packrace_store::Error) -> Self {
+        Reason::Store(error).into()
+    }
+}
+
+impl Reason {
+    pub(super) fn bad_object(offset: u64, what: impl Into<String>) -> Self {
+        Reason::BadObject { offset, what: what.into() }
+    }
+}

@@ -1,0 +1,347 @@
+//! Turns the bytes of a pack into an indexed pack.
+//!
+//! ```text
+//! bytes ─push→ receive: where entries begin, CRCs, names of whole objects   (while they arrive; written in large pieces)
+//!       ─resolve→ deltas applied and named on several threads, from the mapped pack
+//!               → thin pack completed from what the repository has; existing objects compared with those that came
+//!       → IndexedPack ─publish→ .pack, .rev and .idx in place, durable
+//! ```
+//!
+//! Nothing of the pack is read with a system call again. Memory: 60 bytes an entry, 28 an entry for the index when it is
+//! written, and `cache_bytes` a thread; contents above 8 MiB are put aside in files without names.
+
+mod behind;
+mod content;
+mod error;
+mod listing;
+mod receive;
+mod resolve;
+mod table;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use packrace_format::pack::{EntryKind, write_entry_header};
+use packrace_format::pack_index::{self, Entry};
+use packrace_format::zlib::Deflater;
+use packrace_object::{HashKind, ObjectId};
+use packrace_store::publish::{PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack};
+use packrace_store::{Config, Mapped, Snapshot};
+
+use self::receive::Receiver;
+use self::resolve::{Resolved, Resolver, Root};
+use self::table::Table;
+use crate::watch::{Phase, Watch};
+
+use error::Reason;
+pub use error::{Error, ErrorKind};
+pub use listing::Listed;
+
+/// Bytes of a file that are looked at before it is said how far the work is.
+const STEP_BYTES: usize = 1 << 20;
+
+/// What is asked of a pack.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The hash of object names.
+    pub hash: HashKind,
+    /// Threads that resolve deltas (`pack.threads`).
+    pub threads: usize,
+    /// Bytes of delta bases that a thread keeps (`core.deltaBaseCacheLimit`); what is being worked on comes on top.
+    pub cache_bytes: usize,
+    /// The longest pack that is taken.
+    pub max_bytes: Option<u64>,
+    /// Whether a pack may lack bases that the repository has.
+    pub fix_thin: bool,
+    /// How much bases are compressed that a thin pack lacks (`pack.compression`).
+    pub level: i32,
+    /// Whether an object may stand in the pack more than once.
+    pub refuse_duplicates: bool,
+}
+
+/// `core.deltaBaseCacheLimit` where it is not set.
+const CACHE_BYTES: usize = 96 << 20;
+
+impl Options {
+    /// What the configuration says, for one thread.
+    pub fn of(config: &Config, hash: HashKind) -> Result<Self, packrace_store::Error> {
+        let cache = config.integer("core.deltaBaseCacheLimit")?;
+        let level = match config.integer("pack.compression")? {
+            Some(level) => Some(level),
+            None => config.integer("core.compression")?,
+        };
+        Ok(Options {
+            hash,
+            threads: 1,
+            cache_bytes: cache.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(CACHE_BYTES),
+            max_bytes: None,
+            fix_thin: false,
+            level: level.and_then(|level| i32::try_from(level).ok()).unwrap_or(-1),
+            refuse_duplicates: false,
+        })
+    }
+}
+
+/// A pack that is being received. One that is dropped leaves nothing.
+pub struct Ingest {
+    receiver: Receiver,
+    /// The bytes of a pack that is there already.
+    file: Option<Mapped>,
+    options: Options,
+}
+
+/// A pack whose objects all have names.
+#[derive(Debug)]
+pub struct IndexedPack {
+    sealed: Option<SealedPack>,
+    data: Mapped,
+    /// Sorted by name.
+    entries: Vec<Entry>,
+    checksum: ObjectId,
+    completed: u32,
+}
+
+impl Ingest {
+    /// Begins with nothing received; `writer` is one that receives.
+    pub fn new(writer: PackWriter, options: Options) -> Self {
+        let receiver = Receiver::new(options.hash, options.max_bytes, Some(writer), options.threads > 1);
+        Ingest { receiver, file: None, options }
+    }
+
+    /// Takes the bytes of a pack that is there already.
+    pub fn read_file(data: Mapped, options: Options, watch: &dyn Watch) -> Result<Self, Error> {
+        let mut receiver = Receiver::new(options.hash, options.max_bytes, None, options.threads > 1);
+        data.advise_sequential();
+        for step in data.chunks(STEP_BYTES) {
+            let taken = receiver.push(step)?;
+            watch.progress(Phase::Indexing, receiver.table.len().into(), receiver.announced().into());
+            if taken < step.len() {
+                return Err(Reason::Junk.into());
+            }
+            if watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+        }
+        Ok(Ingest { receiver, file: Some(data), options })
+    }
+
+    /// Takes what belongs to the pack: all of it, unless the pack ends before. What is taken goes to the file in pieces of
+    /// 1 MiB.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        Ok(self.receiver.push(bytes)?)
+    }
+
+    /// Whether the pack is over and its checksum right.
+    pub fn is_complete(&self) -> bool {
+        self.receiver.is_over()
+    }
+
+    /// Entries that came so far, and how many are announced.
+    pub fn received(&self) -> (u32, u32) {
+        (self.receiver.table.len(), self.receiver.announced())
+    }
+
+    /// Resolves deltas and completes the pack. `existing` is what the repository has: where bases are found that the pack
+    /// lacks, and objects that must be the same as those that came under their names.
+    pub fn resolve(
+        mut self,
+        existing: Option<&Arc<Snapshot>>,
+        watch: &dyn Watch,
+    ) -> Result<IndexedPack, Error> {
+        let Some(checksum) = self.receiver.checksum() else { return Err(Reason::CutOff.into()) };
+        let mut writer = self.receiver.take_writer();
+        let data = match (&mut writer, self.file.take()) {
+            (Some(writer), _) => writer.map()?,
+            (None, file) => file.expect("what is not written is a file"),
+        };
+        let mut table = std::mem::replace(&mut self.receiver.table, Table::new(self.options.hash, 0));
+        let scratch = writer.as_ref().map(|writer| writer.scratch());
+        let lacking = self.resolve_deltas(&mut table, &data, scratch, existing, watch)?;
+        let Table { mut entries, .. } = table;
+        pack_index::sort(&mut entries);
+        let options = self.options;
+        let mut indexed = match writer {
+            None => IndexedPack { sealed: None, data, entries, checksum, completed: 0 },
+            Some(writer) => complete(*writer, data, entries, lacking, existing, &options)?,
+        };
+        if options.refuse_duplicates
+            && let Some(pair) = indexed.entries.windows(2).find(|pair| pair[0].id == pair[1].id)
+        {
+            return Err(Reason::Twice(pair[0].id).into());
+        }
+        if let Some(existing) = existing {
+            indexed.compare(existing, options.cache_bytes)?;
+        }
+        Ok(indexed)
+    }
+
+    /// Gives every delta its name. Says which objects that the repository has are bases of named deltas.
+    fn resolve_deltas(
+        &mut self,
+        table: &mut Table,
+        data: &Mapped,
+        scratch: Option<Scratch>,
+        existing: Option<&Arc<Snapshot>>,
+        watch: &dyn Watch,
+    ) -> Result<Vec<ObjectId>, Reason> {
+        let mut named = std::mem::take(&mut table.named);
+        let is_whole = |entry: &u32| table.whole_kind(*entry).is_some();
+        let total = (0..table.len()).filter(|entry| !is_whole(entry)).count() as u64;
+        if total == 0 {
+            return Ok(Vec::new());
+        }
+        let children = table.children();
+        named.sort_unstable_by(|a, b| a.base.cmp(&b.base).then(a.entry.cmp(&b.entry)));
+        let claimed: Vec<AtomicBool> = named.iter().map(|_| AtomicBool::new(false)).collect();
+        let done = AtomicU64::new(0);
+        let has_deltas = |entry: &u32| !named.is_empty() || !children.of(*entry).is_empty();
+        let roots = (0..table.len()).filter(|entry| is_whole(entry) && has_deltas(entry));
+        let roots: Vec<Root> = roots.map(Root::Entry).collect();
+        let existing = existing.filter(|_| self.options.fix_thin).cloned();
+        let resolver = Resolver {
+            pack: data,
+            table,
+            children: &children,
+            named: &named,
+            claimed: &claimed,
+            scratch,
+            existing: existing.clone(),
+            cache_bytes: self.options.cache_bytes,
+            watch,
+            done: &done,
+            total,
+        };
+        let mut resolved = resolver.run(&roots, self.options.threads)?;
+        let mut lacking = Vec::new();
+        if let Some(existing) = existing {
+            let mut asked = HashSet::new();
+            for (delta, claimed) in named.iter().zip(&claimed) {
+                // Only the first delta of a base is marked; that others follow one that is costs a look.
+                if !claimed.load(Ordering::Relaxed)
+                    && asked.insert(delta.base)
+                    && exists(&existing, &delta.base)?
+                {
+                    lacking.push(delta.base);
+                }
+            }
+            let roots: Vec<Root> = lacking.iter().map(|id| Root::Existing(*id)).collect();
+            resolved.append(&mut resolver.run(&roots, self.options.threads)?);
+        }
+        for Resolved { entry, id, .. } in &resolved {
+            table.entries[*entry as usize].id = *id;
+        }
+        match total - resolved.len() as u64 {
+            0 => Ok(lacking),
+            unresolved => Err(Reason::Unresolved(unresolved)),
+        }
+    }
+}
+
+fn exists(snapshot: &Snapshot, id: &ObjectId) -> Result<bool, Reason> {
+    Ok(snapshot.lookup(id).is_some() || snapshot.has_loose(id)?)
+}
+
+/// Appends what a thin pack lacks, and ends the pack. Where that changes it, its checksum is made anew from the mapped
+/// pages: it begins with the number of objects.
+fn complete(
+    mut writer: PackWriter,
+    data: Mapped,
+    mut entries: Vec<Entry>,
+    mut lacking: Vec<ObjectId>,
+    existing: Option<&Arc<Snapshot>>,
+    options: &Options,
+) -> Result<IndexedPack, Error> {
+    lacking.retain(|id| entries.binary_search_by(|entry| entry.id.cmp(id)).is_err());
+    lacking.sort_unstable();
+    let count = entries.len() as u32;
+    let completed = lacking.len() as u32;
+    let sum = count.checked_add(completed).ok_or(Reason::TooManyObjects)?;
+    if let Some(existing) = existing.filter(|_| completed > 0) {
+        drop(data);
+        writer.continue_received()?;
+        let mut reader = existing.reader(options.cache_bytes);
+        let (mut deflater, mut bytes) = (Deflater::new(options.level), Vec::new());
+        for id in lacking {
+            let object = reader.read(&id)?;
+            let offset = writer.position();
+            bytes.clear();
+            write_entry_header(EntryKind::Object(object.kind), object.data.len() as u64, &mut bytes);
+            deflater.deflate(&object.data, &mut bytes);
+            writer.write(&bytes)?;
+            entries.push(Entry { id, crc32: crc32fast::hash(&bytes), offset });
+        }
+        pack_index::sort(&mut entries);
+    }
+    let mut sealed = writer.seal(sum)?;
+    let (data, checksum) = (sealed.map()?, *sealed.checksum());
+    Ok(IndexedPack { sealed: Some(sealed), data, entries, checksum, completed })
+}
+
+impl IndexedPack {
+    /// The entries, sorted by name.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The trailer.
+    pub fn checksum(&self) -> &ObjectId {
+        &self.checksum
+    }
+
+    /// How many objects were appended because the pack lacked them.
+    pub fn completed(&self) -> u32 {
+        self.completed
+    }
+
+    /// All bytes of the pack.
+    pub fn data(&self) -> &Mapped {
+        &self.data
+    }
+
+    /// What every object takes, in the order of the pack.
+    pub fn list(&self) -> Result<Vec<Listed>, Error> {
+        if self.entries.is_empty() { Ok(Vec::new()) } else { listing::list(self) }
+    }
+
+    /// A view of the objects of this pack alone.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
+        let version = pack_index::Version::default();
+        let index = pack_index::write(&self.entries, self.checksum.kind(), &self.checksum, version);
+        let index = index.map_err(|_| Reason::TooManyObjects)?;
+        Ok(Arc::new(Snapshot::of_pack(self.data.clone(), Mapped::from(index), self.checksum.kind())?))
+    }
+
+    /// Puts a received pack in place, with what belongs to it, and makes it durable.
+    ///
+    /// # Panics
+    /// For a pack that was read from a file.
+    pub fn publish(self, options: &PublishOptions<'_>) -> Result<PublishedPack, Error> {
+        let sealed = self.sealed.expect("a pack that was received");
+        drop(self.data);
+        Ok(sealed.publish(&self.entries, options)?)
+    }
+
+    /// Compares objects with those that are there already under their names.
+    fn compare(&mut self, existing: &Arc<Snapshot>, cache_bytes: usize) -> Result<(), Error> {
+        let mut known = Vec::new();
+        for entry in &self.entries {
+            if exists(existing, &entry.id)? {
+                known.push(entry.id);
+            }
+        }
+        if known.is_empty() {
+            return Ok(());
+        }
+        let mut ours = self.snapshot()?.reader(cache_bytes);
+        let mut theirs = existing.reader(cache_bytes);
+        for id in known {
+            let object = ours.read(&id)?;
+            let other = theirs.read(&id).map_err(|_| Reason::Existing(id))?;
+            if object != other {
+                return Err(Reason::Collision(id).into());
+            }
+        }
+        Ok(())
+    }
+}

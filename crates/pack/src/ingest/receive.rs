@@ -1,0 +1,342 @@
+//! The first pass: finds where entries begin and end while their bytes arrive, and names whole objects.
+
+use packrace_format::pack::{self, EntryHeader, EntryKind, HEADER_BYTES, MAX_ENTRY_HEADER_BYTES};
+use packrace_format::zlib::PieceInflater;
+use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
+use packrace_store::publish::PackWriter;
+
+use super::behind::{BATCH_BYTES, Behind, Done, Job, PIECE_BYTES};
+use super::error::Reason;
+use super::table::{MAX_ENTRIES, Table};
+
+/// Inflated at a time; whole objects up to this are named together with others.
+const ROOM_BYTES: usize = 1 << 17;
+
+/// Objects that are handed on together.
+const BATCH_OBJECTS: usize = 1 << 12;
+
+/// A pack that is longer than this is worth another thread.
+const WORTH_A_THREAD_BYTES: u64 = 2 << 20;
+
+/// What follows next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Header,
+    EntryHeader,
+    Body,
+    Trailer,
+    Over,
+}
+
+/// Takes the bytes of a pack in pieces of any length.
+pub(super) struct Receiver {
+    hash: HashKind,
+    state: State,
+    /// A header, or the trailer, of which not everything has come.
+    carry: Vec<u8>,
+    pub(super) table: Table,
+    announced: u32,
+    /// Where the next byte belongs.
+    position: u64,
+    entry: Current,
+    inflater: PieceInflater,
+    room: Vec<u8>,
+    /// Bytes of the pack that are not handed on yet, and how many of the last are of the trailer.
+    piece: Vec<u8>,
+    trailer_bytes: usize,
+    /// Contents of whole objects that are not handed on yet.
+    contents: Vec<u8>,
+    objects: Vec<(Kind, usize)>,
+    behind: Behind,
+    has_thread: bool,
+    /// The end, when it is there.
+    writer: Option<Box<PackWriter>>,
+    checksum: Option<ObjectId>,
+    max_bytes: Option<u64>,
+}
+
+/// The entry whose body is inflated.
+struct Current {
+    header: EntryHeader,
+    offset: u64,
+    crc: crc32fast::Hasher,
+    produced: u64,
+    /// For a whole object that does not fit the room.
+    hasher: Option<ObjectHasher>,
+}
+
+impl Receiver {
+    pub(super) fn new(
+        hash: HashKind,
+        max_bytes: Option<u64>,
+        writer: Option<PackWriter>,
+        may_part: bool,
+    ) -> Self {
+        let header = EntryHeader { kind: EntryKind::Object(Kind::Blob), size: 0, length: 0 };
+        let entry = Current { header, offset: 0, crc: crc32fast::Hasher::new(), produced: 0, hasher: None };
+        Receiver {
+            hash,
+            state: State::Header,
+            carry: Vec::new(),
+            table: Table::new(hash, 0),
+            announced: 0,
+            position: 0,
+            entry,
+            inflater: PieceInflater::new(),
+            room: vec![0; ROOM_BYTES + 1],
+            piece: Vec::new(),
+            trailer_bytes: 0,
+            contents: Vec::new(),
+            objects: Vec::new(),
+            behind: Behind::new(hash, writer),
+            // One that may not be taken counts as there.
+            has_thread: !may_part,
+            writer: None,
+            checksum: None,
+            max_bytes,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.state == State::Over
+    }
+
+    /// How many entries the header of the pack announces.
+    pub(super) fn announced(&self) -> u32 {
+        self.announced
+    }
+
+    /// The trailer.
+    pub(super) fn checksum(&self) -> Option<ObjectId> {
+        self.checksum
+    }
+
+    /// The file that the pack went to, unless it came from one.
+    pub(super) fn take_writer(&mut self) -> Option<Box<PackWriter>> {
+        self.writer.take()
+    }
+
+    /// Takes what belongs to the pack, which is all of it unless the pack ends before.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+        let mut at = 0;
+        while at < bytes.len() && self.state != State::Over {
+            let rest = &bytes[at..];
+            let taken = match self.state {
+                State::Header => self.take_header(rest)?,
+                State::EntryHeader => self.take_entry_header(rest)?,
+                State::Body => self.take_body(rest)?,
+                State::Trailer => self.take_trailer(rest),
+                State::Over => 0,
+            };
+            at += taken;
+            self.position += taken as u64;
+            if let Some(max) = self.max_bytes.filter(|max| self.position > *max) {
+                return Err(Reason::TooLarge(crate::meter::size(max)));
+            }
+        }
+        self.hand_on(&bytes[..at])?;
+        if self.state == State::Trailer && self.carry.len() == self.hash.len_in_bytes() {
+            self.finish()?;
+        }
+        Ok(at)
+    }
+
+    /// Hands on what belongs to the pack, in whole pieces.
+    fn hand_on(&mut self, mut bytes: &[u8]) -> Result<(), Reason> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.piece.len()));
+            self.piece.extend_from_slice(now);
+            bytes = later;
+            if self.piece.len() == PIECE_BYTES {
+                // Of the trailer at most, what this push has brought: the rest of it is in later pieces.
+                let trailer = self.trailer_bytes.saturating_sub(bytes.len());
+                self.hand_on_piece(trailer)?;
+                self.trailer_bytes -= trailer;
+            }
+        }
+        if !self.has_thread && self.position > WORTH_A_THREAD_BYTES {
+            self.has_thread = true;
+            self.behind.part();
+        }
+        Ok(())
+    }
+
+    fn hand_on_piece(&mut self, trailer_bytes: usize) -> Result<(), Reason> {
+        let piece = std::mem::take(&mut self.piece);
+        let counted = piece.len() - trailer_bytes;
+        self.piece = self.behind.run(Job::Piece(piece, counted))?;
+        Ok(())
+    }
+
+    fn hand_on_objects(&mut self) -> Result<(), Reason> {
+        let (contents, objects) = (std::mem::take(&mut self.contents), std::mem::take(&mut self.objects));
+        self.contents = self.behind.run(Job::Objects(contents, objects))?;
+        Ok(())
+    }
+
+    /// Everything has come.
+    fn finish(&mut self) -> Result<(), Reason> {
+        self.hand_on_objects()?;
+        self.hand_on_piece(self.trailer_bytes)?;
+        let Done { writer, checksum, ids } = self.behind.finish()?;
+        if checksum.as_slice() != self.carry {
+            return Err(Reason::Checksum(self.hash));
+        }
+        self.table.name_whole(ids)?;
+        (self.writer, self.checksum) = (writer, Some(checksum));
+        self.state = State::Over;
+        Ok(())
+    }
+
+    fn take_header(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+        let taken = bytes.len().min(HEADER_BYTES - self.carry.len());
+        self.carry.extend_from_slice(&bytes[..taken]);
+        let Some(header) = self.carry.first_chunk::<HEADER_BYTES>() else { return Ok(taken) };
+        if &header[..4] != b"PACK" {
+            return Err(Reason::Signature);
+        }
+        let number =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        if !matches!(number(4), 2 | 3) {
+            return Err(Reason::Version(number(4)));
+        }
+        self.announced = number(8);
+        if self.announced > MAX_ENTRIES {
+            return Err(Reason::TooManyObjects);
+        }
+        self.table = Table::new(self.hash, self.announced);
+        self.table.end = HEADER_BYTES as u64;
+        self.carry.clear();
+        self.state = if self.announced == 0 { State::Trailer } else { State::EntryHeader };
+        Ok(taken)
+    }
+
+    fn take_entry_header(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+        let offset = self.position - self.carry.len() as u64;
+        let had = self.carry.len();
+        let taken = if had == 0 && bytes.len() >= MAX_ENTRY_HEADER_BYTES {
+            let header = parse(bytes, self.hash).map_err(|what| Reason::bad_object(offset, what))?;
+            self.begin(header, offset, &bytes[..header.length]);
+            header.length
+        } else {
+            let more = bytes.len().min(MAX_ENTRY_HEADER_BYTES - had);
+            self.carry.extend_from_slice(&bytes[..more]);
+            let carried = std::mem::take(&mut self.carry);
+            match parse(&carried, self.hash) {
+                Ok(header) => {
+                    self.begin(header, offset, &carried[..header.length]);
+                    // The header cannot have been whole before these bytes came.
+                    header.length - had
+                }
+                Err(_) if carried.len() < MAX_ENTRY_HEADER_BYTES => {
+                    self.carry = carried;
+                    return Ok(more);
+                }
+                Err(what) => return Err(Reason::bad_object(offset, what)),
+            }
+        };
+        Ok(taken)
+    }
+
+    fn begin(&mut self, header: EntryHeader, offset: u64, bytes: &[u8]) {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(bytes);
+        let hasher = match header.kind {
+            EntryKind::Object(kind) if header.size > ROOM_BYTES as u64 => {
+                Some(ObjectHasher::new(self.hash, kind, header.size))
+            }
+            _ => None,
+        };
+        self.entry = Current { header, offset, crc, produced: 0, hasher };
+        self.inflater.restart();
+        self.state = State::Body;
+    }
+
+    fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+        let mut at = 0;
+        loop {
+            let entry = &mut self.entry;
+            let size = entry.header.size;
+            // One byte more than may come, so that a stream which is too long shows.
+            let kept =
+                if entry.hasher.is_some() || size > ROOM_BYTES as u64 { 0 } else { entry.produced as usize };
+            let inflated = match self.inflater.inflate(&bytes[at..], &mut self.room[kept..]) {
+                Ok(inflated) => inflated,
+                Err(_) => return Err(Reason::bad_object(entry.offset, "inflate returned -3")),
+            };
+            at += inflated.consumed;
+            entry.produced += inflated.produced as u64;
+            if entry.produced > size {
+                return Err(Reason::bad_object(entry.offset, "inflate returned -5"));
+            }
+            if let Some(hasher) = &mut entry.hasher {
+                hasher.update(&self.room[..inflated.produced]);
+            }
+            if inflated.is_over {
+                if entry.produced < size {
+                    return Err(Reason::bad_object(entry.offset, "inflate returned 1"));
+                }
+                entry.crc.update(&bytes[..at]);
+                self.end_entry(at)?;
+                return Ok(at);
+            }
+            if at == bytes.len() && (inflated.produced == 0 || kept + inflated.produced < self.room.len()) {
+                entry.crc.update(bytes);
+                return Ok(at);
+            }
+            if inflated.consumed == 0 && inflated.produced == 0 {
+                // zlib's name for a stream that can go neither on nor back.
+                return Err(Reason::bad_object(entry.offset, "inflate returned -5"));
+            }
+        }
+    }
+
+    /// The last byte of the entry is the one before `at` of what comes now.
+    fn end_entry(&mut self, at: usize) -> Result<(), Reason> {
+        let entry = &mut self.entry;
+        let (offset, crc) = (entry.offset, std::mem::take(&mut entry.crc).finalize());
+        match entry.header.kind {
+            EntryKind::Object(kind) => {
+                let id = match entry.hasher.take() {
+                    Some(hasher) => hasher.finish().map_err(|_| Reason::CollisionAttack(offset))?,
+                    None => {
+                        let content = &self.room[..entry.produced as usize];
+                        self.contents.extend_from_slice(content);
+                        self.objects.push((kind, content.len()));
+                        self.hash.null()
+                    }
+                };
+                self.table.push_whole(kind, offset, crc, id);
+                if self.contents.len() >= BATCH_BYTES || self.objects.len() >= BATCH_OBJECTS {
+                    self.hand_on_objects()?;
+                }
+            }
+            EntryKind::OfsDelta { distance } => {
+                let base = offset.checked_sub(distance).filter(|base| *base > 0);
+                let bad = || Reason::bad_object(offset, "delta base offset is out of bound");
+                self.table.push_delta_at(base.ok_or_else(bad)?, offset, crc);
+            }
+            EntryKind::RefDelta { base } => self.table.push_named_delta(&base, offset, crc),
+        }
+        self.table.end = self.position + at as u64;
+        self.state = if self.table.len() == self.announced { State::Trailer } else { State::EntryHeader };
+        Ok(())
+    }
+
+    fn take_trailer(&mut self, bytes: &[u8]) -> usize {
+        let taken = bytes.len().min(self.hash.len_in_bytes() - self.carry.len());
+        self.carry.extend_from_slice(&bytes[..taken]);
+        self.trailer_bytes += taken;
+        taken
+    }
+}
+
+/// The header of an entry, or what git says of it.
+fn parse(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, String> {
+    pack::parse_entry_header(bytes, hash).map_err(|error| match (error.what, bytes.first()) {
+        ("entry has no valid type", Some(first)) => format!("unknown object type {}", first >> 4 & 7),
+        ("delta distance exceeds 63 bits", _) => "offset value overflow for delta base object".to_owned(),
+        ("delta is its own base", _) => "delta base offset is out of bound".to_owned(),
+        (what, _) => what.to_owned(),
+    })
+}

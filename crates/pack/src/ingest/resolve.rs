@@ -1,0 +1,485 @@
+//! The second pass: applies deltas from their bases on, on several threads, and names what they result in.
+//!
+//! Every thread goes down one family at a time, depth first. A base is let go when its last delta is reached, and of
+//! deltas of one base the largest family comes last, so that few contents are alive at a time however deep or wide
+//! a family is. What is alive beyond the cache's limit is let go too and made again when it is needed. Nothing is locked
+//! for an object; a thread that has nothing left to do is given half of the deltas of somebody's base.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use packrace_format::pack::parse_entry_header;
+use packrace_object::{Kind, ObjectId, Unnamed, object_ids};
+use packrace_store::publish::Scratch;
+use packrace_store::{Mapped, Snapshot};
+
+use super::content::{Content, Maker};
+use super::error::Reason;
+use super::table::{Children, EntryNumber, NamedDelta, Table};
+use crate::watch::{Phase, Watch};
+
+/// Objects that are named together, and how many bytes they may have.
+const BATCH_OBJECTS: usize = 16;
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Roots that a thread takes at a time.
+const ROOTS_AT_A_TIME: usize = 16;
+
+/// When so many bytes of the pack were looked at, its pages are let go: whoever measures the process counts them as its
+/// memory, though the kernel can take them any time.
+const LOOKED_AT_BYTES: usize = 16 << 20;
+
+/// Every so many deltas it is said how far the work is.
+const REPORT_EVERY: u64 = 512;
+
+/// Fewer deltas than this are resolved on one thread.
+const WORTH_A_THREAD: u64 = 256;
+
+/// Bytes that a reader of existing objects keeps as delta bases.
+const READER_CACHE_BYTES: usize = 8 << 20;
+
+/// Where a family begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Root {
+    /// A whole object of the pack.
+    Entry(EntryNumber),
+    /// An object that the repository has.
+    Existing(ObjectId),
+}
+
+/// A delta that has its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Resolved {
+    pub(super) entry: EntryNumber,
+    pub(super) id: ObjectId,
+}
+
+/// What all threads share.
+pub(super) struct Resolver<'a> {
+    pub(super) pack: &'a Mapped,
+    pub(super) table: &'a Table,
+    pub(super) children: &'a Children,
+    /// Sorted by base.
+    pub(super) named: &'a [NamedDelta],
+    /// Whether somebody went into the deltas of a named base, by the first of them.
+    pub(super) claimed: &'a [AtomicBool],
+    pub(super) scratch: Option<Scratch>,
+    pub(super) existing: Option<Arc<Snapshot>>,
+    pub(super) cache_bytes: usize,
+    pub(super) watch: &'a dyn Watch,
+    /// Deltas that are resolved, and how many there are.
+    pub(super) done: &'a AtomicU64,
+    pub(super) total: u64,
+}
+
+/// Families that wait to be gone into.
+struct Queue<'a> {
+    roots: &'a [Root],
+    next: AtomicUsize,
+    /// Threads that have nothing to do.
+    hungry: AtomicUsize,
+    shared: Mutex<Shared>,
+    given: Condvar,
+    is_over: AtomicBool,
+}
+
+struct Shared {
+    tasks: Vec<Frame>,
+    /// Threads that have something to do and may give of it.
+    busy: usize,
+}
+
+/// A base whose deltas are being gone into.
+struct Frame {
+    kind: Kind,
+    content: Option<Arc<Content>>,
+    /// How to make the content again: from the frame below, or from a root where there is none, and then delta by delta.
+    /// `None` for what was given by another thread, and what is made from it alone: that is kept.
+    path: Option<Vec<Root>>,
+    children: Range<u32>,
+    named: Range<u32>,
+}
+
+impl Frame {
+    fn left(&self) -> usize {
+        self.children.len() + self.named.len()
+    }
+}
+
+impl Resolver<'_> {
+    /// Goes into the families of `roots`.
+    pub(super) fn run(&self, roots: &[Root], threads: usize) -> Result<Vec<Resolved>, Reason> {
+        let threads = if self.total < WORTH_A_THREAD { 1 } else { threads.max(1) };
+        let queue = Queue {
+            roots,
+            next: AtomicUsize::new(0),
+            hungry: AtomicUsize::new(0),
+            shared: Mutex::new(Shared { tasks: Vec::new(), busy: threads }),
+            given: Condvar::new(),
+            is_over: AtomicBool::new(false),
+        };
+        let work = || {
+            let result = Worker::new(self, &queue).run();
+            if result.is_err() {
+                queue.stop();
+            }
+            result
+        };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join();
+            let others = others.into_iter().map(join).map(|result| match result {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            others.chain([own]).collect()
+        });
+        let mut resolved = Vec::new();
+        let mut failure = None;
+        for result in results {
+            match result {
+                Ok(mut part) => resolved.append(&mut part),
+                // Others stop because of the one that tells why.
+                Err(error) if matches!(failure, None | Some(Reason::Cancelled)) => failure = Some(error),
+                Err(_) => {}
+            }
+        }
+        failure.map_or(Ok(resolved), Err)
+    }
+
+    /// The entry's compressed bytes and what they inflate to.
+    fn stream(&self, entry: EntryNumber) -> Result<(&[u8], u64), Reason> {
+        let (start, end) = self.table.range(entry);
+        let changed = || Reason::bad_object(start as u64, "the pack has changed while it was read");
+        let bytes = self.pack.get(start..end).ok_or_else(changed)?;
+        let header = parse_entry_header(bytes, self.table.hash).map_err(|_| changed())?;
+        Ok((&bytes[header.length..], header.size))
+    }
+
+    /// The deltas that name this object as their base, for the first who asks.
+    fn claim(&self, id: &ObjectId) -> Range<u32> {
+        if self.named.is_empty() {
+            return 0..0;
+        }
+        let start = self.named.partition_point(|delta| delta.base < *id);
+        let count = self.named[start..].partition_point(|delta| delta.base == *id);
+        if count == 0 || self.claimed[start].swap(true, Relaxed) {
+            return 0..0;
+        }
+        start as u32..(start + count) as u32
+    }
+}
+
+impl Queue<'_> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&self) {
+        self.is_over.store(true, Relaxed);
+        let _shared = self.lock();
+        self.given.notify_all();
+    }
+
+    /// Waits for a family that somebody gives; `None` when everything is done.
+    fn wait(&self) -> Option<Frame> {
+        let mut shared = self.lock();
+        shared.busy -= 1;
+        self.hungry.fetch_add(1, Relaxed);
+        loop {
+            if let Some(task) = shared.tasks.pop() {
+                shared.busy += 1;
+                self.hungry.fetch_sub(1, Relaxed);
+                return Some(task);
+            }
+            if shared.busy == 0 || self.is_over.load(Relaxed) {
+                self.given.notify_all();
+                return None;
+            }
+            shared = self.given.wait(shared).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn give(&self, task: Frame) {
+        self.lock().tasks.push(task);
+        self.given.notify_one();
+    }
+}
+
+struct Worker<'a> {
+    resolver: &'a Resolver<'a>,
+    queue: &'a Queue<'a>,
+    maker: Maker,
+    reader: Option<packrace_store::ObjectReader>,
+    stack: Vec<Frame>,
+    /// What the contents in the stack take.
+    stack_bytes: usize,
+    /// Objects that have no name yet.
+    unnamed: Vec<(EntryNumber, Kind, Arc<Content>)>,
+    unnamed_bytes: usize,
+    ids: Vec<ObjectId>,
+    resolved: Vec<Resolved>,
+    unreported: u64,
+    /// Bytes of the pack that were looked at since its pages were last let go.
+    looked_at_bytes: usize,
+}
+
+impl<'a> Worker<'a> {
+    fn new(resolver: &'a Resolver<'a>, queue: &'a Queue<'a>) -> Self {
+        Worker {
+            resolver,
+            queue,
+            maker: Maker::new(resolver.scratch.clone()),
+            reader: resolver.existing.as_ref().map(|snapshot| snapshot.reader(READER_CACHE_BYTES)),
+            stack: Vec::new(),
+            stack_bytes: 0,
+            unnamed: Vec::new(),
+            unnamed_bytes: 0,
+            ids: Vec::new(),
+            resolved: Vec::new(),
+            unreported: 0,
+            looked_at_bytes: 0,
+        }
+    }
+
+    fn run(mut self) -> Result<Vec<Resolved>, Reason> {
+        loop {
+            let start = self.queue.next.fetch_add(ROOTS_AT_A_TIME, Relaxed);
+            let Some(roots) = self.queue.roots.get(start..) else { break };
+            for root in &roots[..roots.len().min(ROOTS_AT_A_TIME)] {
+                self.enter_root(*root)?;
+                self.empty_stack()?;
+            }
+        }
+        while let Some(task) = self.queue.wait() {
+            self.stack.push(task);
+            self.empty_stack()?;
+        }
+        self.name()?;
+        self.report();
+        Ok(std::mem::take(&mut self.resolved))
+    }
+
+    fn enter_root(&mut self, root: Root) -> Result<(), Reason> {
+        let (children, named) = match root {
+            Root::Entry(entry) => {
+                let children = self.resolver.children.of(entry);
+                (children, self.resolver.claim(&self.resolver.table.entries[entry as usize].id))
+            }
+            Root::Existing(id) => (0..0, self.resolver.claim(&id)),
+        };
+        if children.is_empty() && named.is_empty() {
+            return Ok(());
+        }
+        let (kind, content) = self.root_content(root)?;
+        self.push(Frame { kind, content: Some(Arc::new(content)), path: Some(vec![root]), children, named });
+        Ok(())
+    }
+
+    fn root_content(&mut self, root: Root) -> Result<(Kind, Content), Reason> {
+        match root {
+            Root::Entry(entry) => {
+                let kind = self.resolver.table.whole_kind(entry).expect("families begin with whole objects");
+                let (stream, size) = self.resolver.stream(entry)?;
+                Ok((kind, self.maker.inflate(stream, size)?))
+            }
+            Root::Existing(id) => {
+                let reader = self.reader.as_mut().expect("what exists was found in a snapshot");
+                let object = reader.read(&id)?;
+                Ok((object.kind, Content::InMemory(object.data)))
+            }
+        }
+    }
+
+    /// Goes into everything below what is in the stack.
+    fn empty_stack(&mut self) -> Result<(), Reason> {
+        while let Some(top) = self.stack.last_mut() {
+            let entry = match (top.children.next(), top.named.start) {
+                (Some(position), _) => self.resolver.children.at(position),
+                (None, at) if !top.named.is_empty() => {
+                    top.named.start += 1;
+                    self.resolver.named[at as usize].entry
+                }
+                _ => {
+                    self.pop();
+                    continue;
+                }
+            };
+            self.resolve(entry)?;
+            if self.queue.hungry.load(Relaxed) > 0 {
+                self.share();
+            }
+            if self.queue.is_over.load(Relaxed) || self.resolver.watch.cancelled() {
+                return Err(Reason::Cancelled);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies a delta to the base on top of the stack, and puts the result there if it is a base too.
+    fn resolve(&mut self, entry: EntryNumber) -> Result<(), Reason> {
+        let base = self.content_of(self.stack.len() - 1)?;
+        let top = self.stack.last().expect("the caller has looked");
+        let (kind, is_last) = (top.kind, top.left() == 0);
+        let mut path = Some(Vec::new());
+        if is_last {
+            // What is below it can be made again from where this base was made from.
+            path = self.pop_path();
+        }
+        let content = Arc::new(self.apply(entry, &base)?);
+        self.recycle(base);
+        self.unnamed_bytes += content.len();
+        self.unnamed.push((entry, kind, content.clone()));
+        let is_full = self.unnamed.len() == BATCH_OBJECTS || self.unnamed_bytes > BATCH_BYTES;
+        // A base by name can only be looked for when the name is there.
+        let mut named = 0..0;
+        if is_full || !self.resolver.named.is_empty() {
+            let id = self.name()?;
+            named = self.resolver.claim(&id);
+        }
+        let children = self.resolver.children.of(entry);
+        if children.is_empty() && named.is_empty() {
+            self.recycle(content);
+        } else {
+            if let Some(path) = &mut path {
+                path.push(Root::Entry(entry));
+            }
+            self.push(Frame { kind, content: Some(content), path, children, named });
+        }
+        self.unreported += 1;
+        if self.unreported == REPORT_EVERY {
+            self.report();
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, entry: EntryNumber, base: &[u8]) -> Result<Content, Reason> {
+        let (stream, size) = self.resolver.stream(entry)?;
+        self.looked_at_bytes += stream.len();
+        if self.looked_at_bytes > LOOKED_AT_BYTES {
+            self.looked_at_bytes = 0;
+            self.resolver.pack.let_go();
+        }
+        let result = self.maker.apply(base, stream, size)?;
+        let offset = self.resolver.table.entries[entry as usize].offset;
+        result.ok_or_else(|| Reason::bad_object(offset, "failed to apply delta"))
+    }
+
+    /// Names everything that has no name, and gives back the last name.
+    fn name(&mut self) -> Result<ObjectId, Reason> {
+        let hash = self.resolver.table.hash;
+        let objects: Vec<Unnamed<'_>> =
+            self.unnamed.iter().map(|(_, kind, content)| Unnamed { kind: *kind, content }).collect();
+        self.ids.clear();
+        object_ids(hash, &objects, &mut self.ids).map_err(|(number, _)| {
+            let entry = self.unnamed[number].0;
+            Reason::CollisionAttack(self.resolver.table.entries[entry as usize].offset)
+        })?;
+        self.unnamed_bytes = 0;
+        let last = self.ids.last().copied().unwrap_or(hash.null());
+        for ((entry, _, content), id) in self.unnamed.drain(..).zip(&self.ids) {
+            self.resolved.push(Resolved { entry, id: *id });
+            if let Some(content) = Arc::into_inner(content) {
+                self.maker.recycle(content);
+            }
+        }
+        Ok(last)
+    }
+
+    /// The content of a frame, made again if it was let go.
+    fn content_of(&mut self, frame: usize) -> Result<Arc<Content>, Reason> {
+        let mut from = frame;
+        while self.stack[from].content.is_none() && from > 0 {
+            from -= 1;
+        }
+        let mut content = self.stack[from].content.clone();
+        let first = if content.is_some() { from + 1 } else { from };
+        for at in first..=frame {
+            for step in self.stack[at].path.clone().into_iter().flatten() {
+                content = Some(Arc::new(match (content, step) {
+                    (Some(base), Root::Entry(entry)) => self.apply(entry, &base)?,
+                    (_, root) => self.root_content(root)?.1,
+                }));
+            }
+        }
+        let content = content.expect("the lowest frame has a content or a root");
+        if self.stack[frame].content.is_none() {
+            self.stack_bytes += content.memory_bytes();
+            self.stack[frame].content = Some(content.clone());
+            self.let_go();
+        }
+        Ok(content)
+    }
+
+    fn push(&mut self, frame: Frame) {
+        self.stack_bytes += frame.content.as_ref().map_or(0, |content| content.memory_bytes());
+        self.stack.push(frame);
+        self.let_go();
+    }
+
+    /// Lets go of contents that are not needed soon, the lowest first, until the rest is within the limit.
+    fn let_go(&mut self) {
+        let top = self.stack.len() - 1;
+        for frame in &mut self.stack[..top] {
+            if self.stack_bytes <= self.resolver.cache_bytes {
+                return;
+            }
+            if frame.path.is_some()
+                && let Some(content) = frame.content.take()
+            {
+                self.stack_bytes -= content.memory_bytes();
+            }
+        }
+    }
+
+    fn pop(&mut self) {
+        let Some(frame) = self.stack.pop() else { return };
+        if let Some(content) = frame.content {
+            self.stack_bytes -= content.memory_bytes();
+            self.recycle(content);
+        }
+    }
+
+    /// Takes the top off the stack, and says how its content was made from what is below.
+    fn pop_path(&mut self) -> Option<Vec<Root>> {
+        let path = self.stack.last_mut().and_then(|frame| frame.path.take());
+        self.pop();
+        path
+    }
+
+    /// The buffer is used again if nobody else holds it.
+    fn recycle(&mut self, content: Arc<Content>) {
+        if let Some(content) = Arc::into_inner(content) {
+            self.maker.recycle(content);
+        }
+    }
+
+    /// Gives half of the deltas of the lowest base that has several to somebody who has nothing to do.
+    fn share(&mut self) {
+        let Some(at) = self.stack.iter().position(|frame| frame.children.len() > 1) else { return };
+        let Ok(content) = self.content_of(at) else { return };
+        let frame = &mut self.stack[at];
+        let middle = frame.children.start + frame.children.len() as u32 / 2;
+        let children = frame.children.start..middle;
+        frame.children.start = middle;
+        let task = Frame { kind: frame.kind, content: Some(content), path: None, children, named: 0..0 };
+        self.queue.give(task);
+    }
+
+    fn report(&mut self) {
+        let done = self.resolver.done.fetch_add(self.unreported, Relaxed) + self.unreported;
+        self.unreported = 0;
+        self.resolver.watch.progress(Phase::Resolving, done, self.resolver.total);
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Nobody waits for what this one would give.
+            self.queue.stop();
+        }
+    }
+}

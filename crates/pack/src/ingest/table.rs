@@ -1,0 +1,175 @@
+//! What is known of every entry of the pack, and which entries are deltas of which.
+
+use packrace_format::pack_index::Entry;
+use packrace_object::{HashKind, Kind, ObjectId, oid};
+
+use super::error::Reason;
+
+/// The number of an entry: entries are counted in the order of the pack, and what completes a thin pack after them.
+pub(super) type EntryNumber = u32;
+
+/// What an entry is built on. The last values that a number can have stand for what is no number of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Base(u32);
+
+impl Base {
+    /// Begins with the number of an entry of this pack; no pack can have this many.
+    const FIRST_SPECIAL: u32 = u32::MAX - 7;
+    const NAMED: Base = Base(u32::MAX);
+    const NOWHERE: Base = Base(u32::MAX - 1);
+
+    fn whole(kind: Kind) -> Self {
+        Base(Base::FIRST_SPECIAL + kind as u32)
+    }
+
+    fn entry(self) -> Option<EntryNumber> {
+        (self.0 < Base::FIRST_SPECIAL).then_some(self.0)
+    }
+}
+
+/// The most entries that a pack may have.
+pub(super) const MAX_ENTRIES: u32 = Base::FIRST_SPECIAL - 1;
+
+/// A delta that names its base.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NamedDelta {
+    pub(super) base: ObjectId,
+    pub(super) entry: EntryNumber,
+}
+
+/// The entries of a pack. Names of deltas are null until they are resolved.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) hash: HashKind,
+    pub(super) entries: Vec<Entry>,
+    bases: Vec<Base>,
+    pub(super) named: Vec<NamedDelta>,
+    /// Where the last entry ends.
+    pub(super) end: u64,
+}
+
+/// The deltas of each entry that stands before them in the pack, as ranges of one list; the one with the largest family
+/// last, so that its base can be let go before it is gone into.
+#[derive(Debug)]
+pub(super) struct Children {
+    starts: Vec<u32>,
+    list: Vec<EntryNumber>,
+}
+
+impl Table {
+    pub(super) fn new(hash: HashKind, announced: u32) -> Self {
+        // An announcement is believed as far as it costs next to nothing.
+        let room = announced.min(1 << 16) as usize;
+        Table {
+            hash,
+            entries: Vec::with_capacity(room),
+            bases: Vec::with_capacity(room),
+            named: Vec::new(),
+            end: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// A whole object, whose name may follow later.
+    pub(super) fn push_whole(&mut self, kind: Kind, offset: u64, crc32: u32, id: ObjectId) {
+        self.push(offset, crc32, id, Base::whole(kind));
+    }
+
+    /// A delta of what begins at `base`; should no entry begin there, nothing resolves it.
+    pub(super) fn push_delta_at(&mut self, base: u64, offset: u64, crc32: u32) {
+        let position = self.entries.binary_search_by_key(&base, |entry| entry.offset);
+        let base = position.map_or(Base::NOWHERE, |at| Base(at as u32));
+        self.push(offset, crc32, self.hash.null(), base);
+    }
+
+    /// A delta of an object that is named.
+    pub(super) fn push_named_delta(&mut self, base: &oid, offset: u64, crc32: u32) {
+        self.named.push(NamedDelta { base: base.to_owned(), entry: self.len() });
+        self.push(offset, crc32, self.hash.null(), Base::NAMED);
+    }
+
+    /// Gives the whole objects that have no names theirs, which are in their order.
+    pub(super) fn name_whole(&mut self, ids: Result<Vec<ObjectId>, usize>) -> Result<(), Reason> {
+        let unnamed = (0..self.len()).filter(|entry| self.whole_kind(*entry).is_some());
+        let unnamed = unnamed.filter(|entry| self.entries[*entry as usize].id.is_null());
+        match ids {
+            Ok(ids) => {
+                for (entry, id) in unnamed.collect::<Vec<_>>().into_iter().zip(ids) {
+                    self.entries[entry as usize].id = id;
+                }
+                Ok(())
+            }
+            Err(number) => {
+                let entry = { unnamed }.nth(number).unwrap_or(0);
+                Err(Reason::CollisionAttack(self.entries[entry as usize].offset))
+            }
+        }
+    }
+
+    fn push(&mut self, offset: u64, crc32: u32, id: ObjectId, base: Base) {
+        self.entries.push(Entry { id, crc32, offset });
+        self.bases.push(base);
+    }
+
+    /// The kind of a whole object; `None` for a delta.
+    pub(super) fn whole_kind(&self, entry: EntryNumber) -> Option<Kind> {
+        let base = self.bases[entry as usize];
+        [Kind::Commit, Kind::Tree, Kind::Blob, Kind::Tag].into_iter().find(|kind| base == Base::whole(*kind))
+    }
+
+    /// The bytes of an entry in the pack: where they begin and end.
+    pub(super) fn range(&self, entry: EntryNumber) -> (usize, usize) {
+        let end = self.entries.get(entry as usize + 1).map_or(self.end, |next| next.offset);
+        (self.entries[entry as usize].offset as usize, end as usize)
+    }
+
+    /// Which entries are deltas of which. Named bases are found when they have their names.
+    pub(super) fn children(&self) -> Children {
+        let count = self.bases.len();
+        let mut family = vec![1u32; count];
+        let mut starts = vec![0u32; count + 1];
+        // A base stands before its deltas, so that going backwards each family is whole when it is added.
+        for entry in (0..count).rev() {
+            if let Some(base) = self.bases[entry].entry() {
+                family[base as usize] = family[base as usize].saturating_add(family[entry]);
+                starts[base as usize + 1] += 1;
+            }
+        }
+        for at in 0..count {
+            starts[at + 1] += starts[at];
+        }
+        let mut next = starts.clone();
+        let mut list = vec![0; starts[count] as usize];
+        for (entry, base) in self.bases.iter().enumerate() {
+            if let Some(base) = base.entry() {
+                let slot = &mut next[base as usize];
+                list[*slot as usize] = entry as u32;
+                *slot += 1;
+            }
+        }
+        for base in 0..count {
+            let children = &mut list[starts[base] as usize..starts[base + 1] as usize];
+            if let Some(largest) = (0..children.len()).max_by_key(|at| family[children[*at] as usize]) {
+                children[largest..].rotate_left(1);
+            }
+        }
+        Children { starts, list }
+    }
+}
+
+impl Children {
+    /// The deltas of an entry, as a range for [`Children::at`].
+    pub(super) fn of(&self, entry: EntryNumber) -> std::ops::Range<u32> {
+        match self.starts.get(entry as usize + 1) {
+            Some(end) => self.starts[entry as usize]..*end,
+            None => 0..0,
+        }
+    }
+
+    pub(super) fn at(&self, position: u32) -> EntryNumber {
+        self.list[position as usize]
+    }
+}

@@ -1,0 +1,46 @@
+use std::path::PathBuf;
+
+use packrace_os::Mapped;
+use packrace_os::count::Role;
+use packrace_os::durable::NewFile;
+
+use super::{WritePolicy, create_temporary};
+use crate::error::Error;
+
+/// Keeps contents that are too large for memory beside a pack that is being written. Their files have no names once they
+/// are whole, so that nothing is left of them after a crash either.
+#[derive(Debug, Clone)]
+pub struct Scratch {
+    dir: PathBuf,
+    policy: WritePolicy,
+}
+
+/// A content that is being put aside.
+#[derive(Debug)]
+pub struct ScratchFile(NewFile);
+
+impl Scratch {
+    pub(super) fn new(dir: PathBuf, policy: WritePolicy) -> Self {
+        Scratch { dir, policy }
+    }
+
+    /// Begins a content.
+    pub fn create(&self) -> Result<ScratchFile, Error> {
+        create_temporary(&self.dir, "tmp_base_", 0o600, Role::Objects, self.policy).map(ScratchFile)
+    }
+}
+
+impl ScratchFile {
+    /// Appends.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.0.write(bytes).map_err(|error| Error::io(self.0.path(), error))
+    }
+
+    /// The whole content, which goes with the last map of it.
+    pub fn finish(mut self) -> Result<Mapped, Error> {
+        let path = self.0.path().to_owned();
+        let map = self.0.map().map_err(|error| Error::io(&path, error))?;
+        self.0.discard().map_err(|error| Error::io(&path, error))?;
+        Ok(map)
+    }
+}
