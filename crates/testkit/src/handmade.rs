@@ -75,15 +75,22 @@ impl HandmadePack {
 
     /// Writes the pack and its index below a repository under the name `pack-<name>`; gives the path of the pack.
     pub fn put(&self, repository: &Path, name: &str) -> PathBuf {
+        let pack = self.sealed();
+        let checksum = ObjectId::from_bytes_or_panic(&pack[pack.len() - HashKind::Sha1.len_in_bytes()..]);
+        let stem = repository.join(format!("objects/pack/pack-{name}"));
+        std::fs::write(stem.with_extension("idx"), self.index(&checksum)).expect("an index can be written");
+        std::fs::write(stem.with_extension("pack"), pack).expect("a pack can be written");
+        stem.with_extension("pack")
+    }
+
+    /// The whole pack, with the number of its entries and its checksum.
+    pub fn sealed(&self) -> Vec<u8> {
         let mut pack = self.bytes.clone();
         let count = u32::try_from(self.entries.len()).expect("few entries");
         pack[8..12].copy_from_slice(&count.to_be_bytes());
         let checksum = digest(&pack);
         pack.extend_from_slice(checksum.as_slice());
-        let stem = repository.join(format!("objects/pack/pack-{name}"));
-        std::fs::write(stem.with_extension("idx"), self.index(&checksum)).expect("an index can be written");
-        std::fs::write(stem.with_extension("pack"), pack).expect("a pack can be written");
-        stem.with_extension("pack")
+        pack
     }
 
     /// An index of version 2 (gitformat-pack, "Version 2 pack-*.idx files").

@@ -119,7 +119,7 @@ impl Receiver {
     /// Takes what belongs to the pack, which is all of it unless the pack ends before.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
         let mut at = 0;
-        while at < bytes.len() && self.state != State::Over {
+        while at < bytes.len() && !self.has_everything() {
             let rest = &bytes[at..];
             let taken = match self.state {
                 State::Header => self.take_header(rest)?,
@@ -135,10 +135,16 @@ impl Receiver {
             }
         }
         self.hand_on(&bytes[..at])?;
-        if self.state == State::Trailer && self.carry.len() == self.hash.len_in_bytes() {
+        if self.state == State::Trailer && self.has_everything() {
             self.finish()?;
         }
         Ok(at)
+    }
+
+    /// Whether the last byte of the trailer has come.
+    fn has_everything(&self) -> bool {
+        let is_whole = self.carry.len() == self.hash.len_in_bytes();
+        self.state == State::Over || self.state == State::Trailer && is_whole
     }
 
     /// Hands on what belongs to the pack, in whole pieces.

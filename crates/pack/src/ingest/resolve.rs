@@ -254,7 +254,7 @@ impl<'a> Worker<'a> {
             }
         }
         while let Some(task) = self.queue.wait() {
-            self.stack.push(task);
+            self.push(task);
             self.empty_stack()?;
         }
         self.name()?;
