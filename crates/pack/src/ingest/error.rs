@@ -36,6 +36,8 @@ pub(crate) enum Reason {
     Junk,
     #[error("pack has {0} unresolved delta{plural}", plural = if *.0 == 1 { "" } else { "s" })]
     Unresolved(u64),
+    #[error("REF_DELTA at offset {offset} already resolved (duplicate base {base}?)")]
+    TwoBases { offset: u64, base: ObjectId },
     #[error("pack has more than 4294967295 objects")]
     TooManyObjects,
     #[error("SHA1 COLLISION FOUND WITH {0} !")]

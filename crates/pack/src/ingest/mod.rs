@@ -199,7 +199,7 @@ impl Ingest {
         let roots = (0..table.len()).filter(|entry| is_whole(entry) && has_deltas(entry));
         let roots: Vec<Root> = roots.map(Root::Entry).collect();
         let existing = existing.filter(|_| self.options.fix_thin).cloned();
-        let resolver = Resolver {
+        let mut resolver = Resolver {
             pack: data,
             table,
             children: &children,
@@ -207,6 +207,7 @@ impl Ingest {
             claimed: &claimed,
             scratch,
             existing: existing.clone(),
+            completes: false,
             cache_bytes: self.options.cache_bytes,
             watch,
             done: &done,
@@ -226,6 +227,7 @@ impl Ingest {
                 }
             }
             let roots: Vec<Root> = lacking.iter().map(|id| Root::Existing(*id)).collect();
+            resolver.completes = true;
             resolved.append(&mut resolver.run(&roots, self.options.threads)?);
         }
         for Resolved { entry, id, .. } in &resolved {

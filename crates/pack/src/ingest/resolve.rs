@@ -66,6 +66,8 @@ pub(super) struct Resolver<'a> {
     pub(super) claimed: &'a [AtomicBool],
     pub(super) scratch: Option<Scratch>,
     pub(super) existing: Option<Arc<Snapshot>>,
+    /// Whether families begin with objects that the repository has.
+    pub(super) completes: bool,
     pub(super) cache_bytes: usize,
     pub(super) watch: &'a dyn Watch,
     /// Deltas that are resolved, and how many there are.
@@ -158,17 +160,25 @@ impl Resolver<'_> {
         Ok((&bytes[header.length..], header.size))
     }
 
-    /// The deltas that name this object as their base, for the first who asks.
-    fn claim(&self, id: &ObjectId) -> Range<u32> {
+    /// The deltas that name this object as their base. As git does, a pack is refused where they have it twice; beside an
+    /// object that the repository has too, they are gone into once.
+    fn claim(&self, id: &ObjectId) -> Result<Range<u32>, Reason> {
         if self.named.is_empty() {
-            return 0..0;
+            return Ok(0..0);
         }
         let start = self.named.partition_point(|delta| delta.base < *id);
         let count = self.named[start..].partition_point(|delta| delta.base == *id);
-        if count == 0 || self.claimed[start].swap(true, Relaxed) {
-            return 0..0;
+        if count == 0 {
+            return Ok(0..0);
         }
-        start as u32..(start + count) as u32
+        if !self.claimed[start].swap(true, Relaxed) {
+            return Ok(start as u32..(start + count) as u32);
+        }
+        if self.completes {
+            return Ok(0..0);
+        }
+        let offset = self.table.entries[self.named[start].entry as usize].offset;
+        Err(Reason::TwoBases { offset, base: *id })
     }
 }
 
@@ -266,9 +276,9 @@ impl<'a> Worker<'a> {
         let (children, named) = match root {
             Root::Entry(entry) => {
                 let children = self.resolver.children.of(entry);
-                (children, self.resolver.claim(&self.resolver.table.entries[entry as usize].id))
+                (children, self.resolver.claim(&self.resolver.table.entries[entry as usize].id)?)
             }
-            Root::Existing(id) => (0..0, self.resolver.claim(&id)),
+            Root::Existing(id) => (0..0, self.resolver.claim(&id)?),
         };
         if children.is_empty() && named.is_empty() {
             return Ok(());
@@ -337,7 +347,7 @@ impl<'a> Worker<'a> {
         let mut named = 0..0;
         if is_full || !self.resolver.named.is_empty() {
             let id = self.name()?;
-            named = self.resolver.claim(&id);
+            named = self.resolver.claim(&id)?;
         }
         let children = self.resolver.children.of(entry);
         if children.is_empty() && named.is_empty() {
