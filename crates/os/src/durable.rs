@@ -14,6 +14,10 @@ use crate::Mapped;
 use crate::count::{self, Op, Role};
 use crate::simulated::{Change, DiskOp, before, done};
 
+mod sync;
+
+pub use sync::{SyncFailed, ToSync, sync_dir, sync_together};
+
 /// Every write but the last ends at a multiple of this.
 pub const PIECE_BYTES: usize = 1 << 20;
 
@@ -271,20 +275,6 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
     Ok(true)
 }
 
-/// Makes the names in a directory durable: those that appeared, and those that went. A file system that has no such
-/// thing is left to itself.
-pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
-    before(dir, DiskOp::SyncDir)?;
-    count::add(role, Op::Sync, 0);
-    match File::open(dir)?.sync_all() {
-        Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
-        _ => {
-            done(|| Change::SyncDir(dir.to_owned()));
-            Ok(())
-        }
-    }
-}
-
 /// Removes a file, and says whether there was one.
 pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
     before(path, DiskOp::Remove)?;
@@ -371,6 +361,39 @@ pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Gives a file another name unless something has it, and says whether it did.
+pub fn rename_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
+    before(from, DiskOp::Rename(to.to_owned()))?;
+    count::add(role, Op::Name, 0);
+    match rename_to_new(from, to) {
+        Ok(()) => {
+            done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a directory `prefix` + six letters and digits in `dir`, for the user of this process only.
+pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    for _ in 0..MAX_TRIES {
+        let path = dir.join(format!("{prefix}{}", random_letters()));
+        before(&path, DiskOp::MakeDir)?;
+        count::add(role, Op::Name, 0);
+        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => {
+                done(|| Change::MakeDir(path.clone()));
+                return Ok(path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// Sets the times of a file to now. Its owner may, and who may write it.

@@ -1,0 +1,214 @@
+//! Waiting for the disk as seldom as possible: syncs that belong together are in flight together, and threads that want the
+//! same directory synced share one sync.
+//!
+//! Threads that sync at the same time wait for the same flush of the disk and the same commit of its journal; one that syncs
+//! file after file waits for one of each a file.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use super::NewFile;
+use crate::count::{self, Op, Role};
+use crate::simulated::{Change, DiskOp, before, done};
+
+/// So many syncs of one caller are in flight at a time.
+const MAX_IN_FLIGHT: usize = 16;
+
+/// What [`sync_together`] makes durable.
+#[derive(Debug)]
+pub enum ToSync<'a> {
+    /// What was written into a new file, but not its name.
+    New(&'a mut NewFile),
+    /// What anybody wrote into a file, but not its name.
+    File(&'a Path),
+    /// The names in a directory.
+    Dir(&'a Path),
+}
+
+/// A sync that failed. What was written may be lost, also where a later sync seems to do well.
+#[derive(Debug)]
+pub struct SyncFailed {
+    /// What was to be synced.
+    pub path: PathBuf,
+    /// Why it was not.
+    pub source: io::Error,
+}
+
+/// Makes all of these durable, in any order. After an error none of them may be relied on.
+pub fn sync_together(mut all: Vec<ToSync<'_>>, role: Role) -> Result<(), SyncFailed> {
+    for item in &mut all {
+        let prepared = match item {
+            ToSync::New(file) => file.flush().and_then(|()| before(file.path(), DiskOp::Sync)),
+            ToSync::File(path) => before(path, DiskOp::Sync),
+            ToSync::Dir(path) => before(path, DiskOp::SyncDir),
+        };
+        prepared.map_err(|source| SyncFailed { path: item.path().to_owned(), source })?;
+    }
+    sync_in_flight(&all, role)?;
+    for item in &all {
+        match item {
+            ToSync::Dir(path) => done(|| Change::SyncDir((*path).to_owned())),
+            item => done(|| Change::Sync(item.path().to_owned())),
+        }
+    }
+    Ok(())
+}
+
+fn sync_in_flight(all: &[ToSync<'_>], role: Role) -> Result<(), SyncFailed> {
+    let next = AtomicUsize::new(0);
+    let first_failure = Mutex::new(None);
+    let work = || {
+        while let Some(item) = all.get(next.fetch_add(1, Relaxed)) {
+            if let Err(source) = item.sync(role) {
+                let failed = SyncFailed { path: item.path().to_owned(), source };
+                lock(&first_failure).get_or_insert(failed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..all.len().min(MAX_IN_FLIGHT) {
+            // Where there is no other thread to be had, this one does the work.
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+    first_failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+impl ToSync<'_> {
+    fn path(&self) -> &Path {
+        match self {
+            ToSync::New(file) => file.path(),
+            ToSync::File(path) | ToSync::Dir(path) => path,
+        }
+    }
+
+    fn sync(&self, role: Role) -> io::Result<()> {
+        match self {
+            ToSync::New(file) => {
+                count::add(role, Op::Sync, 0);
+                file.file.sync_all()
+            }
+            ToSync::File(path) => {
+                count::add(role, Op::Sync, 0);
+                crate::file::open_without_waiting(path)?.sync_all()
+            }
+            ToSync::Dir(path) => SHARED.sync(path, &|dir| sync_names(dir, role)),
+        }
+    }
+}
+
+/// Makes the names in a directory durable: those that appeared, and those that went. A file system that has no such
+/// thing is left to itself.
+pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
+    before(dir, DiskOp::SyncDir)?;
+    SHARED.sync(dir, &|dir| sync_names(dir, role))?;
+    done(|| Change::SyncDir(dir.to_owned()));
+    Ok(())
+}
+
+fn sync_names(dir: &Path, role: Role) -> io::Result<()> {
+    count::add(role, Op::Sync, 0);
+    match File::open(dir)?.sync_all() {
+        Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
+        _ => Ok(()),
+    }
+}
+
+static SHARED: LazyLock<SharedSyncs> = LazyLock::new(SharedSyncs::default);
+
+/// Group commit: of the threads that want a directory synced while it is being synced, one does it for all of them, once that
+/// is done. What began before a thread came may have missed what that thread changed.
+///
+/// A directory is told by its path as it is spelled; by another path it is another one, and nothing is shared.
+#[derive(Debug, Default)]
+struct SharedSyncs {
+    dirs: Mutex<HashMap<PathBuf, Turns>>,
+    /// A sync has ended.
+    ended: Condvar,
+}
+
+/// The syncs of a directory.
+#[derive(Debug, Default)]
+struct Turns {
+    is_running: bool,
+    /// The one that everybody who comes now takes part in.
+    next: Option<Arc<Turn>>,
+}
+
+/// One sync, and what came of it.
+#[derive(Debug, Default)]
+struct Turn {
+    result: Mutex<Option<Result<(), Failure>>>,
+}
+
+/// Why a sync failed, for each who took part.
+#[derive(Debug, Clone, Copy)]
+struct Failure {
+    number: Option<i32>,
+    kind: io::ErrorKind,
+}
+
+impl SharedSyncs {
+    fn sync(&self, dir: &Path, sync: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        let mut dirs = lock(&self.dirs);
+        let turn = match dirs.get_mut(dir) {
+            Some(turns) => turns.next.get_or_insert_default().clone(),
+            None => {
+                let turn = Arc::<Turn>::default();
+                let turns = Turns { is_running: false, next: Some(turn.clone()) };
+                dirs.insert(dir.to_owned(), turns);
+                turn
+            }
+        };
+        loop {
+            if let Some(result) = *lock(&turn.result) {
+                return result.map_err(Failure::into);
+            }
+            // Until there is a result, the directory has its place in the table.
+            match dirs.get_mut(dir) {
+                Some(turns) if turns.is_running => {
+                    dirs = self.ended.wait(dirs).unwrap_or_else(PoisonError::into_inner);
+                }
+                turns => {
+                    // Nobody does it: so this one, for all who have come by now.
+                    turns.into_iter().for_each(|turns| (turns.is_running, turns.next) = (true, None));
+                    drop(dirs);
+                    self.lead(dir, &turn, sync);
+                    dirs = lock(&self.dirs);
+                }
+            }
+        }
+    }
+
+    fn lead(&self, dir: &Path, turn: &Turn, sync: &dyn Fn(&Path) -> io::Result<()>) {
+        let result = sync(dir);
+        let failure = |error: io::Error| Failure { number: error.raw_os_error(), kind: error.kind() };
+        let mut dirs = lock(&self.dirs);
+        *lock(&turn.result) = Some(result.map_err(failure));
+        if let Some(turns) = dirs.get_mut(dir) {
+            turns.is_running = false;
+            if turns.next.is_none() {
+                dirs.remove(dir);
+            }
+        }
+        self.ended.notify_all();
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        failure.number.map_or_else(|| failure.kind.into(), io::Error::from_raw_os_error)
+    }
+}
+
+/// Nothing between taking and giving back a lock here can panic half-way.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
