@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use packrace_store::refs::is_good_name;
-use packrace_store::{ConfigSources, OpenOptions};
+use packrace_store::{ConfigSources, OpenOptions, split_alternates};
 
 use crate::args::Globals;
 use crate::commands::Fatal;
@@ -94,9 +94,7 @@ impl Environment {
             no_system_attributes: text("GIT_ATTR_NOSYSTEM").is_some_and(|value| is_true(&value)),
             attribute_tree: text("GIT_ATTR_SOURCE").filter(|name| !name.is_empty()),
             object_directory: path("GIT_OBJECT_DIRECTORY"),
-            alternates: std::env::split_paths(&alternates)
-                .filter(|path| !path.as_os_str().is_empty())
-                .collect(),
+            alternates: split_alternates(alternates.as_encoded_bytes()),
             common_dir: path("GIT_COMMON_DIR"),
             git_dir: path("GIT_DIR"),
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),

@@ -71,6 +71,10 @@ impl Error {
         matches!(&self.0, Reason::Locked(_))
     }
 
+    pub(crate) fn sync(failed: packrace_os::durable::SyncFailed) -> Self {
+        Error::io(failed.path, failed.source)
+    }
+
     pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Reason::Io { path: path.into(), source }.into()
     }

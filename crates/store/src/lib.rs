@@ -33,7 +33,7 @@ pub use config::{Config, ConfigSources};
 pub use error::{Error, ErrorKind};
 pub use graph_files::{Expiry, GraphFiles};
 pub use hooks::{Ended, Hooks, Outlet};
-pub use objects_dir::split_alternates;
+pub use objects_dir::{join_alternates, split_alternates};
 pub use pack::Pack;
 pub use pack_set::Unit;
 pub use packrace_os::Mapped;

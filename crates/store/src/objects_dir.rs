@@ -9,7 +9,7 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
-use crate::quoted::unquote;
+use crate::quoted::{quote, unquote};
 
 /// Alternates of alternates are followed this far, as in git.
 const MAX_ALTERNATES_DEPTH: usize = 5;
@@ -157,6 +157,23 @@ pub fn split_alternates(text: &[u8]) -> Vec<PathBuf> {
     found
 }
 
+/// The value of `GIT_ALTERNATE_OBJECT_DIRECTORIES` for these paths. Quoted are those that would be taken for something else.
+pub fn join_alternates<'a>(paths: impl IntoIterator<Item = &'a Path>) -> std::ffi::OsString {
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+    let mut text = Vec::new();
+    for path in paths {
+        if !text.is_empty() {
+            text.push(b':');
+        }
+        let bytes = path.as_os_str().as_bytes();
+        match bytes.contains(&b':') || bytes.starts_with(b"\"") {
+            true => quote(bytes, &mut text),
+            false => text.extend_from_slice(bytes),
+        }
+    }
+    std::ffi::OsString::from_vec(text)
+}
+
 struct Dirs {
     hash: HashKind,
     /// Links resolved, so that a loop ends and nothing is searched twice.
@@ -245,5 +262,20 @@ mod tests {
         check("/a:/b c::d", &["/a", "/b c", "d"]);
         check(r#""/a:\142":/c"#, &["/a:b", "/c"]);
         check(r#""/a:b"#, &["\"/a", "b"]);
+    }
+
+    /// As git 2.47 was seen to tell its hooks.
+    #[test]
+    fn alternates_for_the_environment() {
+        let check = |paths: &[&str], expect: &str| {
+            let text = join_alternates(paths.iter().map(Path::new));
+            assert_eq!(text, expect);
+            let back = split_alternates(text.as_encoded_bytes());
+            assert_eq!(back, paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        };
+        check(&[], "");
+        check(&["/a b"], "/a b");
+        check(&["/d:st.git/objects", "/d\"t.git", "c"], "\"/d:st.git/objects\":/d\"t.git:c");
+        check(&["\"q", "/a\n:\\\u{e4}"], r#""\"q":"/a\n:\\\303\244""#);
     }
 }

@@ -33,6 +33,33 @@ pub fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
+/// Appends `text` in quotes, as [`unquote`] undoes it.
+pub fn quote(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in text {
+        let letter = match byte {
+            7 => b'a',
+            8 => b'b',
+            12 => b'f',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            11 => b'v',
+            b'\\' | b'"' => *byte,
+            b' '..=b'~' => {
+                out.push(*byte);
+                continue;
+            }
+            _ => {
+                out.extend_from_slice(format!("\\{byte:03o}").as_bytes());
+                continue;
+            }
+        };
+        out.extend([b'\\', letter]);
+    }
+    out.push(b'"');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -132,6 +132,22 @@ impl Repository {
         Ok(dirs[objects_dir::position(&dirs, wanted)?].path().to_owned())
     }
 
+    /// The same repository with other object directories: new objects go to `object_dir`, and are looked for in `alternates`
+    /// too.
+    pub(crate) fn with_objects(&self, object_dir: PathBuf, alternates: Vec<PathBuf>) -> Self {
+        Repository {
+            git_dir: self.git_dir.clone(),
+            common_dir: self.common_dir.clone(),
+            object_dir,
+            alternates,
+            shallow_file: self.shallow_file.clone(),
+            config: self.config.clone(),
+            outside: self.outside.clone(),
+            hash: self.hash,
+            refs: self.refs.clone(),
+        }
+    }
+
     /// Object directories beside those that the repository itself names.
     pub(crate) fn alternates(&self) -> &[PathBuf] {
         &self.alternates

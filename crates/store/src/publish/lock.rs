@@ -5,7 +5,7 @@ use packrace_os::clock;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 
-use super::{Component, WritePolicy, create_temporary, dir_of, make_dir, with_extension};
+use super::{Component, WritePolicy, create_temporary, dir_of, make_durable_dir, with_extension};
 use crate::error::{Error, Reason};
 
 /// A file that is replaced as a whole.
@@ -108,7 +108,7 @@ impl LockFile {
         let create = || NewFile::create(&lock, kind.mode(), kind.role());
         let mut result = create();
         if result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-            make_dir(dir_of(path), kind.role(), policy)?;
+            make_durable_dir(dir_of(path), kind.role(), policy, kind.component())?;
             result = create();
         }
         let mut file = result.map_err(|error| match error.kind() {
@@ -150,7 +150,8 @@ impl LockFile {
 
 /// Puts a file in place that nobody takes a lock for, because its name says what is in it.
 pub fn publish_file(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
-    let mut file = create_temporary(dir_of(path), kind.temporary_prefix(), kind.mode(), kind.role(), policy)?;
+    let (prefix, component) = (kind.temporary_prefix(), kind.component());
+    let mut file = create_temporary(dir_of(path), prefix, kind.mode(), kind.role(), policy, component)?;
     file.write(bytes).map_err(|error| Error::io(file.path(), error))?;
     settle(&mut file, kind, policy)?;
     give_name(file, path, kind, policy)
@@ -171,7 +172,7 @@ fn settle(file: &mut NewFile, kind: FileKind, policy: WritePolicy) -> Result<(),
 
 fn give_name(file: NewFile, path: &Path, kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
     file.replace(path).map_err(|error| Error::io(path, error))?;
-    if policy.syncs(kind.component()) {
+    if policy.syncs_names(kind.component()) {
         let dir = dir_of(path);
         durable::sync_dir(dir, kind.role()).map_err(|error| Error::io(dir, error))?;
     }

@@ -26,7 +26,8 @@ pub fn write_loose(
     plain.extend_from_slice(content);
     let mut deflated = Vec::new();
     zlib::deflate(&plain, level, &mut deflated);
-    let mut file = create_temporary(dir_of(path), "tmp_obj_", MODE, Role::Objects, policy)?;
+    let component = Component::LooseObject;
+    let mut file = create_temporary(dir_of(path), "tmp_obj_", MODE, Role::Objects, policy, component)?;
     let mut done = file.write(&deflated);
     done = done.and_then(|()| file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds.into())));
     if policy.syncs(Component::LooseObject) {

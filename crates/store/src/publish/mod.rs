@@ -10,6 +10,7 @@ mod loose;
 mod multi_pack_index;
 mod pack_writer;
 mod policy;
+mod quarantine;
 mod remove;
 mod scratch;
 mod sealed_pack;
@@ -20,6 +21,7 @@ pub use loose::{remove_loose, write_loose};
 pub use multi_pack_index::MultiPackIndexLock;
 pub use pack_writer::PackWriter;
 pub use policy::{Component, Sharing, WritePolicy};
+pub use quarantine::{Migrated, Quarantine};
 pub use remove::remove_pack;
 pub use scratch::{Scratch, ScratchFile};
 pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack, publish_index};
@@ -32,17 +34,19 @@ use packrace_os::durable::{self, NewFile};
 
 use crate::error::Error;
 
-/// Makes a temporary in `dir`; where that is missing, as in a quarantine, makes it and its parent first.
+/// Makes a temporary in `dir`; where that is missing, makes it and its parent first, with names that are as durable as its
+/// own is going to be.
 fn create_temporary(
     dir: &Path,
     prefix: &str,
     mode: u32,
     role: Role,
     policy: WritePolicy,
+    component: Component,
 ) -> Result<NewFile, Error> {
     let mut result = NewFile::create_temporary(dir, prefix, mode, role);
     if result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-        make_dir(dir, role, policy)?;
+        make_durable_dir(dir, role, policy, component)?;
         result = NewFile::create_temporary(dir, prefix, mode, role);
     }
     let mut file = result.map_err(|error| Error::io(dir.join(format!("{prefix}XXXXXX")), error))?;
@@ -50,13 +54,27 @@ fn create_temporary(
     Ok(file)
 }
 
-/// Makes a directory of a repository and, where that is missing too, the one that it is in.
-fn make_dir(dir: &Path, role: Role, policy: WritePolicy) -> Result<(), Error> {
-    let top = dir.parent().and_then(Path::parent).unwrap_or(Path::new(""));
-    make_dir_below(top, dir, role, policy)
+/// Makes a directory of a repository and, where that is missing too, the one that it is in. Where files of this component are
+/// durable, so are the names of both: nothing can be found in a directory that a crash took away.
+fn make_durable_dir(dir: &Path, role: Role, policy: WritePolicy, component: Component) -> Result<(), Error> {
+    let make = |dir: &Path| durable::make_dir(dir, |mode| policy.dir_mode(mode), role);
+    let sync = |dir: &Path| match policy.syncs_names(component) {
+        true => durable::sync_dir(dir, role).map_err(|error| Error::io(dir, error)),
+        false => Ok(()),
+    };
+    let parent = dir_of(dir);
+    let mut made = make(dir);
+    if made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        make(parent).map_err(|error| Error::io(parent, error))?;
+        sync(dir_of(parent))?;
+        made = make(dir);
+    }
+    made.map_err(|error| Error::io(dir, error))?;
+    // Also where somebody else has just made it.
+    sync(parent)
 }
 
-/// Makes a directory and those that it is in, where they are missing, but not `top`.
+/// Makes a directory and those that it is in, where they are missing, but not `top`. The caller makes their names durable.
 pub(crate) fn make_dir_below(top: &Path, dir: &Path, role: Role, policy: WritePolicy) -> Result<(), Error> {
     let make = || durable::make_dir(dir, |mode| policy.dir_mode(mode), role).map(drop);
     let made = match (make(), dir.parent()) {

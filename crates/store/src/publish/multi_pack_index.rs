@@ -51,7 +51,14 @@ impl MultiPackIndexLock {
     }
 
     fn write_bitmap(&self, bytes: &[u8]) -> Result<durable::NewFile, Error> {
-        let mut file = create_temporary(&self.pack_dir, "tmp_bitmap_", 0o444, Role::Index, self.policy)?;
+        let mut file = create_temporary(
+            &self.pack_dir,
+            "tmp_bitmap_",
+            0o444,
+            Role::Index,
+            self.policy,
+            Component::PackMetadata,
+        )?;
         let mut done = file.write(bytes).and_then(|()| file.flush());
         if self.policy.syncs(Component::PackMetadata) {
             done = done.and_then(|()| file.sync());

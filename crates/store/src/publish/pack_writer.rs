@@ -7,7 +7,7 @@ use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
 
 use super::sealed_pack::SealedPack;
-use super::{Scratch, WritePolicy, create_temporary};
+use super::{Component, Scratch, WritePolicy, create_temporary};
 use crate::error::{Error, Reason};
 
 /// A pack that is being written, as `tmp_pack_XXXXXX` where it is going to be. Unless it is sealed and published, the
@@ -55,7 +55,7 @@ impl PackWriter {
     }
 
     fn open(dir: &Path, hash: HashKind, policy: WritePolicy, trailer: Trailer) -> Result<Self, Error> {
-        let file = create_temporary(dir, "tmp_pack_", 0o444, Role::Pack, policy)?;
+        let file = create_temporary(dir, "tmp_pack_", 0o444, Role::Pack, policy, Component::Pack)?;
         Ok(PackWriter { file, dir: dir.to_owned(), hash, policy, trailer })
     }
 

@@ -45,6 +45,8 @@ const WORDS: [(&str, u8); 11] = [
 pub struct WritePolicy {
     /// Bits of [`Component`].
     synced: u8,
+    /// Whether names are made durable too, where files are.
+    syncs_names: bool,
     sharing: Sharing,
 }
 
@@ -107,7 +109,7 @@ const EVERYBODY: Sharing = Sharing::AtLeast(0o664);
 
 impl Default for WritePolicy {
     fn default() -> Self {
-        WritePolicy { synced: DEFAULT, sharing: Sharing::Umask }
+        WritePolicy { synced: DEFAULT, syncs_names: true, sharing: Sharing::Umask }
     }
 }
 
@@ -125,12 +127,27 @@ impl WritePolicy {
             Some(value) => parse_components(&String::from_utf8_lossy(&value)),
             None => DEFAULT,
         };
-        Ok(WritePolicy { synced, sharing: parse_sharing(config)? })
+        Ok(WritePolicy { synced, syncs_names: true, sharing: parse_sharing(config)? })
     }
 
     /// Whether files of this component are synced before they get their name.
     pub fn syncs(self, component: Component) -> bool {
         self.synced & component as u8 != 0
+    }
+
+    /// Whether names of files of this component are made durable.
+    pub(crate) fn syncs_names(self, component: Component) -> bool {
+        self.syncs_names && self.syncs(component)
+    }
+
+    /// For what comes in a pack and may be stored in any form: in each it is as durable as a pack.
+    pub fn of_received(self) -> Self {
+        if self.syncs(Component::Pack) { self.with_synced(Component::LooseObject) } else { self }
+    }
+
+    /// For files that get other names later: theirs need not survive.
+    pub(crate) fn without_names(self) -> Self {
+        WritePolicy { syncs_names: false, ..self }
     }
 
     /// The same, and files of this component are synced too.

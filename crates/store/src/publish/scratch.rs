@@ -4,7 +4,7 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
 
-use super::{WritePolicy, create_temporary};
+use super::{Component, WritePolicy, create_temporary};
 use crate::error::Error;
 
 /// Keeps contents that are too large for memory beside a pack that is being written. Their files have no names once they
@@ -26,7 +26,8 @@ impl Scratch {
 
     /// Begins a content.
     pub fn create(&self) -> Result<ScratchFile, Error> {
-        create_temporary(&self.dir, "tmp_base_", 0o600, Role::Objects, self.policy).map(ScratchFile)
+        let (policy, component) = (self.policy, Component::Pack);
+        create_temporary(&self.dir, "tmp_base_", 0o600, Role::Objects, policy, component).map(ScratchFile)
     }
 }
 

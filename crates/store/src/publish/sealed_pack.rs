@@ -5,7 +5,7 @@ use packrace_format::{pack_index, reverse_index};
 use packrace_object::ObjectId;
 use packrace_os::Mapped;
 use packrace_os::count::Role;
-use packrace_os::durable::{self, NewFile};
+use packrace_os::durable::{self, NewFile, ToSync};
 
 use super::{Component, DurableObjects, WritePolicy, create_temporary, dir_of, with_extension};
 use crate::error::{Error, Reason};
@@ -81,6 +81,7 @@ impl PublishedPack {
 struct Companion {
     file: NewFile,
     to: PathBuf,
+    component: Component,
     /// Whether one that is there already stays.
     yields: bool,
 }
@@ -120,12 +121,13 @@ impl SealedPack {
         let stem = self.stem(options.name);
         let written =
             Companions { notes: &stem, index: &stem, checksum: &self.checksum, policy: self.policy };
-        let (notes, companions, index) = written.write(entries, options)?;
-        self.settle_pack()?;
+        let (mut notes, mut companions, mut index) = written.write(entries, options)?;
+        let all = notes.iter_mut().chain(&mut companions).chain([&mut index]);
+        settle(Some(&mut self.file), all, self.policy)?;
         let (policy, checksum) = (self.policy, self.checksum);
         let made_keep = name_notes(notes)?;
         let named = self.name_all(&stem, companions, index, options.mtimes.is_some());
-        let synced = named.and_then(|was_there| match policy.syncs(Component::Pack) {
+        let synced = named.and_then(|was_there| match policy.syncs_names(Component::Pack) {
             true => {
                 let dir = dir_of(&stem);
                 durable::sync_dir(dir, Role::Pack).map(|()| was_there).map_err(|error| Error::io(dir, error))
@@ -155,11 +157,6 @@ impl SealedPack {
             PackName::Prefix(prefix) => prefixed(prefix),
             PackName::Stem(stem) => stem.to_owned(),
         }
-    }
-
-    fn settle_pack(&mut self) -> Result<(), Error> {
-        let done = if self.policy.syncs(Component::Pack) { self.file.sync() } else { self.file.flush() };
-        done.map_err(|error| Error::io(self.file.path(), error))
     }
 
     /// Names the pack, then its companions, then its index. Tells whether the pack was there already.
@@ -247,15 +244,12 @@ impl Companions<'_> {
     ) -> Result<Companion, Error> {
         let to = with_extension(stem, extension);
         let (dir, prefix) = (dir_of(&to), format!("tmp_{extension}_"));
-        let mut file = create_temporary(dir, &prefix, mode, Role::Index, self.policy)?;
         // What a note says decides which objects may go: it is as precious as the pack.
         let component = if mode == NOTE_MODE { Component::Pack } else { Component::PackMetadata };
-        let mut done = file.write(content).and_then(|()| file.flush());
-        if self.policy.syncs(component) {
-            done = done.and_then(|()| file.sync());
-        }
+        let mut file = create_temporary(dir, &prefix, mode, Role::Index, self.policy, component)?;
+        let done = file.write(content).and_then(|()| file.flush());
         done.map_err(|error| Error::io(file.path(), error))?;
-        Ok(Companion { file, to, yields })
+        Ok(Companion { file, to, component, yields })
     }
 }
 
@@ -270,7 +264,8 @@ pub fn publish_index(
     policy: WritePolicy,
 ) -> Result<bool, Error> {
     let written = Companions { notes: pack, index, checksum, policy };
-    let (notes, companions, last) = written.write(entries, options)?;
+    let (mut notes, mut companions, mut last) = written.write(entries, options)?;
+    settle(None, notes.iter_mut().chain(&mut companions).chain([&mut last]), policy)?;
     let made_keep = name_notes(notes)?;
     companions.into_iter().chain([last]).try_for_each(|companion| companion.give_name().map(drop))?;
     if policy.syncs(Component::PackMetadata) {
@@ -278,6 +273,24 @@ pub fn publish_index(
         durable::sync_dir(dir, Role::Index).map_err(|error| Error::io(dir, error))?;
     }
     Ok(made_keep)
+}
+
+/// Makes everything that was written durable, in one wait.
+fn settle<'a>(
+    pack: Option<&'a mut NewFile>,
+    companions: impl Iterator<Item = &'a mut Companion>,
+    policy: WritePolicy,
+) -> Result<(), Error> {
+    let pack = pack.map(|file| (Component::Pack, file));
+    let companions = companions.map(|companion| (companion.component, &mut companion.file));
+    let mut to_sync = Vec::new();
+    for (component, file) in pack.into_iter().chain(companions) {
+        file.flush().map_err(|error| Error::io(file.path(), error))?;
+        if policy.syncs(component) {
+            to_sync.push(ToSync::New(file));
+        }
+    }
+    durable::sync_together(to_sync, Role::Pack).map_err(Error::sync)
 }
 
 /// Names what must be there before the pack is, a `.keep` last. Tells whether that was made.

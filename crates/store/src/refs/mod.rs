@@ -45,7 +45,7 @@ pub enum Backend {
 const MAX_SYMREF_DEPTH: usize = 5;
 
 /// The refs of a repository.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RefStore {
     places: Places,
     backend: Backend,

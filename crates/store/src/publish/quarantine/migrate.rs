@@ -1,0 +1,260 @@
+//! From the quarantine into the repository: content durable, then names in the order in which readers rely on them, then these
+//! durable, then the proof.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use packrace_object::ObjectId;
+use packrace_os::count::Role;
+use packrace_os::durable::{self, ToSync};
+use packrace_os::{EntryType, Mapped};
+
+use super::{Quarantine, remove_tree};
+use crate::error::{Error, Reason};
+use crate::publish::{Component, DurableObjects, Sharing, make_durable_dir, with_extension};
+
+/// The files of a pack in the order in which they get their names: what says that it is special, the pack, and last the
+/// index, by which it is found.
+const EXTENSIONS: [&str; 7] = ["promisor", "keep", "pack", "rev", "mtimes", "bitmap", "idx"];
+
+/// What came out of a quarantine.
+#[derive(Debug)]
+pub struct Migrated {
+    /// Refs may name the objects.
+    pub objects: DurableObjects,
+    /// The `.keep` files that came with packs and were not there already. Who asked for them removes them with
+    /// [`Migrated::release`], once refs name the objects: until then no repack takes these for garbage.
+    pub keeps: Vec<PathBuf>,
+}
+
+impl Migrated {
+    /// Removes the `.keep` files.
+    pub fn release(self) -> Result<(), Error> {
+        self.keeps.iter().try_for_each(|keep| {
+            durable::remove_file(keep, Role::Pack).map(drop).map_err(|error| Error::io(keep, error))
+        })
+    }
+}
+
+/// What is in a quarantine and may leave it.
+#[derive(Debug, Default)]
+struct Staged {
+    /// By the name of the directory, sorted: names of files.
+    loose: BTreeMap<String, Vec<String>>,
+    /// By the stem: extensions, in the order of [`EXTENSIONS`].
+    packs: BTreeMap<String, Vec<&'static str>>,
+}
+
+impl Quarantine {
+    /// Moves the objects into the repository. A file that has its name there already stays, and is as durable as if it had come
+    /// from here: who is making it may not be done with it.
+    ///
+    /// After an error, what has its name in the repository keeps it, but for `.keep` files: whole objects that nothing refers to
+    /// do no harm. The quarantine goes in any case.
+    pub fn migrate(mut self) -> Result<Migrated, Error> {
+        let staged = self.staged()?;
+        self.settle(&staged)?;
+        let mut keeps = Vec::new();
+        let named = self.name_all(&staged, &mut keeps);
+        let durable = named.and_then(|changed| changed.sync());
+        if let Err(error) = durable {
+            for keep in keeps {
+                // Else the pack could never be repacked. The first error is the one to tell.
+                let _ = durable::remove_file(&keep, Role::Pack);
+            }
+            return Err(error);
+        }
+        self.is_left = true;
+        if let Err(error) = remove_tree(&self.dir) {
+            tracing::warn!("unable to remove the quarantine: {error}");
+        }
+        Ok(Migrated { objects: DurableObjects::just_published(), keeps })
+    }
+
+    fn staged(&self) -> Result<Staged, Error> {
+        let mut staged = Staged::default();
+        for dir in names(&self.dir, EntryType::Dir)? {
+            let is_fan_out = dir.len() == 2 && is_lower_hex(&dir);
+            let path = self.dir.join(&dir);
+            if dir == "pack" {
+                staged.add_packs(names(&path, EntryType::File)?);
+            } else if is_fan_out {
+                let mut files = names(&path, EntryType::File)?;
+                let kind = self.view.hash_kind();
+                files.retain(|name| {
+                    let hex = format!("{dir}{name}");
+                    is_lower_hex(name) && ObjectId::from_hex(hex.as_bytes()).is_ok_and(|id| id.kind() == kind)
+                });
+                staged.loose.insert(dir, files);
+            }
+        }
+        staged.loose.retain(|_, files| !files.is_empty());
+        Ok(staged)
+    }
+
+    /// Makes the content of everything durable that was not when it was written: what hooks made.
+    fn settle(&self, staged: &Staged) -> Result<(), Error> {
+        let mut paths = Vec::new();
+        if self.policy.syncs(Component::LooseObject) {
+            paths.extend(staged.loose_files(&self.dir));
+        }
+        for (path, extension) in staged.pack_files(&self.dir) {
+            let is_pack = matches!(extension, "pack" | "keep" | "promisor");
+            let component = if is_pack { Component::Pack } else { Component::PackMetadata };
+            if self.policy.syncs(component) {
+                paths.push(path);
+            }
+        }
+        paths.retain(|path| !self.is_settled(path));
+        let to_sync = paths.iter().map(|path| ToSync::File(path)).collect();
+        durable::sync_together(to_sync, Role::Objects).map_err(Error::sync)
+    }
+
+    fn name_all(&self, staged: &Staged, keeps: &mut Vec<PathBuf>) -> Result<Changed, Error> {
+        let mut changed = Changed::default();
+        for (dir, files) in &staged.loose {
+            self.name_loose(dir, files, &mut changed)?;
+        }
+        if !staged.packs.is_empty() {
+            let packs = self.home.join("pack");
+            make_durable_dir_if_missing(&packs, self)?;
+            for (stem, extensions) in &staged.packs {
+                self.name_pack(stem, extensions, keeps)?;
+            }
+            if self.policy.syncs(Component::Pack) {
+                changed.dirs.insert(packs);
+            }
+        }
+        Ok(changed)
+    }
+
+    fn name_loose(&self, dir: &str, files: &[String], changed: &mut Changed) -> Result<(), Error> {
+        let (from, to) = (self.dir.join(dir), self.home.join(dir));
+        durable::make_dir(&to, |mode| self.policy.dir_mode(mode), Role::Objects)
+            .map_err(|error| Error::io(&to, error))?;
+        let is_durable = self.policy.syncs(Component::LooseObject);
+        for name in files {
+            let to = to.join(name);
+            let is_new = self.give_name(&from.join(name), &to, Role::Objects)?;
+            if !is_new {
+                // Nobody shall take it for old and remove it. Only its owner may; to others it is as old as it is.
+                let _ = durable::touch(&to, Role::Objects);
+                changed.files.extend(is_durable.then_some(to));
+            }
+        }
+        if is_durable {
+            changed.dirs.insert(to);
+            // The name of the directory: also where somebody else has just made it.
+            changed.dirs.insert(self.home.clone());
+        }
+        Ok(())
+    }
+
+    fn name_pack(
+        &self,
+        stem: &str,
+        extensions: &[&'static str],
+        keeps: &mut Vec<PathBuf>,
+    ) -> Result<(), Error> {
+        let from = self.pack_dir().join(stem);
+        let to = self.home.join("pack").join(stem);
+        for extension in extensions {
+            let (from, path) = (with_extension(&from, extension), with_extension(&to, extension));
+            let is_new = self.give_name(&from, &path, Role::Pack)?;
+            if is_new && *extension == "keep" {
+                keeps.push(path);
+            } else if !is_new && *extension == "pack" {
+                check_same(&from, &path)?;
+                let _ = durable::touch(&path, Role::Pack);
+                if !extensions.contains(&"mtimes") {
+                    // It is no cruft pack any more, and its objects do not expire.
+                    let mtimes = with_extension(&to, "mtimes");
+                    durable::remove_file(&mtimes, Role::Index).map_err(|error| Error::io(&mtimes, error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing had the name.
+    fn give_name(&self, from: &Path, to: &Path, role: Role) -> Result<bool, Error> {
+        if self.policy.sharing() != Sharing::Umask {
+            durable::change_mode(from, |mode| self.policy.file_mode(mode), role)
+                .map_err(|error| Error::io(from, error))?;
+        }
+        durable::rename_to_free(from, to, role).map_err(|error| Error::io(to, error))
+    }
+}
+
+impl Staged {
+    fn add_packs(&mut self, mut names: Vec<String>) {
+        names.sort_unstable();
+        let has = |stem: &str, extension: &str| names.binary_search(&format!("{stem}.{extension}")).is_ok();
+        for stem in names.iter().filter_map(|name| name.strip_suffix(".idx")) {
+            if stem.starts_with("pack-") && has(stem, "pack") {
+                let extensions = EXTENSIONS.into_iter().filter(|extension| has(stem, extension));
+                self.packs.insert(stem.to_owned(), extensions.collect());
+            }
+        }
+    }
+
+    fn loose_files(&self, dir: &Path) -> impl Iterator<Item = PathBuf> {
+        self.loose.iter().flat_map(move |(fan_out, files)| {
+            let fan_out = dir.join(fan_out);
+            files.iter().map(move |name| fan_out.join(name))
+        })
+    }
+
+    fn pack_files(&self, dir: &Path) -> impl Iterator<Item = (PathBuf, &'static str)> {
+        self.packs.iter().flat_map(move |(stem, extensions)| {
+            let stem = dir.join("pack").join(stem);
+            extensions.iter().map(move |extension| (with_extension(&stem, extension), *extension))
+        })
+    }
+}
+
+/// What is to be made durable once all names are given.
+#[derive(Debug, Default)]
+struct Changed {
+    dirs: BTreeSet<PathBuf>,
+    /// Files that were there already.
+    files: Vec<PathBuf>,
+}
+
+impl Changed {
+    fn sync(&self) -> Result<(), Error> {
+        let dirs = self.dirs.iter().map(|dir| ToSync::Dir(dir));
+        let to_sync = dirs.chain(self.files.iter().map(|file| ToSync::File(file))).collect();
+        durable::sync_together(to_sync, Role::Objects).map_err(Error::sync)
+    }
+}
+
+/// A repository without `pack` is a rare one.
+fn make_durable_dir_if_missing(dir: &Path, quarantine: &Quarantine) -> Result<(), Error> {
+    let found = packrace_os::identity(dir, Role::Pack).map_err(|error| Error::io(dir, error))?;
+    match found {
+        Some(_) => Ok(()),
+        None => make_durable_dir(dir, Role::Pack, quarantine.policy, Component::Pack),
+    }
+}
+
+/// Of a pack whose name is there already, only the checksum is known to be the same: SHA-1 is no proof.
+fn check_same(ours: &Path, theirs: &Path) -> Result<(), Error> {
+    let map = |path: &Path| Mapped::open(path, Role::Pack).map_err(|error| Error::io(path, error));
+    if *map(ours)? == *map(theirs)? {
+        return Ok(());
+    }
+    let (ours, theirs) = (ours.display(), theirs.display());
+    Err(Reason::Damaged(format!("files '{ours}' and '{theirs}' differ in contents")).into())
+}
+
+/// What is of this kind itself, in order; names that are no text are nobody's here.
+fn names(dir: &Path, kind: EntryType) -> Result<Vec<String>, Error> {
+    let entries = packrace_os::list_dir(dir, Role::Objects).map_err(|error| Error::io(dir, error))?;
+    let of_kind = entries.into_iter().filter(|entry| entry.kind == kind);
+    Ok(of_kind.filter_map(|entry| entry.name.into_string().ok()).collect())
+}
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
