@@ -200,6 +200,12 @@ impl NewFile {
         }
     }
 
+    /// Ends writing. Open are then only those that wait to be synced.
+    pub fn close(mut self) -> io::Result<ClosedFile> {
+        self.flush()?;
+        Ok(ClosedFile { path: self.path.take(), role: self.role })
+    }
+
     /// Leaves it where it is.
     pub fn keep(mut self) -> io::Result<()> {
         self.flush()?;
@@ -242,6 +248,36 @@ impl NewFile {
 }
 
 impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            // Nobody is left to be told; the name says that it is a temporary.
+            let _ = remove_file(&path, self.role);
+        }
+    }
+}
+
+/// A file that was made under a name that is not its own, and is written.
+#[derive(Debug)]
+pub struct ClosedFile {
+    /// None once it has its name or was removed.
+    path: Option<PathBuf>,
+    role: Role,
+}
+
+impl ClosedFile {
+    /// Gives it this name unless there is such a file, in which case it goes. Tells whether it has it.
+    pub fn publish(mut self, to: &Path) -> io::Result<bool> {
+        let path = self.path.take().expect("taken only by what consumes the file");
+        let named = rename_to_free(&path, to, self.role);
+        if !named.as_ref().is_ok_and(|is_named| *is_named) {
+            let removed = remove_file(&path, self.role);
+            return named.and(removed).map(|_| false);
+        }
+        named
+    }
+}
+
+impl Drop for ClosedFile {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
             // Nobody is left to be told; the name says that it is a temporary.

@@ -9,6 +9,7 @@ mod base_cache;
 mod bitmap;
 mod config;
 mod error;
+mod freshen;
 mod graph_files;
 mod hooks;
 pub mod init;

@@ -289,6 +289,11 @@ impl Snapshot {
         self.dirs[0].pack_dir()
     }
 
+    /// Where the files of a pack are.
+    pub(crate) fn pack_dir_of(&self, pack: &Pack) -> PathBuf {
+        self.dirs[pack.dir()].pack_dir()
+    }
+
     /// A snapshot with the packs that came since this one was made, if any did. For objects that were loose then.
     pub(crate) fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
         let mut later = self.lock_later();

@@ -16,11 +16,11 @@ use packrace_pack::plan::{Chosen, Gaps, PackPlan, plan_adjusted, plan_list};
 use packrace_pack::{NameHash, PackRequest, Settings, Universe, Watch as _};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_server::engine::{self, BlobUri};
-use packrace_store::publish::WritePolicy;
+use packrace_store::publish::{WritePolicy, loose_compression};
 use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
-use super::packing::{bitmap_request, filter, islands, loose_compression, pack_files, recent_objects};
+use super::packing::{bitmap_request, filter, islands, pack_files, recent_objects};
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, PackObjects, when};
 use crate::environment::Environment;

@@ -108,18 +108,6 @@ pub(super) fn index_version(config: &Config) -> Result<pack_index::Version, Fata
     }
 }
 
-/// zlib's level for loose objects.
-pub(super) fn loose_compression(config: &Config) -> Result<i32, Fatal> {
-    let level = match config.integer("core.looseCompression")? {
-        Some(level) => Some(level),
-        None => config.integer("core.compression")?,
-    };
-    match level.unwrap_or(1) {
-        level @ -1..=9 => Ok(level as i32),
-        level => Err(Fatal::new(format!("bad zlib compression level {level}"))),
-    }
-}
-
 /// The filter that `spec` means. The patterns of `sparse:oid` are named by their id.
 pub(super) fn filter(spec: Option<&str>, hash: HashKind) -> Result<Option<Filter>, Fatal> {
     let Some(spec) = spec else { return Ok(None) };

@@ -12,13 +12,14 @@ use packrace_pack::filter::Filter;
 use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFilesError};
 use packrace_pack::maintenance::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
 use packrace_pack::maintenance::{multi_pack_index, prune, server_info};
-use packrace_store::publish::{FileKind, MultiPackIndexLock, WritePolicy, publish_file, publish_locked};
+use packrace_store::publish::{
+    FileKind, MultiPackIndexLock, WritePolicy, loose_compression, publish_file, publish_locked,
+};
 use packrace_store::{Config, Pack, Repository, roots};
 
 use super::multi_pack_index::bitmap_of_multi_pack_index;
 use super::packing::{
-    at_least_a_mebibyte, bitmap_request, filter, islands, loose_compression, pack_files, recent_objects,
-    settings,
+    at_least_a_mebibyte, bitmap_request, filter, islands, pack_files, recent_objects, settings,
 };
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, Packing, Repack, when};

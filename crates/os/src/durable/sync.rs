@@ -212,3 +212,102 @@ impl From<Failure> for io::Error {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// Until so many threads take part in a sync that has not begun.
+    fn await_waiting(shared: &SharedSyncs, dir: &Path, count: usize) {
+        // One more has the turn in the table.
+        let is_there = |turns: &Turns| turns.next.as_ref().map_or(0, Arc::strong_count) == count + 1;
+        while !lock(&shared.dirs).get(dir).is_some_and(is_there) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn who_comes_during_a_sync_shares_the_next_one() {
+        for fails in [false, true] {
+            let (shared, dir) = (SharedSyncs::default(), Path::new("d"));
+            let (begun, go_on) = (Barrier::new(2), Barrier::new(2));
+            let (syncs, is_first) = (AtomicUsize::new(0), AtomicBool::new(true));
+            let sync = |_: &Path| {
+                syncs.fetch_add(1, Relaxed);
+                if is_first.swap(false, Relaxed) {
+                    begun.wait();
+                    go_on.wait();
+                    return Ok(());
+                }
+                if fails { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+            };
+            std::thread::scope(|scope| {
+                let first = scope.spawn(|| shared.sync(dir, &sync));
+                begun.wait();
+                let others: Vec<_> = (0..9).map(|_| scope.spawn(|| shared.sync(dir, &sync))).collect();
+                await_waiting(&shared, dir, 9);
+                // Another directory waits for nobody.
+                shared.sync(Path::new("e"), &|_| Ok(())).unwrap();
+                go_on.wait();
+                first.join().unwrap().unwrap();
+                for other in others {
+                    let result = other.join().unwrap();
+                    assert_eq!(result.err().and_then(|error| error.raw_os_error()), fails.then_some(5));
+                }
+            });
+            assert_eq!(syncs.into_inner(), 2);
+            assert!(lock(&shared.dirs).is_empty());
+            // A failure is not remembered: who changes the directory then asks for a sync of its own.
+            shared.sync(dir, &|_| Ok(())).unwrap();
+        }
+    }
+
+    #[test]
+    fn many_threads_and_directories() {
+        let shared = SharedSyncs::default();
+        // What was changed before a sync was asked for is durable when it has ended.
+        let (changed, durable) = ([const { AtomicUsize::new(0) }; 3], [const { AtomicUsize::new(0) }; 3]);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (shared, changed, durable) = (&shared, &changed, &durable);
+                scope.spawn(move || {
+                    for round in 0..2000 {
+                        let number = (thread + round) % 3;
+                        let mine = changed[number].fetch_add(1, Relaxed) + 1;
+                        let sync = |_: &Path| {
+                            durable[number].fetch_max(changed[number].load(Relaxed), Relaxed);
+                            Ok(())
+                        };
+                        shared.sync(Path::new(["a", "b", "c"][number]), &sync).unwrap();
+                        assert!(durable[number].load(Relaxed) >= mine);
+                    }
+                });
+            }
+        });
+        assert!(lock(&shared.dirs).is_empty());
+    }
+
+    #[test]
+    fn all_are_synced_or_the_first_failure_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = count::so_far(Role::Hook, Op::Sync).0;
+        let create = |number| NewFile::create(&dir.path().join(format!("{number}")), 0o600, Role::Hook);
+        let mut files: Vec<NewFile> = (0..40).map(|number| create(number).unwrap()).collect();
+        for file in &mut files {
+            file.write(b"x").unwrap();
+        }
+        let first = files[0].path().to_owned();
+        let mut all: Vec<_> = files.iter_mut().map(ToSync::New).collect();
+        all.extend([ToSync::Dir(dir.path()), ToSync::File(&first)]);
+        sync_together(all, Role::Hook).unwrap();
+        assert_eq!(count::so_far(Role::Hook, Op::Sync).0 - before, 42);
+        assert_eq!(std::fs::read(&first).unwrap(), b"x", "what waited was written");
+        let nowhere = dir.path().join("nowhere");
+        let failed = sync_together(vec![ToSync::Dir(dir.path()), ToSync::File(&nowhere)], Role::Hook);
+        assert_eq!(failed.unwrap_err().path, nowhere);
+        sync_together(Vec::new(), Role::Hook).unwrap();
+    }
+}

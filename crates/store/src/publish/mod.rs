@@ -7,6 +7,7 @@
 mod durable_objects;
 mod lock;
 mod loose;
+mod loose_batch;
 mod multi_pack_index;
 mod pack_writer;
 mod policy;
@@ -18,6 +19,7 @@ mod sealed_pack;
 pub use durable_objects::DurableObjects;
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
 pub use loose::{remove_loose, write_loose};
+pub use loose_batch::{LooseBatch, PublishedLoose, loose_compression};
 pub use multi_pack_index::MultiPackIndexLock;
 pub use pack_writer::PackWriter;
 pub use policy::{Component, Sharing, WritePolicy};

@@ -140,6 +140,11 @@ impl WritePolicy {
         self.syncs_names && self.syncs(component)
     }
 
+    /// Whether only content is made durable, because the names are not the last ones.
+    pub(crate) fn is_staged(self) -> bool {
+        !self.syncs_names
+    }
+
     /// For what comes in a pack and may be stored in any form: in each it is as durable as a pack.
     pub fn of_received(self) -> Self {
         if self.syncs(Component::Pack) { self.with_synced(Component::LooseObject) } else { self }

@@ -68,11 +68,15 @@ pub struct PublishedPack {
     pub was_there: bool,
     /// Whether the `.keep` that was asked for was made, and not there already. Who made it removes it.
     pub made_keep: bool,
+    /// In a quarantine, whose names need not survive.
+    is_staged: bool,
 }
 
 impl PublishedPack {
-    /// Refs may name its objects, as far as the policy makes packs durable.
+    /// Refs may name its objects, as far as the policy makes packs durable. Not to be asked for in a quarantine, which gives
+    /// the proof when it comes out of it.
     pub fn durable(&self) -> DurableObjects {
+        assert!(!self.is_staged, "a quarantine gives the proof");
         DurableObjects::just_published()
     }
 }
@@ -135,7 +139,9 @@ impl SealedPack {
             false => Ok(was_there),
         });
         match synced {
-            Ok(was_there) => Ok(PublishedPack { stem, checksum, was_there, made_keep }),
+            Ok(was_there) => {
+                Ok(PublishedPack { stem, checksum, was_there, made_keep, is_staged: policy.is_staged() })
+            }
             Err(error) => {
                 if made_keep {
                     // Else a pack that somebody stores later could never be repacked. The first error is the one to tell.

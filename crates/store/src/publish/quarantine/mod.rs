@@ -19,7 +19,7 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 use packrace_os::durable;
 
-use super::{PublishedPack, WritePolicy};
+use super::{LooseBatch, PublishedLoose, PublishedPack, WritePolicy, loose_compression};
 use crate::error::Error;
 use crate::{Repository, Snapshot, join_alternates};
 
@@ -96,6 +96,17 @@ impl Quarantine {
             ("GIT_ALTERNATE_OBJECT_DIRECTORIES".into(), alternates),
             ("GIT_QUARANTINE_PATH".into(), self.dir.clone().into_os_string()),
         ]
+    }
+
+    /// Loose objects that go here, unless they are here or in the repository already.
+    pub fn loose_batch(&self) -> Result<LooseBatch, Error> {
+        let level = loose_compression(self.view.config())?;
+        Ok(LooseBatch::new(&self.dir, self.snapshot()?, level, self.policy()))
+    }
+
+    /// Notes that loose objects of a batch of this quarantine need not be synced once more.
+    pub fn note_loose(&mut self, loose: PublishedLoose) {
+        self.settled.extend(loose.written);
     }
 
     /// Notes that the files of a pack, which was published in the quarantine by its policy, need not be synced once more.

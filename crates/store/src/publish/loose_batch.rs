@@ -1,0 +1,209 @@
+//! Many loose objects at once, with few waits for the disk.
+//!
+//! All are written under temporary names (`tmp_obj_XXXXXX`, git's), synced together, then named, then the directories are synced
+//! together: two waits, however many there are, up to [`MAX_OPEN`] of them. Nothing has a name before its content is durable,
+//! and the proof is given when the names are.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packrace_format::loose_object;
+use packrace_format::zlib::Deflater;
+use packrace_object::{Kind, ObjectId};
+use packrace_os::count::Role;
+use packrace_os::durable::{self, ClosedFile, NewFile, ToSync};
+
+use super::{Component, DurableObjects, WritePolicy};
+use crate::config::Config;
+use crate::error::{Error, Reason};
+use crate::freshen::Freshened;
+use crate::snapshot::{PackIx, Snapshot};
+
+/// As git makes them.
+const MODE: u32 = 0o444;
+
+/// So many files are open, and wait to be synced together. A process may have 1,024 open on most systems.
+const MAX_OPEN: usize = 256;
+
+/// zlib's level for loose objects (git-config, "core.looseCompression").
+pub fn loose_compression(config: &Config) -> Result<i32, Error> {
+    let level = match config.integer("core.looseCompression")? {
+        Some(level) => Some(level),
+        None => config.integer("core.compression")?,
+    };
+    match level.unwrap_or(1) {
+        level @ -1..=9 => Ok(level as i32),
+        level => Err(Reason::Config(format!("bad zlib compression level {level}")).into()),
+    }
+}
+
+/// Loose objects that are being written. Dropping it removes what has no name yet.
+pub struct LooseBatch {
+    /// The object directory.
+    dir: PathBuf,
+    policy: WritePolicy,
+    deflater: Deflater,
+    /// Objects that are there need not be written.
+    existing: Arc<Snapshot>,
+    touched: HashSet<PackIx>,
+    seen: HashSet<ObjectId>,
+    /// Written, but not synced.
+    open: Vec<(ObjectId, NewFile)>,
+    /// What only lacks its name.
+    closed: Vec<(ObjectId, ClosedFile)>,
+    /// Loose objects that were there.
+    kept: Vec<PathBuf>,
+    plain: Vec<u8>,
+    deflated: Vec<u8>,
+}
+
+/// Loose objects that readers find.
+#[derive(Debug)]
+pub struct PublishedLoose {
+    /// Those that were not there already.
+    pub written: Vec<PathBuf>,
+    /// In a quarantine, whose names need not survive.
+    is_staged: bool,
+}
+
+impl PublishedLoose {
+    /// Refs may name the objects, as far as the policy makes loose ones durable. Not to be asked for in a quarantine, which
+    /// gives the proof when they come out of it.
+    pub fn durable(&self) -> DurableObjects {
+        assert!(!self.is_staged, "a quarantine gives the proof");
+        DurableObjects::just_published()
+    }
+}
+
+impl LooseBatch {
+    /// For `dir`, an object directory; `existing` knows what is there and where it borrows from.
+    pub fn new(dir: &Path, existing: Arc<Snapshot>, level: i32, policy: WritePolicy) -> Self {
+        LooseBatch {
+            dir: dir.to_owned(),
+            policy,
+            deflater: Deflater::new(level),
+            existing,
+            touched: HashSet::new(),
+            seen: HashSet::new(),
+            open: Vec::new(),
+            closed: Vec::new(),
+            kept: Vec::new(),
+            plain: Vec::new(),
+            deflated: Vec::new(),
+        }
+    }
+
+    /// Writes an object under a temporary name, and tells whether that was needed. `id` is its name, which the caller has
+    /// computed. One that is there already gets the present time instead.
+    pub fn add(&mut self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<bool, Error> {
+        if !self.seen.insert(*id) {
+            return Ok(false);
+        }
+        match self.existing.freshen(id, &mut self.touched) {
+            Freshened::Packed => return Ok(false),
+            Freshened::Loose(path) => {
+                self.kept.push(path);
+                return Ok(false);
+            }
+            Freshened::No => {}
+        }
+        self.plain.clear();
+        loose_object::write_header(kind, content.len() as u64, &mut self.plain);
+        self.plain.extend_from_slice(content);
+        self.deflated.clear();
+        self.deflater.deflate(&self.plain, &mut self.deflated);
+        let mut file = self.create(&fan_out(&self.dir, id))?;
+        let written = file.write(&self.deflated).and_then(|()| file.flush());
+        written.map_err(|error| Error::io(file.path(), error))?;
+        self.open.push((*id, file));
+        if !self.syncs() || self.open.len() == MAX_OPEN {
+            self.settle()?;
+        }
+        Ok(true)
+    }
+
+    /// Gives the objects their names. One that has appeared since stays, and is as durable as if it had come from here: who is
+    /// making it may not be done with it.
+    pub fn publish(mut self) -> Result<PublishedLoose, Error> {
+        self.settle()?;
+        let mut dirs = BTreeSet::new();
+        let mut written = Vec::with_capacity(self.closed.len());
+        for (id, file) in self.closed.drain(..) {
+            let dir = fan_out(&self.dir, &id);
+            let path = dir.join(&id.to_hex().to_string()[2..]);
+            match file.publish(&path).map_err(|error| Error::io(&path, error))? {
+                true => written.push(path),
+                false => self.kept.push(path),
+            }
+            dirs.insert(dir);
+        }
+        for path in &self.kept {
+            dirs.extend(path.parent().map(Path::to_owned));
+        }
+        if self.syncs() {
+            self.sync_names(dirs)?;
+        }
+        Ok(PublishedLoose { written, is_staged: self.policy.is_staged() })
+    }
+
+    fn syncs(&self) -> bool {
+        self.policy.syncs(Component::LooseObject)
+    }
+
+    /// A temporary in a directory of objects, which is made where it is missing.
+    fn create(&self, dir: &Path) -> Result<NewFile, Error> {
+        let create = || NewFile::create_temporary(dir, "tmp_obj_", MODE, Role::Objects);
+        let mut result = create();
+        if result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            durable::make_dir(dir, |mode| self.policy.dir_mode(mode), Role::Objects)
+                .map_err(|error| Error::io(dir, error))?;
+            result = create();
+        }
+        let mut file = result.map_err(|error| Error::io(dir.join("tmp_obj_XXXXXX"), error))?;
+        self.policy.share(&mut file).map_err(|error| Error::io(file.path(), error))?;
+        Ok(file)
+    }
+
+    /// Makes the content of all open files durable, and closes them.
+    fn settle(&mut self) -> Result<(), Error> {
+        if self.syncs() {
+            let to_sync = self.open.iter_mut().map(|(_, file)| ToSync::New(file)).collect();
+            durable::sync_together(to_sync, Role::Objects).map_err(Error::sync)?;
+        }
+        for (id, file) in self.open.drain(..) {
+            let path = file.path().to_owned();
+            self.closed.push((id, file.close().map_err(|error| Error::io(path, error))?));
+        }
+        Ok(())
+    }
+
+    /// In one wait: the directories with new names and, as they may be new themselves, those that they are in; and objects that
+    /// were there, whose writers may not have synced them.
+    fn sync_names(&self, mut dirs: BTreeSet<PathBuf>) -> Result<(), Error> {
+        let mut kept: Vec<&PathBuf> = self.kept.iter().collect();
+        if self.policy.is_staged() {
+            // Only what stands elsewhere: nothing else will make that durable.
+            dirs.retain(|dir| !dir.starts_with(&self.dir));
+            kept.retain(|path| !path.starts_with(&self.dir));
+        }
+        let above: Vec<_> = dirs.iter().filter_map(|dir| dir.parent().map(Path::to_owned)).collect();
+        dirs.extend(above);
+        let dirs = dirs.iter().map(|dir| ToSync::Dir(dir));
+        let to_sync = dirs.chain(kept.into_iter().map(|path| ToSync::File(path))).collect();
+        durable::sync_together(to_sync, Role::Objects).map_err(Error::sync)
+    }
+}
+
+fn fan_out(dir: &Path, id: &ObjectId) -> PathBuf {
+    dir.join(format!("{:02x}", id.first_byte()))
+}
+
+impl std::fmt::Debug for LooseBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LooseBatch").field("dir", &self.dir).field("objects", &self.seen.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
