@@ -15,8 +15,9 @@ use super::NewFile;
 use crate::count::{self, Op, Role};
 use crate::simulated::{Change, DiskOp, before, done};
 
-/// So many syncs of one caller are in flight at a time.
-const MAX_IN_FLIGHT: usize = 16;
+/// So many syncs of one caller are in flight at a time, each in a thread that does nothing else. On ext4, 32 files took 10 ms
+/// together and 102 ms one after the other.
+const MAX_IN_FLIGHT: usize = 64;
 
 /// What [`sync_together`] makes durable.
 #[derive(Debug)]

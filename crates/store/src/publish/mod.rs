@@ -15,6 +15,7 @@ mod quarantine;
 mod remove;
 mod scratch;
 mod sealed_pack;
+mod unpack_limit;
 
 pub use durable_objects::DurableObjects;
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
@@ -27,6 +28,7 @@ pub use quarantine::{Migrated, Quarantine};
 pub use remove::remove_pack;
 pub use scratch::{Scratch, ScratchFile};
 pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack, publish_index};
+pub use unpack_limit::{DEFAULT_UNPACK_LIMIT, Form, UnpackLimit};
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -190,14 +190,14 @@ fn a_failure_leaves_no_temporary() {
     };
     let (_, result, steps) = run(DiskFault::None);
     result.unwrap();
-    for at in 0..steps.len() {
+    for (at, step) in steps.iter().enumerate() {
         let (target, result, _) = run(DiskFault::At(at, std::io::ErrorKind::StorageFull));
-        match steps[at].op {
+        match step.op {
             // Whether it is there is not known then, and it is written.
             DiskOp::Touch => assert_eq!(result.unwrap(), 6),
             _ => assert_eq!(result.unwrap_err().kind(), crate::ErrorKind::Unavailable),
         }
-        assert_eq!(target.temporaries(), [""; 0].map(PathBuf::from), "{:?}", steps[at]);
+        assert_eq!(target.temporaries(), [""; 0].map(PathBuf::from), "{step:?}");
         target.count();
         target.git(&["config", "core.fsync", "none"]);
         target.write(0..6).unwrap();
