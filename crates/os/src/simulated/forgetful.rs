@@ -96,6 +96,17 @@ impl Recording {
         &self.changes
     }
 
+    /// The same on a disk that lies: the sync of this number among them, from 0, did nothing. None if there is no such sync.
+    pub fn without_sync(&self, number: usize) -> Option<Self> {
+        let is_sync = |change: &Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
+        let mut syncs = (0..self.changes.len()).filter(|at| is_sync(&self.changes[*at]));
+        let at = syncs.nth(number)?;
+        let mut lying = self.clone();
+        // Of what is not below the root, nothing is told.
+        lying.changes[at] = Change::Sync(PathBuf::new());
+        Some(lying)
+    }
+
     /// What is left if the process is killed behind so many changes: all of them.
     pub fn killed(&self, done: usize) -> State {
         let replay = Replay::of(self, done);
@@ -230,7 +241,8 @@ struct NameChange {
     sets: Vec<(Arc<Path>, Option<Node>)>,
     /// Earlier ones without which it cannot be. All of them are durable if it is.
     needs: Vec<usize>,
-    /// Those that made the directories that it is in. They need not be durable if it is, but without them it is not seen.
+    /// Those that made the directories that it is in. They need not be durable if it is, but without them it is not seen: a
+    /// file that was moved out of such a directory is.
     within: Vec<usize>,
     is_durable: bool,
 }
@@ -341,8 +353,7 @@ impl Replay {
     /// Loses with each change that is lost all that cannot be without it, and keeps what is durable.
     fn close(&self, is_lost: &mut [bool]) {
         for (number, change) in self.names.iter().enumerate() {
-            let mut before = change.needs.iter().chain(&change.within);
-            let cannot_be = before.any(|before| is_lost[*before]);
+            let cannot_be = change.needs.iter().any(|before| is_lost[*before]);
             is_lost[number] = cannot_be || (is_lost[number] && !change.is_durable);
         }
     }
@@ -357,6 +368,15 @@ impl Replay {
                 };
             }
         }
+        // In the order of names a directory comes before what is in it.
+        let mut dirs = HashSet::from([Path::new("").to_owned()]);
+        names.retain(|name, node| {
+            let is_seen = name.parent().is_none_or(|parent| dirs.contains(parent));
+            if is_seen && *node == Node::Dir {
+                dirs.insert(name.to_path_buf());
+            }
+            is_seen
+        });
         let content = |node| match node {
             Node::Dir => None,
             Node::File(file) => {

@@ -136,6 +136,33 @@ fn directories_hold_what_is_in_them() {
     };
     check(|dir| remove(dir, false), &["d/ d/g=x old=1", "d/ old=1", "old=1"]);
     check(|dir| remove(dir, true), &["old=1"]);
+    // What was moved out of a directory does not go with it.
+    let move_out = |dir: &Path, is_synced: bool| {
+        make(dir, &[])?;
+        durable::rename_file(&dir.join("d/g"), &dir.join("h"), Role::Objects)?;
+        if is_synced { sync(dir) } else { Ok(()) }
+    };
+    let all = ["d/ d/f=x old=1", "d/ d/g=x old=1", "d/ h=x old=1", "d/ old=1", "h=x old=1", "old=1"];
+    check(|dir| move_out(dir, false), &all);
+    check(|dir| move_out(dir, true), &["d/ h=x old=1"]);
+}
+
+#[test]
+fn a_disk_that_leaves_out_a_sync() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = || -> io::Result<()> {
+        let mut file = file(&dir.path().join("f"), "x")?;
+        file.sync()?;
+        file.keep()?;
+        sync(dir.path())
+    };
+    let (done, recording) = recorded(dir.path(), work).unwrap();
+    done.unwrap();
+    let count = recording.changes().len();
+    let states = |recording: &Recording| recording.crashed(count, 100).len();
+    let lying = [0, 1].map(|number| states(&recording.without_sync(number).unwrap()));
+    assert_eq!((states(&recording), lying), (1, [3, 2]), "whole; or empty or zero; or not there");
+    assert!(recording.without_sync(2).is_none());
 }
 
 #[test]
