@@ -274,10 +274,12 @@ pub fn publish_index(
     settle(None, notes.iter_mut().chain(&mut companions).chain([&mut last]), policy)?;
     let made_keep = name_notes(notes)?;
     companions.into_iter().chain([last]).try_for_each(|companion| companion.give_name().map(drop))?;
-    if policy.syncs(Component::PackMetadata) {
-        let dir = dir_of(index);
-        durable::sync_dir(dir, Role::Index).map_err(|error| Error::io(dir, error))?;
+    let mut dirs = std::collections::BTreeSet::new();
+    for (component, stem) in [(Component::PackMetadata, index), (Component::Pack, pack)] {
+        dirs.extend(policy.syncs_names(component).then_some(dir_of(stem)));
     }
+    let to_sync = dirs.into_iter().map(ToSync::Dir).collect();
+    durable::sync_together(to_sync, Role::Index).map_err(Error::sync)?;
     Ok(made_keep)
 }
 
