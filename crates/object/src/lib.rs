@@ -6,6 +6,7 @@
 //! Trust contract: every function here accepts arbitrary bytes, never panics on them and allocates no more
 //! than its input justifies.
 
+pub mod fsck;
 mod hashing;
 mod kind;
 mod parse;

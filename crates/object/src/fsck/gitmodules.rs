@@ -1,0 +1,49 @@
+//! Checks of `.gitmodules` (gitmodules): what a clone would do with names, paths, addresses and commands in it.
+
+use super::checker::Report;
+use super::message::MessageId as Id;
+use super::{config_text, submodule_url};
+
+/// Checks every setting up to one that cannot be read.
+pub(super) fn check(text: &[u8], report: &mut Report<'_>) {
+    let read = config_text::for_each(text, |name, value| {
+        let Some((submodule, key)) = submodule_and_key(name) else { return };
+        if !is_safe_name(submodule) {
+            tell(report, Id::GitmodulesName, b"disallowed submodule name: ", submodule);
+        }
+        let Some(value) = value else { return };
+        match key {
+            b"url" if !submodule_url::is_safe(value) => {
+                tell(report, Id::GitmodulesUrl, b"disallowed submodule url: ", value);
+            }
+            // It would be taken for an option.
+            b"path" if value.first() == Some(&b'-') => {
+                tell(report, Id::GitmodulesPath, b"disallowed submodule path: ", value);
+            }
+            // A command.
+            b"update" if value.first() == Some(&b'!') => {
+                tell(report, Id::GitmodulesUpdate, b"disallowed submodule update setting: ", value);
+            }
+            _ => {}
+        }
+    });
+    if read.is_err() {
+        report.note(Id::GitmodulesParse, b"could not parse gitmodules blob".as_slice());
+    }
+}
+
+fn tell(report: &mut Report<'_>, id: Id, words: &[u8], value: &[u8]) {
+    report.note(id, [words, value].concat());
+}
+
+/// The parts of `submodule.<name>.<key>`.
+fn submodule_and_key(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = name.strip_prefix(b"submodule.")?;
+    let dot = memchr::memrchr(b'.', rest)?;
+    Some((&rest[..dot], &rest[dot + 1..]))
+}
+
+/// The name becomes a directory below `modules/`.
+fn is_safe_name(name: &[u8]) -> bool {
+    !name.is_empty() && !name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..")
+}
