@@ -20,6 +20,7 @@ fn options(hash: HashKind) -> Options {
         fix_thin: true,
         level: -1,
         refuse_duplicates: false,
+        checks: None,
     }
 }
 

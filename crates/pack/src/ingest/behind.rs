@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId, Unnamed, object_ids};
 use packrace_store::publish::PackWriter;
 
+use super::checks::{Checks, Inspector};
 use super::error::Reason;
 
 /// Bytes of the pack that are handed on together: what the file gets in one write.
@@ -33,6 +34,7 @@ pub(super) struct Done {
     pub(super) checksum: ObjectId,
     /// Of all whole objects, in order; or the number of the first that looks like an attack.
     pub(super) ids: Result<Vec<ObjectId>, usize>,
+    pub(super) inspector: Option<Inspector>,
 }
 
 struct Worker {
@@ -40,6 +42,7 @@ struct Worker {
     writer: Option<Box<PackWriter>>,
     hasher: ObjectHasher,
     ids: Result<Vec<ObjectId>, usize>,
+    inspector: Option<Inspector>,
 }
 
 /// Who does it.
@@ -57,10 +60,11 @@ enum Place {
 }
 
 impl Behind {
-    pub(super) fn new(hash: HashKind, writer: Option<PackWriter>) -> Self {
+    pub(super) fn new(hash: HashKind, writer: Option<PackWriter>, checks: Option<&Checks>) -> Self {
         let writer = writer.map(Box::new);
         let hasher = ObjectHasher::of_stream(hash);
-        Behind(Place::Here(Box::new(Worker { hash, writer, hasher, ids: Ok(Vec::new()) })))
+        let inspector = checks.map(|checks| Inspector::new(checks, hash));
+        Behind(Place::Here(Box::new(Worker { hash, writer, hasher, ids: Ok(Vec::new()), inspector })))
     }
 
     /// Lets a thread do it from now on.
@@ -94,7 +98,7 @@ impl Behind {
     pub(super) fn finish(&mut self) -> Result<Done, Reason> {
         let worker = self.join()?;
         let checksum = worker.hasher.finish().map_err(|_| Reason::PackCollisionAttack)?;
-        Ok(Done { writer: worker.writer, checksum, ids: worker.ids })
+        Ok(Done { writer: worker.writer, checksum, ids: worker.ids, inspector: worker.inspector })
     }
 
     fn join(&mut self) -> Result<Box<Worker>, Reason> {
@@ -145,7 +149,7 @@ impl Worker {
                 bytes
             }
             Job::Objects(contents, list) => {
-                self.name(&contents, &list);
+                self.name(&contents, &list)?;
                 contents
             }
         };
@@ -153,8 +157,8 @@ impl Worker {
         Ok(buffer)
     }
 
-    fn name(&mut self, contents: &[u8], list: &[(Kind, usize)]) {
-        let Ok(ids) = &mut self.ids else { return };
+    fn name(&mut self, contents: &[u8], list: &[(Kind, usize)]) -> Result<(), Reason> {
+        let Ok(ids) = &mut self.ids else { return Ok(()) };
         let mut rest = contents;
         let objects = list.iter().map(|(kind, length)| {
             let (content, after) = rest.split_at(*length);
@@ -162,8 +166,16 @@ impl Worker {
             Unnamed { kind: *kind, content }
         });
         let objects: Vec<_> = objects.collect();
+        let known = ids.len();
         if let Err((number, _)) = object_ids(self.hash, &objects, ids) {
-            self.ids = Err(ids.len() + number);
+            self.ids = Err(known + number);
+            return Ok(());
         }
+        if let Some(inspector) = &mut self.inspector {
+            for (object, id) in objects.iter().zip(&ids[known..]) {
+                inspector.inspect(object.kind, id, object.content)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-use packrace_object::ObjectId;
+use packrace_object::{Kind, ObjectId};
 
 /// What a caller can do about an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,14 @@ pub(crate) enum Reason {
     CollisionAttack(u64),
     #[error("SHA-1 of the pack appears to be part of a collision attack")]
     PackCollisionAttack,
+    #[error("fsck error in {place}")]
+    Fsck { lines: Vec<u8>, place: &'static str },
+    #[error("invalid {kind}")]
+    Unreadable { kind: Kind, lines: Vec<u8> },
+    #[error("object {id}: expected type {expected}, found {found}")]
+    WrongKind { id: ObjectId, expected: Kind, found: Kind },
+    #[error("did not receive expected object {0}")]
+    NotReceived(ObjectId),
     #[error("cannot read existing object {0}")]
     Existing(ObjectId),
     #[error("nobody waits for the pack any more")]
@@ -68,6 +76,16 @@ impl Error {
     }
 }
 
+impl Error {
+    /// What is to be told on standard error before it: lines about objects.
+    pub fn lines(&self) -> &[u8] {
+        match &self.0 {
+            Reason::Fsck { lines, .. } | Reason::Unreadable { lines, .. } => lines,
+            _ => &[],
+        }
+    }
+}
+
 impl From<packrace_store::Error> for Error {
     fn from(error: packrace_store::Error) -> Self {
         Reason::Store(error).into()
@@ -77,5 +95,11 @@ impl From<packrace_store::Error> for Error {
 impl Reason {
     pub(super) fn bad_object(offset: u64, what: impl Into<String>) -> Self {
         Reason::BadObject { offset, what: what.into() }
+    }
+}
+
+impl From<Error> for Reason {
+    fn from(error: Error) -> Self {
+        error.0
     }
 }

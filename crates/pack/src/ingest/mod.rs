@@ -11,6 +11,7 @@
 //! written, and `cache_bytes` a thread; contents above 8 MiB are put aside in files without names.
 
 mod behind;
+mod checks;
 mod content;
 mod error;
 mod listing;
@@ -30,10 +31,11 @@ use packrace_store::publish::{PackWriter, PublishOptions, PublishedPack, Scratch
 use packrace_store::{Config, Mapped, Snapshot};
 
 use self::receive::Receiver;
-use self::resolve::{Resolved, Resolver, Root};
+use self::resolve::{Outcome, Resolved, Resolver, Root};
 use self::table::Table;
 use crate::watch::{Phase, Watch};
 
+pub use checks::{Checks, Found};
 use error::Reason;
 pub use error::{Error, ErrorKind};
 pub use listing::Listed;
@@ -56,8 +58,10 @@ pub struct Options {
     pub fix_thin: bool,
     /// How much bases are compressed that a thin pack lacks (`pack.compression`).
     pub level: i32,
-    /// Whether an object may stand in the pack more than once.
+    /// Whether to refuse a pack in which an object stands more than once.
     pub refuse_duplicates: bool,
+    /// What is asked of objects.
+    pub checks: Option<Checks>,
 }
 
 /// `core.deltaBaseCacheLimit` where it is not set.
@@ -79,6 +83,7 @@ impl Options {
             fix_thin: false,
             level: level.and_then(|level| i32::try_from(level).ok()).unwrap_or(-1),
             refuse_duplicates: false,
+            checks: None,
         })
     }
 }
@@ -100,18 +105,31 @@ pub struct IndexedPack {
     entries: Vec<Entry>,
     checksum: ObjectId,
     completed: u32,
+    found: Found,
 }
 
 impl Ingest {
     /// Begins with nothing received; `writer` is one that receives.
     pub fn new(writer: PackWriter, options: Options) -> Self {
-        let receiver = Receiver::new(options.hash, options.max_bytes, Some(writer), options.threads > 1);
+        let receiver = Receiver::new(
+            options.hash,
+            options.max_bytes,
+            Some(writer),
+            options.threads > 1,
+            options.checks.as_ref(),
+        );
         Ingest { receiver, file: None, options }
     }
 
     /// Takes the bytes of a pack that is there already.
     pub fn read_file(data: Mapped, options: Options, watch: &dyn Watch) -> Result<Self, Error> {
-        let mut receiver = Receiver::new(options.hash, options.max_bytes, None, options.threads > 1);
+        let mut receiver = Receiver::new(
+            options.hash,
+            options.max_bytes,
+            None,
+            options.threads > 1,
+            options.checks.as_ref(),
+        );
         data.advise_sequential();
         for step in data.chunks(STEP_BYTES) {
             let taken = receiver.push(step)?;
@@ -162,13 +180,20 @@ impl Ingest {
         pack_index::sort(&mut entries);
         let options = self.options;
         let mut indexed = match writer {
-            None => IndexedPack { sealed: None, data, entries, checksum, completed: 0 },
+            None => {
+                IndexedPack { sealed: None, data, entries, checksum, completed: 0, found: Found::default() }
+            }
             Some(writer) => complete(*writer, data, entries, lacking, existing, &options)?,
         };
         if options.refuse_duplicates
             && let Some(pair) = indexed.entries.windows(2).find(|pair| pair[0].id == pair[1].id)
         {
             return Err(Reason::Twice(pair[0].id).into());
+        }
+        if let Some(inspector) = self.receiver.inspector {
+            let entries = &indexed.entries;
+            let pack = &mut || Ok(indexed.snapshot().map_err(Reason::from)?);
+            indexed.found = inspector.finish(entries, pack, existing)?;
         }
         if let Some(existing) = existing {
             indexed.compare(existing, options.cache_bytes)?;
@@ -209,11 +234,12 @@ impl Ingest {
             existing: existing.clone(),
             completes: false,
             cache_bytes: self.options.cache_bytes,
+            checks: self.options.checks.as_ref(),
             watch,
             done: &done,
             total,
         };
-        let mut resolved = resolver.run(&roots, self.options.threads)?;
+        let mut outcome = resolver.run(&roots, self.options.threads)?;
         let mut lacking = Vec::new();
         if let Some(existing) = existing {
             let mut asked = HashSet::new();
@@ -228,9 +254,15 @@ impl Ingest {
             }
             let roots: Vec<Root> = lacking.iter().map(|id| Root::Existing(*id)).collect();
             resolver.completes = true;
-            resolved.append(&mut resolver.run(&roots, self.options.threads)?);
+            let more = resolver.run(&roots, self.options.threads)?;
+            outcome.resolved.extend(more.resolved);
+            outcome.inspectors.extend(more.inspectors);
         }
-        for Resolved { entry, id, .. } in &resolved {
+        let Outcome { resolved, inspectors } = outcome;
+        for inspector in inspectors {
+            self.receiver.inspector.as_mut().expect("where there is one there are all").merge(inspector)?;
+        }
+        for Resolved { entry, id } in &resolved {
             table.entries[*entry as usize].id = *id;
         }
         match total - resolved.len() as u64 {
@@ -277,7 +309,7 @@ fn complete(
     }
     let mut sealed = writer.seal(sum)?;
     let (data, checksum) = (sealed.map()?, *sealed.checksum());
-    Ok(IndexedPack { sealed: Some(sealed), data, entries, checksum, completed })
+    Ok(IndexedPack { sealed: Some(sealed), data, entries, checksum, completed, found: Found::default() })
 }
 
 impl IndexedPack {
@@ -294,6 +326,11 @@ impl IndexedPack {
     /// How many objects were appended because the pack lacked them.
     pub fn completed(&self) -> u32 {
         self.completed
+    }
+
+    /// What the checks have found that does not forbid the pack.
+    pub fn found(&self) -> &Found {
+        &self.found
     }
 
     /// All bytes of the pack.

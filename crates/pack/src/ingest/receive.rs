@@ -6,6 +6,7 @@ use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
 use packrace_store::publish::PackWriter;
 
 use super::behind::{BATCH_BYTES, Behind, Done, Job, PIECE_BYTES};
+use super::checks::{Checks, Inspector};
 use super::error::Reason;
 use super::table::{MAX_ENTRIES, Table};
 
@@ -52,6 +53,7 @@ pub(super) struct Receiver {
     /// The end, when it is there.
     writer: Option<Box<PackWriter>>,
     checksum: Option<ObjectId>,
+    pub(super) inspector: Option<Inspector>,
     max_bytes: Option<u64>,
 }
 
@@ -71,6 +73,7 @@ impl Receiver {
         max_bytes: Option<u64>,
         writer: Option<PackWriter>,
         may_part: bool,
+        checks: Option<&Checks>,
     ) -> Self {
         let header = EntryHeader { kind: EntryKind::Object(Kind::Blob), size: 0, length: 0 };
         let entry = Current { header, offset: 0, crc: crc32fast::Hasher::new(), produced: 0, hasher: None };
@@ -88,11 +91,12 @@ impl Receiver {
             trailer_bytes: 0,
             contents: Vec::new(),
             objects: Vec::new(),
-            behind: Behind::new(hash, writer),
+            behind: Behind::new(hash, writer, checks),
             // One that may not be taken counts as there.
             has_thread: !may_part,
             writer: None,
             checksum: None,
+            inspector: None,
             max_bytes,
         }
     }
@@ -184,12 +188,12 @@ impl Receiver {
     fn finish(&mut self) -> Result<(), Reason> {
         self.hand_on_objects()?;
         self.hand_on_piece(self.trailer_bytes)?;
-        let Done { writer, checksum, ids } = self.behind.finish()?;
+        let Done { writer, checksum, ids, inspector } = self.behind.finish()?;
         if checksum.as_slice() != self.carry {
             return Err(Reason::Checksum(self.hash));
         }
         self.table.name_whole(ids)?;
-        (self.writer, self.checksum) = (writer, Some(checksum));
+        (self.writer, self.checksum, self.inspector) = (writer, Some(checksum), inspector);
         self.state = State::Over;
         Ok(())
     }

@@ -14,6 +14,7 @@ use packrace_object::{Kind, ObjectId, Unnamed, object_ids};
 use packrace_store::publish::Scratch;
 use packrace_store::{Mapped, Snapshot};
 
+use super::checks::{Checks, Inspector};
 use super::content::{Content, Maker};
 use super::error::Reason;
 use super::table::{Children, EntryNumber, NamedDelta, Table};
@@ -55,6 +56,14 @@ pub(super) struct Resolved {
     pub(super) id: ObjectId,
 }
 
+/// What resolving came to.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) resolved: Vec<Resolved>,
+    /// Of each thread.
+    pub(super) inspectors: Vec<Inspector>,
+}
+
 /// What all threads share.
 pub(super) struct Resolver<'a> {
     pub(super) pack: &'a Mapped,
@@ -69,6 +78,7 @@ pub(super) struct Resolver<'a> {
     /// Whether families begin with objects that the repository has.
     pub(super) completes: bool,
     pub(super) cache_bytes: usize,
+    pub(super) checks: Option<&'a Checks>,
     pub(super) watch: &'a dyn Watch,
     /// Deltas that are resolved, and how many there are.
     pub(super) done: &'a AtomicU64,
@@ -111,7 +121,7 @@ impl Frame {
 
 impl Resolver<'_> {
     /// Goes into the families of `roots`.
-    pub(super) fn run(&self, roots: &[Root], threads: usize) -> Result<Vec<Resolved>, Reason> {
+    pub(super) fn run(&self, roots: &[Root], threads: usize) -> Result<Outcome, Reason> {
         let threads = if self.total < WORTH_A_THREAD { 1 } else { threads.max(1) };
         let queue = Queue {
             roots,
@@ -138,17 +148,20 @@ impl Resolver<'_> {
             });
             others.chain([own]).collect()
         });
-        let mut resolved = Vec::new();
+        let mut outcome = Outcome::default();
         let mut failure = None;
         for result in results {
             match result {
-                Ok(mut part) => resolved.append(&mut part),
+                Ok(mut part) => {
+                    outcome.resolved.append(&mut part.resolved);
+                    outcome.inspectors.append(&mut part.inspectors);
+                }
                 // Others stop because of the one that tells why.
                 Err(error) if matches!(failure, None | Some(Reason::Cancelled)) => failure = Some(error),
                 Err(_) => {}
             }
         }
-        failure.map_or(Ok(resolved), Err)
+        failure.map_or(Ok(outcome), Err)
     }
 
     /// The entry's compressed bytes and what they inflate to.
@@ -231,6 +244,7 @@ struct Worker<'a> {
     unnamed_bytes: usize,
     ids: Vec<ObjectId>,
     resolved: Vec<Resolved>,
+    inspector: Option<Inspector>,
     unreported: u64,
     /// Bytes of the pack that were looked at since its pages were last let go.
     looked_at_bytes: usize,
@@ -249,12 +263,13 @@ impl<'a> Worker<'a> {
             unnamed_bytes: 0,
             ids: Vec::new(),
             resolved: Vec::new(),
+            inspector: resolver.checks.map(|checks| Inspector::new(checks, resolver.table.hash)),
             unreported: 0,
             looked_at_bytes: 0,
         }
     }
 
-    fn run(mut self) -> Result<Vec<Resolved>, Reason> {
+    fn run(mut self) -> Result<Outcome, Reason> {
         loop {
             let start = self.queue.next.fetch_add(ROOTS_AT_A_TIME, Relaxed);
             let Some(roots) = self.queue.roots.get(start..) else { break };
@@ -269,7 +284,8 @@ impl<'a> Worker<'a> {
         }
         self.name()?;
         self.report();
-        Ok(std::mem::take(&mut self.resolved))
+        let inspectors = self.inspector.take().into_iter().collect();
+        Ok(Outcome { resolved: std::mem::take(&mut self.resolved), inspectors })
     }
 
     fn enter_root(&mut self, root: Root) -> Result<(), Reason> {
@@ -389,7 +405,10 @@ impl<'a> Worker<'a> {
         })?;
         self.unnamed_bytes = 0;
         let last = self.ids.last().copied().unwrap_or(hash.null());
-        for ((entry, _, content), id) in self.unnamed.drain(..).zip(&self.ids) {
+        for ((entry, kind, content), id) in self.unnamed.drain(..).zip(&self.ids) {
+            if let Some(inspector) = &mut self.inspector {
+                inspector.inspect(kind, id, &content)?;
+            }
             self.resolved.push(Resolved { entry, id: *id });
             if let Some(content) = Arc::into_inner(content) {
                 self.maker.recycle(content);

@@ -1,0 +1,185 @@
+//! What is asked of the objects of a pack beside that they can be read: git's fsck, and that what they lead to is there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use packrace_format::pack_index::Entry;
+use packrace_object::fsck::{Checker, Content, Finding, Pending, Rules, SpecialFile, links, readable};
+use packrace_object::{HashKind, Kind, ObjectId, oid};
+use packrace_store::{ObjectReader, Snapshot};
+
+use super::error::Reason;
+
+/// What is asked of objects.
+#[derive(Debug, Clone, Default)]
+pub struct Checks {
+    /// What fsck finds bad.
+    pub rules: Option<Arc<Rules>>,
+    /// Whether objects that others lead to must be there: in the pack, or in the repository.
+    pub links: bool,
+}
+
+/// What was found in a pack that was taken.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// Warnings, as lines for standard error.
+    pub warnings: Vec<u8>,
+    /// Objects that are named as `.gitmodules` and are nowhere: whoever has asked for the pack must look at them.
+    pub missing_modules: Vec<ObjectId>,
+    /// Whether a link leaves the pack.
+    pub leaves_pack: bool,
+}
+
+/// Looks at objects one by one; one a thread.
+pub(super) struct Inspector {
+    hash: HashKind,
+    checker: Option<Checker>,
+    looks_at_links: bool,
+    /// What objects lead to, and of which kind that must be.
+    linked: HashMap<ObjectId, Kind>,
+    /// What is there.
+    kinds: HashMap<ObjectId, Kind>,
+    lines: Vec<u8>,
+}
+
+impl Inspector {
+    pub(super) fn new(checks: &Checks, hash: HashKind) -> Self {
+        let checker = checks.rules.as_ref().map(|rules| Checker::new(rules.clone(), hash));
+        Inspector {
+            hash,
+            checker,
+            looks_at_links: checks.links,
+            linked: HashMap::new(),
+            kinds: HashMap::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    pub(super) fn inspect(&mut self, kind: Kind, id: &oid, content: &[u8]) -> Result<(), Reason> {
+        if let Err(unreadable) = readable(kind, id, content, self.hash) {
+            let mut lines = std::mem::take(&mut self.lines);
+            if let Some(why) = unreadable.why {
+                lines.extend_from_slice(&[b"error: ", &why[..], b"\n"].concat());
+            }
+            return Err(Reason::Unreadable { kind, lines });
+        }
+        if let Some(checker) = &mut self.checker {
+            let findings = checker.check(kind, id, content);
+            self.tell(&findings, "packed object")?;
+        }
+        if self.looks_at_links {
+            self.kinds.insert(id.to_owned(), kind);
+            let linked = &mut self.linked;
+            let mut conflict = None;
+            // What cannot be read leads nowhere: that is for fsck to tell.
+            let _ = links(kind, content, self.hash, |id, kind| match linked.get(id) {
+                Some(known) if *known == kind => {}
+                Some(known) => conflict = Some((id.to_owned(), kind, *known)),
+                None => drop(linked.insert(id.to_owned(), kind)),
+            });
+            if let Some((id, expected, found)) = conflict {
+                return Err(Reason::WrongKind { id, expected, found });
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, findings: &[Finding], place: &'static str) -> Result<(), Reason> {
+        findings.iter().for_each(|finding| finding.write_line(&mut self.lines));
+        if findings.iter().any(|finding| finding.severity.is_error()) {
+            return Err(Reason::Fsck { lines: std::mem::take(&mut self.lines), place });
+        }
+        Ok(())
+    }
+
+    /// Takes over what another one has seen.
+    pub(super) fn merge(&mut self, mut other: Inspector) -> Result<(), Reason> {
+        if let (Some(own), Some(theirs)) = (&mut self.checker, other.checker.take()) {
+            own.merge(theirs);
+        }
+        self.lines.append(&mut other.lines);
+        self.kinds.extend(other.kinds);
+        for (id, kind) in other.linked {
+            let known = *self.linked.entry(id).or_insert(kind);
+            if known != kind {
+                return Err(Reason::WrongKind { id, expected: kind, found: known });
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at what only all objects together can tell. `entries` are those of the pack, sorted by name.
+    pub(super) fn finish(
+        mut self,
+        entries: &[Entry],
+        pack: &mut dyn FnMut() -> Result<Arc<Snapshot>, Reason>,
+        existing: Option<&Arc<Snapshot>>,
+    ) -> Result<Found, Reason> {
+        const CACHE_BYTES: usize = 1 << 20;
+        let in_pack = |id: &oid| entries.binary_search_by(|entry| (*entry.id).cmp(id)).is_ok();
+        let mut existing = existing.map(|snapshot| snapshot.reader(CACHE_BYTES));
+        let pending = self.checker.as_ref().map(Checker::pending).unwrap_or_default();
+        let mut missing_modules = Vec::new();
+        let mut ours = None;
+        for pending in pending {
+            let findings = if in_pack(&pending.id) {
+                if ours.is_none() {
+                    ours = Some(pack()?.reader(CACHE_BYTES));
+                }
+                self.look_at(pending, ours.as_mut())?
+            } else {
+                self.look_at(pending, existing.as_mut())?
+            };
+            match findings {
+                Some(findings) => self.tell(&findings, "pack objects")?,
+                None => missing_modules.push(pending.id),
+            }
+        }
+        let mut leaves_pack = false;
+        for (id, expected) in &self.linked {
+            let mut found = self.kinds.get(id).copied();
+            if found.is_none() && in_pack(id) {
+                // Only blobs are not looked at, where they are large.
+                found = Some(Kind::Blob);
+            }
+            if found.is_none() {
+                leaves_pack = true;
+                found = match &mut existing {
+                    Some(reader) => reader.kind(id)?,
+                    None => None,
+                };
+            }
+            match found {
+                Some(found) if found == *expected => {}
+                Some(found) => return Err(Reason::WrongKind { id: *id, expected: *expected, found }),
+                None => return Err(Reason::NotReceived(*id)),
+            }
+        }
+        Ok(Found { warnings: self.lines, missing_modules, leaves_pack })
+    }
+
+    /// What is wrong with a file that git reads; `None` for a `.gitmodules` that is nowhere.
+    fn look_at(
+        &self,
+        pending: Pending,
+        reader: Option<&mut ObjectReader>,
+    ) -> Result<Option<Vec<Finding>>, Reason> {
+        /// Git looks at no longer file of this kind.
+        const MAX_BYTES: u64 = 512 << 20;
+        let Some(checker) = &self.checker else { return Ok(None) };
+        let Some(reader) = reader else { return Ok(None) };
+        let found = reader.kind_and_size(&pending.id)?;
+        Ok(match found {
+            None if pending.file == SpecialFile::Modules => None,
+            None => Some(checker.check_pending(pending, Content::Missing)),
+            Some((Kind::Blob, size)) if size > MAX_BYTES => {
+                Some(checker.check_pending(pending, Content::TooLarge))
+            }
+            Some((Kind::Blob, _)) => {
+                let blob = reader.read(&pending.id)?;
+                Some(checker.check_pending(pending, Content::Blob(&blob.data)))
+            }
+            Some(_) => Some(checker.check_pending(pending, Content::OtherKind)),
+        })
+    }
+}
