@@ -148,11 +148,15 @@ impl Config {
 
     /// The last value of `name` as a path: `~/` is the user's home directory (git-config, "pathname").
     pub fn path(&self, name: &str) -> Option<PathBuf> {
-        let value = self.string(name)?;
-        Some(match (value.strip_prefix(b"~/"), &self.home) {
+        self.string(name).map(|value| self.expand(&value))
+    }
+
+    /// A value as a path.
+    pub(crate) fn expand(&self, value: &[u8]) -> PathBuf {
+        match (value.strip_prefix(b"~/"), &self.home) {
             (Some(rest), Some(home)) => home.join(OsStr::from_bytes(rest)),
-            _ => PathBuf::from(OsStr::from_bytes(&value)),
-        })
+            _ => PathBuf::from(OsStr::from_bytes(value)),
+        }
     }
 
     /// Where the last value of `name` stands among all entries: of two names, the larger was said later.

@@ -1,0 +1,229 @@
+//! What the configuration says about checking objects (git-config, `receive.fsckObjects`, `fsck.<msg-id>`), and the files of
+//! skip lists that it and command lines name.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use packrace_object::HashKind;
+use packrace_object::fsck::{MessageId, Rules, Severities, SkipList};
+use packrace_os::count::Role;
+
+use crate::config::Config;
+use crate::error::{Error, Reason};
+
+/// Longest skip list that is read: some million objects.
+const MAX_SKIP_LIST_BYTES: u64 = 256 << 20;
+
+/// Who checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FsckUse {
+    /// Who is pushed to: `receive.fsckObjects`, `receive.fsck.<msg-id>`.
+    Receive,
+    /// Who fetches: `fetch.fsckObjects`, `fetch.fsck.<msg-id>`.
+    Fetch,
+    /// `git fsck`: `fsck.<msg-id>`.
+    Fsck,
+}
+
+impl FsckUse {
+    fn section(self) -> &'static str {
+        match self {
+            FsckUse::Receive => "receive",
+            FsckUse::Fetch => "fetch",
+            FsckUse::Fsck => "fsck",
+        }
+    }
+}
+
+/// What is set for one use. Settings of the other uses do not count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FsckSettings {
+    /// Whether what comes in is checked; always for `git fsck`.
+    pub checks_objects: bool,
+    /// Ids of messages and severities, as they stand there.
+    settings: Vec<(Vec<u8>, Vec<u8>)>,
+    skip_lists: Vec<PathBuf>,
+}
+
+impl FsckSettings {
+    /// Reads the configuration, and finds what git finds then: severities that there are not, and ids that there are not,
+    /// which are an error for `git fsck` and a warning otherwise.
+    pub fn of(config: &Config, used_by: FsckUse) -> Result<Self, Error> {
+        let section = used_by.section();
+        let mut found = FsckSettings { checks_objects: used_by == FsckUse::Fsck, ..Self::default() };
+        if used_by != FsckUse::Fsck {
+            let own = config.boolean(&format!("{section}.fsckObjects"))?;
+            let checks = own.map_or_else(|| config.boolean("transfer.fsckObjects"), |own| Ok(Some(own)))?;
+            found.checks_objects = checks.unwrap_or(false);
+        }
+        let prefix = if used_by == FsckUse::Fsck { "fsck.".to_owned() } else { format!("{section}.fsck.") };
+        for (full_name, value) in config.section(section) {
+            if let Some(name) = full_name.strip_prefix(prefix.as_bytes()) {
+                found.add(name, value, full_name, config, used_by)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn add(
+        &mut self,
+        name: &[u8],
+        value: Option<&[u8]>,
+        full_name: &[u8],
+        config: &Config,
+        used_by: FsckUse,
+    ) -> Result<(), Error> {
+        let missing = || format!("missing value for '{}'", String::from_utf8_lossy(full_name));
+        if name == b"skiplist" {
+            match value {
+                Some(value) => self.skip_lists.push(config.expand(value)),
+                None => tracing::warn!("{}", missing()),
+            }
+            return Ok(());
+        }
+        if MessageId::from_name(name).is_none() && used_by != FsckUse::Fsck {
+            tracing::warn!("skipping unknown msg id '{}'", String::from_utf8_lossy(name));
+            return Ok(());
+        }
+        let value = value.ok_or_else(|| Reason::Config(missing()))?;
+        match Severities::strict().set(name, value) {
+            // Found when objects are checked.
+            Ok(()) | Err(packrace_object::fsck::SettingError::CannotDemote { .. }) => {
+                self.settings.push((name.to_vec(), value.to_vec()));
+                Ok(())
+            }
+            Err(error) => Err(Reason::Config(error.to_string()).into()),
+        }
+    }
+
+    /// Reads the skip lists, and puts the settings on top of `severities`.
+    pub fn rules(&self, mut severities: Severities, hash: HashKind) -> Result<Rules, Error> {
+        for (name, value) in &self.settings {
+            severities.set(name, value).map_err(|error| Reason::Config(error.to_string()))?;
+        }
+        let mut skip = SkipList::default();
+        for path in &self.skip_lists {
+            add_skip_list(path, &mut skip, hash)?;
+        }
+        Ok(Rules { severities, skip })
+    }
+}
+
+/// The rules of `--strict=<settings>` and `--fsck-objects=<settings>` (git-index-pack); empty without settings.
+pub fn strict_fsck_rules(settings: &[u8], hash: HashKind) -> Result<Rules, Error> {
+    let mut rules = Rules { severities: Severities::strict(), skip: SkipList::default() };
+    let paths = rules.severities.set_all(settings).map_err(|error| Reason::Config(error.to_string()))?;
+    for path in paths {
+        add_skip_list(Path::new(OsStr::from_bytes(path)), &mut rules.skip, hash)?;
+    }
+    Ok(rules)
+}
+
+fn add_skip_list(path: &Path, skip: &mut SkipList, hash: HashKind) -> Result<(), Error> {
+    let file = packrace_os::read_file(path, Role::Config, MAX_SKIP_LIST_BYTES);
+    let file = file.map_err(|error| {
+        tracing::debug!("{}: {error}", path.display());
+        Reason::Config(format!("could not open object name list: {}", path.display()))
+    })?;
+    skip.add(&file, hash).map_err(|error| Reason::Config(error.to_string()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use packrace_object::fsck::Severity;
+
+    use super::*;
+    use crate::config::ConfigSources;
+
+    fn settings(used_by: FsckUse, overrides: &[(&str, Option<&str>)]) -> Result<FsckSettings, Error> {
+        let overrides = overrides.iter().map(|(name, value)| (name.to_string(), value.map(str::to_owned)));
+        let sources = ConfigSources {
+            overrides: overrides.collect(),
+            home: Some("/home/of".into()),
+            ..ConfigSources::default()
+        };
+        FsckSettings::of(&Config::outside(&sources).unwrap(), used_by)
+    }
+
+    #[test]
+    fn whether_anything_is_checked() {
+        let check = |overrides: &[(&str, Option<&str>)], expect: [bool; 2]| {
+            let got = [FsckUse::Receive, FsckUse::Fetch]
+                .map(|used_by| settings(used_by, overrides).unwrap().checks_objects);
+            assert_eq!(got, expect, "{overrides:?}");
+        };
+        check(&[], [false, false]);
+        check(&[("transfer.fsckObjects", None)], [true, true]);
+        check(&[("transfer.fsckObjects", Some("1")), ("receive.fsckObjects", Some("no"))], [false, true]);
+        check(&[("transfer.fsckObjects", Some("0")), ("fetch.fsckObjects", Some("yes"))], [false, true]);
+        let error = settings(FsckUse::Receive, &[("receive.fsckObjects", Some("maybe"))]).unwrap_err();
+        assert_eq!(error.to_string(), "bad boolean config value 'maybe' for 'receive.fsckobjects'");
+        assert!(settings(FsckUse::Fsck, &[]).unwrap().checks_objects);
+    }
+
+    #[test]
+    fn each_use_has_severities_of_its_own() {
+        let overrides = [
+            ("receive.fsck.badDate", Some("warn")),
+            ("receive.fsck.badDate", Some("ignore")),
+            ("receive.fsck.foo", Some("warn")),
+            ("fetch.fsck.badEmail", Some("warn")),
+            ("fsck.hasDot", Some("error")),
+            ("receive.fsck.skipList", None),
+        ];
+        let rules =
+            |used_by, base| settings(used_by, &overrides).unwrap().rules(base, HashKind::Sha1).unwrap();
+        let receive = rules(FsckUse::Receive, Severities::strict()).severities;
+        assert_eq!(receive.of(MessageId::BadDate), Severity::Ignore);
+        assert_eq!(receive.of(MessageId::BadEmail), Severity::Error);
+        let fetch = rules(FsckUse::Fetch, Severities::strict()).severities;
+        assert_eq!(fetch.of(MessageId::BadEmail), Severity::Warn);
+        let fsck = rules(FsckUse::Fsck, Severities::lenient()).severities;
+        assert_eq!(
+            (fsck.of(MessageId::HasDot), fsck.of(MessageId::BadDate)),
+            (Severity::Error, Severity::Error)
+        );
+        assert_eq!(fsck.of(MessageId::HasDotdot), Severity::Warn);
+    }
+
+    #[test]
+    fn what_makes_no_sense_in_gits_words() {
+        let check = |used_by, name, value, expect: &str| {
+            let got = settings(used_by, &[(name, value)]);
+            let got = got.and_then(|settings| settings.rules(Severities::strict(), HashKind::Sha1));
+            assert_eq!(got.unwrap_err().to_string(), expect, "{name}");
+        };
+        let receive = FsckUse::Receive;
+        check(receive, "receive.fsck.badDate", Some("foo"), "Unknown fsck message type: 'foo'");
+        check(receive, "receive.fsck.badDate", None, "missing value for 'receive.fsck.baddate'");
+        check(receive, "receive.fsck.nulInHeader", Some("warn"), "Cannot demote nulinheader to warn");
+        check(FsckUse::Fsck, "fsck.foo", Some("warn"), "Unhandled message id: foo");
+        let absent = "could not open object name list: /home/of/absent";
+        check(receive, "receive.fsck.skipList", Some("~/absent"), absent);
+        // Found before objects come, where git finds it then.
+        assert!(settings(receive, &[("receive.fsck.nulInHeader", Some("warn"))]).is_ok());
+    }
+
+    #[test]
+    fn skip_lists_add_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let ids = [HashKind::Sha1.empty_tree(), HashKind::Sha1.empty_blob()];
+        let paths = ids.map(|id| {
+            let path = dir.path().join(id.to_string());
+            std::fs::write(&path, format!("# known\n{id}\n")).unwrap();
+            path.to_str().unwrap().to_owned()
+        });
+        let argument = format!("skipList={},badDate=warn skiplist:{}", paths[0], paths[1]);
+        let rules = strict_fsck_rules(argument.as_bytes(), HashKind::Sha1).unwrap();
+        assert!(ids.iter().all(|id| rules.skip.contains(id)));
+        assert_eq!(rules.severities.of(MessageId::BadDate), Severity::Warn);
+        let lists = paths.each_ref().map(|path| ("fetch.fsck.skipList", Some(path.as_str())));
+        let fetch = settings(FsckUse::Fetch, &lists).unwrap();
+        let rules = fetch.rules(Severities::strict(), HashKind::Sha1).unwrap();
+        assert!(ids.iter().all(|id| rules.skip.contains(id)));
+        let error = strict_fsck_rules(argument.as_bytes(), HashKind::Sha256).unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid object name: {}", ids[0]));
+        assert!(strict_fsck_rules(b"", HashKind::Sha1).unwrap().severities.is_strict());
+    }
+}
