@@ -118,6 +118,7 @@ pub(crate) fn size(bytes: u64) -> String {
         0x4000_0001.. => ("GiB", 30),
         0x0010_0001.. => ("MiB", 20),
         0x0000_0401.. => ("KiB", 10),
+        1 => return "1 byte".to_owned(),
         _ => return format!("{bytes} bytes"),
     };
     let hundredths = (u128::from(bytes) * 100) >> shift;

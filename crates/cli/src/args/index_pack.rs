@@ -1,7 +1,5 @@
 use std::path::PathBuf;
 
-use super::packing::parse_bytes;
-
 /// Arguments of `index-pack`.
 #[derive(Debug, Default, clap::Args)]
 pub struct IndexPack {
@@ -57,7 +55,7 @@ pub struct IndexPack {
     #[arg(long, value_name = "N")]
     pub threads: Option<u32>,
     /// The longest pack that is taken, in bytes; 0: any.
-    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    #[arg(long, value_name = "N", value_parser = parse_leading_digits)]
     pub max_input_size: Option<u64>,
     /// Version of the index, and from which offset on it has eight bytes for one.
     #[arg(long, value_name = "VERSION[,OFFSET]")]
@@ -95,4 +93,10 @@ pub struct VerifyPack {
     /// Indexes of packs.
     #[arg(value_name = "PACK", required = true)]
     pub packs: Vec<PathBuf>,
+}
+
+/// As git reads it: what follows the digits does not count, and without digits there is no limit.
+fn parse_leading_digits(text: &str) -> Result<u64, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    Ok(text[..digits].parse().unwrap_or(if digits == 0 { 0 } else { u64::MAX }))
 }

@@ -2,15 +2,16 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::source::FdSource;
-use packrace_pack::ingest::{IndexedPack, Ingest, Options};
+use packrace_pack::ingest::{Checks, Found, IndexedPack, Ingest, Options};
 use packrace_pack::{Phase, Watch as _};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy, publish_index};
-use packrace_store::{Config, Mapped, Repository};
+use packrace_store::{Config, Mapped, Repository, Snapshot, strict_fsck_rules};
 
 use super::verify_pack::{self, Listing, with_extension};
 use super::{Fatal, in_directory, repository_if_any};
@@ -35,6 +36,9 @@ pub fn run(globals: &Globals, args: &IndexPack, environment: &Environment) -> Re
 fn check_arguments(args: &IndexPack) -> Result<(), Fatal> {
     if args.pack.is_none() && !args.stdin {
         return Err(Fatal::usage_of("index-pack"));
+    }
+    if args.pack.is_none() && (args.verify || args.verify_stat || args.verify_stat_only) {
+        return Err(Fatal::new("--verify with no packfile name given"));
     }
     if args.fix_thin && !args.stdin {
         return Err(Fatal::new("the option '--fix-thin' requires '--stdin'"));
@@ -113,15 +117,20 @@ impl<'a> Job<'a> {
             1 => self.progress.finish_saying("completed with 1 local object."),
             count => self.progress.finish_saying(&format!("completed with {count} local objects.")),
         }
+        let found = indexed.found().clone();
+        self.progress.stop();
+        std::io::stderr().write_all(&found.warnings).map_err(Fatal::new)?;
         let checksum = *indexed.checksum();
         let name = self.pack.as_deref().map_or(PackName::Standard, PackName::Stem);
         let notes = Notes::of(self.args);
-        let published = indexed.publish(&PublishOptions { name, ..self.publishing(&notes) })?;
+        let index = self.index.as_deref();
+        let published = indexed.publish(&PublishOptions { name, index, ..self.publishing(&notes) })?;
         let word = if published.made_keep { "keep" } else { "pack" };
         let mut out = std::io::stdout().lock();
         // What does not belong to the pack is for whoever reads on.
         let said = writeln!(out, "{word}\t{checksum}").and_then(|()| out.write_all(&rest));
-        said.and_then(|()| std::io::copy(&mut input.source, &mut out).map(drop)).map_err(Fatal::new)
+        said.and_then(|()| std::io::copy(&mut input.source, &mut out).map(drop)).map_err(Fatal::new)?;
+        self.tell_links(&found)
     }
 
     /// Takes bytes until the pack is over. Gives back what came with the last of them and does not belong to it.
@@ -156,13 +165,28 @@ impl<'a> Job<'a> {
             };
             return verify_pack::verify(stem, listing, self.options.clone(), &self.progress);
         }
-        let indexed = read_pack(&with_extension(stem, "pack"), self.options.clone(), &self.progress)?;
+        let existing = self.repository.as_ref().map(Repository::snapshot).transpose()?;
+        let path = with_extension(stem, "pack");
+        let indexed = read_pack(&path, self.options.clone(), existing.as_ref(), &self.progress)?;
         self.progress.finish();
         let index = self.index.as_deref().unwrap_or(stem);
+        std::io::stderr().write_all(&indexed.found().warnings).map_err(Fatal::new)?;
         let (checksum, entries) = (indexed.checksum(), indexed.entries());
         let notes = Notes::of(self.args);
         publish_index(stem, index, checksum, entries, &self.publishing(&notes), self.policy)?;
-        writeln!(std::io::stdout(), "{checksum}").map_err(Fatal::new)
+        writeln!(std::io::stdout(), "{checksum}").map_err(Fatal::new)?;
+        self.tell_links(indexed.found())
+    }
+
+    /// Says what whoever asked for the pack must look at, and by the exit code whether it is all there is.
+    fn tell_links(&self, found: &Found) -> Result<(), Fatal> {
+        for id in &found.missing_modules {
+            writeln!(std::io::stdout(), "{id}").map_err(Fatal::new)?;
+        }
+        match self.args.check_self_contained_and_connected && found.leaves_pack {
+            true => Err(Fatal::silent(1)),
+            false => Ok(()),
+        }
     }
 
     fn publishing<'n>(&self, notes: &'n Notes) -> PublishOptions<'n> {
@@ -233,12 +257,17 @@ pub(super) fn parse_pack_header(text: &str) -> Result<Vec<u8>, Fatal> {
 }
 
 /// Takes a pack from a file.
-pub(super) fn read_pack(path: &Path, options: Options, progress: &Progress) -> Result<IndexedPack, Fatal> {
+pub(super) fn read_pack(
+    path: &Path,
+    options: Options,
+    existing: Option<&Arc<Snapshot>>,
+    progress: &Progress,
+) -> Result<IndexedPack, Fatal> {
     let data = Mapped::open(path, Role::Pack).map_err(|error| {
         let why = crate::commands::reason(&error);
         Fatal::new(format!("could not open '{}' for reading: {why}", path.display()))
     })?;
-    Ok(Ingest::read_file(data, options, progress)?.resolve(None, progress)?)
+    Ok(Ingest::read_file(data, options, progress)?.resolve(existing, progress)?)
 }
 
 /// How packs are taken, as options and configuration say.
@@ -248,8 +277,19 @@ fn options(args: &IndexPack, config: &Config, hash: HashKind) -> Result<Options,
         max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
         fix_thin: args.fix_thin,
         refuse_duplicates: args.strict.is_some(),
+        checks: checks(args, hash)?,
         ..Options::of(config, hash)?
     })
+}
+
+/// What is asked of objects.
+fn checks(args: &IndexPack, hash: HashKind) -> Result<Option<Checks>, Fatal> {
+    let links = args.strict.is_some() || args.check_self_contained_and_connected;
+    // The last one that is given counts in git; here both must be satisfied by one.
+    let rules = args.strict.as_ref().or(args.fsck_objects.as_ref());
+    let rules =
+        rules.map(|settings| strict_fsck_rules(settings.as_bytes(), hash).map(Arc::new)).transpose()?;
+    Ok((links || rules.is_some()).then_some(Checks { rules, links }))
 }
 
 fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {

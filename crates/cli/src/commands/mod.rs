@@ -20,6 +20,7 @@ pub mod upload_pack;
 pub mod verify_pack;
 pub mod warnings;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use packrace_os::count::Role;
@@ -84,6 +85,7 @@ impl From<packrace_pack::maintenance::pack_files::PackFilesError> for Fatal {
 
 impl From<packrace_pack::ingest::Error> for Fatal {
     fn from(error: packrace_pack::ingest::Error) -> Self {
+        let _ = std::io::stderr().write_all(error.lines());
         Fatal::new(error)
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn verify(
     let unreadable = || Fatal::new(format!("Cannot open existing pack idx file for '{shown}'"));
     let stored = Mapped::open(&index_path, Role::Index).map_err(|_| unreadable())?;
     let stored = PackIndex::open(stored, hash).map_err(|_| unreadable())?;
-    let indexed = read_pack(&pack_path, options, progress)?;
+    let indexed = read_pack(&pack_path, options, None, progress)?;
     progress.finish();
     if listing != Listing::Nothing {
         say(&list(&indexed.list()?, listing))?;
@@ -104,7 +104,7 @@ fn list(objects: &[Listed], listing: Listing) -> String {
     for object in objects {
         let Listed { id, kind, size, packed_bytes, offset, depth, base } = object;
         if listing == Listing::Objects {
-            let _ = write!(text, "{id} {kind:<6} {size} {packed_bytes} {offset}");
+            let _ = write!(text, "{id} {:<6} {size} {packed_bytes} {offset}", kind.to_string());
             if let Some(base) = base {
                 let _ = write!(text, " {depth} {base}");
             }

@@ -12,6 +12,7 @@ mod features;
 mod filters;
 mod for_each_ref;
 mod hook;
+mod index_pack;
 mod init;
 mod islands;
 mod maintained;

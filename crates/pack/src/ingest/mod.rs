@@ -30,6 +30,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_store::publish::{PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack};
 use packrace_store::{Config, Mapped, Snapshot};
 
+use self::content::Maker;
 use self::receive::Receiver;
 use self::resolve::{Outcome, Resolved, Resolver, Root};
 use self::table::Table;
@@ -175,6 +176,7 @@ impl Ingest {
         };
         let mut table = std::mem::replace(&mut self.receiver.table, Table::new(self.options.hash, 0));
         let scratch = writer.as_ref().map(|writer| writer.scratch());
+        self.inspect_large(&table, &data, scratch.clone())?;
         let lacking = self.resolve_deltas(&mut table, &data, scratch, existing, watch)?;
         let Table { mut entries, .. } = table;
         pack_index::sort(&mut entries);
@@ -199,6 +201,24 @@ impl Ingest {
             indexed.compare(existing, options.cache_bytes)?;
         }
         Ok(indexed)
+    }
+
+    /// Looks at whole objects that were not in memory as a whole when they came.
+    fn inspect_large(
+        &mut self,
+        table: &Table,
+        data: &Mapped,
+        scratch: Option<Scratch>,
+    ) -> Result<(), Reason> {
+        let Some(inspector) = &mut self.receiver.inspector else { return Ok(()) };
+        let mut maker = Maker::new(scratch);
+        for entry in std::mem::take(&mut self.receiver.large) {
+            let (stream, size) = table.stream(entry, data)?;
+            let content = maker.inflate(stream, size)?;
+            let kind = table.whole_kind(entry).expect("deltas are looked at when they are resolved");
+            inspector.inspect(kind, &table.entries[entry as usize].id, &content)?;
+        }
+        Ok(())
     }
 
     /// Gives every delta its name. Says which objects that the repository has are bases of named deltas.

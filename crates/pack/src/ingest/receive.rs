@@ -8,7 +8,7 @@ use packrace_store::publish::PackWriter;
 use super::behind::{BATCH_BYTES, Behind, Done, Job, PIECE_BYTES};
 use super::checks::{Checks, Inspector};
 use super::error::Reason;
-use super::table::{MAX_ENTRIES, Table};
+use super::table::{EntryNumber, MAX_ENTRIES, Table};
 
 /// Inflated at a time; whole objects up to this are named together with others.
 const ROOM_BYTES: usize = 1 << 17;
@@ -54,6 +54,8 @@ pub(super) struct Receiver {
     writer: Option<Box<PackWriter>>,
     checksum: Option<ObjectId>,
     pub(super) inspector: Option<Inspector>,
+    /// Whole objects that nobody has looked at, because they were not in memory as a whole; no blobs.
+    pub(super) large: Vec<EntryNumber>,
     max_bytes: Option<u64>,
 }
 
@@ -97,6 +99,7 @@ impl Receiver {
             writer: None,
             checksum: None,
             inspector: None,
+            large: Vec::new(),
             max_bytes,
         }
     }
@@ -308,7 +311,12 @@ impl Receiver {
         match entry.header.kind {
             EntryKind::Object(kind) => {
                 let id = match entry.hasher.take() {
-                    Some(hasher) => hasher.finish().map_err(|_| Reason::CollisionAttack(offset))?,
+                    Some(hasher) => {
+                        if kind != Kind::Blob {
+                            self.large.push(self.table.len());
+                        }
+                        hasher.finish().map_err(|_| Reason::CollisionAttack(offset))?
+                    }
                     None => {
                         let content = &self.room[..entry.produced as usize];
                         self.contents.extend_from_slice(content);

@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use packrace_format::pack::parse_entry_header;
 use packrace_object::{Kind, ObjectId, Unnamed, object_ids};
 use packrace_store::publish::Scratch;
 use packrace_store::{Mapped, Snapshot};
@@ -164,15 +163,6 @@ impl Resolver<'_> {
         failure.map_or(Ok(outcome), Err)
     }
 
-    /// The entry's compressed bytes and what they inflate to.
-    fn stream(&self, entry: EntryNumber) -> Result<(&[u8], u64), Reason> {
-        let (start, end) = self.table.range(entry);
-        let changed = || Reason::bad_object(start as u64, "the pack has changed while it was read");
-        let bytes = self.pack.get(start..end).ok_or_else(changed)?;
-        let header = parse_entry_header(bytes, self.table.hash).map_err(|_| changed())?;
-        Ok((&bytes[header.length..], header.size))
-    }
-
     /// The deltas that name this object as their base. As git does, a pack is refused where they have it twice; beside an
     /// object that the repository has too, they are gone into once.
     fn claim(&self, id: &ObjectId) -> Result<Range<u32>, Reason> {
@@ -308,7 +298,7 @@ impl<'a> Worker<'a> {
         match root {
             Root::Entry(entry) => {
                 let kind = self.resolver.table.whole_kind(entry).expect("families begin with whole objects");
-                let (stream, size) = self.resolver.stream(entry)?;
+                let (stream, size) = self.resolver.table.stream(entry, self.resolver.pack)?;
                 Ok((kind, self.maker.inflate(stream, size)?))
             }
             Root::Existing(id) => {
@@ -382,7 +372,7 @@ impl<'a> Worker<'a> {
     }
 
     fn apply(&mut self, entry: EntryNumber, base: &[u8]) -> Result<Content, Reason> {
-        let (stream, size) = self.resolver.stream(entry)?;
+        let (stream, size) = self.resolver.table.stream(entry, self.resolver.pack)?;
         self.looked_at_bytes += stream.len();
         if self.looked_at_bytes > LOOKED_AT_BYTES {
             self.looked_at_bytes = 0;

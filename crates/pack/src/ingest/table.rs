@@ -1,5 +1,6 @@
 //! What is known of every entry of the pack, and which entries are deltas of which.
 
+use packrace_format::pack::parse_entry_header;
 use packrace_format::pack_index::Entry;
 use packrace_object::{HashKind, Kind, ObjectId, oid};
 
@@ -120,10 +121,14 @@ impl Table {
         [Kind::Commit, Kind::Tree, Kind::Blob, Kind::Tag].into_iter().find(|kind| base == Base::whole(*kind))
     }
 
-    /// The bytes of an entry in the pack: where they begin and end.
-    pub(super) fn range(&self, entry: EntryNumber) -> (usize, usize) {
+    /// The compressed bytes of an entry in its pack, and what they inflate to.
+    pub(super) fn stream<'p>(&self, entry: EntryNumber, pack: &'p [u8]) -> Result<(&'p [u8], u64), Reason> {
+        let start = self.entries[entry as usize].offset;
         let end = self.entries.get(entry as usize + 1).map_or(self.end, |next| next.offset);
-        (self.entries[entry as usize].offset as usize, end as usize)
+        let changed = || Reason::bad_object(start, "the pack has changed while it was read");
+        let bytes = pack.get(start as usize..end as usize).ok_or_else(changed)?;
+        let header = parse_entry_header(bytes, self.hash).map_err(|_| changed())?;
+        Ok((&bytes[header.length..], header.size))
     }
 
     /// Which entries are deltas of which. Named bases are found when they have their names.

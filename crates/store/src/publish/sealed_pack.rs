@@ -43,6 +43,8 @@ pub enum PackName<'a> {
 pub struct PublishOptions<'a> {
     /// Names the files.
     pub name: PackName<'a>,
+    /// The path of the index and of the `.rev`, without their extensions, where that is not the one of the pack.
+    pub index: Option<&'a Path>,
     /// Version 2 is taken instead of version 1 where an entry begins beyond 2 GiB, as in git.
     pub index_version: pack_index::Version,
     /// Whether to write a `.rev` (`pack.writeReverseIndex`).
@@ -123,21 +125,20 @@ impl SealedPack {
         options: &PublishOptions<'_>,
     ) -> Result<PublishedPack, Error> {
         let stem = self.stem(options.name);
-        let written =
-            Companions { notes: &stem, index: &stem, checksum: &self.checksum, policy: self.policy };
+        let written = Companions {
+            notes: &stem,
+            index: options.index.unwrap_or(&stem),
+            checksum: &self.checksum,
+            policy: self.policy,
+        };
         let (mut notes, mut companions, mut index) = written.write(entries, options)?;
         let all = notes.iter_mut().chain(&mut companions).chain([&mut index]);
         settle(Some(&mut self.file), all, self.policy)?;
         let (policy, checksum) = (self.policy, self.checksum);
         let made_keep = name_notes(notes)?;
         let named = self.name_all(&stem, companions, index, options.mtimes.is_some());
-        let synced = named.and_then(|was_there| match policy.syncs_names(Component::Pack) {
-            true => {
-                let dir = dir_of(&stem);
-                durable::sync_dir(dir, Role::Pack).map(|()| was_there).map_err(|error| Error::io(dir, error))
-            }
-            false => Ok(was_there),
-        });
+        let index_stem = options.index.unwrap_or(&stem);
+        let synced = named.and_then(|was_there| sync_dirs(&stem, index_stem, policy).map(|()| was_there));
         match synced {
             Ok(was_there) => {
                 Ok(PublishedPack { stem, checksum, was_there, made_keep, is_staged: policy.is_staged() })
@@ -274,13 +275,18 @@ pub fn publish_index(
     settle(None, notes.iter_mut().chain(&mut companions).chain([&mut last]), policy)?;
     let made_keep = name_notes(notes)?;
     companions.into_iter().chain([last]).try_for_each(|companion| companion.give_name().map(drop))?;
+    sync_dirs(pack, index, policy)?;
+    Ok(made_keep)
+}
+
+/// Makes the names durable of a pack and of its index, which may stand elsewhere.
+fn sync_dirs(pack: &Path, index: &Path, policy: WritePolicy) -> Result<(), Error> {
     let mut dirs = std::collections::BTreeSet::new();
     for (component, stem) in [(Component::PackMetadata, index), (Component::Pack, pack)] {
         dirs.extend(policy.syncs_names(component).then_some(dir_of(stem)));
     }
     let to_sync = dirs.into_iter().map(ToSync::Dir).collect();
-    durable::sync_together(to_sync, Role::Index).map_err(Error::sync)?;
-    Ok(made_keep)
+    durable::sync_together(to_sync, Role::Pack).map_err(Error::sync)
 }
 
 /// Makes everything that was written durable, in one wait.

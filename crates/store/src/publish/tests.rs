@@ -74,6 +74,7 @@ impl Sample {
 
 const WITH_ALL: PublishOptions<'static> = PublishOptions {
     name: PackName::Standard,
+    index: None,
     index_version: pack_index::Version::V2 { large_above: (1 << 31) - 1 },
     reverse_index: true,
     keep: Some(b"why\n"),
