@@ -62,6 +62,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::PackRefs(args) => commands::pack_refs::run(globals, &args, environment),
         Command::Refs(args) => commands::refs::run(globals, &args, environment),
         Command::Reflog(args) => commands::reflog::run(globals, &args, environment),
+        Command::UnpackObjects(args) => commands::unpack_objects::run(globals, &args, environment),
         Command::VerifyPack(args) => commands::verify_pack::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),
     };

@@ -165,6 +165,11 @@ impl PieceInflater {
         self.0.reset(true);
     }
 
+    /// How many bytes of the stream were read since its start, also of one that turned out to be damaged.
+    pub fn consumed(&self) -> u64 {
+        self.0.total_in()
+    }
+
     /// Inflates as much as there is input and room for. A stream that is not over has taken all input or filled `out`.
     #[inline]
     pub fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Result<Inflated, Error> {

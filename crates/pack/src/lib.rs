@@ -28,6 +28,7 @@ pub mod shallow;
 mod stored_entry;
 mod trees;
 mod universe;
+pub mod unpack;
 mod watch;
 
 pub use error::{Error, ErrorKind};

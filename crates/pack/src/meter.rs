@@ -142,6 +142,7 @@ fn is_usually_short(phase: Phase) -> bool {
             | Phase::Receiving
             | Phase::Indexing
             | Phase::Resolving
+            | Phase::Unpacking
     )
 }
 
@@ -174,6 +175,7 @@ fn title(phase: Phase) -> String {
         Phase::Receiving => "Receiving objects",
         Phase::Indexing => "Indexing objects",
         Phase::Resolving => "Resolving deltas",
+        Phase::Unpacking => "Unpacking objects",
     };
     title.to_owned()
 }

@@ -54,6 +54,8 @@ pub enum Phase {
     Indexing,
     /// Applying the deltas of a pack.
     Resolving,
+    /// Making loose objects of a pack.
+    Unpacking,
 }
 
 /// Who looks on while a plan or a stream is made. Called from several threads.

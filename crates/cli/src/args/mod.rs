@@ -11,6 +11,7 @@ mod refs;
 mod repack;
 #[cfg(test)]
 mod tests;
+mod unpack_objects;
 pub mod when;
 
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ pub use refs::{
     RefsCommand, RefsMigrate, RefsVerify, ShowRef, SymbolicRef, UpdateRef,
 };
 pub use repack::Repack;
+pub use unpack_objects::UnpackObjects;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -98,6 +100,8 @@ pub enum Command {
     PackObjects(Box<PackObjects>),
     /// Put the objects of a repository into fewer and better packs: stands in for git repack.
     Repack(Box<Repack>),
+    /// Make loose objects of a pack on standard input: stands in for git unpack-objects.
+    UnpackObjects(UnpackObjects),
     /// Change what refs point at, one or many at once: stands in for git update-ref.
     UpdateRef(UpdateRef),
     /// Read, change or delete symbolic refs: stands in for git symbolic-ref.
@@ -227,6 +231,7 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
         "commit-graph",
         "for-each-ref",
         "index-pack",
+        "unpack-objects",
         "init",
         "verify-pack",
         "repack",

@@ -20,7 +20,7 @@ use crate::environment::Environment;
 use crate::progress::Progress;
 
 /// Read from standard input at a time: the most that a pipe of an ordinary user holds.
-const READ_BYTES: usize = 1 << 20;
+pub(super) const READ_BYTES: usize = 1 << 20;
 
 /// Threads beyond this many are of no use to one pack.
 const MAX_THREADS: usize = 20;
@@ -105,7 +105,8 @@ impl<'a> Job<'a> {
         let dir = self.pack.as_deref().map_or(pack_dir.as_path(), dir_of);
         let writer = PackWriter::receive(dir, self.options.hash, self.policy)?;
         let mut ingest = Ingest::new(writer, self.options.clone());
-        let mut input = Input::new(self.args.pack_header.as_deref())?;
+        let header = self.args.pack_header.as_deref().map(parse_pack_header).transpose()?;
+        let mut input = Input::new(header.unwrap_or_default())?;
         let rest = self.feed(&mut ingest, &mut input)?;
         if self.args.report_end_of_input {
             std::io::stderr().write_all(&[0]).map_err(Fatal::new)?;
@@ -215,23 +216,20 @@ impl Notes {
 }
 
 /// Standard input, with the header of the pack before it where somebody has read that already.
-struct Input {
+pub(super) struct Input {
     header: Vec<u8>,
-    source: FdSource,
+    pub(super) source: FdSource,
 }
 
 impl Input {
-    fn new(header: Option<&str>) -> Result<Self, Fatal> {
-        let header = match header {
-            Some(text) => parse_pack_header(text)?,
-            None => Vec::new(),
-        };
+    /// `header` comes before what is read.
+    pub(super) fn new(header: Vec<u8>) -> Result<Self, Fatal> {
         let source = FdSource::stdin(None).map_err(Fatal::new)?;
         source.enlarge_pipe(READ_BYTES);
         Ok(Input { header, source })
     }
 
-    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fatal> {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fatal> {
         if !self.header.is_empty() {
             let length = self.header.len();
             buffer[..length].copy_from_slice(&std::mem::take(&mut self.header));

@@ -15,6 +15,7 @@ pub mod repack;
 pub mod serve;
 pub mod show_ref;
 pub mod symbolic_ref;
+pub mod unpack_objects;
 pub mod update_ref;
 pub mod upload_pack;
 pub mod verify_pack;

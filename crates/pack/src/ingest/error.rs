@@ -86,6 +86,39 @@ impl Error {
     }
 }
 
+/// Why a pack was not unpacked, in the words of git's `unpack-objects`, which are others than those of `index-pack`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unpacking {
+    /// A broken object. Git tells of it, and ends with 1 unless it shall recover what can be read.
+    BadObject(String),
+    /// Anything else. Git ends with 128.
+    Fatal(String),
+}
+
+impl Error {
+    /// What `unpack-objects` says of it.
+    pub fn of_unpacking(&self) -> Unpacking {
+        let words = match &self.0 {
+            Reason::Signature => "bad pack file".to_owned(),
+            Reason::Version(version) => format!("unknown pack file version {version}"),
+            Reason::TooLarge(_) => "pack exceeds maximum allowed size".to_owned(),
+            Reason::Checksum(_) => "final sha1 did not match".to_owned(),
+            Reason::Unresolved(_) => "unresolved deltas left after unpacking".to_owned(),
+            Reason::WrongKind { .. } | Reason::NotReceived(_) => "object of unexpected type".to_owned(),
+            Reason::BadObject { what, .. } => match what.strip_prefix("unknown object type") {
+                Some(kind) => return Unpacking::BadObject(format!("bad object type{kind}")),
+                None if what.starts_with("inflate ") => return Unpacking::BadObject(what.clone()),
+                None if what.starts_with("delta base offset") => {
+                    "offset value out of bound for delta base object".to_owned()
+                }
+                None => what.clone(),
+            },
+            reason => reason.to_string(),
+        };
+        Unpacking::Fatal(words)
+    }
+}
+
 impl From<packrace_store::Error> for Error {
     fn from(error: packrace_store::Error) -> Self {
         Reason::Store(error).into()

@@ -38,7 +38,7 @@ use crate::watch::{Phase, Watch};
 
 pub use checks::{Checks, Found};
 use error::Reason;
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, Unpacking};
 pub use listing::Listed;
 
 /// Bytes of a file that are looked at before it is said how far the work is.
@@ -145,6 +145,14 @@ impl Ingest {
         Ok(Ingest { receiver, file: Some(data), options })
     }
 
+    /// Begins with nothing received, to check what comes without keeping it: it has a file neither to be resolved from nor to be
+    /// published.
+    pub fn check_only(options: Options) -> Self {
+        let (hash, max_bytes) = (options.hash, options.max_bytes);
+        let receiver = Receiver::new(hash, max_bytes, None, options.threads > 1, None);
+        Ingest { receiver, file: None, options }
+    }
+
     /// Takes what belongs to the pack: all of it, unless the pack ends before. What is taken goes to the file in pieces of
     /// 1 MiB.
     pub fn push(&mut self, bytes: &[u8]) -> Result<usize, Error> {
@@ -172,7 +180,7 @@ impl Ingest {
         let mut writer = self.receiver.take_writer();
         let data = match (&mut writer, self.file.take()) {
             (Some(writer), _) => writer.map()?,
-            (None, file) => file.expect("what is not written is a file"),
+            (None, file) => file.expect("what is only checked is not resolved"),
         };
         let mut table = std::mem::replace(&mut self.receiver.table, Table::new(self.options.hash, 0));
         let scratch = writer.as_ref().map(|writer| writer.scratch());

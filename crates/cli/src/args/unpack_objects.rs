@@ -1,0 +1,28 @@
+/// Arguments of `unpack-objects`.
+#[derive(Debug, clap::Args)]
+pub struct UnpackObjects {
+    /// Store nothing; only look whether the pack is whole.
+    #[arg(short = 'n')]
+    pub dry_run: bool,
+    /// Say nothing of how far the work is.
+    #[arg(short)]
+    pub quiet: bool,
+    /// Store what can be read of a damaged pack.
+    #[arg(short)]
+    pub recover: bool,
+    /// Refuse broken objects, and links to objects that are not there.
+    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub strict: Option<String>,
+    /// The header of the pack, which standard input does not have any more.
+    #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", require_equals = true, hide = true)]
+    pub pack_header: Option<String>,
+    /// The longest pack that is taken, in bytes; 0: any.
+    #[arg(long, value_name = "N", require_equals = true, value_parser = leading_number)]
+    pub max_input_size: Option<u64>,
+}
+
+/// As `strtoumax` reads it: what follows the digits is not looked at.
+fn leading_number(text: &str) -> Result<u64, std::num::ParseIntError> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    if end == 0 { Ok(0) } else { text[..end].parse() }
+}

@@ -1,0 +1,46 @@
+//! Makes loose objects of a pack: of one that is whole ([`unpack`]), and of what can be read of a damaged one ([`salvage`]).
+
+mod salvage;
+
+use packrace_store::ObjectIx;
+use packrace_store::publish::LooseBatch;
+
+use crate::ingest::{Error, IndexedPack};
+use crate::watch::{Phase, Watch};
+
+pub use salvage::{Salvaged, salvage};
+
+/// Bytes of delta bases that are kept.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// A larger object is not unpacked: it would be in memory as a whole, more than once.
+pub const MAX_OBJECT_BYTES: u64 = 32 << 20;
+
+/// Writes the objects of a pack, except those that it was completed with, as loose ones. Gives back false, and has
+/// written nothing, where one of them is larger than [`MAX_OBJECT_BYTES`]: the pack is to be kept then, in which it takes no more
+/// memory than it has on disk.
+pub fn unpack(indexed: &IndexedPack, batch: &mut LooseBatch, watch: &dyn Watch) -> Result<bool, Error> {
+    let entries = indexed.entries();
+    if entries.is_empty() {
+        return Ok(true);
+    }
+    let snapshot = indexed.snapshot()?;
+    let mut reader = snapshot.reader(CACHE_BYTES);
+    let mut order: Vec<u32> = (0..entries.len() as u32).collect();
+    // Bases come before what is made of them, mostly, and are still in the cache.
+    order.sort_unstable_by_key(|at| entries[*at as usize].offset);
+    // What a thin pack was completed with stands behind its own entries.
+    order.truncate(order.len() - indexed.completed() as usize);
+    for at in &order {
+        if reader.size_at(ObjectIx(*at))? > MAX_OBJECT_BYTES {
+            return Ok(false);
+        }
+    }
+    let mut content = Vec::new();
+    for (done, at) in (1..).zip(&order) {
+        let kind = reader.read_at(ObjectIx(*at), &mut content)?;
+        batch.add(&entries[*at as usize].id, kind, &content)?;
+        watch.progress(Phase::Unpacking, done, order.len() as u64);
+    }
+    Ok(true)
+}
