@@ -275,6 +275,38 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, format!("bad promisor-remote names '{names}'"))
     }
 
+    /// A push: a line that is no command.
+    pub(crate) fn expected_command(line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(RefusalKind::Malformed, format!("protocol error: expected old/new/ref, got '{line}'"))
+    }
+
+    pub(crate) fn expected_shallow(id: &[u8]) -> Self {
+        let id = String::from_utf8_lossy(id);
+        Refusal::new(RefusalKind::Malformed, format!("protocol error: expected shallow sha, got '{id}'"))
+    }
+
+    /// Git has this word for it twice.
+    pub(crate) fn unsupported_object_format(name: &[u8]) -> Self {
+        let name = String::from_utf8_lossy(name);
+        Refusal::new(RefusalKind::Malformed, format!("error: unsupported object format '{name}'"))
+    }
+
+    pub(crate) fn malformed_certificate(certificate: &[u8]) -> Self {
+        let shown = String::from_utf8_lossy(&certificate[..certificate.len().min(100)]);
+        Refusal::new(RefusalKind::Malformed, format!("malformed push certificate {shown}"))
+    }
+
+    pub(crate) fn unexpected_packet() -> Self {
+        Refusal::new(RefusalKind::Malformed, "protocol error: got an unexpected packet".to_owned())
+    }
+
+    /// The client has given up, and said why.
+    pub(crate) fn remote_error(text: &[u8]) -> Self {
+        let message = printable(&format!("remote error: {}", String::from_utf8_lossy(text)));
+        Refusal { kind: RefusalKind::HungUp, message, wire: None }
+    }
+
     /// A packet that the side-band has no place for.
     pub(crate) fn bad_band(payload: &[u8]) -> Self {
         let text = match payload.first() {

@@ -7,6 +7,7 @@
 pub mod fetch_v0;
 pub mod fetch_v2;
 mod lines;
+pub mod push;
 #[cfg(test)]
 mod tests;
 

@@ -83,6 +83,11 @@ impl Decoder {
         Ok(Some(length))
     }
 
+    /// Bytes that were pushed and not taken.
+    pub fn held(&self) -> usize {
+        self.buffer.len() - self.at
+    }
+
     /// Whether everything that was pushed was taken.
     pub fn is_empty(&self) -> bool {
         self.at == self.buffer.len()

@@ -1,0 +1,416 @@
+//! Receiving a push (gitprotocol-pack, "Pushing Data To a Server"), after the advertisement.
+//!
+//! ```text
+//! Commands (shallow, commands or a certificate) ─ flush ─▶ Options ─ flush ─▶ Pack ─▶ Working ─▶ Ended
+//!     └ flush without commands: Ended                └ not asked for           └ only deletions: no pack
+//! ```
+//!
+//! Bytes of the pack never go through the session: it says which part of its last input belongs to it, and what comes
+//! later belongs to it whole. Where the pack ends, only its reader knows.
+
+use std::ops::Range;
+
+use packrace_object::{HashKind, ObjectId};
+
+use super::push_capped;
+use crate::Refusal;
+use crate::message::parse_id;
+use crate::message::push_command::PushCommand;
+use crate::message::push_report::{PushReport, ReportForm};
+use crate::wire::capabilities::{value, words};
+use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text};
+use crate::wire::sideband::{self, Band};
+
+/// What a receiving session must know of the service.
+#[derive(Debug, Clone, Copy)]
+pub struct PushConfig {
+    /// The hash of object names.
+    pub hash: HashKind,
+    /// `atomic` was offered.
+    pub atomic: bool,
+    /// `push-options` was offered.
+    pub push_options: bool,
+    /// Caps on what one push may hold.
+    pub limits: PushLimits,
+}
+
+/// Caps on what one push may hold. Of each kind all is in memory until the push has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PushLimits {
+    /// Commands: as many refs as a mirror of a million has, and some.
+    pub commands: usize,
+    /// Bytes of all names in commands. The longest packets would make 4,000,000 commands 260 GB.
+    pub name_bytes: usize,
+    /// Commits at which the client's history is cut.
+    pub shallow: usize,
+    /// Push options.
+    pub options: usize,
+    /// Bytes of all push options. Hooks get them in their environment, which takes far less.
+    pub option_bytes: usize,
+    /// Bytes of a certificate, which holds all commands.
+    pub certificate_bytes: usize,
+}
+
+impl Default for PushLimits {
+    fn default() -> Self {
+        PushLimits {
+            commands: 4_000_000,
+            name_bytes: 256 << 20,
+            shallow: 1_000_000,
+            options: 10_000,
+            option_bytes: 1 << 20,
+            certificate_bytes: 64 << 20,
+        }
+    }
+}
+
+/// What goes into a session.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// Bytes from the client, cut anywhere; only after [`Output::NeedInput`].
+    Bytes(&'a [u8]),
+    /// The client will send nothing more.
+    Eof,
+    /// The push that [`Output::Push`] brought, and its pack, were dealt with.
+    Finished(&'a PushReport),
+}
+
+/// What comes out of a session.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// More of the client's bytes are needed.
+    NeedInput,
+    /// What is asked for. If it [has a pack](PushRequest::has_pack), [`Output::PackBytes`] follows.
+    Push(Box<PushRequest>),
+    /// This part of the last input, perhaps none of it, is the beginning of the pack; all that comes after it goes to
+    /// the pack's reader until that has enough.
+    PackBytes(Range<usize>),
+    /// Bytes for the client: the report. Flush packets that end the side-band come later, with [`end`].
+    Write(Vec<u8>),
+    /// The conversation has ended well.
+    Done,
+}
+
+/// A push.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PushRequest {
+    /// What is to be changed, in the client's order.
+    pub commands: Vec<PushCommand>,
+    /// Commits at which the client's history is cut.
+    pub shallow: Vec<ObjectId>,
+    /// The certificate of a signed push.
+    pub certificate: Option<Certificate>,
+    /// Words for the hooks; `None` where the client does not use options.
+    pub options: Option<Vec<Vec<u8>>>,
+    /// All refs or none.
+    pub atomic: bool,
+    /// No progress, please.
+    pub quiet: bool,
+    /// The client understands side-band-64k.
+    pub sideband: bool,
+    /// How the client wants to hear what became of it.
+    pub report: ReportForm,
+}
+
+impl PushRequest {
+    /// Whether a pack follows: not where refs are only deleted.
+    pub fn has_pack(&self) -> bool {
+        !self.commands.iter().all(PushCommand::is_delete)
+    }
+}
+
+/// A signed push (gitprotocol-pack, "Push Certificate").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// All of it.
+    pub text: Vec<u8>,
+    /// Where the signature begins, and the text that it signs ends.
+    pub signature_at: usize,
+}
+
+impl Certificate {
+    /// The value of a header, the first if there are several.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers(name).next()
+    }
+
+    /// All values of a header.
+    pub fn headers(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        let head = &self.text[..end_of_headers(&self.text).unwrap_or(0)];
+        let lines = head.split(|byte| *byte == b'\n');
+        lines.filter_map(move |line| line.strip_prefix(name.as_bytes())?.strip_prefix(b" "))
+    }
+}
+
+/// What ends the conversation behind the report and what hooks said.
+pub fn end(request: &PushRequest) -> &'static [u8] {
+    if request.sideband { FLUSH } else { b"" }
+}
+
+/// A conversation, from the first command on.
+#[derive(Debug)]
+pub struct Session {
+    config: PushConfig,
+    decoder: Decoder,
+    state: State,
+    outputs: std::collections::VecDeque<Output>,
+    request: PushRequest,
+    name_bytes: usize,
+    option_bytes: usize,
+    /// Lines of a certificate are being read.
+    in_certificate: bool,
+    certificate: Vec<u8>,
+    uses_options: bool,
+    /// What of the report and of refusals must still be known when the request is gone.
+    sideband: bool,
+    form: ReportForm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Commands,
+    Options,
+    Working,
+    Ended,
+}
+
+impl Session {
+    /// A session whose advertisement was sent.
+    pub fn new(config: PushConfig) -> Self {
+        Session {
+            config,
+            decoder: Decoder::default(),
+            state: State::Commands,
+            outputs: Default::default(),
+            request: PushRequest::default(),
+            name_bytes: 0,
+            option_bytes: 0,
+            in_certificate: false,
+            certificate: Vec::new(),
+            uses_options: false,
+            sideband: false,
+            form: ReportForm::None,
+        }
+    }
+
+    /// Takes an input. After a refusal the session has ended.
+    pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+        let result = match (input, self.state) {
+            (Input::Bytes(_) | Input::Eof, State::Ended) => Ok(()),
+            (Input::Bytes(bytes), State::Commands | State::Options) => {
+                self.decoder.push(bytes);
+                self.read_lines(bytes.len())
+            }
+            (Input::Eof, State::Commands | State::Options) => Err(Refusal::hung_up()),
+            (Input::Finished(report), State::Working) => {
+                self.finish(report);
+                Ok(())
+            }
+            _ => Err(Refusal::out_of_order("an answer")),
+        };
+        if result.is_err() {
+            self.state = State::Ended;
+        }
+        result
+    }
+
+    /// The next output.
+    pub fn poll_output(&mut self) -> Output {
+        match self.outputs.pop_front() {
+            Some(output) => output,
+            None if self.state == State::Ended => Output::Done,
+            None => Output::NeedInput,
+        }
+    }
+
+    /// How the client is told of a refusal.
+    pub fn wire(&self, refusal: &Refusal) -> Option<Vec<u8>> {
+        if self.sideband { refusal.wire_in_band() } else { refusal.wire() }
+    }
+
+    fn read_lines(&mut self, input_len: usize) -> Result<(), Refusal> {
+        while let State::Commands | State::Options = self.state {
+            let Some(packet) = self.decoder.next()? else { return Ok(()) };
+            // Git takes a delimiter for a flush here.
+            let PktLine::Data(payload) = packet else {
+                if self.in_certificate && packet != PktLine::Flush {
+                    return Err(Refusal::unexpected_packet());
+                }
+                let left = self.decoder.held();
+                self.section_ended(input_len - left.min(input_len)..input_len)?;
+                continue;
+            };
+            if let Some(words) = Refusal::parse_wire(payload) {
+                return Err(Refusal::remote_error(text(words)));
+            }
+            let payload = payload.to_vec();
+            match self.state {
+                State::Options => self.take_option(text(&payload))?,
+                _ if self.in_certificate => self.take_certificate(&payload)?,
+                _ => self.take_line(text(&payload))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self, line: &[u8]) -> Result<(), Refusal> {
+        let (hash, limits) = (self.config.hash, self.config.limits);
+        if let Some(id) = line.strip_prefix(b"shallow ") {
+            let id = parse_id(id, hash).ok_or_else(|| Refusal::expected_shallow(id))?;
+            return push_capped(&mut self.request.shallow, id, "shallow lines", limits.shallow);
+        }
+        let (line, capabilities) = match line.iter().position(|byte| *byte == 0) {
+            Some(nul) => (&line[..nul], Some(&line[nul + 1..])),
+            None => (line, None),
+        };
+        if let Some(list) = capabilities {
+            self.take_capabilities(list)?;
+        }
+        if line == b"push-cert" {
+            self.in_certificate = true;
+            return Ok(());
+        }
+        self.take_command(line)
+    }
+
+    fn take_command(&mut self, line: &[u8]) -> Result<(), Refusal> {
+        let limits = self.config.limits;
+        let command =
+            PushCommand::parse(line, self.config.hash).ok_or_else(|| Refusal::expected_command(line))?;
+        self.name_bytes += command.name.len();
+        if self.name_bytes > limits.name_bytes {
+            return Err(Refusal::too_many("bytes of names", limits.name_bytes));
+        }
+        push_capped(&mut self.request.commands, command, "commands", limits.commands)
+    }
+
+    fn take_capabilities(&mut self, list: &[u8]) -> Result<(), Refusal> {
+        // Git's client does not always say its hash; the oldest is meant then.
+        let mut format: &[u8] = b"sha1";
+        let request = &mut self.request;
+        for word in words(list) {
+            match word {
+                b"report-status" if request.report == ReportForm::None => request.report = ReportForm::V1,
+                b"report-status-v2" => request.report = ReportForm::V2,
+                b"side-band-64k" => self.sideband = true,
+                b"quiet" => request.quiet = true,
+                b"atomic" => request.atomic |= self.config.atomic,
+                b"push-options" => self.uses_options |= self.config.push_options,
+                word => format = value(word, "object-format").unwrap_or(format),
+            }
+        }
+        request.sideband = self.sideband;
+        self.form = request.report;
+        if format != self.config.hash.to_string().as_bytes() {
+            return Err(Refusal::unsupported_object_format(format));
+        }
+        Ok(())
+    }
+
+    fn take_certificate(&mut self, line: &[u8]) -> Result<(), Refusal> {
+        if line == b"push-cert-end\n" {
+            self.in_certificate = false;
+            return Ok(());
+        }
+        let limit = self.config.limits.certificate_bytes;
+        if self.certificate.len() + line.len() > limit {
+            return Err(Refusal::too_many("bytes of a push certificate", limit));
+        }
+        self.certificate.extend_from_slice(line);
+        Ok(())
+    }
+
+    fn take_option(&mut self, option: &[u8]) -> Result<(), Refusal> {
+        let limits = self.config.limits;
+        self.option_bytes += option.len();
+        if self.option_bytes > limits.option_bytes {
+            return Err(Refusal::too_many("bytes of push options", limits.option_bytes));
+        }
+        let options = self.request.options.get_or_insert_default();
+        push_capped(options, option.to_vec(), "push options", limits.options)
+    }
+
+    /// A flush was read; `rest` is what the input holds behind it.
+    fn section_ended(&mut self, rest: Range<usize>) -> Result<(), Refusal> {
+        if self.state == State::Commands {
+            self.in_certificate = false;
+            self.take_commands_of_certificate()?;
+            if self.request.commands.is_empty() {
+                self.state = State::Ended;
+                return Ok(());
+            }
+            if self.uses_options {
+                self.request.options = Some(Vec::new());
+                self.state = State::Options;
+                return Ok(());
+            }
+        }
+        self.decoder = Decoder::default();
+        self.state = State::Working;
+        let request = std::mem::take(&mut self.request);
+        let has_pack = request.has_pack();
+        self.outputs.push_back(Output::Push(Box::new(request)));
+        if has_pack {
+            self.outputs.push_back(Output::PackBytes(rest));
+        }
+        Ok(())
+    }
+
+    fn take_commands_of_certificate(&mut self) -> Result<(), Refusal> {
+        let text = std::mem::take(&mut self.certificate);
+        if text.is_empty() {
+            return Ok(());
+        }
+        let head = end_of_headers(&text).ok_or_else(|| Refusal::malformed_certificate(&text))?;
+        let signature_at = start_of_signature(&text, head);
+        // An unsigned end without a newline is a line too.
+        for line in text[head..signature_at].split_inclusive(|byte| *byte == b'\n') {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            self.take_command(line)?;
+        }
+        self.request.certificate = Some(Certificate { text, signature_at });
+        Ok(())
+    }
+
+    fn finish(&mut self, report: &PushReport) {
+        self.state = State::Ended;
+        let mut packets = Vec::new();
+        report.write(self.form, &mut packets);
+        if self.sideband && !packets.is_empty() {
+            let plain = std::mem::take(&mut packets);
+            sideband::write_packets(Band::Data, &plain, sideband::LARGE_FRAME_PAYLOAD, &mut packets);
+        }
+        if !packets.is_empty() {
+            self.outputs.push_back(Output::Write(packets));
+        }
+    }
+}
+
+/// Where the commands begin: behind the first empty line.
+fn end_of_headers(certificate: &[u8]) -> Option<usize> {
+    certificate.windows(2).position(|pair| pair == b"\n\n").map(|at| at + 2)
+}
+
+/// Lines with which signatures begin: of OpenPGP, of X.509, and of ssh.
+const SIGNATURES: [&[u8]; 4] = [
+    b"-----BEGIN PGP SIGNATURE-----",
+    b"-----BEGIN PGP MESSAGE-----",
+    b"-----BEGIN SIGNED MESSAGE-----",
+    b"-----BEGIN SSH SIGNATURE-----",
+];
+
+/// Where the last signature begins; the end if there is none.
+fn start_of_signature(certificate: &[u8], head: usize) -> usize {
+    let mut at = 0;
+    let mut found = certificate.len();
+    for line in certificate.split_inclusive(|byte| *byte == b'\n') {
+        if at >= head && SIGNATURES.iter().any(|mark| line.starts_with(mark)) {
+            found = at;
+        }
+        at += line.len();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;
