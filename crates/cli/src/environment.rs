@@ -49,6 +49,8 @@ pub struct Environment {
     progress_delay: Option<String>,
     /// `GIT_PROTOCOL`.
     pub protocol: String,
+    /// `TMPDIR`, or else where everybody may write.
+    pub temporary_dir: PathBuf,
     /// Who changes refs.
     pub committer: Person,
     /// What `init` looks at.
@@ -104,6 +106,7 @@ impl Environment {
             no_lazy_fetch: get("GIT_NO_LAZY_FETCH"),
             progress_delay: text("GIT_PROGRESS_DELAY"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
+            temporary_dir: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
             committer: Person {
                 name: text("GIT_COMMITTER_NAME"),
                 email: text("GIT_COMMITTER_EMAIL"),

@@ -251,6 +251,18 @@ impl<'d> Outbox<'d> {
         Ok(())
     }
 
+    /// Sends packets that are framed already, or without frames anything, behind all that came before.
+    pub fn packets(&mut self, packets: &[u8], now: Duration) -> io::Result<()> {
+        self.close_frame();
+        self.batch.push(packets);
+        self.send(now)
+    }
+
+    /// Counts silence from now on: what was before was the client's turn.
+    pub fn restart_keepalive(&mut self, now: Duration) {
+        self.last_sent = self.last_sent.max(now);
+    }
+
     /// When [`Outbox::tick`] is due, if ever.
     pub fn next_tick(&self) -> Option<Duration> {
         self.keepalive.map(|interval| self.last_sent + interval)

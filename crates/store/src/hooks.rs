@@ -38,6 +38,13 @@ impl Outlet {
     }
 }
 
+impl Outlet {
+    /// Says something.
+    pub fn say(&self, text: &[u8]) {
+        (self.0)(text);
+    }
+}
+
 impl std::fmt::Debug for Outlet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Outlet")
@@ -78,6 +85,23 @@ impl Hooks {
         Ok(Hooks { outlet, dir, directory, git_dir: named_dir, environment, warns_of_ignored })
     }
 
+    /// The same for those that serve a repository: they and their hooks run in the git directory, also where there is a
+    /// work tree, as git's do.
+    pub fn in_git_dir(
+        repository: &Repository,
+        environment: Vec<(OsString, OsString)>,
+        outlet: Outlet,
+    ) -> Result<Self, Error> {
+        let mut hooks = Hooks::of(repository, environment, outlet)?;
+        hooks.directory = repository.git_dir().to_owned();
+        hooks.git_dir = None;
+        hooks.dir = match repository.config().path("core.hooksPath") {
+            Some(path) => hooks.directory.join(path),
+            None => repository.common_dir().join("hooks"),
+        };
+        Ok(hooks)
+    }
+
     /// The program of this name, if there is one that can be run.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         let path = self.dir.join(name);
@@ -96,7 +120,17 @@ impl Hooks {
 
     /// Runs a hook to its end.
     pub fn run(&self, name: &str, arguments: &[&[u8]], input: &[u8]) -> Result<Ended, Error> {
-        let Some(path) = self.find(name) else { return Ok(Ended::NotThere) };
+        let Some(program) = self.program(name, arguments)? else { return Ok(Ended::NotThere) };
+        let child = ChildProcess::start(&program).map_err(|error| Error::io(Path::new(name), error))?;
+        let status = child
+            .run(input, &mut |bytes| (self.outlet.0)(bytes))
+            .map_err(|error| Error::io(Path::new(name), error))?;
+        Ok(if status.success() { Ended::Well } else { Ended::Badly })
+    }
+
+    /// How a hook is started, if it is there, for those who talk with it while it runs.
+    pub fn program(&self, name: &str, arguments: &[&[u8]]) -> Result<Option<Program>, Error> {
+        let Some(path) = self.find(name) else { return Ok(None) };
         let absolute = packrace_os::real_path(&path).map_err(|error| Error::io(&path, error))?;
         let git_dir = match &self.git_dir {
             Some(dir) => packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?.into_os_string(),
@@ -105,16 +139,11 @@ impl Hooks {
         let mut environment = vec![("GIT_DIR".into(), Some(git_dir))];
         environment.extend_from_slice(&self.environment);
         let arguments = arguments.iter().map(|argument| OsStr::from_bytes(argument).to_owned());
-        let program = Program {
+        Ok(Some(Program {
             argv: [absolute.into_os_string()].into_iter().chain(arguments).collect(),
             directory: self.directory.clone(),
             environment,
             reads_messages: true,
-        };
-        let child = ChildProcess::start(&program).map_err(|error| Error::io(Path::new(name), error))?;
-        let status = child
-            .run(input, &mut |bytes| (self.outlet.0)(bytes))
-            .map_err(|error| Error::io(Path::new(name), error))?;
-        Ok(if status.success() { Ended::Well } else { Ended::Badly })
+        }))
     }
 }

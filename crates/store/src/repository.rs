@@ -148,6 +148,12 @@ impl Repository {
         }
     }
 
+    /// Every object directory that the repository borrows from, in the order in which they are searched.
+    pub fn borrowed_object_dirs(&self) -> Vec<PathBuf> {
+        let dirs = objects_dir::open(&self.object_dir, &self.alternates, self.hash);
+        dirs.iter().skip(1).map(|dir| dir.path().to_owned()).collect()
+    }
+
     /// Object directories beside those that the repository itself names.
     pub(crate) fn alternates(&self) -> &[PathBuf] {
         &self.alternates

@@ -84,6 +84,8 @@ pub struct Globals {
 pub enum Command {
     /// Send objects packed back to git fetch-pack: stands in for git upload-pack.
     UploadPack(UploadPack),
+    /// Receive what is pushed into a repository: stands in for git receive-pack.
+    ReceivePack(ReceivePack),
     /// Serve every repository below a folder over HTTP and git://.
     Serve(Serve),
     /// Write and verify commit-graphs: stands in for git commit-graph.
@@ -159,6 +161,28 @@ pub struct UploadPack {
     pub directory: Option<PathBuf>,
 }
 
+/// Arguments of `receive-pack`.
+#[derive(Debug, clap::Args)]
+pub struct ReceivePack {
+    /// No progress.
+    #[arg(short, long, overrides_with = "no_quiet")]
+    pub quiet: bool,
+    /// Progress (the default).
+    #[arg(long)]
+    pub no_quiet: bool,
+    /// Take it that all objects are there which new tips lead to: for hosts that make sure of it in another way.
+    #[arg(long)]
+    pub skip_connectivity_check: bool,
+    /// Answer one request and end, as HTTP needs it.
+    #[arg(long)]
+    pub stateless_rpc: bool,
+    /// Only say which refs there are, as HTTP needs it.
+    #[arg(long, visible_alias = "advertise-refs")]
+    pub http_backend_info_refs: bool,
+    /// The repository.
+    pub directory: Option<PathBuf>,
+}
+
 /// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
 pub struct Serve {
@@ -217,6 +241,12 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
             let text = usage_of("upload-pack");
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
+        Ok(Cli { globals, command: Command::ReceivePack(ReceivePack { directory: None, .. }) })
+            if globals.git_dir.is_none() =>
+        {
+            let text = usage_of("receive-pack");
+            Parsed::Answer { text, to_stdout: false, code: USAGE }
+        }
         Ok(cli) => Parsed::Run(Box::new(cli.globals), cli.command),
         Err(error) => answer(&error, asked_shortly),
     }
@@ -228,6 +258,7 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
     let name = name.strip_prefix("git-").or_else(|| name.strip_prefix("packrace-"))?;
     let names = [
         "upload-pack",
+        "receive-pack",
         "commit-graph",
         "for-each-ref",
         "index-pack",

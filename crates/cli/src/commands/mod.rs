@@ -9,6 +9,7 @@ pub mod multi_pack_index;
 pub mod pack_objects;
 pub mod pack_refs;
 mod packing;
+pub mod receive_pack;
 pub mod reflog;
 pub mod refs;
 pub mod repack;

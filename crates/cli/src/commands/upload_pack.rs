@@ -46,7 +46,7 @@ pub fn run(globals: &Globals, args: &UploadPack, environment: &Environment) -> R
 
 /// `~/x` is below the home directory, `~user/x` below the one that `/etc/passwd` names. A path without such a home
 /// stays as it is, and leads nowhere.
-fn expand_home(path: &Path, environment: &Environment) -> PathBuf {
+pub(super) fn expand_home(path: &Path, environment: &Environment) -> PathBuf {
     let mut parts = path.components();
     let Some(Component::Normal(first)) = parts.next() else { return path.to_owned() };
     let home = match first.as_bytes().strip_prefix(b"~") {

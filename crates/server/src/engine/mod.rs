@@ -6,6 +6,7 @@ mod filter;
 mod hook;
 mod object_info;
 mod packfile_uris;
+mod receive;
 mod refs_view;
 mod send_pack;
 mod settings;
@@ -22,6 +23,7 @@ use packrace_store::Repository;
 use crate::outbox::Door;
 pub use error::{Error, ErrorKind};
 pub use features::{BlobUri, blob_uris, uris_of};
+pub use receive::{Committer, Pusher, ReceivePack, receive_pack};
 
 /// The version of the wire protocol that the client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

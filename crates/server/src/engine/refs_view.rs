@@ -37,9 +37,14 @@ impl HiddenRefs {
     }
 
     fn hides(&self, name: &[u8], full_name: &[u8]) -> bool {
+        self.hides_ref(Some(name), full_name)
+    }
+
+    /// The same for a ref that may be outside of the namespace, where it has no other name than its full one.
+    pub(super) fn hides_ref(&self, name: Option<&[u8]>, full_name: &[u8]) -> bool {
         let matching = self.patterns.iter().rev().find(|pattern| {
-            let name = if pattern.on_full_name { full_name } else { name };
-            let rest = name.strip_prefix(pattern.prefix.as_slice());
+            let name = if pattern.on_full_name { Some(full_name) } else { name };
+            let rest = name.and_then(|name| name.strip_prefix(pattern.prefix.as_slice()));
             rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
         });
         matching.is_some_and(|pattern| !pattern.is_negated)

@@ -1,0 +1,64 @@
+//! `packrace receive-pack`: one push on standard input and output.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use packrace_os::clock::RealClock;
+use packrace_os::source::FdSource;
+use packrace_server::engine::{self, Committer, Mode, ProtocolVersion, Pusher};
+use packrace_server::transport::stdio::SinkDoor;
+use packrace_store::{Config, Outlet, Repository};
+
+use super::upload_pack::expand_home;
+use super::{Fatal, in_directory};
+use crate::args::{Globals, ReceivePack};
+use crate::environment::Environment;
+
+pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> Result<(), Fatal> {
+    super::warnings::to_stderr();
+    let named = args.directory.clone().or_else(|| globals.git_dir.clone());
+    let named: PathBuf = named.ok_or_else(|| Fatal::usage("you must name a directory"))?;
+    let directory = expand_home(&named, environment);
+    let namespace = environment.namespace(globals)?;
+    let options = environment.open_options(globals)?;
+    let repository = Repository::open(&in_directory(globals, &directory)?, &options)?;
+    let mode = match (args.http_backend_info_refs, args.stateless_rpc) {
+        (true, _) => Mode::Advertise,
+        (false, true) => Mode::StatelessRpc,
+        (false, false) => Mode::Stateful,
+    };
+    let call = engine::ReceivePack {
+        repository: Arc::new(repository),
+        version: ProtocolVersion::from_environment(&environment.protocol),
+        mode,
+        namespace,
+        agent: environment.agent(),
+        session_id: std::process::id().to_string(),
+        named: named.into_os_string(),
+        temporary_dir: environment.temporary_dir.clone(),
+        hook_environment: environment.for_hooks(globals),
+        committer: committer(environment),
+        pusher: None,
+        quiet: args.quiet,
+        skip_connectivity_check: args.skip_connectivity_check,
+        // Nobody is left to be told where standard error is closed.
+        messages: Outlet::new(|text| drop(std::io::stderr().write_all(text))),
+    };
+    let mut input = FdSource::stdin(None).map_err(Fatal::new)?;
+    let mut door = SinkDoor::stdout().map_err(Fatal::new)?;
+    Ok(engine::receive_pack(&call, &mut input, &mut door, &RealClock::default())?)
+}
+
+/// Who stands in reflogs: the environment, who pushes, the configuration.
+pub fn committer(environment: &Environment) -> Committer {
+    let person = environment.committer.clone();
+    Committer::new(move |config: &Config, pusher: Option<&Pusher>| {
+        let mut person = person.clone();
+        if let Some(Pusher { name, email }) = pusher {
+            person.name.get_or_insert_with(|| name.clone());
+            person.email.get_or_insert_with(|| email.clone());
+        }
+        person.committer(config).map_err(|fatal| fatal.message)
+    })
+}

@@ -1,0 +1,144 @@
+//! What a client that pushes is told of refs: those of the namespace, and as `.have` where other history ends that is here.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use packrace_object::{ObjectId, StoredId};
+use packrace_os::child::{ChildProcess, Program};
+use packrace_protocol::message::advertisement;
+use packrace_protocol::message::push_offer::PushOffer;
+use packrace_protocol::wire::pkt_line;
+use packrace_store::refs::{RefSnapshot, StoredRef, Target};
+use packrace_store::{OpenOptions, Repository};
+
+use super::super::upload::Lines;
+use super::settings::Settings;
+use super::{Error, ReceivePack};
+
+/// The name of what is no ref of this repository.
+const HAVE: &[u8] = b".have";
+
+/// Most that `core.alternateRefsCommand` may say.
+const MAX_COMMAND_BYTES: usize = 64 << 20;
+
+/// Writes the advertisement, flush included.
+pub(super) fn refs(
+    call: &ReceivePack,
+    settings: &Settings,
+    offer: &PushOffer,
+    namespace: &[u8],
+    lines: &mut Lines<'_>,
+) -> Result<(), Error> {
+    let mut capabilities = Some(offer.capabilities());
+    let mut seen = HashSet::new();
+    let refs = call.repository.refs().snapshot(&[])?;
+    visit(&refs, |name, id| {
+        let short = name.strip_prefix(namespace);
+        if settings.hidden.hides_ref(short, name) {
+            return Ok(());
+        }
+        let is_new = seen.insert(id);
+        if short.is_some() || is_new {
+            let capabilities = capabilities.take();
+            let name = short.unwrap_or(HAVE);
+            advertisement::write_v0_ref(lines.out, StoredId::from(&id), name, capabilities.as_deref());
+        }
+        lines.send_if_full()
+    })?;
+    for dir in call.repository.borrowed_object_dirs() {
+        for id in tips_of_alternate(&call.repository, &dir) {
+            if seen.insert(id) {
+                let capabilities = capabilities.take();
+                advertisement::write_v0_ref(lines.out, StoredId::from(&id), HAVE, capabilities.as_deref());
+                lines.send_if_full()?;
+            }
+        }
+    }
+    if let Some(capabilities) = capabilities {
+        advertisement::write_v0_no_refs(lines.out, &capabilities, offer.hash);
+    }
+    for id in call.repository.snapshot()?.shallow() {
+        advertisement::write_v0_shallow(lines.out, id);
+    }
+    lines.out.extend_from_slice(pkt_line::FLUSH);
+    Ok(())
+}
+
+/// Calls `each` with every ref below `refs/` that leads to an object.
+pub(super) fn visit(
+    refs: &RefSnapshot,
+    mut each: impl FnMut(&[u8], ObjectId) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut result = Ok(());
+    let all = packrace_store::refs::NameRange::of_prefix(b"refs/");
+    refs.visit_range(&all, |StoredRef { name, target }| {
+        let id = match target {
+            Target::Direct { id, .. } => Ok(Some(id.to_id())),
+            Target::Symbolic(_) => refs.resolve(name).map(|resolved| resolved.map(|resolved| resolved.id)),
+        };
+        result = match id {
+            Ok(Some(id)) => each(name, id),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    result
+}
+
+/// What the refs of a repository point at whose objects are borrowed. One that cannot be read has none, as in git.
+pub(super) fn tips_of_alternate(repository: &Repository, object_dir: &Path) -> Vec<ObjectId> {
+    let Some(dir) = object_dir.parent().filter(|_| object_dir.ends_with("objects")) else {
+        return Vec::new();
+    };
+    let config = repository.config();
+    if let Some(command) = config.string("core.alternateRefsCommand") {
+        return tips_of_command(repository, &command, dir);
+    }
+    let prefixes = config.string("core.alternateRefsPrefixes").unwrap_or_default();
+    let prefixes: Vec<&[u8]> =
+        prefixes.split(|byte| *byte == b' ').filter(|prefix| !prefix.is_empty()).collect();
+    let mut tips = Vec::new();
+    let options = OpenOptions { strict: true, ..OpenOptions::default() };
+    let found = Repository::open(dir, &options).map_err(Error::from).and_then(|other| {
+        let refs = other.refs().snapshot(&[])?;
+        visit(&refs, |name, id| {
+            if prefixes.is_empty() || prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+                tips.push(id);
+            }
+            Ok(())
+        })
+    });
+    if let Err(error) = found {
+        tracing::debug!("refs of {}: {error}", dir.display());
+    }
+    tips
+}
+
+/// `core.alternateRefsCommand`: one name of an object a line.
+fn tips_of_command(repository: &Repository, command: &[u8], dir: &Path) -> Vec<ObjectId> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let script = std::ffi::OsString::from_vec([command, b" \"$@\""].concat());
+    let name = std::ffi::OsString::from_vec(command.to_vec());
+    let argv = vec!["/bin/sh".into(), "-c".into(), script, name, dir.into()];
+    let program = Program {
+        argv,
+        directory: repository.git_dir().to_owned(),
+        environment: vec![("GIT_DIR".into(), None)],
+        reads_messages: false,
+    };
+    let mut said = Vec::new();
+    let run = ChildProcess::start(&program).and_then(|child| {
+        child.run(b"", &mut |bytes| {
+            let room = MAX_COMMAND_BYTES - said.len();
+            said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        })
+    });
+    match run {
+        Ok(status) if status.success() => {}
+        _ => tracing::warn!("core.alternateRefsCommand failed for {}", dir.display()),
+    }
+    let lines = said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map_while(|line| ObjectId::from_hex(line).ok()).collect()
+}

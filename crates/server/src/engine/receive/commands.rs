@@ -1,0 +1,252 @@
+//! A push from its pack to its report.
+
+use std::io::BufRead;
+use std::sync::Arc;
+
+use packrace_object::{ObjectId, oid};
+use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
+use packrace_protocol::session::push::{Input, Output, PushRequest, Session};
+use packrace_store::publish::DurableObjects;
+use packrace_store::refs::RefSnapshot;
+use packrace_store::{Hooks, Snapshot};
+
+use super::certificate::Checked;
+use super::settings::{ProcReceive, Settings};
+use super::shallow::NewShallow;
+use super::stand_in::Quarantine;
+use super::talk::{Event, Talk};
+use super::unpack::receive_pack_bytes;
+use super::{Error, ReceivePack};
+
+/// One command on its way.
+#[derive(Debug, Clone)]
+pub(super) struct Command {
+    pub(super) old: ObjectId,
+    pub(super) new: ObjectId,
+    /// As the client says it.
+    pub(super) name: Vec<u8>,
+    /// In the namespace.
+    pub(super) full_name: Vec<u8>,
+    /// Why it is not done.
+    pub(super) error: Option<String>,
+    /// The ref that goes was not there: nobody needs to hear of it.
+    pub(super) did_not_exist: bool,
+    /// Another command of this push does the same through another name.
+    pub(super) is_done_by_other: bool,
+    /// The hook `proc-receive` does it.
+    pub(super) is_of_hook: bool,
+    pub(super) rewritten: Vec<Rewritten>,
+    /// What it brings is cut where the repository was not.
+    pub(super) needs_shallow: bool,
+}
+
+impl Command {
+    pub(super) fn is_delete(&self) -> bool {
+        self.new.is_null()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.error.is_none() && !self.is_done_by_other
+    }
+
+    pub(super) fn reject(&mut self, why: &str) {
+        self.error.get_or_insert_with(|| why.to_owned());
+    }
+}
+
+/// A push.
+pub(super) struct Push<'a> {
+    pub(super) call: &'a ReceivePack,
+    pub(super) settings: Settings,
+    pub(super) namespace: Vec<u8>,
+    /// What was asked to stand in the certificate.
+    pub(super) nonce: Option<String>,
+    pub(super) request: PushRequest,
+    pub(super) commands: Vec<Command>,
+    pub(super) talk: Talk,
+    pub(super) hooks: Arc<Hooks>,
+    pub(super) certificate: Option<Checked>,
+}
+
+impl<'a> Push<'a> {
+    pub(super) fn new(
+        call: &'a ReceivePack,
+        settings: Settings,
+        namespace: Vec<u8>,
+        nonce: Option<String>,
+        mut request: PushRequest,
+        talk: Talk,
+    ) -> Result<Self, Error> {
+        let mut environment = call.hook_environment.clone();
+        if !call.namespace.is_empty() {
+            environment.push(("GIT_NAMESPACE".into(), call.namespace.clone().into()));
+        }
+        let hooks = Hooks::in_git_dir(&call.repository, environment, talk.outlet())?;
+        let commands = std::mem::take(&mut request.commands).into_iter().map(|command| Command {
+            old: command.old,
+            new: command.new,
+            full_name: [namespace.as_slice(), &command.name].concat(),
+            name: command.name,
+            error: None,
+            did_not_exist: false,
+            is_done_by_other: false,
+            is_of_hook: false,
+            rewritten: Vec::new(),
+            needs_shallow: false,
+        });
+        let commands = commands.collect();
+        let hooks = Arc::new(hooks);
+        Ok(Push { call, settings, namespace, nonce, request, commands, talk, hooks, certificate: None })
+    }
+
+    /// Does all of it, and tells the client.
+    pub(super) fn run(&mut self, mut session: Session, mut source: impl BufRead) -> Result<(), Error> {
+        let unpack_error = self.receive(&mut source)?;
+        // What was read ahead is nobody's.
+        drop(source);
+        let report = self.report(unpack_error);
+        session.handle(Input::Finished(&report)).map_err(|refusal| Error::refused(&refusal))?;
+        while let Output::Write(packets) = session.poll_output() {
+            self.talk.tell(Event::Packets(packets));
+        }
+        self.after()
+    }
+
+    /// Takes objects in and changes refs; gives why objects were not taken in, if they were not.
+    fn receive(&mut self, source: &mut dyn BufRead) -> Result<Option<String>, Error> {
+        self.check_certificate()?;
+        if self.commands.iter().all(Command::is_delete) {
+            self.talk.tell(Event::PackRead);
+            let snapshot = self.call.repository.snapshot()?;
+            self.execute(None, &snapshot)?;
+            return Ok(None);
+        }
+        let mut quarantine = Quarantine::create(&self.call.repository)?;
+        let is_quiet = self.request.quiet || self.call.quiet;
+        let unpacked =
+            receive_pack_bytes(source, &mut quarantine, &self.settings.unpack, is_quiet, &self.talk);
+        self.talk.tell(Event::PackRead);
+        if self.talk.is_cancelled() {
+            return Err(gone());
+        }
+        if let Err(why) = unpacked {
+            self.commands.iter_mut().for_each(|command| command.reject("unpacker error"));
+            return Ok(Some(why));
+        }
+        let snapshot = quarantine.snapshot()?;
+        self.execute(Some(quarantine), &snapshot)?;
+        Ok(None)
+    }
+
+    fn execute(&mut self, quarantine: Option<Quarantine>, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
+        let refs = self.call.repository.refs().snapshot(&[])?;
+        let shallow = self.check_connected(quarantine.as_ref(), snapshot, &refs)?;
+        self.refuse_hidden();
+        self.choose_for_hook();
+        if !self.run_pre_receive(quarantine.as_ref())? {
+            self.reject_all("pre-receive hook declined");
+            return Ok(());
+        }
+        if self.talk.is_cancelled() {
+            return Err(gone());
+        }
+        // Nothing comes in for nothing.
+        if self.commands.iter().all(|command| command.error.is_some()) {
+            return Ok(());
+        }
+        let proof = match quarantine.map(Quarantine::migrate) {
+            None => DurableObjects::stored_before(),
+            Some(Ok(proof)) => proof,
+            Some(Err(error)) => {
+                self.talk.error(&error.to_string());
+                self.reject_all("unable to migrate objects to permanent storage");
+                return Ok(());
+            }
+        };
+        self.check_aliases(&refs)?;
+        self.run_proc_receive()?;
+        if self.request.atomic {
+            self.execute_atomic(&refs, shallow, &proof)
+        } else {
+            self.execute_each(&refs, shallow, &proof)
+        }
+    }
+
+    fn reject_all(&mut self, why: &str) {
+        self.commands.iter_mut().for_each(|command| command.reject(why));
+    }
+
+    fn refuse_hidden(&mut self) {
+        for command in &mut self.commands {
+            if self.settings.hidden.hides_ref(Some(&command.name), &command.full_name) {
+                let what = if command.is_delete() { "deleting" } else { "updating" };
+                command.reject(&format!("deny {what} a hidden ref"));
+            }
+        }
+    }
+
+    fn choose_for_hook(&mut self) {
+        for command in self.commands.iter_mut().filter(|command| command.is_open()) {
+            let (is_create, is_delete) = (command.old.is_null(), command.new.is_null());
+            command.is_of_hook =
+                ProcReceive::takes(&self.settings.proc_receive, &command.name, is_create, is_delete);
+        }
+    }
+
+    fn report(&self, unpack_error: Option<String>) -> PushReport {
+        let refs = self.commands.iter().map(|command| RefReport {
+            name: command.name.clone(),
+            outcome: match &command.error {
+                Some(why) => RefOutcome::Rejected(why.clone().into_bytes()),
+                None => RefOutcome::Ok(command.rewritten.clone()),
+            },
+        });
+        PushReport { unpack_error, refs: refs.collect() }
+    }
+
+    /// What follows when the client knows.
+    fn after(&mut self) -> Result<(), Error> {
+        self.run_post_receive()?;
+        self.run_post_update()?;
+        if self.settings.update_server_info
+            && let Err(error) = self.update_server_info()
+        {
+            self.talk.error(&error.to_string());
+        }
+        Ok(())
+    }
+
+    fn update_server_info(&self) -> Result<(), Error> {
+        use packrace_pack::maintenance::server_info;
+        use packrace_store::publish::{FileKind, WritePolicy, publish_file};
+        let repository = &self.call.repository;
+        let policy = WritePolicy::of(repository.config())?;
+        let snapshot = repository.snapshot()?;
+        let universe = packrace_pack::Universe::new(snapshot.clone());
+        let refs = server_info::refs(&universe, &repository.refs().snapshot(&[])?)?;
+        publish_file(&repository.common_dir().join("info/refs"), &refs, FileKind::ServerInfo, policy)?;
+        let packs = server_info::packs(&snapshot);
+        publish_file(&repository.object_dir().join("info/packs"), &packs, FileKind::ServerInfo, policy)?;
+        Ok(())
+    }
+
+    pub(super) fn null(&self) -> ObjectId {
+        ObjectId::null(self.call.repository.hash_kind())
+    }
+}
+
+/// The client has left before anything was changed.
+pub(super) fn gone() -> Error {
+    Error::gone(std::io::ErrorKind::BrokenPipe.into())
+}
+
+/// Looks an object up as refs want it.
+pub(super) fn exists(snapshot: &Arc<Snapshot>, id: &oid) -> Result<bool, Error> {
+    Ok(snapshot.lookup(id).is_some() || snapshot.has_loose(id)?)
+}
+
+/// What is handed from the check of connectivity to the change of refs.
+pub(super) type Shallow = Option<NewShallow>;
+
+/// The refs before the push.
+pub(super) type Before = RefSnapshot;

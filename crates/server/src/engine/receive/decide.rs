@@ -1,0 +1,263 @@
+//! What a repository lets be done to each ref, in git's order and words.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use packrace_object::Kind;
+use packrace_pack::{Universe, Unwatched, reach};
+use packrace_store::Snapshot;
+use packrace_store::refs::{Value, is_good_name, is_safe_name};
+
+use super::Error;
+use super::commands::{Before, Push, exists};
+use super::settings::Deny;
+use super::work_trees::{WorkTree, work_trees};
+
+/// Longest chain of symbolic refs, as in git.
+const MAX_SYMREF_DEPTH: usize = 5;
+
+/// What becomes of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    Change,
+    /// It is done already.
+    Nothing,
+    Rejected,
+}
+
+/// What is looked at to decide.
+pub(super) struct Deciding {
+    snapshot: Arc<Snapshot>,
+    /// The branch that `HEAD` stands for.
+    head: Option<Vec<u8>>,
+    work_trees: Vec<WorkTree>,
+}
+
+impl Push<'_> {
+    pub(super) fn deciding(&self, refs: &Before) -> Result<Deciding, Error> {
+        let repository = &self.call.repository;
+        Ok(Deciding {
+            snapshot: repository.snapshot()?,
+            head: last_of_chain(refs, b"HEAD")?.flatten(),
+            work_trees: work_trees(repository)?,
+        })
+    }
+
+    /// Looks whether two commands change the same ref through a symbolic one.
+    pub(super) fn check_aliases(&mut self, refs: &Before) -> Result<(), Error> {
+        let numbers: HashMap<Vec<u8>, usize> =
+            self.commands.iter().enumerate().map(|(at, command)| (command.name.clone(), at)).collect();
+        for at in 0..self.commands.len() {
+            if !self.commands[at].is_open() {
+                continue;
+            }
+            let command = &self.commands[at];
+            let shown = String::from_utf8_lossy(&command.name).into_owned();
+            let target = match last_of_chain(refs, &command.full_name)? {
+                None => continue,
+                Some(target) => target,
+            };
+            let target = target.and_then(|target| target.strip_prefix(self.namespace.as_slice()).map(<[u8]>::to_vec));
+            let Some(target) = target else {
+                self.talk.error(&format!("refusing update to broken symref '{shown}'"));
+                self.commands[at].reject("broken symref");
+                continue;
+            };
+            let Some(&other) = numbers.get(&target) else { continue };
+            let (from, to) = (&self.commands[at], &self.commands[other]);
+            if from.old == to.old && from.new == to.new {
+                self.commands[at].is_done_by_other = true;
+                continue;
+            }
+            let short = |id: &packrace_object::ObjectId| id.to_hex_with_len(7).to_string();
+            self.talk.error(&format!(
+                "refusing inconsistent update between symref '{shown}' ({}..{}) and its target '{}' ({}..{})",
+                short(&from.old),
+                short(&from.new),
+                String::from_utf8_lossy(&target),
+                short(&to.old),
+                short(&to.new)
+            ));
+            for at in [at, other] {
+                self.commands[at].reject("inconsistent aliased update");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a command may be done, as the hook `update` sees it too.
+    pub(super) fn decide(&mut self, at: usize, deciding: &Deciding) -> Result<Decision, Error> {
+        match self.refusal(at, deciding)? {
+            Some(why) => {
+                self.commands[at].reject(&why);
+                Ok(Decision::Rejected)
+            }
+            None if self.commands[at].did_not_exist => Ok(Decision::Nothing),
+            None => Ok(Decision::Change),
+        }
+    }
+
+    fn refusal(&mut self, at: usize, deciding: &Deciding) -> Result<Option<String>, Error> {
+        let command = &self.commands[at];
+        let shown = String::from_utf8_lossy(&command.name).into_owned();
+        if !is_fit(&command.name, command.is_delete()) {
+            self.talk.error(&format!("refusing to update funny ref '{shown}' remotely"));
+            return Ok(Some("funny refname".to_owned()));
+        }
+        let mut followed = None;
+        let of_work_tree =
+            deciding.work_trees.iter().find(|tree| tree.head.as_deref() == Some(&*command.full_name));
+        if let Some(tree) = of_work_tree {
+            match self.settings.deny_current {
+                Deny::Ignore => {}
+                Deny::Warn => self.talk.warn("updating the current branch"),
+                Deny::UpdateInstead if command.is_delete() => {}
+                Deny::UpdateInstead => followed = Some(tree),
+                Deny::Refuse | Deny::Unconfigured => {
+                    self.talk.error(&format!("refusing to update checked out branch: {shown}"));
+                    if self.settings.deny_current == Deny::Unconfigured {
+                        self.talk.error(UNCONFIGURED_CURRENT);
+                    }
+                    return Ok(Some("branch is currently checked out".to_owned()));
+                }
+            }
+        }
+        if !command.is_delete() && !exists(&deciding.snapshot, &command.new)? {
+            let id = command.new;
+            self.talk.error(&format!("unpack should have generated {id}, but I can't find it!"));
+            return Ok(Some("bad pack".to_owned()));
+        }
+        if !command.old.is_null() && command.is_delete() {
+            if self.settings.deny_deletes && command.name.starts_with(b"refs/heads/") {
+                self.talk.error(&format!("denying ref deletion for {shown}"));
+                return Ok(Some("deletion prohibited".to_owned()));
+            }
+            let is_head = deciding.head.as_deref() == Some(&*command.full_name);
+            if is_head || of_work_tree.is_some() {
+                match self.settings.deny_delete_current {
+                    Deny::Ignore => {}
+                    Deny::Warn => self.talk.warn("deleting the current branch"),
+                    Deny::Refuse | Deny::Unconfigured | Deny::UpdateInstead => {
+                        if self.settings.deny_delete_current == Deny::Unconfigured {
+                            self.talk.error(UNCONFIGURED_DELETE);
+                        }
+                        self.talk.error(&format!("refusing to delete the current branch: {shown}"));
+                        return Ok(Some("deletion of the current branch prohibited".to_owned()));
+                    }
+                }
+            }
+        }
+        if let Some(why) = self.refuses_rewind(at, &deciding.snapshot)? {
+            return Ok(Some(why));
+        }
+        if !self.run_update(&self.commands[at])? {
+            self.talk.error(&format!("hook declined to update {shown}"));
+            return Ok(Some("hook declined".to_owned()));
+        }
+        if let Some(tree) = followed
+            && let Some(why) = self.update_work_tree(tree, &self.commands[at].new, &deciding.snapshot)?
+        {
+            return Ok(Some(why));
+        }
+        self.look_at_deleted(at, &deciding.snapshot)?;
+        Ok(None)
+    }
+
+    /// `receive.denyNonFastForwards`.
+    fn refuses_rewind(&self, at: usize, snapshot: &Arc<Snapshot>) -> Result<Option<String>, Error> {
+        let command = &self.commands[at];
+        let is_move = !command.old.is_null() && !command.is_delete();
+        if !self.settings.deny_non_fast_forwards || !is_move || !command.name.starts_with(b"refs/heads/") {
+            return Ok(None);
+        }
+        let shown = String::from_utf8_lossy(&command.name);
+        let mut reader = snapshot.reader(0);
+        let mut is_commit = |id| -> Result<bool, Error> {
+            Ok(matches!(reader.kind_and_size(id)?, Some((Kind::Commit, _))))
+        };
+        if !is_commit(&command.old)? || !is_commit(&command.new)? {
+            self.talk.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
+            return Ok(Some("bad ref".to_owned()));
+        }
+        let universe = Arc::new(Universe::new(snapshot.clone()));
+        let threads = packrace_os::process::available_threads();
+        let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &Unwatched)?;
+        if left.is_some() {
+            self.talk.error(&format!("denying non-fast-forward {shown} (you should pull first)"));
+            return Ok(Some("non-fast-forward".to_owned()));
+        }
+        Ok(None)
+    }
+
+    /// Refs may go also when they are broken, or gone.
+    fn look_at_deleted(&mut self, at: usize, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
+        let command = &self.commands[at];
+        if !command.is_delete() || !command.old.is_null() && exists(snapshot, &command.old)? {
+            return Ok(());
+        }
+        // What the client believes says nothing then.
+        let null = self.null();
+        let refs = self.call.repository.refs();
+        match refs.read(&command.full_name)? {
+            Some(_) => self.talk.warn("allowing deletion of corrupt ref"),
+            None => {
+                self.talk.warn("deleting a non-existent ref");
+                self.commands[at].did_not_exist = true;
+            }
+        }
+        self.commands[at].old = null;
+        Ok(())
+    }
+}
+
+/// Whether git would take the name for a ref of a client.
+fn is_fit(name: &[u8], is_delete: bool) -> bool {
+    name.starts_with(b"refs/") && if is_delete { is_safe_name(name) } else { is_good_name(name) }
+}
+
+/// Where a symbolic ref ends: `None` for one that is not symbolic, and `Some(None)` for one that goes on and on.
+fn last_of_chain(refs: &Before, name: &[u8]) -> Result<Option<Option<Vec<u8>>>, Error> {
+    use packrace_store::refs::Target;
+    let mut at = name.to_vec();
+    for depth in 0..=MAX_SYMREF_DEPTH {
+        match refs.find(&at)? {
+            Some(Target::Symbolic(target)) => at = target.to_vec(),
+            _ if depth == 0 => return Ok(None),
+            _ => return Ok(Some(Some(at))),
+        }
+    }
+    Ok(Some(None))
+}
+
+/// What `HEAD` of a work tree stands for.
+pub(super) fn branch_of(value: Option<Value>) -> Option<Vec<u8>> {
+    match value {
+        Some(Value::Symbolic(target)) => Some(target),
+        _ => None,
+    }
+}
+
+const UNCONFIGURED_CURRENT: &str = "\
+By default, updating the current branch in a non-bare repository
+is denied, because it will make the index and work tree inconsistent
+with what you pushed, and will require 'git reset --hard' to match
+the work tree to HEAD.
+
+You can set the 'receive.denyCurrentBranch' configuration variable
+to 'ignore' or 'warn' in the remote repository to allow pushing into
+its current branch; however, this is not recommended unless you
+arranged to update its work tree to match what you pushed in some
+other way.
+
+To squelch this message and still keep the default behaviour, set
+'receive.denyCurrentBranch' configuration variable to 'refuse'.";
+
+const UNCONFIGURED_DELETE: &str = "\
+By default, deleting the current branch is denied, because the next
+'git clone' won't result in any file checked out, causing confusion.
+
+You can set 'receive.denyDeleteCurrent' configuration variable to
+'warn' or 'ignore' in the remote repository to allow deleting the
+current branch, with or without a warning message.
+
+To squelch this message, you can set it to 'refuse'.";

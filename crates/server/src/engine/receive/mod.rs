@@ -1,0 +1,264 @@
+//! One call of receive-pack: the advertisement, then a push that is taken in, checked, decided ref by ref and reported.
+//!
+//! ```text
+//! commands, pack ─▶ quarantine ─▶ connected? ─▶ hidden? ─▶ pre-receive ─▶ objects come in ─▶ proc-receive
+//!               ─▶ each ref: rules, update hook ─▶ refs change ─▶ report ─▶ post-receive, post-update
+//! ```
+//!
+//! All of that is done on a thread of its own, while the thread of the conversation sends what hooks say and keeps the
+//! connection alive ([`talk`]). A client that leaves ends the push for as long as no ref has changed.
+
+mod advertise;
+mod certificate;
+mod commands;
+mod connected;
+mod decide;
+mod hooks;
+mod identity;
+mod proc_receive;
+mod refs;
+mod settings;
+mod shallow;
+mod stand_in;
+mod talk;
+mod unpack;
+mod work_trees;
+
+use std::ffi::OsString;
+use std::io::{BufRead, Read};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+
+use packrace_os::clock::Clock;
+use packrace_protocol::message::push_offer::PushOffer;
+use packrace_protocol::session::push::{self, Input, Output, PushConfig, PushLimits, PushRequest, Session};
+use packrace_protocol::wire::{pkt_line, sideband};
+use packrace_store::{Outlet, Repository};
+
+use super::refs_view::namespace_prefix;
+use super::{Error, ErrorKind, Mode, ProtocolVersion};
+use crate::outbox::{Door, Framing, GatherBatch, Outbox};
+use commands::Push;
+pub use identity::{Committer, Pusher};
+use settings::Settings;
+use talk::{Talk, WAITING_EVENTS, relay};
+
+/// Bytes read from a client at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Bytes of a pack that are read at once.
+const PACK_READ_BYTES: usize = 1 << 20;
+
+/// One call of receive-pack.
+#[derive(Debug, Clone)]
+pub struct ReceivePack {
+    /// What is pushed to.
+    pub repository: Arc<Repository>,
+    /// The protocol version; pushing knows 0 and 1, and takes 2 for 0.
+    pub version: ProtocolVersion,
+    /// How it is carried.
+    pub mode: Mode,
+    /// The namespace that is pushed to; empty for none (gitnamespaces).
+    pub namespace: String,
+    /// What `agent=` says.
+    pub agent: String,
+    /// Names this call in logs, and to the client where `transfer.advertiseSID` is on.
+    pub session_id: String,
+    /// The repository as the client names it: nonces of signed pushes hold for this name only.
+    pub named: OsString,
+    /// Where files go that nobody keeps.
+    pub temporary_dir: PathBuf,
+    /// Variables that hooks get beside those of this process.
+    pub hook_environment: Vec<(OsString, OsString)>,
+    /// Who stands in reflogs.
+    pub committer: Committer,
+    /// Who pushes, where the door knows.
+    pub pusher: Option<Pusher>,
+    /// No progress (`-q`).
+    pub quiet: bool,
+    /// Take it that new tips lead to objects which are all there (`--skip-connectivity-check`).
+    pub skip_connectivity_check: bool,
+    /// Where goes what is said to a client without side-band.
+    pub messages: Outlet,
+}
+
+/// Serves one call, from the advertisement to the end. `Ok` is exit code 0, whatever became of single refs; an error has
+/// been told to the client already wherever the protocol has words for it.
+pub fn receive_pack(
+    call: &ReceivePack,
+    input: &mut (dyn Read + Send),
+    door: &mut dyn Door,
+    clock: &dyn Clock,
+) -> Result<(), Error> {
+    Receive::new(call, door, clock)?.serve(input)
+}
+
+struct Receive<'a> {
+    call: &'a ReceivePack,
+    door: &'a mut dyn Door,
+    clock: &'a dyn Clock,
+    settings: Settings,
+    offer: PushOffer,
+    namespace: Vec<u8>,
+}
+
+impl<'a> Receive<'a> {
+    fn new(call: &'a ReceivePack, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Result<Self, Error> {
+        let settings = Settings::of(&call.repository)?;
+        let hash = call.repository.hash_kind();
+        let nonce = settings.nonce_seed.as_ref();
+        let offer = PushOffer {
+            agent: call.agent.clone(),
+            session_id: settings.advertise_session_id.then(|| call.session_id.clone()),
+            hash,
+            atomic: settings.advertise_atomic,
+            ofs_delta: settings.ofs_delta,
+            push_options: settings.advertise_options,
+            certificate_nonce: nonce
+                .map(|seed| certificate::nonce(hash, seed, &call.named, certificate::now())),
+        };
+        Ok(Receive { call, door, clock, settings, offer, namespace: namespace_prefix(&call.namespace) })
+    }
+
+    fn serve(mut self, input: &mut (dyn Read + Send)) -> Result<(), Error> {
+        if self.call.mode != Mode::StatelessRpc {
+            self.advertise()?;
+        }
+        if self.call.mode == Mode::Advertise {
+            return Ok(());
+        }
+        let mut session = Session::new(PushConfig {
+            hash: self.offer.hash,
+            atomic: self.offer.atomic,
+            push_options: self.offer.push_options,
+            limits: PushLimits::default(),
+        });
+        let mut buffer = vec![0; READ_BYTES];
+        let mut last = 0;
+        loop {
+            let handled = match session.poll_output() {
+                Output::NeedInput => match input.read(&mut buffer) {
+                    Ok(0) => session.handle(Input::Eof),
+                    Ok(length) => {
+                        last = length;
+                        session.handle(Input::Bytes(&buffer[..length]))
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
+                    Err(error) => return Err(Error::gone(error)),
+                },
+                Output::Push(request) => {
+                    let begun = match request.has_pack().then(|| session.poll_output()) {
+                        Some(Output::PackBytes(range)) => range,
+                        _ => last..last,
+                    };
+                    let source = PackSource { held: buffer, range: begun, input, is_over: false };
+                    return self.take_push(*request, session, source);
+                }
+                Output::Done => return Ok(()),
+                Output::PackBytes(_) | Output::Write(_) => Ok(()),
+            };
+            if let Err(refusal) = handled {
+                let told = session.wire(&refusal).map(GatherBatch::of);
+                // A client that cannot be told is not a second error.
+                let _ = told.map(|told| self.door.send(told));
+                return Err(Error::refused(&refusal));
+            }
+        }
+    }
+
+    fn advertise(&mut self) -> Result<(), Error> {
+        let version = (self.call.version == ProtocolVersion::V1).then_some("version 1");
+        let mut out = Vec::new();
+        version.into_iter().for_each(|line| pkt_line::write_text(line, &mut out));
+        let mut lines = super::upload::Lines { out: &mut out, door: self.door };
+        advertise::refs(self.call, &self.settings, &self.offer, &self.namespace, &mut lines)?;
+        self.door.send(GatherBatch::of(out)).map_err(Error::gone)
+    }
+
+    fn take_push(
+        self,
+        request: PushRequest,
+        session: Session,
+        source: PackSource<'_>,
+    ) -> Result<(), Error> {
+        let end = push::end(&request);
+        let framing = match request.sideband {
+            true => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
+            false => Framing::Raw,
+        };
+        let (sender, receiver) = mpsc::sync_channel(WAITING_EVENTS);
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let aside = (!request.sideband).then(|| self.call.messages.clone());
+        let talk = Talk::new(sender, cancelled.clone(), aside);
+        let Receive { call, door, clock, settings, namespace, offer } = self;
+        let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());
+        let (worked, sent) = std::thread::scope(|scope| {
+            let work = move || {
+                let mut push = Push::new(call, settings, namespace, offer.certificate_nonce, request, talk)?;
+                push.run(session, source)
+            };
+            let worker = std::thread::Builder::new().name("receive".into()).spawn_scoped(scope, work);
+            let worker = worker
+                .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+            let sent = relay(&receiver, &mut outbox, &cancelled, clock);
+            // A worker that panics has told nobody; the panic goes on here.
+            let worked = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok::<_, Error>((worked, sent))
+        })?;
+        sent.map_err(Error::gone)?;
+        match worked {
+            Ok(()) => outbox.packets(end, clock.now()).map_err(Error::gone),
+            Err(error) => {
+                let told = outbox.fail(format!("fatal: {error}\n").as_bytes(), clock.now());
+                match told {
+                    Ok(()) if framing != Framing::Raw && error.kind() != ErrorKind::PeerGone => {
+                        Err(error.told())
+                    }
+                    _ => Err(error),
+                }
+            }
+        }
+    }
+}
+
+/// The bytes of a pack: first those that came with the commands.
+struct PackSource<'a> {
+    held: Vec<u8>,
+    /// What of `held` was not taken yet.
+    range: Range<usize>,
+    input: &'a mut (dyn Read + Send),
+    is_over: bool,
+}
+
+impl Read for PackSource<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut available = self.fill_buf()?;
+        let length = available.read(buffer)?;
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+impl BufRead for PackSource<'_> {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        while self.range.is_empty() && !self.is_over {
+            self.held.resize(PACK_READ_BYTES, 0);
+            match self.input.read(&mut self.held) {
+                Ok(length) => {
+                    self.range = 0..length;
+                    self.is_over = length == 0;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(&self.held[self.range.clone()])
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.range.start = (self.range.start + length).min(self.range.end);
+    }
+}

@@ -1,0 +1,275 @@
+//! The hook that does commands in place of receive-pack (githooks, "proc-receive").
+//!
+//! ```text
+//! we: version=1 NUL features, flush          hook: version=1 NUL features, flush
+//! we: commands, flush [push options, flush]  hook: ok, ng and option lines, flush
+//! ```
+
+use std::collections::HashMap;
+
+use packrace_os::child::{ChildProcess, Read};
+use packrace_protocol::message::push_command::PushCommand;
+use packrace_protocol::message::push_report::{ReportLine, Rewritten};
+use packrace_protocol::wire::capabilities::words;
+use packrace_protocol::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_data};
+
+use super::Error;
+use super::commands::{Push, gone};
+use super::talk::Talk;
+
+/// The longest time without a look at whether the client is still there.
+const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// How often it is looked whether the hook has ended.
+const END_INTERVAL: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// Bytes that the hook says at once.
+const TALK_BYTES: usize = 64 << 10;
+
+impl Push<'_> {
+    /// Has the hook do its commands.
+    pub(super) fn run_proc_receive(&mut self) -> Result<(), Error> {
+        let numbers: Vec<usize> =
+            (0..self.commands.len()).filter(|at| self.commands[*at].is_of_hook && self.commands[*at].is_open()).collect();
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let said = self.talk_with_hook(&numbers)?;
+        if let Err(errors) = said {
+            errors.iter().for_each(|error| self.talk.error(error));
+            let is_atomic = self.request.atomic;
+            for command in self.commands.iter_mut().filter(|command| command.is_of_hook || is_atomic) {
+                command.reject("fail to run proc-receive hook");
+            }
+        }
+        Ok(())
+    }
+
+    fn talk_with_hook(&mut self, numbers: &[usize]) -> Result<Result<(), Vec<String>>, Error> {
+        let Some(program) = self.hooks.program("proc-receive", &[])? else {
+            return Ok(Err(vec!["cannot find hook 'proc-receive'".to_owned()]));
+        };
+        let child = match ChildProcess::start(&program) {
+            Ok(child) => child,
+            Err(error) => return Ok(Err(vec![format!("fail to start proc-receive hook: {error}")])),
+        };
+        let mut hook = HookTalk { child, decoder: Decoder::default(), talk: &self.talk, is_over: false };
+        let mut version = b"version=1".to_vec();
+        let mut features = Vec::new();
+        features.extend(self.request.atomic.then_some("atomic"));
+        features.extend(self.request.options.is_some().then_some("push-options"));
+        if !features.is_empty() {
+            version.push(0);
+            version.extend_from_slice(features.join(" ").as_bytes());
+        }
+        version.push(b'\n');
+        let mut out = Vec::new();
+        write_data(&version, &mut out);
+        out.extend_from_slice(FLUSH);
+        let Some(answer) = hook.ask(&out)? else {
+            return Ok(Err(vec!["fail to negotiate version with proc-receive hook".to_owned()]));
+        };
+        let takes_options = match read_version(&answer) {
+            Ok(takes_options) => takes_options && self.request.options.is_some(),
+            Err(version) => {
+                return Ok(Err(vec![format!("proc-receive version '{version}' is not supported")]));
+            }
+        };
+        out.clear();
+        for at in numbers {
+            let command = &self.commands[*at];
+            PushCommand { old: command.old, new: command.new, name: command.name.clone() }
+                .write(None, &mut out);
+        }
+        out.extend_from_slice(FLUSH);
+        if takes_options {
+            self.request.options.iter().flatten().for_each(|option| write_data(option, &mut out));
+            out.extend_from_slice(FLUSH);
+        }
+        let Some(answer) = hook.ask(&out)? else {
+            return Ok(Err(vec!["fail to read report from proc-receive hook".to_owned()]));
+        };
+        let is_content = hook.end()?;
+        let mut errors = self.take_answer(numbers, &answer);
+        if !is_content {
+            errors.push("proc-receive hook failed".to_owned());
+        }
+        Ok(if errors.is_empty() { Ok(()) } else { Err(errors) })
+    }
+
+    /// Reads what the hook says of its commands; gives what is wrong with that.
+    fn take_answer(&mut self, numbers: &[usize], lines: &[Vec<u8>]) -> Vec<String> {
+        let by_name: HashMap<Vec<u8>, usize> =
+            numbers.iter().map(|at| (self.commands[*at].name.clone(), *at)).collect();
+        let all: HashMap<Vec<u8>, usize> =
+            self.commands.iter().enumerate().map(|(at, command)| (command.name.clone(), at)).collect();
+        let hash = self.call.repository.hash_kind();
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut errors = Vec::new();
+        let mut told = vec![false; self.commands.len()];
+        // The command that options belong to, and whether they begin something else that was done for it.
+        let mut current: Option<(usize, bool)> = None;
+        for line in lines {
+            match ReportLine::parse(line) {
+                Some(ReportLine::Option(key, value)) => {
+                    let Some((at, is_new)) = &mut current else {
+                        errors.push("proc-receive reported 'option' without a matching 'ok/ng' directive".to_owned());
+                        continue;
+                    };
+                    let command = &mut self.commands[*at];
+                    if key == b"fall-through" {
+                        command.is_of_hook = false;
+                        continue;
+                    }
+                    if *is_new {
+                        command.rewritten.push(Rewritten::default());
+                        *is_new = false;
+                    }
+                    if let Some(last) = command.rewritten.last_mut() {
+                        last.take(key, value, hash);
+                    }
+                }
+                Some(ReportLine::Ok(name)) => {
+                    current = self.named(name, &by_name, &all, &mut errors).map(|at| (at, true));
+                    current.iter().for_each(|(at, _)| told[*at] = true);
+                }
+                Some(ReportLine::Rejected(name, why)) => {
+                    let at = self.named(name, &by_name, &all, &mut errors);
+                    if let Some(at) = at {
+                        told[at] = true;
+                        self.commands[at].reject(&shown(why));
+                    }
+                    current = at.map(|at| (at, true));
+                }
+                Some(ReportLine::Unpack(_)) | None => {
+                    let words: Vec<&[u8]> = line.splitn(2, |byte| *byte == b' ').collect();
+                    errors.push(match words.as_slice() {
+                        [status, name] => {
+                            format!("proc-receive reported bad status '{}' on ref '{}'", shown(status), shown(name))
+                        }
+                        _ => format!("proc-receive reported incomplete status line: '{}'", shown(line)),
+                    });
+                    current = None;
+                }
+            }
+        }
+        for at in numbers {
+            if !told[*at] {
+                self.commands[*at].reject("proc-receive failed to report status");
+            }
+        }
+        errors
+    }
+
+    fn named(
+        &self,
+        name: &[u8],
+        by_name: &HashMap<Vec<u8>, usize>,
+        all: &HashMap<Vec<u8>, usize>,
+        errors: &mut Vec<String>,
+    ) -> Option<usize> {
+        let found = by_name.get(name).copied();
+        if found.is_none() {
+            let shown = String::from_utf8_lossy(name);
+            errors.push(match all.contains_key(name) {
+                true => format!("proc-receive reported status on unexpected ref: {shown}"),
+                false => format!("proc-receive reported status on unknown ref: {shown}"),
+            });
+        }
+        found
+    }
+}
+
+/// Whether the hook wants push options; the version if it is one that is not known.
+fn read_version(lines: &[Vec<u8>]) -> Result<bool, String> {
+    let mut takes_options = false;
+    for line in lines {
+        let Some(rest) = line.strip_prefix(b"version=") else { continue };
+        let (version, features) = match rest.iter().position(|byte| *byte == 0) {
+            Some(nul) => (&rest[..nul], &rest[nul + 1..]),
+            None => (rest, &b""[..]),
+        };
+        if !matches!(version, b"0" | b"1") {
+            return Err(String::from_utf8_lossy(version).into_owned());
+        }
+        takes_options = words(features).any(|word| word == b"push-options");
+    }
+    Ok(takes_options)
+}
+
+/// The conversation with a hook.
+struct HookTalk<'a> {
+    child: ChildProcess,
+    decoder: Decoder,
+    talk: &'a Talk,
+    is_over: bool,
+}
+
+impl HookTalk<'_> {
+    /// Says something and hears the lines up to a flush; `None` if there is none, or no line.
+    fn ask(&mut self, mut question: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
+        let mut lines = Vec::new();
+        let mut output = vec![0; TALK_BYTES];
+        loop {
+            loop {
+                match self.decoder.next() {
+                    Ok(Some(PktLine::Data(payload))) => lines.push(text(payload).to_vec()),
+                    Ok(Some(_)) => return Ok(Some(lines)),
+                    Ok(None) => break,
+                    Err(_) => return Ok(None),
+                }
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            question = &question[self.transfer(question, &mut output)?..];
+        }
+    }
+
+    /// Moves what can be moved; how much was said.
+    fn transfer(&mut self, question: &[u8], output: &mut [u8]) -> Result<usize, Error> {
+        let failed = |error: std::io::Error| Error::unavailable(format!("cannot talk to a hook: {error}"));
+        let mut messages = [0; 8 << 10];
+        let did = self.child.transfer(question, output, &mut messages, LOOK_INTERVAL).map_err(failed)?;
+        if let Read::Bytes(length) = did.messages {
+            self.talk.say(&messages[..length]);
+        }
+        match did.output {
+            Read::Bytes(length) => self.decoder.push(&output[..length]),
+            Read::Closed => self.is_over = true,
+            Read::Nothing => {}
+        }
+        if self.talk.is_cancelled() {
+            return Err(gone());
+        }
+        Ok(did.written)
+    }
+
+    /// Waits for the end; whether it was a good one.
+    fn end(mut self) -> Result<bool, Error> {
+        let failed = |error: std::io::Error| Error::unavailable(format!("cannot talk to a hook: {error}"));
+        self.child.close_input();
+        let mut output = vec![0; TALK_BYTES];
+        while !self.is_over {
+            self.transfer(b"", &mut output)?;
+            // What comes behind the last flush is not read.
+            self.decoder = Decoder::default();
+        }
+        loop {
+            if let Some(status) = self.child.try_wait().map_err(failed)? {
+                let mut messages = [0; 8 << 10];
+                while let Ok(did) = self.child.transfer(b"", &mut [], &mut messages, std::time::Duration::ZERO) {
+                    match did.messages {
+                        Read::Bytes(length) => self.talk.say(&messages[..length]),
+                        _ => break,
+                    }
+                }
+                return Ok(status.success());
+            }
+            if self.talk.is_cancelled() {
+                return Err(gone());
+            }
+            packrace_os::clock::sleep(END_INTERVAL);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Changes refs: all together, or each that can be.
+
+use std::sync::Arc;
+
+use packrace_store::publish::DurableObjects;
+use packrace_store::refs::{Change, Expected, Mode, PrepareError, RefEdit, RefWrites, Refusal, StoredObjects};
+
+use super::Error;
+use super::commands::{Before, Push, Shallow};
+use super::decide::Decision;
+
+/// What reflogs say.
+const MESSAGE: &[u8] = b"push";
+
+impl Push<'_> {
+    /// All refs or none.
+    pub(super) fn execute_atomic(
+        &mut self,
+        refs: &Before,
+        shallow: Shallow,
+        proof: &DurableObjects,
+    ) -> Result<(), Error> {
+        let deciding = self.deciding(refs)?;
+        let mut edits = Vec::new();
+        let mut is_whole = self.commands.iter().all(|command| command.error.is_none());
+        if is_whole {
+            for at in 0..self.commands.len() {
+                if !self.commands[at].is_open() || self.commands[at].is_of_hook {
+                    continue;
+                }
+                match self.decide(at, &deciding)? {
+                    Decision::Change => edits.push(self.edit(at)),
+                    Decision::Nothing => {}
+                    Decision::Rejected => {
+                        is_whole = false;
+                        break;
+                    }
+                }
+            }
+        }
+        if !is_whole {
+            self.reject_rest("atomic push failure");
+            return Ok(());
+        }
+        if !self.note_shallow(&shallow) {
+            self.reject_rest("atomic push failure");
+            return Ok(());
+        }
+        if let Err(error) = self.change(edits, Mode::Atomic, proof)? {
+            self.talk.error(&error.to_string());
+            self.reject_rest("atomic transaction failed");
+        }
+        Ok(())
+    }
+
+    /// Refs that go make room for those that come, so they go first, as git does it since it has batches.
+    pub(super) fn execute_each(
+        &mut self,
+        refs: &Before,
+        shallow: Shallow,
+        proof: &DurableObjects,
+    ) -> Result<(), Error> {
+        let deciding = self.deciding(refs)?;
+        for deletes in [true, false] {
+            let (mut edits, mut numbers) = (Vec::new(), Vec::new());
+            for at in 0..self.commands.len() {
+                let command = &self.commands[at];
+                if !command.is_open() || command.is_of_hook || command.is_delete() != deletes {
+                    continue;
+                }
+                if self.decide(at, &deciding)? == Decision::Change {
+                    edits.push(self.edit(at));
+                    numbers.push(at);
+                }
+            }
+            if edits.is_empty() || !deletes && !self.note_shallow(&shallow) {
+                continue;
+            }
+            match self.change(edits, Mode::Batch, proof)? {
+                Ok(refused) => {
+                    for refusal in refused {
+                        self.talk.error(&refusal.to_string());
+                        self.commands[numbers[refusal.edit]].reject(reason(&refusal));
+                    }
+                }
+                Err(error) => {
+                    self.talk.error(&error.to_string());
+                    numbers.iter().for_each(|at| self.commands[*at].reject("failed to update refs"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn reject_rest(&mut self, why: &str) {
+        self.commands.iter_mut().for_each(|command| command.reject(why));
+    }
+
+    /// History is cut here, too, before refs lead there.
+    fn note_shallow(&mut self, shallow: &Shallow) -> bool {
+        let needs = |command: &super::commands::Command| command.needs_shallow && command.error.is_none();
+        let Some(cut) = shallow.as_ref().filter(|_| self.commands.iter().any(needs)) else { return true };
+        let Err(error) = cut.add_to(&self.call.repository) else { return true };
+        self.talk.error(&error.to_string());
+        self.commands
+            .iter_mut()
+            .filter(|command| command.needs_shallow)
+            .for_each(|command| command.reject("shallow error"));
+        false
+    }
+
+    fn edit(&self, at: usize) -> RefEdit {
+        let command = &self.commands[at];
+        let change = match command.is_delete() {
+            true => Change::Delete,
+            false => Change::Set(command.new),
+        };
+        let expected = match command.old {
+            old if !old.is_null() => Expected::Id(old),
+            _ if command.is_delete() => Expected::Any,
+            _ => Expected::Absent,
+        };
+        let name = command.full_name.clone();
+        RefEdit { name, change, expected, deref: true, message: MESSAGE.into(), force_log: false }
+    }
+
+    fn change(
+        &self,
+        edits: Vec<RefEdit>,
+        mode: Mode,
+        proof: &DurableObjects,
+    ) -> Result<Result<Vec<Refusal>, PrepareError>, Error> {
+        let repository = &self.call.repository;
+        let config = repository.config();
+        let who = self.call.committer.now(config, self.call.pusher.as_ref()).map_err(Error::unavailable)?;
+        let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
+        writes.hooks = Some(Arc::clone(&self.hooks));
+        // The objects came in before.
+        let mut objects = StoredObjects::new(&repository.snapshot()?);
+        let prepared = match repository.refs().prepare(edits, mode, &writes, &mut objects) {
+            Ok(prepared) => prepared,
+            Err(error) => return Ok(Err(error)),
+        };
+        let changed = prepared.commit(proof, &mut objects).map(|mut refused: Vec<Refusal>| {
+            refused.sort_by_key(|refusal| refusal.edit);
+            refused
+        });
+        Ok(changed)
+    }
+}
+
+fn reason(refusal: &Refusal) -> &'static str {
+    match refusal.cause.reason() {
+        "" => "failed to update ref",
+        reason => reason,
+    }
+}

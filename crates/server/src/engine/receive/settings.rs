@@ -1,0 +1,184 @@
+//! What the configuration of a repository says about pushing to it (git-config, "receive" and "transfer").
+
+use std::time::Duration;
+
+use packrace_store::{Config, Repository};
+
+use super::super::refs_view::HiddenRefs;
+use super::Error;
+
+/// What happens when a checked-out branch, or the current one, is pushed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deny {
+    Ignore,
+    Warn,
+    Refuse,
+    /// The work tree follows.
+    UpdateInstead,
+    /// Nothing is configured: refused, and explained.
+    Unconfigured,
+}
+
+/// Settings of one push.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) advertise_atomic: bool,
+    pub(super) advertise_options: bool,
+    pub(super) advertise_session_id: bool,
+    /// `repack.useDeltaBaseOffset`.
+    pub(super) ofs_delta: bool,
+    pub(super) nonce_seed: Option<Vec<u8>>,
+    pub(super) nonce_slop: i64,
+    pub(super) keepalive: Option<Duration>,
+    /// `transfer.hideRefs`, then `receive.hideRefs`.
+    pub(super) hidden: HiddenRefs,
+    pub(super) deny_current: Deny,
+    pub(super) deny_delete_current: Deny,
+    pub(super) deny_deletes: bool,
+    pub(super) deny_non_fast_forwards: bool,
+    pub(super) shallow_update: bool,
+    pub(super) proc_receive: Vec<ProcReceive>,
+    pub(super) update_server_info: bool,
+    pub(super) unpack: UnpackSettings,
+}
+
+/// What concerns taking objects in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UnpackSettings {
+    /// Packs of fewer objects become loose objects.
+    pub(super) unpack_limit: u32,
+    /// `receive.maxInputSize`.
+    pub(super) max_bytes: Option<u64>,
+    /// `receive.fsckObjects`, or else `transfer.fsckObjects`.
+    pub(super) fsck: bool,
+}
+
+/// `receive.procReceiveRefs`: which commands are the hook's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ProcReceive {
+    create: bool,
+    modify: bool,
+    delete: bool,
+    is_negated: bool,
+    prefix: Vec<u8>,
+}
+
+impl Settings {
+    pub(super) fn of(repository: &Repository) -> Result<Self, Error> {
+        let config = repository.config();
+        let flag = |name: &str, default: bool| -> Result<bool, Error> {
+            Ok(config.boolean(name)?.unwrap_or(default))
+        };
+        let hidden =
+            config.strings("transfer.hideRefs").into_iter().chain(config.strings("receive.hideRefs"));
+        let keepalive = config.integer("receive.keepAlive")?.unwrap_or(5);
+        let proc_receive = config.strings("receive.procReceiveRefs");
+        Ok(Settings {
+            advertise_atomic: flag("receive.advertiseAtomic", true)?,
+            advertise_options: flag("receive.advertisePushOptions", false)?,
+            advertise_session_id: flag("transfer.advertiseSID", false)?,
+            ofs_delta: flag("repack.useDeltaBaseOffset", true)?,
+            nonce_seed: config.string("receive.certNonceSeed"),
+            nonce_slop: config.integer("receive.certNonceSlop")?.unwrap_or(0),
+            keepalive: u64::try_from(keepalive).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            hidden: HiddenRefs::new(hidden),
+            deny_current: deny(config, "receive.denyCurrentBranch")?,
+            deny_delete_current: deny(config, "receive.denyDeleteCurrent")?,
+            deny_deletes: flag("receive.denyDeletes", false)?,
+            deny_non_fast_forwards: flag("receive.denyNonFastForwards", false)?,
+            shallow_update: flag("receive.shallowUpdate", false)?,
+            proc_receive: proc_receive.iter().map(|value| ProcReceive::parse(value)).collect(),
+            update_server_info: flag("receive.updateServerInfo", false)?,
+            unpack: UnpackSettings::of(config)?,
+        })
+    }
+}
+
+impl UnpackSettings {
+    fn of(config: &Config) -> Result<Self, Error> {
+        let limit = |name: &str| -> Result<Option<i64>, Error> {
+            Ok(config.integer(name)?.filter(|limit| *limit >= 0))
+        };
+        let limit = limit("receive.unpackLimit")?.or(limit("transfer.unpackLimit")?).unwrap_or(100);
+        let max_bytes = config.integer("receive.maxInputSize")?.unwrap_or(0);
+        let fsck = config.boolean("receive.fsckObjects")?.or(config.boolean("transfer.fsckObjects")?);
+        Ok(UnpackSettings {
+            unpack_limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            max_bytes: u64::try_from(max_bytes).ok().filter(|bytes| *bytes > 0),
+            fsck: fsck.unwrap_or(false),
+        })
+    }
+}
+
+fn deny(config: &Config, name: &str) -> Result<Deny, Error> {
+    let Some(value) = config.string(name) else { return Ok(Deny::Unconfigured) };
+    Ok(match value.to_ascii_lowercase().as_slice() {
+        b"ignore" => Deny::Ignore,
+        b"warn" => Deny::Warn,
+        b"refuse" => Deny::Refuse,
+        b"updateinstead" => Deny::UpdateInstead,
+        _ => match config.boolean(&name.to_ascii_lowercase())? {
+            Some(true) => Deny::Refuse,
+            _ => Deny::Ignore,
+        },
+    })
+}
+
+impl ProcReceive {
+    fn parse(value: &[u8]) -> Self {
+        let (modifiers, prefix) = match value.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&value[..colon], &value[colon + 1..]),
+            None => (&b""[..], value),
+        };
+        let has = |modifier: u8| modifiers.contains(&modifier);
+        let is_any = !has(b'a') && !has(b'm') && !has(b'd');
+        let end = prefix.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        ProcReceive {
+            create: is_any || has(b'a'),
+            modify: is_any || has(b'm'),
+            delete: is_any || has(b'd'),
+            is_negated: has(b'!'),
+            prefix: prefix[..end].to_vec(),
+        }
+    }
+
+    fn is_for(&self, name: &[u8], is_create: bool, is_delete: bool) -> bool {
+        if is_create && !self.create || is_delete && !self.delete || !is_create && !is_delete && !self.modify
+        {
+            return false;
+        }
+        let rest = name.strip_prefix(self.prefix.as_slice());
+        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/') != self.is_negated
+    }
+
+    /// Whether a command is the hook's.
+    pub(super) fn takes(all: &[ProcReceive], name: &[u8], is_create: bool, is_delete: bool) -> bool {
+        all.iter().any(|one| one.is_for(name, is_create, is_delete))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_commands_are_the_hooks() {
+        let check = |values: &[&str], name: &str, (is_create, is_delete), expect| {
+            let all: Vec<_> = values.iter().map(|value| ProcReceive::parse(value.as_bytes())).collect();
+            let takes = ProcReceive::takes(&all, name.as_bytes(), is_create, is_delete);
+            assert_eq!(takes, expect, "{values:?} {name}");
+        };
+        let (create, modify, delete) = ((true, false), (false, false), (false, true));
+        check(&[], "refs/for/a", create, false);
+        check(&["refs/for"], "refs/for/a", create, true);
+        check(&["refs/for/"], "refs/for/a", delete, true);
+        check(&["refs/fo"], "refs/for/a", create, false);
+        check(&["refs/for"], "refs/for", modify, true);
+        check(&["ad:refs/heads"], "refs/heads/a", modify, false);
+        check(&["ad:refs/heads"], "refs/heads/a", create, true);
+        check(&["ad:refs/heads"], "refs/heads/a", delete, true);
+        check(&["m:refs/heads", "a:refs/tags"], "refs/tags/a", create, true);
+        check(&["!:refs/heads"], "refs/heads/a", create, false);
+        check(&["!:refs/heads"], "refs/for/a", create, true);
+    }
+}

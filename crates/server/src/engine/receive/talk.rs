@@ -1,0 +1,131 @@
+//! Work on one thread, the client on another: what is said on the way goes out at once, and while nothing is said the
+//! connection is kept alive.
+//!
+//! ```text
+//! worker: reads the pack, unpacks, runs hooks, changes refs ── Event ──▶ this thread: frames, keepalive ──▶ client
+//!                     ▲──────────────────────── cancelled ─────────────────────┘ the client has left
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use packrace_os::clock::Clock;
+use packrace_store::Outlet;
+
+use crate::outbox::Outbox;
+
+/// Texts that wait for the client: of hooks at most 8 KiB each.
+pub(super) const WAITING_EVENTS: usize = 16;
+
+/// The longest time without a look at whether the client is still there.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// What the worker tells.
+pub(super) enum Event {
+    /// Text for the user.
+    Text(Vec<u8>),
+    /// Packets, framed already.
+    Packets(Vec<u8>),
+    /// All of the pack was read: from now on silence is ours.
+    PackRead,
+}
+
+/// The worker's end. Clones share it.
+#[derive(Clone)]
+pub(super) struct Talk {
+    sender: SyncSender<Event>,
+    cancelled: Arc<AtomicBool>,
+    /// Where text goes that the client has no band for.
+    aside: Option<Outlet>,
+}
+
+impl Talk {
+    pub(super) fn new(
+        sender: SyncSender<Event>,
+        cancelled: Arc<AtomicBool>,
+        aside: Option<Outlet>,
+    ) -> Self {
+        Talk { sender, cancelled, aside }
+    }
+
+    /// Text for the user, as it is.
+    pub(super) fn say(&self, text: &[u8]) {
+        match &self.aside {
+            Some(outlet) => outlet.say(text),
+            None => self.tell(Event::Text(text.to_vec())),
+        }
+    }
+
+    pub(super) fn error(&self, text: &str) {
+        self.say(format!("error: {text}\n").as_bytes());
+    }
+
+    pub(super) fn warn(&self, text: &str) {
+        self.say(format!("warning: {text}\n").as_bytes());
+    }
+
+    /// If nobody listens any more, nobody needs to know.
+    pub(super) fn tell(&self, event: Event) {
+        let _ = self.sender.send(event);
+    }
+
+    /// Where hooks can say something.
+    pub(super) fn outlet(&self) -> Outlet {
+        let talk = self.clone();
+        Outlet::new(move |text| talk.say(text))
+    }
+
+    /// Whether the client has left.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
+    }
+}
+
+/// Sends what the worker says until it has ended. When the client leaves, the worker is told, and what it says is
+/// dropped.
+pub(super) fn relay(
+    receiver: &Receiver<Event>,
+    outbox: &mut Outbox<'_>,
+    cancelled: &AtomicBool,
+    clock: &dyn Clock,
+) -> io::Result<()> {
+    let mut gone = None;
+    let mut keeps_alive = false;
+    let mut looked_at = clock.now();
+    loop {
+        let now = clock.now();
+        let until_tick = outbox.next_tick().filter(|_| keeps_alive).map(|due| due.saturating_sub(now));
+        let wait = until_tick.map_or(LOOK_INTERVAL, |until| until.min(LOOK_INTERVAL));
+        let event = receiver.recv_timeout(wait);
+        let now = clock.now();
+        let mut sent = match event {
+            Ok(_) if gone.is_some() => Ok(()),
+            Ok(Event::Text(text)) => outbox.progress(&text, now),
+            Ok(Event::Packets(packets)) => outbox.packets(&packets, now),
+            Ok(Event::PackRead) => {
+                keeps_alive = true;
+                outbox.restart_keepalive(now);
+                Ok(())
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => return gone.map_or(Ok(()), Err),
+        };
+        if gone.is_none() && sent.is_ok() && now.saturating_sub(looked_at) >= LOOK_INTERVAL {
+            looked_at = now;
+            if outbox.peer_gone() {
+                sent = Err(io::ErrorKind::BrokenPipe.into());
+            }
+        }
+        if gone.is_none() && sent.is_ok() && keeps_alive {
+            sent = outbox.tick(now);
+        }
+        if let Err(error) = sent {
+            cancelled.store(true, Relaxed);
+            gone = Some(error);
+            keeps_alive = false;
+        }
+    }
+}

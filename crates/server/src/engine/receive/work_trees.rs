@@ -1,0 +1,122 @@
+//! Work trees whose branch is pushed to (git-config, "receive.denyCurrentBranch"; githooks, "push-to-checkout").
+//!
+//! What is in a work tree and its index is git's to look at and to change: packrace has no commands for that.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packrace_object::ObjectId;
+use packrace_os::EntryType;
+use packrace_os::child::Program;
+use packrace_os::count::Role;
+use packrace_store::{Repository, Snapshot};
+
+use super::Error;
+use super::commands::{Push, exists};
+use super::decide::branch_of;
+use super::hooks::run;
+
+/// Longest file that names a work tree.
+const MAX_NAME_BYTES: u64 = 64 << 10;
+
+/// A work tree.
+#[derive(Debug)]
+pub(super) struct WorkTree {
+    git_dir: PathBuf,
+    /// Its top; `None` where that cannot be told.
+    top: Option<PathBuf>,
+    /// The branch that is checked out.
+    pub(super) head: Option<Vec<u8>>,
+}
+
+/// The work trees of a repository, its own first.
+pub(super) fn work_trees(repository: &Repository) -> Result<Vec<WorkTree>, Error> {
+    let common = repository.common_dir();
+    let mut trees = Vec::new();
+    let mut add = |git_dir: PathBuf, top: Option<PathBuf>| -> Result<(), Error> {
+        let head = branch_of(repository.refs().of_work_tree(git_dir.clone()).read(b"HEAD")?);
+        trees.push(WorkTree { git_dir, top, head });
+        Ok(())
+    };
+    if !repository.is_bare()? {
+        add(common.to_owned(), repository.work_tree()?)?;
+    }
+    let linked = common.join("worktrees");
+    let entries = match packrace_os::list_dir(&linked, Role::Refs) {
+        Ok(entries) => entries,
+        Err(error) if packrace_os::is_absent(&error) => Vec::new(),
+        Err(error) => return Err(Error::unavailable(format!("{}: {error}", linked.display()))),
+    };
+    for entry in entries.into_iter().filter(|entry| entry.kind == EntryType::Dir) {
+        let git_dir = linked.join(entry.name);
+        let top = top_of(&git_dir);
+        add(git_dir, top)?;
+    }
+    Ok(trees)
+}
+
+/// The file `gitdir` names the gitfile at the top (gitrepository-layout, "worktrees").
+fn top_of(git_dir: &Path) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let mut line = packrace_os::read_file(&git_dir.join("gitdir"), Role::Refs, MAX_NAME_BYTES).ok()?;
+    line.truncate(line.trim_ascii_end().len());
+    let gitfile = git_dir.join(OsString::from_vec(line));
+    gitfile.parent().map(Path::to_owned)
+}
+
+impl Push<'_> {
+    /// Brings a work tree to the commit that its branch is about to point at; gives why that cannot be.
+    pub(super) fn update_work_tree(
+        &self,
+        tree: &WorkTree,
+        new: &ObjectId,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<Option<String>, Error> {
+        let Some(top) = &tree.top else {
+            return Ok(Some("denyCurrentBranch = updateInstead needs a worktree".to_owned()));
+        };
+        let real = |path: &Path| packrace_os::real_path(path).unwrap_or_else(|_| path.to_owned());
+        let (top, git_dir) = (real(top), real(&tree.git_dir));
+        let id = new.to_string();
+        if let Some(mut program) = self.hooks.program("push-to-checkout", &[id.as_bytes()])? {
+            program.environment.push(("GIT_DIR".into(), Some(git_dir.into_os_string())));
+            program.environment.push(("GIT_WORK_TREE".into(), Some(top.clone().into_os_string())));
+            program.directory = top;
+            let is_content = run(&program, b"", &self.talk)?;
+            return Ok((!is_content).then(|| "push-to-checkout hook declined".to_owned()));
+        }
+        let head = match &tree.head {
+            Some(name) => self.call.repository.refs().resolve(name)?.map(|resolved| resolved.id),
+            None => None,
+        };
+        let has_history = match &head {
+            Some(id) => exists(snapshot, id)?,
+            None => false,
+        };
+        let empty = snapshot.hash_kind().empty_tree().to_string();
+        let base = if has_history { "HEAD" } else { &empty };
+        let steps: [(&[&str], &str); 4] = [
+            (&["update-index", "-q", "--ignore-submodules", "--refresh"], "Up-to-date check failed"),
+            (
+                &["diff-files", "--quiet", "--ignore-submodules", "--"],
+                "Working directory has unstaged changes",
+            ),
+            (
+                &["diff-index", "--quiet", "--cached", "--ignore-submodules", base, "--"],
+                "Working directory has staged changes",
+            ),
+            (&["read-tree", "-u", "-m", &id], "Could not update working tree to new HEAD"),
+        ];
+        for (arguments, failed) in steps {
+            let argv = ["git"].iter().chain(arguments).map(OsString::from).collect();
+            let environment = vec![("GIT_DIR".into(), Some(git_dir.clone().into_os_string()))];
+            let program =
+                Program { argv, directory: top.clone(), environment, reads_messages: true };
+            if !run(&program, b"", &self.talk)? {
+                return Ok(Some(failed.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+}
