@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
 /// Arguments of `init`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct Init {
     /// Say only what goes wrong.
     #[arg(long, short = 'q', overrides_with = "no_quiet")]

@@ -165,7 +165,7 @@ pub struct UploadPack {
 #[derive(Debug, clap::Args)]
 pub struct ReceivePack {
     /// No progress.
-    #[arg(short, long, overrides_with = "no_quiet")]
+    #[arg(short, long, overrides_with_all = ["quiet", "no_quiet"])]
     pub quiet: bool,
     /// Progress (the default).
     #[arg(long)]
@@ -192,6 +192,10 @@ pub struct Serve {
     /// Listen for git:// here.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = false, default_missing_value = DEFAULT_GIT)]
     pub git: Option<SocketAddr>,
+    /// Let everybody push, but where http.receivepack or daemon.receivepack of a repository says no. With
+    /// packrace.createOnPush, a push to a path that ends in .git makes a bare repository where nothing is.
+    #[arg(long)]
+    pub allow_push: bool,
     /// The folder whose repositories are served, all of them.
     pub root: PathBuf,
 }

@@ -83,6 +83,32 @@ pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<
     make(args, options, &config)
 }
 
+/// What `init --bare` would make, without a place; and what `HEAD` would stand for.
+pub fn bare_prototype(globals: &Globals, environment: &Environment) -> Result<(InitOptions, Vec<u8>), Fatal> {
+    let args = Init { bare: true, quiet: true, ..Init::default() };
+    let sources = environment.open_options(globals)?.config;
+    let config = Config::outside(&sources)?;
+    let (hash, default_hash) = hashes(&args, environment, &config)?;
+    let (refs, default_refs) = ref_formats(&args, environment, &config)?;
+    let here = in_directory(globals, Path::new("."))?;
+    let options = InitOptions {
+        git_dir: PathBuf::new(),
+        object_dir: None,
+        gitfile: None,
+        work_tree: None,
+        is_bare: true,
+        is_bare_guessed: false,
+        template: template(&args, environment, &config, &here, &here),
+        hash,
+        default_hash,
+        refs,
+        default_refs,
+        sharing: None,
+        config: sources,
+    };
+    Ok((options, initial_branch(&args, &config)?))
+}
+
 /// Makes it, and says so.
 fn make(args: &Init, options: InitOptions, config: &Config) -> Result<(), Fatal> {
     let git_dir = options.git_dir.clone();

@@ -2,9 +2,11 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use packrace_server::transport::serve::{Settings, serve};
+use packrace_server::transport::serve::{NewRepositories, Pushing, Settings, serve};
+use packrace_store::Config;
 
-use super::{Fatal, in_directory};
+use super::receive_pack::committer;
+use super::{Fatal, in_directory, init};
 use crate::args::{Globals, Serve};
 use crate::environment::Environment;
 
@@ -34,6 +36,13 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
         max_http_connections: MAX_HTTP_CONNECTIONS,
         max_request_bytes: environment.max_request_buffer()?.unwrap_or(MAX_REQUEST_BYTES),
         hook_environment: environment.for_upload_hooks(globals),
+        pushing: Pushing {
+            is_allowed: args.allow_push,
+            new_repositories: new_repositories(globals, args, environment)?,
+            committer: committer(environment),
+            hook_environment: environment.for_hooks(globals),
+            temporary_dir: environment.temporary_dir.clone(),
+        },
     };
     let root = in_directory(globals, &args.root)?;
     serve(&root, settings, |addresses| {
@@ -44,4 +53,18 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
         }
     })
     .map_err(|error| Fatal::new(format!("{}: {error}", root.display())))
+}
+
+/// What is made where a push finds nothing, if anything is: `packrace.createOnPush`, from where no repository can set it.
+fn new_repositories(
+    globals: &Globals,
+    args: &Serve,
+    environment: &Environment,
+) -> Result<Option<NewRepositories>, Fatal> {
+    let config = Config::outside(&environment.open_options(globals)?.config)?;
+    if !args.allow_push || !config.boolean("packrace.createOnPush")?.unwrap_or(false) {
+        return Ok(None);
+    }
+    let (options, head) = init::bare_prototype(globals, environment)?;
+    Ok(Some(NewRepositories { options, head }))
 }

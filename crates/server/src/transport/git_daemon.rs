@@ -6,7 +6,9 @@
 //! git-upload-pack /project.git\0host=example.com\0\0version=2\0
 //! ```
 
+use std::ffi::OsString;
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -71,7 +73,7 @@ fn serve(stream: TcpStream, shared: &Shared, peer: &str) -> io::Result<()> {
     let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
     let access = Access::new("git", peer, line);
     let outcome = match parse(&request) {
-        Ok(request) => run(&request, &mut source, &mut door, shared),
+        Ok(request) => run(&request, &mut source, &mut door, shared, peer),
         Err(refusal) => Err(refuse(&mut door, &refusal)),
     };
     match outcome {
@@ -108,9 +110,17 @@ fn read_until(source: &mut FdSource, mut buffer: &mut [u8], deadline: Instant) -
     Ok(())
 }
 
+/// What a client wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    UploadPack,
+    ReceivePack,
+}
+
 /// What a client asks for.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
+    service: Service,
     path: Vec<u8>,
     version: ProtocolVersion,
 }
@@ -123,14 +133,17 @@ fn parse(request: &[u8]) -> Result<Request, String> {
         Some(at) => (&line[..at], &line[at + 1..]),
         None => (line, &b""[..]),
     };
-    if service != b"git-upload-pack" {
-        return Err(access_denied(path));
-    }
+    let service = match service {
+        b"git-upload-pack" => Service::UploadPack,
+        b"git-receive-pack" => Service::ReceivePack,
+        _ => return Err(access_denied(path)),
+    };
     // host=…, then an empty part, then what a newer client adds.
     let extra: Vec<&[u8]> =
         parts.skip_while(|part| !part.is_empty()).filter(|part| !part.is_empty()).collect();
     let versions: Vec<String> = extra.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
-    Ok(Request { path: path.to_vec(), version: ProtocolVersion::from_environment(&versions.join(":")) })
+    let version = ProtocolVersion::from_environment(&versions.join(":"));
+    Ok(Request { service, path: path.to_vec(), version })
 }
 
 /// git's words, which do not tell whether there is anything.
@@ -138,23 +151,60 @@ fn access_denied(path: &[u8]) -> String {
     format!("access denied or repository not exported: {}", String::from_utf8_lossy(path))
 }
 
-fn run(request: &Request, source: &mut FdSource, door: &mut dyn Door, shared: &Shared) -> Result<(), String> {
+fn run(
+    request: &Request,
+    source: &mut FdSource,
+    door: &mut dyn Door,
+    shared: &Shared,
+    peer: &str,
+) -> Result<(), String> {
     let repository = open(request, shared).inspect_err(|_| {
         refuse(door, &access_denied(&request.path));
     })?;
     source.set_timeout(Some(IDLE_TIME));
-    let call = shared.upload_pack(repository, request.version, Mode::Stateful);
-    engine::upload_pack(&call, source, door, &shared.clock).map_err(|error| error.to_string())
+    let ended = match request.service {
+        Service::UploadPack => {
+            let call = shared.upload_pack(repository, request.version, Mode::Stateful);
+            engine::upload_pack(&call, source, door, &shared.clock)
+        }
+        Service::ReceivePack => {
+            let variables = variables(peer);
+            let call = shared.receive_pack(repository, request.version, Mode::Stateful, None, variables);
+            engine::receive_pack(&call, source, door, &shared.clock)
+        }
+    };
+    ended.map_err(|error| error.to_string())
+}
+
+/// What git's daemon tells hooks of the client.
+fn variables(peer: &str) -> Vec<(OsString, OsString)> {
+    let Ok(address) = peer.parse::<SocketAddr>() else { return Vec::new() };
+    let ip = match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    };
+    vec![("REMOTE_ADDR".into(), ip.into()), ("REMOTE_PORT".into(), address.port().to_string().into())]
 }
 
 fn open(request: &Request, shared: &Shared) -> Result<Repository, String> {
-    let repository = shared.root.open(&request.path).map_err(|why| match why {
+    let opened = match request.service {
+        Service::UploadPack => shared.root.open(&request.path),
+        Service::ReceivePack => shared.open_for_push(&request.path),
+    };
+    let repository = opened.map_err(|why| match why {
         NotServed::NotFound(why) => why,
         NotServed::Broken(error) => error.to_string(),
     })?;
-    match repository.config().boolean("daemon.uploadpack") {
-        Ok(enabled) if enabled.unwrap_or(true) => Ok(repository),
-        Ok(_) => Err("'upload-pack': service not enabled".to_owned()),
+    let (name, is_enabled) = match request.service {
+        Service::UploadPack => {
+            let enabled = repository.config().boolean("daemon.uploadpack");
+            ("upload-pack", enabled.map(|enabled| enabled.unwrap_or(true)))
+        }
+        Service::ReceivePack => ("receive-pack", shared.may_push(&repository, "daemon.receivepack")),
+    };
+    match is_enabled {
+        Ok(true) => Ok(repository),
+        Ok(false) => Err(format!("'{name}': service not enabled")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -175,20 +225,23 @@ mod tests {
 
     #[test]
     fn requests() {
-        let check = |line: &[u8], path: &str, version| {
+        let check_service = |line: &[u8], service, path: &str, version| {
             assert_eq!(
                 parse(line),
-                Ok(Request { path: path.into(), version }),
+                Ok(Request { service, path: path.into(), version }),
                 "{}",
                 String::from_utf8_lossy(line)
             );
         };
+        let check = |line: &[u8], path, version| check_service(line, Service::UploadPack, path, version);
         check(b"git-upload-pack /a.git\0host=h\0", "/a.git", ProtocolVersion::V0);
         check(b"git-upload-pack /a.git\n", "/a.git", ProtocolVersion::V0);
         check(b"git-upload-pack /a b\0host=h:1\0\0version=2\0", "/a b", ProtocolVersion::V2);
         check(b"git-upload-pack /a\0host=h\0\0x=y\0version=1\0", "/a", ProtocolVersion::V1);
         check(b"git-upload-pack /a\0\0version=2\0", "/a", ProtocolVersion::V2);
-        for other in [&b"git-receive-pack /a\0host=h\0"[..], b"", b"git-upload-archive /a"] {
+        let line = b"git-receive-pack /a\0host=h\0";
+        check_service(line, Service::ReceivePack, "/a", ProtocolVersion::V0);
+        for other in [&b"git-receive-packs /a\0host=h\0"[..], b"", b"git-upload-archive /a"] {
             assert!(parse(other).unwrap_err().starts_with("access denied or repository not exported:"));
         }
     }

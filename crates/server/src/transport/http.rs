@@ -1,9 +1,11 @@
-//! Smart HTTP (gitprotocol-http), the reading half.
+//! Smart HTTP (gitprotocol-http).
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET …/info/refs?service=git-upload-pack` | advertisement |
+//! | `GET …/info/refs?service=git-upload-pack` or `git-receive-pack` | advertisement |
 //! | `POST …/git-upload-pack` | one round of upload-pack |
+//! | `POST …/git-receive-pack` | a push; its body is taken as it comes |
+//! | a push that is not allowed | 403 |
 //! | another service, or the dumb protocol | 403 |
 //! | another method | 405 with `Allow` |
 //! | another content type | 415 |
@@ -18,6 +20,9 @@
 //! A client that closes its sending half while it is answered has left.
 
 use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io::Read;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +30,16 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use packrace_store::Repository;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::Receiver;
 
 use super::access::{Access, quoted};
 use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, read_request};
+use super::streamed_body::StreamedBody;
 use super::root::NotServed;
 use super::serve::Shared;
-use crate::engine::{self, ErrorKind, Mode, ProtocolVersion};
+use crate::engine::{self, ErrorKind, Mode, ProtocolVersion, Pusher};
 use crate::outbox::GatherBatch;
 
 /// How long a client may take for the head of a request.
@@ -41,9 +48,43 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long a client may take for the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(120);
 
-const ADVERTISEMENT: &str = "application/x-git-upload-pack-advertisement";
-const REQUEST: &str = "application/x-git-upload-pack-request";
-const RESULT: &str = "application/x-git-upload-pack-result";
+/// What a client wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    UploadPack,
+    ReceivePack,
+}
+
+impl Service {
+    fn advertisement(self) -> &'static str {
+        match self {
+            Service::UploadPack => "application/x-git-upload-pack-advertisement",
+            Service::ReceivePack => "application/x-git-receive-pack-advertisement",
+        }
+    }
+
+    fn request(self) -> &'static str {
+        match self {
+            Service::UploadPack => "application/x-git-upload-pack-request",
+            Service::ReceivePack => "application/x-git-receive-pack-request",
+        }
+    }
+
+    fn result(self) -> &'static str {
+        match self {
+            Service::UploadPack => "application/x-git-upload-pack-result",
+            Service::ReceivePack => "application/x-git-receive-pack-result",
+        }
+    }
+
+    /// What goes before the advertisement in versions 0 and 1.
+    fn announcement(self) -> &'static [u8] {
+        match self {
+            Service::UploadPack => b"001e# service=git-upload-pack\n0000",
+            Service::ReceivePack => b"001f# service=git-receive-pack\n0000",
+        }
+    }
+}
 
 /// What a client beyond the last place is told.
 const NO_PLACE: &[u8] =
@@ -93,8 +134,8 @@ async fn refuse_connection(stream: &TcpStream) {
 /// What a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Route {
-    Advertise(Vec<u8>),
-    UploadPack(Vec<u8>),
+    Advertise(Service, Vec<u8>),
+    Call(Service, Vec<u8>),
     /// Refused with this status; for 405, what is allowed.
     Refused(StatusCode, &'static str),
 }
@@ -110,8 +151,9 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>, peer: &str) -> 
             }
             return answer;
         }
-        Route::Advertise(path) => advertise(request.headers(), path, shared).await,
-        Route::UploadPack(path) => upload_pack(request, path, shared).await,
+        Route::Advertise(service, path) => advertise(request.headers(), service, path, peer, shared).await,
+        Route::Call(Service::UploadPack, path) => upload_pack(request, path, peer, shared).await,
+        Route::Call(Service::ReceivePack, path) => receive_pack(request, path, peer, shared).await,
     };
     match result {
         Ok(started) => {
@@ -136,19 +178,23 @@ fn route(method: &Method, path: &str, query: &str) -> Route {
         let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
         return match service {
             _ if !is_get => Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD"),
-            Some("git-upload-pack") => Route::Advertise(rooted(repository)),
+            Some("git-upload-pack") => Route::Advertise(Service::UploadPack, rooted(repository)),
+            Some("git-receive-pack") => Route::Advertise(Service::ReceivePack, rooted(repository)),
             // Other services, and files for the dumb protocol, are not offered.
             _ => Route::Refused(StatusCode::FORBIDDEN, ""),
         };
     }
-    if let Some(repository) = path.strip_suffix(b"/git-upload-pack") {
-        if method != Method::POST {
-            return Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "POST");
+    let services =
+        [(&b"/git-upload-pack"[..], Service::UploadPack), (b"/git-receive-pack", Service::ReceivePack)];
+    for (end, service) in services {
+        if let Some(repository) = path.strip_suffix(end) {
+            if method != Method::POST {
+                return Route::Refused(StatusCode::METHOD_NOT_ALLOWED, "POST");
+            }
+            return Route::Call(service, rooted(repository));
         }
-        return Route::UploadPack(rooted(repository));
     }
-    let is_other_service =
-        [&b"/git-receive-pack"[..], b"/git-upload-archive"].iter().any(|end| path.ends_with(end));
+    let is_other_service = path.ends_with(b"/git-upload-archive");
     let is_dumb_file = is_get && (path.ends_with(b"/HEAD") || is_below_objects(&path));
     let is_known = is_other_service || is_dumb_file;
     Route::Refused(if is_known { StatusCode::FORBIDDEN } else { StatusCode::NOT_FOUND }, "")
@@ -209,39 +255,69 @@ struct Started {
     content_type: &'static str,
 }
 
-async fn advertise(headers: &HeaderMap, path: Vec<u8>, shared: Arc<Shared>) -> Result<Started, StatusCode> {
+async fn advertise(
+    headers: &HeaderMap,
+    service: Service,
+    path: Vec<u8>,
+    peer: &str,
+    shared: Arc<Shared>,
+) -> Result<Started, StatusCode> {
     let version = version(headers);
     let prefix = match version {
         ProtocolVersion::V2 => Vec::new(),
-        _ => b"001e# service=git-upload-pack\n0000".to_vec(),
+        _ => service.announcement().to_vec(),
     };
-    let input = RequestBody::empty(&shared.body_memory).map_err(status_of)?;
-    run(Call { path, version, mode: Mode::Advertise, input, prefix }, ADVERTISEMENT, shared).await
+    let input = Body::Whole(RequestBody::empty(&shared.body_memory).map_err(status_of)?);
+    let call = Call { service, path, version, mode: Mode::Advertise, input, prefix, peer: peer.to_owned() };
+    run(call, service.advertisement(), shared).await
 }
 
 async fn upload_pack(
     request: Request<Incoming>,
     path: Vec<u8>,
+    peer: &str,
     shared: Arc<Shared>,
 ) -> Result<Started, StatusCode> {
-    let headers = request.headers();
-    if headers.get(header::CONTENT_TYPE).is_none_or(|value| value != REQUEST) {
-        return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    }
-    let version = version(headers);
-    let encoding = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
-    let is_gzip = match encoding {
-        None | Some(b"identity") => false,
-        Some(b"gzip" | b"x-gzip") => true,
-        Some(_) => return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE),
-    };
+    let service = Service::UploadPack;
+    let is_gzip = is_gzip(request.headers(), service)?;
+    let version = version(request.headers());
     let max_bytes = shared.settings.max_request_bytes;
     let body = read_request(request.into_body(), is_gzip, max_bytes, &shared.body_memory);
     let input = match tokio::time::timeout(BODY_TIME, body).await {
-        Ok(input) => input.map_err(status_of)?,
+        Ok(input) => Body::Whole(input.map_err(status_of)?),
         Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
     };
-    run(Call { path, version, mode: Mode::StatelessRpc, input, prefix: Vec::new() }, RESULT, shared).await
+    let prefix = Vec::new();
+    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer: peer.to_owned() };
+    run(call, service.result(), shared).await
+}
+
+/// A push may be of any length: its body is never held whole.
+async fn receive_pack(
+    request: Request<Incoming>,
+    path: Vec<u8>,
+    peer: &str,
+    shared: Arc<Shared>,
+) -> Result<Started, StatusCode> {
+    let service = Service::ReceivePack;
+    let is_gzip = is_gzip(request.headers(), service)?;
+    let version = version(request.headers());
+    let input = Body::Stream(StreamedBody::start(request.into_body(), is_gzip));
+    let prefix = Vec::new();
+    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer: peer.to_owned() };
+    run(call, service.result(), shared).await
+}
+
+/// Whether a body is gzipped; refuses bodies that are something else than a request of this service.
+fn is_gzip(headers: &HeaderMap, service: Service) -> Result<bool, StatusCode> {
+    if headers.get(header::CONTENT_TYPE).is_none_or(|value| value != service.request()) {
+        return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Ok(false),
+        Some(b"gzip" | b"x-gzip") => Ok(true),
+        Some(_) => Err(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    }
 }
 
 fn status_of(bad: BadBody) -> StatusCode {
@@ -253,11 +329,19 @@ fn status_of(bad: BadBody) -> StatusCode {
 }
 
 struct Call {
+    service: Service,
     path: Vec<u8>,
     version: ProtocolVersion,
     mode: Mode,
-    input: RequestBody,
+    input: Body,
     prefix: Vec<u8>,
+    peer: String,
+}
+
+/// Where the bytes of a request come from.
+enum Body {
+    Whole(RequestBody),
+    Stream(StreamedBody),
 }
 
 /// Runs the engine on a thread of its own. The status is decided by its first bytes, or by how it ends without any.
@@ -267,7 +351,7 @@ async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) ->
     let engine = tokio::task::spawn_blocking(move || {
         // The server waits for this thread when it stops.
         let _stopping = stopping;
-        run_engine(&call, door, &shared)
+        run_engine(call, door, &shared)
     });
     match receiver.recv().await {
         Some(Message::Batch(first)) => Ok(Started { first, rest: Some(receiver), content_type }),
@@ -283,9 +367,13 @@ async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) ->
 }
 
 /// Serves a call. Says with which status it ends if nothing was sent.
-fn run_engine(call: &Call, mut door: BodyDoor, shared: &Shared) -> StatusCode {
+fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode {
     let path = quoted(&call.path);
-    let repository = match shared.root.open(&call.path) {
+    let opened = match call.service {
+        Service::UploadPack => shared.root.open(&call.path),
+        Service::ReceivePack => shared.open_for_push(&call.path),
+    };
+    let repository = match opened {
         Ok(repository) => repository,
         Err(NotServed::NotFound(why)) => {
             tracing::info!("{path} is not served: {}", quoted(why.as_bytes()));
@@ -296,18 +384,21 @@ fn run_engine(call: &Call, mut door: BodyDoor, shared: &Shared) -> StatusCode {
             return StatusCode::INTERNAL_SERVER_ERROR;
         }
     };
-    match repository.config().boolean("http.uploadpack") {
-        Ok(enabled) if enabled.unwrap_or(true) => {}
-        Ok(_) => return StatusCode::FORBIDDEN,
+    let is_enabled = match call.service {
+        Service::UploadPack => {
+            repository.config().boolean("http.uploadpack").map(|enabled| enabled.unwrap_or(true))
+        }
+        Service::ReceivePack => shared.may_push(&repository, "http.receivepack"),
+    };
+    match is_enabled {
+        Ok(true) => {}
+        Ok(false) => return StatusCode::FORBIDDEN,
         Err(error) => {
             tracing::error!("{path}: {error}");
             return StatusCode::INTERNAL_SERVER_ERROR;
         }
     }
-    let upload = shared.upload_pack(repository, call.version, call.mode);
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        engine::upload_pack(&upload, &mut call.input.bytes.as_slice(), &mut door, &shared.clock)
-    }));
+    let result = catch_unwind(AssertUnwindSafe(|| serve_call(&mut call, repository, &mut door, shared)));
     match result {
         Ok(Ok(())) => {
             door.end();
@@ -330,6 +421,41 @@ fn run_engine(call: &Call, mut door: BodyDoor, shared: &Shared) -> StatusCode {
     }
 }
 
+fn serve_call(
+    call: &mut Call,
+    repository: Repository,
+    door: &mut BodyDoor,
+    shared: &Shared,
+) -> Result<(), engine::Error> {
+    let mut whole: &[u8];
+    let input: &mut (dyn Read + Send) = match &mut call.input {
+        Body::Whole(body) => {
+            whole = &body.bytes;
+            &mut whole
+        }
+        Body::Stream(body) => body,
+    };
+    match call.service {
+        Service::UploadPack => {
+            let upload = shared.upload_pack(repository, call.version, call.mode);
+            engine::upload_pack(&upload, input, door, &shared.clock)
+        }
+        Service::ReceivePack => {
+            let (pusher, variables) = pusher(&call.peer);
+            let push = shared.receive_pack(repository, call.version, call.mode, Some(pusher), variables);
+            engine::receive_pack(&push, input, door, &shared.clock)
+        }
+    }
+}
+
+/// Who pushes, and what hooks are told of it, as by git's http-backend: nobody has a name here.
+fn pusher(peer: &str) -> (Pusher, Vec<(OsString, OsString)>) {
+    let host = peer.parse::<SocketAddr>().map(|address| address.ip().to_string());
+    let host = host.unwrap_or_else(|_| "(none)".to_owned());
+    let pusher = Pusher { name: "anonymous".to_owned(), email: format!("anonymous@http.{host}") };
+    (pusher, vec![("REMOTE_ADDR".into(), host.into())])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,17 +467,21 @@ mod tests {
 
     #[test]
     fn routes() {
-        let advertise = |path: &str| Route::Advertise(path.into());
+        let advertise = |path: &str| Route::Advertise(Service::UploadPack, path.into());
         let refused = |status: u16, allow| Route::Refused(StatusCode::from_u16(status).unwrap(), allow);
         check(Method::GET, "/a/b.git/info/refs?service=git-upload-pack", &advertise("/a/b.git"));
         check(Method::HEAD, "/info/refs?x=y&service=git-upload-pack", &advertise("/"));
         check(Method::GET, "/a%20b%C3%A4/info/refs?service=git-upload-pack", &advertise("/a bä"));
-        check(Method::GET, "/a/info/refs?service=git-receive-pack", &refused(403, ""));
+        let push = Route::Advertise(Service::ReceivePack, b"/a".to_vec());
+        check(Method::GET, "/a/info/refs?service=git-receive-pack", &push);
+        check(Method::GET, "/a/info/refs?service=git-upload-archive", &refused(403, ""));
         check(Method::GET, "/a/info/refs", &refused(403, ""));
         check(Method::POST, "/a/info/refs?service=git-upload-pack", &refused(405, "GET, HEAD"));
-        check(Method::POST, "/a/git-upload-pack", &Route::UploadPack(b"/a".to_vec()));
+        check(Method::POST, "/a/git-upload-pack", &Route::Call(Service::UploadPack, b"/a".to_vec()));
         check(Method::GET, "/a/git-upload-pack", &refused(405, "POST"));
-        check(Method::POST, "/a/git-receive-pack", &refused(403, ""));
+        check(Method::POST, "/a/git-receive-pack", &Route::Call(Service::ReceivePack, b"/a".to_vec()));
+        check(Method::GET, "/a/git-receive-pack", &refused(405, "POST"));
+        check(Method::POST, "/a/git-upload-archive", &refused(403, ""));
         check(Method::GET, "/a/HEAD", &refused(403, ""));
         check(Method::GET, "/a/objects/pack/pack-12.idx", &refused(403, ""));
         check(Method::GET, "/a/objects/12/34", &refused(403, ""));

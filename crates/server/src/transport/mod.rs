@@ -7,3 +7,4 @@ mod http;
 mod root;
 pub mod serve;
 pub mod stdio;
+mod streamed_body;

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use packrace_store::init::{Begun, InitOptions};
 use packrace_store::{Error, ErrorKind, OpenOptions, Repository};
+
+use super::serve::NewRepositories;
 
 /// Longest request path.
 const MAX_PATH_BYTES: usize = 4096;
@@ -50,6 +53,34 @@ impl Root {
             return Ok(repository);
         }
         Err(NotServed::NotFound("leads out of the served folder".to_owned()))
+    }
+}
+
+impl Root {
+    /// Makes a bare repository at a path of a request that ends in `.git`, where nothing is, in a folder that is there.
+    pub(crate) fn create(&self, request_path: &[u8], new: &NewRepositories) -> Result<Repository, NotServed> {
+        let not_found = |why: &str| NotServed::NotFound(why.to_owned());
+        let relative = check_path(request_path).map_err(not_found)?;
+        let (Some(name), Some(parent)) = (relative.file_name(), relative.parent()) else {
+            return Err(not_found("is the served folder itself"));
+        };
+        if name.len() <= ".git".len() || !name.as_encoded_bytes().ends_with(b".git") {
+            return Err(not_found("is not there, and does not end in .git"));
+        }
+        let parent = packrace_os::real_path(&self.path.join(parent));
+        let parent = parent.ok().filter(|parent| parent.starts_with(&self.path));
+        let git_dir = parent.ok_or_else(|| not_found("is in no folder that is served"))?.join(name);
+        // In a repository, no other is made.
+        let mut inside = git_dir.ancestors().skip(1).take_while(|dir| dir.starts_with(&self.path));
+        let is_there = |path: &Path| packrace_os::owner(path).is_ok();
+        if is_there(&git_dir) || inside.any(|dir| is_there(&dir.join("HEAD"))) {
+            return Err(not_found("is something else"));
+        }
+        let options = InitOptions { git_dir: git_dir.clone(), ..new.options.clone() };
+        let begun = Begun::begin(options).map_err(NotServed::Broken)?;
+        begun.finish(&new.head).map_err(NotServed::Broken)?;
+        tracing::info!("made {}", git_dir.display());
+        self.open(request_path)
     }
 }
 

@@ -3,21 +3,22 @@
 use std::ffi::OsString;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use packrace_os::clock::RealClock;
-use packrace_store::{OpenOptions, Repository};
+use packrace_store::init::InitOptions;
+use packrace_store::{OpenOptions, Outlet, Repository};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::body::BodyMemory;
-use super::root::Root;
+use super::root::{NotServed, Root};
 use super::{git_daemon, http};
-use crate::engine::{Mode, ProtocolVersion, UploadPack};
+use crate::engine::{Committer, Mode, ProtocolVersion, Pusher, ReceivePack, UploadPack};
 
 /// How long running requests may go on after the server was told to stop.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -49,6 +50,32 @@ pub struct Settings {
     pub max_request_bytes: usize,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
+    /// What may be pushed.
+    pub pushing: Pushing,
+}
+
+/// What may be pushed, and how. Plain data.
+#[derive(Debug, Clone)]
+pub struct Pushing {
+    /// Everybody may, where the configuration of a repository says nothing else.
+    pub is_allowed: bool,
+    /// What is made where a push finds nothing.
+    pub new_repositories: Option<NewRepositories>,
+    /// Who stands in reflogs.
+    pub committer: Committer,
+    /// Variables that hooks get beside those of this process.
+    pub hook_environment: Vec<(OsString, OsString)>,
+    /// Where files go that nobody keeps.
+    pub temporary_dir: PathBuf,
+}
+
+/// Repositories that pushes make.
+#[derive(Debug, Clone)]
+pub struct NewRepositories {
+    /// What is made; the place comes with the push.
+    pub options: InitOptions,
+    /// What `HEAD` stands for.
+    pub head: Vec<u8>,
 }
 
 /// What all connections share.
@@ -85,6 +112,55 @@ impl Shared {
             agent: self.settings.agent.clone(),
             session_id: format!("{}-{number}", std::process::id()),
             hook_environment: self.settings.hook_environment.clone(),
+        }
+    }
+}
+
+impl Shared {
+    /// The repository that somebody wants to push to; where there is none, and some may be made, a new one.
+    pub(crate) fn open_for_push(&self, path: &[u8]) -> Result<Repository, NotServed> {
+        match (self.root.open(path), &self.settings.pushing.new_repositories) {
+            (Err(NotServed::NotFound(_)), Some(new)) => self.root.create(path, new),
+            (opened, _) => opened,
+        }
+    }
+
+    /// Whether a repository may be pushed to, where `setting` is what its configuration has for this door.
+    pub(crate) fn may_push(&self, repository: &Repository, setting: &str) -> Result<bool, packrace_store::Error> {
+        Ok(repository.config().boolean(setting)?.unwrap_or(self.settings.pushing.is_allowed))
+    }
+
+    /// A call of receive-pack on behalf of a connection.
+    pub(crate) fn receive_pack(
+        &self,
+        repository: Repository,
+        version: ProtocolVersion,
+        mode: Mode,
+        pusher: Option<Pusher>,
+        variables: Vec<(OsString, OsString)>,
+    ) -> ReceivePack {
+        let number = self.next_session.fetch_add(1, Relaxed);
+        let pushing = &self.settings.pushing;
+        let mut hook_environment = pushing.hook_environment.clone();
+        hook_environment.extend(variables);
+        if version == ProtocolVersion::V1 {
+            hook_environment.push(("GIT_PROTOCOL".into(), "version=1".into()));
+        }
+        ReceivePack {
+            named: repository.git_dir().as_os_str().to_owned(),
+            repository: Arc::new(repository),
+            version,
+            mode,
+            namespace: self.settings.namespace.clone(),
+            agent: self.settings.agent.clone(),
+            session_id: format!("{}-{number}", std::process::id()),
+            temporary_dir: pushing.temporary_dir.clone(),
+            hook_environment,
+            committer: pushing.committer.clone(),
+            pusher,
+            quiet: false,
+            skip_connectivity_check: false,
+            messages: Outlet::new(|text| tracing::info!("{}", String::from_utf8_lossy(text).trim_end())),
         }
     }
 }

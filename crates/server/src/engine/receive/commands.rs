@@ -4,6 +4,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use packrace_object::{ObjectId, oid};
+use packrace_os::clock::Clock;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
 use packrace_protocol::session::push::{Input, Output, PushRequest, Session};
 use packrace_store::publish::DurableObjects;
@@ -15,7 +16,7 @@ use super::settings::{ProcReceive, Settings};
 use super::shallow::NewShallow;
 use super::stand_in::Quarantine;
 use super::talk::{Event, Talk};
-use super::unpack::receive_pack_bytes;
+use super::unpack::{Progress, receive_pack_bytes};
 use super::{Error, ReceivePack};
 
 /// One command on its way.
@@ -57,6 +58,7 @@ impl Command {
 /// A push.
 pub(super) struct Push<'a> {
     pub(super) call: &'a ReceivePack,
+    pub(super) clock: &'a dyn Clock,
     pub(super) settings: Settings,
     pub(super) namespace: Vec<u8>,
     /// What was asked to stand in the certificate.
@@ -71,6 +73,7 @@ pub(super) struct Push<'a> {
 impl<'a> Push<'a> {
     pub(super) fn new(
         call: &'a ReceivePack,
+        clock: &'a dyn Clock,
         settings: Settings,
         namespace: Vec<u8>,
         nonce: Option<String>,
@@ -96,7 +99,7 @@ impl<'a> Push<'a> {
         });
         let commands = commands.collect();
         let hooks = Arc::new(hooks);
-        Ok(Push { call, settings, namespace, nonce, request, commands, talk, hooks, certificate: None })
+        Ok(Push { call, clock, settings, namespace, nonce, request, commands, talk, hooks, certificate: None })
     }
 
     /// Does all of it, and tells the client.
@@ -116,16 +119,17 @@ impl<'a> Push<'a> {
     fn receive(&mut self, source: &mut dyn BufRead) -> Result<Option<String>, Error> {
         self.check_certificate()?;
         if self.commands.iter().all(Command::is_delete) {
-            self.talk.tell(Event::PackRead);
+            self.talk.pack_read();
             let snapshot = self.call.repository.snapshot()?;
             self.execute(None, &snapshot)?;
             return Ok(None);
         }
         let mut quarantine = Quarantine::create(&self.call.repository)?;
         let is_quiet = self.request.quiet || self.call.quiet;
+        let progress = Progress::new(&self.talk, self.clock, is_quiet);
         let unpacked =
-            receive_pack_bytes(source, &mut quarantine, &self.settings.unpack, is_quiet, &self.talk);
-        self.talk.tell(Event::PackRead);
+            receive_pack_bytes(source, &mut quarantine, &self.settings.unpack, &progress)?;
+        self.talk.pack_read();
         if self.talk.is_cancelled() {
             return Err(gone());
         }

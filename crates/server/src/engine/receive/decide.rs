@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packrace_object::Kind;
 use packrace_pack::{Universe, Unwatched, reach};
 use packrace_store::Snapshot;
-use packrace_store::refs::{Value, is_good_name, is_safe_name};
+use packrace_store::refs::{Value, is_good_name};
 
 use super::Error;
 use super::commands::{Before, Push, exists};
@@ -100,7 +100,7 @@ impl Push<'_> {
     fn refusal(&mut self, at: usize, deciding: &Deciding) -> Result<Option<String>, Error> {
         let command = &self.commands[at];
         let shown = String::from_utf8_lossy(&command.name).into_owned();
-        if !is_fit(&command.name, command.is_delete()) {
+        if !command.name.starts_with(b"refs/") || !is_good_name(&command.name) {
             self.talk.error(&format!("refusing to update funny ref '{shown}' remotely"));
             return Ok(Some("funny refname".to_owned()));
         }
@@ -208,11 +208,6 @@ impl Push<'_> {
         self.commands[at].old = null;
         Ok(())
     }
-}
-
-/// Whether git would take the name for a ref of a client.
-fn is_fit(name: &[u8], is_delete: bool) -> bool {
-    name.starts_with(b"refs/") && if is_delete { is_safe_name(name) } else { is_good_name(name) }
 }
 
 /// Where a symbolic ref ends: `None` for one that is not symbolic, and `Some(None)` for one that goes on and on.

@@ -197,7 +197,7 @@ impl<'a> Receive<'a> {
         let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
             let work = move || {
-                let mut push = Push::new(call, settings, namespace, offer.certificate_nonce, request, talk)?;
+                let mut push = Push::new(call, clock, settings, namespace, offer.certificate_nonce, request, talk)?;
                 push.run(session, source)
             };
             let worker = std::thread::Builder::new().name("receive".into()).spawn_scoped(scope, work);

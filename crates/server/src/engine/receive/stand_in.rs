@@ -37,6 +37,16 @@ impl Quarantine {
         Ok(Quarantine { dir, home, view })
     }
 
+    pub(super) fn pack_dir(&self) -> PathBuf {
+        self.dir.join("pack")
+    }
+
+    pub(super) fn policy(&self) -> packrace_store::publish::WritePolicy {
+        packrace_store::publish::WritePolicy::default()
+    }
+
+    pub(super) fn note_pack(&mut self, _: &packrace_store::publish::PublishedPack) {}
+
     pub(super) fn view(&self) -> &Repository {
         &self.view
     }

@@ -67,6 +67,11 @@ impl Talk {
         self.say(format!("warning: {text}\n").as_bytes());
     }
 
+    /// All of the pack was read.
+    pub(super) fn pack_read(&self) {
+        self.tell(Event::PackRead);
+    }
+
     /// If nobody listens any more, nobody needs to know.
     pub(super) fn tell(&self, event: Event) {
         let _ = self.sender.send(event);

@@ -1,91 +1,141 @@
 //! Takes the objects of a push into its quarantine.
 
 use std::io::BufRead;
+use std::sync::Mutex;
+use std::time::Duration;
 
-use flate2::{Decompress, FlushDecompress, Status};
-use packrace_os::child::{ChildProcess, Program};
+use packrace_os::clock::Clock;
+use packrace_pack::ingest::{Ingest, Options};
+use packrace_pack::meter::{Meter, Pace};
+use packrace_pack::{Phase, Watch};
+use packrace_store::publish::{PackName, PackWriter, PublishOptions};
 
+use super::Error;
 use super::settings::UnpackSettings;
 use super::stand_in::Quarantine;
 use super::talk::Talk;
 
-/// Reads a pack from `source`, and not a byte more, and leaves its objects in the quarantine. An error is what the report
-/// says behind `unpack`; what is to be said of it beside that was said.
-// TODO: pack::ingest stands here when it is there; until then all of the pack is held and given to git.
-pub(super) fn receive_pack_bytes(
-    source: &mut dyn BufRead,
-    quarantine: &mut Quarantine,
-    settings: &UnpackSettings,
-    _is_quiet: bool,
-    talk: &Talk,
-) -> Result<(), String> {
-    let mut pack = Vec::new();
-    let hash_bytes = quarantine.view().hash_kind().len_in_bytes();
-    read_pack(source, &mut pack, hash_bytes)?;
-    let mut argv: Vec<std::ffi::OsString> =
-        ["git", "index-pack", "--stdin", "--fix-thin"].map(Into::into).into();
-    argv.extend(settings.max_bytes.map(|bytes| format!("--max-input-size={bytes}").into()));
-    argv.extend(settings.fsck.then(|| "--strict".into()));
-    let mut environment = vec![("GIT_DIR".into(), Some(".".into()))];
-    environment.extend(quarantine.environment().into_iter().map(|(name, value)| (name, Some(value))));
-    let program = Program {
-        argv,
-        directory: quarantine.view().git_dir().to_owned(),
-        environment,
-        reads_messages: true,
-    };
-    let mut said = Vec::new();
-    let run = ChildProcess::start(&program).and_then(|child| child.run(&pack, &mut |text| said.extend_from_slice(text)));
-    match run {
-        Ok(status) if status.success() => Ok(()),
-        _ => {
-            talk.say(&said);
-            Err("index-pack abnormal exit".to_owned())
+/// Length of the header of a pack (gitformat-pack).
+const HEADER_BYTES: usize = 12;
+
+/// At most one line of progress a second.
+const PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::ZERO };
+
+/// How far the work is, in band 2.
+pub(super) struct Progress<'a> {
+    pub(super) talk: &'a Talk,
+    pub(super) clock: &'a dyn Clock,
+    meter: Option<Mutex<Meter>>,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(talk: &'a Talk, clock: &'a dyn Clock, is_quiet: bool) -> Self {
+        Progress { talk, clock, meter: (!is_quiet).then(|| Mutex::new(Meter::new(PACE))) }
+    }
+
+    /// Ends the line that is open, and says what else is to be said of it.
+    fn finish(&self) {
+        if let Some(meter) = &self.meter {
+            let text = meter.lock().expect("no panic while held").finish(self.clock.now());
+            self.talk.say(text.as_bytes());
         }
     }
 }
 
-fn read_pack(source: &mut dyn BufRead, pack: &mut Vec<u8>, hash_bytes: usize) -> Result<(), String> {
-    let mut take = |count: usize, pack: &mut Vec<u8>| -> Result<(), String> {
-        for _ in 0..count {
-            let byte = source.fill_buf().ok().and_then(|bytes| bytes.first().copied());
-            pack.push(byte.ok_or("index-pack abnormal exit")?);
-            source.consume(1);
-        }
-        Ok(())
+impl Watch for Progress<'_> {
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        // What arrives the client counts itself.
+        let Some(meter) = self.meter.as_ref().filter(|_| total > 0) else { return };
+        let text = meter.lock().expect("no panic while held").update(phase, done, total, self.clock.now());
+        text.iter().for_each(|text| self.talk.say(text.as_bytes()));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.talk.is_cancelled()
+    }
+}
+
+/// Reads a pack from `source`, and not a byte more, and leaves its objects in the quarantine. An inner error is what the
+/// report says behind `unpack`; what is to be said of it beside that was said.
+pub(super) fn receive_pack_bytes(
+    source: &mut dyn BufRead,
+    quarantine: &mut Quarantine,
+    settings: &UnpackSettings,
+    progress: &Progress<'_>,
+) -> Result<Result<(), String>, Error> {
+    let head = match read_head(source) {
+        Ok(head) => head,
+        Err(why) => return Ok(Err(why.to_owned())),
     };
-    take(12, pack).map_err(|_| "eof before pack header was fully read".to_owned())?;
-    if !pack.starts_with(b"PACK") {
-        return Err("protocol error (pack signature mismatch detected)".to_owned());
-    }
-    if pack[7] != 2 {
-        return Err("protocol error (pack version unsupported)".to_owned());
-    }
-    let count = u32::from_be_bytes(pack[8..12].try_into().unwrap_or_default());
-    for _ in 0..count {
-        take(1, pack)?;
-        let kind = pack[pack.len() - 1] >> 4 & 7;
-        while pack[pack.len() - 1] & 0x80 != 0 {
-            take(1, pack)?;
+    let view = quarantine.view();
+    let hash = view.hash_kind();
+    let threads = packrace_pack::Settings::of(view.config(), packrace_os::process::available_threads())?.threads;
+    let max_bytes = settings.max_bytes;
+    let options = Options { threads, max_bytes, fix_thin: true, ..Options::of(view.config(), hash)? };
+    let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
+    let mut ingest = Ingest::new(writer, options);
+    let result = feed(source, &head, &mut ingest, progress.talk).and_then(|()| {
+        progress.talk.pack_read();
+        let existing = view.snapshot()?;
+        let indexed = ingest.resolve(Some(&existing), progress)?;
+        progress.finish();
+        // Until refs name its objects, a repack must not take it for garbage.
+        let keep = format!("receive-pack {} on {}\n", std::process::id(), packrace_os::process::host_name());
+        let options = PublishOptions {
+            name: PackName::Standard,
+            keep: Some(keep.as_bytes()),
+            ..PublishOptions::default()
+        };
+        indexed.publish(&options)
+    });
+    match result {
+        Ok(published) => {
+            quarantine.note_pack(&published);
+            Ok(Ok(()))
         }
-        if kind == 6 {
-            take(1, pack)?;
-            while pack[pack.len() - 1] & 0x80 != 0 {
-                take(1, pack)?;
-            }
-        } else if kind == 7 {
-            take(hash_bytes, pack)?;
-        }
-        let (mut stream, mut out, mut is_over) = (Decompress::new(true), vec![0; 65536], false);
-        while !is_over {
-            take(1, pack)?;
-            loop {
-                let before = stream.total_out();
-                let status = stream.decompress(&pack[pack.len() - 1..][..usize::from(stream.total_out() == before && stream.total_in() < u64::MAX)], &mut out, FlushDecompress::None);
-                is_over = status.map_err(|_| "index-pack abnormal exit")? == Status::StreamEnd;
-                break;
-            }
+        Err(error) => {
+            progress.talk.say(format!("fatal: {error}\n").as_bytes());
+            Ok(Err("index-pack abnormal exit".to_owned()))
         }
     }
-    take(hash_bytes, pack)
+}
+
+fn feed(
+    source: &mut dyn BufRead,
+    head: &[u8],
+    ingest: &mut Ingest,
+    talk: &Talk,
+) -> Result<(), packrace_pack::ingest::Error> {
+    ingest.push(head)?;
+    while !ingest.is_complete() && !talk.is_cancelled() {
+        // A client that is gone sends nothing more: what is missing shows when deltas are resolved.
+        let bytes = source.fill_buf().unwrap_or_default();
+        if bytes.is_empty() {
+            break;
+        }
+        let taken = ingest.push(bytes)?;
+        source.consume(taken);
+    }
+    Ok(())
+}
+
+/// The header, which git's receive-pack looks at itself, in words of its own.
+fn read_head(source: &mut dyn BufRead) -> Result<Vec<u8>, &'static str> {
+    let mut head = Vec::with_capacity(HEADER_BYTES);
+    while head.len() < HEADER_BYTES {
+        let bytes = source.fill_buf().unwrap_or_default();
+        if bytes.is_empty() {
+            return Err("eof before pack header was fully read");
+        }
+        let taken = bytes.len().min(HEADER_BYTES - head.len());
+        head.extend_from_slice(&bytes[..taken]);
+        source.consume(taken);
+    }
+    if !head.starts_with(b"PACK") {
+        return Err("protocol error (pack signature mismatch detected)");
+    }
+    match &head[4..8] {
+        [0, 0, 0, 2 | 3] => Ok(head),
+        _ => Err("protocol error (pack version unsupported)"),
+    }
 }

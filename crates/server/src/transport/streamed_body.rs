@@ -1,0 +1,134 @@
+//! Bodies of pushes: read while they come, gzipped or not.
+
+use std::io::{self, BufReader, Read};
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use flate2::bufread::MultiGzDecoder;
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use tokio::sync::mpsc;
+
+/// Pieces that wait for their reader; hyper makes them about as long as its buffer of 400 KiB at most.
+const WAITING_PIECES: usize = 4;
+
+/// How long a client may send nothing while it is its turn.
+const STALL_TIME: Duration = Duration::from_secs(300);
+
+/// What is still read of a body that nobody wants any more, so that a client that sends before it reads sees the answer.
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
+
+/// Bytes that are inflated from at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The reading end, for a thread that may block.
+pub(super) enum StreamedBody {
+    Plain(Pieces),
+    Gzip(Box<MultiGzDecoder<BufReader<Pieces>>>),
+}
+
+/// What comes through: a body that broke off ends with an error.
+pub(super) struct Pieces {
+    receiver: mpsc::Receiver<io::Result<Bytes>>,
+    current: Bytes,
+}
+
+impl StreamedBody {
+    /// Begins to take a body, on a task of the present runtime.
+    pub(super) fn start<B>(body: B, is_gzip: bool) -> Self
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+    {
+        let (sender, receiver) = mpsc::channel(WAITING_PIECES);
+        tokio::spawn(pump(body, sender));
+        let pieces = Pieces { receiver, current: Bytes::new() };
+        match is_gzip {
+            false => StreamedBody::Plain(pieces),
+            true => {
+                let buffered = BufReader::with_capacity(BUFFER_BYTES, pieces);
+                StreamedBody::Gzip(Box::new(MultiGzDecoder::new(buffered)))
+            }
+        }
+    }
+}
+
+async fn pump<B: Body<Data = Bytes>>(body: B, sender: mpsc::Sender<io::Result<Bytes>>) {
+    let mut body = pin!(body);
+    let mut discarded = 0;
+    loop {
+        let data = match tokio::time::timeout(STALL_TIME, body.frame()).await {
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+            Ok(None) => return,
+            Ok(Some(Err(_))) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => Ok(data),
+                // Trailers say nothing here.
+                Err(_) => continue,
+            },
+        };
+        let is_over = data.is_err();
+        let length = data.as_ref().map_or(0, Bytes::len);
+        if sender.send(data).await.is_err() {
+            discarded += length;
+        }
+        if is_over || discarded > MAX_DISCARDED_BYTES {
+            return;
+        }
+    }
+}
+
+impl Read for StreamedBody {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            StreamedBody::Plain(pieces) => pieces.read(buffer),
+            StreamedBody::Gzip(decoder) => decoder.read(buffer),
+        }
+    }
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() {
+            match self.receiver.blocking_recv() {
+                Some(piece) => self.current = piece?,
+                None => return Ok(0),
+            }
+        }
+        let length = buffer.len().min(self.current.len());
+        self.current.copy_to_slice(&mut buffer[..length]);
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Full;
+
+    fn check(body: &[u8], is_gzip: bool, expect: Option<&[u8]>) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let body = Full::new(Bytes::copy_from_slice(body));
+        let mut streamed = runtime.block_on(async { StreamedBody::start(body, is_gzip) });
+        let mut got = Vec::new();
+        let read = streamed.read_to_end(&mut got);
+        assert_eq!(read.is_ok().then_some(got.as_slice()), expect);
+    }
+
+    #[test]
+    fn bodies_come_as_they_were_sent() {
+        let zip = |bytes: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            io::Write::write_all(&mut encoder, bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let long = vec![7; 1 << 20];
+        check(b"", false, Some(b""));
+        check(&long, false, Some(&long));
+        check(&zip(&long), true, Some(&long));
+        check(&[zip(b"ab"), zip(b"cd")].concat(), true, Some(b"abcd"));
+        check(b"PACK", true, None);
+        let zipped = zip(&long);
+        check(&zipped[..zipped.len() - 1], true, None);
+    }
+}
