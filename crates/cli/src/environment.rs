@@ -227,6 +227,15 @@ impl Environment {
         variables
     }
 
+    /// What hooks of pushes are given, and the variables of a committer that are there already.
+    pub fn for_push_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
+        let Person { name, email, .. } = &self.committer;
+        let person = [("GIT_COMMITTER_NAME", name), ("GIT_COMMITTER_EMAIL", email)];
+        let person =
+            person.into_iter().filter_map(|(name, value)| Some((name.into(), value.clone()?.into())));
+        self.for_hooks(globals).into_iter().chain(person).collect()
+    }
+
     /// What every hook is given: options that were typed.
     pub fn for_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
         if globals.config.is_empty() {

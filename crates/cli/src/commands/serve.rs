@@ -40,7 +40,7 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
             is_allowed: args.allow_push,
             new_repositories: new_repositories(globals, args, environment)?,
             committer: committer(environment),
-            hook_environment: environment.for_hooks(globals),
+            hook_environment: environment.for_push_hooks(globals),
             temporary_dir: environment.temporary_dir.clone(),
         },
     };

@@ -24,6 +24,7 @@ mod pack_objects;
 mod pack_objects_to_stay;
 mod progress;
 mod promisor;
+mod push;
 mod reading_refs;
 mod ref_twins;
 mod reflog;

@@ -51,10 +51,33 @@ impl Server {
 
     /// The same with configuration, `name=value` each.
     pub fn start_with(root: &Path, config: &[&str]) -> Server {
-        let mut command = Command::new(PACKRACE);
-        clean_environment(&mut command);
+        Server::start_that(root, config, &[])
+    }
+
+    /// Serves the refs of one namespace.
+    pub fn start_namespace(root: &Path, namespace: &str) -> Server {
+        let mut command = clean_packrace();
+        command.args(["--namespace", namespace]);
+        Server::start_command(command, root, &[], &[])
+    }
+
+    /// The same without these variables.
+    pub fn start_without(root: &Path, variables: &[&str]) -> Server {
+        let mut command = clean_packrace();
+        for name in variables {
+            command.env_remove(name);
+        }
+        Server::start_command(command, root, &[], &[])
+    }
+
+    /// The same with options of `serve`.
+    pub fn start_that(root: &Path, config: &[&str], options: &[&str]) -> Server {
+        Server::start_command(clean_packrace(), root, config, options)
+    }
+
+    fn start_command(mut command: Command, root: &Path, config: &[&str], options: &[&str]) -> Server {
         command.args(config.iter().flat_map(|setting| ["-c", setting]));
-        command.args(["serve", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"]).arg(root);
+        command.arg("serve").args(options).args(["--http", "127.0.0.1:0", "--git", "127.0.0.1:0"]).arg(root);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("packrace starts");
         let (sender, lines) = mpsc::channel();
@@ -74,6 +97,12 @@ impl Server {
         }
         Server { child, http: http.expect("found"), git: git.expect("found") }
     }
+}
+
+fn clean_packrace() -> Command {
+    let mut command = Command::new(PACKRACE);
+    clean_environment(&mut command);
+    command
 }
 
 impl Drop for Server {

@@ -36,9 +36,9 @@ use tokio::sync::mpsc::Receiver;
 
 use super::access::{Access, quoted};
 use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, read_request};
-use super::streamed_body::StreamedBody;
 use super::root::NotServed;
 use super::serve::Shared;
+use super::streamed_body::StreamedBody;
 use crate::engine::{self, ErrorKind, Mode, ProtocolVersion, Pusher};
 use crate::outbox::GatherBatch;
 
@@ -288,7 +288,8 @@ async fn upload_pack(
         Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
     };
     let prefix = Vec::new();
-    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer: peer.to_owned() };
+    let call =
+        Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer: peer.to_owned() };
     run(call, service.result(), shared).await
 }
 
@@ -304,7 +305,8 @@ async fn receive_pack(
     let version = version(request.headers());
     let input = Body::Stream(StreamedBody::start(request.into_body(), is_gzip));
     let prefix = Vec::new();
-    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer: peer.to_owned() };
+    let call =
+        Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer: peer.to_owned() };
     run(call, service.result(), shared).await
 }
 
@@ -453,7 +455,13 @@ fn pusher(peer: &str) -> (Pusher, Vec<(OsString, OsString)>) {
     let host = peer.parse::<SocketAddr>().map(|address| address.ip().to_string());
     let host = host.unwrap_or_else(|_| "(none)".to_owned());
     let pusher = Pusher { name: "anonymous".to_owned(), email: format!("anonymous@http.{host}") };
-    (pusher, vec![("REMOTE_ADDR".into(), host.into())])
+    let variables = [
+        ("GIT_COMMITTER_NAME", pusher.name.clone()),
+        ("GIT_COMMITTER_EMAIL", pusher.email.clone()),
+        ("REMOTE_ADDR", host),
+    ];
+    let variables = variables.map(|(name, value)| (name.into(), value.into())).to_vec();
+    (pusher, variables)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub struct Pushing {
     pub new_repositories: Option<NewRepositories>,
     /// Who stands in reflogs.
     pub committer: Committer,
-    /// Variables that hooks get beside those of this process.
+    /// Variables that hooks get beside those of this process, and those of them that no door may set.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// Where files go that nobody keeps.
     pub temporary_dir: PathBuf,
@@ -126,7 +126,11 @@ impl Shared {
     }
 
     /// Whether a repository may be pushed to, where `setting` is what its configuration has for this door.
-    pub(crate) fn may_push(&self, repository: &Repository, setting: &str) -> Result<bool, packrace_store::Error> {
+    pub(crate) fn may_push(
+        &self,
+        repository: &Repository,
+        setting: &str,
+    ) -> Result<bool, packrace_store::Error> {
         Ok(repository.config().boolean(setting)?.unwrap_or(self.settings.pushing.is_allowed))
     }
 
@@ -142,7 +146,9 @@ impl Shared {
         let number = self.next_session.fetch_add(1, Relaxed);
         let pushing = &self.settings.pushing;
         let mut hook_environment = pushing.hook_environment.clone();
-        hook_environment.extend(variables);
+        // What the environment of this process says of the committer stays as it is.
+        let is_new = |name: &OsString| pushing.hook_environment.iter().all(|(other, _)| other != name);
+        hook_environment.extend(variables.into_iter().filter(|(name, _)| is_new(name)));
         if version == ProtocolVersion::V1 {
             hook_environment.push(("GIT_PROTOCOL".into(), "version=1".into()));
         }

@@ -107,7 +107,8 @@ mod tests {
     use http_body_util::Full;
 
     fn check(body: &[u8], is_gzip: bool, expect: Option<&[u8]>) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let body = Full::new(Bytes::copy_from_slice(body));
         let mut streamed = runtime.block_on(async { StreamedBody::start(body, is_gzip) });
         let mut got = Vec::new();

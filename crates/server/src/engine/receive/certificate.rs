@@ -140,8 +140,7 @@ impl Push<'_> {
         let hash = self.call.repository.hash_kind();
         let is_stateless = self.call.mode == Mode::StatelessRpc;
         let make = |seconds| nonce(hash, seed, &self.call.named, seconds);
-        let (status, slop) =
-            judge(theirs.as_deref(), &ours, is_stateless, self.settings.nonce_slop, make);
+        let (status, slop) = judge(theirs.as_deref(), &ours, is_stateless, self.settings.nonce_slop, make);
         let is_accepted_old = status == "OK" && theirs.as_ref() != Some(&ours);
         let nonce = if is_accepted_old { theirs.unwrap_or_default() } else { ours };
         Some(CheckedNonce { nonce, status, slop })

@@ -99,7 +99,18 @@ impl<'a> Push<'a> {
         });
         let commands = commands.collect();
         let hooks = Arc::new(hooks);
-        Ok(Push { call, clock, settings, namespace, nonce, request, commands, talk, hooks, certificate: None })
+        Ok(Push {
+            call,
+            clock,
+            settings,
+            namespace,
+            nonce,
+            request,
+            commands,
+            talk,
+            hooks,
+            certificate: None,
+        })
     }
 
     /// Does all of it, and tells the client.
@@ -127,8 +138,7 @@ impl<'a> Push<'a> {
         let mut quarantine = Quarantine::create(&self.call.repository)?;
         let is_quiet = self.request.quiet || self.call.quiet;
         let progress = Progress::new(&self.talk, self.clock, is_quiet);
-        let unpacked =
-            receive_pack_bytes(source, &mut quarantine, &self.settings.unpack, &progress)?;
+        let unpacked = receive_pack_bytes(source, &mut quarantine, &self.settings.unpack, &progress)?;
         self.talk.pack_read();
         if self.talk.is_cancelled() {
             return Err(gone());
@@ -158,21 +168,31 @@ impl<'a> Push<'a> {
         if self.commands.iter().all(|command| command.error.is_some()) {
             return Ok(());
         }
-        let proof = match quarantine.map(Quarantine::migrate) {
-            None => DurableObjects::stored_before(),
-            Some(Ok(proof)) => proof,
-            Some(Err(error)) => {
+        let migrated = match quarantine.map(Quarantine::migrate).transpose() {
+            Ok(migrated) => migrated,
+            Err(error) => {
                 self.talk.error(&error.to_string());
                 self.reject_all("unable to migrate objects to permanent storage");
                 return Ok(());
             }
         };
-        self.check_aliases(&refs)?;
+        let done = match &migrated {
+            Some(migrated) => self.change_refs(&refs, shallow, &migrated.objects),
+            None => self.change_refs(&refs, shallow, &DurableObjects::stored_before()),
+        };
+        // Refs name the objects now, or nobody wants them.
+        if let Some(Err(error)) = migrated.map(|migrated| migrated.release()) {
+            self.talk.warn(&error.to_string());
+        }
+        done
+    }
+
+    fn change_refs(&mut self, refs: &Before, shallow: Shallow, proof: &DurableObjects) -> Result<(), Error> {
+        self.check_aliases(refs)?;
         self.run_proc_receive()?;
-        if self.request.atomic {
-            self.execute_atomic(&refs, shallow, &proof)
-        } else {
-            self.execute_each(&refs, shallow, &proof)
+        match self.request.atomic {
+            true => self.execute_atomic(refs, shallow, proof),
+            false => self.execute_each(refs, shallow, proof),
         }
     }
 

@@ -74,8 +74,17 @@ fn are_connected(
         argv.extend(["--shallow-file".into(), file.into_os_string()]);
     }
     argv.extend(
-        ["rev-list", "--objects", "--stdin", "--not", "--exclude-hidden=receive", "--all", "--quiet", "--alternate-refs"]
-            .map(Into::into),
+        [
+            "rev-list",
+            "--objects",
+            "--stdin",
+            "--not",
+            "--exclude-hidden=receive",
+            "--all",
+            "--quiet",
+            "--alternate-refs",
+        ]
+        .map(Into::into),
     );
     let mut environment = vec![("GIT_DIR".into(), Some(".".into()))];
     environment.extend(quarantine.environment().into_iter().map(|(name, value)| (name, Some(value))));

@@ -57,7 +57,8 @@ impl Push<'_> {
                 None => continue,
                 Some(target) => target,
             };
-            let target = target.and_then(|target| target.strip_prefix(self.namespace.as_slice()).map(<[u8]>::to_vec));
+            let target =
+                target.and_then(|target| target.strip_prefix(self.namespace.as_slice()).map(<[u8]>::to_vec));
             let Some(target) = target else {
                 self.talk.error(&format!("refusing update to broken symref '{shown}'"));
                 self.commands[at].reject("broken symref");
@@ -172,9 +173,8 @@ impl Push<'_> {
         }
         let shown = String::from_utf8_lossy(&command.name);
         let mut reader = snapshot.reader(0);
-        let mut is_commit = |id| -> Result<bool, Error> {
-            Ok(matches!(reader.kind_and_size(id)?, Some((Kind::Commit, _))))
-        };
+        let mut is_commit =
+            |id| -> Result<bool, Error> { Ok(matches!(reader.kind_and_size(id)?, Some((Kind::Commit, _)))) };
         if !is_commit(&command.old)? || !is_commit(&command.new)? {
             self.talk.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
             return Ok(Some("bad ref".to_owned()));

@@ -137,16 +137,12 @@ impl Push<'_> {
     /// What hooks that hear of all commands at once are told beside them.
     fn variables(&mut self) -> Result<Variables, Error> {
         let mut variables: Variables = Vec::new();
-        match &self.request.options {
-            None => variables.push(("GIT_PUSH_OPTION_COUNT".into(), None)),
-            Some(options) => {
-                let count = options.len().to_string();
-                variables.push(("GIT_PUSH_OPTION_COUNT".into(), Some(count.into())));
-                for (at, option) in options.iter().enumerate() {
-                    let name = format!("GIT_PUSH_OPTION_{at}");
-                    variables.push((name.into(), Some(OsString::from_vec(option.clone()))));
-                }
-            }
+        // Also where the client does not use options, and in spite of what githooks says.
+        let options = self.request.options.as_deref().unwrap_or_default();
+        variables.push(("GIT_PUSH_OPTION_COUNT".into(), Some(options.len().to_string().into())));
+        for (at, option) in options.iter().enumerate() {
+            let name = format!("GIT_PUSH_OPTION_{at}");
+            variables.push((name.into(), Some(OsString::from_vec(option.clone()))));
         }
         variables.extend(self.certificate_variables()?);
         Ok(variables)

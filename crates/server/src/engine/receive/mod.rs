@@ -178,12 +178,7 @@ impl<'a> Receive<'a> {
         self.door.send(GatherBatch::of(out)).map_err(Error::gone)
     }
 
-    fn take_push(
-        self,
-        request: PushRequest,
-        session: Session,
-        source: PackSource<'_>,
-    ) -> Result<(), Error> {
+    fn take_push(self, request: PushRequest, session: Session, source: PackSource<'_>) -> Result<(), Error> {
         let end = push::end(&request);
         let framing = match request.sideband {
             true => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
@@ -197,12 +192,13 @@ impl<'a> Receive<'a> {
         let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
             let work = move || {
-                let mut push = Push::new(call, clock, settings, namespace, offer.certificate_nonce, request, talk)?;
+                let mut push =
+                    Push::new(call, clock, settings, namespace, offer.certificate_nonce, request, talk)?;
                 push.run(session, source)
             };
             let worker = std::thread::Builder::new().name("receive".into()).spawn_scoped(scope, work);
-            let worker = worker
-                .map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+            let worker =
+                worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
             let sent = relay(&receiver, &mut outbox, &cancelled, clock);
             // A worker that panics has told nobody; the panic goes on here.
             let worked = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -29,8 +29,9 @@ const TALK_BYTES: usize = 64 << 10;
 impl Push<'_> {
     /// Has the hook do its commands.
     pub(super) fn run_proc_receive(&mut self) -> Result<(), Error> {
-        let numbers: Vec<usize> =
-            (0..self.commands.len()).filter(|at| self.commands[*at].is_of_hook && self.commands[*at].is_open()).collect();
+        let numbers: Vec<usize> = (0..self.commands.len())
+            .filter(|at| self.commands[*at].is_of_hook && self.commands[*at].is_open())
+            .collect();
         if numbers.is_empty() {
             return Ok(());
         }
@@ -89,11 +90,9 @@ impl Push<'_> {
         let Some(answer) = hook.ask(&out)? else {
             return Ok(Err(vec!["fail to read report from proc-receive hook".to_owned()]));
         };
-        let is_content = hook.end()?;
-        let mut errors = self.take_answer(numbers, &answer);
-        if !is_content {
-            errors.push("proc-receive hook failed".to_owned());
-        }
+        // When it has answered, git does not look how it ends.
+        hook.end()?;
+        let errors = self.take_answer(numbers, &answer);
         Ok(if errors.is_empty() { Ok(()) } else { Err(errors) })
     }
 
@@ -113,7 +112,9 @@ impl Push<'_> {
             match ReportLine::parse(line) {
                 Some(ReportLine::Option(key, value)) => {
                     let Some((at, is_new)) = &mut current else {
-                        errors.push("proc-receive reported 'option' without a matching 'ok/ng' directive".to_owned());
+                        errors.push(
+                            "proc-receive reported 'option' without a matching 'ok/ng' directive".to_owned(),
+                        );
                         continue;
                     };
                     let command = &mut self.commands[*at];
@@ -145,7 +146,11 @@ impl Push<'_> {
                     let words: Vec<&[u8]> = line.splitn(2, |byte| *byte == b' ').collect();
                     errors.push(match words.as_slice() {
                         [status, name] => {
-                            format!("proc-receive reported bad status '{}' on ref '{}'", shown(status), shown(name))
+                            format!(
+                                "proc-receive reported bad status '{}' on ref '{}'",
+                                shown(status),
+                                shown(name)
+                            )
                         }
                         _ => format!("proc-receive reported incomplete status line: '{}'", shown(line)),
                     });
@@ -245,8 +250,8 @@ impl HookTalk<'_> {
         Ok(did.written)
     }
 
-    /// Waits for the end; whether it was a good one.
-    fn end(mut self) -> Result<bool, Error> {
+    /// Waits for the end.
+    fn end(mut self) -> Result<(), Error> {
         let failed = |error: std::io::Error| Error::unavailable(format!("cannot talk to a hook: {error}"));
         self.child.close_input();
         let mut output = vec![0; TALK_BYTES];
@@ -256,15 +261,17 @@ impl HookTalk<'_> {
             self.decoder = Decoder::default();
         }
         loop {
-            if let Some(status) = self.child.try_wait().map_err(failed)? {
+            if self.child.try_wait().map_err(failed)?.is_some() {
                 let mut messages = [0; 8 << 10];
-                while let Ok(did) = self.child.transfer(b"", &mut [], &mut messages, std::time::Duration::ZERO) {
+                while let Ok(did) =
+                    self.child.transfer(b"", &mut [], &mut messages, std::time::Duration::ZERO)
+                {
                     match did.messages {
                         Read::Bytes(length) => self.talk.say(&messages[..length]),
                         _ => break,
                     }
                 }
-                return Ok(status.success());
+                return Ok(());
             }
             if self.talk.is_cancelled() {
                 return Err(gone());

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use packrace_store::publish::DurableObjects;
-use packrace_store::refs::{Change, Expected, Mode, PrepareError, RefEdit, RefWrites, Refusal, StoredObjects};
+use packrace_store::refs::{
+    Change, Expected, Mode, PrepareError, RefEdit, RefWrites, Refusal, StoredObjects,
+};
 
 use super::Error;
 use super::commands::{Before, Push, Shallow};

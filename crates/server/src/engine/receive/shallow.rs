@@ -60,7 +60,8 @@ impl NewShallow {
             Err(error) if packrace_os::is_absent(&error) => Vec::new(),
             Err(error) => return Err(Error::unavailable(format!("{}: {error}", path.display()))),
         };
-        let mut lines: Vec<&[u8]> = before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+        let mut lines: Vec<&[u8]> =
+            before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
         let new: Vec<String> = self.ids.iter().map(ObjectId::to_string).collect();
         lines.extend(new.iter().map(String::as_bytes));
         lines.sort_unstable();

@@ -63,11 +63,15 @@ impl Quarantine {
         ]
     }
 
-    pub(super) fn migrate(self) -> Result<DurableObjects, Error> {
+    pub(super) fn migrate(self) -> Result<Migrated, Error> {
+        let mut keeps = Vec::new();
         for suffix in [".keep", ".pack", ".rev", ".idx"] {
             for entry in packrace_os::list_dir(&self.dir.join("pack"), Role::Pack).map_err(io)? {
                 if entry.name.to_string_lossy().ends_with(suffix) {
                     let to = self.home.join("pack").join(&entry.name);
+                    if suffix == ".keep" {
+                        keeps.push(to.clone());
+                    }
                     durable::rename_file(&self.dir.join("pack").join(&entry.name), &to, Role::Pack)
                         .map_err(io)?;
                 }
@@ -83,7 +87,18 @@ impl Quarantine {
                 }
             }
         }
-        Ok(DurableObjects::stored_before())
+        Ok(Migrated { objects: DurableObjects::stored_before(), keeps })
+    }
+}
+
+pub(super) struct Migrated {
+    pub(super) objects: DurableObjects,
+    keeps: Vec<PathBuf>,
+}
+
+impl Migrated {
+    pub(super) fn release(self) -> Result<(), Error> {
+        self.keeps.iter().try_for_each(|keep| durable::remove_file(keep, Role::Pack).map(drop).map_err(io))
     }
 }
 

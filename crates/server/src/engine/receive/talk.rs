@@ -43,11 +43,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) fn new(
-        sender: SyncSender<Event>,
-        cancelled: Arc<AtomicBool>,
-        aside: Option<Outlet>,
-    ) -> Self {
+    pub(super) fn new(sender: SyncSender<Event>, cancelled: Arc<AtomicBool>, aside: Option<Outlet>) -> Self {
         Talk { sender, cancelled, aside }
     }
 

@@ -69,7 +69,8 @@ pub(super) fn receive_pack_bytes(
     };
     let view = quarantine.view();
     let hash = view.hash_kind();
-    let threads = packrace_pack::Settings::of(view.config(), packrace_os::process::available_threads())?.threads;
+    let threads =
+        packrace_pack::Settings::of(view.config(), packrace_os::process::available_threads())?.threads;
     let max_bytes = settings.max_bytes;
     let options = Options { threads, max_bytes, fix_thin: true, ..Options::of(view.config(), hash)? };
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;

@@ -1,0 +1,44 @@
+//! Pushes from and to repositories whose history is cut.
+
+use packrace_testkit::Git;
+
+use super::{Pair, said};
+use crate::running::PACKRACE;
+
+fn push_from(pair: &Pair, dir: &str, arguments: &[&str]) -> String {
+    let program = format!("--receive-pack={PACKRACE} receive-pack");
+    let mut command = Git::stock().command(&pair.root().join(dir));
+    said(&command.args(["push", &program]).args(arguments).output().unwrap())
+}
+
+#[test]
+fn from_a_shallow_clone() {
+    let pair = Pair::new();
+    let git = Git::stock();
+    let url = format!("file://{}", pair.work().display());
+    git.run(pair.root(), &["clone", "-q", "--depth=1", &url, "cut"]);
+    git.run(&pair.root().join("cut"), &["commit", "-q", "--allow-empty", "-m", "new"]);
+    // Where the history is here, it is not cut here.
+    git.run(&pair.work(), &["push", "-q", "../srv.git", "HEAD:refs/heads/main"]);
+    let told = push_from(&pair, "cut", &["../srv.git", "HEAD:refs/heads/new"]);
+    assert!(told.contains("[new branch]"), "{told}");
+    assert!(!pair.server().join("shallow").exists());
+    pair.check_sound();
+    // Where it is not, it may not come.
+    git.run(pair.root(), &["init", "-q", "--bare", "empty.git"]);
+    let told = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
+    assert!(told.contains("HEAD -> new (shallow update not allowed)"), "{told}");
+    let empty = pair.root().join("empty.git");
+    assert_eq!(super::refs_of(&empty), "");
+    git.run(&empty, &["config", "receive.shallowUpdate", "true"]);
+    let told = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
+    assert!(told.contains("[new branch]"), "{told}");
+    let cut = std::fs::read_to_string(empty.join("shallow")).unwrap();
+    assert_eq!(cut, std::fs::read_to_string(pair.root().join("cut/.git/shallow")).unwrap());
+    super::check_sound(&empty);
+    // A server that is cut itself says where.
+    git.run(&pair.root().join("cut"), &["commit", "-q", "--allow-empty", "-m", "newer"]);
+    let told = push_from(&pair, "cut", &["../empty.git", "HEAD:refs/heads/new"]);
+    assert!(told.contains("HEAD -> new"), "{told}");
+    super::check_sound(&empty);
+}
