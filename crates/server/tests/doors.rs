@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use packrace_server::transport::serve::{Settings, serve};
+use packrace_server::engine::Committer;
+use packrace_server::transport::serve::{Pushing, Settings, serve};
 use packrace_store::OpenOptions;
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RepoBuilder, Size, reachable_objects};
@@ -40,6 +41,13 @@ impl Served {
             max_http_connections: places,
             max_request_bytes: MAX_REQUEST_BYTES,
             hook_environment: Vec::new(),
+            pushing: Pushing {
+                is_allowed: false,
+                new_repositories: None,
+                committer: Committer::new(|_, _| Err("nobody pushes".to_owned())),
+                hook_environment: Vec::new(),
+                temporary_dir: folder.path().to_owned(),
+            },
         };
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {

@@ -13,7 +13,7 @@ use packrace_os::child::{ChildProcess, Program};
 use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
 use packrace_protocol::session::push::Certificate;
-use packrace_store::publish::{WritePolicy, write_loose};
+use packrace_store::publish::{WritePolicy, loose_compression, write_loose};
 
 use super::hooks::Variables;
 use super::{Error, Mode, Push};
@@ -127,8 +127,7 @@ impl Push<'_> {
         let path = repository.object_dir().join(&hex[..2]).join(&hex[2..]);
         let policy = WritePolicy::of(repository.config())?;
         let seconds = u32::try_from(now()).unwrap_or(u32::MAX);
-        let level = repository.config().integer("core.looseCompression")?.unwrap_or(1);
-        let level = i32::try_from(level).unwrap_or(1);
+        let level = loose_compression(repository.config())?;
         write_loose(&path, Kind::Blob, &certificate.text, level, seconds, policy)?;
         Ok(Some(id))
     }

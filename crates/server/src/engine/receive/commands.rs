@@ -7,14 +7,13 @@ use packrace_object::{ObjectId, oid};
 use packrace_os::clock::Clock;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
 use packrace_protocol::session::push::{Input, Output, PushRequest, Session};
-use packrace_store::publish::DurableObjects;
+use packrace_store::publish::{DurableObjects, Quarantine};
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{Hooks, Snapshot};
 
 use super::certificate::Checked;
 use super::settings::{ProcReceive, Settings};
 use super::shallow::NewShallow;
-use super::stand_in::Quarantine;
 use super::talk::{Event, Talk};
 use super::unpack::{Progress, receive_pack_bytes};
 use super::{Error, ReceivePack};

@@ -11,7 +11,7 @@ use super::Error;
 use super::commands::{Before, Push, Shallow};
 use super::hooks::run;
 use super::shallow::NewShallow;
-use super::stand_in::Quarantine;
+use packrace_store::publish::Quarantine;
 
 impl Push<'_> {
     /// Rejects commands whose tips lead to something that is missing. Where history is cut in the client, and this makes it

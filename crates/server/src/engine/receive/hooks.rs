@@ -8,8 +8,8 @@ use packrace_os::child::{ChildProcess, Program, Read};
 
 use super::Error;
 use super::commands::{Command, Push, gone};
-use super::stand_in::Quarantine;
 use super::talk::Talk;
+use packrace_store::publish::Quarantine;
 
 /// The longest time without a look at whether the client is still there.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);

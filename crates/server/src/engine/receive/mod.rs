@@ -19,7 +19,6 @@ mod proc_receive;
 mod refs;
 mod settings;
 mod shallow;
-mod stand_in;
 mod talk;
 mod unpack;
 mod work_trees;

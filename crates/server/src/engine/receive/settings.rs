@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use packrace_store::publish::UnpackLimit;
 use packrace_store::{Config, Repository};
 
 use super::super::refs_view::HiddenRefs;
@@ -46,7 +47,7 @@ pub(super) struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnpackSettings {
     /// Packs of fewer objects become loose objects.
-    pub(super) unpack_limit: u32,
+    pub(super) unpack_limit: UnpackLimit,
     /// `receive.maxInputSize`.
     pub(super) max_bytes: Option<u64>,
     /// `receive.fsckObjects`, or else `transfer.fsckObjects`.
@@ -96,14 +97,10 @@ impl Settings {
 
 impl UnpackSettings {
     fn of(config: &Config) -> Result<Self, Error> {
-        let limit = |name: &str| -> Result<Option<i64>, Error> {
-            Ok(config.integer(name)?.filter(|limit| *limit >= 0))
-        };
-        let limit = limit("receive.unpackLimit")?.or(limit("transfer.unpackLimit")?).unwrap_or(100);
         let max_bytes = config.integer("receive.maxInputSize")?.unwrap_or(0);
         let fsck = config.boolean("receive.fsckObjects")?.or(config.boolean("transfer.fsckObjects")?);
         Ok(UnpackSettings {
-            unpack_limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            unpack_limit: UnpackLimit::of_pushes(config)?,
             max_bytes: u64::try_from(max_bytes).ok().filter(|bytes| *bytes > 0),
             fsck: fsck.unwrap_or(false),
         })

@@ -1,22 +1,30 @@
 //! Takes the objects of a push into its quarantine.
 
 use std::io::BufRead;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use packrace_os::clock::Clock;
-use packrace_pack::ingest::{Ingest, Options};
+use packrace_pack::ingest::{IndexedPack, Ingest, Options};
 use packrace_pack::meter::{Meter, Pace};
 use packrace_pack::{Phase, Watch};
-use packrace_store::publish::{PackName, PackWriter, PublishOptions};
+use packrace_store::Snapshot;
+use packrace_store::publish::{
+    Form, LooseBatch, PackName, PackWriter, PublishOptions, Quarantine, loose_compression,
+};
 
 use super::Error;
 use super::settings::UnpackSettings;
-use super::stand_in::Quarantine;
 use super::talk::Talk;
 
 /// Length of the header of a pack (gitformat-pack).
 const HEADER_BYTES: usize = 12;
+
+/// An object that is longer stays in its pack: a loose one is held in memory, inflated and deflated.
+const MAX_LOOSE_BYTES: u64 = 32 << 20;
+
+/// Bytes of delta bases that are kept while objects are taken out of their pack.
+const READER_CACHE_BYTES: usize = 1 << 20;
 
 /// At most one line of progress a second.
 const PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::ZERO };
@@ -67,38 +75,81 @@ pub(super) fn receive_pack_bytes(
         Ok(head) => head,
         Err(why) => return Ok(Err(why.to_owned())),
     };
-    let view = quarantine.view();
-    let hash = view.hash_kind();
-    let threads =
-        packrace_pack::Settings::of(view.config(), packrace_os::process::available_threads())?.threads;
-    let max_bytes = settings.max_bytes;
-    let options = Options { threads, max_bytes, fix_thin: true, ..Options::of(view.config(), hash)? };
+    let options = options(quarantine, settings)?;
+    let hash = options.hash;
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
     let mut ingest = Ingest::new(writer, options);
+    let announced = u32::from_be_bytes(head[8..HEADER_BYTES].try_into().unwrap_or_default());
+    let form = settings.unpack_limit.form_of(announced);
     let result = feed(source, &head, &mut ingest, progress.talk).and_then(|()| {
         progress.talk.pack_read();
-        let existing = view.snapshot()?;
+        let existing = quarantine.snapshot()?;
         let indexed = ingest.resolve(Some(&existing), progress)?;
         progress.finish();
-        // Until refs name its objects, a repack must not take it for garbage.
-        let keep = format!("receive-pack {} on {}\n", std::process::id(), packrace_os::process::host_name());
-        let options = PublishOptions {
-            name: PackName::Standard,
-            keep: Some(keep.as_bytes()),
-            ..PublishOptions::default()
-        };
-        indexed.publish(&options)
+        store(indexed, form, quarantine, &existing)
     });
-    match result {
-        Ok(published) => {
-            quarantine.note_pack(&published);
-            Ok(Ok(()))
-        }
-        Err(error) => {
-            progress.talk.say(format!("fatal: {error}\n").as_bytes());
-            Ok(Err("index-pack abnormal exit".to_owned()))
+    if let Err(error) = result {
+        progress.talk.say(format!("fatal: {error}\n").as_bytes());
+        // Git's words name the program that it would have run.
+        let program = if form == Form::Loose { "unpack-objects" } else { "index-pack" };
+        return Ok(Err(format!("{program} abnormal exit")));
+    }
+    Ok(Ok(()))
+}
+
+fn options(quarantine: &Quarantine, settings: &UnpackSettings) -> Result<Options, Error> {
+    let view = quarantine.view();
+    let threads = packrace_os::process::available_threads();
+    Ok(Options {
+        threads: packrace_pack::Settings::of(view.config(), threads)?.threads,
+        max_bytes: settings.max_bytes,
+        fix_thin: true,
+        ..Options::of(view.config(), view.hash_kind())?
+    })
+}
+
+/// Leaves the objects in the quarantine, each for itself or as the pack that they came in.
+fn store(
+    indexed: IndexedPack,
+    form: Form,
+    quarantine: &mut Quarantine,
+    existing: &Arc<Snapshot>,
+) -> Result<(), packrace_pack::ingest::Error> {
+    if form == Form::Loose && store_loose(&indexed, quarantine, existing)? {
+        return Ok(());
+    }
+    // Until refs name its objects, a repack must not take it for garbage.
+    let keep = format!("receive-pack {} on {}\n", std::process::id(), packrace_os::process::host_name());
+    let options =
+        PublishOptions { name: PackName::Standard, keep: Some(keep.as_bytes()), ..PublishOptions::default() };
+    let published = indexed.publish(&options)?;
+    quarantine.note_pack(&published);
+    Ok(())
+}
+
+/// Writes every object to a file of its own, if all are short.
+fn store_loose(
+    indexed: &IndexedPack,
+    quarantine: &Quarantine,
+    existing: &Arc<Snapshot>,
+) -> Result<bool, packrace_pack::ingest::Error> {
+    if indexed.entries().is_empty() {
+        return Ok(true);
+    }
+    let mut reader = indexed.snapshot()?.reader(READER_CACHE_BYTES);
+    for entry in indexed.entries() {
+        if reader.kind_and_size(&entry.id)?.is_none_or(|(_, size)| size > MAX_LOOSE_BYTES) {
+            return Ok(false);
         }
     }
+    let level = loose_compression(quarantine.view().config())?;
+    let mut batch = LooseBatch::new(quarantine.object_dir(), existing.clone(), level, quarantine.policy());
+    for entry in indexed.entries() {
+        let object = reader.read(&entry.id)?;
+        batch.add(&entry.id, object.kind, &object.data)?;
+    }
+    batch.publish()?;
+    Ok(true)
 }
 
 fn feed(
