@@ -27,6 +27,7 @@ mod repository;
 mod roots;
 mod snapshot;
 mod stored;
+mod stream;
 mod verified;
 
 pub use attributes::DeltaAttribute;
@@ -47,6 +48,7 @@ pub use repository::{OpenOptions, Repository};
 pub use roots::{Roots, roots};
 pub use snapshot::{Location, ObjectIx, PackIx, Snapshot};
 pub use stored::Stored;
+pub use stream::ObjectStream;
 
 #[cfg(test)]
 mod tests {

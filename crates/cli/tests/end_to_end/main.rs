@@ -11,6 +11,7 @@ mod damage;
 mod features;
 mod filters;
 mod for_each_ref;
+mod hell;
 mod hook;
 mod index_pack;
 mod init;

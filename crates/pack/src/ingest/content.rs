@@ -12,6 +12,10 @@ use super::error::Reason;
 /// Contents longer than this are put aside.
 const IN_MEMORY_BYTES: u64 = 8 << 20;
 
+/// Git makes no delta whose result is anywhere near as long (`core.bigFileThreshold`); somebody who does wants to fill the
+/// disk.
+const MAX_RESULT_BYTES: u64 = 1 << 32;
+
 /// Inflated into a file at a time.
 const ROOM_BYTES: usize = 1 << 18;
 
@@ -99,6 +103,9 @@ impl Maker {
 
     fn apply_delta(&mut self, base: &[u8], delta: &[u8]) -> Result<Option<Content>, Reason> {
         let Ok(sizes) = delta::sizes(delta) else { return Ok(None) };
+        if sizes.result > MAX_RESULT_BYTES {
+            return Ok(None);
+        }
         match &self.scratch {
             Some(scratch) if sizes.result > IN_MEMORY_BYTES => apply_aside(scratch, base, delta, &sizes),
             _ => {

@@ -28,7 +28,7 @@ use packrace_format::pack_index::{self, Entry};
 use packrace_format::zlib::Deflater;
 use packrace_object::{HashKind, ObjectId};
 use packrace_store::publish::{PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack};
-use packrace_store::{Config, Mapped, Snapshot};
+use packrace_store::{Config, Mapped, ObjectStream, Snapshot};
 
 use self::content::Maker;
 use self::receive::Receiver;
@@ -43,6 +43,9 @@ pub use listing::Listed;
 
 /// Bytes of a file that are looked at before it is said how far the work is.
 const STEP_BYTES: usize = 1 << 20;
+
+/// Objects that are longer are compared piece by piece, if they are stored whole.
+const IN_PIECES_BYTES: u64 = 1 << 20;
 
 /// What is asked of a pack.
 #[derive(Debug, Clone)]
@@ -400,15 +403,34 @@ impl IndexedPack {
         if known.is_empty() {
             return Ok(());
         }
-        let mut ours = self.snapshot()?.reader(cache_bytes);
-        let mut theirs = existing.reader(cache_bytes);
+        let own = self.snapshot()?;
+        let (mut ours, mut theirs) = (own.reader(cache_bytes), existing.reader(cache_bytes));
         for id in known {
-            let object = ours.read(&id)?;
-            let other = theirs.read(&id).map_err(|_| Reason::Existing(id))?;
-            if object != other {
+            let unreadable = |_| Reason::Existing(id);
+            let is_same = match (own.stream(&id)?, existing.stream(&id).map_err(unreadable)?) {
+                (Some(one), Some(other)) if one.size > IN_PIECES_BYTES => are_same(one, other)?,
+                _ => ours.read(&id)? == theirs.read(&id).map_err(unreadable)?,
+            };
+            if !is_same {
                 return Err(Reason::Collision(id).into());
             }
         }
         Ok(())
+    }
+}
+
+fn are_same(mut one: ObjectStream, mut other: ObjectStream) -> Result<bool, Error> {
+    if (one.kind, one.size) != (other.kind, other.size) {
+        return Ok(false);
+    }
+    let (mut own, mut theirs) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        let length = one.read(&mut own)?;
+        if other.read(&mut theirs)? != length || own[..length] != theirs[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(true);
+        }
     }
 }

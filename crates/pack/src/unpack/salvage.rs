@@ -361,4 +361,3 @@ fn apply(inflater: &mut PieceInflater, data: &[u8], waits: &Delta, base: &[u8]) 
     delta::apply(base, &instructions, &mut content).ok()?;
     Some(content)
 }
-
