@@ -30,6 +30,8 @@ pub(crate) enum Reason {
     Malformed { id: ObjectId, source: MalformedObject },
     #[error("object {id} is a {is}, not a {expected}")]
     WrongKind { id: ObjectId, is: packrace_object::Kind, expected: packrace_object::Kind },
+    #[error("object {0} is named as two kinds of object")]
+    TwoKinds(ObjectId),
     #[error("pack {pack} at offset {offset}: {what}")]
     DamagedEntry { pack: String, offset: u64, what: String },
     #[error("object {id} cannot be read: {what}")]
@@ -67,6 +69,7 @@ impl Error {
             Reason::Missing(_)
             | Reason::Malformed { .. }
             | Reason::WrongKind { .. }
+            | Reason::TwoKinds(_)
             | Reason::DamagedEntry { .. }
             | Reason::Unreadable { .. }
             | Reason::DeepChain(_)

@@ -9,6 +9,7 @@
 pub mod bitmap_build;
 mod commits;
 mod compose;
+pub mod connectivity;
 mod error;
 pub mod filter;
 pub mod generate;

@@ -81,6 +81,16 @@ impl Marks {
         }
     }
 
+    /// An object that is in `other`, too.
+    pub(crate) fn common(&self, other: &Marks) -> Option<Ix> {
+        let words = self.packed.iter().zip(&other.packed).enumerate();
+        let mut both = words.map(|(at, (mine, theirs))| (at, mine.load(Relaxed) & theirs.load(Relaxed)));
+        if let Some((at, word)) = both.find(|(_, word)| *word != 0) {
+            return Some(Ix(at as u32 * 64 + word.trailing_zeros()));
+        }
+        self.extra().into_iter().find(|ix| other.contains(*ix))
+    }
+
     /// How many of the packs' objects in `range` are in.
     pub(crate) fn count_packed(&self, range: std::ops::Range<u32>) -> u64 {
         let words = range.start / 64..range.end.div_ceil(64);
@@ -154,8 +164,11 @@ mod tests {
         marks.insert(Ix(63));
         marks.insert(Ix(135));
         let other = Marks::new(130);
-        other.insert(Ix(64));
+        assert_eq!(marks.common(&other), None);
         other.insert(Ix(130));
+        assert_eq!(marks.common(&other), Some(Ix(130)));
+        other.insert(Ix(64));
+        assert_eq!(marks.common(&other), Some(Ix(64)));
         let copy = marks.snapshot();
         copy.subtract(&other);
         assert!(

@@ -172,6 +172,7 @@ fn title(phase: Phase) -> String {
         Phase::CollectingInput => "Collecting commits from input",
         Phase::ExpandingCommits => "Expanding reachable commits in commit graph",
         Phase::VerifyingCommits => "Verifying commits in commit graph",
+        Phase::CheckingConnectivity => "Checking connectivity",
         Phase::Receiving => "Receiving objects",
         Phase::Indexing => "Indexing objects",
         Phase::Resolving => "Resolving deltas",

@@ -46,6 +46,8 @@ pub enum Phase {
     CollectingInput,
     /// Walking from there.
     ExpandingCommits,
+    /// Looking whether everything is there that new refs lead to.
+    CheckingConnectivity,
     /// Comparing a commit-graph with the commits.
     VerifyingCommits,
     /// Taking the entries of a pack from somebody who sends it.

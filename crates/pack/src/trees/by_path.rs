@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use packrace_object::tree::{Entries, Entry, EntryKind};
-use packrace_object::{Kind, MalformedObject};
+use packrace_object::{Kind, MalformedObject, ObjectId};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
@@ -46,6 +46,8 @@ pub(crate) struct PathWalk<'w, 'a> {
     wanted: &'w Marks,
     /// Marked: objects that the receiver has.
     had: &'w Marks,
+    /// What trees of the border name and is not there: the receiver is said to have it all the same.
+    had_elsewhere: HashSet<ObjectId>,
     /// Trees whose entries were all marked, on whichever side.
     expanded: HashSet<Ix>,
     bases: Vec<(Ix, NameHash)>,
@@ -60,6 +62,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             walk,
             wanted,
             had,
+            had_elsewhere: HashSet::new(),
             expanded: HashSet::new(),
             bases: Vec::new(),
             hasher: RandomState::new(),
@@ -97,8 +100,14 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             // The receiver is said to have it: whether it can be read here does not matter.
             let Ok(tree) = self.walk.decoders[0].tree(ix) else { continue };
             for entry in self.entries(ix, &tree)? {
-                let Some((entry, _)) = entry else { continue };
-                let Some(found) = self.walk.universe.find(entry.id)? else { continue };
+                let Some((entry, kind)) = entry else { continue };
+                let Some(found) = self.walk.universe.find(entry.id)? else {
+                    self.had_elsewhere.insert(entry.id.to_owned());
+                    continue;
+                };
+                if let Some(kinds) = &self.walk.kinds {
+                    kinds.insert(found, kind);
+                }
                 self.had.insert(found);
                 let of_name = by_name.entry(self.hasher.hash_one(entry.name)).or_default();
                 let known = (found, entry.kind());
@@ -130,11 +139,14 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             for entry in self.entries(ix, &tree)? {
                 let Some((entry, kind)) = entry else { continue };
                 let Some(found) = self.walk.universe.find(entry.id)? else {
-                    if self.walk.may_lack(entry.id, kind)? {
+                    if self.had_elsewhere.contains(entry.id) || self.walk.may_lack(entry.id, kind)? {
                         continue;
                     }
                     return Err(Reason::Missing(entry.id.to_owned()).into());
                 };
+                if let Some(kinds) = &self.walk.kinds {
+                    kinds.insert(found, kind);
+                }
                 if self.had.contains(found) || !self.wanted.insert(found) {
                     continue;
                 }

@@ -62,6 +62,29 @@ impl Lacking {
     }
 }
 
+/// Which objects were named as what, where nobody has said yet that objects are what trees take them for. An object that is
+/// named as a blob and as a tree would be marked once and never looked into.
+#[derive(Debug)]
+pub(crate) struct Kinds {
+    trees: Marks,
+    blobs: Marks,
+}
+
+impl Kinds {
+    fn insert(&self, ix: Ix, kind: Kind) {
+        match kind {
+            Kind::Tree => self.trees.insert(ix),
+            _ => self.blobs.insert(ix),
+        };
+    }
+
+    /// An object that was named as two kinds; `others` are neither trees nor blobs.
+    fn conflict(&self, others: &Marks) -> Option<Ix> {
+        let (trees, blobs) = (&self.trees, &self.blobs);
+        trees.common(blobs).or_else(|| trees.common(others)).or_else(|| blobs.common(others))
+    }
+}
+
 /// Visits trees and marks what they reach.
 pub(crate) struct TreeWalk<'a> {
     universe: &'a Universe,
@@ -70,13 +93,38 @@ pub(crate) struct TreeWalk<'a> {
     names: Names,
     marked: u64,
     lacking: Lacking,
+    kinds: Option<Kinds>,
 }
 
 impl<'a> TreeWalk<'a> {
     pub(crate) fn new(universe: &'a Universe, threads: usize, watch: &'a dyn Watch) -> Self {
         let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(universe)).collect();
         let names = Names::new(universe.packed_len());
-        TreeWalk { universe, watch, decoders, names, marked: 0, lacking: Lacking::default() }
+        TreeWalk { universe, watch, decoders, names, marked: 0, lacking: Lacking::default(), kinds: None }
+    }
+
+    /// Takes note of what each object is named as: see [`TreeWalk::kind_conflict`].
+    pub(crate) fn noting_kinds(self) -> Self {
+        let marks = || Marks::new(self.universe.packed_len());
+        let kinds = Some(Kinds { trees: marks(), blobs: marks() });
+        TreeWalk { kinds, ..self }
+    }
+
+    /// An object that was met as two kinds, or as a tree or blob though it is in `others`.
+    pub(crate) fn kind_conflict(&self, others: &Marks) -> Option<Ix> {
+        self.kinds.as_ref()?.conflict(others)
+    }
+
+    /// Takes note of root trees.
+    pub(crate) fn note_roots(&self, roots: &[Ix]) {
+        if let Some(kinds) = &self.kinds {
+            roots.iter().for_each(|root| kinds.insert(*root, Kind::Tree));
+        }
+    }
+
+    /// How many objects were marked so far.
+    pub(crate) fn marked(&self) -> u64 {
+        self.marked
     }
 
     /// The same for a response from a repository that may lack objects.
@@ -150,6 +198,7 @@ impl<'a> TreeWalk<'a> {
                 seen,
                 absent,
                 lacking,
+                kinds: self.kinds.as_ref(),
                 next: Vec::new(),
                 marked: 0,
                 trees,
@@ -186,6 +235,7 @@ struct Visit<'a, 'b> {
     seen: &'b Marks,
     absent: Absent,
     lacking: Lacking,
+    kinds: Option<&'b Kinds>,
     trees: &'b [Ix],
     next: Vec<Ix>,
     marked: u64,
@@ -202,7 +252,10 @@ impl Visit<'_, '_> {
                 Err(_) if self.absent == Absent::Skip => continue,
                 Err(error) => return Err(error),
             };
-            let base_is_marked = tree.base.is_some_and(|base| self.seen.contains(base));
+            let base_is_marked = tree.base.is_some_and(|base| match self.kinds {
+                Some(kinds) => kinds.trees.contains(base),
+                None => self.seen.contains(base),
+            });
             if base_is_marked {
                 for &at in &tree.fresh {
                     self.entry(ix, &tree, at as usize)?;
@@ -235,6 +288,9 @@ impl Visit<'_, '_> {
             }
             return Err(Reason::Missing(entry.id.to_owned()).into());
         };
+        if let Some(kinds) = self.kinds {
+            kinds.insert(found, kind);
+        }
         if self.seen.insert(found) {
             self.marked += 1;
             self.names.set(found, self.names.entry(self.names.get(ix), entry.name));
