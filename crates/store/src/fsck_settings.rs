@@ -140,7 +140,7 @@ mod tests {
         let overrides = overrides.iter().map(|(name, value)| (name.to_string(), value.map(str::to_owned)));
         let sources = ConfigSources {
             overrides: overrides.collect(),
-            home: Some("/home/of".into()),
+            home: Some("/users/of".into()),
             ..ConfigSources::default()
         };
         FsckSettings::of(&Config::outside(&sources).unwrap(), used_by)
@@ -199,7 +199,7 @@ mod tests {
         check(receive, "receive.fsck.badDate", None, "missing value for 'receive.fsck.baddate'");
         check(receive, "receive.fsck.nulInHeader", Some("warn"), "Cannot demote nulinheader to warn");
         check(FsckUse::Fsck, "fsck.foo", Some("warn"), "Unhandled message id: foo");
-        let absent = "could not open object name list: /home/of/absent";
+        let absent = "could not open object name list: /users/of/absent";
         check(receive, "receive.fsck.skipList", Some("~/absent"), absent);
         // Found before objects come, where git finds it then.
         assert!(settings(receive, &[("receive.fsck.nulInHeader", Some("warn"))]).is_ok());
