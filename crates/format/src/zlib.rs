@@ -170,6 +170,11 @@ impl PieceInflater {
         self.0.total_in()
     }
 
+    /// How many bytes were put out since then.
+    pub fn produced(&self) -> u64 {
+        self.0.total_out()
+    }
+
     /// Inflates as much as there is input and room for. A stream that is not over has taken all input or filled `out`.
     #[inline]
     pub fn inflate(&mut self, input: &[u8], out: &mut [u8]) -> Result<Inflated, Error> {

@@ -33,4 +33,5 @@ mod repack;
 mod repack_command;
 mod running;
 mod stored_refs;
+mod unpack_objects;
 mod update_ref;

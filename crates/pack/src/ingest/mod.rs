@@ -205,7 +205,7 @@ impl Ingest {
         }
         if let Some(inspector) = self.receiver.inspector {
             let entries = &indexed.entries;
-            let pack = &mut || Ok(indexed.snapshot().map_err(Reason::from)?);
+            let pack = &mut || indexed.snapshot().map_err(Reason::from);
             indexed.found = inspector.finish(entries, pack, existing)?;
         }
         if let Some(existing) = existing {

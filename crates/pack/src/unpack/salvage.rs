@@ -1,5 +1,5 @@
-//! What can be read of a damaged pack, as `unpack-objects -r` does: entries are read one after the other as far as their
-//! borders can be told, and what is broken is reported and passed over.
+//! What can be read of a damaged pack, as `unpack-objects -r` does: entries are read one after the other, and what is broken
+//! is reported and passed over. Git goes on where its zlib has given up; here the next entry is looked for.
 //!
 //! Bytes of a pack are trusted in nothing. Memory: contents up to [`MAX_HELD_BYTES`], one of [`MAX_OBJECT_BYTES`] with its
 //! delta, and some 200 bytes an entry, of which there are no more than there are bytes. Each delta is applied once.
@@ -18,8 +18,11 @@ use crate::ingest::Error;
 /// Contents that are in memory because more is made of them.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
+/// Where the next entry begins is looked for as long as it takes to read the pack so often.
+const SEARCHES: u64 = 64;
+
 /// Inflated at a time.
-const ROOM_BYTES: u64 = 1 << 16;
+const ROOM_BYTES: usize = 1 << 16;
 
 /// What became of a damaged pack.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -72,10 +75,12 @@ pub fn salvage(data: &[u8], repository: &Repository, is_dry: bool) -> Result<Sal
         hash: repository.hash_kind(),
         repository,
         is_dry,
-        inflater: PieceInflater::new(),
+        inflater: EntryInflater { pieces: PieceInflater::new(), room: vec![0; ROOM_BYTES] },
         named: HashMap::new(),
         deltas: Vec::new(),
         found: Salvaged::default(),
+        has_lost: false,
+        search_bytes: SEARCHES * data.len() as u64 + MAX_OBJECT_BYTES,
     };
     let end = work.read_entries()?;
     work.apply_deltas()?;
@@ -92,43 +97,61 @@ struct Work<'a> {
     hash: HashKind,
     repository: &'a Repository,
     is_dry: bool,
-    inflater: PieceInflater,
+    inflater: EntryInflater,
     /// By the offset of the entry.
     named: HashMap<u64, ObjectId>,
     deltas: Vec<Delta>,
     found: Salvaged,
+    /// Some entries may not have been seen.
+    has_lost: bool,
+    /// So much may still be read to find entries.
+    search_bytes: u64,
+}
+
+/// Inflates one entry after the other.
+struct EntryInflater {
+    pieces: PieceInflater,
+    room: Vec<u8>,
 }
 
 /// Why an entry has no content.
-enum Broken {
-    Damaged(&'static str),
-    CutOff,
+struct Broken {
+    what: &'static str,
+    /// How long its stream is, where that can be told.
+    length: Option<usize>,
 }
+
+const CUT_OFF: &str = "early EOF";
+const OUT_OF_BOUND: &str = "offset value out of bound for delta base object";
 
 impl Work<'_> {
     /// Stores whole objects and notes deltas. Gives the end of the entries, if it is reached.
     fn read_entries(&mut self) -> Result<Option<usize>, Error> {
         let Some(header) = self.data.first_chunk::<HEADER_BYTES>() else {
-            self.found.fatal = Some("early EOF".to_owned());
+            self.give_up(CUT_OFF);
             return Ok(None);
         };
         let number =
             |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         if header[..4] != *b"PACK" {
-            self.found.fatal = Some("bad pack file".to_owned());
+            self.give_up("bad pack file");
             return Ok(None);
         }
         if !matches!(number(4), 2 | 3) {
-            self.found.fatal = Some(format!("unknown pack file version {}", number(4)));
+            self.give_up(&format!("unknown pack file version {}", number(4)));
             return Ok(None);
         }
         let mut batch = self.batch()?;
         let mut at = HEADER_BYTES;
         let mut end = None;
+        let trailer = self.trailer_start();
         for left in (0..=number(8)).rev() {
-            if left == 0 {
+            // Entries that were lost do not come any more.
+            if left == 0 || self.has_lost && at >= trailer {
                 end = Some(at);
-            } else if !self.read_entry(&mut at, &mut batch)? {
+                break;
+            }
+            if !self.read_entry(&mut at, &mut batch)? {
                 break;
             }
         }
@@ -143,52 +166,79 @@ impl Work<'_> {
         let offset = *at as u64;
         let header = match parse_entry_header(&self.data[*at..], self.hash) {
             Ok(header) => header,
-            Err(error) if error.what == "entry has no valid type" => {
+            Err(error) if error.what == "entry has no valid type" && !self.data[*at..].is_empty() => {
                 let kind = self.data[*at] >> 4 & 7;
                 self.found.errors.push(format!("bad object type {kind}"));
-                // A byte whose first bit is not set ends kind and size.
-                let length = self.data[*at..].iter().position(|byte| *byte & 0x80 == 0);
-                *at += length.map_or(self.data.len() - *at, |last| last + 1);
+                *at = self.find_entry(*at + 1).unwrap_or(self.trailer_start());
                 return Ok(true);
             }
-            Err(error) if error.what.starts_with("delta") => {
-                self.found.fatal = Some("offset value out of bound for delta base object".to_owned());
-                return Ok(false);
-            }
-            Err(_) => {
-                self.found.fatal = Some("early EOF".to_owned());
-                return Ok(false);
+            Err(error) if error.what.starts_with("delta") => return Ok(self.give_up(OUT_OF_BOUND)),
+            Err(_) => return Ok(self.give_up(CUT_OFF)),
+        };
+        let start = *at + header.length;
+        let mut content = Vec::new();
+        let stream = self.inflater.inflate(&self.data[start..], header.size, Some(&mut content));
+        let length = match stream {
+            Ok(length) => length,
+            Err(Broken { what, length }) => {
+                let next = length.map(|length| start + length).or_else(|| self.find_entry(*at + 1));
+                if what == CUT_OFF && next.is_none() {
+                    return Ok(self.give_up(CUT_OFF));
+                }
+                self.found.errors.push(if what == CUT_OFF { "inflate returned -5" } else { what }.to_owned());
+                *at = next.unwrap_or(self.trailer_start());
+                return Ok(true);
             }
         };
-        *at += header.length;
-        let mut content = Vec::new();
-        let start = *at;
-        let inflated = inflate(&mut self.inflater, self.data, at, header.size, &mut content);
-        match (inflated, header.kind) {
-            (Err(Broken::Damaged(what)), _) => self.found.errors.push(what.to_owned()),
-            (Err(Broken::CutOff), _) => {
-                self.found.fatal = Some("early EOF".to_owned());
-                return Ok(false);
-            }
-            (Ok(()), EntryKind::Object(kind)) => {
+        *at = start + length;
+        let base = match header.kind {
+            EntryKind::Object(kind) => {
                 if let Some(id) = self.store(kind, &content, batch)? {
                     self.named.insert(offset, id);
                 }
+                return Ok(true);
             }
-            (Ok(()), EntryKind::OfsDelta { distance }) => match offset.checked_sub(distance) {
-                Some(base) if base > 0 => {
-                    self.deltas.push(Delta { offset, base: Base::At(base), start, size: header.size });
-                }
-                _ => {
-                    self.found.fatal = Some("offset value out of bound for delta base object".to_owned());
-                    return Ok(false);
-                }
+            EntryKind::OfsDelta { distance } => match offset.checked_sub(distance) {
+                Some(base) if base > 0 => Base::At(base),
+                _ => return Ok(self.give_up(OUT_OF_BOUND)),
             },
-            (Ok(()), EntryKind::RefDelta { base }) => {
-                self.deltas.push(Delta { offset, base: Base::Named(base), start, size: header.size });
-            }
-        }
+            EntryKind::RefDelta { base } => Base::Named(base),
+        };
+        self.deltas.push(Delta { offset, base, start, size: header.size });
         Ok(true)
+    }
+
+    /// Where the next entry begins, from `from` on: a header, and a stream of the size that it tells, with the right checksum. Entries
+    /// before it are lost.
+    fn find_entry(&mut self, from: usize) -> Option<usize> {
+        self.has_lost = true;
+        (from..self.trailer_start()).find(|at| {
+            let Some(left) = self.search_bytes.checked_sub(1) else { return false };
+            self.search_bytes = left;
+            let Ok(header) = parse_entry_header(&self.data[*at..], self.hash) else { return false };
+            // The header of a stream (RFC 1950): few places look like one.
+            let stream = &self.data[at + header.length..];
+            let is_stream = |first: u8, second: u8| {
+                first & 0xf == 8 && (u32::from(first) << 8 | u32::from(second)) % 31 == 0
+            };
+            if !stream.first_chunk().is_some_and(|[first, second]| is_stream(*first, *second)) {
+                return false;
+            }
+            let found = self.inflater.inflate(stream, header.size, None);
+            self.search_bytes = self.search_bytes.saturating_sub(self.inflater.taken());
+            found.is_ok()
+        })
+    }
+
+    /// Where the trailer has to begin, if the pack is not cut off.
+    fn trailer_start(&self) -> usize {
+        self.data.len().saturating_sub(self.hash.len_in_bytes())
+    }
+
+    /// There is no going on.
+    fn give_up(&mut self, why: &str) -> bool {
+        self.found.fatal = Some(why.to_owned());
+        false
     }
 
     /// Stores an object. None for one that attacks its hash.
@@ -281,9 +331,9 @@ impl Work<'_> {
         hasher.update(&self.data[..end]);
         self.found.end = end + self.hash.len_in_bytes();
         match self.data.get(end..self.found.end) {
-            None => self.found.fatal = Some("early EOF".to_owned()),
+            None => drop(self.give_up(CUT_OFF)),
             Some(trailer) if trailer != hasher.finish().as_slice() => {
-                self.found.fatal = Some("final sha1 did not match".to_owned());
+                self.give_up("final sha1 did not match");
             }
             Some(_) => {}
         }
@@ -316,43 +366,53 @@ impl DeltaTree {
     }
 }
 
-/// Inflates the stream at `at` into `content`, and goes behind it, or as far as it could be read.
-fn inflate(
-    inflater: &mut PieceInflater,
-    data: &[u8],
-    at: &mut usize,
-    size: u64,
-    content: &mut Vec<u8>,
-) -> Result<(), Broken> {
-    let mut room = vec![0; size.saturating_add(1).min(ROOM_BYTES) as usize];
-    let (start, mut produced) = (*at, 0);
-    inflater.restart();
-    loop {
-        let step = inflater.inflate(&data[*at..], &mut room);
-        *at = start + inflater.consumed() as usize;
-        let Ok(step) = step else { return Err(Broken::Damaged("inflate returned -3")) };
-        produced += step.produced as u64;
-        if produced > size {
-            return Err(Broken::Damaged("inflate returned -5"));
+impl EntryInflater {
+    /// Inflates the stream at the start of `data`, appends it to `content`, and tells how long it is.
+    fn inflate(
+        &mut self,
+        data: &[u8],
+        size: u64,
+        mut content: Option<&mut Vec<u8>>,
+    ) -> Result<usize, Broken> {
+        let broken = |what, length| Err(Broken { what, length });
+        let (mut at, mut produced) = (0, 0);
+        self.pieces.restart();
+        loop {
+            let Ok(step) = self.pieces.inflate(&data[at..], &mut self.room) else {
+                return broken("inflate returned -3", None);
+            };
+            at += step.consumed;
+            produced += step.produced as u64;
+            if let Some(content) = &mut content
+                && produced <= size.min(MAX_OBJECT_BYTES)
+            {
+                content.extend_from_slice(&self.room[..step.produced]);
+            }
+            match step.is_over {
+                // Only its header is wrong, and the next entry follows.
+                true if produced > size => return broken("inflate returned -5", Some(at)),
+                true if produced < size => return broken("inflate returned 1", Some(at)),
+                true if size > MAX_OBJECT_BYTES => return broken("object is too large", Some(at)),
+                true => return Ok(at),
+                false if produced > size.saturating_add(MAX_OBJECT_BYTES) => {
+                    return broken("inflate returned -5", None);
+                }
+                false if step.consumed == 0 && step.produced == 0 => return broken(CUT_OFF, None),
+                false => {}
+            }
         }
-        if size <= MAX_OBJECT_BYTES {
-            content.extend_from_slice(&room[..step.produced]);
-        }
-        match step.is_over {
-            true if produced < size => return Err(Broken::Damaged("inflate returned 1")),
-            true if size > MAX_OBJECT_BYTES => return Err(Broken::Damaged("object is too large")),
-            true => return Ok(()),
-            false if step.consumed == 0 && step.produced == 0 => return Err(Broken::CutOff),
-            false => {}
-        }
+    }
+
+    /// Bytes that were read and put out by the last time.
+    fn taken(&self) -> u64 {
+        self.pieces.consumed() + self.pieces.produced()
     }
 }
 
 /// What a delta makes of its base.
-fn apply(inflater: &mut PieceInflater, data: &[u8], waits: &Delta, base: &[u8]) -> Option<Vec<u8>> {
+fn apply(inflater: &mut EntryInflater, data: &[u8], waits: &Delta, base: &[u8]) -> Option<Vec<u8>> {
     let mut instructions = Vec::new();
-    let mut at = waits.start;
-    inflate(inflater, data, &mut at, waits.size, &mut instructions).ok()?;
+    inflater.inflate(&data[waits.start..], waits.size, Some(&mut instructions)).ok()?;
     let sizes = delta::sizes(&instructions).ok()?;
     if sizes.result > MAX_OBJECT_BYTES {
         return None;
