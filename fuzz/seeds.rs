@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use packrace_object::HashKind;
-use packrace_testkit::{Bitmap, CommitGraph, RefFormat, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, CommitGraph, Git, RefFormat, Repo, RepoBuilder, Size, Storage};
 
 fn main() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
@@ -41,6 +41,16 @@ impl Seeds {
         let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"loose");
         let loose = repo.path().join("objects").join(&blob[..2]).join(blob[2..].trim());
         self.save("pack_entries", "loose", &[2], &std::fs::read(loose).unwrap());
+        for (name, option) in [("distance", "--delta-base-offset"), ("name", "--no-reuse-delta")] {
+            let revisions = "HEAD\n^HEAD~3\n";
+            let arguments = ["pack-objects", "--revs", "--stdout", "-q", "--window=50", option];
+            let pack = Git::stock().run_with_input(repo.path(), &arguments, revisions.as_bytes());
+            let end = pack.len() - self.hash.len_in_bytes();
+            for settings in [0, 2 + 8] {
+                let name = format!("{name}-{settings}");
+                self.save("ingest", &name, &[self.flag | settings], &pack[..end]);
+            }
+        }
         let refs = std::fs::read(repo.path().join("packed-refs")).unwrap();
         self.save("packed_refs", "sorted", &[self.flag], &refs);
         let lines = refs.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"#"));
