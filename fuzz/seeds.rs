@@ -17,6 +17,7 @@ fn main() {
         seeds.of_reftables();
         seeds.of_indexes();
         seeds.of_requests();
+        seeds.of_objects();
     }
 }
 
@@ -26,6 +27,28 @@ struct Seeds {
 }
 
 impl Seeds {
+    fn of_objects(&self) {
+        let repo = self.repo(Storage::default());
+        // In the order of their kinds' numbers.
+        for (kind, name) in ["main", "main^{tree}", "", "of-a-tree"].into_iter().enumerate() {
+            let flags = self.flag | (kind as u8) << 1;
+            let content = match name {
+                "" => b"[submodule \"a/b\"]\n\tpath = a # c\n\turl = \"http://u:p@h:80/a/../%0a?x\"\n\tupdate = !y\n".to_vec(),
+                name => {
+                    let kind = repo.git(&["cat-file", "-t", name]);
+                    Git::stock().run_with_input(repo.path(), &["cat-file", kind.trim(), name], b"")
+                }
+            };
+            self.save("fsck", &format!("kind-{kind}"), &[flags], &content);
+        }
+        self.save(
+            "fsck",
+            "settings",
+            &[8],
+            b"badDate=warn,largePathname=warn:10k skipList:x|nulInHeader=error",
+        );
+    }
+
     fn of_packs(&self) {
         let repo = self.repo(Storage::default());
         let pack = file(&repo, "pack");
