@@ -139,8 +139,11 @@ impl Inspector {
         for (id, expected) in &self.linked {
             let mut found = self.kinds.get(id).copied();
             if found.is_none() && in_pack(id) {
-                // Only blobs are not looked at, where they are large.
-                found = Some(Kind::Blob);
+                // Large blobs are not looked at, nor what the pack was completed with.
+                if ours.is_none() {
+                    ours = Some(pack()?.reader(CACHE_BYTES));
+                }
+                found = ours.as_mut().map_or(Ok(None), |reader| reader.kind(id))?;
             }
             if found.is_none() {
                 leaves_pack = true;

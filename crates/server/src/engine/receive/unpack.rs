@@ -20,12 +20,6 @@ use super::talk::Talk;
 /// Length of the header of a pack (gitformat-pack).
 const HEADER_BYTES: usize = 12;
 
-/// An object that is longer stays in its pack: a loose one is held in memory, inflated and deflated.
-const MAX_LOOSE_BYTES: u64 = 32 << 20;
-
-/// Bytes of delta bases that are kept while objects are taken out of their pack.
-const READER_CACHE_BYTES: usize = 1 << 20;
-
 /// At most one line of progress a second.
 const PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::ZERO };
 
@@ -130,25 +124,15 @@ fn store(
 /// Writes every object to a file of its own, if all are short.
 fn store_loose(
     indexed: &IndexedPack,
-    quarantine: &Quarantine,
+    quarantine: &mut Quarantine,
     existing: &Arc<Snapshot>,
 ) -> Result<bool, packrace_pack::ingest::Error> {
-    if indexed.entries().is_empty() {
-        return Ok(true);
-    }
-    let mut reader = indexed.snapshot()?.reader(READER_CACHE_BYTES);
-    for entry in indexed.entries() {
-        if reader.kind_and_size(&entry.id)?.is_none_or(|(_, size)| size > MAX_LOOSE_BYTES) {
-            return Ok(false);
-        }
-    }
     let level = loose_compression(quarantine.view().config())?;
     let mut batch = LooseBatch::new(quarantine.object_dir(), existing.clone(), level, quarantine.policy());
-    for entry in indexed.entries() {
-        let object = reader.read(&entry.id)?;
-        batch.add(&entry.id, object.kind, &object.data)?;
+    if !packrace_pack::unpack::unpack(indexed, &mut batch, &packrace_pack::Unwatched)? {
+        return Ok(false);
     }
-    batch.publish()?;
+    quarantine.note_loose(batch.publish()?);
     Ok(true)
 }
 
