@@ -288,3 +288,28 @@ fn limits_and_upkeep() {
     assert!(pair.server().join("objects/info/packs").exists());
     pair.check_sound();
 }
+
+#[test]
+fn objects_that_fsck_finds_bad() {
+    let pair = Pair::new();
+    let (tree, parent) = (pair.id("HEAD^{tree}"), pair.id("HEAD"));
+    let commit = format!(
+        "tree {tree}\nparent {parent}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 01 +0000\n\nbad date\n"
+    );
+    let arguments = ["hash-object", "-t", "commit", "-w", "--literally", "--stdin"];
+    let id = Git::stock().run_with_input(&pair.work(), &arguments, commit.as_bytes());
+    let refspec = format!("{}:refs/heads/bad", text(&id).trim());
+    let push = |settings: &[(&str, &str)]| {
+        pair.config(settings);
+        said(&pair.push(&["--force", &refspec]))
+    };
+    let told = push(&[("transfer.fsckObjects", "true")]);
+    assert!(told.contains(": zeroPaddedDate: invalid author/committer line - zero-padded date"), "{told}");
+    assert!(told.contains("remote: fatal: fsck error in packed object"), "{told}");
+    assert!(told.contains("-> bad (unpacker error)"), "{told}");
+    assert!(!pair.refs().contains("refs/heads/bad"));
+    let told = push(&[("receive.fsck.zeroPaddedDate", "warn")]);
+    assert!(told.contains("remote: warning: object ") && told.contains("[new branch]"), "{told}");
+    Git::stock().run(&pair.server(), &["update-ref", "-d", "refs/heads/bad"]);
+    assert!(push(&[("receive.fsckObjects", "false")]).contains("[new branch]"));
+}

@@ -83,7 +83,7 @@ impl Push<'_> {
         // Options stand in it too, so that nobody can change them on the way.
         let named: Vec<&[u8]> = certificate.headers("push-option").collect();
         let given = self.request.options.iter().flatten().map(Vec::as_slice);
-        if self.request.options.is_some() && !given.eq(named) {
+        if !given.eq(named) {
             self.commands.iter_mut().for_each(|command| command.reject("inconsistent push options"));
         }
         Ok(())

@@ -137,7 +137,13 @@ impl<'a> Push<'a> {
         let mut quarantine = Quarantine::create(&self.call.repository)?;
         let is_quiet = self.request.quiet || self.call.quiet;
         let progress = Progress::new(&self.talk, self.clock, is_quiet);
-        let unpacked = receive_pack_bytes(source, &mut quarantine, &self.settings.unpack, &progress)?;
+        let unpacked = receive_pack_bytes(
+            source,
+            &mut quarantine,
+            &self.settings.unpack,
+            !self.request.shallow.is_empty(),
+            &progress,
+        )?;
         self.talk.pack_read();
         if self.talk.is_cancelled() {
             return Err(gone());
@@ -251,6 +257,12 @@ impl<'a> Push<'a> {
         let packs = server_info::packs(&snapshot);
         publish_file(&repository.object_dir().join("info/packs"), &packs, FileKind::ServerInfo, policy)?;
         Ok(())
+    }
+
+    /// How many threads a walk may use.
+    pub(super) fn threads(&self) -> Result<usize, Error> {
+        let all = packrace_os::process::available_threads();
+        Ok(packrace_pack::Settings::of(self.call.repository.config(), all)?.threads)
     }
 
     pub(super) fn null(&self) -> ObjectId {

@@ -1,17 +1,18 @@
 //! Whether everything is there that the new tips of a push lead to.
 
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_os::child::Program;
+use packrace_pack::connectivity::{self, Question};
+use packrace_pack::{Phase, Universe, Watch};
 use packrace_store::Snapshot;
+use packrace_store::publish::Quarantine;
 
 use super::Error;
+use super::advertise::{tips_of_alternate, visit};
 use super::commands::{Before, Push, Shallow};
-use super::hooks::run;
 use super::shallow::NewShallow;
-use packrace_store::publish::Quarantine;
+use super::talk::Talk;
 
 impl Push<'_> {
     /// Rejects commands whose tips lead to something that is missing. Where history is cut in the client, and this makes it
@@ -22,78 +23,76 @@ impl Push<'_> {
         snapshot: &Arc<Snapshot>,
         refs: &Before,
     ) -> Result<Shallow, Error> {
-        let Some(quarantine) = quarantine else { return Ok(None) };
-        if self.call.skip_connectivity_check {
+        if quarantine.is_none() || self.call.skip_connectivity_check {
             return Ok(None);
         }
-        let open = |command: &&mut super::commands::Command| command.error.is_none() && !command.is_delete();
-        let tips: Vec<ObjectId> = self.commands.iter_mut().filter(open).map(|command| command.new).collect();
+        let is_asked = |at: &usize| self.commands[*at].error.is_none() && !self.commands[*at].is_delete();
+        let numbers: Vec<usize> = (0..self.commands.len()).filter(is_asked).collect();
+        let tips: Vec<ObjectId> = numbers.iter().map(|at| self.commands[*at].new).collect();
+        let trusted = self.trusted(refs)?;
+        let universe = Arc::new(Universe::new(snapshot.clone()));
+        let broken = gaps(self, &universe, &tips, &[], &trusted)?;
+        if broken.is_empty() {
+            return Ok(None);
+        }
         let cut = NewShallow::find(&self.request.shallow, snapshot)?;
-        if tips.is_empty() || are_connected(self, quarantine, &tips, &[], refs)? {
-            return Ok(None);
-        }
-        let mut rejected = Vec::new();
-        let mut needing = Vec::new();
-        for (at, command) in self.commands.iter().enumerate() {
-            if command.error.is_some()
-                || command.is_delete()
-                || are_connected(self, quarantine, &[command.new], &[], refs)?
-            {
-                continue;
-            }
-            let is_cut = !cut.ids.is_empty();
-            if is_cut && are_connected(self, quarantine, &[command.new], &cut.ids, refs)? {
-                match self.settings.shallow_update {
-                    true => needing.push(at),
-                    false => rejected.push((at, "shallow update not allowed")),
-                }
+        let still_broken = match cut.ids.is_empty() {
+            true => broken.clone(),
+            false => gaps(self, &universe, &tips, &cut.ids, &trusted)?,
+        };
+        for tip in broken {
+            let command = &mut self.commands[numbers[tip]];
+            if still_broken.contains(&tip) {
+                command.reject("missing necessary objects");
+            } else if self.settings.shallow_update {
+                command.needs_shallow = true;
             } else {
-                rejected.push((at, "missing necessary objects"));
+                command.reject("shallow update not allowed");
             }
         }
-        rejected.into_iter().for_each(|(at, why)| self.commands[at].reject(why));
-        needing.into_iter().for_each(|at| self.commands[at].needs_shallow = true);
         Ok(Some(cut))
+    }
+
+    /// What leads to nothing that is missing: refs of the repository, but for those that are hidden from who pushes, which
+    /// may be broken without anybody's noticing; and refs of alternates.
+    fn trusted(&self, refs: &Before) -> Result<Vec<ObjectId>, Error> {
+        let mut trusted = Vec::new();
+        visit(refs, |name, id| {
+            if !self.settings.hidden.hides_ref(name.strip_prefix(self.namespace.as_slice()), name) {
+                trusted.push(id);
+            }
+            Ok(())
+        })?;
+        for dir in self.call.repository.borrowed_object_dirs() {
+            trusted.extend(tips_of_alternate(&self.call.repository, &dir));
+        }
+        trusted.sort_unstable();
+        trusted.dedup();
+        Ok(trusted)
     }
 }
 
-/// Whether all is there that `tips` lead to, where history may end at `cut` too.
-// TODO: pack::connectivity stands here when it is there.
-fn are_connected(
+/// The numbers of the tips that lead to something that is missing, where history may end at `cut` too.
+fn gaps(
     push: &Push<'_>,
-    quarantine: &Quarantine,
+    universe: &Arc<Universe>,
     tips: &[ObjectId],
     cut: &[ObjectId],
-    _refs: &Before,
-) -> Result<bool, Error> {
-    let mut argv: Vec<OsString> = vec!["git".into()];
-    let file = quarantine.view().object_dir().join("shallow");
-    if !cut.is_empty() {
-        let lines: String = cut.iter().map(|id| format!("{id}\n")).collect();
-        packrace_os::write_file(&file, lines.as_bytes()).map_err(|e| Error::unavailable(e.to_string()))?;
-        argv.extend(["--shallow-file".into(), file.into_os_string()]);
+    trusted: &[ObjectId],
+) -> Result<Vec<usize>, Error> {
+    let question = Question { tips, trusted, shallow: cut, threads: push.threads()? };
+    let found = connectivity::gaps(universe, &question, &WhileThere(&push.talk))?;
+    found.iter().for_each(|gap| push.talk.error(&gap.why.to_string()));
+    Ok(found.into_iter().map(|gap| gap.tip).collect())
+}
+
+/// Walks for as long as the client is there.
+pub(super) struct WhileThere<'a>(pub(super) &'a Talk);
+
+impl Watch for WhileThere<'_> {
+    fn progress(&self, _: Phase, _: u64, _: u64) {}
+
+    fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
     }
-    argv.extend(
-        [
-            "rev-list",
-            "--objects",
-            "--stdin",
-            "--not",
-            "--exclude-hidden=receive",
-            "--all",
-            "--quiet",
-            "--alternate-refs",
-        ]
-        .map(Into::into),
-    );
-    let mut environment = vec![("GIT_DIR".into(), Some(".".into()))];
-    environment.extend(quarantine.environment().into_iter().map(|(name, value)| (name, Some(value))));
-    let program = Program {
-        argv,
-        directory: quarantine.view().git_dir().to_owned(),
-        environment,
-        reads_messages: true,
-    };
-    let input: String = tips.iter().map(|id| format!("{id}\n")).collect();
-    run(&program, input.as_bytes(), &push.talk)
 }

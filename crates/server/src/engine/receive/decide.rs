@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use packrace_object::Kind;
-use packrace_pack::{Universe, Unwatched, reach};
+use packrace_pack::{Universe, reach};
 use packrace_store::Snapshot;
 use packrace_store::refs::{Value, is_good_name};
 
 use super::Error;
 use super::commands::{Before, Push, exists};
+use super::connected::WhileThere;
 use super::settings::Deny;
 use super::work_trees::{WorkTree, work_trees};
 
@@ -180,8 +181,9 @@ impl Push<'_> {
             return Ok(Some("bad ref".to_owned()));
         }
         let universe = Arc::new(Universe::new(snapshot.clone()));
-        let threads = packrace_os::process::available_threads();
-        let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &Unwatched)?;
+        let watch = WhileThere(&self.talk);
+        let threads = self.threads()?;
+        let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &watch)?;
         if left.is_some() {
             self.talk.error(&format!("denying non-fast-forward {shown} (you should pull first)"));
             return Ok(Some("non-fast-forward".to_owned()));

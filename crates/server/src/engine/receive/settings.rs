@@ -50,8 +50,6 @@ pub(super) struct UnpackSettings {
     pub(super) unpack_limit: UnpackLimit,
     /// `receive.maxInputSize`.
     pub(super) max_bytes: Option<u64>,
-    /// `receive.fsckObjects`, or else `transfer.fsckObjects`.
-    pub(super) fsck: bool,
 }
 
 /// `receive.procReceiveRefs`: which commands are the hook's.
@@ -98,11 +96,9 @@ impl Settings {
 impl UnpackSettings {
     fn of(config: &Config) -> Result<Self, Error> {
         let max_bytes = config.integer("receive.maxInputSize")?.unwrap_or(0);
-        let fsck = config.boolean("receive.fsckObjects")?.or(config.boolean("transfer.fsckObjects")?);
         Ok(UnpackSettings {
             unpack_limit: UnpackLimit::of_pushes(config)?,
             max_bytes: u64::try_from(max_bytes).ok().filter(|bytes| *bytes > 0),
-            fsck: fsck.unwrap_or(false),
         })
     }
 }

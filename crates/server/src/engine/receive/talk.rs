@@ -50,6 +50,7 @@ impl Talk {
     /// Text for the user, as it is.
     pub(super) fn say(&self, text: &[u8]) {
         match &self.aside {
+            _ if text.is_empty() => {}
             Some(outlet) => outlet.say(text),
             None => self.tell(Event::Text(text.to_vec())),
         }

@@ -4,14 +4,15 @@ use std::io::BufRead;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use packrace_object::fsck::Severities;
 use packrace_os::clock::Clock;
-use packrace_pack::ingest::{IndexedPack, Ingest, Options};
+use packrace_pack::ingest::{Checks, IndexedPack, Ingest, Options};
 use packrace_pack::meter::{Meter, Pace};
 use packrace_pack::{Phase, Watch};
-use packrace_store::Snapshot;
 use packrace_store::publish::{
     Form, LooseBatch, PackName, PackWriter, PublishOptions, Quarantine, loose_compression,
 };
+use packrace_store::{FsckSettings, FsckUse, Snapshot};
 
 use super::Error;
 use super::settings::UnpackSettings;
@@ -58,18 +59,20 @@ impl Watch for Progress<'_> {
 }
 
 /// Reads a pack from `source`, and not a byte more, and leaves its objects in the quarantine. An inner error is what the
-/// report says behind `unpack`; what is to be said of it beside that was said.
+/// report says behind `unpack`; what is to be said of it beside that was said. `is_cut` tells that history is cut in the
+/// client: not all that objects lead to has to be there.
 pub(super) fn receive_pack_bytes(
     source: &mut dyn BufRead,
     quarantine: &mut Quarantine,
     settings: &UnpackSettings,
+    is_cut: bool,
     progress: &Progress<'_>,
 ) -> Result<Result<(), String>, Error> {
     let head = match read_head(source) {
         Ok(head) => head,
         Err(why) => return Ok(Err(why.to_owned())),
     };
-    let options = options(quarantine, settings)?;
+    let options = options(quarantine, settings, is_cut)?;
     let hash = options.hash;
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
     let mut ingest = Ingest::new(writer, options);
@@ -80,9 +83,11 @@ pub(super) fn receive_pack_bytes(
         let existing = quarantine.snapshot()?;
         let indexed = ingest.resolve(Some(&existing), progress)?;
         progress.finish();
+        progress.talk.say(&indexed.found().warnings);
         store(indexed, form, quarantine, &existing)
     });
     if let Err(error) = result {
+        progress.talk.say(error.lines());
         progress.talk.say(format!("fatal: {error}\n").as_bytes());
         // Git's words name the program that it would have run.
         let program = if form == Form::Loose { "unpack-objects" } else { "index-pack" };
@@ -91,13 +96,22 @@ pub(super) fn receive_pack_bytes(
     Ok(Ok(()))
 }
 
-fn options(quarantine: &Quarantine, settings: &UnpackSettings) -> Result<Options, Error> {
+fn options(quarantine: &Quarantine, settings: &UnpackSettings, is_cut: bool) -> Result<Options, Error> {
     let view = quarantine.view();
+    let fsck = FsckSettings::of(view.config(), FsckUse::Receive)?;
+    let checks = match fsck.checks_objects {
+        true => {
+            let rules = fsck.rules(Severities::strict(), view.hash_kind())?;
+            Some(Checks { rules: Some(Arc::new(rules)), links: !is_cut })
+        }
+        false => None,
+    };
     let threads = packrace_os::process::available_threads();
     Ok(Options {
         threads: packrace_pack::Settings::of(view.config(), threads)?.threads,
         max_bytes: settings.max_bytes,
         fix_thin: true,
+        checks,
         ..Options::of(view.config(), view.hash_kind())?
     })
 }
