@@ -25,6 +25,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The reading end, for a thread that may block.
 pub(super) enum StreamedBody {
     Plain(Pieces),
+    /// Gzipped, and not read yet: a decoder reads its header at once, and whoever starts must not block.
+    Unread(Option<Pieces>),
     Gzip(Box<MultiGzDecoder<BufReader<Pieces>>>),
 }
 
@@ -45,10 +47,7 @@ impl StreamedBody {
         let pieces = Pieces { receiver, current: Bytes::new() };
         match is_gzip {
             false => StreamedBody::Plain(pieces),
-            true => {
-                let buffered = BufReader::with_capacity(BUFFER_BYTES, pieces);
-                StreamedBody::Gzip(Box::new(MultiGzDecoder::new(buffered)))
-            }
+            true => StreamedBody::Unread(Some(pieces)),
         }
     }
 }
@@ -80,8 +79,15 @@ async fn pump<B: Body<Data = Bytes>>(body: B, sender: mpsc::Sender<io::Result<By
 
 impl Read for StreamedBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let StreamedBody::Unread(pieces) = self
+            && let Some(pieces) = pieces.take()
+        {
+            let buffered = BufReader::with_capacity(BUFFER_BYTES, pieces);
+            *self = StreamedBody::Gzip(Box::new(MultiGzDecoder::new(buffered)));
+        }
         match self {
             StreamedBody::Plain(pieces) => pieces.read(buffer),
+            StreamedBody::Unread(_) => Ok(0),
             StreamedBody::Gzip(decoder) => decoder.read(buffer),
         }
     }

@@ -161,10 +161,21 @@ fn http_as_clients_speak_it() {
     let gone = format!("{zero} {zero} refs/heads/nothing");
     let answer = post(commands("report-status", &[&gone]).bytes(), request);
     assert_eq!(text(&answer.body), "000eunpack ok\n001aok refs/heads/nothing\n0000");
+    let answer = post(&gzip(&pair), &format!("{request}Content-Encoding: gzip\n"));
+    assert_eq!(text(&answer.body), "000eunpack ok\n0019ok refs/heads/zipped\n0000");
     let get = "GET /srv.git/info/refs?service=git-receive-pack HTTP/1.1";
     let answer = peer::http(server.http, get, b"", Feed::Whole);
     assert!(answer.body.starts_with(b"001f# service=git-receive-pack\n0000"));
     assert_eq!(answer.header("content-type"), Some("application/x-git-receive-pack-advertisement"));
+}
+
+/// A push, gzipped.
+fn gzip(pair: &Pair) -> Vec<u8> {
+    let line = format!("{} {} refs/heads/zipped", super::ZERO, pair.id("HEAD"));
+    let pack = pair.pack(&format!("{}\n", pair.id("HEAD")));
+    let script = commands("report-status", &[&line]).raw(&pack);
+    let mut command = std::process::Command::new("gzip");
+    super::fed(&mut command, script.bytes()).stdout
 }
 
 #[test]
