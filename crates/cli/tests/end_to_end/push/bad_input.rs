@@ -147,6 +147,32 @@ fn a_hook_that_hangs_ends_with_its_client() {
     pair.check_sound();
 }
 
+/// When refs have changed, hooks that follow run to their end.
+#[test]
+fn hooks_go_on_when_the_client_has_left() {
+    let pair = Pair::new();
+    pair.config(&[("receive.keepAlive", "1")]);
+    script(&pair.server().join("hooks/post-receive"), "#!/bin/sh\ncat >told\nsleep 3\necho done >>told\n");
+    let mut command = Command::new(PACKRACE);
+    clean_environment(&mut command);
+    command.args(["receive-pack", "--stateless-rpc"]).arg(pair.server());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&push_of(&pair)).unwrap();
+    let mut heard = Vec::new();
+    let mut stdout = child.stdout.take().unwrap();
+    while !text(&heard).contains("ok refs/heads/main") {
+        let mut byte = [0];
+        stdout.read_exact(&mut byte).unwrap();
+        heard.push(byte[0]);
+    }
+    drop(stdout);
+    child.wait_with_output().unwrap();
+    let told = std::fs::read_to_string(pair.server().join("told")).unwrap();
+    assert!(told.contains("refs/heads/main\n") && told.ends_with("done\n"), "{told}");
+    pair.check_sound();
+}
+
 #[test]
 fn hooks_that_say_much_or_read_nothing() {
     let pair = Pair::new();

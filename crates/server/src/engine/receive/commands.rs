@@ -173,6 +173,7 @@ impl<'a> Push<'a> {
         if self.commands.iter().all(|command| command.error.is_some()) {
             return Ok(());
         }
+        self.talk.go_on();
         let migrated = match quarantine.map(Quarantine::migrate).transpose() {
             Ok(migrated) => migrated,
             Err(error) => {

@@ -38,13 +38,15 @@ pub(super) enum Event {
 pub(super) struct Talk {
     sender: SyncSender<Event>,
     cancelled: Arc<AtomicBool>,
+    /// Objects have come in: the push goes on to its end, and hooks too, whether anybody hears of it or not.
+    goes_on: Arc<AtomicBool>,
     /// Where text goes that the client has no band for.
     aside: Option<Outlet>,
 }
 
 impl Talk {
     pub(super) fn new(sender: SyncSender<Event>, cancelled: Arc<AtomicBool>, aside: Option<Outlet>) -> Self {
-        Talk { sender, cancelled, aside }
+        Talk { sender, cancelled, goes_on: Arc::default(), aside }
     }
 
     /// Text for the user, as it is.
@@ -80,9 +82,14 @@ impl Talk {
         Outlet::new(move |text| talk.say(text))
     }
 
-    /// Whether the client has left.
+    /// From now on it does not matter whether the client leaves.
+    pub(super) fn go_on(&self) {
+        self.goes_on.store(true, Relaxed);
+    }
+
+    /// Whether the client has left, and that ends the push.
     pub(super) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Relaxed)
+        self.cancelled.load(Relaxed) && !self.goes_on.load(Relaxed)
     }
 }
 
