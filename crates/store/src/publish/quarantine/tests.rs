@@ -2,7 +2,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 
-use packrace_object::HashKind;
+use packrace_object::{HashKind, Kind, object_id};
 use packrace_os::simulated::{DiskFault, DiskOp, DiskStep, on_disk};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
@@ -320,4 +320,36 @@ fn by_default_what_was_received_is_synced_and_nothing_where_it_is_turned_off() {
         let syncs = steps.iter().filter(|step| matches!(step.op, DiskOp::Sync | DiskOp::SyncDir));
         assert_eq!(syncs.count() > push.objects, is_synced, "{value:?}");
     }
+}
+
+/// The same objects and others come in at the same time: everybody is told that theirs are there, and they are.
+#[test]
+fn many_at_once() {
+    let push = Push::new(HashKind::Sha1);
+    push.configure("core.fsync", "committed");
+    let blobs = |thread: usize| {
+        let content = move |number: usize| format!("{thread} {number}\n").into_bytes();
+        (0..5).map(content).map(|content| (object_id(HashKind::Sha1, Kind::Blob, &content).unwrap(), content))
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let push = &push;
+            scope.spawn(move || {
+                let repository = push.open();
+                let mut quarantine = Quarantine::create(&repository).unwrap();
+                push.stage(&quarantine, if thread % 2 == 0 { &UNPACK } else { &INDEX });
+                let mut batch = quarantine.loose_batch().unwrap();
+                for (id, content) in blobs(thread) {
+                    batch.add(&id, Kind::Blob, &content).unwrap();
+                }
+                quarantine.note_loose(batch.publish().unwrap());
+                quarantine.migrate().unwrap().release().unwrap();
+                let snapshot = repository.snapshot().unwrap();
+                assert!(blobs(thread).all(|(id, _)| snapshot.has_loose(&id).unwrap()));
+            });
+        }
+    });
+    assert_eq!(push.count(), push.objects + 8 * 5);
+    push.check_clean();
+    assert!(!names(&push.objects().join("pack")).iter().any(|name| name.ends_with(".keep")));
 }
