@@ -301,9 +301,12 @@ async fn receive_pack(
     shared: Arc<Shared>,
 ) -> Result<Started, StatusCode> {
     let service = Service::ReceivePack;
-    let is_gzip = is_gzip(request.headers(), service)?;
     let version = version(request.headers());
-    let input = Body::Stream(StreamedBody::start(request.into_body(), is_gzip));
+    // As from git, who may not push is told that first.
+    let input = match is_gzip(request.headers(), service) {
+        Ok(is_gzip) => Body::Stream(StreamedBody::start(request.into_body(), is_gzip)),
+        Err(status) => Body::Refused(status),
+    };
     let prefix = Vec::new();
     let call =
         Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer: peer.to_owned() };
@@ -344,6 +347,8 @@ struct Call {
 enum Body {
     Whole(RequestBody),
     Stream(StreamedBody),
+    /// It is none that this service takes.
+    Refused(StatusCode),
 }
 
 /// Runs the engine on a thread of its own. The status is decided by its first bytes, or by how it ends without any.
@@ -400,6 +405,9 @@ fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode
             return StatusCode::INTERNAL_SERVER_ERROR;
         }
     }
+    if let Body::Refused(status) = call.input {
+        return status;
+    }
     let result = catch_unwind(AssertUnwindSafe(|| serve_call(&mut call, repository, &mut door, shared)));
     match result {
         Ok(Ok(())) => {
@@ -436,6 +444,7 @@ fn serve_call(
             &mut whole
         }
         Body::Stream(body) => body,
+        Body::Refused(_) => &mut std::io::empty(),
     };
     match call.service {
         Service::UploadPack => {
