@@ -4,6 +4,7 @@
 //! one asks for something. Waiting for an answer is a state; input of another kind is refused. After a [`Refusal`]
 //! the session has ended; what it wrote before ([`Output::Write`]) goes out first, then [`Refusal::wire`].
 
+pub mod fetch_client;
 pub mod fetch_v0;
 pub mod fetch_v2;
 mod lines;

@@ -1,5 +1,7 @@
 //! How bytes are cut: pkt-lines, the side-band in them, and capability lists.
 
 pub mod capabilities;
+pub mod demultiplexer;
+pub mod packets;
 pub mod pkt_line;
 pub mod sideband;

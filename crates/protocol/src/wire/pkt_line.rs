@@ -70,17 +70,7 @@ impl Decoder {
 
     fn next_length(&self) -> Result<Option<usize>, Refusal> {
         let Some(digits) = self.buffer.get(self.at..self.at + 4) else { return Ok(None) };
-        let mut length = 0;
-        for digit in digits {
-            let Some(value) = (*digit as char).to_digit(16) else {
-                return Err(Refusal::bad_length_characters(digits));
-            };
-            length = length << 4 | value as usize;
-        }
-        if length == 3 || length > MAX_PACKET {
-            return Err(Refusal::bad_length(length));
-        }
-        Ok(Some(length))
+        parse_length(digits).map(Some)
     }
 
     /// Bytes that were pushed and not taken.
@@ -92,6 +82,21 @@ impl Decoder {
     pub fn is_empty(&self) -> bool {
         self.at == self.buffer.len()
     }
+}
+
+/// The length that four digits announce, themselves included; below 4 for a packet without payload.
+pub(crate) fn parse_length(digits: &[u8]) -> Result<usize, Refusal> {
+    let mut length = 0;
+    for digit in digits {
+        let Some(value) = (*digit as char).to_digit(16) else {
+            return Err(Refusal::bad_length_characters(digits));
+        };
+        length = length << 4 | value as usize;
+    }
+    if length == 3 || length > MAX_PACKET {
+        return Err(Refusal::bad_length(length));
+    }
+    Ok(length)
 }
 
 /// The line in a packet: its payload without the one newline at its end.

@@ -1,0 +1,68 @@
+use packrace_object::HashKind;
+
+use super::Error;
+use crate::message::advertisement::parse_v2_capability;
+use crate::wire::capabilities::words;
+
+/// What a server of version 2 can do, as far as a client here uses it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerCapabilities {
+    /// The hash of its objects.
+    pub hash: HashKind,
+    /// Whether it says so, and wants to be told.
+    pub tells_hash: bool,
+    /// Whether it says who it is, and may be told who asks.
+    pub has_agent: bool,
+    /// Whether it tells an unborn `HEAD`.
+    pub tells_unborn: bool,
+    /// Whether it lists refs.
+    pub lists_refs: bool,
+    /// Whether it sends packs.
+    pub sends_packs: bool,
+}
+
+impl Default for ServerCapabilities {
+    fn default() -> Self {
+        ServerCapabilities {
+            hash: HashKind::Sha1,
+            tells_hash: false,
+            has_agent: false,
+            tells_unborn: false,
+            lists_refs: false,
+            sends_packs: false,
+        }
+    }
+}
+
+impl ServerCapabilities {
+    pub(super) fn take(&mut self, line: &[u8]) -> Result<(), Error> {
+        match parse_v2_capability(line) {
+            (b"agent", _) => self.has_agent = true,
+            (b"ls-refs", features) => {
+                self.lists_refs = true;
+                self.tells_unborn = words(features.unwrap_or_default()).any(|word| word == b"unborn");
+            }
+            (b"fetch", _) => self.sends_packs = true,
+            (b"object-format", format) => {
+                self.tells_hash = true;
+                self.hash = match format {
+                    Some(b"sha1") => HashKind::Sha1,
+                    Some(b"sha256") => HashKind::Sha256,
+                    other => return Err(Error::UnknownFormat(other.unwrap_or_default().to_vec())),
+                };
+            }
+            // Later servers may have others.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether it can do what is needed.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match (self.lists_refs, self.sends_packs) {
+            (false, _) => Err(Error::Lacks("ls-refs")),
+            (_, false) => Err(Error::Lacks("fetch")),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The other side of [`fetch_v2`](super::fetch_v2): what somebody says and hears who fetches in version 2
+//! (gitprotocol-v2), and has no history in common.
+//!
+//! ```text
+//! server  capabilities                 refs            packfile: band 1, 2, 3
+//! client               ls-refs               fetch, done
+//! event            Advertised       RefsListed         Data… Progress…  PackEnded
+//! ```
+//!
+//! Bytes of the pack stay where they were received: [`Event::Data`] is a range of that buffer.
+
+mod capabilities;
+mod error;
+mod refs;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+pub use capabilities::ServerCapabilities;
+pub use error::Error;
+pub use refs::{ListedRef, ListedRefs};
+
+use crate::Refusal;
+use crate::message::command::{ClientCapabilities, write_command};
+use crate::message::fetch_request::{FetchRequest, write_done};
+use crate::message::ls_refs::{parse_ref, write_arguments};
+use crate::message::section::Section;
+use crate::session::RefsRequest;
+use crate::wire::demultiplexer::{Demultiplexer, Piece};
+use crate::wire::packets::Packets;
+use crate::wire::pkt_line::{FLUSH, PktLine, text};
+
+/// Caps on what a server may tell. Plain data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Capabilities.
+    pub capabilities: usize,
+    /// Refs, of about 80 bytes of memory each beside the name.
+    pub refs: usize,
+    /// Bytes of their names and of what symbolic ones stand for.
+    pub name_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { capabilities: 1_000, refs: 4_000_000, name_bytes: 256 << 20 }
+    }
+}
+
+/// What a server has said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// What it can do: [`FetchClient::server`].
+    Advertised,
+    /// Its refs: [`FetchClient::take_refs`].
+    RefsListed,
+    /// These bytes of what was given belong to the pack.
+    Data(Range<usize>),
+    /// These are text for the user.
+    Progress(Range<usize>),
+    /// The pack is over.
+    PackEnded,
+}
+
+/// A conversation with a server. Alternate: send what [`ls_refs`](Self::ls_refs) and [`fetch`](Self::fetch) give, and take
+/// every [`Event`] out of what comes back.
+#[derive(Debug)]
+pub struct FetchClient {
+    agent: String,
+    limits: Limits,
+    state: State,
+    packets: Packets,
+    server: ServerCapabilities,
+    refs: ListedRefs,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The server has said nothing yet, or over HTTP which service it is.
+    Start,
+    /// The flush that ends the name of the service comes.
+    Service,
+    /// So many capabilities were told.
+    Capabilities(usize),
+    /// Nothing is asked for.
+    Idle,
+    Refs,
+    /// The head of a section comes; or, where history is cut, lines of that.
+    Section,
+    ShallowInfo,
+    Pack(Demultiplexer),
+}
+
+impl FetchClient {
+    /// Begins before the server has said anything.
+    pub fn new(agent: &str, limits: Limits) -> Self {
+        FetchClient {
+            agent: agent.to_owned(),
+            limits,
+            state: State::Start,
+            packets: Packets::default(),
+            server: ServerCapabilities::default(),
+            refs: ListedRefs::default(),
+        }
+    }
+
+    /// What the server has said it can do.
+    pub fn server(&self) -> &ServerCapabilities {
+        &self.server
+    }
+
+    /// The refs that were listed.
+    pub fn take_refs(&mut self) -> ListedRefs {
+        std::mem::take(&mut self.refs)
+    }
+
+    /// The request that lists refs.
+    pub fn ls_refs(&mut self, request: &RefsRequest) -> Vec<u8> {
+        let unborn = request.unborn && self.server.tells_unborn;
+        let mut out = self.command("ls-refs");
+        write_arguments(&mut out, &RefsRequest { unborn, ..request.clone() });
+        self.state = State::Refs;
+        out
+    }
+
+    /// The request for a pack, without haves.
+    pub fn fetch(&mut self, request: &FetchRequest) -> Vec<u8> {
+        let mut out = self.command("fetch");
+        request.write_v2(&mut out);
+        write_done(&mut out);
+        out.extend_from_slice(FLUSH);
+        self.state = State::Section;
+        out
+    }
+
+    fn command(&self, name: &str) -> Vec<u8> {
+        let said = ClientCapabilities {
+            agent: self.server.has_agent.then(|| self.agent.clone()),
+            hash: self.server.tells_hash.then_some(self.server.hash),
+            ..ClientCapabilities::default()
+        };
+        let mut out = Vec::new();
+        write_command(&mut out, name, &said);
+        out
+    }
+
+    /// The next thing that the server says, in `bytes` from `*at` on, which is moved behind it; `None` when everything was
+    /// taken. What comes while nothing is asked for is an error. After one, the conversation is over.
+    pub fn next(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Event>, Error> {
+        loop {
+            if let State::Pack(demultiplexer) = &mut self.state {
+                return match demultiplexer.next(bytes, at)? {
+                    None => Ok(None),
+                    Some(Piece::Data(range)) => Ok(Some(Event::Data(range))),
+                    Some(Piece::Progress(range)) => Ok(Some(Event::Progress(range))),
+                    Some(Piece::Fatal(words)) => Err(Error::LastWords(words)),
+                    Some(Piece::End) => {
+                        self.state = State::Idle;
+                        Ok(Some(Event::PackEnded))
+                    }
+                };
+            }
+            let mut packets = std::mem::take(&mut self.packets);
+            let result = match packets.next(bytes, at) {
+                Ok(None) => {
+                    self.packets = packets;
+                    return Ok(None);
+                }
+                Ok(Some(packet)) => self.take(packet),
+                Err(refusal) => Err(refusal.into()),
+            };
+            self.packets = packets;
+            if let Some(event) = result? {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn take(&mut self, packet: PktLine<'_>) -> Result<Option<Event>, Error> {
+        let line = match packet {
+            PktLine::Data(payload) => Some(text(payload)),
+            _ => None,
+        };
+        if let Some(words) = line.and_then(Refusal::parse_wire) {
+            return Err(Error::Remote(words.to_vec()));
+        }
+        match (&mut self.state, packet, line) {
+            (State::Start, _, Some(b"# service=git-upload-pack")) => self.state = State::Service,
+            (State::Service, PktLine::Flush, _) => self.state = State::Capabilities(0),
+            (State::Start, _, Some(b"version 2")) => self.state = State::Capabilities(1),
+            (State::Capabilities(count @ 0), _, Some(b"version 2")) => *count = 1,
+            (State::Start | State::Service | State::Capabilities(0), ..) => return Err(Error::NotVersion2),
+            (State::Capabilities(_), PktLine::Flush, _) => {
+                self.server.check()?;
+                self.state = State::Idle;
+                return Ok(Some(Event::Advertised));
+            }
+            (State::Capabilities(count), _, Some(line)) => {
+                *count += 1;
+                if *count > self.limits.capabilities {
+                    return Err(Error::TooMany { what: "capabilities", limit: self.limits.capabilities });
+                }
+                self.server.take(line)?;
+            }
+            (State::Capabilities(_), ..) => return Err(Error::ExpectedFlush("capabilities")),
+            (State::Refs, PktLine::Flush, _) => {
+                self.state = State::Idle;
+                return Ok(Some(Event::RefsListed));
+            }
+            (State::Refs, _, Some(line)) => {
+                let read =
+                    parse_ref(line, self.server.hash).ok_or_else(|| Error::BadRefLine(line.to_vec()))?;
+                self.refs.push(&read, &self.limits)?;
+            }
+            (State::Refs, ..) => return Err(Error::ExpectedFlush("ref listing")),
+            (State::Section, _, Some(line)) => match Section::parse(line) {
+                Some(Section::Packfile) => self.state = State::Pack(Demultiplexer::default()),
+                Some(Section::ShallowInfo) => self.state = State::ShallowInfo,
+                _ => return Err(Error::NoPack(Some(line.to_vec()))),
+            },
+            (State::Section, ..) => return Err(Error::NoPack(None)),
+            (State::ShallowInfo, PktLine::Delim, _) => self.state = State::Section,
+            (State::ShallowInfo, ..) => return Err(Error::IsShallow),
+            (State::Idle, ..) => return Err(Error::Unasked),
+            (State::Pack(_), ..) => unreachable!("a side-band is not cut into lines"),
+        }
+        Ok(None)
+    }
+
+    /// What it means that the server ends here.
+    pub fn ended(&self) -> Error {
+        match &self.state {
+            State::Start => Error::SaidNothing,
+            State::Service | State::Capabilities(_) => Error::ExpectedFlush("capabilities"),
+            State::Refs => Error::ExpectedFlush("ref listing"),
+            State::Section | State::ShallowInfo => Error::NoPack(None),
+            State::Pack(_) => Error::CutOff,
+            State::Idle => Error::HungUp,
+        }
+    }
+}

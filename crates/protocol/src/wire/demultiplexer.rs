@@ -1,0 +1,161 @@
+//! The receiving side of a side-band (gitprotocol-pack, "Packfile Data").
+//!
+//! What is for the pack is a range of the buffer that the bytes came in: it is handed on from there, also when its packet
+//! is not wholly there. Nothing is kept but the head of a packet and, of band 3, one packet.
+
+use std::ops::Range;
+
+use super::pkt_line::parse_length;
+use super::sideband::{Band, FRAME_HEADER_BYTES};
+use crate::Refusal;
+
+/// A part of what was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// These bytes belong to the pack.
+    Data(Range<usize>),
+    /// These are text for the user; a line may go on in the next piece.
+    Progress(Range<usize>),
+    /// The server gives up; these are its last words.
+    Fatal(Vec<u8>),
+    /// A flush packet: the side-band is over.
+    End,
+}
+
+/// Why bytes are no side-band.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadBand {
+    /// Not even packets.
+    Packet(Refusal),
+    /// A packet of an unknown band.
+    Unknown(u8),
+    /// A packet without a band.
+    Missing,
+    /// A delimiter or the like.
+    NotData,
+}
+
+/// Where in a side-band a stream is.
+#[derive(Debug, Default)]
+pub struct Demultiplexer {
+    head: [u8; FRAME_HEADER_BYTES],
+    /// Bytes of `head` that are there.
+    held: usize,
+    /// Bytes of the present packet that have not come, and its band.
+    rest: usize,
+    band: Option<Band>,
+    last_words: Vec<u8>,
+}
+
+impl Demultiplexer {
+    /// The next piece of `bytes` from `*at` on, which is moved behind it; `None` when everything was taken.
+    pub fn next(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Piece>, BadBand> {
+        loop {
+            if let Some(band) = self.band {
+                let here = *at..*at + self.rest.min(bytes.len() - *at);
+                self.rest -= here.len();
+                *at = here.end;
+                if self.rest == 0 {
+                    self.band = None;
+                }
+                match band {
+                    Band::Error => self.last_words.extend_from_slice(&bytes[here]),
+                    _ if here.is_empty() => {}
+                    Band::Data => return Ok(Some(Piece::Data(here))),
+                    Band::Progress => return Ok(Some(Piece::Progress(here))),
+                }
+                if band == Band::Error && self.rest == 0 {
+                    return Ok(Some(Piece::Fatal(std::mem::take(&mut self.last_words))));
+                }
+            }
+            let Some(byte) = bytes.get(*at) else { return Ok(None) };
+            self.head[self.held] = *byte;
+            self.held += 1;
+            *at += 1;
+            if self.held < 4 {
+                continue;
+            }
+            let length = parse_length(&self.head[..4]).map_err(BadBand::Packet)?;
+            match (length, self.held) {
+                (0, _) => {
+                    self.held = 0;
+                    return Ok(Some(Piece::End));
+                }
+                (1 | 2, _) => return Err(BadBand::NotData),
+                (4, _) => return Err(BadBand::Missing),
+                (_, 4) => {}
+                _ => {
+                    self.held = 0;
+                    self.rest = length - FRAME_HEADER_BYTES;
+                    self.band = Some(match self.head[4] {
+                        1 => Band::Data,
+                        2 => Band::Progress,
+                        3 => Band::Error,
+                        other => return Err(BadBand::Unknown(other)),
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a stream, whole and in pieces: pack, text, last words, whether it ended.
+    fn check(stream: &[u8], data: &[u8], text: &[u8], fatal: Option<&[u8]>, end: bool, bad: Option<BadBand>) {
+        for step in [stream.len().max(1), 1, 2, 7] {
+            let mut demultiplexer = Demultiplexer::default();
+            let mut got = (Vec::new(), Vec::new(), None, false, None);
+            'stream: for chunk in stream.chunks(step) {
+                let mut at = 0;
+                loop {
+                    match demultiplexer.next(chunk, &mut at) {
+                        Ok(Some(Piece::Data(range))) => got.0.extend_from_slice(&chunk[range]),
+                        Ok(Some(Piece::Progress(range))) => got.1.extend_from_slice(&chunk[range]),
+                        Ok(Some(Piece::Fatal(words))) => got.2 = Some(words),
+                        Ok(Some(Piece::End)) => got.3 = true,
+                        Ok(None) => break,
+                        Err(bad) => {
+                            got.4 = Some(bad);
+                            break 'stream;
+                        }
+                    }
+                }
+                assert_eq!(at, chunk.len());
+            }
+            let expect = (data.to_vec(), text.to_vec(), fatal.map(<[u8]>::to_vec), end, bad.clone());
+            assert_eq!(got, expect, "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn bands_are_told_apart() {
+        check(b"0008\x01abc0005\x010007\x02hi0007\x01de0000", b"abcde", b"hi", None, true, None);
+        check(b"0005\x010005\x020000", b"", b"", None, true, None);
+        check(b"0006\x01a0009\x03oops", b"a", b"", Some(b"oops"), false, None);
+        check(b"0005\x03", b"", b"", Some(b""), false, None);
+        check(b"", b"", b"", None, false, None);
+        check(b"0009\x01ab", b"ab", b"", None, false, None);
+    }
+
+    #[test]
+    fn what_is_no_side_band() {
+        check(b"0006\x01a0006\x04b", b"a", b"", None, false, Some(BadBand::Unknown(4)));
+        check(b"0004", b"", b"", None, false, Some(BadBand::Missing));
+        check(b"0001", b"", b"", None, false, Some(BadBand::NotData));
+        check(b"0002", b"", b"", None, false, Some(BadBand::NotData));
+        check(b"zzzz", b"", b"", None, false, Some(BadBand::Packet(Refusal::bad_length_characters(b"zzzz"))));
+        check(b"fff1", b"", b"", None, false, Some(BadBand::Packet(Refusal::bad_length(65521))));
+    }
+
+    #[test]
+    fn ranges_lie_in_the_buffer_that_was_given() {
+        let stream = b"0009\x01abcd0007\x01ef";
+        let (mut demultiplexer, mut at) = (Demultiplexer::default(), 0);
+        assert_eq!(demultiplexer.next(stream, &mut at), Ok(Some(Piece::Data(5..9))));
+        assert_eq!(demultiplexer.next(stream, &mut at), Ok(Some(Piece::Data(14..16))));
+        assert_eq!(demultiplexer.next(stream, &mut at), Ok(None));
+    }
+}

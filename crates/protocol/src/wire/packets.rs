@@ -1,0 +1,110 @@
+//! Packets out of somebody else's buffer: those that lie wholly in it are not copied.
+
+use super::pkt_line::{PktLine, parse_length};
+use crate::Refusal;
+
+/// Cuts a stream into packets. Keeps only a packet that is not wholly there: 65,520 bytes at most.
+#[derive(Debug, Default)]
+pub struct Packets {
+    /// The beginning of a packet; a whole one if it was given out last.
+    kept: Vec<u8>,
+    is_kept_out: bool,
+}
+
+impl Packets {
+    /// The next packet of `bytes` from `*at` on, which is moved behind it; `None` when everything was taken and it has not
+    /// wholly arrived.
+    pub fn next<'a>(&'a mut self, bytes: &'a [u8], at: &mut usize) -> Result<Option<PktLine<'a>>, Refusal> {
+        if std::mem::take(&mut self.is_kept_out) {
+            self.kept.clear();
+        }
+        if self.kept.is_empty() {
+            let rest = &bytes[*at..];
+            match whole(rest)? {
+                Some(length) => {
+                    *at += length;
+                    return Ok(Some(packet(&rest[..length])));
+                }
+                None => {
+                    self.kept.extend_from_slice(rest);
+                    *at = bytes.len();
+                    return Ok(None);
+                }
+            }
+        }
+        for _ in 0..2 {
+            // First the digits, then what they announce.
+            let wanted = match self.kept.get(..4) {
+                Some(digits) => parse_length(digits)?.max(4),
+                None => 4,
+            };
+            let missing = (wanted - self.kept.len()).min(bytes.len() - *at);
+            self.kept.extend_from_slice(&bytes[*at..*at + missing]);
+            *at += missing;
+        }
+        match whole(&self.kept)? {
+            Some(_) => {
+                self.is_kept_out = true;
+                Ok(Some(packet(&self.kept)))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// The length of the packet that `bytes` begin with, if it is there.
+fn whole(bytes: &[u8]) -> Result<Option<usize>, Refusal> {
+    let Some(digits) = bytes.get(..4) else { return Ok(None) };
+    let length = parse_length(digits)?.max(4);
+    Ok((length <= bytes.len()).then_some(length))
+}
+
+/// A whole packet, whose length was looked at.
+fn packet(bytes: &[u8]) -> PktLine<'_> {
+    match &bytes[..4] {
+        b"0000" => PktLine::Flush,
+        b"0001" => PktLine::Delim,
+        b"0002" => PktLine::ResponseEnd,
+        _ => PktLine::Data(&bytes[4..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stream: &[u8], expect: &[&str], error: Option<&str>) {
+        for step in [stream.len().max(1), 1, 3] {
+            let (mut packets, mut got, mut failed) = (Packets::default(), Vec::new(), None);
+            'stream: for chunk in stream.chunks(step) {
+                let mut at = 0;
+                loop {
+                    match packets.next(chunk, &mut at) {
+                        Ok(Some(PktLine::Data(data))) => got.push(String::from_utf8_lossy(data).into_owned()),
+                        Ok(Some(other)) => got.push(format!("{other:?}")),
+                        Ok(None) => break,
+                        Err(refusal) => {
+                            failed = Some(refusal.message().to_owned());
+                            break 'stream;
+                        }
+                    }
+                }
+                assert_eq!(at, chunk.len(), "all is taken");
+            }
+            assert_eq!(
+                (got.iter().map(String::as_str).collect::<Vec<_>>(), failed.as_deref()),
+                (expect.to_vec(), error)
+            );
+        }
+    }
+
+    #[test]
+    fn packets_come_out_as_they_went_in() {
+        check(b"0006a\n00000001000200040005b", &["a\n", "Flush", "Delim", "ResponseEnd", "", "b"], None);
+        check(b"000", &[], None);
+        check(b"0006a", &[], None);
+        check(b"0000zzzz", &["Flush"], Some("protocol error: bad line length character: zzzz"));
+        check(b"0003", &[], Some("protocol error: bad line length 3"));
+        check(b"fff1", &[], Some("protocol error: bad line length 65521"));
+    }
+}
