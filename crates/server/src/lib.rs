@@ -1,10 +1,11 @@
 //! The engine, the outbox and the doors: HTTP, git:// and stdio.
 //!
 //! [`engine`] ties a protocol session's outputs to plans, segments and refs; [`outbox`] turns frames into
-//! [`outbox::GatherBatch`]es; a [`outbox::Door`] hands those to the kernel or to hyper.
+//! [`outbox::GatherBatch`]es; a [`outbox::Door`] hands those to the kernel or to hyper. [`client`] is the other side: it fetches.
 
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod engine;
 pub mod outbox;
 pub mod transport;

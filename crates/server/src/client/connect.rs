@@ -1,0 +1,154 @@
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use packrace_os::clock::{Clock as _, RealClock};
+use packrace_os::sink::{self, FdSink};
+use packrace_os::source::FdSource;
+use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
+
+use super::{Error, Exchange, READ_BYTES, Scheme, Url};
+
+/// How long a server is waited for. Plain data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until it accepts a connection, for each of its addresses.
+    pub connect: Duration,
+    /// Until it says something, or takes something. Servers that are busy say so every few seconds.
+    pub silence: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts { connect: Duration::from_secs(60), silence: Duration::from_secs(300) }
+    }
+}
+
+/// Any connection that goes both ways until it ends: what is read in wide pieces, and what is written.
+pub struct Stateful<R: Read, W: Write> {
+    reader: BufReader<R>,
+    writer: W,
+}
+
+impl<R: Read, W: Write> Stateful<R, W> {
+    /// Begins before the server has said anything.
+    pub fn new(reader: R, writer: W) -> Self {
+        Stateful { reader: BufReader::with_capacity(READ_BYTES, reader), writer }
+    }
+}
+
+impl<R: Read, W: Write> Read for Stateful<R, W> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+impl<R: Read, W: Write> BufRead for Stateful<R, W> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.reader.consume(amount);
+    }
+}
+
+impl<R: Read, W: Write> Exchange for Stateful<R, W> {
+    fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.writer.write_all(request)?;
+        self.writer.flush()
+    }
+}
+
+/// The sending half of a socket, whose calls are counted.
+#[derive(Debug)]
+pub struct SocketWriter(FdSink);
+
+impl Write for SocketWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        sink::write_all(&mut self.0, &[bytes])?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Connects to a git:// server and asks for a repository in version 2. `say` is told what `git clone -v` says.
+pub fn open_git(
+    url: &Url,
+    timeouts: Timeouts,
+    say: &mut dyn FnMut(&str),
+) -> Result<Stateful<FdSource, SocketWriter>, Error> {
+    let (source, sink) = connect(url, timeouts, say)?;
+    let mut exchange = Stateful::new(source, SocketWriter(sink));
+    let path = url.decoded_path()?;
+    let host = format!("\0host={}\0\0version=2\0", url.authority);
+    let request = [b"git-upload-pack ", path.as_slice(), host.as_bytes()].concat();
+    if request.len() > MAX_PAYLOAD {
+        return Err(Error::Url("the path is too long".to_owned()));
+    }
+    let mut packet = Vec::new();
+    write_data(&request, &mut packet);
+    exchange.send(&packet).map_err(Error::Connection)?;
+    Ok(exchange)
+}
+
+/// Connects to the first address of a host that accepts.
+pub(super) fn connect(
+    url: &Url,
+    timeouts: Timeouts,
+    say: &mut dyn FnMut(&str),
+) -> Result<(FdSource, FdSink), Error> {
+    let Url { host, port, .. } = url;
+    let is_git = url.scheme == Scheme::Git;
+    let mut say = |text: &str| {
+        if is_git {
+            say(text)
+        }
+    };
+    say(&format!("Looking up {host} ... "));
+    let clock = RealClock::default();
+    let addresses = (host.as_str(), *port).to_socket_addrs().map_err(|error| {
+        let text = error.to_string();
+        let why = text.rsplit(": ").next().unwrap_or(&text);
+        Error::Unreachable(match url.scheme {
+            Scheme::Git => format!("unable to look up {host} (port {port}) ({why})"),
+            Scheme::Http => format!("unable to access '{}/': Could not resolve host: {host}", url.base()),
+        })
+    })?;
+    say(&format!("done.\nConnecting to {host} (port {port}) ... "));
+    let mut failures = String::new();
+    for (number, address) in addresses.enumerate() {
+        match TcpStream::connect_timeout(&address, timeouts.connect) {
+            Ok(stream) => {
+                say(&format!("{} done.\n", address.ip()));
+                return prepared(stream, timeouts).map_err(Error::Connection);
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let why = text.split(" (os error").next().unwrap_or(&text);
+                failures.push_str(&format!("{host}[{number}: {}]: errno={why}\n", address.ip()));
+            }
+        }
+    }
+    Err(Error::Unreachable(match url.scheme {
+        Scheme::Git => format!("unable to connect to {host}:\n{failures}"),
+        Scheme::Http => format!(
+            "unable to access '{}/': Failed to connect to {host} port {port} after {} ms: Couldn't connect to server",
+            url.base(),
+            clock.now().as_millis()
+        ),
+    }))
+}
+
+fn prepared(stream: TcpStream, timeouts: Timeouts) -> io::Result<(FdSource, FdSink)> {
+    stream.set_nodelay(true)?;
+    // The kernel's own limit: a look whether something is there, before each read, would be one more call each.
+    stream.set_read_timeout(Some(timeouts.silence))?;
+    stream.set_write_timeout(Some(timeouts.silence))?;
+    let sink = FdSink::new(OwnedFd::from(stream.try_clone()?)).with_stall_limit(timeouts.silence);
+    Ok((FdSource::new(OwnedFd::from(stream), None), sink))
+}

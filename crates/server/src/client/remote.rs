@@ -1,0 +1,131 @@
+use std::io::{self, ErrorKind};
+
+use packrace_pack::ingest::Ingest;
+use packrace_protocol::message::fetch_request::FetchRequest;
+use packrace_protocol::session::RefsRequest;
+use packrace_protocol::session::fetch_client::{
+    self, Event, FetchClient, Limits, ListedRefs, ServerCapabilities,
+};
+use packrace_protocol::wire::pkt_line::FLUSH;
+
+use super::{Error, Exchange, Timeouts};
+
+/// Who hears of a pack while it comes.
+pub trait Listener {
+    /// Text of the server for the user; a line may go on in the next piece.
+    fn text(&mut self, text: &[u8]);
+
+    /// So many more bytes of the pack were taken.
+    fn received(&mut self, bytes: usize, ingest: &Ingest);
+}
+
+/// A server that has said what it can do.
+pub struct Remote<E> {
+    exchange: E,
+    session: FetchClient,
+    timeouts: Timeouts,
+}
+
+impl<E: Exchange> Remote<E> {
+    /// Hears what the server says first. `timeouts` are those of the connection, and only named in errors.
+    pub fn open(exchange: E, agent: &str, limits: Limits, timeouts: Timeouts) -> Result<Self, Error> {
+        let mut remote = Remote { exchange, session: FetchClient::new(agent, limits), timeouts };
+        remote.hear(|event, _| Ok(event == Event::Advertised))?;
+        Ok(remote)
+    }
+
+    /// What it can do.
+    pub fn server(&self) -> &ServerCapabilities {
+        self.session.server()
+    }
+
+    /// Its refs.
+    pub fn list_refs(&mut self, request: &RefsRequest) -> Result<ListedRefs, Error> {
+        let request = self.session.ls_refs(request);
+        self.send(&request)?;
+        self.hear(|event, _| Ok(event == Event::RefsListed))?;
+        Ok(self.session.take_refs())
+    }
+
+    /// Takes a pack into `ingest`, whole: what it lacks shows when it is resolved.
+    pub fn fetch(
+        &mut self,
+        request: &FetchRequest,
+        ingest: &mut Ingest,
+        listener: &mut dyn Listener,
+    ) -> Result<(), Error> {
+        let request = self.session.fetch(request);
+        self.send(&request)?;
+        self.hear(|event, bytes| {
+            match event {
+                Event::Data(range) => {
+                    let taken = ingest.push(&bytes[range.clone()])?;
+                    if taken < range.len() {
+                        return Err(Error::Junk);
+                    }
+                    listener.received(taken, ingest);
+                }
+                Event::Progress(range) => listener.text(&bytes[range]),
+                Event::PackEnded => return Ok(true),
+                Event::Advertised | Event::RefsListed => {}
+            }
+            Ok(false)
+        })
+    }
+
+    /// Says that nothing more is asked for. A server that has gone does not mind.
+    pub fn end_stateful(mut self) {
+        let _ = self.exchange.send(FLUSH);
+    }
+
+    fn send(&mut self, request: &[u8]) -> Result<(), Error> {
+        let silence = self.timeouts.silence;
+        self.exchange.send(request).map_err(|error| match error.downcast::<Error>() {
+            Ok(error) => error,
+            Err(error) => failed(error, silence),
+        })
+    }
+
+    /// Gives every event to `each`, with the bytes that it came in, until that is satisfied.
+    fn hear(&mut self, mut each: impl FnMut(Event, &[u8]) -> Result<bool, Error>) -> Result<(), Error> {
+        loop {
+            let bytes = match self.exchange.fill_buf() {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // A body that is shorter than announced, or a connection that is torn down.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) =>
+                {
+                    return Err(self.session.ended().into());
+                }
+                Err(error) => return Err(failed(error, self.timeouts.silence)),
+            };
+            if bytes.is_empty() {
+                return Err(self.session.ended().into());
+            }
+            let mut at = 0;
+            let result = loop {
+                match self.session.next(bytes, &mut at) {
+                    Ok(None) => break Ok(false),
+                    Err(error) => break Err(error.into()),
+                    Ok(Some(event)) => match each(event, bytes) {
+                        Ok(false) => {}
+                        ended => break ended,
+                    },
+                }
+            };
+            self.exchange.consume(at);
+            if result? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn failed(error: io::Error, silence: std::time::Duration) -> Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Silent(silence),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => fetch_client::Error::HungUp.into(),
+        _ => Error::Connection(error),
+    }
+}
