@@ -62,6 +62,19 @@ pub struct InitOptions {
     pub sharing: Option<Sharing>,
     /// The configuration outside of it.
     pub config: ConfigSources,
+    /// What stands at the end of its configuration.
+    pub sections: Vec<NewSection>,
+}
+
+/// A section of a new configuration: `[name "subsection"]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSection {
+    /// One that git knows, such as `remote`.
+    pub name: &'static str,
+    /// Anything.
+    pub subsection: Vec<u8>,
+    /// Keys and values, in their order.
+    pub entries: Vec<(&'static str, Vec<u8>)>,
 }
 
 /// A git directory with its template, and nothing else new yet.

@@ -1,5 +1,6 @@
 //! What was typed, and what it means. Exit codes are git's: 129 for usage, 0 for help that was asked for.
 
+mod clone;
 mod commit_graph;
 mod for_each_ref;
 mod index_pack;
@@ -18,6 +19,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub use clone::CloneRepository;
 pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
 pub use for_each_ref::ForEachRef;
 pub use index_pack::{IndexPack, VerifyPack};
@@ -88,6 +90,8 @@ pub enum Command {
     ReceivePack(ReceivePack),
     /// Serve every repository below a folder over HTTP and git://.
     Serve(Serve),
+    /// Copy a repository from a server: stands in for git clone, with --bare or --mirror.
+    Clone(Box<CloneRepository>),
     /// Write and verify commit-graphs: stands in for git commit-graph.
     CommitGraph(CommitGraph),
     /// Say of each ref what a format asks for: stands in for git for-each-ref.

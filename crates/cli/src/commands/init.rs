@@ -76,6 +76,7 @@ pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<
         default_refs,
         sharing,
         config: config_sources,
+        sections: Vec::new(),
     };
     if let Some(separate) = &separate {
         separate_existing(&place.git_dir, &existing, separate, &config)?;
@@ -84,8 +85,13 @@ pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<
 }
 
 /// What `init --bare` would make, without a place; and what `HEAD` would stand for.
-pub fn bare_prototype(globals: &Globals, environment: &Environment) -> Result<(InitOptions, Vec<u8>), Fatal> {
-    let args = Init { bare: true, quiet: true, ..Init::default() };
+pub fn bare_prototype(
+    globals: &Globals,
+    environment: &Environment,
+    ref_format: Option<&str>,
+) -> Result<(InitOptions, Vec<u8>), Fatal> {
+    let ref_format = ref_format.map(str::to_owned);
+    let args = Init { bare: true, quiet: true, ref_format, ..Init::default() };
     let sources = environment.open_options(globals)?.config;
     let config = Config::outside(&sources)?;
     let (hash, default_hash) = hashes(&args, environment, &config)?;
@@ -105,6 +111,7 @@ pub fn bare_prototype(globals: &Globals, environment: &Environment) -> Result<(I
         default_refs,
         sharing: None,
         config: sources,
+        sections: Vec::new(),
     };
     Ok((options, initial_branch(&args, &config)?))
 }

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod clone;
 pub mod commit_graph;
 pub mod for_each_ref;
 pub mod index_pack;

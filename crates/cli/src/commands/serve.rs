@@ -65,6 +65,6 @@ fn new_repositories(
     if !args.allow_push || !config.boolean("packrace.createOnPush")?.unwrap_or(false) {
         return Ok(None);
     }
-    let (options, head) = init::bare_prototype(globals, environment)?;
+    let (options, head) = init::bare_prototype(globals, environment, None)?;
     Ok(Some(NewRepositories { options, head }))
 }

@@ -8,7 +8,7 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
 
-use super::{Begun, sync_dirs};
+use super::{Begun, NewSection, sync_dirs};
 use crate::config::{MAX_CONFIG_BYTES, parse_file};
 use crate::error::{Error, Reason};
 use crate::publish::Component;
@@ -98,7 +98,41 @@ fn edited(
         settings.set("core.sharedrepository", sharing.as_bytes())?;
         settings.set("receive.denyNonFastforwards", b"true")?;
     }
-    Ok(settings.0.to_bstring().into())
+    let mut text = Vec::from(settings.0.to_bstring());
+    options.sections.iter().for_each(|section| write_section(section, &mut text));
+    // What cannot be read back would make the repository one that nobody can open.
+    parse_file(&text, path)?;
+    Ok(text)
+}
+
+/// Appends a section as git writes it (git-config, "Syntax").
+fn write_section(section: &NewSection, text: &mut Vec<u8>) {
+    text.extend_from_slice(format!("[{} \"", section.name).as_bytes());
+    for byte in &section.subsection {
+        if matches!(byte, b'"' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(*byte);
+    }
+    text.extend_from_slice(b"\"]\n");
+    for (key, value) in &section.entries {
+        let needs_quotes = value.starts_with(b" ")
+            || value.ends_with(b" ")
+            || value.iter().any(|byte| matches!(byte, b';' | b'#' | b'\r'));
+        let quote: &[u8] = if needs_quotes { b"\"" } else { b"" };
+        text.extend_from_slice(format!("\t{key} = ").as_bytes());
+        text.extend_from_slice(quote);
+        for byte in value {
+            match byte {
+                b'\n' => text.extend_from_slice(b"\\n"),
+                b'\t' => text.extend_from_slice(b"\\t"),
+                b'"' | b'\\' => text.extend_from_slice(&[b'\\', *byte]),
+                other => text.push(*other),
+            }
+        }
+        text.extend_from_slice(quote);
+        text.push(b'\n');
+    }
 }
 
 struct Settings(gix_config::File);
@@ -145,5 +179,30 @@ impl Settings {
     fn says_not_bare(&self) -> bool {
         let value = self.0.raw_value("core.bare");
         value.is_ok_and(|value| crate::config::parse_boolean(&value) == Some(false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(subsection: &str, value: &str, expect: &str) {
+        let entries = vec![("url", value.as_bytes().to_vec())];
+        let section = NewSection { name: "remote", subsection: subsection.into(), entries };
+        let mut text = Vec::new();
+        write_section(&section, &mut text);
+        assert_eq!(String::from_utf8_lossy(&text), expect);
+        let file = parse_file(&text, Path::new("config")).unwrap();
+        let read = file.raw_value_by("remote", Some(subsection.into()), "url").unwrap();
+        assert_eq!(String::from_utf8_lossy(&read), value);
+    }
+
+    /// As git 2.47.3 writes them.
+    #[test]
+    fn sections_are_written_as_git_writes_them() {
+        check("origin", "git://a/b", "[remote \"origin\"]\n\turl = git://a/b\n");
+        check("a\"b\\c", "x", "[remote \"a\\\"b\\\\c\"]\n\turl = x\n");
+        check("o", "a#b;c", "[remote \"o\"]\n\turl = \"a#b;c\"\n");
+        check("o", " a\tb\"c\\d", "[remote \"o\"]\n\turl = \" a\\tb\\\"c\\\\d\"\n");
     }
 }

@@ -1,4 +1,4 @@
-//! All refs and reflogs of a repository at once, into a store that has none (git-refs, "migrate").
+//! All refs and reflogs of a repository at once, into a store that has none (git-refs, "migrate"; git-clone).
 //!
 //! ```text
 //! files      packed-refs ─ a loose file for each symbolic ref and each of a work tree ─ a file a reflog
@@ -17,7 +17,7 @@ use packrace_os::durable::NewFile;
 use super::files::{FileLocks, io_error};
 use super::stack::{Log, NewRef, Records, StackLocks};
 use super::{PrepareError, RefObjects, RefWrites, Value};
-use crate::publish::make_dir_below;
+use crate::publish::{DurableObjects, make_dir_below};
 use crate::refs::reflog::LoggedChange;
 use crate::refs::{Backend, Error, Peeled, RefStore, is_per_worktree};
 
@@ -31,6 +31,35 @@ pub(in crate::refs) struct Whole {
 }
 
 impl RefStore {
+    /// Writes the first refs of a store that has only a `HEAD`, in one go, and begins no reflogs: as git does, into
+    /// `packed-refs` or one table. They name objects that were durable before, which `_proof` stands for; names are good
+    /// ones below `refs/`.
+    pub fn write_first(
+        &self,
+        mut refs: Vec<(Vec<u8>, ObjectId)>,
+        _proof: &DurableObjects,
+        writes: &RefWrites,
+        objects: &mut dyn RefObjects,
+    ) -> Result<(), PrepareError> {
+        refs.sort_unstable();
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        if let Some(pair) = refs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let words = format!("multiple updates for ref '{}' not allowed", text(&pair[0].0));
+            return Err(Error::Write(words).into());
+        }
+        for (name, _) in &refs {
+            let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            let mut above = slashes.map(|(at, _)| &name[..at]);
+            if let Some(other) = above.find(|above| find(&refs, above)) {
+                let (name, other) = (text(name), text(other));
+                let words = format!("cannot process '{name}' and '{other}' at the same time");
+                return Err(Error::Write(words).into());
+            }
+        }
+        let refs = refs.into_iter().map(|(name, id)| (name, Value::Id(id))).collect();
+        self.write_whole(Whole { refs, logs: Vec::new() }, writes, objects)
+    }
+
     /// Writes all refs and reflogs into directories that nobody else knows. Objects need not be there.
     pub(in crate::refs) fn write_whole(
         &self,
@@ -124,4 +153,9 @@ impl RefStore {
         locks.lock(b"HEAD")?.write(records, writes)?;
         Ok(())
     }
+}
+
+/// Whether there is a ref of this name among those that are sorted.
+fn find(refs: &[(Vec<u8>, ObjectId)], name: &[u8]) -> bool {
+    refs.binary_search_by(|(other, _)| other.as_slice().cmp(name)).is_ok()
 }
