@@ -5,6 +5,7 @@
 mod attributes;
 mod bad_input;
 mod budgets;
+mod clone;
 mod combined;
 mod commit_graph;
 mod damage;

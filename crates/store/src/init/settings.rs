@@ -74,8 +74,12 @@ fn edited(
     let is_version_1 = config.local_integer("core.repositoryFormatVersion")? == Some(1);
     let version = if is_extended || is_version_1 && has_extensions { "1" } else { "0" };
     settings.set("core.repositoryformatversion", version.as_bytes())?;
-    if format.hash == HashKind::Sha256 {
-        settings.set("extensions.objectformat", b"sha256")?;
+    let name_hash = |settings: &mut Settings| match format.hash == HashKind::Sha256 {
+        true => settings.set("extensions.objectformat", b"sha256"),
+        false => Ok(()),
+    };
+    if options.sections.is_empty() {
+        name_hash(&mut settings)?;
     }
     if format.refs == Backend::Reftable {
         settings.set("extensions.refstorage", b"reftable")?;
@@ -99,10 +103,15 @@ fn edited(
         settings.set("receive.denyNonFastforwards", b"true")?;
     }
     let mut text = Vec::from(settings.0.to_bstring());
+    if options.sections.is_empty() {
+        return Ok(text);
+    }
     options.sections.iter().for_each(|section| write_section(section, &mut text));
-    // What cannot be read back would make the repository one that nobody can open.
-    parse_file(&text, path)?;
-    Ok(text)
+    // What cannot be read back would make the repository one that nobody can open. Git, when it clones, learns of the
+    // hash last.
+    let mut settings = Settings(parse_file(&text, path)?);
+    name_hash(&mut settings)?;
+    Ok(settings.0.to_bstring().into())
 }
 
 /// Appends a section as git writes it (git-config, "Syntax").
