@@ -82,7 +82,7 @@ pub fn open_git(
     timeouts: Timeouts,
     say: &mut dyn FnMut(&str),
 ) -> Result<Stateful<FdSource, SocketWriter>, Error> {
-    let (source, sink) = connect(url, timeouts, say)?;
+    let (source, sink) = prepared(connect(url, timeouts, say)?, timeouts).map_err(Error::Connection)?;
     let mut exchange = Stateful::new(source, SocketWriter(sink));
     let path = url.decoded_path()?;
     let host = format!("\0host={}\0\0version=2\0", url.authority);
@@ -97,11 +97,7 @@ pub fn open_git(
 }
 
 /// Connects to the first address of a host that accepts.
-pub(super) fn connect(
-    url: &Url,
-    timeouts: Timeouts,
-    say: &mut dyn FnMut(&str),
-) -> Result<(FdSource, FdSink), Error> {
+pub(super) fn connect(url: &Url, timeouts: Timeouts, say: &mut dyn FnMut(&str)) -> Result<TcpStream, Error> {
     let Url { host, port, .. } = url;
     let is_git = url.scheme == Scheme::Git;
     let mut say = |text: &str| {
@@ -125,7 +121,8 @@ pub(super) fn connect(
         match TcpStream::connect_timeout(&address, timeouts.connect) {
             Ok(stream) => {
                 say(&format!("{} done.\n", address.ip()));
-                return prepared(stream, timeouts).map_err(Error::Connection);
+                stream.set_nodelay(true).map_err(Error::Connection)?;
+                return Ok(stream);
             }
             Err(error) => {
                 let text = error.to_string();
@@ -145,7 +142,6 @@ pub(super) fn connect(
 }
 
 fn prepared(stream: TcpStream, timeouts: Timeouts) -> io::Result<(FdSource, FdSink)> {
-    stream.set_nodelay(true)?;
     // The kernel's own limit: a look whether something is there, before each read, would be one more call each.
     stream.set_read_timeout(Some(timeouts.silence))?;
     stream.set_write_timeout(Some(timeouts.silence))?;

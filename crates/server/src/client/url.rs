@@ -25,6 +25,11 @@ pub struct Url {
 }
 
 impl Url {
+    /// What a request for something below the repository names.
+    pub(super) fn target(&self, below: &str) -> String {
+        format!("{}{below}", self.path.trim_end_matches('/'))
+    }
+
     /// Reads a URL. Only these schemes are known; there are no users in them.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |why: &str| Err(Error::Url(format!("unable to access '{text}': {why}")));
