@@ -7,12 +7,11 @@ use packrace_testkit::{RepoBuilder, Size, clean_environment};
 
 use crate::running::{PACKRACE, Server};
 
-/// Calls of a role, as packrace reports them.
+/// Calls of a role, as packrace reports them; what did not happen is not reported.
 fn calls(report: &str, role: &str, op: &str) -> u64 {
-    let role =
-        report.split_once(&format!("\"{role}\":")).unwrap_or_else(|| panic!("no {role} in {report}")).1;
-    let op =
-        role.split_once(&format!("\"{op}\":{{\"calls\":")).unwrap_or_else(|| panic!("no {op} in {report}")).1;
+    let role = report.split_once(&format!("\"{role}\":{{")).map_or("", |(_, rest)| rest);
+    let role = role.split("}}").next().unwrap();
+    let op = role.split_once(&format!("\"{op}\":{{\"calls\":")).map_or("0", |(_, rest)| rest);
     op.split(',').next().unwrap().parse().unwrap()
 }
 
@@ -47,7 +46,11 @@ fn a_clone_is_taken_in_few_calls() {
         let length = pack_length(&dir.path().join(&place));
         assert!(length > 20 << 20);
         let writes = calls(&report, "pack", "write");
-        assert!(writes <= length / (1 << 20) + 4, "{writes} writes of {length} bytes: {report}");
+        assert!(
+            writes > 0 && writes <= length / (1 << 20) + 4,
+            "{writes} writes of {length} bytes: {report}"
+        );
+        // What hyper reads and writes is not counted; over git://, reads are as wide as what has arrived.
         assert!(calls(&report, "client", "write") <= 4, "a request is one write: {report}");
         assert_eq!(calls(&report, "client", "wait"), 0, "the kernel waits: {report}");
         // Nothing of the pack is read again; `HEAD`, refs and the like are few.
