@@ -9,6 +9,7 @@ mod git;
 pub mod handmade;
 mod history;
 mod layout;
+pub mod mounted;
 pub mod peer;
 mod random;
 pub mod received;

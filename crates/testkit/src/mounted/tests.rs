@@ -1,0 +1,57 @@
+use std::io::{Read as _, Write as _};
+
+use super::*;
+use crate::{Git, RepoBuilder, Size};
+
+#[test]
+fn requests_are_counted_by_the_names_of_files() {
+    let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = Mount::new(behind.path(), place.path()).unwrap();
+    let [temporary, whole] = ["tmp", "whole.pack"].map(|name| mount.place().join(name));
+    let mut file = std::fs::File::create(&temporary).unwrap();
+    for _ in 0..3 {
+        file.write_all(&[7; 1000]).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    std::fs::rename(&temporary, &whole).unwrap();
+    std::fs::write(mount.place().join("other"), b"x").unwrap();
+    let mut bytes = Vec::new();
+    std::fs::File::open(&whole).unwrap().read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes, [7; 3000]);
+    assert_eq!(std::fs::read(behind.path().join("whole.pack")).unwrap(), bytes);
+    let traffic = mount.traffic(|name| name == Path::new("whole.pack"));
+    let expect = Traffic { creates: 1, writes: 3, written_bytes: 3000, syncs: 1, ..traffic };
+    assert_eq!(traffic, expect);
+    assert_eq!(traffic.read_bytes, 3000);
+    assert_eq!(mount.traffic(|name| name == Path::new("tmp")), traffic);
+    assert_eq!(mount.traffic(|_| true).creates, 2);
+    mount.count_anew();
+    assert_eq!(mount.traffic(|_| true), Traffic::default());
+}
+
+#[test]
+fn a_large_write_is_few_requests() {
+    let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = Mount::new(behind.path(), place.path()).unwrap();
+    std::fs::write(mount.place().join("large"), vec![1; 8 << 20]).unwrap();
+    // More than 8 where the kernel's limit is lower, fewer where it was raised.
+    let traffic = mount.traffic(|_| true);
+    assert_eq!(traffic.written_bytes, 8 << 20);
+    assert!(traffic.writes <= 64, "{traffic:?}");
+}
+
+#[test]
+fn git_works_on_it() {
+    let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = Mount::new(behind.path(), place.path()).unwrap();
+    let repo = mount.place().join("repo.git");
+    RepoBuilder::new(Size::Tiny).build_at(&repo, Git::stock());
+    Git::stock().run(&repo, &["repack", "-adq"]);
+    Git::stock().run(&repo, &["fsck", "--strict"]);
+    let packs = mount.traffic(|name| name.extension().is_some_and(|extension| extension == "pack"));
+    assert!(packs.creates >= 1 && packs.writes >= 1 && packs.syncs >= 1, "{packs:?}");
+    drop(mount);
+    assert!(std::fs::read_dir(place.path()).unwrap().next().is_none(), "still mounted");
+    Git::stock().run(&behind.path().join("repo.git"), &["fsck", "--strict"]);
+}
