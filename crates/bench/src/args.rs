@@ -2,13 +2,15 @@ use std::path::PathBuf;
 
 /// What the command line can say.
 pub const USAGE: &str = "\
-usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs] [serve] [options]
+usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs] [serve]
+                      [index-pack] [unpack] [push] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
   --repo PATH       a repository with real history; without it one is built
   --packrace PATH   the packrace to measure; `none` measures git alone; without it the workspace's is built
   --git PATH        the git to measure; without it the first one in PATH
+  --gix PATH        gitoxide's command, to take part in index-pack
   --scratch DIR     where prepared repositories are kept for the next run; without it they are removed
   --rounds N        timed rounds of each (5)
   --refs N          tags for ls-refs, and for refs at most (1000000)
@@ -36,10 +38,16 @@ pub enum Item {
     Refs,
     /// Many clones at once over git://.
     Serve,
+    /// A pack indexed as it comes.
+    IndexPack,
+    /// Small packs unpacked.
+    Unpack,
+    /// Pushes of one commit.
+    Push,
 }
 
 /// What is measured when nothing is named.
-const ALL: [Item; 8] = [
+const ALL: [Item; 11] = [
     Item::Clone,
     Item::Fetch,
     Item::Filter,
@@ -48,6 +56,9 @@ const ALL: [Item; 8] = [
     Item::LsRefs,
     Item::Refs,
     Item::Serve,
+    Item::IndexPack,
+    Item::Unpack,
+    Item::Push,
 ];
 
 /// Which packrace to measure.
@@ -72,6 +83,8 @@ pub struct Args {
     pub packrace: Packrace,
     /// Which git.
     pub git: PathBuf,
+    /// gix, if it takes part.
+    pub gix: Option<PathBuf>,
     /// Where to keep prepared repositories.
     pub scratch: Option<PathBuf>,
     /// Timed rounds of each contender.
@@ -93,6 +106,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         repo: None,
         packrace: Packrace::Build,
         git: PathBuf::from("git"),
+        gix: None,
         scratch: None,
         rounds: 0,
         refs: 0,
@@ -115,6 +129,10 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "ls-refs" => args.items.push(Item::LsRefs),
             "refs" => args.items.push(Item::Refs),
             "serve" => args.items.push(Item::Serve),
+            "index-pack" => args.items.push(Item::IndexPack),
+            "unpack" => args.items.push(Item::Unpack),
+            "push" => args.items.push(Item::Push),
+            "--gix" => args.gix = Some(value()?.into()),
             "--repo" => args.repo = Some(value()?.into()),
             "--git" => args.git = value()?.into(),
             "--scratch" => args.scratch = Some(value()?.into()),
@@ -166,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_said() {
-        for bad in ["push", "--repo", "--rounds 0", "--rounds x", "--refs -1"] {
+        for bad in ["pull", "--repo", "--rounds 0", "--rounds x", "--refs -1"] {
             assert!(check(bad).is_err(), "{bad}");
         }
     }

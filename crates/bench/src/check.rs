@@ -1,5 +1,6 @@
 //! Whether the answers to one request agree.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use packrace_object::HashKind;
@@ -19,6 +20,19 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
         },
         Check::SameRefs => match other {
             Some(other) if peer != other => Err("the refs or reflogs differ".to_string()),
+            _ => Ok(()),
+        },
+        Check::SameRefsAndObjects => match other {
+            Some(other) if peer != other => Err("the refs or objects differ".to_string()),
+            _ => Ok(()),
+        },
+        Check::SamePackFiles => match other {
+            Some(other) if other.is_empty() => Err("there is no pack".to_string()),
+            Some(other) if peer != other => Err(format!(
+                "git has\n{}and the other\n{}",
+                String::from_utf8_lossy(peer),
+                String::from_utf8_lossy(other)
+            )),
             _ => Ok(()),
         },
         Check::SameRepository => match other {
@@ -47,10 +61,20 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
     }
 }
 
+/// What of git's answer another program can have: gix writes no reverse indexes.
+pub fn known_to<'a>(who: &str, peer: &'a [u8]) -> Cow<'a, [u8]> {
+    if who != crate::GIX {
+        return Cow::Borrowed(peer);
+    }
+    let text = String::from_utf8_lossy(peer);
+    let lines = text.split_inclusive('\n').filter(|line| !line.contains(".rev "));
+    Cow::Owned(lines.collect::<String>().into_bytes())
+}
+
 fn objects(git: &Git, work: &Work, answer: &[u8]) -> Result<BTreeSet<String>, String> {
     let pack = match work.how {
         How::Command { .. } => answer.to_vec(),
-        How::UploadPack | How::Crowd(_) => pack_of(answer)?,
+        How::UploadPack | How::Crowd(_) | How::Take(_) | How::Push(_) => pack_of(answer)?,
     };
     let hash = git.run(&work.repo, &["rev-parse", "--show-object-format"]);
     let hash = if hash.trim() == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 };

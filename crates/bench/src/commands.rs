@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use packrace_object::{HashKind, TrailerHasher};
 use packrace_testkit::Git;
 
-use crate::measure::{Contender, Observation, Timing};
+use crate::measure::{Contender, Feed, Observation, Timing};
 use crate::prepare::Scratch;
 use crate::refs;
 use crate::work::{Check, Goal, How, Work};
@@ -69,11 +70,37 @@ pub struct OnCopy {
 impl OnCopy {
     /// `binary -C COPY args…`, the copy beside `source`, so that files can be linked.
     pub fn new(binary: &Path, source: &Path, args: &[String], git: &Git, check: Check) -> io::Result<Self> {
-        let copy = tempfile::tempdir_in(source.parent().unwrap_or(source))?;
-        let place = repo_in(&copy).display().to_string();
-        let argv = [binary.display().to_string(), "-C".to_string(), place].into_iter();
-        let contender = Contender { argv: argv.chain(args.iter().cloned()).collect() };
-        Ok(OnCopy { contender, source: source.to_path_buf(), copy, git: git.clone(), check })
+        let mut on_copy = OnCopy::beside(source.parent().unwrap_or(source), source, git, check)?;
+        let argv = [binary.display().to_string(), "-C".to_string(), on_copy.path().display().to_string()];
+        let argv = argv.into_iter().chain(args.iter().cloned()).collect();
+        on_copy.run(Contender { argv, feed: Feed::File });
+        Ok(on_copy)
+    }
+
+    /// With the copy in a new directory below `beside`, and nothing to run yet.
+    pub fn beside(beside: &Path, source: &Path, git: &Git, check: Check) -> io::Result<Self> {
+        Ok(OnCopy {
+            contender: Contender { argv: Vec::new(), feed: Feed::File },
+            source: source.to_path_buf(),
+            copy: tempfile::tempdir_in(beside)?,
+            git: git.clone(),
+            check,
+        })
+    }
+
+    /// What runs from now on.
+    pub fn run(&mut self, contender: Contender) {
+        self.contender = contender;
+    }
+
+    /// Where the copy is, or will be.
+    pub fn path(&self) -> PathBuf {
+        repo_in(&self.copy)
+    }
+
+    /// The directory that has nothing but the copy.
+    pub fn root(&self) -> &Path {
+        self.copy.path()
     }
 
     /// One run in a new copy; its bytes are those of all packs, or of what keeps refs, afterwards.
@@ -95,6 +122,11 @@ impl OnCopy {
     pub fn state(&self) -> io::Result<Vec<u8>> {
         match self.check {
             Check::SameRefs => Ok(refs::state(&self.git, &repo_in(&self.copy))),
+            Check::SameRefsAndObjects => {
+                let refs = self.git.run(&self.path(), &["for-each-ref"]).into_bytes();
+                Ok([refs, self.checked_objects()?].concat())
+            }
+            Check::SamePackFiles => pack_files(&self.path()),
             _ => self.checked_objects(),
         }
     }
@@ -145,6 +177,27 @@ fn files_of_packs(repo: &Path, extension: &str) -> io::Result<Vec<std::fs::DirEn
     let is_asked =
         |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|found| found == extension);
     Ok(entries.into_iter().filter(is_asked).collect())
+}
+
+/// The one pack of a repository.
+pub fn only_pack(repo: &Path) -> io::Result<PathBuf> {
+    match &files_of_packs(repo, "pack")?[..] {
+        [pack] => Ok(pack.path()),
+        packs => Err(io::Error::other(format!("{} has {} packs", repo.display(), packs.len()))),
+    }
+}
+
+/// A line a file of a pack: its name, and a digest of what is in it.
+fn pack_files(repo: &Path) -> io::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for extension in ["pack", "idx", "rev", "keep"] {
+        for entry in files_of_packs(repo, extension)? {
+            let mut hasher = TrailerHasher::new(HashKind::Sha256);
+            hasher.update(&std::fs::read(entry.path())?);
+            lines.push(format!("{} {}\n", entry.file_name().to_string_lossy(), hasher.finish()));
+        }
+    }
+    Ok(lines.concat().into_bytes())
 }
 
 fn pack_bytes(repo: &Path) -> io::Result<u64> {

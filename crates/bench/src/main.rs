@@ -11,30 +11,41 @@ mod commands;
 mod filters;
 mod measure;
 mod prepare;
+mod push;
 mod refs;
 mod report;
 mod serve;
+mod take;
 mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use packrace_testkit::Git;
+use packrace_testkit::mounted::Mount;
 use serde_json::json;
 
 use crate::args::{Args, Item, Packrace};
 use crate::commands::OnCopy;
-use crate::measure::{Contender, Observation, Timing};
+use crate::measure::{Contender, Feed, Observation, Timing};
 use crate::prepare::Scratch;
+use crate::push::{Pushed, Pushes};
 use crate::report::{Comparison, Record};
 use crate::serve::Server;
-use crate::work::{How, Work};
+use crate::take::{Take, Taker};
+use crate::work::{Check, How, Work};
 
 /// A round of quick work is repeated until git has worked this long: bash tells milliseconds.
 const LEAST_ROUND_SECONDS: f64 = 0.2;
 
 /// Repetitions a round at most.
 const MOST_RUNS: usize = 50;
+
+/// The one that is measured.
+const PACKRACE: &str = "packrace";
+
+/// Another implementation, where it knows the work.
+pub const GIX: &str = "gix";
 
 type Error = Box<dyn std::error::Error>;
 
@@ -95,6 +106,8 @@ fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Resu
             let repo = ["-C".to_string(), work.repo.display().to_string()];
             compare_on_stdio(args, git, packrace, work, &[&repo[..], words].concat())
         }
+        How::Take(take) => compare_taking(args, git, packrace, work, take),
+        How::Push(pushes) => compare_pushing(args, git, packrace, work, pushes),
     }
 }
 
@@ -105,14 +118,17 @@ fn compare_on_stdio(
     work: &Work,
     words: &[String],
 ) -> Result<Comparison, Error> {
-    let contender = |binary: &Path| Contender { argv: [&[binary.display().to_string()], words].concat() };
+    let contender = |binary: &Path| Contender {
+        argv: [&[binary.display().to_string()], words].concat(),
+        feed: Feed::File,
+    };
     let request = request_file(work)?;
     let (peer, ours) = (contender(git.binary()), packrace.map(contender));
     let first = peer.time(request.path(), 1)?;
     let runs = ((LEAST_ROUND_SECONDS / first.wall_seconds.max(0.001)).ceil() as usize).clamp(1, MOST_RUNS);
     in_turns(
         (args.rounds, runs, git, work),
-        (&peer, ours.as_ref()),
+        named(peer, ours),
         |contender| contender.observe(request.path(), &|| Ok(())),
         |contender| contender.time(request.path(), runs),
     )
@@ -130,7 +146,7 @@ fn compare_on_copies(
     let (peer, ours) = (contender(git.binary())?, packrace.map(contender).transpose()?);
     in_turns(
         (args.rounds, 1, git, work),
-        (&peer, ours.as_ref()),
+        named(peer, ours),
         |contender| contender.observe(request.path()),
         |contender| contender.time(request.path()),
     )
@@ -152,38 +168,84 @@ fn compare_as_servers(
     let root = work.repo.parent().ok_or("a repository lies in a directory")?;
     let name = work.repo.file_name().unwrap_or_default().to_string_lossy();
     let request = serve::request(&name, &work.request);
-    let peer = Server::git_daemon(git, root)?;
-    let ours = packrace.map(|binary| Server::packrace(binary, root)).transpose()?;
+    let peer = Server::git_daemon(git, root, None)?;
+    let ours = packrace.map(|binary| Server::packrace(binary, root, None)).transpose()?;
     in_turns(
         (args.rounds, 1, git, work),
-        (&peer, ours.as_ref()),
+        named(peer, ours),
         |server| server.observe(&request, clients),
         |server| server.time(&request, clients),
     )
 }
 
+fn compare_taking(
+    args: &Args,
+    git: &Git,
+    packrace: Option<&Path>,
+    work: &Work,
+    take: &Take,
+) -> Result<Comparison, Error> {
+    let behind = tempfile::tempdir_in(work.repo.parent().ok_or("a repository lies in a directory")?)?;
+    let place = tempfile::tempdir()?;
+    let mount = take.is_mounted.then(|| Mount::new(behind.path(), place.path())).transpose()?;
+    let contender = |binary: &Path| Taker::new(binary, work, take, git, mount.as_ref());
+    let mut contenders = named(contender(git.binary())?, packrace.map(contender).transpose()?);
+    if let (Some(gix), Check::SamePackFiles, false) = (&args.gix, &work.check, take.is_mounted) {
+        contenders.push((GIX, Taker::gix(gix, work, take, git)?));
+    }
+    in_turns(
+        (args.rounds, 1, git, work),
+        contenders,
+        |contender| contender.observe(&take.pack),
+        |contender| contender.time(&take.pack),
+    )
+}
+
+fn compare_pushing(
+    args: &Args,
+    git: &Git,
+    packrace: Option<&Path>,
+    work: &Work,
+    pushes: &Pushes,
+) -> Result<Comparison, Error> {
+    let list = request_file(work)?;
+    let contender = |binary: &Path| Pushed::new(binary, work, pushes, git, list.path());
+    let contenders = named(contender(git.binary())?, packrace.map(contender).transpose()?);
+    in_turns((args.rounds, 1, git, work), contenders, Pushed::observe, |contender| contender.time())
+}
+
+/// git first, for it is what others are compared with.
+fn named<Contender>(git: Contender, packrace: Option<Contender>) -> Vec<(&'static str, Contender)> {
+    std::iter::once(("git", git)).chain(packrace.map(|packrace| (PACKRACE, packrace))).collect()
+}
+
 fn in_turns<Contender>(
     (rounds, runs, git, work): (usize, usize, &Git, &Work),
-    (peer, ours): (&Contender, Option<&Contender>),
-    observe: impl Fn(&Contender) -> std::io::Result<Observation>,
+    mut contenders: Vec<(&'static str, Contender)>,
+    observe: impl Fn(&mut Contender) -> std::io::Result<Observation>,
     time: impl Fn(&Contender) -> std::io::Result<Timing>,
 ) -> Result<Comparison, Error> {
-    let seen_peer = observe(peer)?;
-    let seen_ours = ours.map(&observe).transpose()?;
-    let answer = seen_ours.as_ref().map(|seen| seen.answer.as_slice());
-    check::agree(git, work, &seen_peer.answer, answer).map_err(|e| format!("{}: {e}", work.name))?;
-    let mut timings: [Vec<Timing>; 2] = Default::default();
+    let observed = contenders.iter_mut().map(|(_, contender)| observe(contender));
+    let seen = observed.collect::<std::io::Result<Vec<Observation>>>()?;
+    for (at, (who, _)) in contenders.iter().enumerate() {
+        let peer = check::known_to(who, &seen[0].answer);
+        let answer = (at > 0).then_some(seen[at].answer.as_slice());
+        check::agree(git, work, &peer, answer).map_err(|e| format!("{}: {who}: {e}", work.name))?;
+    }
+    let mut timings: Vec<Vec<Timing>> = vec![Vec::new(); contenders.len()];
     for _ in 0..rounds {
-        timings[0].push(time(peer)?);
-        if let Some(ours) = ours {
-            timings[1].push(time(ours)?);
+        for ((_, contender), timings) in contenders.iter().zip(&mut timings) {
+            timings.push(time(contender)?);
         }
     }
+    let each = contenders.iter().zip(timings.iter().zip(&seen));
+    let mut records = each.map(|((who, _), (timings, seen))| record(who, runs, timings, seen));
     Ok(Comparison {
         name: work.name.clone(),
         reference_bytes: timings[0][0].bytes,
-        git: record("git", runs, &timings[0], &seen_peer),
-        packrace: seen_ours.map(|seen| record("packrace", runs, &timings[1], &seen)),
+        git: records.next().ok_or("git takes part")?,
+        packrace: records.clone().find(|record| record.who == PACKRACE),
+        gix: records.find(|record| record.who == GIX),
         goals: work.goals.clone(),
     })
 }
@@ -195,11 +257,12 @@ fn record(who: &'static str, runs: usize, timings: &[Timing], seen: &Observation
         wall_seconds,
         cpu_seconds,
         runs_a_round: runs,
-        write_calls: seen.write_calls,
         calls: seen.calls,
         reported_client_writes: seen.reported_client_writes,
+        reported_pack_writes: seen.reported_pack_writes,
+        packs_on_mount: seen.packs_on_mount,
         bytes: timings[0].bytes,
-        peak_anonymous_bytes: seen.peak_anonymous_bytes,
+        peak: seen.peak,
     }
 }
 
@@ -226,9 +289,9 @@ fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
     println!(
         "Medians of {} rounds in turns, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
          pipe, on servers of git://, or of another command; one that rewrites its repository has a fresh copy for each run, and \
-         MB out are its packs or, of refs, what keeps them. CPU: user and system time of the process and its children. Write calls, of all system calls: {}; in brackets packrace's own \
+         MB out are its packs or, of refs, what keeps them. Of pushes, CPU time and calls are the server's where there is one. CPU: user and system time of the process and its children. Write calls, of all system calls: {}; in brackets packrace's own \
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
-         own; mapped files are not in it.{}\n",
+         own; mapped files are only in the sum of VmRSS, in brackets.{}\n",
         args.rounds,
         if measure::has_strace() {
             "of all its processes, counted by strace in a run of its own"

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use packrace_testkit::clean_environment;
+use packrace_testkit::mounted::Traffic;
 
 /// The pipe that takes the answers, as a good server's client has it.
 const PIPE_BYTES: usize = 1 << 20;
@@ -19,13 +20,23 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 const WRITE_CALLS: [&str; 9] =
     ["write", "writev", "pwrite64", "pwritev", "sendto", "sendmsg", "sendfile", "splice", "vmsplice"];
 
-/// Runs `"$@"` some times over, each time with the request on standard input. bash measures: it knows the user and
+/// System calls that read from a place that they name.
+const POSITIONED_READ_CALLS: [&str; 3] = ["pread64", "preadv", "preadv2"];
+
+/// System calls that read what comes next.
+const READ_CALLS: [&str; 4] = ["read", "readv", "recvfrom", "recvmsg"];
+
+/// System calls that wait for a disk, or ask it to begin.
+const SYNC_CALLS: [&str; 6] = ["fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "msync"];
+
+/// Runs `"$@"` some times over, each time with the request on standard input, as a file or through a pipe. bash measures: it knows the user and
 /// system time of the command and of all that the command waited for, to the millisecond.
 const TIMED: &str = r#"
-times=$1 request=$2 count=$3; shift 3
+times=$1 request=$2 count=$3 feed=$4; shift 4
 exec 4>&2
 TIMEFORMAT='%3R %3U %3S'
-{ time for ((i = 0; i < count; i++)); do "$@" <"$request" 2>&4 4>&- || exit 9; done; } 2>"$times"
+once() { if [ "$feed" = Pipe ]; then cat "$request" | "$@"; else "$@" <"$request"; fi; }
+{ time for ((i = 0; i < count; i++)); do once "$@" 2>&4 4>&- || exit 9; done; } 2>"$times"
 "#;
 
 /// A program to run on a request: `git upload-pack REPO` or `packrace upload-pack REPO`.
@@ -33,6 +44,41 @@ TIMEFORMAT='%3R %3U %3S'
 pub struct Contender {
     /// The program and its arguments.
     pub argv: Vec<String>,
+    /// How it gets the request.
+    pub feed: Feed,
+}
+
+/// What standard input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feed {
+    /// The file itself.
+    File,
+    /// A pipe from `cat`, whose time is in the measured one of all contenders.
+    Pipe,
+}
+
+/// System calls of a whole process tree, as `strace -f -c` counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// All there were.
+    pub all: u64,
+    /// That write.
+    pub writes: u64,
+    /// That read what comes next.
+    pub reads: u64,
+    /// That read from a place that they name.
+    pub positioned_reads: u64,
+    /// That make something durable.
+    pub syncs: u64,
+}
+
+/// The highest sums over a process tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// `RssAnon`.
+    pub anonymous_bytes: u64,
+    /// `VmRSS`: with mapped files, as far as they are in memory.
+    pub resident_bytes: u64,
 }
 
 /// Time and bytes of one run.
@@ -51,14 +97,16 @@ pub struct Timing {
 pub struct Observation {
     /// The answer.
     pub answer: Vec<u8>,
-    /// The highest sum of anonymous resident memory over the process tree; `None` if it was too quick to see.
-    pub peak_anonymous_bytes: Option<u64>,
-    /// Calls that write, counted by strace in another run; `None` without strace.
-    pub write_calls: Option<u64>,
-    /// All system calls, counted in the same run.
-    pub calls: Option<u64>,
+    /// Memory of the process tree; `None` if it was too quick to see.
+    pub peak: Option<Peak>,
+    /// Counted by strace in another run; `None` without strace.
+    pub calls: Option<Calls>,
     /// Calls that wrote to the client, from packrace's own report.
     pub reported_client_writes: Option<u64>,
+    /// Calls that wrote packs, from the same report.
+    pub reported_pack_writes: Option<u64>,
+    /// What a mounted file system was asked to do to packs, if there is one.
+    pub packs_on_mount: Option<Traffic>,
 }
 
 impl Contender {
@@ -71,6 +119,7 @@ impl Contender {
             .arg(times.path())
             .arg(request)
             .arg(count.to_string())
+            .arg(format!("{:?}", self.feed))
             .args(&self.argv);
         self.prepare(&mut command);
         let (child, mut reader) = spawn_with_pipe(command)?;
@@ -99,11 +148,14 @@ impl Contender {
     /// Runs twice without a clock, after `prepare` each: for the calls under strace, then for the answer and the memory.
     pub fn observe(&self, request: &Path, prepare: &dyn Fn() -> io::Result<()>) -> io::Result<Observation> {
         prepare()?;
-        let (write_calls, calls) = self.calls(request)?.unzip();
+        let calls = self.calls(request)?;
         prepare()?;
         let report = tempfile::NamedTempFile::new()?;
-        let mut command = self.command(request)?;
+        let mut command = Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]);
+        self.prepare(&mut command);
         command.env("PACKRACE_IO_REPORT", report.path());
+        let feeder = self.feed(&mut command, request)?;
         let (child, mut reader) = spawn_with_pipe(command)?;
         let root = child.id();
         let done = AtomicBool::new(false);
@@ -116,22 +168,28 @@ impl Contender {
         });
         let answer = answer?;
         self.expect_success(child)?;
-        let reported_client_writes = reported_writes(&std::fs::read_to_string(report.path())?);
+        drop(feeder);
+        let report = std::fs::read_to_string(report.path())?;
         Ok(Observation {
             answer,
-            peak_anonymous_bytes: (peak > 0).then_some(peak),
-            write_calls,
+            peak: (peak.anonymous_bytes > 0).then_some(peak),
             calls,
-            reported_client_writes,
+            reported_client_writes: reported_writes(&report, "client"),
+            reported_pack_writes: reported_writes(&report, "pack"),
+            packs_on_mount: None,
         })
     }
 
-    fn command(&self, request: &Path) -> io::Result<Command> {
-        let mut command = Command::new(&self.argv[0]);
-        command.args(&self.argv[1..]);
-        self.prepare(&mut command);
-        command.stdin(File::open(request)?);
-        Ok(command)
+    /// Gives the command its standard input, and whoever writes to that.
+    fn feed(&self, command: &mut Command, request: &Path) -> io::Result<Option<Feeder>> {
+        if self.feed == Feed::File {
+            command.stdin(File::open(request)?);
+            return Ok(None);
+        }
+        let mut cat = Command::new("cat");
+        let mut cat = cat.arg(request).stdout(Stdio::piped()).spawn()?;
+        command.stdin(cat.stdout.take().expect("piped"));
+        Ok(Some(Feeder(cat)))
     }
 
     fn prepare(&self, command: &mut Command) {
@@ -139,22 +197,21 @@ impl Contender {
         command.env("GIT_PROTOCOL", "version=2").stdin(Stdio::null());
     }
 
-    /// The writes and all calls of the whole process tree, as `strace -f -c` counts them.
-    fn calls(&self, request: &Path) -> io::Result<Option<(u64, u64)>> {
+    /// Those of the whole process tree.
+    fn calls(&self, request: &Path) -> io::Result<Option<Calls>> {
         if !has_strace() {
             return Ok(None);
         }
         let summary = tempfile::NamedTempFile::new()?;
         let mut command = Command::new("strace");
-        command.args(["-f", "-qq", "-c", "-o"]).arg(summary.path()).args(&self.argv);
+        command.args(STRACE).arg(summary.path()).args(&self.argv);
         self.prepare(&mut command);
-        command.stdin(File::open(request)?);
+        let feeder = self.feed(&mut command, request)?;
         let (child, mut reader) = spawn_with_pipe(command)?;
         io::copy(&mut reader, &mut io::sink())?;
         self.expect_success(child)?;
-        let summary = std::fs::read_to_string(summary.path())?;
-        let writes = calls_in_summary(&summary, |name| WRITE_CALLS.contains(&name));
-        Ok(Some((writes, calls_in_summary(&summary, |name| name != "total"))))
+        drop(feeder);
+        Ok(Some(Calls::in_summary(&std::fs::read_to_string(summary.path())?)))
     }
 
     fn expect_success(&self, mut child: Child) -> io::Result<()> {
@@ -165,6 +222,19 @@ impl Contender {
         Err(io::Error::other(format!("{} ended with {status}", self.argv.join(" "))))
     }
 }
+
+/// Writes to a contender; waited for when dropped.
+struct Feeder(Child);
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        // It ends when all is read, or nobody reads any more.
+        let _ = self.0.wait();
+    }
+}
+
+/// Counts the calls of the command that follows and of its children into a file, whose name comes next.
+pub const STRACE: [&str; 4] = ["-f", "-qq", "-c", "-o"];
 
 /// Whether strace can be run.
 pub fn has_strace() -> bool {
@@ -185,11 +255,14 @@ fn spawn_with_pipe(mut command: Command) -> io::Result<(Child, io::PipeReader)> 
     Ok((child, reader))
 }
 
-/// The highest sum of `RssAnon` over `root` and its descendants until `done`.
-pub fn sample_memory(root: u32, done: &AtomicBool) -> u64 {
-    let mut peak = 0;
+/// The highest sums over `root` and its descendants until `done`.
+pub fn sample_memory(root: u32, done: &AtomicBool) -> Peak {
+    let mut peak = Peak::default();
     while !done.load(Relaxed) {
-        peak = peak.max(process_tree(root).into_iter().map(anonymous_bytes).sum());
+        let tree = process_tree(root).into_iter().map(memory);
+        let sum = tree.fold((0, 0), |sum, now| (sum.0 + now.0, sum.1 + now.1));
+        peak.anonymous_bytes = peak.anonymous_bytes.max(sum.0);
+        peak.resident_bytes = peak.resident_bytes.max(sum.1);
         std::thread::sleep(SAMPLE_EVERY);
     }
     peak
@@ -220,12 +293,29 @@ pub fn processor_seconds(root: u32) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// A process that has just ended has none.
-fn anonymous_bytes(pid: u32) -> u64 {
+/// Anonymous and all resident bytes; a process that has just ended has none.
+fn memory(pid: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    line.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
-        .map_or(0, |kb| kb * 1024)
+    let bytes = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+            .map_or(0, |kb| kb * 1024)
+    };
+    (bytes("RssAnon:"), bytes("VmRSS:"))
+}
+
+impl Calls {
+    /// From what `strace -c` wrote.
+    pub fn in_summary(summary: &str) -> Calls {
+        let sum = |names: &[&str]| calls_in_summary(summary, |name| names.contains(&name));
+        Calls {
+            all: calls_in_summary(summary, |name| name != "total"),
+            writes: sum(&WRITE_CALLS),
+            reads: sum(&READ_CALLS),
+            positioned_reads: sum(&POSITIONED_READ_CALLS),
+            syncs: sum(&SYNC_CALLS),
+        }
+    }
 }
 
 fn calls_in_summary(summary: &str, is_asked: impl Fn(&str) -> bool) -> u64 {
@@ -236,10 +326,10 @@ fn calls_in_summary(summary: &str, is_asked: impl Fn(&str) -> bool) -> u64 {
         .sum()
 }
 
-/// `client.write.calls` of the report; git writes none.
-fn reported_writes(report: &str) -> Option<u64> {
+/// `client.write.calls` or another role's of the report; git writes none.
+fn reported_writes(report: &str, role: &str) -> Option<u64> {
     let json: serde_json::Value = serde_json::from_str(report).ok()?;
-    json["client"]["write"]["calls"].as_u64()
+    json[role]["write"]["calls"].as_u64()
 }
 
 #[cfg(test)]
@@ -247,7 +337,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Contender {
-        Contender { argv: ["sh", "-c", script].map(str::to_string).to_vec() }
+        Contender { argv: ["sh", "-c", script].map(str::to_string).to_vec(), feed: Feed::File }
     }
 
     fn request(bytes: &[u8]) -> tempfile::NamedTempFile {
@@ -269,8 +359,20 @@ mod tests {
         let script = "cat; echo '{\"client\":{\"write\":{\"calls\":7}}}' >$PACKRACE_IO_REPORT; sleep 0.1";
         let seen = shell(script).observe(request(b"hello").path(), &|| Ok(())).unwrap();
         assert_eq!((seen.answer.as_slice(), seen.reported_client_writes), (&b"hello"[..], Some(7)));
-        assert!(seen.peak_anonymous_bytes.unwrap() > 10_000);
-        assert_eq!(seen.write_calls.is_some(), has_strace());
+        let peak = seen.peak.unwrap();
+        assert!(10_000 < peak.anonymous_bytes && peak.anonymous_bytes < peak.resident_bytes, "{peak:?}");
+        assert_eq!(seen.calls.is_some(), has_strace());
+        assert_eq!(seen.reported_pack_writes, None);
+    }
+
+    #[test]
+    fn a_pipe_is_a_pipe() {
+        let mut contender = shell("test -p /dev/stdin && cat");
+        assert!(contender.time(request(b"hello").path(), 1).is_err());
+        contender.feed = Feed::Pipe;
+        let request = request(b"hello");
+        assert_eq!(contender.time(request.path(), 2).unwrap().bytes, 5);
+        assert_eq!(contender.observe(request.path(), &|| Ok(())).unwrap().answer, b"hello");
     }
 
     #[test]
@@ -280,8 +382,10 @@ mod tests {
                         60.00    0.000003           3        12         2 write\n\
                         40.00    0.000002           1         5           writev\n\
                         40.00    0.000002           1         5           read\n\
+                        40.00    0.000002           1         2           pread64\n\
+                        40.00    0.000002           1         3           fsync\n\
                        100.00    0.000005                    17         2 total\n";
-        assert_eq!(calls_in_summary(summary, |name| WRITE_CALLS.contains(&name)), 17);
-        assert_eq!(calls_in_summary(summary, |name| name != "total"), 22);
+        let expect = Calls { all: 27, writes: 17, reads: 5, positioned_reads: 2, syncs: 3 };
+        assert_eq!(Calls::in_summary(summary), expect);
     }
 }

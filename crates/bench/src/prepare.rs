@@ -111,6 +111,59 @@ impl Scratch {
         Ok((repo, target))
     }
 
+    /// A bare repository without anything.
+    pub fn empty(&self) -> std::io::Result<PathBuf> {
+        self.made_once("empty.git", |path| self.init(path))
+    }
+
+    /// A bare repository whose one pack `fill` makes.
+    pub fn small_objects(&self, count: usize, fill: impl FnOnce(&Path)) -> std::io::Result<PathBuf> {
+        self.made_once(&format!("small-{count}.git"), |path| {
+            self.init(path)?;
+            fill(path);
+            Ok(())
+        })
+    }
+
+    /// A copy with `count` commits that are to be pushed.
+    pub fn push_source(
+        &self,
+        repo: &Path,
+        count: usize,
+        fill: impl FnOnce(&Path) -> std::io::Result<()>,
+    ) -> std::io::Result<PathBuf> {
+        let plain = self.plain(repo)?;
+        self.made_once(&format!("push-{count}-{}", name_of(&plain)), |path| {
+            self.git
+                .run(&self.dir, &["clone", "-q", "--mirror", "--local", &name_of(&plain), &name_of(path)]);
+            fill(path)
+        })
+    }
+
+    /// A copy that everybody may push to, and that waits for the disk.
+    pub fn push_target(&self, repo: &Path) -> std::io::Result<PathBuf> {
+        let plain = self.plain(repo)?;
+        self.made_once(&format!("pushed-{}", name_of(&plain)), |path| {
+            self.git
+                .run(&self.dir, &["clone", "-q", "--mirror", "--local", &name_of(&plain), &name_of(path)]);
+            let settings = [
+                ("core.fsync", "committed"),
+                ("receive.autogc", "false"),
+                ("http.receivepack", "true"),
+                ("daemon.receivepack", "true"),
+            ];
+            for (name, value) in settings {
+                self.git.run(path, &["config", name, value]);
+            }
+            Ok(())
+        })
+    }
+
+    fn init(&self, path: &Path) -> std::io::Result<()> {
+        self.git.run(&self.dir, &["init", "-q", "--bare", "--template=", &name_of(path)]);
+        Ok(())
+    }
+
     /// Makes a repository under another name and renames it when it is whole.
     fn made_once(
         &self,
@@ -129,6 +182,11 @@ impl Scratch {
         }
         Ok(path)
     }
+}
+
+/// Of what is in the scratch directory.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Makes sorted `refs` the only ones (gitformat: the comment of `git pack-refs` says that all are peeled).

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::measure::Timing;
+use crate::measure::{Calls, Peak, Timing};
 use crate::work::Goal;
+use packrace_testkit::mounted::Traffic;
 
 /// What one contender needed for one work.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// git or packrace.
+    /// git, packrace or gix.
     pub who: &'static str,
     /// Median of the rounds.
     pub wall_seconds: f64,
@@ -16,19 +17,21 @@ pub struct Record {
     pub cpu_seconds: f64,
     /// Runs a round, one after the other.
     pub runs_a_round: usize,
-    /// Write calls of all processes.
-    pub write_calls: Option<u64>,
     /// System calls of all processes.
-    pub calls: Option<u64>,
+    pub calls: Option<Calls>,
     /// Write calls to the client by packrace's own count.
     pub reported_client_writes: Option<u64>,
+    /// Write calls to packs by the same count.
+    pub reported_pack_writes: Option<u64>,
+    /// What a mounted file system was asked to do to packs.
+    pub packs_on_mount: Option<Traffic>,
     /// Bytes of the answer.
     pub bytes: u64,
-    /// Highest anonymous memory of all processes.
-    pub peak_anonymous_bytes: Option<u64>,
+    /// Highest memory of all processes.
+    pub peak: Option<Peak>,
 }
 
-/// Both contenders on one work.
+/// The contenders on one work.
 pub struct Comparison {
     /// The work's name.
     pub name: String,
@@ -36,6 +39,8 @@ pub struct Comparison {
     pub git: Record,
     /// packrace's, if it took part.
     pub packrace: Option<Record>,
+    /// gix's, if it took part.
+    pub gix: Option<Record>,
     /// The bytes by which packrace's are judged.
     pub reference_bytes: u64,
     /// What is to be reached.
@@ -54,14 +59,17 @@ pub fn medians(timings: &[Timing]) -> (f64, f64) {
 
 /// The table's head.
 pub fn head() -> &'static str {
-    "| work | who | wall ms | CPU ms | write calls, of all | MB out | peak anonymous MB | goals |\n\
-     |---|---|---:|---:|---:|---:|---:|---|"
+    "| work | who | wall ms | CPU ms | write calls, of all | reads, positioned | syncs | MB out | peak anonymous MB (resident) | goals |\n\
+     |---|---|---:|---:|---:|---:|---:|---:|---:|---|"
 }
 
 impl Comparison {
     /// The rows of the table.
     pub fn rows(&self) -> String {
         let mut rows = format!("| {} {}", self.name, row(&self.git));
+        if let Some(gix) = &self.gix {
+            rows.push_str(&format!("| {}", row(gix)));
+        }
         if let Some(packrace) = &self.packrace {
             rows.push_str(&format!("| {}", row(packrace)));
             rows.push_str(&self.ratio_row(packrace));
@@ -74,15 +82,22 @@ impl Comparison {
             (Some(ours), Some(theirs)) if theirs > 0.0 => format!("{:.2} ×", ours / theirs),
             _ => "–".to_string(),
         };
-        let float = |number: Option<u64>| number.map(|number| number as f64);
+        let git = &self.git;
+        let calls = |figure: fn(&Calls) -> u64| {
+            let figure = |record: &Record| record.calls.as_ref().map(|calls| figure(calls) as f64);
+            ratio(figure(packrace), figure(git))
+        };
+        let memory = |record: &Record| record.peak.map(|peak| peak.anonymous_bytes as f64);
         let goals: Vec<String> = self.goals.iter().map(|goal| self.judged(*goal, packrace)).collect();
         format!(
-            "| | **ratio** | {} | {} | {} | {} | {} | {} |\n",
-            ratio(Some(packrace.wall_seconds), Some(self.git.wall_seconds)),
-            ratio(Some(packrace.cpu_seconds), Some(self.git.cpu_seconds)),
-            ratio(float(packrace.write_calls), float(self.git.write_calls)),
+            "| | **ratio** | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            ratio(Some(packrace.wall_seconds), Some(git.wall_seconds)),
+            ratio(Some(packrace.cpu_seconds), Some(git.cpu_seconds)),
+            calls(|calls| calls.writes),
+            calls(|calls| calls.reads + calls.positioned_reads),
+            calls(|calls| calls.syncs),
             ratio(Some(packrace.bytes as f64), Some(self.reference_bytes as f64)),
-            ratio(float(packrace.peak_anonymous_bytes), float(self.git.peak_anonymous_bytes)),
+            ratio(memory(packrace), memory(git)),
             goals.join(", ")
         )
     }
@@ -101,13 +116,25 @@ impl Comparison {
                 (format!("wall ≤ {} ms", limit * 1000.0), Some(ours.wall_seconds <= limit))
             }
             Goal::WriteCalls(limit) => {
-                let calls = ours.reported_client_writes.or(ours.write_calls);
+                let calls = ours.reported_client_writes.or(ours.calls.map(|calls| calls.writes));
                 (format!("writes ≤ {limit}"), calls.map(|calls| calls <= limit))
             }
-            Goal::Calls(limit) => (format!("calls ≤ {limit}"), ours.calls.map(|calls| calls <= limit)),
+            Goal::PackWrites(limit) => {
+                let mounted = ours.packs_on_mount.map(|packs| packs.writes);
+                let calls = mounted.or(ours.reported_pack_writes);
+                (format!("pack writes ≤ {limit}"), calls.map(|calls| calls <= limit))
+            }
+            Goal::PositionedReads(limit) => {
+                (format!("preads ≤ {limit}"), ours.calls.map(|calls| calls.positioned_reads <= limit))
+            }
+            Goal::Calls(limit) => (format!("calls ≤ {limit}"), ours.calls.map(|calls| calls.all <= limit)),
             Goal::PeakBytes(limit) => (
                 format!("memory ≤ {} MB", limit / 1_000_000),
-                ours.peak_anonymous_bytes.map(|bytes| bytes <= limit),
+                ours.peak.map(|peak| peak.anonymous_bytes <= limit),
+            ),
+            Goal::WallRatioToGix(limit) => (
+                format!("wall ≤ {limit} × gix"),
+                self.gix.as_ref().map(|gix| ours.wall_seconds <= limit * gix.wall_seconds),
             ),
             Goal::BytesRatio(limit) => {
                 // The advertisement names the agent: a few bytes are no difference.
@@ -124,7 +151,11 @@ impl Comparison {
 
     /// The records as JSON.
     pub fn json(&self) -> Vec<Value> {
-        std::iter::once(&self.git).chain(&self.packrace).map(|record| self.record_json(record)).collect()
+        std::iter::once(&self.git)
+            .chain(&self.packrace)
+            .chain(&self.gix)
+            .map(|record| self.record_json(record))
+            .collect()
     }
 
     fn record_json(&self, record: &Record) -> Value {
@@ -134,27 +165,43 @@ impl Comparison {
             "wall_seconds": record.wall_seconds,
             "cpu_seconds": record.cpu_seconds,
             "runs_a_round": record.runs_a_round,
-            "write_calls": record.write_calls,
-            "calls": record.calls,
+            "write_calls": record.calls.map(|calls| calls.writes),
+            "read_calls": record.calls.map(|calls| calls.reads),
+            "positioned_read_calls": record.calls.map(|calls| calls.positioned_reads),
+            "sync_calls": record.calls.map(|calls| calls.syncs),
+            "calls": record.calls.map(|calls| calls.all),
             "reported_client_writes": record.reported_client_writes,
+            "reported_pack_writes": record.reported_pack_writes,
+            "pack_writes_on_mount": record.packs_on_mount.map(|packs| packs.writes),
             "bytes": record.bytes,
-            "peak_anonymous_bytes": record.peak_anonymous_bytes,
+            "peak_anonymous_bytes": record.peak.map(|peak| peak.anonymous_bytes),
+            "peak_resident_bytes": record.peak.map(|peak| peak.resident_bytes),
         })
     }
 }
 
 fn row(record: &Record) -> String {
-    let calls = match (record.write_calls, record.reported_client_writes) {
-        (Some(writes), Some(client)) => format!("{writes} ({client} to the client)"),
-        (Some(writes), None) => writes.to_string(),
-        (None, Some(client)) => format!("{client} to the client"),
-        (None, None) => "–".to_string(),
+    let mounted = record.packs_on_mount.map(|packs| format!("{} of packs on the mount", packs.writes));
+    let own = record.reported_pack_writes.filter(|_| mounted.is_none()).map(|own| format!("{own} of packs"));
+    let client = record.reported_client_writes.map(|client| format!("{client} to the client"));
+    let told: Vec<String> = client.into_iter().chain(own).chain(mounted).collect();
+    let writes = record.calls.map(|calls| calls.writes.to_string());
+    let writes = match (writes, told.is_empty()) {
+        (Some(writes), true) => writes,
+        (Some(writes), false) => format!("{writes} ({})", told.join(", ")),
+        (None, true) => "–".to_string(),
+        (None, false) => told.join(", "),
     };
-    let of_all = record.calls.map_or(String::new(), |all| format!(" of {all}"));
-    let memory =
-        record.peak_anonymous_bytes.map_or("–".to_string(), |bytes| format!("{:.1}", bytes as f64 / 1e6));
+    let of_all = record.calls.map_or(String::new(), |calls| format!(" of {}", calls.all));
+    let dash = || "–".to_string();
+    let reads =
+        record.calls.map_or_else(dash, |calls| format!("{}, {}", calls.reads, calls.positioned_reads));
+    let syncs = record.calls.map_or_else(dash, |calls| calls.syncs.to_string());
+    let memory = record.peak.map_or_else(dash, |peak| {
+        format!("{:.1} ({:.1})", peak.anonymous_bytes as f64 / 1e6, peak.resident_bytes as f64 / 1e6)
+    });
     format!(
-        "| {} | {:.1} | {:.1} | {calls}{of_all} | {:.3} | {memory} | |\n",
+        "| {} | {:.1} | {:.1} | {writes}{of_all} | {reads} | {syncs} | {:.3} | {memory} | |\n",
         record.who,
         record.wall_seconds * 1e3,
         record.cpu_seconds * 1e3,
@@ -172,11 +219,12 @@ mod tests {
             wall_seconds: seconds,
             cpu_seconds: seconds,
             runs_a_round: 1,
-            write_calls: Some(calls),
-            calls: None,
+            calls: Some(Calls { writes: calls, ..Calls::default() }),
             reported_client_writes: None,
+            reported_pack_writes: Some(calls / 2),
+            packs_on_mount: None,
             bytes: 2_000_000,
-            peak_anonymous_bytes: None,
+            peak: None,
         }
     }
 
@@ -186,17 +234,27 @@ mod tests {
             name: "w".to_string(),
             git: record("git", 1.0, 1000),
             packrace: Some(record("packrace", 0.5, 50)),
+            gix: Some(record("gix", 0.6, 70)),
             reference_bytes: 1_000_000,
-            goals: vec![Goal::CpuRatio(0.5), Goal::WriteCalls(49), Goal::PeakBytes(1), Goal::BytesRatio(1.1)],
+            goals: vec![
+                Goal::CpuRatio(0.5),
+                Goal::WriteCalls(49),
+                Goal::PackWrites(25),
+                Goal::PeakBytes(1),
+                Goal::BytesRatio(1.1),
+                Goal::WallRatioToGix(0.8),
+            ],
         };
         let rows = comparison.rows();
         let last = rows.lines().last().unwrap();
-        assert!(last.contains("0.50 × | 0.50 × | 0.05 × | 2.00 × | –"), "{last}");
+        assert!(last.contains("0.50 × | 0.50 × | 0.05 × | – | – | 2.00 × | –"), "{last}");
         assert!(
-            last.contains("CPU ≤ 0.5 × ✓, **writes ≤ 49 ✗**, memory ≤ 0 MB ?, **bytes ≤ 1.1 × ✗**"),
+            last.contains("CPU ≤ 0.5 × ✓, **writes ≤ 49 ✗**, pack writes ≤ 25 ✓, memory ≤ 0 MB ?, "),
             "{last}"
         );
-        assert_eq!(comparison.json().len(), 2);
+        assert!(last.contains("**bytes ≤ 1.1 × ✗**, **wall ≤ 0.8 × gix ✗**"), "{last}");
+        assert!(rows.contains("| packrace | 500.0 | 500.0 | 50 (25 of packs) of 0 | 0, 0 | 0 |"), "{rows}");
+        assert_eq!(comparison.json().len(), 3);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use packrace_testkit::{Git, RefFormat, Size};
 
 use crate::args::{Args, Item};
 use crate::prepare::Scratch;
+use crate::push::{self, Pushes};
+use crate::take::{self, Take};
 use crate::{commands, refs};
 
 /// A figure to reach.
@@ -19,8 +21,14 @@ pub enum Goal {
     WallRatio(f64),
     /// At most this long.
     WallSeconds(f64),
+    /// At most this much of gix's wall time.
+    WallRatioToGix(f64),
     /// At most so many write calls.
     WriteCalls(u64),
+    /// At most so many writes of packs, as the file system counts them or else packrace.
+    PackWrites(u64),
+    /// At most so many calls that read from a place that they name.
+    PositionedReads(u64),
     /// At most so many system calls.
     Calls(u64),
     /// At most so much anonymous memory.
@@ -42,6 +50,10 @@ pub enum Check {
     SameRepository,
     /// The repositories have the same refs and reflogs afterwards.
     SameRefs,
+    /// The same refs and objects, and stock git finds nothing wrong.
+    SameRefsAndObjects,
+    /// The same packs with the same files beside them, byte by byte.
+    SamePackFiles,
     /// What follows the advertisement is the same, byte by byte.
     SameBytes,
 }
@@ -60,6 +72,10 @@ pub enum How {
         /// Whether it changes the repository: then each run has a fresh copy, and its bytes are those of all packs.
         is_on_copy: bool,
     },
+    /// A command that reads a pack, on a fresh copy.
+    Take(Take),
+    /// Pushes to a fresh copy.
+    Push(Pushes),
 }
 
 /// One request.
@@ -82,7 +98,7 @@ pub struct Work {
 
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
-    let needs_none = |item: &Item| matches!(item, Item::LsRefs | Item::Refs);
+    let needs_none = |item: &Item| matches!(item, Item::LsRefs | Item::Refs | Item::Unpack);
     let history = match &args.repo {
         Some(repo) => repo.clone(),
         None if args.items.iter().all(needs_none) => PathBuf::new(),
@@ -103,6 +119,9 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             }
             Item::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
             Item::Repack => work.extend(commands::repacking(scratch, &history)?),
+            Item::IndexPack => work.extend(take::indexing(scratch, &history)?),
+            Item::Unpack => work.extend(take::unpacking(git, scratch)?),
+            Item::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
             Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
         }
     }

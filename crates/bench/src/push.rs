@@ -1,0 +1,251 @@
+//! Pushes of one commit each, to a copy of a repository that waits for the disk before it says that all is well.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use packrace_testkit::Git;
+use packrace_testkit::peer::Script;
+
+use crate::commands::OnCopy;
+use crate::measure::{Calls, Contender, Feed, Observation, Timing, has_strace, processor_seconds};
+use crate::prepare::Scratch;
+use crate::serve::Server;
+use crate::work::{Check, Goal, How, Work};
+
+/// Clients that push at once, each to its own branch.
+pub const CLIENTS: usize = 8;
+
+/// The last processes of a server end after their answers.
+const SETTLES: Duration = Duration::from_millis(100);
+
+/// A recorded push for each line of standard input: the server's part of the work.
+const REPLAY: &str =
+    r#"while read -r request; do "$1" receive-pack "$2" <"$3/$request" >/dev/null || exit 9; done"#;
+
+/// Pushes of the commits in the list `$5`, lines of a client's number and a commit, by `$6` clients at once.
+const PUSH: &str = r#"
+git=$1 source=$2 program=$3 url=$4 list=$5 clients=$6
+client() {
+    while read -r number commit; do
+        [ "$number" = "$1" ] || continue
+        "$git" -C "$source" push -q --receive-pack="$program" "$url" "$commit:refs/heads/pushed-$1" </dev/null || exit 9
+    done <"$list"
+}
+jobs=()
+for ((number = 0; number < clients; number++)); do client $number & jobs+=($!); done
+for job in "${jobs[@]}"; do wait "$job" || exit 9; done
+"#;
+
+/// How pushes come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// As recorded requests, without a client.
+    Recorded,
+    /// From stock git, which starts the server's program.
+    Stdio,
+    /// From stock git over git://.
+    Git,
+    /// From stock git over HTTP to packrace; to git's daemon over git://, for it knows no HTTP.
+    Http,
+}
+
+/// Many pushes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pushes {
+    /// How they come.
+    pub door: Door,
+    /// The repository that has what is pushed.
+    pub source: PathBuf,
+    /// From so many clients at once.
+    pub clients: usize,
+}
+
+/// Every door, one push after the other; and several at once.
+pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::Result<Vec<Work>> {
+    let count = if is_smoke { 4 } else { 50 };
+    let source = scratch.push_source(history, count, |repo| fill(git, repo, count))?;
+    let repo = scratch.push_target(history)?;
+    let lists = ["recorded", "commits"].map(|name| source.join(name));
+    let work = |door, clients: usize| -> io::Result<Work> {
+        let how = match door {
+            Door::Recorded => "receive-pack alone",
+            Door::Stdio => "--receive-pack",
+            Door::Git => "git://",
+            Door::Http => "http (git: git://)",
+        };
+        let (name, list) = match clients {
+            1 => (format!("P11 {count} pushes, {how}"), &lists[usize::from(door != Door::Recorded)]),
+            _ => (format!("P11 {clients} × {count} pushes at once, {how}"), &lists[1]),
+        };
+        let request = std::fs::read(list)?;
+        let pushes = Pushes { door, source: source.clone(), clients };
+        Ok(Work {
+            name,
+            how: How::Push(pushes),
+            repo: repo.clone(),
+            request,
+            check: Check::SameRefsAndObjects,
+            goals: vec![Goal::WallRatio(0.333)],
+            bytes_of: None,
+        })
+    };
+    Ok(vec![
+        work(Door::Recorded, 1)?,
+        work(Door::Stdio, 1)?,
+        work(Door::Git, 1)?,
+        work(Door::Http, 1)?,
+        work(Door::Git, CLIENTS)?,
+        work(Door::Http, CLIENTS)?,
+    ])
+}
+
+/// Adds `count` commits to each of the branches `pushed-N`, and writes what says how to push them.
+fn fill(git: &Git, repo: &Path, count: usize) -> io::Result<()> {
+    let head = git.run(repo, &["rev-parse", "HEAD"]);
+    let mut stream = Vec::new();
+    for client in 0..CLIENTS {
+        for number in 0..count {
+            writeln!(stream, "commit refs/heads/pushed-{client}")?;
+            writeln!(
+                stream,
+                "committer C O Mitter <committer@example.com> {} +0000",
+                1_700_000_000 + number
+            )?;
+            writeln!(stream, "data <<.\ncommit {number}\n.")?;
+            if number == 0 {
+                writeln!(stream, "from {}", head.trim())?;
+            }
+            writeln!(
+                stream,
+                "M 100644 inline pushed/{client}\ndata <<.\nclient {client}, push {number}\n.\n"
+            )?;
+        }
+    }
+    git.run_with_input(repo, &["fast-import", "--quiet"], &stream);
+    std::fs::create_dir(repo.join("requests"))?;
+    let (mut recorded, mut listed) = (String::new(), String::new());
+    for client in 0..CLIENTS {
+        let name = format!("refs/heads/pushed-{client}");
+        let commits = git.run(repo, &["rev-list", "--reverse", &name, "--not", "HEAD"]);
+        let mut old = "0".repeat(head.trim().len());
+        for (number, new) in commits.lines().enumerate() {
+            listed.push_str(&format!("{client} {new}\n"));
+            if client == 0 {
+                recorded.push_str(&format!("requests/{number:05}\n"));
+                let request = request(git, repo, &old, new, &name, head.trim());
+                std::fs::write(repo.join(format!("requests/{number:05}")), request)?;
+                old = new.to_string();
+            }
+        }
+    }
+    std::fs::write(repo.join("recorded"), recorded)?;
+    std::fs::write(repo.join("commits"), listed)
+}
+
+/// What a client sends once it has read the refs.
+fn request(git: &Git, repo: &Path, old: &str, new: &str, name: &str, head: &str) -> Vec<u8> {
+    let format = git.run(repo, &["rev-parse", "--show-object-format"]);
+    let command = format!(
+        "{old} {new} {name}\0 report-status-v2 side-band-64k object-format={} agent=bench",
+        format.trim()
+    );
+    let base = if old.contains(|digit| digit != '0') { old } else { head };
+    let revisions = format!("{new}\n^{base}\n");
+    let arguments = ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"];
+    let pack = git.run_with_input(repo, &arguments, revisions.as_bytes());
+    Script::new().data(command.as_bytes()).flush().raw(&pack).bytes().to_vec()
+}
+
+/// A contender that is pushed to: a program, or a server that runs meanwhile.
+pub struct Pushed {
+    on_copy: OnCopy,
+    server: Option<Server>,
+    binary: PathBuf,
+    git: Git,
+    pushes: Pushes,
+    list: PathBuf,
+}
+
+impl Pushed {
+    /// `binary` gets the pushes that `list` names.
+    pub fn new(binary: &Path, work: &Work, pushes: &Pushes, git: &Git, list: &Path) -> io::Result<Self> {
+        let beside = work.repo.parent().unwrap_or(&work.repo);
+        let mut pushed = Pushed {
+            on_copy: OnCopy::beside(beside, &work.repo, git, work.check.clone())?,
+            server: None,
+            binary: binary.to_path_buf(),
+            git: git.clone(),
+            pushes: pushes.clone(),
+            list: list.to_path_buf(),
+        };
+        pushed.server = pushed.start(None)?;
+        let contender = pushed.contender(pushed.server.as_ref());
+        pushed.on_copy.run(contender);
+        Ok(pushed)
+    }
+
+    /// All pushes to a new copy. CPU time is that of the server, if there is one, and else of all, with the client.
+    pub fn time(&self) -> io::Result<Timing> {
+        let Some(server) = &self.server else { return self.on_copy.time(&self.list) };
+        let before = processor_seconds(server.id());
+        let timing = self.on_copy.time(&self.list)?;
+        std::thread::sleep(SETTLES);
+        Ok(Timing { cpu_seconds: processor_seconds(server.id()) - before, ..timing })
+    }
+
+    /// What was seen of the server, or of all where there is none.
+    pub fn observe(&mut self) -> io::Result<Observation> {
+        let Some(server) = self.server.take() else { return self.on_copy.observe(&self.list) };
+        let (answer, peak) = server.watched(|| {
+            self.on_copy.time(&self.list)?;
+            self.on_copy.state()
+        })?;
+        let mut calls = None;
+        if has_strace() {
+            let summary = tempfile::NamedTempFile::new()?;
+            let traced = self.start(Some(summary.path()))?;
+            self.on_copy.run(self.contender(traced.as_ref()));
+            self.on_copy.time(&self.list)?;
+            drop(traced);
+            calls = Some(Calls::in_summary(&std::fs::read_to_string(summary.path())?));
+            self.on_copy.run(self.contender(Some(&server)));
+        }
+        self.server = Some(server);
+        Ok(Observation {
+            answer,
+            peak,
+            calls,
+            reported_client_writes: None,
+            reported_pack_writes: None,
+            packs_on_mount: None,
+        })
+    }
+
+    /// A server of the directory that the copy is in, its calls counted into a file.
+    fn start(&self, calls: Option<&Path>) -> io::Result<Option<Server>> {
+        let root = self.on_copy.root();
+        match self.pushes.door {
+            Door::Recorded | Door::Stdio => Ok(None),
+            Door::Git | Door::Http if self.binary == self.git.binary() => {
+                Server::git_daemon(&self.git, root, calls).map(Some)
+            }
+            Door::Git | Door::Http => Server::packrace(&self.binary, root, calls).map(Some),
+        }
+    }
+
+    fn contender(&self, server: Option<&Server>) -> Contender {
+        let text = |path: &Path| path.display().to_string();
+        let (copy, source) = (self.on_copy.path(), text(&self.pushes.source));
+        let url =
+            server.map_or_else(|| text(&copy), |server| server.url(self.pushes.door == Door::Http, &copy));
+        let program = format!("{} receive-pack", self.binary.display());
+        let clients = self.pushes.clients.to_string();
+        let (binary, git, list) = (text(&self.binary), text(self.git.binary()), text(&self.list));
+        let words = match self.pushes.door {
+            Door::Recorded => vec!["bash", "-c", REPLAY, "bash", &binary, &url, &source],
+            _ => vec!["bash", "-c", PUSH, "bash", &git, &source, &program, &url, &list, &clients],
+        };
+        Contender { argv: words.into_iter().map(str::to_string).collect(), feed: Feed::File }
+    }
+}
