@@ -239,7 +239,11 @@ impl Pushed {
         let (copy, source) = (self.on_copy.path(), text(&self.pushes.source));
         let url =
             server.map_or_else(|| text(&copy), |server| server.url(self.pushes.door == Door::Http, &copy));
-        let program = format!("{} receive-pack", self.binary.display());
+        // Over git:// its name is sent, and must be the known one.
+        let program = match server {
+            Some(_) => "git-receive-pack".to_string(),
+            None => format!("{} receive-pack", self.binary.display()),
+        };
         let clients = self.pushes.clients.to_string();
         let (binary, git, list) = (text(&self.binary), text(self.git.binary()), text(&self.list));
         let words = match self.pushes.door {

@@ -1,5 +1,7 @@
 //! What a response may cost: calls are counted, time is not.
 
+mod receiving;
+
 use std::io::Write as _;
 use std::path::Path;
 
