@@ -3,7 +3,7 @@ use std::path::PathBuf;
 /// What the command line can say.
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs] [serve]
-                      [index-pack] [unpack] [push] [options]
+                      [index-pack] [unpack] [push] [receive] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -44,10 +44,12 @@ pub enum Item {
     Unpack,
     /// Pushes of one commit.
     Push,
+    /// One clone over git://, as the client sees it.
+    Receive,
 }
 
 /// What is measured when nothing is named.
-const ALL: [Item; 11] = [
+const ALL: [Item; 12] = [
     Item::Clone,
     Item::Fetch,
     Item::Filter,
@@ -59,6 +61,7 @@ const ALL: [Item; 11] = [
     Item::IndexPack,
     Item::Unpack,
     Item::Push,
+    Item::Receive,
 ];
 
 /// Which packrace to measure.
@@ -132,6 +135,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "index-pack" => args.items.push(Item::IndexPack),
             "unpack" => args.items.push(Item::Unpack),
             "push" => args.items.push(Item::Push),
+            "receive" => args.items.push(Item::Receive),
             "--gix" => args.gix = Some(value()?.into()),
             "--repo" => args.repo = Some(value()?.into()),
             "--git" => args.git = value()?.into(),

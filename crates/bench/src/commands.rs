@@ -61,7 +61,8 @@ pub fn repacking(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {
 /// A contender that has a copy of a repository to itself.
 pub struct OnCopy {
     contender: Contender,
-    source: PathBuf,
+    /// What is copied; nothing for one that makes the repository.
+    source: Option<PathBuf>,
     copy: tempfile::TempDir,
     git: Git,
     check: Check,
@@ -81,11 +82,21 @@ impl OnCopy {
     pub fn beside(beside: &Path, source: &Path, git: &Git, check: Check) -> io::Result<Self> {
         Ok(OnCopy {
             contender: Contender { argv: Vec::new(), feed: Feed::File },
-            source: source.to_path_buf(),
+            source: Some(source.to_path_buf()),
             copy: tempfile::tempdir_in(beside)?,
             git: git.clone(),
             check,
         })
+    }
+
+    /// `binary clone --bare URL`.
+    pub fn cloning(binary: &Path, url: &str, git: &Git) -> io::Result<Self> {
+        let copy = tempfile::tempdir()?;
+        let place = repo_in(&copy).display().to_string();
+        let binary = binary.display().to_string();
+        let argv = [binary.as_str(), "clone", "-q", "--bare", url, &place].map(str::to_string);
+        let contender = Contender { argv: argv.to_vec(), feed: Feed::File };
+        Ok(OnCopy { contender, source: None, copy, git: git.clone(), check: Check::SameRepository })
     }
 
     /// What runs from now on.
@@ -136,7 +147,7 @@ impl OnCopy {
         if place.exists() {
             std::fs::remove_dir_all(&place)?;
         }
-        copy_dir(&self.source, &place, false)
+        self.source.as_ref().map_or(Ok(()), |source| copy_dir(source, &place, false))
     }
 
     /// The names of all objects, after stock git has found nothing wrong.

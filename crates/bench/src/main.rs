@@ -107,6 +107,7 @@ fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Resu
             compare_on_stdio(args, git, packrace, work, &[&repo[..], words].concat())
         }
         How::Take(take) => compare_taking(args, git, packrace, work, take),
+        How::Receive => compare_as_clients(args, git, packrace, work),
         How::Push(pushes) => compare_pushing(args, git, packrace, work, pushes),
     }
 }
@@ -198,6 +199,26 @@ fn compare_taking(
         contenders,
         |contender| contender.observe(&take.pack),
         |contender| contender.time(&take.pack),
+    )
+}
+
+fn compare_as_clients(
+    args: &Args,
+    git: &Git,
+    packrace: Option<&Path>,
+    work: &Work,
+) -> Result<Comparison, Error> {
+    let root = work.repo.parent().ok_or("a repository lies in a directory")?;
+    let name = work.repo.file_name().unwrap_or_default().to_string_lossy();
+    let server = Server::git_daemon(git, root, None)?;
+    let request = request_file(work)?;
+    let contender = |binary: &Path| OnCopy::cloning(binary, &server.url(&name), git);
+    let contenders = named(contender(git.binary())?, packrace.map(contender).transpose()?);
+    in_turns(
+        (args.rounds, 1, git, work),
+        contenders,
+        |contender| contender.observe(request.path()),
+        |contender| contender.time(request.path()),
     )
 }
 

@@ -65,6 +65,8 @@ pub enum How {
     UploadPack,
     /// A server of git:// for so many clients at once.
     Crowd(usize),
+    /// `clone --bare` from the same `git daemon`.
+    Receive,
     /// Another command, which both programs have.
     Command {
         /// Its name and arguments.
@@ -123,6 +125,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Unpack => work.extend(take::unpacking(git, scratch)?),
             Item::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
             Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
+            Item::Receive => work.push(receiving(scratch, &history)?),
         }
     }
     Ok(work)
@@ -167,6 +170,19 @@ fn crowd(git: &Git, scratch: &Scratch, history: &Path, clients: usize) -> std::i
         check: Check::SamePack,
         goals: vec![Goal::WallRatio(0.25), Goal::CpuRatio(0.15)],
 
+        bytes_of: None,
+    })
+}
+
+/// The server finds its pack with a bitmap, so that the client is what takes the time.
+fn receiving(scratch: &Scratch, history: &Path) -> std::io::Result<Work> {
+    Ok(Work {
+        name: "clone --bare, git://".to_string(),
+        how: How::Receive,
+        repo: scratch.with_bitmap(history)?,
+        request: Vec::new(),
+        check: Check::SameRepository,
+        goals: vec![Goal::WallRatio(0.5), Goal::CpuRatio(0.5)],
         bytes_of: None,
     })
 }
