@@ -27,7 +27,7 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
             _ => Ok(()),
         },
         Check::SamePackFiles => match other {
-            Some(other) if other.is_empty() => Err("there is no pack".to_string()),
+            Some([]) => Err("there is no pack".to_string()),
             Some(other) if peer != other => Err(format!(
                 "git has\n{}and the other\n{}",
                 String::from_utf8_lossy(peer),
