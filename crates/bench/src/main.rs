@@ -209,10 +209,9 @@ fn compare_as_clients(
     work: &Work,
 ) -> Result<Comparison, Error> {
     let root = work.repo.parent().ok_or("a repository lies in a directory")?;
-    let name = work.repo.file_name().unwrap_or_default().to_string_lossy();
     let server = Server::git_daemon(git, root, None)?;
     let request = request_file(work)?;
-    let contender = |binary: &Path| OnCopy::cloning(binary, &server.url(&name), git);
+    let contender = |binary: &Path| OnCopy::cloning(binary, &server.url(false, &work.repo), git);
     let contenders = named(contender(git.binary())?, packrace.map(contender).transpose()?);
     in_turns(
         (args.rounds, 1, git, work),

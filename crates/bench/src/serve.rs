@@ -55,11 +55,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Where a repository of it is.
-    pub fn url(&self, name: &str) -> String {
-        format!("git://{}/{name}", self.address)
-    }
-
     /// `packrace serve` on ports that it chooses and prints.
     pub fn packrace(binary: &Path, root: &Path, calls: Option<&Path>) -> io::Result<Server> {
         let mut command = Command::new(binary);
