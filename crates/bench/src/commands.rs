@@ -198,10 +198,10 @@ pub fn only_pack(repo: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// A line a file of a pack: its name, and a digest of what is in it.
+/// A line a file of a pack: its name, and a digest of what is in it. gix leaves a `.keep` beside it, whose content is nobody's.
 fn pack_files(repo: &Path) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
-    for extension in ["pack", "idx", "rev", "keep"] {
+    for extension in ["pack", "idx", "rev"] {
         for entry in files_of_packs(repo, extension)? {
             let mut hasher = TrailerHasher::new(HashKind::Sha256);
             hasher.update(&std::fs::read(entry.path())?);
