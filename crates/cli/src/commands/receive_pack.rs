@@ -2,16 +2,15 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
-use packrace_server::engine::{self, Committer, Mode, ProtocolVersion, Pusher};
+use packrace_server::engine::{self, Committer, Pusher};
 use packrace_server::transport::stdio::SinkDoor;
-use packrace_store::{Config, Outlet, Repository};
+use packrace_store::{Config, Outlet};
 
-use super::upload_pack::expand_home;
-use super::{Fatal, in_directory};
+use super::Fatal;
+use super::upload_pack::{expand_home, mode, subject};
 use crate::args::{Globals, ReceivePack};
 use crate::environment::Environment;
 
@@ -20,21 +19,9 @@ pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> 
     let named = args.directory.clone().or_else(|| globals.git_dir.clone());
     let named: PathBuf = named.ok_or_else(|| Fatal::usage("you must name a directory"))?;
     let directory = expand_home(&named, environment);
-    let namespace = environment.namespace(globals)?;
-    let options = environment.open_options(globals)?;
-    let repository = Repository::open(&in_directory(globals, &directory)?, &options)?;
-    let mode = match (args.http_backend_info_refs, args.stateless_rpc) {
-        (true, _) => Mode::Advertise,
-        (false, true) => Mode::StatelessRpc,
-        (false, false) => Mode::Stateful,
-    };
+    let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
     let call = engine::ReceivePack {
-        repository: Arc::new(repository),
-        version: ProtocolVersion::from_environment(&environment.protocol),
-        mode,
-        namespace,
-        agent: environment.agent(),
-        session_id: std::process::id().to_string(),
+        subject: subject(globals, environment, &directory, false, mode)?,
         named: named.into_os_string(),
         temporary_dir: environment.temporary_dir.clone(),
         hook_environment: environment.for_hooks(globals),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
-use packrace_server::engine::{self, Mode, ProtocolVersion};
+use packrace_server::engine::{self, Mode, ProtocolVersion, Subject};
 use packrace_server::transport::stdio::SinkDoor;
 use packrace_store::Repository;
 
@@ -20,28 +20,46 @@ pub fn run(globals: &Globals, args: &UploadPack, environment: &Environment) -> R
     let directory = args.directory.clone().or_else(|| globals.git_dir.clone());
     let directory = directory.ok_or_else(|| Fatal::usage("you must name a directory"))?;
     let directory = if args.strict { directory } else { expand_home(&directory, environment) };
-    let namespace = environment.namespace(globals)?;
-    let mut options = environment.open_options(globals)?;
-    options.strict = args.strict;
-    let repository = Repository::open(&in_directory(globals, &directory)?, &options)?;
-    let mode = match (args.http_backend_info_refs, args.stateless_rpc) {
-        (true, _) => Mode::Advertise,
-        (false, true) => Mode::StatelessRpc,
-        (false, false) => Mode::Stateful,
-    };
+    let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
     let call = engine::UploadPack {
-        repository: Arc::new(repository),
-        version: ProtocolVersion::from_environment(&environment.protocol),
-        mode,
-        namespace,
-        agent: environment.agent(),
-        session_id: std::process::id().to_string(),
+        subject: subject(globals, environment, &directory, args.strict, mode)?,
         hook_environment: environment.for_upload_hooks(globals),
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut input = FdSource::stdin(timeout).map_err(Fatal::new)?;
     let mut door = SinkDoor::stdout().map_err(Fatal::new)?;
     Ok(engine::upload_pack(&call, &mut input, &mut door, &RealClock::default())?)
+}
+
+/// How a call is carried, as two options say it.
+pub(super) fn mode(advertises: bool, is_stateless: bool) -> Mode {
+    match (advertises, is_stateless) {
+        (true, _) => Mode::Advertise,
+        (false, true) => Mode::StatelessRpc,
+        (false, false) => Mode::Stateful,
+    }
+}
+
+/// What a call on standard input and output is about.
+pub(super) fn subject(
+    globals: &Globals,
+    environment: &Environment,
+    directory: &Path,
+    is_strict: bool,
+    mode: Mode,
+) -> Result<Subject, Fatal> {
+    let namespace = environment.namespace(globals)?;
+    let mut options = environment.open_options(globals)?;
+    options.strict = is_strict;
+    let repository = Repository::open(&in_directory(globals, directory)?, &options)?;
+    Ok(Subject {
+        repository: Arc::new(repository),
+        version: ProtocolVersion::from_environment(&environment.protocol),
+        mode,
+        namespace,
+        agent: environment.agent(),
+        session_id: std::process::id().to_string(),
+    })
 }
 
 /// `~/x` is below the home directory, `~user/x` below the one that `/etc/passwd` names. A path without such a home

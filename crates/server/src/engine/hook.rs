@@ -97,12 +97,12 @@ impl Upload<'_> {
         argv.push(OsStr::from_bytes(hook).to_owned());
         let is_shallow = !shallow.is_empty();
         argv.extend(arguments(&request, is_shallow));
-        let git_protocol = match self.call.version {
+        let git_protocol = match self.call.subject.version {
             ProtocolVersion::V0 => None,
             ProtocolVersion::V1 => Some("version=1".into()),
             ProtocolVersion::V2 => Some("version=2".into()),
         };
-        let namespace = Some(&self.call.namespace).filter(|namespace| !namespace.is_empty());
+        let namespace = Some(&self.call.subject.namespace).filter(|namespace| !namespace.is_empty());
         let mut environment =
             vec![("GIT_DIR".into(), Some(".".into())), ("GIT_PROTOCOL".into(), git_protocol)];
         environment.extend(namespace.map(|namespace| ("GIT_NAMESPACE".into(), Some(namespace.into()))));
@@ -110,7 +110,7 @@ impl Upload<'_> {
         environment.extend(inherited.map(|(name, value)| (name.clone(), Some(value.clone()))));
         let program = Program {
             argv,
-            directory: self.call.repository.git_dir().to_owned(),
+            directory: self.call.subject.repository.git_dir().to_owned(),
             environment,
             reads_messages: request.sideband != session::Sideband::None,
         };

@@ -60,21 +60,28 @@ pub enum Mode {
     StatelessRpc,
 }
 
-/// One call of upload-pack.
+/// What a call of either service is about, and how it is carried.
 #[derive(Debug, Clone)]
-pub struct UploadPack {
-    /// What is served.
+pub struct Subject {
+    /// What is served, or pushed to.
     pub repository: Arc<Repository>,
-    /// The protocol version.
+    /// The protocol version; pushing knows 0 and 1, and takes 2 for 0.
     pub version: ProtocolVersion,
     /// How it is carried.
     pub mode: Mode,
-    /// The namespace whose refs are served; empty for none (gitnamespaces).
+    /// The namespace of the refs; empty for none (gitnamespaces).
     pub namespace: String,
     /// What `agent=` says.
     pub agent: String,
     /// Names this call in logs, and to the client where `transfer.advertiseSID` is on.
     pub session_id: String,
+}
+
+/// One call of upload-pack.
+#[derive(Debug, Clone)]
+pub struct UploadPack {
+    /// What is served.
+    pub subject: Subject,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
 }

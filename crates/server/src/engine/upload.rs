@@ -87,12 +87,12 @@ impl<'a> Upload<'a> {
         door: &'a mut dyn Door,
         clock: &'a dyn Clock,
     ) -> Result<Self, Error> {
-        let repository = &call.repository;
+        let repository = &call.subject.repository;
         let settings = Settings::of(repository)?;
         let snapshot = repository.snapshot()?;
         let config = ServiceConfig {
-            agent: call.agent.clone(),
-            session_id: settings.advertise_session_id.then(|| call.session_id.clone()),
+            agent: call.subject.agent.clone(),
+            session_id: settings.advertise_session_id.then(|| call.subject.session_id.clone()),
             hash: repository.hash_kind(),
             advertise_unborn: settings.advertise_unborn,
             allow_unborn: settings.allow_unborn,
@@ -110,7 +110,7 @@ impl<'a> Upload<'a> {
             settings,
             config,
             universe: Arc::new(Universe::new(snapshot)),
-            namespace: namespace_prefix(&call.namespace),
+            namespace: namespace_prefix(&call.subject.namespace),
             out: Vec::new(),
             wants: Vec::new(),
             client_shallow: Vec::new(),
@@ -122,18 +122,18 @@ impl<'a> Upload<'a> {
     }
 
     pub(super) fn serve(mut self, input: &mut (dyn Read + Send)) -> Result<(), Error> {
-        if self.call.mode != Mode::StatelessRpc {
+        if self.call.subject.mode != Mode::StatelessRpc {
             self.advertise()?;
             self.flush()?;
         }
-        if self.call.mode == Mode::Advertise {
+        if self.call.subject.mode == Mode::Advertise {
             return Ok(());
         }
-        let carriage = match self.call.mode {
+        let carriage = match self.call.subject.mode {
             Mode::Stateful => Carriage::Stateful,
             _ => Carriage::Stateless,
         };
-        let mut session = match self.call.version {
+        let mut session = match self.call.subject.version {
             ProtocolVersion::V2 => {
                 Session::V2(Box::new(fetch_v2::Session::new(self.config.clone(), carriage)))
             }
@@ -234,7 +234,7 @@ impl<'a> Upload<'a> {
     }
 
     fn advertise(&mut self) -> Result<(), Error> {
-        match self.call.version {
+        match self.call.subject.version {
             ProtocolVersion::V2 => {
                 advertisement::write_v2(&mut self.out, &self.config);
                 Ok(())
@@ -249,12 +249,12 @@ impl<'a> Upload<'a> {
     }
 
     fn advertise_refs(&mut self) -> Result<(), Error> {
-        let refs = self.call.repository.refs().snapshot(&[])?;
+        let refs = self.call.subject.repository.refs().snapshot(&[])?;
         let universe = self.universe.clone();
         let view = RefsView::new(&refs, universe.snapshot(), &self.settings.hidden, &self.namespace);
         let head = view.head()?;
         let head_target = head.as_ref().and_then(|head| head.id.and(head.target.as_deref()));
-        let is_http = self.call.mode == Mode::Advertise;
+        let is_http = self.call.subject.mode == Mode::Advertise;
         let capabilities = advertisement::v0_capabilities(&self.config, head_target, is_http);
         let mut capabilities = Some(capabilities);
         let mut sender = Lines { out: &mut self.out, door: self.door };
@@ -287,7 +287,7 @@ impl<'a> Upload<'a> {
             full.push(in_namespace(b"HEAD"));
         }
         let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
-        let refs = self.call.repository.refs().snapshot(&full)?;
+        let refs = self.call.subject.repository.refs().snapshot(&full)?;
         let universe = self.universe.clone();
         let view = RefsView::new(&refs, universe.snapshot(), &self.settings.hidden, &self.namespace);
         let wants_head =
@@ -360,7 +360,7 @@ impl<'a> Upload<'a> {
     /// The objects that names given with `deepen-not` stand for: a full name, a tag, or a branch. There may be
     /// thousands of names, so they are looked up in one snapshot.
     fn resolve_refs(&self, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Stop> {
-        let refs = self.call.repository.refs().snapshot(&[]).map_err(Error::from)?;
+        let refs = self.call.subject.repository.refs().snapshot(&[]).map_err(Error::from)?;
         let resolve = |name: &Vec<u8>| {
             for prefix in [&b""[..], b"refs/", b"refs/tags/", b"refs/heads/", b"refs/remotes/"] {
                 let full_name = [self.namespace.as_slice(), prefix, name].concat();
@@ -428,8 +428,11 @@ impl<'a> Upload<'a> {
         let mut filter =
             Filter::parse(spec).map_err(|bad| Error::new(ErrorKind::PeerFault, bad.to_string()))?;
         for patterns in filter.patterns_mut() {
-            patterns.blob =
-                filter::object_named(&self.call.repository, self.universe.snapshot(), &patterns.name)?;
+            patterns.blob = filter::object_named(
+                &self.call.subject.repository,
+                self.universe.snapshot(),
+                &patterns.name,
+            )?;
         }
         Ok(Some(filter))
     }
@@ -437,7 +440,7 @@ impl<'a> Upload<'a> {
     /// Annotated tags that are shown, each with what it finally tags.
     fn annotated_tags(&self) -> Result<Vec<(ObjectId, ObjectId)>, Error> {
         let prefix = [self.namespace.as_slice(), b"refs/tags/"].concat();
-        let refs = self.call.repository.refs().snapshot(&[&prefix])?;
+        let refs = self.call.subject.repository.refs().snapshot(&[&prefix])?;
         let view = RefsView::new(&refs, self.universe.snapshot(), &self.settings.hidden, &self.namespace);
         let mut tags = Vec::new();
         view.visit(&[b"refs/tags/".to_vec()], true, |line: VisibleRef<'_>| {

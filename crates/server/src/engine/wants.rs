@@ -15,7 +15,7 @@ impl Upload<'_> {
     /// Every want must exist. In version 0 and 1 it must also be shown, or allowed by configuration; in version 2 only
     /// where configuration says so.
     pub(super) fn check_wants(&mut self, wants: &[ObjectId]) -> Result<(), Stop> {
-        let is_v2 = self.call.version == ProtocolVersion::V2;
+        let is_v2 = self.call.subject.version == ProtocolVersion::V2;
         let may_be_any = self.settings.allow_any || is_v2 && !self.settings.require_reachable;
         let mut absent = None;
         for want in wants {
@@ -35,7 +35,7 @@ impl Upload<'_> {
         let unadvertised: Vec<ObjectId> = wants.iter().filter(|want| !is_advertised(want)).copied().collect();
         let Some(first) = unadvertised.first() else { return Ok(()) };
         // Between two requests a ref can move: what our refs reach stays allowed.
-        let is_later = is_v2 || self.call.mode == Mode::StatelessRpc;
+        let is_later = is_v2 || self.call.subject.mode == Mode::StatelessRpc;
         if !is_later && !self.settings.allow_reachable {
             return Err(Refusal::not_our_ref(first).into());
         }
@@ -64,7 +64,7 @@ impl Upload<'_> {
 
     /// The ids of all refs that are shown (and with `hidden` also of those that are not), sorted.
     pub(super) fn tips(&self, hidden: bool) -> Result<Vec<ObjectId>, Error> {
-        let refs = self.call.repository.refs().snapshot(&[])?;
+        let refs = self.call.subject.repository.refs().snapshot(&[])?;
         let nothing = HiddenRefs::default();
         let hidden = if hidden { &nothing } else { &self.settings.hidden };
         let view = RefsView::new(&refs, self.universe.snapshot(), hidden, &self.namespace);
@@ -85,7 +85,7 @@ impl Upload<'_> {
             0..=FEW_REFS => full_names.iter().map(Vec::as_slice).collect(),
             _ => Vec::new(),
         };
-        let refs = self.call.repository.refs().snapshot(&few).map_err(Error::from)?;
+        let refs = self.call.subject.repository.refs().snapshot(&few).map_err(Error::from)?;
         let view = RefsView::new(&refs, self.universe.snapshot(), &self.settings.hidden, &self.namespace);
         let resolve = |(name, full_name): (&Vec<u8>, &Vec<u8>)| match view.resolve(name, full_name)? {
             Some(id) => Ok(id),

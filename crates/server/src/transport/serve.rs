@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::body::BodyMemory;
 use super::root::{NotServed, Root};
 use super::{git_daemon, http};
-use crate::engine::{Committer, Mode, ProtocolVersion, Pusher, ReceivePack, UploadPack};
+use crate::engine::{Committer, Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
 
 /// How long running requests may go on after the server was told to stop.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -103,20 +103,22 @@ impl Shared {
         version: ProtocolVersion,
         mode: Mode,
     ) -> UploadPack {
+        let hook_environment = self.settings.hook_environment.clone();
+        UploadPack { subject: self.subject(repository, version, mode), hook_environment }
+    }
+
+    fn subject(&self, repository: Repository, version: ProtocolVersion, mode: Mode) -> Subject {
         let number = self.next_session.fetch_add(1, Relaxed);
-        UploadPack {
+        Subject {
             repository: Arc::new(repository),
             version,
             mode,
             namespace: self.settings.namespace.clone(),
             agent: self.settings.agent.clone(),
             session_id: format!("{}-{number}", std::process::id()),
-            hook_environment: self.settings.hook_environment.clone(),
         }
     }
-}
 
-impl Shared {
     /// The repository that somebody wants to push to; where there is none, and some may be made, a new one.
     pub(crate) fn open_for_push(&self, path: &[u8]) -> Result<Repository, NotServed> {
         match (self.root.open(path), &self.settings.pushing.new_repositories) {
@@ -143,7 +145,6 @@ impl Shared {
         pusher: Option<Pusher>,
         variables: Vec<(OsString, OsString)>,
     ) -> ReceivePack {
-        let number = self.next_session.fetch_add(1, Relaxed);
         let pushing = &self.settings.pushing;
         let mut hook_environment = pushing.hook_environment.clone();
         // What the environment of this process says of the committer stays as it is.
@@ -154,12 +155,7 @@ impl Shared {
         }
         ReceivePack {
             named: repository.git_dir().as_os_str().to_owned(),
-            repository: Arc::new(repository),
-            version,
-            mode,
-            namespace: self.settings.namespace.clone(),
-            agent: self.settings.agent.clone(),
-            session_id: format!("{}-{number}", std::process::id()),
+            subject: self.subject(repository, version, mode),
             temporary_dir: pushing.temporary_dir.clone(),
             hook_environment,
             committer: pushing.committer.clone(),

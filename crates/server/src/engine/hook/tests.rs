@@ -12,7 +12,7 @@ use packrace_testkit::received::{FetchAnswer, fetch_answer};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
 use super::*;
-use crate::engine::{Mode, UploadPack, upload_pack};
+use crate::engine::{Mode, Subject, UploadPack, upload_pack};
 use crate::outbox::{BATCH_BYTES, Door, GatherBatch};
 
 /// Long enough for anything but a hang.
@@ -51,15 +51,15 @@ fn call(path: &Path, hook: &str, config: &[(&str, &str)]) -> UploadPack {
     overrides.extend(config.iter().map(|(name, value)| (name.to_string(), Some(value.to_string()))));
     let config = ConfigSources { overrides, ..ConfigSources::default() };
     let options = OpenOptions { config, ..OpenOptions::default() };
-    UploadPack {
+    let subject = Subject {
         repository: Arc::new(Repository::open(path, &options).unwrap()),
         version: ProtocolVersion::V2,
         mode: Mode::StatelessRpc,
         namespace: String::new(),
         agent: "packrace/test".into(),
         session_id: "1".into(),
-        hook_environment: vec![("PACKRACE_X".into(), "x".into())],
-    }
+    };
+    UploadPack { subject, hook_environment: vec![("PACKRACE_X".into(), "x".into())] }
 }
 
 fn repo() -> Repo {
@@ -148,10 +148,8 @@ fn a_hook_gets_what_git_gives_it() {
 fn a_repository_cannot_name_a_hook() {
     let repo = repo();
     repo.git(&["config", "uploadpack.packObjectsHook", "echo a trap; exit 1;"]);
-    let call = UploadPack {
-        repository: Arc::new(Repository::open(repo.path(), &OpenOptions::default()).unwrap()),
-        ..call(repo.path(), "", &[])
-    };
+    let mut call = call(repo.path(), "", &[]);
+    call.subject.repository = Arc::new(Repository::open(repo.path(), &OpenOptions::default()).unwrap());
     let (batches, result) = answer_to(&call, &clone_script(&repo));
     result.unwrap();
     assert!(fetch_answer(&batches.concat()).unwrap().bands.pack.starts_with(b"PACK"));
@@ -189,7 +187,8 @@ fn a_client_without_a_side_band() {
         [("exit 1;", "0008NAK\nPACK000000", false), (":", "0008NAK\nPACK00000000001111111111222222", true)]
     {
         let hook = format!("printf PACK00000000001111111111222222; {end}");
-        let call = UploadPack { version: ProtocolVersion::V0, ..call(repo.path(), &hook, &[]) };
+        let mut call = call(repo.path(), &hook, &[]);
+        call.subject.version = ProtocolVersion::V0;
         let (batches, result) = answer_to(&call, script.bytes());
         assert_eq!(String::from_utf8(batches.concat()).unwrap(), expect);
         assert_eq!(result.is_ok(), is_good);

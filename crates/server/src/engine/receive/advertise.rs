@@ -32,7 +32,7 @@ pub(super) fn refs(
 ) -> Result<(), Error> {
     let mut capabilities = Some(offer.capabilities());
     let mut seen = HashSet::new();
-    let refs = call.repository.refs().snapshot(&[])?;
+    let refs = call.subject.repository.refs().snapshot(&[])?;
     visit(&refs, |name, id| {
         let short = name.strip_prefix(namespace);
         if settings.hidden.hides_ref(short, name) {
@@ -46,8 +46,8 @@ pub(super) fn refs(
         }
         lines.send_if_full()
     })?;
-    for dir in call.repository.borrowed_object_dirs() {
-        for id in tips_of_alternate(&call.repository, &dir) {
+    for dir in call.subject.repository.borrowed_object_dirs() {
+        for id in tips_of_alternate(&call.subject.repository, &dir) {
             if seen.insert(id) {
                 let capabilities = capabilities.take();
                 advertisement::write_v0_ref(lines.out, StoredId::from(&id), HAVE, capabilities.as_deref());
@@ -58,7 +58,7 @@ pub(super) fn refs(
     if let Some(capabilities) = capabilities {
         advertisement::write_v0_no_refs(lines.out, &capabilities, offer.hash);
     }
-    for id in call.repository.snapshot()?.shallow() {
+    for id in call.subject.repository.snapshot()?.shallow() {
         advertisement::write_v0_shallow(lines.out, id);
     }
     lines.out.extend_from_slice(pkt_line::FLUSH);

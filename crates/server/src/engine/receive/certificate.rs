@@ -119,7 +119,7 @@ impl Push<'_> {
 
     /// Hooks read the certificate as a blob of the repository, where it stays also when the push does not succeed.
     fn store(&self, certificate: &Certificate) -> Result<Option<ObjectId>, Error> {
-        let repository = &self.call.repository;
+        let repository = &self.call.subject.repository;
         let Ok(id) = object_id(repository.hash_kind(), Kind::Blob, &certificate.text) else {
             return Ok(None);
         };
@@ -136,8 +136,8 @@ impl Push<'_> {
         let ours = self.nonce.clone()?;
         let theirs = certificate.header("nonce").map(|nonce| String::from_utf8_lossy(nonce).into_owned());
         let seed = self.settings.nonce_seed.as_deref().unwrap_or_default();
-        let hash = self.call.repository.hash_kind();
-        let is_stateless = self.call.mode == Mode::StatelessRpc;
+        let hash = self.call.subject.repository.hash_kind();
+        let is_stateless = self.call.subject.mode == Mode::StatelessRpc;
         let make = |seconds| nonce(hash, seed, &self.call.named, seconds);
         let (status, slop) = judge(theirs.as_deref(), &ours, is_stateless, self.settings.nonce_slop, make);
         let is_accepted_old = status == "OK" && theirs.as_ref() != Some(&ours);
@@ -161,7 +161,7 @@ impl Push<'_> {
         argv.extend([file.path().as_os_str().to_owned(), "-".into()]);
         let program = Program {
             argv,
-            directory: self.call.repository.git_dir().to_owned(),
+            directory: self.call.subject.repository.git_dir().to_owned(),
             environment: Vec::new(),
             reads_messages: true,
         };
@@ -185,7 +185,7 @@ impl Push<'_> {
 
     /// `gpg.program` and its like. Signatures of ssh need lists of signers, and are not looked into.
     fn verifier(&self, signature: &[u8]) -> Option<OsString> {
-        let config = self.call.repository.config();
+        let config = self.call.subject.repository.config();
         let named = |names: &[&str], default: &str| {
             let found = names.iter().find_map(|name| config.string(name));
             found.map_or_else(|| default.into(), OsString::from_vec)

@@ -80,10 +80,10 @@ impl<'a> Push<'a> {
         talk: Talk,
     ) -> Result<Self, Error> {
         let mut environment = call.hook_environment.clone();
-        if !call.namespace.is_empty() {
-            environment.push(("GIT_NAMESPACE".into(), call.namespace.clone().into()));
+        if !call.subject.namespace.is_empty() {
+            environment.push(("GIT_NAMESPACE".into(), call.subject.namespace.clone().into()));
         }
-        let hooks = Hooks::in_git_dir(&call.repository, environment, talk.outlet())?;
+        let hooks = Hooks::in_git_dir(&call.subject.repository, environment, talk.outlet())?;
         let commands = std::mem::take(&mut request.commands).into_iter().map(|command| Command {
             old: command.old,
             new: command.new,
@@ -130,11 +130,11 @@ impl<'a> Push<'a> {
         self.check_certificate()?;
         if self.commands.iter().all(Command::is_delete) {
             self.talk.pack_read();
-            let snapshot = self.call.repository.snapshot()?;
+            let snapshot = self.call.subject.repository.snapshot()?;
             self.execute(None, &snapshot)?;
             return Ok(None);
         }
-        let mut quarantine = Quarantine::create(&self.call.repository)?;
+        let mut quarantine = Quarantine::create(&self.call.subject.repository)?;
         let is_quiet = self.request.quiet || self.call.quiet;
         let progress = Progress::new(&self.talk, self.clock, is_quiet);
         let unpacked = receive_pack_bytes(
@@ -158,7 +158,7 @@ impl<'a> Push<'a> {
     }
 
     fn execute(&mut self, quarantine: Option<Quarantine>, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
-        let refs = self.call.repository.refs().snapshot(&[])?;
+        let refs = self.call.subject.repository.refs().snapshot(&[])?;
         let shallow = self.check_connected(quarantine.as_ref(), snapshot, &refs)?;
         self.refuse_hidden();
         self.choose_for_hook();
@@ -249,7 +249,7 @@ impl<'a> Push<'a> {
     fn update_server_info(&self) -> Result<(), Error> {
         use packrace_pack::maintenance::server_info;
         use packrace_store::publish::{FileKind, WritePolicy, publish_file};
-        let repository = &self.call.repository;
+        let repository = &self.call.subject.repository;
         let policy = WritePolicy::of(repository.config())?;
         let snapshot = repository.snapshot()?;
         let universe = packrace_pack::Universe::new(snapshot.clone());
@@ -263,11 +263,11 @@ impl<'a> Push<'a> {
     /// How many threads a walk may use.
     pub(super) fn threads(&self) -> Result<usize, Error> {
         let all = packrace_os::process::available_threads();
-        Ok(packrace_pack::Settings::of(self.call.repository.config(), all)?.threads)
+        Ok(packrace_pack::Settings::of(self.call.subject.repository.config(), all)?.threads)
     }
 
     pub(super) fn null(&self) -> ObjectId {
-        ObjectId::null(self.call.repository.hash_kind())
+        ObjectId::null(self.call.subject.repository.hash_kind())
     }
 }
 

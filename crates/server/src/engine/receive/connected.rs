@@ -63,8 +63,8 @@ impl Push<'_> {
             }
             Ok(())
         })?;
-        for dir in self.call.repository.borrowed_object_dirs() {
-            trusted.extend(tips_of_alternate(&self.call.repository, &dir));
+        for dir in self.call.subject.repository.borrowed_object_dirs() {
+            trusted.extend(tips_of_alternate(&self.call.subject.repository, &dir));
         }
         trusted.sort_unstable();
         trusted.dedup();

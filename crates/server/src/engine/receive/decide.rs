@@ -36,7 +36,7 @@ pub(super) struct Deciding {
 
 impl Push<'_> {
     pub(super) fn deciding(&self, refs: &Before) -> Result<Deciding, Error> {
-        let repository = &self.call.repository;
+        let repository = &self.call.subject.repository;
         Ok(Deciding {
             snapshot: repository.snapshot()?,
             head: last_of_chain(refs, b"HEAD")?.flatten(),
@@ -199,7 +199,7 @@ impl Push<'_> {
         }
         // What the client believes says nothing then.
         let null = self.null();
-        let refs = self.call.repository.refs();
+        let refs = self.call.subject.repository.refs();
         match refs.read(&command.full_name)? {
             Some(_) => self.talk.warn("allowing deletion of corrupt ref"),
             None => {

@@ -35,10 +35,10 @@ use packrace_os::clock::Clock;
 use packrace_protocol::message::push_offer::PushOffer;
 use packrace_protocol::session::push::{self, Input, Output, PushConfig, PushLimits, PushRequest, Session};
 use packrace_protocol::wire::{pkt_line, sideband};
-use packrace_store::{Outlet, Repository};
+use packrace_store::Outlet;
 
 use super::refs_view::namespace_prefix;
-use super::{Error, ErrorKind, Mode, ProtocolVersion};
+use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject};
 use crate::outbox::{Door, Framing, GatherBatch, Outbox};
 use commands::Push;
 pub use identity::{Committer, Pusher};
@@ -55,17 +55,7 @@ const PACK_READ_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct ReceivePack {
     /// What is pushed to.
-    pub repository: Arc<Repository>,
-    /// The protocol version; pushing knows 0 and 1, and takes 2 for 0.
-    pub version: ProtocolVersion,
-    /// How it is carried.
-    pub mode: Mode,
-    /// The namespace that is pushed to; empty for none (gitnamespaces).
-    pub namespace: String,
-    /// What `agent=` says.
-    pub agent: String,
-    /// Names this call in logs, and to the client where `transfer.advertiseSID` is on.
-    pub session_id: String,
+    pub subject: Subject,
     /// The repository as the client names it: nonces of signed pushes hold for this name only.
     pub named: OsString,
     /// Where files go that nobody keeps.
@@ -106,12 +96,12 @@ struct Receive<'a> {
 
 impl<'a> Receive<'a> {
     fn new(call: &'a ReceivePack, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Result<Self, Error> {
-        let settings = Settings::of(&call.repository)?;
-        let hash = call.repository.hash_kind();
+        let settings = Settings::of(&call.subject.repository)?;
+        let hash = call.subject.repository.hash_kind();
         let nonce = settings.nonce_seed.as_ref();
         let offer = PushOffer {
-            agent: call.agent.clone(),
-            session_id: settings.advertise_session_id.then(|| call.session_id.clone()),
+            agent: call.subject.agent.clone(),
+            session_id: settings.advertise_session_id.then(|| call.subject.session_id.clone()),
             hash,
             atomic: settings.advertise_atomic,
             ofs_delta: settings.ofs_delta,
@@ -119,14 +109,21 @@ impl<'a> Receive<'a> {
             certificate_nonce: nonce
                 .map(|seed| certificate::nonce(hash, seed, &call.named, certificate::now())),
         };
-        Ok(Receive { call, door, clock, settings, offer, namespace: namespace_prefix(&call.namespace) })
+        Ok(Receive {
+            call,
+            door,
+            clock,
+            settings,
+            offer,
+            namespace: namespace_prefix(&call.subject.namespace),
+        })
     }
 
     fn serve(mut self, input: &mut (dyn Read + Send)) -> Result<(), Error> {
-        if self.call.mode != Mode::StatelessRpc {
+        if self.call.subject.mode != Mode::StatelessRpc {
             self.advertise()?;
         }
-        if self.call.mode == Mode::Advertise {
+        if self.call.subject.mode == Mode::Advertise {
             return Ok(());
         }
         let mut session = Session::new(PushConfig {
@@ -169,7 +166,7 @@ impl<'a> Receive<'a> {
     }
 
     fn advertise(&mut self) -> Result<(), Error> {
-        let version = (self.call.version == ProtocolVersion::V1).then_some("version 1");
+        let version = (self.call.subject.version == ProtocolVersion::V1).then_some("version 1");
         let mut out = Vec::new();
         version.into_iter().for_each(|line| pkt_line::write_text(line, &mut out));
         let mut lines = super::upload::Lines { out: &mut out, door: self.door };

@@ -102,7 +102,7 @@ impl Push<'_> {
             numbers.iter().map(|at| (self.commands[*at].name.clone(), *at)).collect();
         let all: HashMap<Vec<u8>, usize> =
             self.commands.iter().enumerate().map(|(at, command)| (command.name.clone(), at)).collect();
-        let hash = self.call.repository.hash_kind();
+        let hash = self.call.subject.repository.hash_kind();
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut errors = Vec::new();
         let mut told = vec![false; self.commands.len()];

@@ -102,7 +102,7 @@ impl Push<'_> {
     fn note_shallow(&mut self, shallow: &Shallow) -> bool {
         let needs = |command: &super::commands::Command| command.needs_shallow && command.error.is_none();
         let Some(cut) = shallow.as_ref().filter(|_| self.commands.iter().any(needs)) else { return true };
-        let Err(error) = cut.add_to(&self.call.repository) else { return true };
+        let Err(error) = cut.add_to(&self.call.subject.repository) else { return true };
         self.talk.error(&error.to_string());
         self.commands
             .iter_mut()
@@ -132,7 +132,7 @@ impl Push<'_> {
         mode: Mode,
         proof: &DurableObjects,
     ) -> Result<Result<Vec<Refusal>, PrepareError>, Error> {
-        let repository = &self.call.repository;
+        let repository = &self.call.subject.repository;
         let config = repository.config();
         let who = self.call.committer.now(config, self.call.pusher.as_ref()).map_err(Error::unavailable)?;
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;

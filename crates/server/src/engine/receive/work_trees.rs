@@ -87,7 +87,7 @@ impl Push<'_> {
             return Ok((!is_content).then(|| "push-to-checkout hook declined".to_owned()));
         }
         let head = match &tree.head {
-            Some(name) => self.call.repository.refs().resolve(name)?.map(|resolved| resolved.id),
+            Some(name) => self.call.subject.repository.refs().resolve(name)?.map(|resolved| resolved.id),
             None => None,
         };
         let has_history = match &head {
