@@ -1,0 +1,4 @@
+//! The index and the work tree: what `add`, `update-index`, `write-tree` and `stash` read and change.
+//!
+//! Thin, over the `gix-*` crates for the index file, ignore rules, attributes, pathspecs and filters; how objects become
+//! durable is `store::publish`'s business.
