@@ -7,6 +7,8 @@
 use flate2::{Decompress, FlushDecompress, Status};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 
+pub use packrace_os::inflate::StreamInflater;
+
 use crate::Error;
 
 /// Contents longer than this are inflated piecewise, so that memory grows with what the stream really holds and
@@ -23,12 +25,14 @@ pub struct Inflater {
     one_shot: Decompressor,
     /// Made on first use: most callers never stream.
     streaming: Option<Decompress>,
+    /// The same.
+    measuring: Option<StreamInflater>,
 }
 
 impl Inflater {
     /// An inflater ready for its first stream.
     pub fn new() -> Self {
-        Inflater { one_shot: Decompressor::new(), streaming: None }
+        Inflater { one_shot: Decompressor::new(), streaming: None, measuring: None }
     }
 
     /// Replaces `out` by the content of the stream at the start of `input`, which must be exactly `size` bytes long
@@ -61,13 +65,20 @@ impl Inflater {
     }
 
     /// As [`Self::inflate_exact`], and tells how many bytes of `input` the stream took. For streams that stand next to
-    /// each other without their lengths; slower.
+    /// each other without their lengths.
     pub fn inflate_measured(&mut self, input: &[u8], size: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
-        let result = if size / MAX_EXPANSION > input.len() {
-            Err(Error::new(FORMAT, "stream is too short for its content", input.len() as u64))
-        } else {
-            self.inflate_piecewise(input, size, out)
-        };
+        if size / MAX_EXPANSION > input.len() {
+            out.clear();
+            return Err(Error::new(FORMAT, "stream is too short for its content", input.len() as u64));
+        }
+        if size <= ONE_SHOT_LIMIT {
+            out.resize(size, 0);
+            if let Some(consumed) = self.measuring.get_or_insert_default().inflate(input, out) {
+                return Ok(consumed);
+            }
+        }
+        // Also to learn what is wrong.
+        let result = self.inflate_piecewise(input, size, out);
         if result.is_err() {
             out.clear();
         }

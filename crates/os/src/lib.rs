@@ -10,6 +10,7 @@ pub mod clock;
 pub mod count;
 pub mod durable;
 mod file;
+pub mod inflate;
 mod map;
 pub mod process;
 pub mod simulated;

@@ -1,7 +1,7 @@
 //! The first pass: finds where entries begin and end while their bytes arrive, and names whole objects.
 
 use packrace_format::pack::{self, EntryHeader, EntryKind, HEADER_BYTES, MAX_ENTRY_HEADER_BYTES};
-use packrace_format::zlib::PieceInflater;
+use packrace_format::zlib::{PieceInflater, StreamInflater};
 use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
 use packrace_store::publish::PackWriter;
 
@@ -40,6 +40,7 @@ pub(super) struct Receiver {
     /// Where the next byte belongs.
     position: u64,
     entry: Current,
+    at_once: StreamInflater,
     inflater: PieceInflater,
     room: Vec<u8>,
     /// Bytes of the pack that are not handed on yet, and how many of the last are of the trailer.
@@ -64,6 +65,8 @@ struct Current {
     header: EntryHeader,
     offset: u64,
     crc: crc32fast::Hasher,
+    /// Whether it comes in pieces, of which so many bytes were made.
+    is_in_pieces: bool,
     produced: u64,
     /// For a whole object that does not fit the room.
     hasher: Option<ObjectHasher>,
@@ -78,7 +81,14 @@ impl Receiver {
         checks: Option<&Checks>,
     ) -> Self {
         let header = EntryHeader { kind: EntryKind::Object(Kind::Blob), size: 0, length: 0 };
-        let entry = Current { header, offset: 0, crc: crc32fast::Hasher::new(), produced: 0, hasher: None };
+        let entry = Current {
+            header,
+            offset: 0,
+            crc: crc32fast::Hasher::new(),
+            is_in_pieces: false,
+            produced: 0,
+            hasher: None,
+        };
         Receiver {
             hash,
             state: State::Header,
@@ -87,6 +97,7 @@ impl Receiver {
             announced: 0,
             position: 0,
             entry,
+            at_once: StreamInflater::new(),
             inflater: PieceInflater::new(),
             room: vec![0; ROOM_BYTES + 1],
             piece: Vec::new(),
@@ -260,12 +271,26 @@ impl Receiver {
             }
             _ => None,
         };
-        self.entry = Current { header, offset, crc, produced: 0, hasher };
-        self.inflater.restart();
+        self.entry = Current { header, offset, crc, is_in_pieces: false, produced: 0, hasher };
         self.state = State::Body;
     }
 
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+        let entry = &mut self.entry;
+        if !entry.is_in_pieces {
+            // Most entries are here as a whole. What is damaged is looked at in pieces, to say how.
+            let room = usize::try_from(entry.header.size)
+                .ok()
+                .and_then(|size| self.room[..ROOM_BYTES].get_mut(..size));
+            if let Some(taken) = room.and_then(|room| self.at_once.inflate(bytes, room)) {
+                entry.produced = entry.header.size;
+                entry.crc.update(&bytes[..taken]);
+                self.end_entry(taken)?;
+                return Ok(taken);
+            }
+            entry.is_in_pieces = true;
+            self.inflater.restart();
+        }
         let mut at = 0;
         loop {
             let entry = &mut self.entry;

@@ -8,7 +8,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
     ("pack", &["object", "format", "store"]),
     ("store", &["object", "format", "os"]),
     ("os", &[]),
-    ("format", &["object"]),
+    ("format", &["object", "os"]),
     ("protocol", &["object"]),
     ("object", &[]),
     ("testkit", &["*"]),
@@ -17,10 +17,11 @@ const ROOMS: [(&str, &[&str]); 12] = [
 ];
 
 /// Crates from outside that belong to some rooms alone.
-const RESERVED: [(&str, &[&str]); 9] = [
+const RESERVED: [(&str, &[&str]); 10] = [
     ("rustix", &["os", "bench"]),
     ("libc", &[]),
     ("libdeflater", &["format"]),
+    ("libdeflate-sys", &["os"]),
     ("gix-hash", &["object"]),
     ("tokio", &["server", "cli"]),
     ("hyper", &["server"]),

@@ -16,10 +16,14 @@ pub fn input_and_output(path: &str, text: &str) -> Vec<String> {
     let code = without_tests(&code_of(text));
     let paths = ["std::fs", "std::net", "Instant::now", "SystemTime::now"];
     let grouped = ["fs", "net"].into_iter().filter(|name| imported_from_std(&code, name));
+    // What `os` has beside input and output.
+    let calls = code.replace("packrace_os::inflate", "");
+    let os = has_word(&calls, "packrace_os").then_some("packrace_os");
     paths
         .into_iter()
         .filter(|word| has_word(&code, word))
         .chain(grouped)
+        .chain(os)
         .map(|f| format!("{path}: {f}"))
         .collect()
 }
@@ -229,6 +233,8 @@ mod tests {
             1,
         );
         check(input_and_output, object, "#[cfg(test)]\nmod tests { use std::fs; }", 0);
+        check(input_and_output, object, "use packrace_os::inflate::StreamInflater;", 0);
+        check(input_and_output, object, "use packrace_os::{inflate, durable};", 1);
         check(
             input_and_output,
             object,
