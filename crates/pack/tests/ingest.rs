@@ -169,10 +169,16 @@ impl Numbers {
     }
 }
 
-/// A pack of whole objects and deltas, most of them honest. `known` are objects of the repository.
-fn generated(numbers: &mut Numbers, known: &[(Kind, Vec<u8>)]) -> Vec<u8> {
+/// A pack of whole objects and deltas, most of them honest. `known` are objects of the repository. A long one begins with what
+/// makes it worth a second thread from the start, which then resolves deltas as they come.
+fn generated(numbers: &mut Numbers, known: &[(Kind, Vec<u8>)], is_long: bool) -> Vec<u8> {
     let mut pack = HandmadePack::default();
     let mut objects: Vec<(Kind, Vec<u8>, usize)> = Vec::new();
+    if is_long {
+        let content: Vec<u8> = (0..2_200_000).map(|_| numbers.below(256) as u8).collect();
+        let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
+        pack.entry(&id, Entry::Whole(Kind::Blob), content.len() as u64, &content);
+    }
     for number in 0..1 + numbers.below(12) {
         if objects.is_empty() || numbers.one_in(3) {
             let kind = [Kind::Blob, Kind::Tree, Kind::Commit, Kind::Tag][numbers.below(4)];
@@ -282,13 +288,14 @@ fn generated_and_damaged_packs_are_taken_or_refused_as_by_git() {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let (mut taken, mut refused) = (0, 0);
     for round in 0..1500 {
-        let mut pack = generated(&mut numbers, &known);
-        let how = damage(&mut pack, &mut numbers);
+        let is_long = round % 20 == 0;
+        let mut pack = generated(&mut numbers, &known, is_long);
+        let how = if is_long { "as it was made" } else { damage(&mut pack, &mut numbers) };
         let fix_thin = numbers.one_in(2);
         let arguments: &[&str] = if fix_thin { &["--fix-thin"] } else { &[] };
         let theirs = gits(&pack, &repository, dir.path(), arguments);
-        let piece = [1, 100, 1 << 20][numbers.below(3)];
-        let threads = 1 + numbers.below(2);
+        let piece = if is_long { 1000 } else { [1, 100, 1 << 20][numbers.below(3)] };
+        let threads = if is_long { 2 } else { 1 + numbers.below(2) };
         let asked = Options { fix_thin, threads, ..options(HashKind::Sha1) };
         let found = ours(&pack, piece, dir.path(), Some(&existing), asked);
         match (&theirs, &found) {

@@ -1,15 +1,14 @@
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use packrace_object::Kind;
 
-use crate::snapshot::Location;
-
-/// Delta bases that were used not long ago, within a budget of bytes.
-pub(crate) struct BaseCache {
-    bases: HashMap<(u32, u64), Cached>,
+/// Delta bases that were used not long ago, within a budget of bytes. `K` says where one stands.
+pub struct BaseCache<K> {
+    bases: HashMap<K, Cached>,
     /// Every key of `bases` once, the one to look at first for eviction in front.
-    order: VecDeque<(u32, u64)>,
+    order: VecDeque<K>,
     bytes: usize,
     max_bytes: usize,
 }
@@ -24,8 +23,9 @@ struct Cached {
 /// What an entry costs beside its content.
 const OVERHEAD_BYTES: usize = 128;
 
-impl BaseCache {
-    pub(crate) fn new(max_bytes: usize) -> Self {
+impl<K: Copy + Eq + Hash> BaseCache<K> {
+    /// An empty one. The budget counts contents, and some bytes for keeping each.
+    pub fn new(max_bytes: usize) -> Self {
         BaseCache { bases: HashMap::new(), order: VecDeque::new(), bytes: 0, max_bytes }
     }
 
@@ -33,14 +33,15 @@ impl BaseCache {
         self.max_bytes
     }
 
-    pub(crate) fn get(&mut self, at: Location) -> Option<(Kind, Arc<Vec<u8>>)> {
-        let cached = self.bases.get_mut(&(at.pack.0, at.offset))?;
+    /// What is kept under this key; it then stays for longer.
+    pub fn get(&mut self, key: K) -> Option<(Kind, Arc<Vec<u8>>)> {
+        let cached = self.bases.get_mut(&key)?;
         cached.is_used = true;
         Some((cached.kind, cached.content.clone()))
     }
 
-    pub(crate) fn keep(&mut self, at: Location, kind: Kind, content: &Arc<Vec<u8>>) {
-        let key = (at.pack.0, at.offset);
+    /// Keeps a content, unless it would take more than a quarter of the budget, and lets go of others for it.
+    pub fn keep(&mut self, key: K, kind: Kind, content: &Arc<Vec<u8>>) {
         // A base that takes more than a quarter of the cache would push out everything else.
         if cost(content) > self.max_bytes / 4 || self.bases.contains_key(&key) {
             return;
@@ -72,31 +73,26 @@ fn cost(content: &Arc<Vec<u8>>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::PackIx;
-
-    fn at(offset: u64) -> Location {
-        Location { pack: PackIx(0), offset }
-    }
 
     #[test]
     fn stays_within_its_budget_and_keeps_what_is_used() {
         let mut cache = BaseCache::new(100_000);
-        for offset in 0..1000 {
-            cache.keep(at(offset), Kind::Blob, &Arc::new(vec![offset as u8; 1000]));
+        for offset in 0..1000u64 {
+            cache.keep(offset, Kind::Blob, &Arc::new(vec![offset as u8; 1000]));
             assert!(cache.bytes <= 100_000);
             let kept: usize = cache.bases.values().map(|cached| cost(&cached.content)).sum();
             assert_eq!((kept, cache.bases.len()), (cache.bytes, cache.order.len()));
-            assert_eq!(cache.get(at(0)).unwrap().1[0], 0, "used again and again");
+            assert_eq!(cache.get(0).unwrap().1[0], 0, "used again and again");
         }
-        assert_eq!(cache.get(at(999)).unwrap().1[0], 999u32 as u8);
-        assert!(cache.get(at(1)).is_none());
+        assert_eq!(cache.get(999).unwrap().1[0], 999u32 as u8);
+        assert!(cache.get(1).is_none());
     }
 
     #[test]
     fn large_ones_are_not_kept() {
         let mut cache = BaseCache::new(1000);
-        cache.keep(at(1), Kind::Blob, &Arc::new(vec![0; 251]));
-        assert!(cache.get(at(1)).is_none());
+        cache.keep(1u64, Kind::Blob, &Arc::new(vec![0; 251]));
+        assert!(cache.get(1).is_none());
         assert_eq!(cache.bytes, 0);
     }
 }

@@ -31,6 +31,7 @@ mod stream;
 mod verified;
 
 pub use attributes::DeltaAttribute;
+pub use base_cache::BaseCache;
 pub use bitmap::{DamagedBitmap, SnapshotBitmap};
 pub use config::{Config, ConfigSources};
 pub use error::{Error, ErrorKind};

@@ -40,7 +40,7 @@ pub struct ObjectReader {
     snapshot: Arc<Snapshot>,
     inflater: Inflater,
     delta: Vec<u8>,
-    cache: BaseCache,
+    cache: BaseCache<Location>,
     max_object_bytes: u64,
     /// Reads what was loose when the snapshot was made and was packed since.
     later: Option<Box<ObjectReader>>,

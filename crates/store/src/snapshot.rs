@@ -27,7 +27,7 @@ pub struct ObjectIx(pub u32);
 pub struct PackIx(pub u32);
 
 /// Where a packed object is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Location {
     /// The pack.
     pub pack: PackIx,

@@ -1,6 +1,9 @@
 //! What follows the first pass: the pack is hashed and written, and whole objects are named. On a thread of its own once
 //! there is enough to do, so that whoever receives has only to find the entries.
 
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -8,7 +11,9 @@ use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId, Unnamed, object_id
 use packrace_store::publish::PackWriter;
 
 use super::checks::{Checks, Inspector};
+use super::early::Early;
 use super::error::Reason;
+use super::table::{EntryNumber, Named};
 
 /// Bytes of the pack that are handed on together: what the file gets in one write.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
@@ -19,12 +24,32 @@ pub(super) const BATCH_BYTES: usize = 1 << 18;
 /// Pieces and batches that may wait.
 const MAX_WAITING: usize = 8;
 
+/// A thread that has fewer waiting has time for deltas.
+const HAS_TIME_WAITING: usize = 2;
+
 /// Something to do.
 pub(super) enum Job {
     /// Bytes of the pack, of which so many count for its checksum.
     Piece(Vec<u8>, usize),
-    /// Whole objects: their contents one behind the other.
-    Objects(Vec<u8>, Vec<(Kind, usize)>),
+    /// Objects: their contents, or the deltas that make them, one behind the other.
+    Objects(Vec<u8>, Vec<Arrived>),
+}
+
+/// An object of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived {
+    pub(super) entry: EntryNumber,
+    pub(super) form: Form,
+    /// Of the content, or of the delta.
+    pub(super) length: usize,
+}
+
+/// How an object came.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Form {
+    Whole(Kind),
+    /// As a delta of this entry.
+    Delta(EntryNumber),
 }
 
 /// What came of all jobs.
@@ -32,8 +57,8 @@ pub(super) struct Done {
     /// None where the pack is a file already.
     pub(super) writer: Option<Box<PackWriter>>,
     pub(super) checksum: ObjectId,
-    /// Of all whole objects, in order; or the number of the first that looks like an attack.
-    pub(super) ids: Result<Vec<ObjectId>, usize>,
+    /// All whole objects, and some deltas; or the first entry that looks like an attack.
+    pub(super) named: Result<Vec<Named>, EntryNumber>,
     pub(super) inspector: Option<Inspector>,
 }
 
@@ -41,8 +66,9 @@ struct Worker {
     hash: HashKind,
     writer: Option<Box<PackWriter>>,
     hasher: ObjectHasher,
-    ids: Result<Vec<ObjectId>, usize>,
+    named: Result<Vec<Named>, EntryNumber>,
     inspector: Option<Inspector>,
+    early: Option<Early>,
 }
 
 /// Who does it.
@@ -54,6 +80,7 @@ enum Place {
         jobs: SyncSender<Job>,
         buffers: Receiver<Vec<u8>>,
         worker: JoinHandle<Result<Box<Worker>, Reason>>,
+        waiting: Arc<AtomicUsize>,
     },
     /// It failed, or everything was done.
     Over,
@@ -64,17 +91,28 @@ impl Behind {
         let writer = writer.map(Box::new);
         let hasher = ObjectHasher::of_stream(hash);
         let inspector = checks.map(|checks| Inspector::new(checks, hash));
-        Behind(Place::Here(Box::new(Worker { hash, writer, hasher, ids: Ok(Vec::new()), inspector })))
+        Behind(Place::Here(Box::new(Worker {
+            hash,
+            writer,
+            hasher,
+            named: Ok(Vec::new()),
+            inspector,
+            early: None,
+        })))
     }
 
-    /// Lets a thread do it from now on.
-    pub(super) fn part(&mut self) {
+    /// Lets a thread do it from now on, which keeps `cache_bytes` of contents as delta bases. What checks find first is to
+    /// be told first, and with them deltas wait.
+    pub(super) fn part(&mut self, cache_bytes: usize) {
         self.0 = match std::mem::replace(&mut self.0, Place::Over) {
-            Place::Here(worker) => {
-                let (jobs, waiting) = sync_channel(MAX_WAITING);
+            Place::Here(mut worker) => {
+                worker.early = worker.inspector.is_none().then(|| Early::new(cache_bytes));
+                let (jobs, taken) = sync_channel(MAX_WAITING);
                 let (returned, buffers) = channel();
-                let worker = std::thread::spawn(move || worker.follow(&waiting, &returned));
-                Place::Thread { jobs, buffers, worker }
+                let waiting = Arc::new(AtomicUsize::new(0));
+                let left = waiting.clone();
+                let worker = std::thread::spawn(move || worker.follow(&taken, &returned, &left));
+                Place::Thread { jobs, buffers, worker, waiting }
             }
             other => other,
         };
@@ -84,7 +122,8 @@ impl Behind {
     pub(super) fn run(&mut self, job: Job) -> Result<Vec<u8>, Reason> {
         match &mut self.0 {
             Place::Here(worker) => worker.run(job),
-            Place::Thread { jobs, buffers, .. } => {
+            Place::Thread { jobs, buffers, waiting, .. } => {
+                waiting.fetch_add(1, Relaxed);
                 if jobs.send(job).is_ok() {
                     return Ok(buffers.try_recv().unwrap_or_default());
                 }
@@ -94,11 +133,16 @@ impl Behind {
         }
     }
 
+    /// Whether a thread would soon have nothing to do.
+    pub(super) fn has_time(&self) -> bool {
+        matches!(&self.0, Place::Thread { waiting, .. } if waiting.load(Relaxed) < HAS_TIME_WAITING)
+    }
+
     /// Waits until everything is done.
     pub(super) fn finish(&mut self) -> Result<Done, Reason> {
         let worker = self.join()?;
         let checksum = worker.hasher.finish().map_err(|_| Reason::PackCollisionAttack)?;
-        Ok(Done { writer: worker.writer, checksum, ids: worker.ids, inspector: worker.inspector })
+        Ok(Done { writer: worker.writer, checksum, named: worker.named, inspector: worker.inspector })
     }
 
     fn join(&mut self) -> Result<Box<Worker>, Reason> {
@@ -130,9 +174,11 @@ impl Worker {
         mut self: Box<Self>,
         jobs: &Receiver<Job>,
         buffers: &Sender<Vec<u8>>,
+        waiting: &AtomicUsize,
     ) -> Result<Box<Self>, Reason> {
         while let Ok(job) = jobs.recv() {
             let buffer = self.run(job)?;
+            waiting.fetch_sub(1, Relaxed);
             // Nobody takes it back at the end.
             let _ = buffers.send(buffer);
         }
@@ -157,25 +203,57 @@ impl Worker {
         Ok(buffer)
     }
 
-    fn name(&mut self, contents: &[u8], list: &[(Kind, usize)]) -> Result<(), Reason> {
-        let Ok(ids) = &mut self.ids else { return Ok(()) };
+    fn name(&mut self, contents: &[u8], list: &[Arrived]) -> Result<(), Reason> {
+        let Ok(named) = &mut self.named else { return Ok(()) };
         let mut rest = contents;
-        let objects = list.iter().map(|(kind, length)| {
-            let (content, after) = rest.split_at(*length);
+        let mut found: Vec<(EntryNumber, Kind, Bytes<'_>)> = Vec::with_capacity(list.len());
+        for object in list {
+            let (bytes, after) = rest.split_at(object.length);
             rest = after;
-            Unnamed { kind: *kind, content }
-        });
-        let objects: Vec<_> = objects.collect();
-        let known = ids.len();
-        if let Err((number, _)) = object_ids(self.hash, &objects, ids) {
-            self.ids = Err(known + number);
+            let (kind, content) = match (object.form, &mut self.early) {
+                (Form::Whole(kind), None) => (kind, Bytes::OfBatch(bytes)),
+                (Form::Whole(kind), Some(_)) => (kind, Bytes::Kept(Arc::new(bytes.to_vec()))),
+                (Form::Delta(base), Some(early)) => match early.resolve(base, bytes) {
+                    Some((kind, content)) => (kind, Bytes::Kept(content)),
+                    None => continue,
+                },
+                (Form::Delta(_), None) => continue,
+            };
+            if let (Bytes::Kept(content), Some(early)) = (&content, &mut self.early) {
+                early.keep(object.entry, kind, content);
+            }
+            found.push((object.entry, kind, content));
+        }
+        let objects: Vec<_> =
+            found.iter().map(|(_, kind, content)| Unnamed { kind: *kind, content }).collect();
+        let mut ids = Vec::with_capacity(objects.len());
+        if let Err((number, _)) = object_ids(self.hash, &objects, &mut ids) {
+            self.named = Err(found[number].0);
             return Ok(());
         }
-        if let Some(inspector) = &mut self.inspector {
-            for (object, id) in objects.iter().zip(&ids[known..]) {
-                inspector.inspect(object.kind, id, object.content)?;
+        for ((entry, kind, content), id) in found.iter().zip(ids) {
+            if let Some(inspector) = &mut self.inspector {
+                inspector.inspect(*kind, &id, content)?;
             }
+            named.push(Named { entry: *entry, id });
         }
         Ok(())
+    }
+}
+
+/// A content: a part of the batch, or one that is kept beyond it.
+enum Bytes<'a> {
+    OfBatch(&'a [u8]),
+    Kept(Arc<Vec<u8>>),
+}
+
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::OfBatch(bytes) => bytes,
+            Bytes::Kept(bytes) => bytes,
+        }
     }
 }

@@ -101,7 +101,8 @@ impl Maker {
         result
     }
 
-    fn apply_delta(&mut self, base: &[u8], delta: &[u8]) -> Result<Option<Content>, Reason> {
+    /// The same of a delta that is at hand.
+    pub(super) fn apply_delta(&mut self, base: &[u8], delta: &[u8]) -> Result<Option<Content>, Reason> {
         let Ok(sizes) = delta::sizes(delta) else { return Ok(None) };
         if sizes.result > MAX_RESULT_BYTES {
             return Ok(None);

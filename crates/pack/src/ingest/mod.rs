@@ -1,19 +1,22 @@
 //! Turns the bytes of a pack into an indexed pack.
 //!
 //! ```text
-//! bytes ─push→ receive: where entries begin, CRCs, names of whole objects   (while they arrive; written in large pieces)
-//!       ─resolve→ deltas applied and named on several threads, from the mapped pack
+//! bytes ─push→ receive: where entries begin, CRCs   (while they arrive; written in large pieces)
+//!              behind: names of whole objects, and with the time that is left (early) of deltas of what has just come
+//!       ─resolve→ deltas applied and named on several threads, from the mapped pack, the short ones as they were kept
 //!               → thin pack completed from what the repository has; existing objects compared with those that came
 //!       → IndexedPack ─publish→ .pack, .rev and .idx in place, durable
 //! ```
 //!
-//! Nothing of the pack is read with a system call again. Memory: 60 bytes an entry, 28 an entry for the index when it is
-//! written, and `cache_bytes` a thread; contents above 8 MiB are put aside in files without names.
+//! Nothing of the pack is read with a system call again. Memory: 64 bytes an entry, 28 an entry for the index when it is
+//! written, 32 MiB for short deltas, 16 MiB for early ones, and `cache_bytes` a thread; contents above 8 MiB are put aside in files without names.
 
 mod behind;
 mod checks;
 mod content;
+mod early;
 mod error;
+mod kept;
 mod listing;
 mod receive;
 mod resolve;
@@ -32,7 +35,7 @@ use packrace_store::{Config, Mapped, ObjectStream, Snapshot};
 
 use self::content::Maker;
 use self::receive::Receiver;
-use self::resolve::{Outcome, Resolved, Resolver, Root};
+use self::resolve::{Outcome, Resolver, Root};
 use self::table::Table;
 use crate::watch::{Phase, Watch};
 
@@ -46,6 +49,9 @@ const STEP_BYTES: usize = 1 << 20;
 
 /// Objects that are longer are compared piece by piece, if they are stored whole.
 const IN_PIECES_BYTES: u64 = 1 << 20;
+
+/// A longer pack is given to the disk while its deltas are resolved.
+const WORTH_SYNCING_AHEAD_BYTES: u64 = 32 << 20;
 
 /// What is asked of a pack.
 #[derive(Debug, Clone)]
@@ -115,25 +121,13 @@ pub struct IndexedPack {
 impl Ingest {
     /// Begins with nothing received; `writer` is one that receives.
     pub fn new(writer: PackWriter, options: Options) -> Self {
-        let receiver = Receiver::new(
-            options.hash,
-            options.max_bytes,
-            Some(writer),
-            options.threads > 1,
-            options.checks.as_ref(),
-        );
+        let receiver = Receiver::new(&options, Some(writer));
         Ingest { receiver, file: None, options }
     }
 
     /// Takes the bytes of a pack that is there already.
     pub fn read_file(data: Mapped, options: Options, watch: &dyn Watch) -> Result<Self, Error> {
-        let mut receiver = Receiver::new(
-            options.hash,
-            options.max_bytes,
-            None,
-            options.threads > 1,
-            options.checks.as_ref(),
-        );
+        let mut receiver = Receiver::new(&options, None);
         data.advise_sequential();
         for step in data.chunks(STEP_BYTES) {
             let taken = receiver.push(step)?;
@@ -151,8 +145,8 @@ impl Ingest {
     /// Begins with nothing received, to check what comes without keeping it: it has a file neither to be resolved from nor to be
     /// published.
     pub fn check_only(options: Options) -> Self {
-        let (hash, max_bytes) = (options.hash, options.max_bytes);
-        let receiver = Receiver::new(hash, max_bytes, None, options.threads > 1, None);
+        let options = Options { checks: None, ..options };
+        let receiver = Receiver::new(&options, None);
         Ingest { receiver, file: None, options }
     }
 
@@ -188,7 +182,9 @@ impl Ingest {
         let mut table = std::mem::replace(&mut self.receiver.table, Table::new(self.options.hash, 0));
         let scratch = writer.as_ref().map(|writer| writer.scratch());
         self.inspect_large(&table, &data, scratch.clone())?;
-        let lacking = self.resolve_deltas(&mut table, &data, scratch, existing, watch)?;
+        let long = writer.as_deref_mut().filter(|writer| writer.position() > WORTH_SYNCING_AHEAD_BYTES);
+        let lacking =
+            while_syncing(long, || self.resolve_deltas(&mut table, &data, scratch, existing, watch))?;
         let Table { mut entries, .. } = table;
         pack_index::sort(&mut entries);
         let options = self.options;
@@ -241,22 +237,28 @@ impl Ingest {
         existing: Option<&Arc<Snapshot>>,
         watch: &dyn Watch,
     ) -> Result<Vec<ObjectId>, Reason> {
-        let mut named = std::mem::take(&mut table.named);
-        let is_whole = |entry: &u32| table.whole_kind(*entry).is_some();
-        let total = (0..table.len()).filter(|entry| !is_whole(entry)).count() as u64;
-        if total == 0 {
+        let total = (0..table.len()).filter(|entry| table.whole_kind(*entry).is_none()).count() as u64;
+        let left = (0..table.len()).filter(|entry| table.is_unnamed(*entry)).count() as u64;
+        if total > 0 {
+            watch.progress(Phase::Resolving, total - left, total);
+        }
+        if left == 0 {
             return Ok(Vec::new());
         }
         let children = table.children();
+        let mut named = std::mem::take(&mut table.named);
         named.sort_unstable_by(|a, b| a.base.cmp(&b.base).then(a.entry.cmp(&b.entry)));
         let claimed: Vec<AtomicBool> = named.iter().map(|_| AtomicBool::new(false)).collect();
-        let done = AtomicU64::new(0);
+        let done = AtomicU64::new(total - left);
         let has_deltas = |entry: &u32| !named.is_empty() || !children.of(*entry).is_empty();
+        let is_whole = |entry: &u32| table.whole_kind(*entry).is_some();
         let roots = (0..table.len()).filter(|entry| is_whole(entry) && has_deltas(entry));
         let roots: Vec<Root> = roots.map(Root::Entry).collect();
         let existing = existing.filter(|_| self.options.fix_thin).cloned();
+        let kept = std::mem::take(&mut self.receiver.kept);
         let mut resolver = Resolver {
             pack: data,
+            kept: &kept,
             table,
             children: &children,
             named: &named,
@@ -269,6 +271,7 @@ impl Ingest {
             watch,
             done: &done,
             total,
+            left,
         };
         let mut outcome = resolver.run(&roots, self.options.threads)?;
         let mut lacking = Vec::new();
@@ -293,10 +296,8 @@ impl Ingest {
         for inspector in inspectors {
             self.receiver.inspector.as_mut().expect("where there is one there are all").merge(inspector)?;
         }
-        for Resolved { entry, id } in &resolved {
-            table.entries[*entry as usize].id = *id;
-        }
-        match total - resolved.len() as u64 {
+        table.name(&resolved);
+        match left - resolved.len() as u64 {
             0 => Ok(lacking),
             unresolved => Err(Reason::Unresolved(unresolved)),
         }
@@ -305,6 +306,25 @@ impl Ingest {
 
 fn exists(snapshot: &Snapshot, id: &ObjectId) -> Result<bool, Reason> {
     Ok(snapshot.lookup(id).is_some() || snapshot.has_loose(id)?)
+}
+
+/// Does the work while what was written goes to the disk.
+fn while_syncing<T>(
+    writer: Option<&mut PackWriter>,
+    work: impl FnOnce() -> Result<T, Reason>,
+) -> Result<T, Reason> {
+    std::thread::scope(|scope| {
+        // Without a thread the sync at the end has more to wait for.
+        let thread = std::thread::Builder::new();
+        let syncing = writer.and_then(|writer| thread.spawn_scoped(scope, || writer.sync_ahead()).ok());
+        let done = work()?;
+        match syncing.map(|thread| thread.join()) {
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            Some(Ok(synced)) => synced?,
+            None => {}
+        }
+        Ok(done)
+    })
 }
 
 /// Appends what a thin pack lacks, and ends the pack. Where that changes it, its checksum is made anew from the mapped

@@ -5,16 +5,18 @@ use packrace_format::zlib::{PieceInflater, StreamInflater};
 use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
 use packrace_store::publish::PackWriter;
 
-use super::behind::{BATCH_BYTES, Behind, Done, Job, PIECE_BYTES};
-use super::checks::{Checks, Inspector};
+use super::Options;
+use super::behind::{Arrived, BATCH_BYTES, Behind, Done, Form, Job, PIECE_BYTES};
+use super::checks::Inspector;
 use super::error::Reason;
+use super::kept::KeptDeltas;
 use super::table::{EntryNumber, MAX_ENTRIES, Table};
 
 /// Inflated at a time; whole objects up to this are named together with others.
-const ROOM_BYTES: usize = 1 << 17;
+const ROOM_BYTES: usize = 1 << 20;
 
 /// Objects that are handed on together.
-const BATCH_OBJECTS: usize = 1 << 12;
+const BATCH_OBJECTS: usize = 1 << 9;
 
 /// A pack that is longer than this is worth another thread.
 const WORTH_A_THREAD_BYTES: u64 = 2 << 20;
@@ -46,11 +48,14 @@ pub(super) struct Receiver {
     /// Bytes of the pack that are not handed on yet, and how many of the last are of the trailer.
     piece: Vec<u8>,
     trailer_bytes: usize,
-    /// Contents of whole objects that are not handed on yet.
+    /// Contents of whole objects, and deltas, that are not handed on yet.
     contents: Vec<u8>,
-    objects: Vec<(Kind, usize)>,
+    objects: Vec<Arrived>,
+    pub(super) kept: KeptDeltas,
     behind: Behind,
     has_thread: bool,
+    /// What a thread may keep as delta bases.
+    cache_bytes: usize,
     /// The end, when it is there.
     writer: Option<Box<PackWriter>>,
     checksum: Option<ObjectId>,
@@ -73,13 +78,9 @@ struct Current {
 }
 
 impl Receiver {
-    pub(super) fn new(
-        hash: HashKind,
-        max_bytes: Option<u64>,
-        writer: Option<PackWriter>,
-        may_part: bool,
-        checks: Option<&Checks>,
-    ) -> Self {
+    /// `writer` gets the bytes, unless they come from a file.
+    pub(super) fn new(options: &Options, writer: Option<PackWriter>) -> Self {
+        let hash = options.hash;
         let header = EntryHeader { kind: EntryKind::Object(Kind::Blob), size: 0, length: 0 };
         let entry = Current {
             header,
@@ -104,14 +105,16 @@ impl Receiver {
             trailer_bytes: 0,
             contents: Vec::new(),
             objects: Vec::new(),
-            behind: Behind::new(hash, writer, checks),
+            kept: KeptDeltas::default(),
+            behind: Behind::new(hash, writer, options.checks.as_ref()),
             // One that may not be taken counts as there.
-            has_thread: !may_part,
+            has_thread: options.threads < 2,
+            cache_bytes: options.cache_bytes,
             writer: None,
             checksum: None,
             inspector: None,
             large: Vec::new(),
-            max_bytes,
+            max_bytes: options.max_bytes,
         }
     }
 
@@ -180,7 +183,7 @@ impl Receiver {
         }
         if !self.has_thread && self.position > WORTH_A_THREAD_BYTES {
             self.has_thread = true;
-            self.behind.part();
+            self.behind.part(self.cache_bytes);
         }
         Ok(())
     }
@@ -202,11 +205,12 @@ impl Receiver {
     fn finish(&mut self) -> Result<(), Reason> {
         self.hand_on_objects()?;
         self.hand_on_piece(self.trailer_bytes)?;
-        let Done { writer, checksum, ids, inspector } = self.behind.finish()?;
+        let Done { writer, checksum, named, inspector } = self.behind.finish()?;
         if checksum.as_slice() != self.carry {
             return Err(Reason::Checksum(self.hash));
         }
-        self.table.name_whole(ids)?;
+        let offset = |entry: EntryNumber| self.table.entries[entry as usize].offset;
+        self.table.name(&named.map_err(|entry| Reason::CollisionAttack(offset(entry)))?);
         (self.writer, self.checksum, self.inspector) = (writer, Some(checksum), inspector);
         self.state = State::Over;
         Ok(())
@@ -343,26 +347,40 @@ impl Receiver {
                         hasher.finish().map_err(|_| Reason::CollisionAttack(offset))?
                     }
                     None => {
-                        let content = &self.room[..entry.produced as usize];
-                        self.contents.extend_from_slice(content);
-                        self.objects.push((kind, content.len()));
+                        self.arrive(self.table.len(), Form::Whole(kind))?;
                         self.hash.null()
                     }
                 };
                 self.table.push_whole(kind, offset, crc, id);
-                if self.contents.len() >= BATCH_BYTES || self.objects.len() >= BATCH_OBJECTS {
-                    self.hand_on_objects()?;
-                }
             }
             EntryKind::OfsDelta { distance } => {
                 let base = offset.checked_sub(distance).filter(|base| *base > 0);
                 let bad = || Reason::bad_object(offset, "delta base offset is out of bound");
-                self.table.push_delta_at(base.ok_or_else(bad)?, offset, crc);
+                let is_in_room = entry.header.size <= ROOM_BYTES as u64;
+                let base = self.table.push_delta_at(base.ok_or_else(bad)?, offset, crc);
+                if let Some(base) = base.filter(|_| is_in_room) {
+                    let entry = self.table.len() - 1;
+                    match self.behind.has_time() {
+                        true => self.arrive(entry, Form::Delta(base))?,
+                        false => self.kept.keep(entry, &self.room[..self.entry.produced as usize]),
+                    }
+                }
             }
             EntryKind::RefDelta { base } => self.table.push_named_delta(&base, offset, crc),
         }
         self.table.end = self.position + at as u64;
         self.state = if self.table.len() == self.announced { State::Trailer } else { State::EntryHeader };
+        Ok(())
+    }
+
+    /// Hands on what is in the room: the whole of an entry, which has just ended.
+    fn arrive(&mut self, entry: EntryNumber, form: Form) -> Result<(), Reason> {
+        let length = self.entry.produced as usize;
+        self.contents.extend_from_slice(&self.room[..length]);
+        self.objects.push(Arrived { entry, form, length });
+        if self.contents.len() >= BATCH_BYTES || self.objects.len() >= BATCH_OBJECTS {
+            self.hand_on_objects()?;
+        }
         Ok(())
     }
 

@@ -16,7 +16,8 @@ use packrace_store::{Mapped, Snapshot};
 use super::checks::{Checks, Inspector};
 use super::content::{Content, Maker};
 use super::error::Reason;
-use super::table::{Children, EntryNumber, NamedDelta, Table};
+use super::kept::KeptDeltas;
+use super::table::{Children, EntryNumber, Named, NamedDelta, Table};
 use crate::watch::{Phase, Watch};
 
 /// Objects that are named together, and how many bytes they may have.
@@ -48,17 +49,10 @@ pub(super) enum Root {
     Existing(ObjectId),
 }
 
-/// A delta that has its name.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Resolved {
-    pub(super) entry: EntryNumber,
-    pub(super) id: ObjectId,
-}
-
 /// What resolving came to.
 #[derive(Default)]
 pub(super) struct Outcome {
-    pub(super) resolved: Vec<Resolved>,
+    pub(super) resolved: Vec<Named>,
     /// Of each thread.
     pub(super) inspectors: Vec<Inspector>,
 }
@@ -66,6 +60,7 @@ pub(super) struct Outcome {
 /// What all threads share.
 pub(super) struct Resolver<'a> {
     pub(super) pack: &'a Mapped,
+    pub(super) kept: &'a KeptDeltas,
     pub(super) table: &'a Table,
     pub(super) children: &'a Children,
     /// Sorted by base.
@@ -79,9 +74,10 @@ pub(super) struct Resolver<'a> {
     pub(super) cache_bytes: usize,
     pub(super) checks: Option<&'a Checks>,
     pub(super) watch: &'a dyn Watch,
-    /// Deltas that are resolved, and how many there are.
+    /// Deltas that are resolved, how many there are, and how many of them were left when this began.
     pub(super) done: &'a AtomicU64,
     pub(super) total: u64,
+    pub(super) left: u64,
 }
 
 /// Families that wait to be gone into.
@@ -121,7 +117,7 @@ impl Frame {
 impl Resolver<'_> {
     /// Goes into the families of `roots`.
     pub(super) fn run(&self, roots: &[Root], threads: usize) -> Result<Outcome, Reason> {
-        let threads = if self.total < WORTH_A_THREAD { 1 } else { threads.max(1) };
+        let threads = if self.left < WORTH_A_THREAD { 1 } else { threads.max(1) };
         let queue = Queue {
             roots,
             next: AtomicUsize::new(0),
@@ -233,7 +229,7 @@ struct Worker<'a> {
     unnamed: Vec<(EntryNumber, Kind, Arc<Content>)>,
     unnamed_bytes: usize,
     ids: Vec<ObjectId>,
-    resolved: Vec<Resolved>,
+    resolved: Vec<Named>,
     inspector: Option<Inspector>,
     unreported: u64,
     /// Bytes of the pack that were looked at since its pages were last let go.
@@ -346,15 +342,10 @@ impl<'a> Worker<'a> {
         }
         let content = Arc::new(self.apply(entry, &base)?);
         self.recycle(base);
-        self.unnamed_bytes += content.len();
-        self.unnamed.push((entry, kind, content.clone()));
-        let is_full = self.unnamed.len() == BATCH_OBJECTS || self.unnamed_bytes > BATCH_BYTES;
-        // A base by name can only be looked for when the name is there.
-        let mut named = 0..0;
-        if is_full || !self.resolver.named.is_empty() {
-            let id = self.name()?;
-            named = self.resolver.claim(&id)?;
-        }
+        let named = match self.resolver.table.is_unnamed(entry) {
+            true => self.await_name(entry, kind, &content)?,
+            false => self.resolver.claim(&self.resolver.table.entries[entry as usize].id)?,
+        };
         let children = self.resolver.children.of(entry);
         if children.is_empty() && named.is_empty() {
             self.recycle(content);
@@ -364,21 +355,44 @@ impl<'a> Worker<'a> {
             }
             self.push(Frame { kind, content: Some(content), path, children, named });
         }
+        Ok(())
+    }
+
+    /// Names a result together with others, or at once if there are deltas that name their bases: those of this one can only be
+    /// looked for by its name.
+    fn await_name(
+        &mut self,
+        entry: EntryNumber,
+        kind: Kind,
+        content: &Arc<Content>,
+    ) -> Result<Range<u32>, Reason> {
         self.unreported += 1;
         if self.unreported == REPORT_EVERY {
             self.report();
         }
-        Ok(())
+        self.unnamed_bytes += content.len();
+        self.unnamed.push((entry, kind, content.clone()));
+        let is_full = self.unnamed.len() == BATCH_OBJECTS || self.unnamed_bytes > BATCH_BYTES;
+        if is_full || !self.resolver.named.is_empty() {
+            let id = self.name()?;
+            return self.resolver.claim(&id);
+        }
+        Ok(0..0)
     }
 
     fn apply(&mut self, entry: EntryNumber, base: &[u8]) -> Result<Content, Reason> {
-        let (stream, size) = self.resolver.table.stream(entry, self.resolver.pack)?;
-        self.looked_at_bytes += stream.len();
-        if self.looked_at_bytes > LOOKED_AT_BYTES {
-            self.looked_at_bytes = 0;
-            self.resolver.pack.let_go();
-        }
-        let result = self.maker.apply(base, stream, size)?;
+        let result = match self.resolver.kept.get(entry) {
+            Some(delta) => self.maker.apply_delta(base, delta)?,
+            None => {
+                let (stream, size) = self.resolver.table.stream(entry, self.resolver.pack)?;
+                self.looked_at_bytes += stream.len();
+                if self.looked_at_bytes > LOOKED_AT_BYTES {
+                    self.looked_at_bytes = 0;
+                    self.resolver.pack.let_go();
+                }
+                self.maker.apply(base, stream, size)?
+            }
+        };
         let offset = self.resolver.table.entries[entry as usize].offset;
         result.ok_or_else(|| Reason::bad_object(offset, "failed to apply delta"))
     }
@@ -399,7 +413,7 @@ impl<'a> Worker<'a> {
             if let Some(inspector) = &mut self.inspector {
                 inspector.inspect(kind, id, &content)?;
             }
-            self.resolved.push(Resolved { entry, id: *id });
+            self.resolved.push(Named { entry, id: *id });
             if let Some(content) = Arc::into_inner(content) {
                 self.maker.recycle(content);
             }

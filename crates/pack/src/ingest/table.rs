@@ -38,6 +38,13 @@ pub(super) struct NamedDelta {
     pub(super) entry: EntryNumber,
 }
 
+/// An entry that has its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Named {
+    pub(super) entry: EntryNumber,
+    pub(super) id: ObjectId,
+}
+
 /// The entries of a pack. Names of deltas are null until they are resolved.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -74,16 +81,17 @@ impl Table {
         self.entries.len() as u32
     }
 
-    /// A whole object, whose name may follow later.
+    /// A whole object, whose name may follow.
     pub(super) fn push_whole(&mut self, kind: Kind, offset: u64, crc32: u32, id: ObjectId) {
         self.push(offset, crc32, id, Base::whole(kind));
     }
 
-    /// A delta of what begins at `base`; should no entry begin there, nothing resolves it.
-    pub(super) fn push_delta_at(&mut self, base: u64, offset: u64, crc32: u32) {
+    /// A delta of what begins at `base`, which is the entry that is given back; should no entry begin there, nothing resolves it.
+    pub(super) fn push_delta_at(&mut self, base: u64, offset: u64, crc32: u32) -> Option<EntryNumber> {
         let position = self.entries.binary_search_by_key(&base, |entry| entry.offset);
         let base = position.map_or(Base::NOWHERE, |at| Base(at as u32));
         self.push(offset, crc32, self.hash.null(), base);
+        base.entry()
     }
 
     /// A delta of an object that is named.
@@ -92,22 +100,16 @@ impl Table {
         self.push(offset, crc32, self.hash.null(), Base::NAMED);
     }
 
-    /// Gives the whole objects that have no names theirs, which are in their order.
-    pub(super) fn name_whole(&mut self, ids: Result<Vec<ObjectId>, usize>) -> Result<(), Reason> {
-        let unnamed = (0..self.len()).filter(|entry| self.whole_kind(*entry).is_some());
-        let unnamed = unnamed.filter(|entry| self.entries[*entry as usize].id.is_null());
-        match ids {
-            Ok(ids) => {
-                for (entry, id) in unnamed.collect::<Vec<_>>().into_iter().zip(ids) {
-                    self.entries[entry as usize].id = id;
-                }
-                Ok(())
-            }
-            Err(number) => {
-                let entry = { unnamed }.nth(number).unwrap_or(0);
-                Err(Reason::CollisionAttack(self.entries[entry as usize].offset))
-            }
+    /// Gives entries their names.
+    pub(super) fn name(&mut self, named: &[Named]) {
+        for Named { entry, id } in named {
+            self.entries[*entry as usize].id = *id;
         }
+    }
+
+    /// Whether an entry has no name.
+    pub(super) fn is_unnamed(&self, entry: EntryNumber) -> bool {
+        self.entries[entry as usize].id.is_null()
     }
 
     fn push(&mut self, offset: u64, crc32: u32, id: ObjectId, base: Base) {
@@ -131,14 +133,16 @@ impl Table {
         Ok((&bytes[header.length..], header.size))
     }
 
-    /// Which entries are deltas of which. Named bases are found when they have their names.
+    /// Which entries are deltas of which. Named bases are found when they have their names. Where there are none of them,
+    /// deltas that have their names, and nothing below that has none, are left out.
     pub(super) fn children(&self) -> Children {
         let count = self.bases.len();
-        let mut family = vec![1u32; count];
+        let is_left = |entry: usize| !self.named.is_empty() || self.is_unnamed(entry as EntryNumber);
+        let mut family: Vec<u32> = (0..count).map(|entry| is_left(entry).into()).collect();
         let mut starts = vec![0u32; count + 1];
         // A base stands before its deltas, so that going backwards each family is whole when it is added.
         for entry in (0..count).rev() {
-            if let Some(base) = self.bases[entry].entry() {
+            if let Some(base) = self.bases[entry].entry().filter(|_| family[entry] > 0) {
                 family[base as usize] = family[base as usize].saturating_add(family[entry]);
                 starts[base as usize + 1] += 1;
             }
@@ -149,7 +153,7 @@ impl Table {
         let mut next = starts.clone();
         let mut list = vec![0; starts[count] as usize];
         for (entry, base) in self.bases.iter().enumerate() {
-            if let Some(base) = base.entry() {
+            if let Some(base) = base.entry().filter(|_| family[entry] > 0) {
                 let slot = &mut next[base as usize];
                 list[*slot as usize] = entry as u32;
                 *slot += 1;

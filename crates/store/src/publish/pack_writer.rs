@@ -78,6 +78,15 @@ impl PackWriter {
         self.file.map().map_err(|error| self.failed(error))
     }
 
+    /// Waits for the disk with what was written so far, if the policy asks for that at the end: then there is less to wait for. Nothing
+    /// is durable for it yet.
+    pub fn sync_ahead(&mut self) -> Result<(), Error> {
+        match self.policy.syncs(Component::Pack) {
+            true => self.file.sync().map_err(|error| self.failed(error)),
+            false => Ok(()),
+        }
+    }
+
     /// Where contents can be put aside meanwhile.
     pub fn scratch(&self) -> Scratch {
         Scratch::new(self.dir.clone(), self.policy)

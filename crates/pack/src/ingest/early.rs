@@ -1,0 +1,83 @@
+//! Deltas that are resolved while the pack arrives, because their bases have just come and a thread has time for them.
+//!
+//! Which ones that are makes no difference: the second pass resolves what is left, and finds what is wrong with deltas
+//! that could not be applied here.
+
+use std::sync::Arc;
+
+use packrace_format::pack::delta;
+use packrace_object::Kind;
+use packrace_store::BaseCache;
+
+use super::table::EntryNumber;
+
+/// Bytes of contents that are kept as bases.
+const MAX_BYTES: usize = 16 << 20;
+
+/// Longer results are left to the second pass.
+const MAX_RESULT_BYTES: u64 = 1 << 20;
+
+/// Contents that came not long ago.
+pub(super) struct Early {
+    bases: BaseCache<EntryNumber>,
+}
+
+impl Early {
+    /// With `cache_bytes` for bases at most.
+    pub(super) fn new(cache_bytes: usize) -> Self {
+        Early { bases: BaseCache::new(cache_bytes.min(MAX_BYTES)) }
+    }
+
+    /// Keeps the content of an entry, as others may be built on it.
+    pub(super) fn keep(&mut self, entry: EntryNumber, kind: Kind, content: &Arc<Vec<u8>>) {
+        self.bases.keep(entry, kind, content);
+    }
+
+    /// The result of a delta, if its base is at hand.
+    pub(super) fn resolve(&mut self, base: EntryNumber, delta: &[u8]) -> Option<(Kind, Arc<Vec<u8>>)> {
+        let (kind, base) = self.bases.get(base)?;
+        if delta::sizes(delta).ok()?.result > MAX_RESULT_BYTES {
+            return None;
+        }
+        let mut result = Vec::new();
+        delta::apply(&base, delta, &mut result).ok()?;
+        Some((kind, Arc::new(result)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A delta that appends so many bytes, some of them at a time, to a base of ten.
+    fn appending(bytes: usize) -> Vec<u8> {
+        let mut delta = vec![10];
+        let mut size = bytes + 10;
+        while size > 0x7f {
+            delta.push(size as u8 | 0x80);
+            size >>= 7;
+        }
+        delta.extend([size as u8, 0x90, 10]);
+        let rest = vec![b'+'; bytes];
+        for piece in rest.chunks(127) {
+            delta.push(piece.len() as u8);
+            delta.extend(piece);
+        }
+        delta
+    }
+
+    #[test]
+    fn what_is_at_hand_is_resolved() {
+        let mut early = Early::new(1 << 20);
+        early.keep(7, Kind::Tree, &Arc::new(b"0123456789".to_vec()));
+        let (kind, result) = early.resolve(7, &appending(2)).unwrap();
+        assert_eq!((kind, result.as_slice()), (Kind::Tree, &b"0123456789++"[..]));
+        early.keep(8, kind, &result);
+        assert!(early.resolve(8, &appending(2)).is_none(), "made for another base");
+        assert!(early.resolve(9, &appending(2)).is_none(), "not at hand");
+        assert!(early.resolve(7, &appending(2)[..5]).is_none(), "cut off");
+        let longest = MAX_RESULT_BYTES as usize - 10;
+        assert!(early.resolve(7, &appending(longest)).is_some());
+        assert!(early.resolve(7, &appending(longest + 1)).is_none(), "too long");
+    }
+}
