@@ -52,8 +52,8 @@ struct Job<'a> {
     repository: Option<Repository>,
     options: Options,
     policy: WritePolicy,
-    index_version: pack_index::Version,
-    reverse_index: bool,
+    /// What stands beside the pack, but for notes.
+    publishing: PublishOptions<'static>,
     /// Stems of the pack and of its index, where they are named.
     pack: Option<PathBuf>,
     index: Option<PathBuf>,
@@ -90,8 +90,7 @@ impl<'a> Job<'a> {
             repository,
             options,
             policy: WritePolicy::of(&config)?,
-            index_version: index_version(args.index_version.as_deref(), &config)?,
-            reverse_index: reverse_index(args, &config)?,
+            publishing: publishing(args, &config)?,
             index: index.or_else(|| pack.clone()),
             pack,
             progress: Progress::new(args.verbose || args.show_resolving_progress, environment)?.with_bytes(),
@@ -191,13 +190,7 @@ impl<'a> Job<'a> {
     }
 
     fn publishing<'n>(&self, notes: &'n Notes) -> PublishOptions<'n> {
-        PublishOptions {
-            index_version: self.index_version,
-            reverse_index: self.reverse_index,
-            keep: notes.keep.as_deref(),
-            promisor: notes.promisor.as_deref(),
-            ..PublishOptions::default()
-        }
+        PublishOptions { keep: notes.keep.as_deref(), promisor: notes.promisor.as_deref(), ..self.publishing }
     }
 }
 
@@ -312,9 +305,20 @@ pub(super) fn hash(format: Option<&str>, repository: Option<&Repository>) -> Res
     }
 }
 
-/// `--index-version=VERSION[,OFFSET]`, or what the configuration says.
-fn index_version(text: Option<&str>, config: &Config) -> Result<pack_index::Version, Fatal> {
-    let Some(text) = text else { return super::packing::index_version(config) };
+/// Which index and reverse index the pack gets.
+fn publishing(args: &IndexPack, config: &Config) -> Result<PublishOptions<'static>, Fatal> {
+    let mut options = PublishOptions::of(config)?;
+    if let Some(text) = &args.index_version {
+        options.index_version = index_version(text)?;
+    }
+    if args.rev_index || args.no_rev_index {
+        options.reverse_index = args.rev_index;
+    }
+    Ok(options)
+}
+
+/// `--index-version=VERSION[,OFFSET]`.
+fn index_version(text: &str) -> Result<pack_index::Version, Fatal> {
     let bad = || Fatal::new(format!("bad --index-version={text}"));
     let (version, offset) =
         text.split_once(',').map_or((text, None), |(version, offset)| (version, Some(offset)));
@@ -334,13 +338,6 @@ fn index_version(text: Option<&str>, config: &Config) -> Result<pack_index::Vers
         ("2", None) => Ok(pack_index::Version::default()),
         _ => Err(bad()),
     }
-}
-
-fn reverse_index(args: &IndexPack, config: &Config) -> Result<bool, Fatal> {
-    if args.rev_index || args.no_rev_index {
-        return Ok(args.rev_index);
-    }
-    Ok(config.boolean("pack.writeReverseIndex")?.unwrap_or(true))
 }
 
 /// A path without its extension, which must be this one.

@@ -6,14 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use packrace_format::pack_index;
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::bitmap_build::BitmapOptions;
 use packrace_pack::filter::Filter;
 use packrace_pack::islands::{IslandRules, Islands};
 use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFiles};
 use packrace_pack::{MAX_DEPTH, NameHashVersion, Settings, Universe, Watch};
-use packrace_store::publish::WritePolicy;
+use packrace_store::publish::{PublishOptions, WritePolicy};
 use packrace_store::refs::{RefRecord, Target};
 use packrace_store::{Config, Repository};
 
@@ -58,12 +57,9 @@ pub(super) fn settings(args: &Packing, config: &Config, threads: usize) -> Resul
 
 /// How packs are stored.
 pub(super) fn pack_files(args: &Packing, config: &Config) -> Result<PackFiles, Fatal> {
-    Ok(PackFiles {
-        policy: WritePolicy::of(config)?,
-        reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
-        index_version: index_version(config)?,
-        max_bytes: limit(args, config)?,
-    })
+    let PublishOptions { reverse_index, index_version, .. } = PublishOptions::of(config)?;
+    let policy = WritePolicy::of(config)?;
+    Ok(PackFiles { policy, reverse_index, index_version, max_bytes: limit(args, config)? })
 }
 
 /// The longest pack, if there is a limit.
@@ -98,14 +94,6 @@ pub(super) fn recent_objects(repository: &Repository) -> Result<Vec<ObjectId>, F
         }
     }
     Ok(recent)
-}
-
-pub(super) fn index_version(config: &Config) -> Result<pack_index::Version, Fatal> {
-    match config.integer("pack.indexVersion")?.unwrap_or(2) {
-        1 => Ok(pack_index::Version::V1),
-        2 => Ok(pack_index::Version::default()),
-        other => Err(Fatal::new(format!("bad pack.indexVersion={other}"))),
-    }
 }
 
 /// The filter that `spec` means. The patterns of `sparse:oid` are named by their id.

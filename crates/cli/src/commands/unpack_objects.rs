@@ -76,7 +76,7 @@ impl Job<'_> {
         if unpack(&indexed, &mut batch, &self.progress)? {
             batch.publish()?;
         } else {
-            indexed.publish(&PublishOptions { reverse_index: true, ..PublishOptions::default() })?;
+            indexed.publish(&PublishOptions::of(self.repository.config())?)?;
         }
         self.progress.finish();
         Ok(rest)

@@ -8,6 +8,7 @@ use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile, ToSync};
 
 use super::{Component, DurableObjects, WritePolicy, create_temporary, dir_of, with_extension};
+use crate::config::Config;
 use crate::error::{Error, Reason};
 
 /// From here on stock git does not write version 1 (git-config, "pack.indexVersion").
@@ -57,6 +58,19 @@ pub struct PublishOptions<'a> {
     pub mtimes: Option<&'a [u8]>,
     /// The `.bitmap`.
     pub bitmap: Option<&'a [u8]>,
+}
+
+impl PublishOptions<'static> {
+    /// What the configuration says: `pack.indexVersion` and `pack.writeReverseIndex`.
+    pub fn of(config: &Config) -> Result<Self, Error> {
+        let index_version = match config.integer("pack.indexVersion")?.unwrap_or(2) {
+            1 => pack_index::Version::V1,
+            2 => pack_index::Version::default(),
+            other => return Err(Reason::Config(format!("bad pack.indexVersion={other}")).into()),
+        };
+        let reverse_index = config.boolean("pack.writeReverseIndex")?.unwrap_or(true);
+        Ok(PublishOptions { index_version, reverse_index, ..PublishOptions::default() })
+    }
 }
 
 /// A pack that readers find.

@@ -13,7 +13,7 @@ use packrace_store::publish::{DurableObjects, PackWriter, PublishOptions, WriteP
 use packrace_store::{FsckSettings, FsckUse, Repository};
 
 use super::remote_text::RemoteText;
-use crate::commands::{Fatal, packing};
+use crate::commands::Fatal;
 use crate::environment::Environment;
 use crate::progress::Progress;
 
@@ -51,12 +51,7 @@ pub fn receive<E: Exchange>(
         eprintln!("fatal: bad object {id}");
         return Err(Fatal::new("remote did not send all necessary objects"));
     }
-    let publishing = PublishOptions {
-        index_version: packing::index_version(config)?,
-        reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
-        ..PublishOptions::default()
-    };
-    Ok(indexed.publish(&publishing)?.durable())
+    Ok(indexed.publish(&PublishOptions::of(config)?)?.durable())
 }
 
 /// How packs are taken: as connected as they must be where nothing else is, and sound if that is configured.

@@ -3,6 +3,7 @@
 mod bad_input;
 mod doors;
 mod hooks;
+mod packs;
 mod rules;
 mod shallow;
 mod signed;

@@ -9,9 +9,7 @@ use packrace_os::clock::Clock;
 use packrace_pack::ingest::{Checks, IndexedPack, Ingest, Options};
 use packrace_pack::meter::{Meter, Pace};
 use packrace_pack::{Phase, Watch};
-use packrace_store::publish::{
-    Form, LooseBatch, PackName, PackWriter, PublishOptions, Quarantine, loose_compression,
-};
+use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, Quarantine, loose_compression};
 use packrace_store::{FsckSettings, FsckUse, Snapshot};
 
 use super::Error;
@@ -128,8 +126,8 @@ fn store(
     }
     // Until refs name its objects, a repack must not take it for garbage.
     let keep = format!("receive-pack {} on {}\n", std::process::id(), packrace_os::process::host_name());
-    let options =
-        PublishOptions { name: PackName::Standard, keep: Some(keep.as_bytes()), ..PublishOptions::default() };
+    let configured = PublishOptions::of(quarantine.view().config())?;
+    let options = PublishOptions { keep: Some(keep.as_bytes()), ..configured };
     let published = indexed.publish(&options)?;
     quarantine.note_pack(&published);
     Ok(())
