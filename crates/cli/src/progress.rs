@@ -24,6 +24,7 @@ struct Shown {
     threads: usize,
     shows_writing: bool,
     shows_bytes: bool,
+    shows_intake: bool,
     state: Mutex<State>,
 }
 
@@ -47,7 +48,14 @@ impl Progress {
         let meter = Meter::new(Pace { interval: INTERVAL, delay: environment.progress_delay()? });
         let state = Mutex::new(State { meter, is_search_told: false });
         let clock = RealClock::default();
-        Ok(Progress(Some(Shown { clock, threads: 0, shows_writing: true, shows_bytes: false, state })))
+        Ok(Progress(Some(Shown {
+            clock,
+            threads: 0,
+            shows_writing: true,
+            shows_bytes: false,
+            shows_intake: true,
+            state,
+        })))
     }
 
     /// Tells how many threads look for deltas.
@@ -70,6 +78,23 @@ impl Progress {
     pub fn with_bytes(mut self) -> Self {
         if let Some(shown) = &mut self.0 {
             shown.shows_bytes = true;
+        }
+        self
+    }
+
+    /// Says nothing of how a pack comes in, only of what follows.
+    pub fn without_intake(mut self) -> Self {
+        if let Some(shown) = &mut self.0 {
+            shown.shows_intake = false;
+        }
+        self
+    }
+
+    /// Calls it so when a pack comes in.
+    pub fn with_intake_title(mut self, title: &str) -> Self {
+        if let Some(shown) = &mut self.0 {
+            let state = shown.state.get_mut().expect("nobody has held it yet");
+            state.meter.set_intake_title(title);
         }
         self
     }
@@ -107,7 +132,12 @@ impl Progress {
 impl Watch for Progress {
     fn progress(&self, phase: Phase, done: u64, total: u64) {
         let Some(shown) = &self.0 else { return };
-        if phase == Phase::Writing && !shown.shows_writing {
+        let is_shown = match phase {
+            Phase::Writing => shown.shows_writing,
+            Phase::Receiving | Phase::Indexing => shown.shows_intake,
+            _ => true,
+        };
+        if !is_shown {
             return;
         }
         let mut state = shown.state.lock().expect("no panic while held");

@@ -22,12 +22,15 @@ pub struct Meter {
     pace: Pace,
     phase: Option<Current>,
     sent_bytes: Option<u64>,
+    /// What [`Phase::Receiving`] and [`Phase::Indexing`] are called, if not as usual.
+    intake_title: Option<String>,
 }
 
 /// The phase that is under way.
 #[derive(Debug)]
 struct Current {
     phase: Phase,
+    title: String,
     since: Duration,
     shown: Duration,
     is_open: bool,
@@ -38,7 +41,12 @@ struct Current {
 impl Meter {
     /// A meter that has shown nothing yet.
     pub fn new(pace: Pace) -> Self {
-        Meter { pace, phase: None, sent_bytes: None }
+        Meter { pace, phase: None, sent_bytes: None, intake_title: None }
+    }
+
+    /// Calls [`Phase::Receiving`] and [`Phase::Indexing`] so.
+    pub fn set_intake_title(&mut self, title: &str) {
+        self.intake_title = Some(title.to_owned());
     }
 
     /// What to show now, if anything.
@@ -47,8 +55,13 @@ impl Meter {
         if self.phase.as_ref().is_some_and(|current| current.phase != phase) {
             text = self.finish(now);
         }
-        let fresh = Current { phase, since: now, shown: now, is_open: false, done, total };
-        let current = self.phase.get_or_insert(fresh);
+        let current = self.phase.get_or_insert_with(|| {
+            let title = match (phase, &self.intake_title) {
+                (Phase::Receiving | Phase::Indexing, Some(title)) => title.clone(),
+                _ => title(phase),
+            };
+            Current { phase, title, since: now, shown: now, is_open: false, done, total }
+        });
         (current.done, current.total) = (done, total);
         if now.saturating_sub(current.shown) >= self.pace.interval && is_long(current, self.pace, now) {
             (current.shown, current.is_open) = (now, true);
@@ -98,8 +111,8 @@ fn is_long(current: &Current, pace: Pace, now: Duration) -> bool {
 }
 
 fn line(current: &Current, sent_bytes: Option<u64>, now: Duration) -> String {
-    let Current { phase, done, total, .. } = current;
-    let mut line = title(*phase);
+    let Current { phase, title, done, total, .. } = current;
+    let mut line = title.clone();
     let _ = match (done * 100).checked_div(*total) {
         Some(percent) => write!(line, ": {percent:>3}% ({done}/{total})"),
         None => write!(line, ": {done}"),
@@ -266,6 +279,16 @@ mod tests {
             meter.finish(Duration::from_millis(500)),
             "Writing objects:  25% (1/4), 12.09 KiB | 24.19 KiB/s, done.\n"
         );
+    }
+
+    #[test]
+    fn what_comes_in_is_called_as_asked() {
+        let mut meter = Meter::new(PACE);
+        meter.set_intake_title("Taking");
+        meter.update(Phase::Receiving, 1, 4, Duration::ZERO);
+        let next = meter.update(Phase::Resolving, 1, 1, Duration::ZERO);
+        assert_eq!(next.as_deref(), Some("Taking:  25% (1/4), done.\n"));
+        assert_eq!(meter.finish(Duration::ZERO), "Resolving deltas: 100% (1/1), done.\n");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use super::fsck::FsckArgs;
+
 /// Arguments of `index-pack`.
 #[derive(Debug, Default, clap::Args)]
 pub struct IndexPack {
@@ -33,12 +35,8 @@ pub struct IndexPack {
     /// Write none.
     #[arg(long)]
     pub no_rev_index: bool,
-    /// Refuse broken objects, and links to objects that are not there.
-    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub strict: Option<String>,
-    /// Refuse broken objects.
-    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub fsck_objects: Option<String>,
+    #[command(flatten)]
+    pub fsck: FsckArgs,
     /// Exit with 1 where a link leaves the pack.
     #[arg(long)]
     pub check_self_contained_and_connected: bool,

@@ -3,6 +3,7 @@
 mod clone;
 mod commit_graph;
 mod for_each_ref;
+mod fsck;
 mod index_pack;
 mod init;
 mod multi_pack_index;

@@ -10,9 +10,9 @@ pub struct UnpackObjects {
     /// Store what can be read of a damaged pack.
     #[arg(short)]
     pub recover: bool,
-    /// Refuse broken objects, and links to objects that are not there.
+    /// Refuse broken objects, and links to objects that are not there. All settings count.
     #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub strict: Option<String>,
+    pub strict: Vec<String>,
     /// The header of the pack, which standard input does not have any more.
     #[arg(long = "pack_header", value_name = "VERSION,OBJECTS", require_equals = true, hide = true)]
     pub pack_header: Option<String>,

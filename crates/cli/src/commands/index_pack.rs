@@ -1,35 +1,33 @@
 //! `packrace index-pack`: takes a pack, from standard input or a file, and makes it searchable.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_object::HashKind;
 use packrace_os::count::Role;
-use packrace_os::source::FdSource;
 use packrace_pack::ingest::{Checks, Found, IndexedPack, Ingest, Options};
 use packrace_pack::{Phase, Watch as _};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy, publish_index};
 use packrace_store::{Config, Mapped, Repository, Snapshot, strict_fsck_rules};
 
+use super::pack_input::{PackInput, parse_pack_header};
 use super::verify_pack::{self, Listing, with_extension};
 use super::{Fatal, in_directory, repository_if_any};
 use crate::args::{Globals, IndexPack};
 use crate::environment::Environment;
 use crate::progress::Progress;
 
-/// Read from standard input at a time: the most that a pipe of an ordinary user holds.
-pub(super) const READ_BYTES: usize = 1 << 20;
-
 /// Threads beyond this many are of no use to one pack.
 const MAX_THREADS: usize = 20;
 
 pub fn run(globals: &Globals, args: &IndexPack, environment: &Environment) -> Result<(), Fatal> {
+    let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     check_arguments(args)?;
     let repository = repository_if_any(globals, environment, None)?;
     let job = Job::new(globals, args, environment, repository)?;
-    if args.stdin { job.receive() } else { job.index() }
+    if args.stdin { job.receive(header) } else { job.index() }
 }
 
 /// Refuses what git refuses, in its words and order.
@@ -93,20 +91,25 @@ impl<'a> Job<'a> {
             publishing: publishing(args, &config)?,
             index: index.or_else(|| pack.clone()),
             pack,
-            progress: Progress::new(args.verbose || args.show_resolving_progress, environment)?.with_bytes(),
+            progress: progress(args, environment)?,
         })
     }
 
-    /// Takes the pack from standard input.
-    fn receive(&self) -> Result<(), Fatal> {
+    /// Takes the pack from standard input, behind this header.
+    fn receive(&self, header: Vec<u8>) -> Result<(), Fatal> {
         let repository = self.repository.as_ref().expect("standard input is not read without one");
         let pack_dir = repository.object_dir().join("pack");
         let dir = self.pack.as_deref().map_or(pack_dir.as_path(), dir_of);
         let writer = PackWriter::receive(dir, self.options.hash, self.policy)?;
         let mut ingest = Ingest::new(writer, self.options.clone());
-        let header = self.args.pack_header.as_deref().map(parse_pack_header).transpose()?;
-        let mut input = Input::new(header.unwrap_or_default())?;
-        let rest = self.feed(&mut ingest, &mut input)?;
+        let mut input = PackInput::new(header)?;
+        let watch = |ingest: &Ingest, taken| {
+            let (done, total) = ingest.received();
+            self.progress.sent(taken as u64);
+            self.progress.progress(Phase::Receiving, done.into(), total.into());
+        };
+        // What is missing shows when deltas are resolved.
+        let rest = input.feed(&mut ingest, watch, Fatal::from)?.unwrap_or_default();
         if self.args.report_end_of_input {
             std::io::stderr().write_all(&[0]).map_err(Fatal::new)?;
         }
@@ -127,31 +130,9 @@ impl<'a> Job<'a> {
         let published = indexed.publish(&PublishOptions { name, index, ..self.publishing(&notes) })?;
         let word = if published.made_keep { "keep" } else { "pack" };
         let mut out = std::io::stdout().lock();
-        // What does not belong to the pack is for whoever reads on.
-        let said = writeln!(out, "{word}\t{checksum}").and_then(|()| out.write_all(&rest));
-        said.and_then(|()| std::io::copy(&mut input.source, &mut out).map(drop)).map_err(Fatal::new)?;
+        writeln!(out, "{word}\t{checksum}").map_err(Fatal::new)?;
+        input.pass_on(&rest, &mut out)?;
         self.tell_links(&found)
-    }
-
-    /// Takes bytes until the pack is over. Gives back what came with the last of them and does not belong to it.
-    fn feed(&self, ingest: &mut Ingest, input: &mut Input) -> Result<Vec<u8>, Fatal> {
-        let mut buffer = vec![0; READ_BYTES];
-        loop {
-            let length = input.read(&mut buffer)?;
-            if length == 0 {
-                // What is missing shows when deltas are resolved.
-                return Ok(Vec::new());
-            }
-            let taken = ingest.push(&buffer[..length])?;
-            if self.args.verbose {
-                let (done, total) = ingest.received();
-                self.progress.sent(taken as u64);
-                self.progress.progress(Phase::Receiving, done.into(), total.into());
-            }
-            if ingest.is_complete() {
-                return Ok(buffer[taken..length].to_vec());
-            }
-        }
     }
 
     /// Indexes a file, or compares it with its index.
@@ -194,6 +175,16 @@ impl<'a> Job<'a> {
     }
 }
 
+/// Progress of all, or of resolving alone.
+fn progress(args: &IndexPack, environment: &Environment) -> Result<Progress, Fatal> {
+    let progress = Progress::new(args.verbose || args.show_resolving_progress, environment)?;
+    Ok(match (&args.progress_title, args.verbose) {
+        (_, false) => progress.without_intake(),
+        (Some(title), true) => progress.with_bytes().with_intake_title(title),
+        (None, true) => progress.with_bytes(),
+    })
+}
+
 /// What stands in `.keep` and `.promisor`.
 struct Notes {
     keep: Option<Vec<u8>>,
@@ -206,45 +197,6 @@ impl Notes {
             |text: &String| if text.is_empty() { Vec::new() } else { format!("{text}\n").into_bytes() };
         Notes { keep: args.keep.as_ref().map(line), promisor: args.promisor.as_ref().map(line) }
     }
-}
-
-/// Standard input, with the header of the pack before it where somebody has read that already.
-pub(super) struct Input {
-    header: Vec<u8>,
-    pub(super) source: FdSource,
-}
-
-impl Input {
-    /// `header` comes before what is read.
-    pub(super) fn new(header: Vec<u8>) -> Result<Self, Fatal> {
-        let source = FdSource::stdin(None).map_err(Fatal::new)?;
-        source.enlarge_pipe(READ_BYTES);
-        Ok(Input { header, source })
-    }
-
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fatal> {
-        if !self.header.is_empty() {
-            let length = self.header.len();
-            buffer[..length].copy_from_slice(&std::mem::take(&mut self.header));
-            return Ok(length);
-        }
-        loop {
-            match self.source.read(buffer) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Fatal::new(format!("read error on input: {error}"))),
-                Ok(length) => return Ok(length),
-            }
-        }
-    }
-}
-
-/// `--pack_header=VERSION,OBJECTS`.
-pub(super) fn parse_pack_header(text: &str) -> Result<Vec<u8>, Fatal> {
-    let numbers = text
-        .split_once(',')
-        .and_then(|(version, objects)| Some((version.parse::<u32>().ok()?, objects.parse::<u32>().ok()?)));
-    let (version, objects) = numbers.ok_or_else(|| Fatal::new(format!("bad --pack_header: {text}")))?;
-    Ok([&b"PACK"[..], &version.to_be_bytes(), &objects.to_be_bytes()].concat())
 }
 
 /// Takes a pack from a file.
@@ -267,7 +219,7 @@ fn options(args: &IndexPack, config: &Config, hash: HashKind) -> Result<Options,
         threads: threads(args.threads, config)?,
         max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
         fix_thin: args.fix_thin,
-        refuse_duplicates: args.strict.is_some(),
+        refuse_duplicates: args.fsck.strict,
         checks: checks(args, hash)?,
         ..Options::of(config, hash)?
     })
@@ -275,11 +227,9 @@ fn options(args: &IndexPack, config: &Config, hash: HashKind) -> Result<Options,
 
 /// What is asked of objects.
 fn checks(args: &IndexPack, hash: HashKind) -> Result<Option<Checks>, Fatal> {
-    let links = args.strict.is_some() || args.check_self_contained_and_connected;
-    // The last one that is given counts in git; here both must be satisfied by one.
-    let rules = args.strict.as_ref().or(args.fsck_objects.as_ref());
-    let rules =
-        rules.map(|settings| strict_fsck_rules(settings.as_bytes(), hash).map(Arc::new)).transpose()?;
+    let links = args.fsck.strict || args.check_self_contained_and_connected;
+    let rules = args.fsck.settings.as_ref().map(|settings| strict_fsck_rules(settings.as_bytes(), hash));
+    let rules = rules.transpose()?.map(Arc::new);
     Ok((links || rules.is_some()).then_some(Checks { rules, links }))
 }
 

@@ -7,6 +7,7 @@ pub mod index_pack;
 pub mod init;
 pub mod man;
 pub mod multi_pack_index;
+mod pack_input;
 pub mod pack_objects;
 pub mod pack_refs;
 mod packing;

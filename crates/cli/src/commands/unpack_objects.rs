@@ -8,7 +8,7 @@ use packrace_pack::unpack::{Salvaged, salvage, unpack};
 use packrace_store::publish::{LooseBatch, PackWriter, PublishOptions, WritePolicy, loose_compression};
 use packrace_store::{Repository, strict_fsck_rules};
 
-use super::index_pack::{Input, READ_BYTES};
+use super::pack_input::{PackInput, READ_BYTES, parse_pack_header};
 use super::{Fatal, repository};
 use crate::args::{Globals, UnpackObjects};
 use crate::environment::Environment;
@@ -17,17 +17,17 @@ use crate::progress::{Progress, is_wanted};
 pub fn run(globals: &Globals, args: &UnpackObjects, environment: &Environment) -> Result<(), Fatal> {
     let repository = repository(globals, environment)?;
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
-    if args.recover && args.strict.is_some() {
+    if args.recover && !args.strict.is_empty() {
         // What is recovered may be broken.
         return Err(Fatal::usage("options '-r' and '--strict' cannot be used together"));
     }
-    let mut input = Input::new(header)?;
-    let checks = match &args.strict {
-        Some(settings) => {
-            let rules = strict_fsck_rules(settings.as_bytes(), repository.hash_kind())?;
+    let mut input = PackInput::new(header)?;
+    let checks = match args.strict.is_empty() {
+        true => None,
+        false => {
+            let rules = strict_fsck_rules(args.strict.join(",").as_bytes(), repository.hash_kind())?;
             Some(Checks { rules: Some(Arc::new(rules)), links: true })
         }
-        None => None,
     };
     let job = Job {
         args,
@@ -42,10 +42,7 @@ pub fn run(globals: &Globals, args: &UnpackObjects, environment: &Environment) -
         repository,
     };
     let rest = if args.recover { job.recover(&mut input)? } else { job.unpack(&mut input)? };
-    // What does not belong to the pack is for whoever reads on.
-    let mut out = std::io::stdout().lock();
-    let said = out.write_all(&rest);
-    said.and_then(|()| std::io::copy(&mut input.source, &mut out).map(drop)).map_err(Fatal::new)
+    input.pass_on(&rest, &mut std::io::stdout().lock())
 }
 
 struct Job<'a> {
@@ -58,17 +55,18 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Takes all of the pack before anything of it is stored. Gives back what was read behind it.
-    fn unpack(&self, input: &mut Input) -> Result<Vec<u8>, Fatal> {
+    fn unpack(&self, input: &mut PackInput) -> Result<Vec<u8>, Fatal> {
         let mut ingest = match self.args.dry_run {
             true => Ingest::check_only(self.options.clone()),
             false => Ingest::new(self.writer()?, self.options.clone()),
         };
-        let rest = feed(&mut ingest, input)?;
+        let rest = input.feed(&mut ingest, |_, _| {}, refuse)?;
+        let rest = rest.ok_or_else(|| Fatal::new("early EOF"))?;
         if self.args.dry_run {
             return Ok(rest);
         }
         let snapshot = self.repository.snapshot()?;
-        let indexed = ingest.resolve(Some(&snapshot), &self.progress).map_err(|error| refuse(&error))?;
+        let indexed = ingest.resolve(Some(&snapshot), &self.progress).map_err(refuse)?;
         self.progress.finish();
         std::io::stderr().write_all(&indexed.found().warnings).map_err(Fatal::new)?;
         let level = loose_compression(self.repository.config())?;
@@ -83,7 +81,7 @@ impl Job<'_> {
     }
 
     /// Stores what can be read.
-    fn recover(&self, input: &mut Input) -> Result<Vec<u8>, Fatal> {
+    fn recover(&self, input: &mut PackInput) -> Result<Vec<u8>, Fatal> {
         let mut file = self.writer()?;
         let mut buffer = vec![0; READ_BYTES];
         let mut max_bytes = self.options.max_bytes.unwrap_or(u64::MAX);
@@ -116,35 +114,11 @@ impl Job<'_> {
     }
 }
 
-/// Takes bytes until the pack is over. Gives back what came with the last of them and does not belong to it.
-fn feed(ingest: &mut Ingest, input: &mut Input) -> Result<Vec<u8>, Fatal> {
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let length = input.read(&mut buffer)?;
-        if length == 0 {
-            return Err(Fatal::new("early EOF"));
-        }
-        let taken = ingest.push(&buffer[..length]).map_err(|error| refuse(&error))?;
-        if ingest.is_complete() {
-            return Ok(buffer[taken..length].to_vec());
-        }
-    }
-}
-
-fn refuse(error: &ingest::Error) -> Fatal {
+fn refuse(error: ingest::Error) -> Fatal {
     // Nobody is left to be told if this fails.
     let _ = std::io::stderr().write_all(error.lines());
     match error.of_unpacking() {
         Unpacking::BadObject(words) => Fatal::error(words),
         Unpacking::Fatal(words) => Fatal::new(words),
     }
-}
-
-/// `--pack_header=VERSION,OBJECTS`, as `strtoul` reads numbers.
-fn parse_pack_header(text: &str) -> Result<Vec<u8>, Fatal> {
-    let number = |digits: &str| digits.parse::<u32>().ok();
-    let numbers =
-        text.split_once(',').and_then(|(version, objects)| Some((number(version)?, number(objects)?)));
-    let (version, objects) = numbers.ok_or_else(|| Fatal::new(format!("bad --pack_header={text}")))?;
-    Ok([&b"PACK"[..], &version.to_be_bytes(), &objects.to_be_bytes()].concat())
 }

@@ -64,7 +64,7 @@ fn comparable(line: &str) -> String {
     let line = line.split(" (delta ").next().unwrap_or_default();
     match line.split_once(':') {
         Some((title, _)) if OWN_NUMBERS.contains(&title) => title.to_owned(),
-        Some(("Writing objects", _)) if line.contains('|') => {
+        Some(_) if line.contains(" | ") => {
             let (counts, rest) = line.split_once(", ").expect("sizes come behind a comma");
             assert!(rest.contains("iB/s, done.") || rest.contains("bytes/s, done."), "{line}");
             format!("{counts}, done.")
@@ -74,7 +74,7 @@ fn comparable(line: &str) -> String {
 }
 
 /// What `program` says on standard error, run on a copy of `repo`.
-fn said(program: &str, repo: &Path, args: &[&str], input: &str, to: To, delay: &str) -> String {
+fn said(program: &str, repo: &Path, args: &[&str], input: impl AsRef<[u8]>, to: To, delay: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r");
     copy(repo, &path);
@@ -109,7 +109,7 @@ fn said(program: &str, repo: &Path, args: &[&str], input: &str, to: To, delay: &
 }
 
 /// Both say the same of the same work, where a search for deltas does not count; returns what packrace says.
-fn check(repo: &Path, args: &[&str], input: &str, to: To) -> Vec<String> {
+fn check(repo: &Path, args: &[&str], input: impl AsRef<[u8]>, to: To) -> Vec<String> {
     check_but(repo, args, input, to, &ONLY_GIT, &ONLY_PACKRACE)
 }
 
@@ -117,12 +117,12 @@ fn check(repo: &Path, args: &[&str], input: &str, to: To) -> Vec<String> {
 fn check_but(
     repo: &Path,
     args: &[&str],
-    input: &str,
+    input: impl AsRef<[u8]>,
     to: To,
     only_git: &[&str],
     only_packrace: &[&str],
 ) -> Vec<String> {
-    let [git, packrace] = ["git", PACKRACE].map(|program| said(program, repo, args, input, to, "0"));
+    let [git, packrace] = ["git", PACKRACE].map(|program| said(program, repo, args, &input, to, "0"));
     assert_no_panic(&packrace);
     let without = |text: &str, left_out: &[&str]| -> Vec<String> {
         let lines = lines(text).into_iter();
@@ -266,6 +266,32 @@ fn repack_with_cruft() {
     let shown = check(repo.path(), &["repack", "-d", "--cruft"], "", To::Terminal);
     assert!(shown.contains(&"Enumerating cruft objects: 1, done.".to_owned()), "{shown:?}");
     assert_eq!(shown.iter().filter(|line| line.starts_with("Total ")).count(), 2);
+}
+
+#[test]
+fn index_pack() {
+    let repo = repo(HashKind::Sha1, Storage::default());
+    let names = std::fs::read_dir(repo.path().join("objects/pack")).unwrap();
+    let mut packs =
+        names.map(|entry| entry.unwrap().path()).filter(|path| path.extension().unwrap() == "pack");
+    let pack = packs.next().unwrap();
+    let content = std::fs::read(&pack).unwrap();
+    let from_file = |options: &[&str]| {
+        let args = [&["index-pack", "-o", "x.idx"], options, &[pack.to_str().unwrap()]].concat();
+        check(repo.path(), &args, "", To::Pipe)
+    };
+    let from_stdin = |options: &[&str]| {
+        check(repo.path(), &[&["index-pack", "--stdin"], options].concat(), &content, To::Pipe)
+    };
+    for run in [&from_file as &dyn Fn(&[&str]) -> Vec<String>, &from_stdin] {
+        assert_eq!(run(&[]), [""; 0]);
+        assert_eq!(run(&["--progress-title", "Taking"]), [""; 0]);
+        let [plain, titled] = [run(&["-v"]), run(&["-v", "--progress-title", "Taking them"])];
+        assert!(plain[0].ends_with("done.") && plain[1].starts_with("Resolving deltas: 100%"), "{plain:?}");
+        assert!(titled[0].starts_with("Taking them: 100%"), "{titled:?}");
+        assert_eq!(run(&["--show-resolving-progress"]).len(), 1);
+        assert_eq!(run(&["-v", "--show-resolving-progress"]).len(), 2);
+    }
 }
 
 /// What is usually short is shown when it lasts, for as long as `GIT_PROGRESS_DELAY` says.

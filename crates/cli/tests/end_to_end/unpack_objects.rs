@@ -222,6 +222,7 @@ fn words_are_those_of_git() {
         &["--pack_header=2,3,4"],
         &["--pack_header=7,1"],
         &["--pack_header=02,+2"],
+        &["--strict", "--strict=nothing=warn"],
         &["--max-input-size=30"],
         &["-r", "--max-input-size=30"],
         &["--max-input-size=0"],

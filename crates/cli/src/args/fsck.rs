@@ -1,0 +1,52 @@
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+/// `--strict` and `--fsck-objects`, each with settings or without.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FsckArgs {
+    /// Whether objects are checked and links must lead somewhere.
+    pub strict: bool,
+    /// What is set, if objects are checked at all. The settings of both options add up in the order in which they were typed.
+    pub settings: Option<String>,
+}
+
+/// What clap knows of them.
+#[derive(Debug, Args)]
+struct Typed {
+    /// Refuse broken objects, and links to objects that are not there.
+    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    strict: Vec<String>,
+    /// Refuse broken objects.
+    #[arg(long, value_name = "ID=SEVERITY,...", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    fsck_objects: Vec<String>,
+}
+
+impl Args for FsckArgs {
+    fn augment_args(command: Command) -> Command {
+        Typed::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Typed::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for FsckArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut args = FsckArgs::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let mut typed: Vec<(usize, String)> = Vec::new();
+        let all = Typed::from_arg_matches(matches)?;
+        self.strict = !all.strict.is_empty();
+        for (name, values) in [("strict", all.strict), ("fsck_objects", all.fsck_objects)] {
+            typed.extend(matches.indices_of(name).into_iter().flatten().zip(values));
+        }
+        typed.sort_unstable();
+        let texts: Vec<String> = typed.into_iter().map(|(_, text)| text).collect();
+        self.settings = (!texts.is_empty()).then(|| texts.join(","));
+        Ok(())
+    }
+}

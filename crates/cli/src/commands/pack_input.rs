@@ -1,0 +1,79 @@
+//! The pack on standard input, of which somebody may have read the header already.
+
+use std::io::Read as _;
+
+use packrace_os::source::FdSource;
+use packrace_pack::ingest::{self, Ingest};
+
+use super::Fatal;
+
+/// Read at a time: the most that a pipe of an ordinary user holds.
+pub const READ_BYTES: usize = 1 << 20;
+
+/// Standard input, with the header of the pack before it where `--pack_header` gives that.
+pub struct PackInput {
+    header: Vec<u8>,
+    source: FdSource,
+}
+
+impl PackInput {
+    /// `header` comes before what is read.
+    pub fn new(header: Vec<u8>) -> Result<Self, Fatal> {
+        let source = FdSource::stdin(None).map_err(Fatal::new)?;
+        source.enlarge_pipe(READ_BYTES);
+        Ok(PackInput { header, source })
+    }
+
+    /// Reads what there is, at most as much as `buffer`, which is longer than a header, holds; nothing at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fatal> {
+        if !self.header.is_empty() {
+            let length = self.header.len();
+            buffer[..length].copy_from_slice(&std::mem::take(&mut self.header));
+            return Ok(length);
+        }
+        loop {
+            match self.source.read(buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Fatal::new(format!("read error on input: {error}"))),
+                Ok(length) => return Ok(length),
+            }
+        }
+    }
+
+    /// Gives bytes to `ingest` until the pack is over, and tells `watch` how many were taken. Gives back what came with the last
+    /// of them and does not belong to the pack, or nothing where input ends before the pack does.
+    pub fn feed(
+        &mut self,
+        ingest: &mut Ingest,
+        watch: impl Fn(&Ingest, usize),
+        refuse: impl Fn(ingest::Error) -> Fatal,
+    ) -> Result<Option<Vec<u8>>, Fatal> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let length = self.read(&mut buffer)?;
+            if length == 0 {
+                return Ok(None);
+            }
+            let taken = ingest.push(&buffer[..length]).map_err(&refuse)?;
+            watch(ingest, taken);
+            if ingest.is_complete() {
+                return Ok(Some(buffer[taken..length].to_vec()));
+            }
+        }
+    }
+
+    /// Passes on what does not belong to the pack: `rest`, and what is still to be read. It is for whoever reads on.
+    pub fn pass_on(mut self, rest: &[u8], out: &mut impl std::io::Write) -> Result<(), Fatal> {
+        let said = out.write_all(rest);
+        said.and_then(|()| std::io::copy(&mut self.source, out).map(drop)).map_err(Fatal::new)
+    }
+}
+
+/// The header that `--pack_header=VERSION,OBJECTS` stands for.
+pub fn parse_pack_header(text: &str) -> Result<Vec<u8>, Fatal> {
+    let number = |digits: &str| digits.parse::<u32>().ok();
+    let numbers =
+        text.split_once(',').and_then(|(version, objects)| Some((number(version)?, number(objects)?)));
+    let (version, objects) = numbers.ok_or_else(|| Fatal::new(format!("bad --pack_header={text}")))?;
+    Ok([&b"PACK"[..], &version.to_be_bytes(), &objects.to_be_bytes()].concat())
+}
