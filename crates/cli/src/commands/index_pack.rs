@@ -9,12 +9,14 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_pack::ingest::{Checks, Found, IndexedPack, Ingest, Options};
 use packrace_pack::{Phase, Watch as _};
-use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy, publish_index};
+use packrace_store::publish::{
+    PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
+};
 use packrace_store::{Config, Mapped, Repository, Snapshot, strict_fsck_rules};
 
 use super::pack_input::{PackInput, parse_pack_header};
-use super::verify_pack::{self, Listing, with_extension};
-use super::{Fatal, in_directory, repository_if_any};
+use super::verify_pack::{self, Listing};
+use super::{Fatal, hash_of_name, in_directory, repository_if_any};
 use crate::args::{Globals, IndexPack};
 use crate::environment::Environment;
 use crate::progress::Progress;
@@ -249,9 +251,7 @@ fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
 pub(super) fn hash(format: Option<&str>, repository: Option<&Repository>) -> Result<HashKind, Fatal> {
     match format {
         None => Ok(repository.map_or(HashKind::Sha1, Repository::hash_kind)),
-        Some("sha1") => Ok(HashKind::Sha1),
-        Some("sha256") => Ok(HashKind::Sha256),
-        Some(other) => Err(Fatal::new(format!("unknown hash algorithm '{other}'"))),
+        Some(name) => hash_of_name(name).map_err(Fatal::new),
     }
 }
 
@@ -297,9 +297,4 @@ fn stem(globals: &Globals, path: &Path, extension: &str) -> Result<PathBuf, Fata
         return Err(Fatal::new(format!("packfile name '{shown}' does not end with '.{extension}'")));
     }
     in_directory(globals, &path.with_extension(""))
-}
-
-/// The directory that a file goes to.
-fn dir_of(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -11,7 +11,7 @@ use packrace_store::init::{self, Begun, InitOptions, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, is_good_name};
 
-use super::{Fatal, in_directory, reason, warnings};
+use super::{Fatal, hash_of_name, in_directory, reason, warnings};
 use crate::args::{Globals, Init};
 use crate::environment::Environment;
 
@@ -261,14 +261,9 @@ fn hashes(
     environment: &Environment,
     config: &Config,
 ) -> Result<(Option<HashKind>, HashKind), Fatal> {
-    let parse = |name: &str| match name {
-        "sha1" => Ok(HashKind::Sha1),
-        "sha256" => Ok(HashKind::Sha256),
-        other => Err(format!("unknown hash algorithm '{other}'")),
-    };
     let typed = args.object_format.as_deref();
     let variable = environment.init.default_hash.as_deref();
-    chosen(typed, variable, config, "init.defaultObjectFormat", parse, HashKind::Sha1)
+    chosen(typed, variable, config, "init.defaultObjectFormat", hash_of_name, HashKind::Sha1)
 }
 
 /// The same for how refs are stored.

@@ -27,6 +27,7 @@ pub mod warnings;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_server::engine;
 use packrace_store::Repository;
@@ -149,6 +150,15 @@ fn repository_if_any(
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// The hash of this name (git-init, `--object-format`), or why there is none.
+fn hash_of_name(name: &str) -> Result<HashKind, String> {
+    match name {
+        "sha1" => Ok(HashKind::Sha1),
+        "sha256" => Ok(HashKind::Sha256),
+        other => Err(format!("unknown hash algorithm '{other}'")),
+    }
 }
 
 /// A path as the `-C` options mean it.

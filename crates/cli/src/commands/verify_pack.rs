@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use packrace_format::pack_index::PackIndex;
 use packrace_os::count::Role;
 use packrace_pack::ingest::{IndexedPack, Listed, Options};
+use packrace_store::publish::with_extension;
 use packrace_store::{Config, Mapped};
 
 use super::index_pack::{hash, read_pack};
@@ -134,11 +135,4 @@ fn say(text: &str) -> Result<(), Fatal> {
 fn stem(path: &Path) -> PathBuf {
     let is_known = path.extension().is_some_and(|extension| extension == "idx" || extension == "pack");
     if is_known { path.with_extension("") } else { path.to_owned() }
-}
-
-pub(super) fn with_extension(stem: &Path, extension: &str) -> PathBuf {
-    let mut name = stem.as_os_str().to_owned();
-    name.push(".");
-    name.push(extension);
-    name.into()
 }

@@ -92,7 +92,7 @@ pub(crate) fn make_dir_below(top: &Path, dir: &Path, role: Role, policy: WritePo
 }
 
 /// `stem` with an extension added; a dot in `stem` begins none.
-pub(crate) fn with_extension(stem: &Path, extension: &str) -> PathBuf {
+pub fn with_extension(stem: &Path, extension: &str) -> PathBuf {
     let mut name = OsString::from(stem);
     name.push(".");
     name.push(extension);
@@ -100,7 +100,7 @@ pub(crate) fn with_extension(stem: &Path, extension: &str) -> PathBuf {
 }
 
 /// The directory that a file is in; the present one for a bare name.
-pub(crate) fn dir_of(path: &Path) -> &Path {
+pub fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
