@@ -44,8 +44,8 @@ pub(crate) enum Reason {
     CommitLoop,
     #[error("more than 4294967295 objects")]
     TooManyObjects,
-    #[error("bad pack compression level {0}")]
-    BadCompression(i64),
+    #[error("bad {what} compression level {level}")]
+    BadCompression { what: &'static str, level: i64 },
     #[error("unable to access sparse blob in '{0}'")]
     NoPatterns(String),
     #[error("unable to parse sparse filter data in {0}")]
@@ -59,8 +59,8 @@ pub(crate) enum Reason {
 }
 
 impl Error {
-    pub(crate) fn bad_compression(level: i64) -> Self {
-        Error(Reason::BadCompression(level))
+    pub(crate) fn bad_compression(what: &'static str, level: i64) -> Self {
+        Error(Reason::BadCompression { what, level })
     }
 
     /// The remedy.
@@ -75,7 +75,7 @@ impl Error {
             | Reason::DeepChain(_)
             | Reason::DeepTags(_)
             | Reason::CommitLoop => ErrorKind::Corrupt,
-            Reason::BadCompression(_) => ErrorKind::Misconfigured,
+            Reason::BadCompression { .. } => ErrorKind::Misconfigured,
             Reason::TooManyObjects | Reason::LargeFilter { .. } => ErrorKind::LimitExceeded,
             Reason::NoPatterns(_) | Reason::BadPatterns(_) => ErrorKind::BadRequest,
             Reason::Cancelled => ErrorKind::Cancelled,

@@ -75,13 +75,6 @@ impl Settings {
         let bytes = |name: &str, default: usize| -> Result<usize, Error> {
             Ok(number(name)?.map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX)))
         };
-        let compression = match config.integer("pack.compression")? {
-            Some(level) => Some(level),
-            None => config.integer("core.compression")?,
-        };
-        if let Some(level) = compression.filter(|level| !(-1..=9).contains(level)) {
-            return Err(Error::bad_compression(level));
-        }
         Ok(Settings {
             window: bytes("pack.window", default.window)?,
             depth: number("pack.depth")?
@@ -90,17 +83,43 @@ impl Settings {
             delta_cache_bytes: bytes("pack.deltaCacheSize", default.delta_cache_bytes)?,
             delta_cache_limit_bytes: number("pack.deltaCacheLimit")?
                 .map_or(default.delta_cache_limit_bytes, |limit| limit.min(MAX_DELTA_CACHE_LIMIT) as usize),
-            base_cache_bytes: bytes("core.deltaBaseCacheLimit", default.base_cache_bytes)?,
+            base_cache_bytes: base_cache_bytes(config)?,
             name_hash: default.name_hash,
-            compression: compression.map_or(default.compression, |level| level as i32),
+            compression: compression(config)?,
             big_file_bytes: number("core.bigFileThreshold")?.unwrap_or(default.big_file_bytes),
-            threads: match number("pack.threads")? {
-                None | Some(0) => threads.max(1),
-                Some(threads) => usize::try_from(threads).unwrap_or(usize::MAX).min(MAX_THREADS),
-            },
+            threads: Settings::threads(config, threads)?,
             ..default
         })
     }
+
+    /// The threads of `pack.threads` alone: for work that no other setting concerns, as in git.
+    pub fn threads(config: &Config, available: usize) -> Result<usize, Error> {
+        let number = config.integer("pack.threads")?.and_then(|number| u64::try_from(number).ok());
+        Ok(match number {
+            None | Some(0) => available.max(1),
+            Some(threads) => usize::try_from(threads).unwrap_or(usize::MAX).min(MAX_THREADS),
+        })
+    }
+}
+
+/// `pack.compression`, or `core.compression` where that is not set; a bad one is an error also where it does not count.
+pub(crate) fn compression(config: &Config) -> Result<i32, Error> {
+    let mut found = Settings::default().compression;
+    for (section, name) in [("core", "zlib"), ("pack", "pack")] {
+        match config.integer(&format!("{section}.compression"))? {
+            None => {}
+            Some(level @ -1..=9) => found = level as i32,
+            Some(level) => return Err(Error::bad_compression(name, level)),
+        }
+    }
+    Ok(found)
+}
+
+/// `core.deltaBaseCacheLimit`.
+pub(crate) fn base_cache_bytes(config: &Config) -> Result<usize, Error> {
+    let bytes = config.integer("core.deltaBaseCacheLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
+    let default = Settings::default().base_cache_bytes;
+    Ok(bytes.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
 }
 
 /// What git 2.47 takes at most as `pack.deltaCacheLimit`; git-config names a maximum of 65,535, which git does not keep to.

@@ -6,8 +6,6 @@ use packrace_format::loose_object;
 use packrace_format::pack::{self, EntryHeader, EntryKind};
 use packrace_format::zlib::Inflater;
 use packrace_object::{Kind, ObjectId, oid};
-use packrace_os::Mapped;
-use packrace_os::count::Role;
 
 use crate::base_cache::BaseCache;
 use crate::error::{Error, ErrorKind, Reason};
@@ -118,7 +116,7 @@ impl ObjectReader {
                 found => found.map(Some),
             };
         }
-        if let Some(file) = self.open_loose(id)? {
+        if let Some(file) = self.snapshot.open_loose(id)? {
             let header = loose_object::inflate_header(&mut self.inflater, &file)
                 .map_err(|error| damaged_loose(id, error))?;
             return Ok(Some((header.kind, header.size)));
@@ -196,7 +194,7 @@ impl ObjectReader {
     /// Reads what has no number: a loose object, or one that was loose when the snapshot was made.
     fn read_unpacked(&mut self, id: &oid, content: &mut Vec<u8>) -> Result<Option<Kind>, Error> {
         content.clear();
-        if let Some(file) = self.open_loose(id)? {
+        if let Some(file) = self.snapshot.open_loose(id)? {
             let header = loose_object::inflate_header(&mut self.inflater, &file)
                 .map_err(|error| damaged_loose(id, error))?;
             self.check_size(header.size)?;
@@ -354,21 +352,6 @@ impl ObjectReader {
         }
     }
 
-    fn open_loose(&self, id: &oid) -> Result<Option<Mapped>, Error> {
-        for path in self.snapshot.loose_paths(id) {
-            match Mapped::open(&path, Role::Objects) {
-                Ok(file) => return Ok(Some(file)),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-                    ) => {}
-                Err(error) => return Err(Error::io(path, error)),
-            }
-        }
-        Ok(None)
-    }
-
     /// A reader of the packs that came since the snapshot was made, if this object is in them.
     fn later_reader(&mut self, id: &oid) -> Result<Option<&mut ObjectReader>, Error> {
         let Some(later) = self.snapshot.later()?.filter(|later| later.lookup(id).is_some()) else {
@@ -400,6 +383,6 @@ fn stored<'a>(snapshot: &'a Snapshot, at: Location, header: &EntryHeader) -> &'a
     &snapshot.packs()[at.pack.0 as usize].bytes()[at.offset as usize + header.length..]
 }
 
-fn damaged_loose(id: &oid, error: packrace_format::Error) -> Error {
+pub(crate) fn damaged_loose(id: &oid, error: packrace_format::Error) -> Error {
     Reason::DamagedLoose { id: ObjectId::from(id), what: error.what }.into()
 }

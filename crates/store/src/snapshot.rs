@@ -1,5 +1,6 @@
 //! An immutable view of everything a repository stores, held for a whole response.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -182,6 +183,11 @@ impl Snapshot {
         })
     }
 
+    /// Whether there is an object of this name: a packed one, or one of [`Snapshot::has_loose`].
+    pub fn contains(&self, id: &oid) -> Result<bool, Error> {
+        Ok(self.lookup(id).is_some() || self.has_loose(id)?)
+    }
+
     /// The name of a packed object.
     #[inline]
     pub fn id(&self, ix: ObjectIx) -> &oid {
@@ -317,6 +323,18 @@ impl Snapshot {
     /// Where a loose object of this name may stand, in the order in which git looks.
     pub(crate) fn loose_paths(&self, id: &oid) -> impl Iterator<Item = PathBuf> {
         self.dirs.iter().map(|dir| dir.loose_path(id))
+    }
+
+    /// The file of a loose object, the first that is there.
+    pub(crate) fn open_loose(&self, id: &oid) -> Result<Option<Mapped>, Error> {
+        for path in self.loose_paths(id) {
+            match Mapped::open(&path, Role::Objects) {
+                Ok(file) => return Ok(Some(file)),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => return Err(Error::io(path, error)),
+            }
+        }
+        Ok(None)
     }
 
     /// Everywhere that a packed object of this name is stored.

@@ -5,9 +5,9 @@ use packrace_format::pack::{EntryKind, parse_entry_header};
 use packrace_format::zlib::{Inflater, PieceInflater};
 use packrace_object::{Kind, oid};
 use packrace_os::Mapped;
-use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::reader::damaged_loose;
 use crate::snapshot::Snapshot;
 
 /// The content of an object.
@@ -46,17 +46,10 @@ impl Snapshot {
                 _ => None,
             });
         }
-        for path in self.loose_paths(id) {
-            let file = match Mapped::open(&path, Role::Objects) {
-                Ok(file) => file,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(Error::io(path, error)),
-            };
-            let header = loose_object::inflate_header(&mut Inflater::new(), &file)
-                .map_err(|source| Reason::Format { path, source })?;
-            return Ok(Some(ObjectStream::new(header.kind, header.size, file, 0, header.length)));
-        }
-        Ok(None)
+        let Some(file) = self.open_loose(id)? else { return Ok(None) };
+        let header = loose_object::inflate_header(&mut Inflater::new(), &file)
+            .map_err(|error| damaged_loose(id, error))?;
+        Ok(Some(ObjectStream::new(header.kind, header.size, file, 0, header.length)))
     }
 }
 

@@ -37,6 +37,7 @@ use self::content::Maker;
 use self::receive::Receiver;
 use self::resolve::{Outcome, Resolver, Root};
 use self::table::Table;
+use crate::settings;
 use crate::watch::{Phase, Watch};
 
 pub use checks::{Checks, Found};
@@ -74,24 +75,16 @@ pub struct Options {
     pub checks: Option<Checks>,
 }
 
-/// `core.deltaBaseCacheLimit` where it is not set.
-const CACHE_BYTES: usize = 96 << 20;
-
 impl Options {
     /// What the configuration says, for one thread.
-    pub fn of(config: &Config, hash: HashKind) -> Result<Self, packrace_store::Error> {
-        let cache = config.integer("core.deltaBaseCacheLimit")?;
-        let level = match config.integer("pack.compression")? {
-            Some(level) => Some(level),
-            None => config.integer("core.compression")?,
-        };
+    pub fn of(config: &Config, hash: HashKind) -> Result<Self, crate::Error> {
         Ok(Options {
             hash,
             threads: 1,
-            cache_bytes: cache.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(CACHE_BYTES),
+            cache_bytes: settings::base_cache_bytes(config)?,
             max_bytes: None,
             fix_thin: false,
-            level: level.and_then(|level| i32::try_from(level).ok()).unwrap_or(-1),
+            level: settings::compression(config)?,
             refuse_duplicates: false,
             checks: None,
         })
@@ -281,7 +274,7 @@ impl Ingest {
                 // Only the first delta of a base is marked; that others follow one that is costs a look.
                 if !claimed.load(Ordering::Relaxed)
                     && asked.insert(delta.base)
-                    && exists(&existing, &delta.base)?
+                    && existing.contains(&delta.base)?
                 {
                     lacking.push(delta.base);
                 }
@@ -302,10 +295,6 @@ impl Ingest {
             unresolved => Err(Reason::Unresolved(unresolved)),
         }
     }
-}
-
-fn exists(snapshot: &Snapshot, id: &ObjectId) -> Result<bool, Reason> {
-    Ok(snapshot.lookup(id).is_some() || snapshot.has_loose(id)?)
 }
 
 /// Does the work while what was written goes to the disk.
@@ -416,7 +405,7 @@ impl IndexedPack {
     fn compare(&mut self, existing: &Arc<Snapshot>, cache_bytes: usize) -> Result<(), Error> {
         let mut known = Vec::new();
         for entry in &self.entries {
-            if exists(existing, &entry.id)? {
+            if existing.contains(&entry.id)? {
                 known.push(entry.id);
             }
         }

@@ -99,7 +99,7 @@ impl World {
         let snapshot = self.open(dir, "all").snapshot().unwrap_or_else(|error| panic!("{what}: {error}"));
         let mut reader = snapshot.reader(1 << 20);
         let is_there = |(id, kind, content): &&(ObjectId, Kind, Vec<u8>)| {
-            if snapshot.lookup(id).is_none() && !snapshot.has_loose(id).unwrap() {
+            if !snapshot.contains(id).unwrap() {
                 return false;
             }
             let object = reader.read(id).unwrap_or_else(|error| panic!("{what}: {id}: {error}"));

@@ -63,7 +63,7 @@ fn options(repository: &Repository) -> Result<Options, Fatal> {
         false => None,
     };
     Ok(Options {
-        threads: Settings::of(config, packrace_os::process::available_threads())?.threads,
+        threads: Settings::threads(config, packrace_os::process::available_threads())?,
         checks: Some(Checks { rules, links: true }),
         ..Options::of(config, hash)?
     })

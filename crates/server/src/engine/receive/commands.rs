@@ -3,7 +3,7 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
-use packrace_object::{ObjectId, oid};
+use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
 use packrace_protocol::session::push::{Input, Output, PushRequest, Session};
@@ -263,7 +263,7 @@ impl<'a> Push<'a> {
     /// How many threads a walk may use.
     pub(super) fn threads(&self) -> Result<usize, Error> {
         let all = packrace_os::process::available_threads();
-        Ok(packrace_pack::Settings::of(self.call.subject.repository.config(), all)?.threads)
+        Ok(packrace_pack::Settings::threads(self.call.subject.repository.config(), all)?)
     }
 
     pub(super) fn null(&self) -> ObjectId {
@@ -274,11 +274,6 @@ impl<'a> Push<'a> {
 /// The client has left before anything was changed.
 pub(super) fn gone() -> Error {
     Error::gone(std::io::ErrorKind::BrokenPipe.into())
-}
-
-/// Looks an object up as refs want it.
-pub(super) fn exists(snapshot: &Arc<Snapshot>, id: &oid) -> Result<bool, Error> {
-    Ok(snapshot.lookup(id).is_some() || snapshot.has_loose(id)?)
 }
 
 /// What is handed from the check of connectivity to the change of refs.

@@ -9,7 +9,7 @@ use packrace_store::Snapshot;
 use packrace_store::refs::{Value, is_good_name};
 
 use super::Error;
-use super::commands::{Before, Push, exists};
+use super::commands::{Before, Push};
 use super::connected::WhileThere;
 use super::settings::Deny;
 use super::work_trees::{WorkTree, work_trees};
@@ -124,7 +124,7 @@ impl Push<'_> {
                 }
             }
         }
-        if !command.is_delete() && !exists(&deciding.snapshot, &command.new)? {
+        if !command.is_delete() && !deciding.snapshot.contains(&command.new)? {
             let id = command.new;
             self.talk.error(&format!("unpack should have generated {id}, but I can't find it!"));
             return Ok(Some("bad pack".to_owned()));
@@ -194,7 +194,7 @@ impl Push<'_> {
     /// Refs may go also when they are broken, or gone.
     fn look_at_deleted(&mut self, at: usize, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
         let command = &self.commands[at];
-        if !command.is_delete() || !command.old.is_null() && exists(snapshot, &command.old)? {
+        if !command.is_delete() || !command.old.is_null() && snapshot.contains(&command.old)? {
             return Ok(());
         }
         // What the client believes says nothing then.

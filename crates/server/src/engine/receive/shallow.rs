@@ -8,7 +8,6 @@ use packrace_store::publish::{FileKind, LockFile, WritePolicy};
 use packrace_store::{Repository, Snapshot};
 
 use super::Error;
-use super::commands::exists;
 
 /// Bytes that reading commits keeps as delta bases.
 const READER_CACHE_BYTES: usize = 1 << 20;
@@ -28,7 +27,7 @@ impl NewShallow {
         let mut ids = Vec::new();
         let mut reader = snapshot.reader(READER_CACHE_BYTES);
         for id in named {
-            if snapshot.shallow().binary_search(id).is_ok() || !exists(snapshot, id)? {
+            if snapshot.shallow().binary_search(id).is_ok() || !snapshot.contains(id)? {
                 continue;
             }
             let object = reader.read(id)?;
@@ -39,7 +38,7 @@ impl NewShallow {
                 continue;
             };
             for parent in &commit.parents {
-                if !exists(snapshot, parent)? {
+                if !snapshot.contains(parent)? {
                     ids.push(*id);
                     break;
                 }

@@ -106,7 +106,7 @@ fn options(quarantine: &Quarantine, settings: &UnpackSettings, is_cut: bool) -> 
     };
     let threads = packrace_os::process::available_threads();
     Ok(Options {
-        threads: packrace_pack::Settings::of(view.config(), threads)?.threads,
+        threads: packrace_pack::Settings::threads(view.config(), threads)?,
         max_bytes: settings.max_bytes,
         fix_thin: true,
         checks,

@@ -13,7 +13,7 @@ use packrace_os::count::Role;
 use packrace_store::{Repository, Snapshot};
 
 use super::Error;
-use super::commands::{Push, exists};
+use super::commands::Push;
 use super::decide::branch_of;
 use super::hooks::run;
 
@@ -91,7 +91,7 @@ impl Push<'_> {
             None => None,
         };
         let has_history = match &head {
-            Some(id) => exists(snapshot, id)?,
+            Some(id) => snapshot.contains(id)?,
             None => false,
         };
         let empty = snapshot.hash_kind().empty_tree().to_string();
