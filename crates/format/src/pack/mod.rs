@@ -37,20 +37,36 @@ pub struct Header {
     pub objects: u32,
 }
 
+/// Why bytes are not the header of a pack that can be read. Commands have words of their own for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadHeader {
+    /// They do not begin with `PACK`.
+    Signature,
+    /// A version that there is not.
+    Version(u32),
+}
+
 impl Header {
     /// Reads the header at the start of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        if bytes.len() < HEADER_BYTES {
+        let Some(bytes) = bytes.first_chunk() else {
             return Err(Error::new(FORMAT, "header is cut off", bytes.len() as u64));
-        }
+        };
+        Header::read(bytes).map_err(|bad| match bad {
+            BadHeader::Signature => Error::new(FORMAT, "signature is not PACK", 0),
+            BadHeader::Version(_) => Error::new(FORMAT, "version is neither 2 nor 3", 4),
+        })
+    }
+
+    /// The same where all of it is there.
+    pub fn read(bytes: &[u8; HEADER_BYTES]) -> Result<Self, BadHeader> {
         if &bytes[..4] != SIGNATURE {
-            return Err(Error::new(FORMAT, "signature is not PACK", 0));
+            return Err(BadHeader::Signature);
         }
-        let version = be::u32_at(bytes, 4);
-        if !matches!(version, 2 | 3) {
-            return Err(Error::new(FORMAT, "version is neither 2 nor 3", 4));
+        match be::u32_at(bytes, 4) {
+            version @ (2 | 3) => Ok(Header { version, objects: be::u32_at(bytes, 8) }),
+            version => Err(BadHeader::Version(version)),
         }
-        Ok(Header { version, objects: be::u32_at(bytes, 8) })
     }
 }
 

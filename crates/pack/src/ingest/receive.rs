@@ -220,15 +220,11 @@ impl Receiver {
         let taken = bytes.len().min(HEADER_BYTES - self.carry.len());
         self.carry.extend_from_slice(&bytes[..taken]);
         let Some(header) = self.carry.first_chunk::<HEADER_BYTES>() else { return Ok(taken) };
-        if &header[..4] != b"PACK" {
-            return Err(Reason::Signature);
-        }
-        let number =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        if !matches!(number(4), 2 | 3) {
-            return Err(Reason::Version(number(4)));
-        }
-        self.announced = number(8);
+        let header = pack::Header::read(header).map_err(|bad| match bad {
+            pack::BadHeader::Signature => Reason::Signature,
+            pack::BadHeader::Version(version) => Reason::Version(version),
+        })?;
+        self.announced = header.objects;
         if self.announced > MAX_ENTRIES {
             return Err(Reason::TooManyObjects);
         }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use packrace_format::pack::{EntryKind, HEADER_BYTES, delta, parse_entry_header};
+use packrace_format::pack::{BadHeader, EntryKind, HEADER_BYTES, Header, delta, parse_entry_header};
 use packrace_format::zlib::PieceInflater;
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
 use packrace_store::Repository;
@@ -131,21 +131,21 @@ impl Work<'_> {
             self.give_up(CUT_OFF);
             return Ok(None);
         };
-        let number =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        if header[..4] != *b"PACK" {
-            self.give_up("bad pack file");
-            return Ok(None);
-        }
-        if !matches!(number(4), 2 | 3) {
-            self.give_up(&format!("unknown pack file version {}", number(4)));
-            return Ok(None);
-        }
+        let objects = match Header::read(header) {
+            Ok(header) => header.objects,
+            Err(bad) => {
+                self.give_up(&match bad {
+                    BadHeader::Signature => "bad pack file".to_owned(),
+                    BadHeader::Version(version) => format!("unknown pack file version {version}"),
+                });
+                return Ok(None);
+            }
+        };
         let mut batch = self.batch()?;
         let mut at = HEADER_BYTES;
         let mut end = None;
         let trailer = self.trailer_start();
-        for left in (0..=number(8)).rev() {
+        for left in (0..=objects).rev() {
             // Entries that were lost do not come any more.
             if left == 0 || self.has_lost && at >= trailer {
                 end = Some(at);

@@ -4,6 +4,7 @@ use std::io::BufRead;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use packrace_format::pack::{BadHeader, HEADER_BYTES, Header};
 use packrace_object::fsck::Severities;
 use packrace_os::clock::Clock;
 use packrace_pack::ingest::{Checks, IndexedPack, Ingest, Options};
@@ -15,9 +16,6 @@ use packrace_store::{FsckSettings, FsckUse, Snapshot};
 use super::Error;
 use super::settings::UnpackSettings;
 use super::talk::Talk;
-
-/// Length of the header of a pack (gitformat-pack).
-const HEADER_BYTES: usize = 12;
 
 /// At most one line of progress a second.
 const PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::ZERO };
@@ -66,15 +64,14 @@ pub(super) fn receive_pack_bytes(
     is_cut: bool,
     progress: &Progress<'_>,
 ) -> Result<Result<(), String>, Error> {
-    let head = match read_head(source) {
-        Ok(head) => head,
+    let (head, announced) = match read_head(source) {
+        Ok((head, header)) => (head, header.objects),
         Err(why) => return Ok(Err(why.to_owned())),
     };
     let options = options(quarantine, settings, is_cut)?;
     let hash = options.hash;
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
     let mut ingest = Ingest::new(writer, options);
-    let announced = u32::from_be_bytes(head[8..HEADER_BYTES].try_into().unwrap_or_default());
     let form = settings.unpack_limit.form_of(announced);
     let result = feed(source, &head, &mut ingest, progress.talk).and_then(|()| {
         progress.talk.pack_read();
@@ -168,22 +165,12 @@ fn feed(
 }
 
 /// The header, which git's receive-pack looks at itself, in words of its own.
-fn read_head(source: &mut dyn BufRead) -> Result<Vec<u8>, &'static str> {
-    let mut head = Vec::with_capacity(HEADER_BYTES);
-    while head.len() < HEADER_BYTES {
-        let bytes = source.fill_buf().unwrap_or_default();
-        if bytes.is_empty() {
-            return Err("eof before pack header was fully read");
-        }
-        let taken = bytes.len().min(HEADER_BYTES - head.len());
-        head.extend_from_slice(&bytes[..taken]);
-        source.consume(taken);
-    }
-    if !head.starts_with(b"PACK") {
-        return Err("protocol error (pack signature mismatch detected)");
-    }
-    match &head[4..8] {
-        [0, 0, 0, 2 | 3] => Ok(head),
-        _ => Err("protocol error (pack version unsupported)"),
+fn read_head(source: &mut dyn BufRead) -> Result<([u8; HEADER_BYTES], Header), &'static str> {
+    let mut head = [0; HEADER_BYTES];
+    source.read_exact(&mut head).map_err(|_| "eof before pack header was fully read")?;
+    match Header::read(&head) {
+        Ok(header) => Ok((head, header)),
+        Err(BadHeader::Signature) => Err("protocol error (pack signature mismatch detected)"),
+        Err(BadHeader::Version(_)) => Err("protocol error (pack version unsupported)"),
     }
 }
