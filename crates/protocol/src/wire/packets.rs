@@ -1,6 +1,6 @@
 //! Packets out of somebody else's buffer: those that lie wholly in it are not copied.
 
-use super::pkt_line::{PktLine, parse_length};
+use super::pkt_line::{PktLine, packet, parse_length, whole};
 use crate::Refusal;
 
 /// Cuts a stream into packets. Keeps only a packet that is not wholly there: 65,520 bytes at most.
@@ -49,23 +49,6 @@ impl Packets {
             }
             None => Ok(None),
         }
-    }
-}
-
-/// The length of the packet that `bytes` begin with, if it is there.
-fn whole(bytes: &[u8]) -> Result<Option<usize>, Refusal> {
-    let Some(digits) = bytes.get(..4) else { return Ok(None) };
-    let length = parse_length(digits)?.max(4);
-    Ok((length <= bytes.len()).then_some(length))
-}
-
-/// A whole packet, whose length was looked at.
-fn packet(bytes: &[u8]) -> PktLine<'_> {
-    match &bytes[..4] {
-        b"0000" => PktLine::Flush,
-        b"0001" => PktLine::Delim,
-        b"0002" => PktLine::ResponseEnd,
-        _ => PktLine::Data(&bytes[4..]),
     }
 }
 

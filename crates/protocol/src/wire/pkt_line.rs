@@ -53,24 +53,10 @@ impl Decoder {
     /// The next packet, or `None` when it has not wholly arrived.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<PktLine<'_>>, Refusal> {
-        let Some(length) = self.next_length()? else { return Ok(None) };
-        let packet = match length {
-            0 => PktLine::Flush,
-            1 => PktLine::Delim,
-            2 => PktLine::ResponseEnd,
-            length => {
-                let Some(payload) = self.buffer.get(self.at + 4..self.at + length) else { return Ok(None) };
-                self.at += length;
-                return Ok(Some(PktLine::Data(payload)));
-            }
-        };
-        self.at += 4;
-        Ok(Some(packet))
-    }
-
-    fn next_length(&self) -> Result<Option<usize>, Refusal> {
-        let Some(digits) = self.buffer.get(self.at..self.at + 4) else { return Ok(None) };
-        parse_length(digits).map(Some)
+        let rest = &self.buffer[self.at..];
+        let Some(length) = whole(rest)? else { return Ok(None) };
+        self.at += length;
+        Ok(Some(packet(&rest[..length])))
     }
 
     /// Bytes that were pushed and not taken.
@@ -97,6 +83,23 @@ pub(crate) fn parse_length(digits: &[u8]) -> Result<usize, Refusal> {
         return Err(Refusal::bad_length(length));
     }
     Ok(length)
+}
+
+/// The length of the packet that `bytes` begin with, if it is there.
+pub(super) fn whole(bytes: &[u8]) -> Result<Option<usize>, Refusal> {
+    let Some(digits) = bytes.get(..4) else { return Ok(None) };
+    let length = parse_length(digits)?.max(4);
+    Ok((length <= bytes.len()).then_some(length))
+}
+
+/// A whole packet, whose length was looked at.
+pub(super) fn packet(bytes: &[u8]) -> PktLine<'_> {
+    match &bytes[..4] {
+        b"0000" => PktLine::Flush,
+        b"0001" => PktLine::Delim,
+        b"0002" => PktLine::ResponseEnd,
+        _ => PktLine::Data(&bytes[4..]),
+    }
 }
 
 /// The line in a packet: its payload without the one newline at its end.
