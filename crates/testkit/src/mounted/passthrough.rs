@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{
     DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -140,6 +140,18 @@ impl Passthrough {
         attributes(node.0, &self.metadata(node, handle)?)
     }
 
+    fn remove(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        remove: impl Fn(PathBuf) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (name, path) = self.nodes.child(parent.0, Path::new(name))?;
+        remove(path)?;
+        self.nodes.removed(&name);
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -264,21 +276,11 @@ impl Filesystem for Passthrough {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let removed = self.nodes.child(parent.0, Path::new(name)).and_then(|(name, path)| {
-            std::fs::remove_file(path)?;
-            self.nodes.removed(&name);
-            Ok(())
-        });
-        answer(reply, removed);
+        answer(reply, self.remove(parent, name, std::fs::remove_file));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let removed = self.nodes.child(parent.0, Path::new(name)).and_then(|(name, path)| {
-            std::fs::remove_dir(path)?;
-            self.nodes.removed(&name);
-            Ok(())
-        });
-        answer(reply, removed);
+        answer(reply, self.remove(parent, name, std::fs::remove_dir));
     }
 
     fn rename(
