@@ -4,7 +4,7 @@
 //! work; it was measured 1.6 times as fast as streaming. Streaming is kept for the two cases where a length cannot
 //! be trusted before bytes back it: the first bytes of a loose object, and contents above [`ONE_SHOT_LIMIT`].
 
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 
 pub use packrace_os::inflate::StreamInflater;
@@ -227,6 +227,39 @@ impl Deflater {
     }
 }
 
+/// Deflates a content that comes piece by piece, and is never in memory as a whole; slower than a [`Deflater`].
+pub struct PieceDeflater(Compress);
+
+impl PieceDeflater {
+    /// At the start of a stream; levels are those of [`Deflater::new`].
+    pub fn new(level: i32) -> Self {
+        let level = if (0..=9).contains(&level) { level as u32 } else { 6 };
+        PieceDeflater(Compress::new(Compression::new(level), true))
+    }
+
+    /// Appends to `out` what is certain of the stream so far.
+    pub fn deflate(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        let end = self.0.total_in() + piece.len() as u64;
+        while self.0.total_in() < end {
+            let rest = &piece[piece.len() - (end - self.0.total_in()) as usize..];
+            self.step(rest, FlushCompress::None, out);
+        }
+    }
+
+    /// Appends the rest of the stream.
+    pub fn finish(mut self, out: &mut Vec<u8>) {
+        while self.step(&[], FlushCompress::Finish, out) != Status::StreamEnd {}
+    }
+
+    fn step(&mut self, input: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> Status {
+        out.reserve(PIECE_ROOM_BYTES);
+        self.0.compress_vec(input, out, flush).expect("any content can be deflated")
+    }
+}
+
+/// What a step of a [`PieceDeflater`] has room for at least.
+const PIECE_ROOM_BYTES: usize = 16 << 10;
+
 /// Appends the zlib stream of `content` to `out`. Makes a [`Deflater`]: keep one instead for many contents.
 pub fn deflate(content: &[u8], level: i32, out: &mut Vec<u8>) {
     Deflater::new(level).deflate(content, out);
@@ -244,6 +277,24 @@ mod tests {
         inflater
             .inflate_piecewise(input, size, &mut out)
             .map_or_else(|_| assert!(expect.is_err()), |()| assert_eq!(Ok(out.as_slice()), expect));
+    }
+
+    #[test]
+    fn pieces_make_one_stream() {
+        let content: Vec<u8> =
+            (0..200_000u32).flat_map(|number| number.wrapping_mul(77).to_le_bytes()).collect();
+        for level in [-1, 0, 1, 9] {
+            for piece_bytes in [1, 999, 65_536, content.len()] {
+                let content = &content[..content.len().min(piece_bytes * 5_000)];
+                let (mut deflater, mut stream) = (PieceDeflater::new(level), Vec::new());
+                content.chunks(piece_bytes).for_each(|piece| deflater.deflate(piece, &mut stream));
+                deflater.finish(&mut stream);
+                check(&stream, content.len(), Ok(content));
+            }
+            let mut stream = Vec::new();
+            PieceDeflater::new(level).finish(&mut stream);
+            check(&stream, 0, Ok(b""));
+        }
     }
 
     #[test]

@@ -3,12 +3,17 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use packrace_object::oid;
 use packrace_os::count::Role;
 use packrace_os::durable;
 
 use crate::snapshot::{PackIx, Snapshot};
+
+/// Packs that are young since a snapshot was taken: to make them younger for each object that is in them is not worth a call.
+#[derive(Debug, Default)]
+pub(crate) struct Touched(Mutex<HashSet<PackIx>>);
 
 /// Where an object was found, and its file has the present time.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,15 +27,16 @@ pub(crate) enum Freshened {
 }
 
 impl Snapshot {
-    /// Makes an object young that is there. `touched` are packs that are young since this snapshot was taken. What is in a cruft
-    /// pack counts as not there: it has a time of its own.
-    pub(crate) fn freshen(&self, id: &oid, touched: &mut HashSet<PackIx>) -> Freshened {
+    /// Makes an object young that is there. `touched` belongs to this snapshot. What is in a cruft pack counts as not there: it
+    /// has a time of its own.
+    pub(crate) fn freshen(&self, id: &oid, touched: &Touched) -> Freshened {
         if let Some(ix) = self.lookup(id) {
             let number = self.locate(ix).pack;
             let pack = &self.packs()[number.0 as usize];
             if !pack.is_cruft() {
-                let path = self.pack_dir_of(pack).join(format!("{}.pack", pack.name()));
-                if touched.contains(&number) || durable::touch(&path, Role::Pack).is_ok() {
+                let mut touched = touched.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let path = || self.pack_dir_of(pack).join(format!("{}.pack", pack.name()));
+                if touched.contains(&number) || durable::touch(&path(), Role::Pack).is_ok() {
                     touched.insert(number);
                     return Freshened::Packed;
                 }

@@ -17,8 +17,8 @@ use packrace_os::durable::{self, ClosedFile, NewFile, ToSync};
 use super::{Component, DurableObjects, WritePolicy};
 use crate::config::Config;
 use crate::error::{Error, Reason};
-use crate::freshen::Freshened;
-use crate::snapshot::{PackIx, Snapshot};
+use crate::freshen::{Freshened, Touched};
+use crate::snapshot::Snapshot;
 
 /// As git makes them.
 const MODE: u32 = 0o444;
@@ -46,7 +46,7 @@ pub struct LooseBatch {
     deflater: Deflater,
     /// Objects that are there need not be written.
     existing: Arc<Snapshot>,
-    touched: HashSet<PackIx>,
+    touched: Touched,
     seen: HashSet<ObjectId>,
     /// Written, but not synced.
     open: Vec<(ObjectId, NewFile)>,
@@ -84,7 +84,7 @@ impl LooseBatch {
             policy,
             deflater: Deflater::new(level),
             existing,
-            touched: HashSet::new(),
+            touched: Touched::default(),
             seen: HashSet::new(),
             open: Vec::new(),
             closed: Vec::new(),
@@ -100,7 +100,7 @@ impl LooseBatch {
         if !self.seen.insert(*id) {
             return Ok(false);
         }
-        match self.existing.freshen(id, &mut self.touched) {
+        match self.existing.freshen(id, &self.touched) {
             Freshened::Packed => return Ok(false),
             Freshened::Loose(path) => {
                 self.kept.push(path);
@@ -108,6 +108,12 @@ impl LooseBatch {
             }
             Freshened::No => {}
         }
+        self.store(id, kind, content)?;
+        Ok(true)
+    }
+
+    /// The same for an object that is nowhere, which the caller has looked for.
+    pub(super) fn store(&mut self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<(), Error> {
         self.plain.clear();
         loose_object::write_header(kind, content.len() as u64, &mut self.plain);
         self.plain.extend_from_slice(content);
@@ -120,7 +126,12 @@ impl LooseBatch {
         if !self.syncs() || self.open.len() == MAX_OPEN {
             self.settle()?;
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Takes the files of loose objects that are there into what is made durable.
+    pub(super) fn keep(&mut self, files: Vec<PathBuf>) {
+        self.kept.extend(files);
     }
 
     /// Gives the objects their names. One that has appeared since stays, and is as durable as if it had come from here: who is

@@ -103,6 +103,12 @@ impl PackWriter {
         Ok(())
     }
 
+    /// Takes back what was written since the pack was so long.
+    pub(super) fn cut_back(&mut self, position: u64) -> Result<(), Error> {
+        assert!(matches!(self.trailer, Trailer::Later), "what was hashed stays");
+        self.file.truncate(position).map_err(|error| self.failed(error))
+    }
+
     /// Ends the pack, which has so many entries: puts the number into the header and the checksum at the end where they
     /// are not there yet.
     pub fn seal(mut self, objects: u32) -> Result<SealedPack, Error> {

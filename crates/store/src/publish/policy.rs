@@ -150,6 +150,14 @@ impl WritePolicy {
         if self.syncs(Component::Pack) { self.with_synced(Component::LooseObject) } else { self }
     }
 
+    /// For new objects that may be stored in any form: where loose ones are durable, a pack of them is.
+    pub(super) fn of_new_objects(self) -> Self {
+        match self.syncs(Component::LooseObject) {
+            true => self.with_synced(Component::Pack).with_synced(Component::PackMetadata),
+            false => self,
+        }
+    }
+
     /// For files that get other names later: theirs need not survive.
     pub(crate) fn without_names(self) -> Self {
         WritePolicy { syncs_names: false, ..self }

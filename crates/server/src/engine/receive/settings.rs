@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use packrace_store::publish::UnpackLimit;
+use packrace_store::publish::LooseLimit;
 use packrace_store::{Config, Repository};
 
 use super::super::refs_view::HiddenRefs;
@@ -47,7 +47,7 @@ pub(super) struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnpackSettings {
     /// Packs of fewer objects become loose objects.
-    pub(super) unpack_limit: UnpackLimit,
+    pub(super) unpack_limit: LooseLimit,
     /// `receive.maxInputSize`.
     pub(super) max_bytes: Option<u64>,
 }
@@ -97,7 +97,7 @@ impl UnpackSettings {
     fn of(config: &Config) -> Result<Self, Error> {
         let max_bytes = config.integer("receive.maxInputSize")?.unwrap_or(0);
         Ok(UnpackSettings {
-            unpack_limit: UnpackLimit::of_pushes(config)?,
+            unpack_limit: LooseLimit::of_pushes(config)?,
             max_bytes: u64::try_from(max_bytes).ok().filter(|bytes| *bytes > 0),
         })
     }

@@ -1,0 +1,134 @@
+use std::io::Read;
+use std::path::Path;
+
+use packrace_format::pack::{EntryHeaderBytes, EntryKind};
+use packrace_format::pack_index::{self, Entry};
+use packrace_format::zlib::{Deflater, PieceDeflater};
+use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
+
+use super::{BatchOptions, StreamError};
+use crate::error::{Error, Reason};
+use crate::publish::{PackWriter, PublishOptions, PublishedPack};
+
+/// So much of a long content is in memory at a time.
+const STREAM_BYTES: usize = 256 << 10;
+
+/// A pack of whole objects, one behind the other.
+#[derive(Debug)]
+pub(super) struct GrowingPack {
+    writer: PackWriter,
+    entries: Vec<Entry>,
+    hash: HashKind,
+}
+
+/// An object as it is going to stand in the pack.
+#[derive(Default)]
+pub(super) struct PreparedEntry {
+    bytes: Vec<u8>,
+    crc32: u32,
+}
+
+impl PreparedEntry {
+    /// Takes the place of the one before.
+    pub(super) fn prepare(&mut self, deflater: &mut Deflater, kind: Kind, content: &[u8]) {
+        let header = EntryHeaderBytes::new(EntryKind::Object(kind), content.len() as u64);
+        self.bytes.clear();
+        self.bytes.extend_from_slice(header.as_slice());
+        deflater.deflate(content, &mut self.bytes);
+        self.crc32 = crc32fast::hash(&self.bytes);
+    }
+}
+
+impl GrowingPack {
+    /// How many objects there are going to be is not known: the pack is hashed when it is whole.
+    pub(super) fn create(dir: &Path, hash: HashKind, options: &BatchOptions) -> Result<Self, Error> {
+        let writer = PackWriter::create(&dir.join("pack"), hash, options.policy, None)?;
+        Ok(GrowingPack { writer, entries: Vec::new(), hash })
+    }
+
+    pub(super) fn append(&mut self, id: &ObjectId, entry: &PreparedEntry) -> Result<(), Error> {
+        let offset = self.writer.position();
+        self.writer.write(&entry.bytes)?;
+        self.entries.push(Entry { id: *id, crc32: entry.crc32, offset });
+        Ok(())
+    }
+
+    /// Appends a content whose name is known only when all of it is read. `is_new` then tells whether it stays.
+    pub(super) fn append_stream(
+        &mut self,
+        size: u64,
+        source: &mut dyn Read,
+        level: i32,
+        is_new: impl FnOnce(&ObjectId) -> bool,
+    ) -> Result<ObjectId, StreamError> {
+        let offset = self.writer.position();
+        let streamed = self.stream(size, source, level);
+        let (id, crc32) = match streamed {
+            Ok(streamed) => streamed,
+            Err(StreamError::Store(error)) => return Err(StreamError::Store(error)),
+            Err(error) => {
+                self.writer.cut_back(offset).map_err(StreamError::Store)?;
+                return Err(error);
+            }
+        };
+        match is_new(&id) {
+            true => self.entries.push(Entry { id, crc32, offset }),
+            false => self.writer.cut_back(offset).map_err(StreamError::Store)?,
+        }
+        Ok(id)
+    }
+
+    fn stream(
+        &mut self,
+        size: u64,
+        source: &mut dyn Read,
+        level: i32,
+    ) -> Result<(ObjectId, u32), StreamError> {
+        let mut hasher = ObjectHasher::new(self.hash, Kind::Blob, size);
+        let (mut deflater, mut crc) = (PieceDeflater::new(level), crc32fast::Hasher::new());
+        let mut out = EntryHeaderBytes::new(EntryKind::Object(Kind::Blob), size).as_slice().to_vec();
+        let mut put = |out: &mut Vec<u8>| {
+            crc.update(out);
+            self.writer.write(out).map_err(StreamError::Store)?;
+            out.clear();
+            Ok(())
+        };
+        let mut buffer = vec![0; STREAM_BYTES.min(usize::try_from(size).unwrap_or(STREAM_BYTES)).max(1)];
+        let mut left = size;
+        while left > 0 {
+            let room = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let piece = match source.read(&mut buffer[..room]) {
+                Ok(0) => return Err(StreamError::Source(std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(length) => &buffer[..length],
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(StreamError::Source(error)),
+            };
+            left -= piece.len() as u64;
+            hasher.update(piece);
+            deflater.deflate(piece, &mut out);
+            if out.len() >= STREAM_BYTES {
+                put(&mut out)?;
+            }
+        }
+        deflater.finish(&mut out);
+        put(&mut out)?;
+        let id = hasher.finish().map_err(StreamError::Attack)?;
+        Ok((id, crc.finalize()))
+    }
+
+    /// Nothing if no object stayed.
+    pub(super) fn publish(mut self, options: &BatchOptions) -> Result<Option<PublishedPack>, Error> {
+        if self.entries.is_empty() {
+            return Ok(None);
+        }
+        let count = u32::try_from(self.entries.len())
+            .map_err(|_| Reason::Damaged("too many objects for a pack".to_owned()))?;
+        pack_index::sort(&mut self.entries);
+        let beside = PublishOptions {
+            index_version: options.index_version,
+            reverse_index: options.reverse_index,
+            ..PublishOptions::default()
+        };
+        self.writer.seal(count)?.publish(&self.entries, &beside).map(Some)
+    }
+}

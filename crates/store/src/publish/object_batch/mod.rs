@@ -1,0 +1,296 @@
+//! New objects, all or none: the one way in which commands store what they make.
+//!
+//! They are collected, written under temporary names, made durable with a number of waits that does not depend on how many they
+//! are, then named, then these names are made durable, and only then there is the proof that refs or an index may name
+//! them. Below [`LooseLimit`] they become loose objects, else one pack; a content that is not to be in memory as a whole is
+//! always in a pack, and everything else beside it.
+//!
+//! Which of both it is going to be shows when the limit is reached: until then contents wait in memory, not compressed. So
+//! does nothing of a batch that is dropped stay, but what a killed process leaves: `objects/pack/tmp_pack_XXXXXX` and
+//! `objects/xx/tmp_obj_XXXXXX`, which `git prune` and `git gc` remove.
+//!
+//! Threads share a batch: each looks for its object, compresses it and computes its checksum beside the others; in turn they
+//! only append what came of that to the pack.
+
+mod growing_pack;
+mod options;
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use packrace_format::zlib::Deflater;
+use packrace_object::{CollisionAttack, Kind, ObjectId, oid};
+
+use super::{Component, DurableObjects, Form, LooseBatch, PublishedPack};
+use crate::error::{Error, Reason};
+use crate::freshen::{Freshened, Touched};
+use crate::snapshot::Snapshot;
+use growing_pack::{GrowingPack, PreparedEntry};
+
+pub use options::BatchOptions;
+
+/// What may wait in memory; more makes a pack, however few they are.
+const MAX_HELD_BYTES: usize = 16 << 20;
+
+/// So many loose objects that are there are made durable, as who wrote them may not have; more of them go into the pack too,
+/// which takes no more syncs for that.
+const MAX_KEPT: usize = 64;
+
+/// New objects that are being stored. Dropping it leaves nothing of them.
+#[derive(Debug)]
+pub struct ObjectBatch {
+    /// The object directory.
+    dir: PathBuf,
+    /// What is there need not be written.
+    existing: Arc<Snapshot>,
+    options: BatchOptions,
+    touched: Touched,
+    /// Never held while waiting for the pack.
+    known: Mutex<Known>,
+    pack: Mutex<PackState>,
+    tools: Mutex<Vec<Tools>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    seen: HashSet<ObjectId>,
+    form: Form,
+    /// In memory; none once there is a pack.
+    held: Vec<Held>,
+    held_bytes: usize,
+    /// Loose objects that were there.
+    kept: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Held {
+    id: ObjectId,
+    kind: Kind,
+    content: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum PackState {
+    None,
+    Open(Box<GrowingPack>),
+    /// A write has failed. What was told to be stored may not be.
+    Failed,
+}
+
+/// What a thread compresses with.
+struct Tools {
+    deflater: Deflater,
+    entry: PreparedEntry,
+}
+
+/// Why a content was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// It could not be read, or ended before its size. The batch is as it was before.
+    #[error(transparent)]
+    Source(std::io::Error),
+    /// The same.
+    #[error(transparent)]
+    Attack(CollisionAttack),
+    /// It could not be written. The batch cannot be published any more.
+    #[error(transparent)]
+    Store(Error),
+}
+
+/// Objects that readers find.
+#[derive(Debug)]
+pub struct PublishedObjects {
+    /// The pack that was made.
+    pub pack: Option<PublishedPack>,
+    /// Loose objects that were made.
+    pub loose: Vec<PathBuf>,
+    /// In a quarantine, whose names need not survive.
+    is_staged: bool,
+}
+
+impl PublishedObjects {
+    /// Refs and an index may name the objects, as far as the policy makes them durable. Not to be asked for in a
+    /// quarantine, which gives the proof when they come out of it.
+    pub fn durable(&self) -> DurableObjects {
+        assert!(!self.is_staged, "a quarantine gives the proof");
+        DurableObjects::just_published()
+    }
+}
+
+impl ObjectBatch {
+    /// For `dir`, an object directory; `existing` knows what is there and where it borrows from.
+    pub fn new(dir: &Path, existing: Arc<Snapshot>, options: BatchOptions) -> Self {
+        let known = Known {
+            seen: HashSet::new(),
+            form: options.loose_limit.form_of(1),
+            held: Vec::new(),
+            held_bytes: 0,
+            kept: Vec::new(),
+        };
+        ObjectBatch {
+            dir: dir.to_owned(),
+            existing,
+            options,
+            touched: Touched::default(),
+            known: Mutex::new(known),
+            pack: Mutex::new(PackState::None),
+            tools: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Stores an object, and tells whether that was needed. `id` is its name, which the caller has computed. One that is there
+    /// already gets the present time instead. After an error the batch can only be dropped.
+    pub fn add(&self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<bool, Error> {
+        if !self.is_new(id) {
+            return Ok(false);
+        }
+        let before = match lock(&self.known).hold(id, kind, content, &self.options) {
+            None => return Ok(true),
+            Some(before) => before,
+        };
+        for held in before {
+            self.pack_one(&held.id, held.kind, &held.content)?;
+        }
+        self.pack_one(id, kind, content)?;
+        Ok(true)
+    }
+
+    /// Stores a blob of `size` bytes that `source` gives, without having all of it in memory (`core.bigFileThreshold`). Reads
+    /// no more than `size`. Other threads wait with what they have compressed meanwhile.
+    pub fn add_blob_stream(&self, size: u64, source: &mut dyn Read) -> Result<ObjectId, StreamError> {
+        let before = lock(&self.known).begin_pack();
+        for held in before {
+            self.pack_one(&held.id, held.kind, &held.content).map_err(StreamError::Store)?;
+        }
+        let mut result = None;
+        self.with_pack(|pack| {
+            match pack.append_stream(size, source, self.options.pack_compression, |id| self.is_new(id)) {
+                Err(StreamError::Store(error)) => return Err(error),
+                other => result = Some(other),
+            }
+            Ok(())
+        })
+        .map_err(StreamError::Store)?;
+        result.expect("set where there is no error")
+    }
+
+    /// Whether an object was given to the batch, or is in the repository.
+    pub fn contains(&self, id: &oid) -> Result<bool, Error> {
+        let is_known = lock(&self.known).seen.contains(id);
+        Ok(is_known || self.existing.lookup(id).is_some() || self.existing.has_loose(id)?)
+    }
+
+    /// Makes the objects durable, as far as the policy says, and then lets readers find them.
+    pub fn publish(self) -> Result<PublishedObjects, Error> {
+        let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let pack = match self.pack.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            PackState::None => None,
+            PackState::Open(pack) => pack.publish(&self.options)?,
+            PackState::Failed => return Err(has_failed(&self.dir)),
+        };
+        let (level, policy) = (self.options.loose_compression, self.options.policy);
+        let mut loose = LooseBatch::new(&self.dir, self.existing, level, policy);
+        loose.keep(known.kept);
+        for held in &known.held {
+            loose.store(&held.id, held.kind, &held.content)?;
+        }
+        let loose = loose.publish()?.written;
+        Ok(PublishedObjects { pack, loose, is_staged: policy.is_staged() })
+    }
+
+    /// Whether an object is to be stored, which it then counts as.
+    fn is_new(&self, id: &ObjectId) -> bool {
+        let is_first = lock(&self.known).seen.insert(*id);
+        is_first && !self.is_there(id)
+    }
+
+    /// Whether the object is there, young, and will be durable.
+    fn is_there(&self, id: &oid) -> bool {
+        match self.existing.freshen(id, &self.touched) {
+            Freshened::No => false,
+            Freshened::Packed => true,
+            Freshened::Loose(path) if self.options.policy.syncs(Component::LooseObject) => {
+                let mut known = lock(&self.known);
+                let has_room = known.kept.len() < MAX_KEPT;
+                known.kept.extend(has_room.then_some(path));
+                has_room
+            }
+            Freshened::Loose(_) => true,
+        }
+    }
+
+    fn pack_one(&self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<(), Error> {
+        let tools = lock(&self.tools).pop();
+        let mut tools = tools.unwrap_or_else(|| Tools::new(self.options.pack_compression));
+        tools.entry.prepare(&mut tools.deflater, kind, content);
+        let appended = self.with_pack(|pack| pack.append(id, &tools.entry));
+        lock(&self.tools).push(tools);
+        appended
+    }
+
+    fn with_pack(&self, work: impl FnOnce(&mut GrowingPack) -> Result<(), Error>) -> Result<(), Error> {
+        let mut state = lock(&self.pack);
+        let mut pack = match std::mem::replace(&mut *state, PackState::Failed) {
+            PackState::Open(pack) => pack,
+            PackState::None => {
+                Box::new(GrowingPack::create(&self.dir, self.existing.hash_kind(), &self.options)?)
+            }
+            PackState::Failed => return Err(has_failed(&self.dir)),
+        };
+        work(&mut pack)?;
+        *state = PackState::Open(pack);
+        Ok(())
+    }
+}
+
+impl Known {
+    /// Keeps an object in memory, or gives back those that were, which are to go into the pack before this one.
+    fn hold(
+        &mut self,
+        id: &ObjectId,
+        kind: Kind,
+        content: &[u8],
+        options: &BatchOptions,
+    ) -> Option<Vec<Held>> {
+        let count = self.held.len() as u32 + 1;
+        let is_few = self.form == Form::Loose && options.loose_limit.form_of(count) == Form::Loose;
+        if !is_few || self.held_bytes + content.len() > MAX_HELD_BYTES {
+            return Some(self.begin_pack());
+        }
+        self.held_bytes += content.len();
+        self.held.push(Held { id: *id, kind, content: content.to_vec() });
+        None
+    }
+
+    fn begin_pack(&mut self) -> Vec<Held> {
+        self.form = Form::Pack;
+        std::mem::take(&mut self.held)
+    }
+}
+
+impl Tools {
+    fn new(level: i32) -> Self {
+        Tools { deflater: Deflater::new(level), entry: PreparedEntry::default() }
+    }
+}
+
+impl std::fmt::Debug for Tools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tools")
+    }
+}
+
+fn has_failed(dir: &Path) -> Error {
+    Reason::Io { path: dir.to_owned(), source: std::io::Error::other("an object could not be written") }
+        .into()
+}
+
+/// Nothing is left half-way where a thread panics: what it held goes with the batch.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+use std::io::ErrorKind;
+
+use packrace_object::{HashKind, object_id};
+use packrace_os::simulated::{DiskFault, DiskOp, DiskStep, on_disk};
+use packrace_testkit::Git;
+
+use super::*;
+use crate::config::ConfigSources;
+use crate::{OpenOptions, Repository};
+
+struct Target {
+    root: tempfile::TempDir,
+    hash: HashKind,
+}
+
+impl Target {
+    fn new(hash: HashKind) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let format = format!("--object-format={hash}");
+        Git::stock().run(root.path(), &["init", "-q", "--bare", "--template=", &format, "."]);
+        Target { root, hash }
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        Git::stock().run(self.root.path(), args)
+    }
+
+    fn batch(&self, settings: &[(&str, &str)]) -> ObjectBatch {
+        let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
+        let config = ConfigSources { overrides: overrides.collect(), ..ConfigSources::default() };
+        let options = OpenOptions { config, ..OpenOptions::default() };
+        let repository = Repository::open(self.root.path(), &options).unwrap();
+        let options = BatchOptions::of(repository.config()).unwrap();
+        ObjectBatch::new(repository.object_dir(), repository.snapshot().unwrap(), options)
+    }
+
+    fn object(&self, number: usize) -> (ObjectId, Vec<u8>) {
+        let content = format!("object {number}\n").repeat(number % 7 + 1).into_bytes();
+        (object_id(self.hash, Kind::Blob, &content).unwrap(), content)
+    }
+
+    fn add(&self, batch: &ObjectBatch, numbers: std::ops::Range<usize>) -> usize {
+        let add = |number: &usize| {
+            let (id, content) = self.object(*number);
+            assert_eq!(batch.contains(&id).unwrap(), batch.existing.contains_any(&id));
+            let is_new = batch.add(&id, Kind::Blob, &content).unwrap();
+            assert!(!batch.add(&id, Kind::Blob, &content).unwrap() && batch.contains(&id).unwrap());
+            is_new
+        };
+        numbers.filter(add).count()
+    }
+
+    /// What stock git finds, and finds whole.
+    fn count(&self) -> usize {
+        self.git(&["fsck", "--full", "--strict"]);
+        self.git(&["cat-file", "--batch-all-objects", "--batch-check"]).lines().count()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for dir in std::fs::read_dir(self.root.path().join("objects")).unwrap() {
+            let files = std::fs::read_dir(dir.unwrap().path()).unwrap();
+            found.extend(files.map(|file| file.unwrap().file_name().into_string().unwrap()));
+        }
+        found
+    }
+
+    fn check_nothing_is_left(&self) {
+        assert_eq!(self.files(), [""; 0]);
+    }
+}
+
+impl Snapshot {
+    fn contains_any(&self, id: &oid) -> bool {
+        self.lookup(id).is_some() || self.has_loose(id).unwrap()
+    }
+}
+
+/// So many objects become so many loose ones, or else a pack.
+fn check(settings: &[(&str, &str)], objects: usize, expect_loose: bool) {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let target = Target::new(hash);
+        let batch = target.batch(settings);
+        assert_eq!(target.add(&batch, 0..objects), objects);
+        target.check_only_temporaries();
+        let published = batch.publish().unwrap();
+        published.durable();
+        let loose = if expect_loose { objects } else { 0 };
+        assert_eq!((published.loose.len(), published.pack.is_some()), (loose, !expect_loose && objects > 0));
+        assert_eq!(target.count(), objects);
+        // Whoever has them does not store them again.
+        let batch = target.batch(settings);
+        assert_eq!(target.add(&batch, 0..objects), 0);
+        let published = batch.publish().unwrap();
+        assert_eq!((published.loose.len(), published.pack), (0, None));
+        assert!(target.files().iter().all(|name| !name.starts_with("tmp_")));
+    }
+}
+
+impl Target {
+    fn check_only_temporaries(&self) {
+        assert!(self.files().iter().all(|name| name.starts_with("tmp_")), "{:?}", self.files());
+    }
+}
+
+#[test]
+fn a_handful_stays_loose_and_more_become_a_pack() {
+    check(&[], 0, true);
+    check(&[], 1, true);
+    check(&[], 5, true);
+    check(&[], 6, false);
+    check(&[], 700, false);
+    check(&[("packrace.looseLimit", "1")], 1, false);
+    check(&[("packrace.looseLimit", "0")], 1, false);
+    check(&[("packrace.looseLimit", "100")], 99, true);
+    check(&[("packrace.looseLimit", "100")], 100, false);
+    check(&[("pack.indexVersion", "1"), ("pack.compression", "0")], 6, false);
+}
+
+#[test]
+fn packs_are_called_and_may_be_read_as_gits() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (setting, extensions) in [("true", &["idx", "pack", "rev"][..]), ("false", &["idx", "pack"])] {
+        let target = Target::new(HashKind::Sha1);
+        let batch = target.batch(&[("pack.writeReverseIndex", setting)]);
+        target.add(&batch, 0..20);
+        let stem = batch.publish().unwrap().pack.unwrap().stem;
+        let mut files = target.files();
+        files.sort_unstable();
+        let name = stem.file_name().unwrap().to_str().unwrap();
+        let expect: Vec<String> = extensions.iter().map(|extension| format!("{name}.{extension}")).collect();
+        assert_eq!(files, expect);
+        for file in files {
+            let metadata = std::fs::metadata(stem.with_file_name(file)).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o444);
+        }
+        target.git(&["verify-pack", &format!("{}.idx", stem.display())]);
+    }
+}
+
+#[test]
+fn many_bytes_make_a_pack_however_few_objects() {
+    let target = Target::new(HashKind::Sha1);
+    let batch = target.batch(&[]);
+    for byte in 0..3 {
+        let content = vec![byte; 7 << 20];
+        let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
+        assert!(batch.add(&id, Kind::Blob, &content).unwrap());
+        assert_eq!(lock(&batch.known).held.len(), [1, 2, 0][usize::from(byte)]);
+    }
+    assert!(batch.publish().unwrap().pack.is_some());
+    assert_eq!(target.count(), 3);
+}
+
+#[test]
+fn long_contents_are_streamed_beside_the_others() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let target = Target::new(hash);
+        let long: Vec<u8> =
+            (0..600_000u32).flat_map(|number| number.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+        let id = object_id(hash, Kind::Blob, &long).unwrap();
+        let batch = target.batch(&[]);
+        target.add(&batch, 0..2);
+        // In pieces, and of what is behind it nothing is read.
+        let mut source = Trickle(&[&long[..], b"more"].concat(), 0);
+        assert_eq!(batch.add_blob_stream(long.len() as u64, &mut source).unwrap(), id);
+        assert_eq!(source.1, long.len());
+        target.add(&batch, 2..4);
+        assert!(batch.contains(&id).unwrap());
+        // Once more, and one that is stored in the other way already, and an empty one.
+        assert_eq!(batch.add_blob_stream(long.len() as u64, &mut &long[..]).unwrap(), id);
+        assert!(!batch.add(&id, Kind::Blob, &long).unwrap());
+        let (short, content) = target.object(3);
+        assert_eq!(batch.add_blob_stream(content.len() as u64, &mut &content[..]).unwrap(), short);
+        assert_eq!(batch.add_blob_stream(0, &mut &b"x"[..]).unwrap(), hash.empty_blob());
+        target.add(&batch, 4..5);
+        let published = batch.publish().unwrap();
+        assert!(published.pack.is_some() && published.loose.is_empty());
+        assert_eq!(target.count(), 7);
+        // What is there needs no pack.
+        let batch = target.batch(&[]);
+        assert_eq!(batch.add_blob_stream(long.len() as u64, &mut &long[..]).unwrap(), id);
+        assert_eq!(batch.publish().unwrap().pack, None);
+        assert_eq!(target.files().len(), 3);
+    }
+}
+
+/// Gives few bytes at a time.
+struct Trickle<'a>(&'a [u8], usize);
+
+impl Read for Trickle<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let rest = &self.0[self.1..];
+        let length = rest.len().min(buffer.len()).min(70_001);
+        buffer[..length].copy_from_slice(&rest[..length]);
+        self.1 += length;
+        Ok(length)
+    }
+}
+
+/// A file that cannot be read, or that shrinks meanwhile.
+#[test]
+fn sources_that_fail_leave_the_batch_as_it_was() {
+    struct Broken(usize);
+    impl Read for Broken {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let length = buffer.len().min(self.0);
+            self.0 -= length;
+            buffer[..length].fill(7);
+            if length == 0 { Err(ErrorKind::PermissionDenied.into()) } else { Ok(length) }
+        }
+    }
+    let target = Target::new(HashKind::Sha1);
+    let batch = target.batch(&[]);
+    target.add(&batch, 0..1);
+    for (given, expect) in [(0, ErrorKind::PermissionDenied), (3 << 20, ErrorKind::PermissionDenied)] {
+        let error = batch.add_blob_stream(4 << 20, &mut Broken(given)).unwrap_err();
+        assert!(matches!(error, StreamError::Source(error) if error.kind() == expect));
+    }
+    let error = batch.add_blob_stream(1001, &mut &[0; 1000][..]).unwrap_err();
+    assert!(matches!(error, StreamError::Source(error) if error.kind() == ErrorKind::UnexpectedEof));
+    target.add(&batch, 1..3);
+    batch.publish().unwrap();
+    assert_eq!(target.count(), 3);
+}
+
+#[test]
+fn threads_share_a_batch() {
+    let target = Target::new(HashKind::Sha1);
+    let batch = target.batch(&[]);
+    let new: usize = std::thread::scope(|scope| {
+        let work = |thread: usize| {
+            let (target, batch) = (&target, &batch);
+            move || {
+                let add = |number: &usize| {
+                    let (id, content) = target.object((number + thread * 100) % 1000);
+                    if number % 100 == 99 {
+                        batch.add_blob_stream(content.len() as u64, &mut &content[..]).unwrap();
+                        return false;
+                    }
+                    batch.add(&id, Kind::Blob, &content).unwrap()
+                };
+                (0..1000).filter(add).count()
+            }
+        };
+        let threads: Vec<_> = (0..8).map(|thread| scope.spawn(work(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!((990..=1000).contains(&new), "{new}");
+    batch.publish().unwrap();
+    assert_eq!(target.count(), 1000);
+}
+
+#[test]
+fn what_is_dropped_leaves_nothing() {
+    for objects in [3, 30] {
+        let target = Target::new(HashKind::Sha1);
+        let batch = target.batch(&[]);
+        target.add(&batch, 0..objects);
+        drop(batch);
+        target.check_nothing_is_left();
+    }
+}
+
+/// How often the disk is waited for does not depend on how many objects there are.
+#[test]
+fn syncs_are_constant() {
+    let syncs = |fsync: &str, objects: usize| {
+        let target = Target::new(HashKind::Sha1);
+        let batch = target.batch(&[("core.fsync", fsync)]);
+        target.add(&batch, 0..objects);
+        let (published, steps) = on_disk(DiskFault::None, || batch.publish());
+        published.unwrap();
+        steps.iter().filter(|step| matches!(step.op, DiskOp::Sync | DiskOp::SyncDir)).count()
+    };
+    for objects in [6, 500, 5000] {
+        // The pack, its index, the reverse index, the directory.
+        assert_eq!(syncs("", objects), 4);
+        assert_eq!(syncs("none,loose-object", objects), 4, "a pack stands for loose objects");
+        assert_eq!(syncs("none", objects), 0);
+    }
+    assert_eq!(syncs("", 5), 0, "loose objects are not synced unless the configuration says so");
+    assert_eq!(syncs("loose-object", 1), 3);
+}
+
+/// Loose objects of others may not be durable yet: a few are synced, many are stored once more.
+#[test]
+fn loose_objects_that_are_there() {
+    for (objects, expect_files) in [(MAX_KEPT, 0), (MAX_KEPT + 1, 3)] {
+        let target = Target::new(HashKind::Sha1);
+        let batch = target.batch(&[("packrace.looseLimit", "1000")]);
+        target.add(&batch, 0..objects);
+        batch.publish().unwrap();
+        let before = target.files().len();
+        let batch = target.batch(&[("core.fsync", "all"), ("packrace.looseLimit", "0")]);
+        assert_eq!(target.add(&batch, 0..objects), objects - MAX_KEPT);
+        let ((), steps) = on_disk(DiskFault::None, || drop(batch.publish().unwrap()));
+        let count = |wanted: DiskOp| steps.iter().filter(|step| step.op == wanted).count();
+        assert_eq!(target.files().len() - before, expect_files);
+        assert_eq!(count(DiskOp::Sync), MAX_KEPT + expect_files);
+        // By default they are as durable as who wrote them made them.
+        let batch = target.batch(&[]);
+        assert_eq!(target.add(&batch, 0..objects), 0);
+        let ((), steps) = on_disk(DiskFault::None, || drop(batch.publish().unwrap()));
+        assert_eq!(steps, []);
+    }
+}
+
+/// A batch of which a write has failed is never published, whatever succeeds after that.
+#[test]
+fn nothing_is_published_after_a_failure() {
+    let content = vec![1; 3 << 20];
+    let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
+    let work = |target: &Target| {
+        let batch = target.batch(&[("packrace.looseLimit", "0"), ("pack.compression", "0")]);
+        let mut has_failed = false;
+        for _ in 0..2 {
+            has_failed |= batch.add(&id, Kind::Blob, &content).is_err();
+            let (other, short) = target.object(1);
+            has_failed |= batch.add(&other, Kind::Blob, &short).is_err();
+            let streamed = batch.add_blob_stream(content.len() as u64 - 1, &mut &content[1..]);
+            has_failed |= streamed.is_err();
+        }
+        (batch.publish(), has_failed)
+    };
+    let ((published, has_failed), steps) = on_disk(DiskFault::None, || work(&Target::new(HashKind::Sha1)));
+    assert!(published.is_ok() && !has_failed);
+    let is_write = |step: &DiskStep| matches!(step.op, DiskOp::Write(_) | DiskOp::Truncate | DiskOp::Create);
+    for at in 0..steps.len() {
+        let target = Target::new(HashKind::Sha1);
+        let fault = DiskFault::At(at, ErrorKind::StorageFull);
+        let ((published, _), steps) = on_disk(fault, || work(&target));
+        let step = &steps[at];
+        // What only makes an object young may fail.
+        assert!(published.is_err() || step.op == DiskOp::Touch, "{step:?}");
+        if published.is_err() && is_write(step) {
+            target.check_nothing_is_left();
+        }
+    }
+}
