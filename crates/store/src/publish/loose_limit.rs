@@ -29,6 +29,11 @@ impl Default for LooseLimit {
 }
 
 impl LooseLimit {
+    /// Below so many objects they are loose.
+    pub fn below(objects: u32) -> Self {
+        LooseLimit(objects.into())
+    }
+
     /// `packrace.looseLimit`: for what commands make.
     pub fn of(config: &Config) -> Result<Self, Error> {
         Ok(Self::named(config, &["packrace.looseLimit"])?.unwrap_or_default())

@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
+use packrace_object::Kind;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
-use packrace_store::publish::{LooseBatch, Quarantine, WritePolicy, loose_compression};
+use packrace_store::publish::{
+    BatchOptions, LooseBatch, LooseLimit, ObjectBatch, Quarantine, StreamError, WritePolicy,
+    loose_compression,
+};
 use packrace_store::{Error, Repository};
 
 use super::world::World;
@@ -19,7 +23,7 @@ pub struct Case {
     pub max_states: usize,
 }
 
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 14] = [
     Case { name: "loose", prepare: nothing, store: loose, max_states: 150 },
     Case { name: "loose beside others", prepare: some_dirs, store: loose, max_states: 100 },
     Case { name: "loose, some written by others", prepare: nothing, store: beside_others, max_states: 80 },
@@ -28,6 +32,12 @@ pub const CASES: [Case; 8] = [
     Case { name: "quarantined loose", prepare: nothing, store: quarantined_loose, max_states: 60 },
     Case { name: "quarantined pack", prepare: no_pack_dir, store: quarantined_pack, max_states: 150 },
     Case { name: "quarantined by others", prepare: some_dirs, store: quarantined_by_others, max_states: 50 },
+    Case { name: "batch of a handful", prepare: nothing, store: handful, max_states: 100 },
+    Case { name: "batch of many", prepare: nothing, store: many, max_states: 400 },
+    Case { name: "batch without a directory", prepare: no_pack_dir, store: many, max_states: 300 },
+    Case { name: "batch with streams", prepare: nothing, store: with_streams, max_states: 400 },
+    Case { name: "handful, some written by others", prepare: nothing, store: handful_beside, max_states: 60 },
+    Case { name: "many, some written by others", prepare: nothing, store: many_beside, max_states: 150 },
 ];
 
 fn nothing(_: &World, _: &Path) {}
@@ -76,17 +86,79 @@ fn write_unsynced(world: &World, dir: &Path, number: usize) {
 }
 
 fn beside_others(world: &World, repository: &Repository) -> Result<(), Error> {
-    let dir = repository.git_dir();
-    let is_there = world.loose_path(dir, 0).exists();
-    if !is_there {
-        write_unsynced(world, dir, 0);
+    let is_first = !world.loose_path(repository.git_dir(), 0).exists();
+    if is_first {
+        write_unsynced(world, repository.git_dir(), 0);
     }
     let batch = add_all(world, batch(repository)?)?;
-    if !is_there && !world.loose_path(dir, 1).exists() {
-        write_unsynced(world, dir, 1);
+    if is_first && !world.loose_path(repository.git_dir(), 1).exists() {
+        write_unsynced(world, repository.git_dir(), 1);
     }
     batch.publish()?.durable();
     Ok(())
+}
+
+/// Everything in one transaction, below which there are loose objects.
+fn begun(repository: &Repository, limit: u32) -> Result<ObjectBatch, Error> {
+    let options =
+        BatchOptions { loose_limit: LooseLimit::below(limit), ..BatchOptions::of(repository.config())? };
+    Ok(ObjectBatch::new(repository.object_dir(), repository.snapshot()?, options))
+}
+
+fn filled(world: &World, repository: &Repository, limit: u32) -> Result<ObjectBatch, Error> {
+    let batch = begun(repository, limit)?;
+    for (id, kind, content) in &world.objects {
+        batch.add(id, *kind, content)?;
+    }
+    Ok(batch)
+}
+
+fn publish(batch: ObjectBatch) -> Result<(), Error> {
+    batch.publish()?.durable();
+    Ok(())
+}
+
+fn handful(world: &World, repository: &Repository) -> Result<(), Error> {
+    publish(filled(world, repository, 100)?)
+}
+
+fn many(world: &World, repository: &Repository) -> Result<(), Error> {
+    publish(filled(world, repository, 3)?)
+}
+
+/// One of the objects is there before.
+fn beside(world: &World, repository: &Repository, limit: u32) -> Result<(), Error> {
+    if !world.loose_path(repository.git_dir(), 0).exists() {
+        write_unsynced(world, repository.git_dir(), 0);
+    }
+    publish(filled(world, repository, limit)?)
+}
+
+fn handful_beside(world: &World, repository: &Repository) -> Result<(), Error> {
+    beside(world, repository, 100)
+}
+
+fn many_beside(world: &World, repository: &Repository) -> Result<(), Error> {
+    beside(world, repository, 3)
+}
+
+/// Blobs as if they were large, each twice: what came for nothing is cut off.
+fn with_streams(world: &World, repository: &Repository) -> Result<(), Error> {
+    let batch = begun(repository, 100)?;
+    for (id, kind, content) in &world.objects {
+        if *kind != Kind::Blob {
+            batch.add(id, *kind, content)?;
+            continue;
+        }
+        for _ in 0..2 {
+            match batch.add_blob_stream(content.len() as u64, &mut &content[..]) {
+                Ok(streamed) => assert_eq!(streamed, *id),
+                Err(StreamError::Store(error)) => return Err(error),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    publish(batch)
 }
 
 fn pack(world: &World, repository: &Repository) -> Result<(), Error> {
