@@ -16,7 +16,7 @@ use crate::simulated::{Change, DiskOp, before, done};
 
 mod sync;
 
-pub use sync::{SyncFailed, ToSync, sync_dir, sync_together};
+pub use sync::{SyncFailed, SyncMethod, ToSync, sync_dir, sync_together};
 
 /// Every write but the last ends at a multiple of this.
 pub const PIECE_BYTES: usize = 1 << 20;
@@ -33,6 +33,7 @@ pub struct NewFile {
     /// Where it is now; none once it has its name or was removed.
     path: Option<PathBuf>,
     role: Role,
+    method: SyncMethod,
     /// Given, but not written; shorter than [`PIECE_BYTES`].
     buffer: Vec<u8>,
     written_bytes: u64,
@@ -46,7 +47,8 @@ impl NewFile {
         count::add(role, Op::Name, 0);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
         done(|| Change::Create(path.to_owned()));
-        Ok(NewFile { file, path: Some(path.to_owned()), role, buffer: Vec::new(), written_bytes: 0 })
+        let (path, method) = (Some(path.to_owned()), SyncMethod::default());
+        Ok(NewFile { file, path, role, method, buffer: Vec::new(), written_bytes: 0 })
     }
 
     /// Makes a file `prefix` + six letters and digits in `dir`.
@@ -58,6 +60,11 @@ impl NewFile {
                 result => return result,
             }
         }
+    }
+
+    /// Syncs it in this way.
+    pub fn set_sync_method(&mut self, method: SyncMethod) {
+        self.method = method;
     }
 
     /// Its present name.
@@ -163,13 +170,12 @@ impl NewFile {
         self.file.set_modified(when)
     }
 
-    /// Makes everything that was written durable, but not its name.
+    /// Makes everything that was written durable, as far as its method does, but not its name.
     pub fn sync(&mut self) -> io::Result<()> {
         self.flush()?;
         before(self.path(), DiskOp::Sync)?;
-        count::add(self.role, Op::Sync, 0);
-        self.file.sync_all()?;
-        done(|| Change::Sync(self.path().to_owned()));
+        sync::sync_file(&self.file, self.method, self.role)?;
+        self.method.is_durable().then(|| done(|| Change::Sync(self.path().to_owned())));
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! A FUSE file system that hands everything on to a directory and counts what it is asked to do.
+//! A FUSE file system that hands everything on to a directory, counts what it is asked to do, and notes what a power cut
+//! would take away.
 //!
 //! ```text
 //! program ── system calls ──▶ kernel ── requests ──▶ Passthrough (this process) ──▶ directory behind it
@@ -7,7 +8,8 @@
 //! On such file systems, and on those of a network, each request is a round trip: they are what is counted. The kernel
 //! splits a write at 1 MiB (`/proc/sys/fs/fuse/max_pages_limit`) and at page boundaries of the file. A file is one node
 //! under whatever names it had, so that what was written under a temporary name counts for the name it got afterwards.
-//! Writes reach the directory at once; a node is where data that nobody synced could be held back.
+//! Writes reach the directory at once. What may be left of them where nobody synced is for [`Recording::crashed`] to say: while
+//! it is recorded, every change is noted in the order in which it came, by whatever program and thread.
 
 mod nodes;
 mod passthrough;
@@ -17,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fuser::{BackgroundSession, Config, MountOption};
+use packrace_os::simulated::{Recording, State};
 
 use nodes::Nodes;
 use passthrough::Passthrough;
@@ -79,6 +82,15 @@ impl Mount {
     /// Counts from here on.
     pub fn count_anew(&self) {
         self.nodes.count_anew();
+    }
+
+    /// Runs some work, and notes what comes of it. Until it is done, hard links cannot be made, nor directories be renamed:
+    /// what a crash makes of these is not known.
+    pub fn recorded<T>(&self, work: impl FnOnce() -> T) -> io::Result<(T, Recording)> {
+        let before = State::of(self.nodes.behind())?;
+        self.nodes.begin_recording();
+        let result = work();
+        Ok((result, Recording::new(self.nodes.behind(), before, self.nodes.end_recording())))
     }
 }
 

@@ -19,6 +19,24 @@ use crate::simulated::{Change, DiskOp, before, done};
 /// together and 102 ms one after the other.
 const MAX_IN_FLIGHT: usize = 64;
 
+/// How the content of files is synced (git-config, "core.fsyncMethod").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SyncMethod {
+    /// Through the cache of the disk: `fsync(2)`, on macOS `F_FULLFSYNC`, on Windows `FlushFileBuffers`, all by Rust's `sync_all`.
+    #[default]
+    Full,
+    /// To the disk, and who knows whether it has written it: on Linux `sync_file_range(2)`, which does not even write where the file
+    /// is; on macOS `fsync(2)`, which does not empty the cache of the disk. Elsewhere, and where the file system cannot, [`SyncMethod::Full`].
+    Writeout,
+}
+
+impl SyncMethod {
+    /// Whether what was synced survives a power loss.
+    pub fn is_durable(self) -> bool {
+        self == SyncMethod::Full
+    }
+}
+
 /// What [`sync_together`] makes durable.
 #[derive(Debug)]
 pub enum ToSync<'a> {
@@ -39,7 +57,8 @@ pub struct SyncFailed {
     pub source: io::Error,
 }
 
-/// Makes all of these durable, in any order. After an error none of them may be relied on.
+/// Makes all of these durable, in any order: new files as far as their method does, and the others. After an error none of them
+/// may be relied on.
 pub fn sync_together(mut all: Vec<ToSync<'_>>, role: Role) -> Result<(), SyncFailed> {
     for item in &mut all {
         let prepared = match item {
@@ -53,6 +72,7 @@ pub fn sync_together(mut all: Vec<ToSync<'_>>, role: Role) -> Result<(), SyncFai
     for item in &all {
         match item {
             ToSync::Dir(path) => done(|| Change::SyncDir((*path).to_owned())),
+            ToSync::New(file) if !file.method.is_durable() => {}
             item => done(|| Change::Sync(item.path().to_owned())),
         }
     }
@@ -92,17 +112,57 @@ impl ToSync<'_> {
 
     fn sync(&self, role: Role) -> io::Result<()> {
         match self {
-            ToSync::New(file) => {
-                count::add(role, Op::Sync, 0);
-                file.file.sync_all()
-            }
+            ToSync::New(file) => sync_file(&file.file, file.method, role),
             ToSync::File(path) => {
-                count::add(role, Op::Sync, 0);
-                crate::file::open_without_waiting(path)?.sync_all()
+                sync_file(&crate::file::open_without_waiting(path)?, SyncMethod::Full, role)
             }
             ToSync::Dir(path) => SHARED.sync(path, &|dir| sync_names(dir, role)),
         }
     }
+}
+
+pub(super) fn sync_file(file: &File, method: SyncMethod, role: Role) -> io::Result<()> {
+    count::add(role, Op::Sync, 0);
+    match method {
+        SyncMethod::Full => file.sync_all(),
+        SyncMethod::Writeout => match write_out(file) {
+            Err(error) if is_unsupported(&error) => file.sync_all(),
+            result => result,
+        },
+    }
+}
+
+/// Starts writing what the kernel holds of the file, and waits until the disk has taken it.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn write_out(file: &File) -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+    /// `SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER`.
+    const FLAGS: u32 = 1 | 2 | 4;
+    unsafe extern "C" {
+        fn sync_file_range(file: i32, offset: i64, bytes: i64, flags: u32) -> i32;
+    }
+    // SAFETY: the call takes no pointers, and the descriptor is open as long as `file` is borrowed. No bytes mean all.
+    match unsafe { sync_file_range(file.as_raw_fd(), 0, 0, FLAGS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn write_out(file: &File) -> io::Result<()> {
+    // Not `sync_all`, which asks for more on macOS.
+    Ok(rustix::fs::fsync(file)?)
+}
+
+#[cfg(not(unix))]
+fn write_out(_: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The system, or a file system, does not know the call.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
 /// Makes the names in a directory durable: those that appeared, and those that went. A file system that has no such
@@ -289,6 +349,44 @@ mod tests {
             }
         });
         assert!(lock(&shared.dirs).is_empty());
+    }
+
+    #[test]
+    fn what_is_only_written_out_is_not_durable() {
+        for (method, expect) in [(SyncMethod::Full, 2), (SyncMethod::Writeout, 0)] {
+            let dir = tempfile::tempdir().unwrap();
+            let create = |name| {
+                let mut file = NewFile::create(&dir.path().join(name), 0o600, Role::Hook)?;
+                file.set_sync_method(method);
+                file.write(b"x").map(|()| file)
+            };
+            let work = || {
+                let (mut one, mut other) = (create("a")?, create("b")?);
+                one.sync()?;
+                sync_together(vec![ToSync::New(&mut other)], Role::Hook).map_err(|failed| failed.source)
+            };
+            let before = count::so_far(Role::Hook, Op::Sync).0;
+            let (result, recording) = crate::simulated::recorded(dir.path(), work).unwrap();
+            result.unwrap();
+            let is_sync = |change: &&Change| matches!(change, Change::Sync(_));
+            assert_eq!(recording.changes().iter().filter(is_sync).count(), expect, "{method:?}");
+            assert!(count::so_far(Role::Hook, Op::Sync).0 >= before + 2);
+        }
+    }
+
+    /// A pipe cannot be written out, nor synced: the answer is that of the sync.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn where_a_file_cannot_be_written_out_it_is_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(write_out(&tempfile::tempfile().unwrap()).is_ok());
+        let directory = File::open(dir.path()).unwrap();
+        sync_file(&directory, SyncMethod::Writeout, Role::Hook).unwrap();
+        let (reader, _writer) = io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(reader));
+        let failed = write_out(&pipe).unwrap_err();
+        assert!(!is_unsupported(&failed), "{failed}");
+        assert!(sync_file(&pipe, SyncMethod::Writeout, Role::Hook).is_err());
     }
 
     #[test]

@@ -91,6 +91,11 @@ pub fn changes_so_far() -> usize {
 }
 
 impl Recording {
+    /// Of changes that somebody else has noted, in absolute paths: what came to `root` when it was as `before`.
+    pub fn new(root: &Path, before: State, changes: Vec<Change>) -> Self {
+        Recording { root: root.to_owned(), before, changes }
+    }
+
     /// The changes in their order. There may be a crash before the first and behind each.
     pub fn changes(&self) -> &[Change] {
         &self.changes

@@ -115,7 +115,7 @@ impl LockFile {
             std::io::ErrorKind::AlreadyExists => Reason::Locked(lock.clone()).into(),
             _ => Error::io(&lock, error),
         })?;
-        policy.share(&mut file).map_err(|error| Error::io(&lock, error))?;
+        policy.prepare(&mut file).map_err(|error| Error::io(&lock, error))?;
         Ok(LockFile { file, path: path.to_owned(), kind, policy })
     }
 

@@ -152,7 +152,7 @@ impl LooseBatch {
         for path in &self.kept {
             dirs.extend(path.parent().map(Path::to_owned));
         }
-        if self.syncs() {
+        if self.policy.syncs_in_full(Component::LooseObject) {
             self.sync_names(dirs)?;
         }
         Ok(PublishedLoose { written, is_staged: self.policy.is_staged() })
@@ -172,7 +172,7 @@ impl LooseBatch {
             result = create();
         }
         let mut file = result.map_err(|error| Error::io(dir.join("tmp_obj_XXXXXX"), error))?;
-        self.policy.share(&mut file).map_err(|error| Error::io(file.path(), error))?;
+        self.policy.prepare(&mut file).map_err(|error| Error::io(file.path(), error))?;
         Ok(file)
     }
 

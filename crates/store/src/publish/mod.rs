@@ -56,7 +56,7 @@ fn create_temporary(
         result = NewFile::create_temporary(dir, prefix, mode, role);
     }
     let mut file = result.map_err(|error| Error::io(dir.join(format!("{prefix}XXXXXX")), error))?;
-    policy.share(&mut file).map_err(|error| Error::io(file.path(), error))?;
+    policy.prepare(&mut file).map_err(|error| Error::io(file.path(), error))?;
     Ok(file)
 }
 

@@ -1,6 +1,9 @@
-//! What the configuration says about writing: `core.fsync` and `core.sharedRepository` (git-config).
+//! What the configuration says about writing: `core.fsync`, `core.fsyncMethod`, `core.fsyncObjectFiles` and
+//! `core.sharedRepository` (git-config).
 
-use packrace_os::durable::NewFile;
+use std::sync::{Mutex, PoisonError};
+
+use packrace_os::durable::{NewFile, SyncMethod};
 
 use crate::config::{Config, parse_boolean};
 use crate::error::{Error, Reason};
@@ -47,6 +50,7 @@ pub struct WritePolicy {
     synced: u8,
     /// Whether names are made durable too, where files are.
     syncs_names: bool,
+    method: SyncMethod,
     sharing: Sharing,
 }
 
@@ -109,25 +113,39 @@ const EVERYBODY: Sharing = Sharing::AtLeast(0o664);
 
 impl Default for WritePolicy {
     fn default() -> Self {
-        WritePolicy { synced: DEFAULT, syncs_names: true, sharing: Sharing::Umask }
+        WritePolicy { synced: DEFAULT, syncs_names: true, method: SyncMethod::Full, sharing: Sharing::Umask }
     }
 }
 
 impl WritePolicy {
-    /// Reads the configuration. `core.fsyncMethod` makes no difference: git's weaker methods leave out what makes data
-    /// durable, or hold for loose objects only, and everything is synced in full here.
+    /// Reads the configuration. `batch` is as `fsync`: syncs that belong together are always in flight together, and what
+    /// git leaves out for it are those that make data durable on Linux.
     pub fn of(config: &Config) -> Result<Self, Error> {
-        if let Some(method) = config.string("core.fsyncMethod")
-            && !matches!(method.as_slice(), b"fsync" | b"writeout-only" | b"batch")
-        {
-            let method = String::from_utf8_lossy(&method);
-            tracing::warn!("ignoring unknown core.fsyncMethod value '{method}'");
-        }
-        let synced = match config.string("core.fsync") {
-            Some(value) => parse_components(&String::from_utf8_lossy(&value)),
+        let text = |name: &str| match config.value(name) {
+            None => Ok(None),
+            Some(Some(value)) => Ok(Some(String::from_utf8_lossy(&value).into_owned())),
+            Some(None) => Err(Error::from(Reason::Config(format!("missing value for '{name}'")))),
+        };
+        let mut warnings = Vec::new();
+        let method = match text("core.fsyncMethod")?.as_deref() {
+            Some("writeout-only") => SyncMethod::Writeout,
+            None | Some("fsync" | "batch") => SyncMethod::Full,
+            Some(method) => {
+                warnings.push(format!("ignoring unknown core.fsyncMethod value '{method}'"));
+                SyncMethod::Full
+            }
+        };
+        let mut synced = match text("core.fsync")? {
+            Some(value) => parse_components(&value, &mut warnings),
             None => DEFAULT,
         };
-        Ok(WritePolicy { synced, syncs_names: true, sharing: parse_sharing(config)? })
+        if let Some(is_synced) = config.boolean("core.fsyncObjectFiles")? {
+            warnings.push("core.fsyncObjectFiles is deprecated; use core.fsync instead".to_owned());
+            // As in git it takes nothing away, whatever it says.
+            synced |= if is_synced { Component::LooseObject as u8 } else { 0 };
+        }
+        warn_once(warnings);
+        Ok(WritePolicy { synced, syncs_names: true, method, sharing: parse_sharing(config)? })
     }
 
     /// Whether files of this component are synced before they get their name.
@@ -137,7 +155,13 @@ impl WritePolicy {
 
     /// Whether names of files of this component are made durable.
     pub(crate) fn syncs_names(self, component: Component) -> bool {
-        self.syncs_names && self.syncs(component)
+        self.syncs_names && self.syncs_in_full(component)
+    }
+
+    /// Whether what others wrote of this component is made durable: names cannot be written out only, and who wrote a
+    /// file may have done no more than that either.
+    pub(crate) fn syncs_in_full(self, component: Component) -> bool {
+        self.method.is_durable() && self.syncs(component)
     }
 
     /// Whether only content is made durable, because the names are not the last ones.
@@ -178,8 +202,9 @@ impl WritePolicy {
         self.sharing
     }
 
-    /// Gives a new file the mode that others need; what only the umask decides is not looked at.
-    pub(crate) fn share(self, file: &mut NewFile) -> std::io::Result<()> {
+    /// Gives a new file the mode that others need, where not only the umask decides, and the way in which it is synced.
+    pub(crate) fn prepare(self, file: &mut NewFile) -> std::io::Result<()> {
+        file.set_sync_method(self.method);
         match self.sharing {
             Sharing::Umask => Ok(()),
             _ => file.change_mode(|mode| self.file_mode(mode)),
@@ -215,7 +240,7 @@ fn with_search(mode: u32) -> u32 {
 }
 
 /// The default without those that `-` turns off, and with the others, which win; `none` takes the default away.
-fn parse_components(value: &str) -> u8 {
+fn parse_components(value: &str, warnings: &mut Vec<String>) -> u8 {
     let (mut start, mut added, mut removed) = (DEFAULT, 0, 0);
     for word in value.split(',').map(str::trim_start).filter(|word| !word.is_empty()) {
         let (name, is_removed) = word.strip_prefix('-').map_or((word, false), |name| (name, true));
@@ -223,10 +248,20 @@ fn parse_components(value: &str) -> u8 {
             Some((_, bits)) if is_removed => removed |= bits,
             Some((_, bits)) => added |= bits,
             None if word == "none" => start = 0,
-            None => tracing::warn!("ignoring unknown core.fsync component '{word}'"),
+            None => warnings.push(format!("ignoring unknown core.fsync component '{name}'")),
         }
     }
     start & !removed | added
+}
+
+/// A command that asks for the policy more than once says what is wrong with it once, as git does.
+fn warn_once(warnings: Vec<String>) {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if *said != warnings {
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        *said = warnings;
+    }
 }
 
 fn parse_sharing(config: &Config) -> Result<Sharing, Error> {
@@ -272,6 +307,53 @@ mod tests {
         assert_eq!(WritePolicy::default(), policy("core.fsync", Some("")).unwrap());
         assert!(WritePolicy::default().syncs(Component::Pack));
         assert!(!WritePolicy::default().syncs(Component::LooseObject));
+    }
+
+    /// As stock git 2.47 was seen to sync a loose object.
+    #[test]
+    fn methods_and_the_old_name() {
+        let check = |settings: &[(&str, Option<&str>)], expect: Result<(bool, SyncMethod), &str>| {
+            let overrides =
+                settings.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)));
+            let sources = ConfigSources { overrides: overrides.collect(), ..ConfigSources::default() };
+            let policy = WritePolicy::of(&Config::outside(&sources).unwrap());
+            let got = policy.map(|policy| (policy.syncs(Component::LooseObject), policy.method));
+            assert_eq!(got.map_err(|error| error.to_string()), expect.map_err(str::to_owned), "{settings:?}");
+        };
+        let (fsync, method, files) = ("core.fsync", "core.fsyncMethod", "core.fsyncObjectFiles");
+        check(&[], Ok((false, SyncMethod::Full)));
+        check(&[(method, Some("fsync"))], Ok((false, SyncMethod::Full)));
+        check(&[(method, Some("batch")), (fsync, Some("added"))], Ok((true, SyncMethod::Full)));
+        check(&[(method, Some("writeout-only"))], Ok((false, SyncMethod::Writeout)));
+        for unknown in ["", "writeout", "Fsync"] {
+            check(&[(method, Some(unknown))], Ok((false, SyncMethod::Full)));
+        }
+        check(&[(files, Some("true"))], Ok((true, SyncMethod::Full)));
+        check(&[(files, None)], Ok((true, SyncMethod::Full)));
+        check(&[(files, Some("true")), (fsync, Some("none"))], Ok((true, SyncMethod::Full)));
+        check(&[(fsync, Some("-loose-object")), (files, Some("1"))], Ok((true, SyncMethod::Full)));
+        check(&[(fsync, Some("loose-object")), (files, Some("no"))], Ok((true, SyncMethod::Full)));
+        check(&[(files, Some("true")), (files, Some("false"))], Ok((false, SyncMethod::Full)));
+        check(&[(fsync, Some("loose-object")), (fsync, Some("pack"))], Ok((false, SyncMethod::Full)));
+        check(&[(files, Some("maybe"))], Err("bad boolean config value 'maybe' for 'core.fsyncobjectfiles'"));
+        check(&[(fsync, None)], Err("missing value for 'core.fsync'"));
+        check(&[(method, None)], Err("missing value for 'core.fsyncMethod'"));
+    }
+
+    #[test]
+    fn unknown_components_are_told_by_their_name() {
+        let mut warnings = Vec::new();
+        parse_components("-bar,pack, loose,packs", &mut warnings);
+        let expect =
+            ["bar", "loose", "packs"].map(|name| format!("ignoring unknown core.fsync component '{name}'"));
+        assert_eq!(warnings, expect);
+    }
+
+    #[test]
+    fn names_are_not_written_out() {
+        let policy = policy("core.fsyncMethod", Some("writeout-only")).unwrap();
+        assert!(policy.syncs(Component::Pack) && !policy.is_staged());
+        assert!(!policy.syncs_names(Component::Pack) && !policy.syncs_in_full(Component::Pack));
     }
 
     /// What stock git 2.47 made of a pack, a multi-pack-index and a directory under four umasks.

@@ -7,6 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use packrace_os::simulated::Change;
+
 use super::Traffic;
 
 /// The number of the directory at the top (the kernel's `FUSE_ROOT_ID`).
@@ -16,6 +18,8 @@ pub const ROOT: u64 = 1;
 pub struct Nodes {
     behind: PathBuf,
     table: Mutex<Table>,
+    /// In the order in which they were made; none while nobody wants to know. Held while one is made.
+    changes: Mutex<Option<Vec<Change>>>,
 }
 
 struct Table {
@@ -40,7 +44,51 @@ impl Nodes {
         let metadata = std::fs::symlink_metadata(&behind)?;
         let top = Node { names: vec![PathBuf::new()], ..Node::default() };
         let living = HashMap::from([(identity(&metadata), ROOT)]);
-        Ok(Nodes { behind, table: Mutex::new(Table { nodes: vec![top], living }) })
+        let table = Mutex::new(Table { nodes: vec![top], living });
+        Ok(Nodes { behind, table, changes: Mutex::new(None) })
+    }
+
+    /// The directory behind.
+    pub fn behind(&self) -> &Path {
+        &self.behind
+    }
+
+    /// Notes changes from here on.
+    pub fn begin_recording(&self) {
+        *self.lock_changes() = Some(Vec::new());
+    }
+
+    /// Gives what was noted.
+    pub fn end_recording(&self) -> Vec<Change> {
+        self.lock_changes().take().unwrap_or_default()
+    }
+
+    /// Makes a change, and notes what it was: then one at a time, so that their order is that of the notes.
+    pub fn changing<T>(
+        &self,
+        work: impl FnOnce() -> io::Result<T>,
+        change: impl FnOnce(&T) -> Option<Change>,
+    ) -> io::Result<T> {
+        let mut noted = self.lock_changes();
+        let Some(changes) = noted.as_mut() else {
+            drop(noted);
+            return work();
+        };
+        let done = work()?;
+        changes.extend(change(&done));
+        Ok(done)
+    }
+
+    /// Fails while changes are noted.
+    pub fn refuse_if_recorded(&self) -> io::Result<()> {
+        match *self.lock_changes() {
+            Some(_) => Err(io::ErrorKind::Unsupported.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn lock_changes(&self) -> MutexGuard<'_, Option<Vec<Change>>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where a node is behind, by one of its names.

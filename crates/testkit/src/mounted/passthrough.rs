@@ -18,6 +18,8 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
+use packrace_os::simulated::Change;
+
 use super::nodes::Nodes;
 
 /// How long the kernel may believe what it was told: nothing changes behind it.
@@ -99,7 +101,8 @@ impl Passthrough {
         let (_, path) = self.nodes.child(parent.0, Path::new(name))?;
         // The kernel has looked: the name is free, or somebody was quicker.
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(mode).open(path)?;
+        options.read(true).write(true).create_new(true).mode(mode);
+        let file = self.nodes.changing(|| options.open(&path), |_| Some(Change::Create(path.clone())))?;
         Ok((self.made(parent, name)?, self.opened(Open::File(Arc::new(file)))))
     }
 
@@ -113,7 +116,7 @@ impl Passthrough {
         Ok(self.opened(Open::Directory(Arc::new(listed))))
     }
 
-    fn change(&self, node: INodeNo, handle: Option<FileHandle>, change: &Change) -> io::Result<FileAttr> {
+    fn change(&self, node: INodeNo, handle: Option<FileHandle>, change: &Attributes) -> io::Result<FileAttr> {
         if let Some(mode) = change.mode {
             std::fs::set_permissions(self.nodes.path(node.0)?, Permissions::from_mode(mode))?;
         }
@@ -129,7 +132,11 @@ impl Passthrough {
                     Arc::new(options.read(!is_write).write(is_write).open(self.nodes.path(node.0)?)?)
                 }
             };
-            change.size.map(|size| file.set_len(size)).transpose()?;
+            if let Some(length) = change.size {
+                let path = self.nodes.path(node.0).ok();
+                let note = |(): &()| path.map(|path| Change::Truncate { path, length });
+                self.nodes.changing(|| file.set_len(length), note)?;
+            }
             let mut times = FileTimes::new();
             times = change.accessed.map_or(times, |time| times.set_accessed(moment(time)));
             times = change.modified.map_or(times, |time| times.set_modified(moment(time)));
@@ -147,7 +154,8 @@ impl Passthrough {
         remove: impl Fn(PathBuf) -> io::Result<()>,
     ) -> io::Result<()> {
         let (name, path) = self.nodes.child(parent.0, Path::new(name))?;
-        remove(path)?;
+        let change = Change::Remove(path.clone());
+        self.nodes.changing(|| remove(path), |()| Some(change))?;
         self.nodes.removed(&name);
         Ok(())
     }
@@ -158,7 +166,7 @@ impl Passthrough {
 }
 
 /// What is to be different.
-struct Change {
+struct Attributes {
     mode: Option<u32>,
     owner: Option<u32>,
     group: Option<u32>,
@@ -250,7 +258,7 @@ impl Filesystem for Passthrough {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let change = Change { mode, owner, group, size, accessed, modified };
+        let change = Attributes { mode, owner, group, size, accessed, modified };
         answer_attributes(reply, self.change(node, handle, &change));
     }
 
@@ -262,16 +270,17 @@ impl Filesystem for Passthrough {
     }
 
     fn symlink(&self, _: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let made = self.nodes.child(parent.0, Path::new(name));
+        let made = self.nodes.refuse_if_recorded();
+        let made = made.and_then(|()| self.nodes.child(parent.0, Path::new(name)));
         let made = made.and_then(|(_, path)| std::os::unix::fs::symlink(target, path));
         answer_entry(reply, made.and_then(|()| self.made(parent, name)));
     }
 
     fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
-        let made = self
-            .nodes
-            .child(parent.0, Path::new(name))
-            .and_then(|(_, path)| std::fs::DirBuilder::new().mode(mode & !umask).create(path));
+        let made = self.nodes.child(parent.0, Path::new(name)).and_then(|(_, path)| {
+            let make = || std::fs::DirBuilder::new().mode(mode & !umask).create(&path);
+            self.nodes.changing(make, |()| Some(Change::MakeDir(path.clone())))
+        });
         answer_entry(reply, made.and_then(|()| self.made(parent, name)));
     }
 
@@ -293,12 +302,22 @@ impl Filesystem for Passthrough {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        if !flags.is_empty() {
+        if !(flags - RenameFlags::RENAME_NOREPLACE).is_empty() {
             return reply.error(Errno::EINVAL);
         }
         let renamed = self.nodes.child(parent.0, Path::new(name)).and_then(|(from, old_path)| {
             let (to, new_path) = self.nodes.child(new_parent.0, Path::new(new_name))?;
-            std::fs::rename(old_path, new_path)?;
+            if old_path.is_dir() {
+                self.nodes.refuse_if_recorded()?;
+            }
+            let rename = || {
+                if flags.contains(RenameFlags::RENAME_NOREPLACE) && new_path.symlink_metadata().is_ok() {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                std::fs::rename(&old_path, &new_path)
+            };
+            let note = |(): &()| Some(Change::Rename { from: old_path.clone(), to: new_path.clone() });
+            self.nodes.changing(rename, note)?;
             self.nodes.renamed(&from, &to);
             Ok(())
         });
@@ -306,11 +325,12 @@ impl Filesystem for Passthrough {
     }
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let linked = self.nodes.path(node.0).and_then(|from| {
-            let (_, to) = self.nodes.child(parent.0, Path::new(name))?;
-            std::fs::hard_link(from, to)?;
-            self.entry(parent, name)
-        });
+        let linked =
+            self.nodes.refuse_if_recorded().and_then(|()| self.nodes.path(node.0)).and_then(|from| {
+                let (_, to) = self.nodes.child(parent.0, Path::new(name))?;
+                std::fs::hard_link(from, to)?;
+                self.entry(parent, name)
+            });
         answer_entry(reply, linked);
     }
 
@@ -382,7 +402,13 @@ impl Filesystem for Passthrough {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.file(handle).and_then(|file| file.write_all_at(data, offset)) {
+        let written = self.file(handle).and_then(|file| {
+            let path = self.nodes.path(node.0).ok();
+            let note =
+                |(): &()| path.map(|path| Change::Write { path, at: Some(offset), bytes: data.to_vec() });
+            self.nodes.changing(|| file.write_all_at(data, offset), note)
+        });
+        match written {
             Ok(()) => {
                 self.nodes.count(node.0, |traffic| {
                     traffic.writes += 1;
@@ -414,8 +440,10 @@ impl Filesystem for Passthrough {
 
     fn fsync(&self, _: &Request, node: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
         self.nodes.count(node.0, |traffic| traffic.syncs += 1);
-        let synced =
-            self.file(handle).and_then(|file| if data_only { file.sync_data() } else { file.sync_all() });
+        let synced = self.file(handle).and_then(|file| {
+            let sync = || if data_only { file.sync_data() } else { file.sync_all() };
+            self.nodes.changing(sync, |()| self.nodes.path(node.0).ok().map(Change::Sync))
+        });
         answer(reply, synced);
     }
 
@@ -442,6 +470,10 @@ impl Filesystem for Passthrough {
 
     fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         self.nodes.count(node.0, |traffic| traffic.syncs += 1);
-        answer(reply, self.nodes.path(node.0).and_then(File::open).and_then(|dir| dir.sync_all()));
+        let synced = self.nodes.path(node.0).and_then(|path| {
+            let sync = || File::open(&path).and_then(|dir| dir.sync_all());
+            self.nodes.changing(sync, |()| Some(Change::SyncDir(path.clone())))
+        });
+        answer(reply, synced);
     }
 }

@@ -55,3 +55,54 @@ fn git_works_on_it() {
     assert!(std::fs::read_dir(place.path()).unwrap().next().is_none(), "still mounted");
     Git::stock().run(&behind.path().join("repo.git"), &["fsck", "--strict"]);
 }
+
+/// What was not synced may be gone after a power cut, and what was is there.
+#[test]
+fn power_cuts_take_what_was_not_synced() {
+    let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = Mount::new(behind.path(), place.path()).unwrap();
+    let path = |name: &str| mount.place().join(name);
+    std::fs::write(path("old"), "old").unwrap();
+    let work = |is_synced: bool| {
+        let mut file = std::fs::File::create_new(path("new")).unwrap();
+        file.write_all(b"new").unwrap();
+        if is_synced {
+            file.sync_all().unwrap();
+        }
+        drop(file);
+        std::fs::rename(path("new"), path("old")).unwrap();
+        if is_synced {
+            std::fs::File::open(mount.place()).unwrap().sync_all().unwrap();
+        }
+    };
+    for (is_synced, expect) in [(false, &["", "\0\0\0", "n", "new", "old"][..]), (true, &["new"])] {
+        std::fs::write(path("old"), "old").unwrap();
+        let ((), recording) = mount.recorded(|| work(is_synced)).unwrap();
+        let all = recording.changes().len();
+        assert_eq!(recording.killed(all), State::of(behind.path()).unwrap(), "{:?}", recording.changes());
+        let states = recording.crashed(all, 1000);
+        let content = |state: &State| {
+            let old = state.entries().find(|(name, _)| *name == Path::new("old"));
+            String::from_utf8(old.unwrap().1.unwrap().to_vec()).unwrap()
+        };
+        let found: std::collections::BTreeSet<String> = states.iter().map(content).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expect);
+    }
+    // Whatever is not in the model is refused, not passed over.
+    let refused = mount.recorded(|| std::fs::hard_link(path("old"), path("link"))).unwrap().0;
+    assert!(refused.is_err());
+    std::fs::hard_link(path("old"), path("link")).unwrap();
+}
+
+#[test]
+fn names_that_are_taken_are_not_given_to_who_does_not_want_that() {
+    let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = Mount::new(behind.path(), place.path()).unwrap();
+    let [one, other] = ["one", "other"].map(|name| mount.place().join(name));
+    std::fs::write(&one, "1").unwrap();
+    let rename = || packrace_os::durable::rename_to_free(&one, &other, packrace_os::count::Role::Config);
+    assert!(rename().unwrap());
+    std::fs::write(&one, "2").unwrap();
+    assert!(!rename().unwrap());
+    assert_eq!(std::fs::read(&other).unwrap(), b"1");
+}

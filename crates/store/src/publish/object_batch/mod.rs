@@ -211,7 +211,7 @@ impl ObjectBatch {
         match self.existing.freshen(id, &self.touched) {
             Freshened::No => false,
             Freshened::Packed => true,
-            Freshened::Loose(path) if self.options.policy.syncs(Component::LooseObject) => {
+            Freshened::Loose(path) if self.options.policy.syncs_in_full(Component::LooseObject) => {
                 let mut known = lock(&self.known);
                 let has_room = known.kept.len() < MAX_KEPT;
                 known.kept.extend(has_room.then_some(path));

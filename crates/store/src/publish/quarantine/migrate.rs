@@ -95,13 +95,13 @@ impl Quarantine {
     /// Makes the content of everything durable that was not when it was written: what hooks made.
     fn settle(&self, staged: &Staged) -> Result<(), Error> {
         let mut paths = Vec::new();
-        if self.policy.syncs(Component::LooseObject) {
+        if self.policy.syncs_in_full(Component::LooseObject) {
             paths.extend(staged.loose_files(&self.dir));
         }
         for (path, extension) in staged.pack_files(&self.dir) {
             let is_pack = matches!(extension, "pack" | "keep" | "promisor");
             let component = if is_pack { Component::Pack } else { Component::PackMetadata };
-            if self.policy.syncs(component) {
+            if self.policy.syncs_in_full(component) {
                 paths.push(path);
             }
         }
@@ -121,7 +121,7 @@ impl Quarantine {
             for (stem, extensions) in &staged.packs {
                 self.name_pack(stem, extensions, keeps)?;
             }
-            if self.policy.syncs(Component::Pack) {
+            if self.policy.syncs_in_full(Component::Pack) {
                 changed.dirs.insert(packs);
             }
         }
@@ -132,7 +132,7 @@ impl Quarantine {
         let (from, to) = (self.dir.join(dir), self.home.join(dir));
         durable::make_dir(&to, |mode| self.policy.dir_mode(mode), Role::Objects)
             .map_err(|error| Error::io(&to, error))?;
-        let is_durable = self.policy.syncs(Component::LooseObject);
+        let is_durable = self.policy.syncs_in_full(Component::LooseObject);
         for name in files {
             let to = to.join(name);
             let is_new = self.give_name(&from.join(name), &to, Role::Objects)?;

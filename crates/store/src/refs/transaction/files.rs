@@ -189,7 +189,7 @@ impl FileLocks {
         work: &Work<'_>,
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
-        let is_synced = self.writes.policy.syncs(Component::Reference);
+        let is_synced = self.writes.policy.syncs_names(Component::Reference);
         let mut changed_dirs: BTreeSet<PathBuf> = BTreeSet::new();
         let late = self.commit_packed(work, objects)?;
         let is_late: HashSet<usize> = late.iter().map(|refusal| refusal.edit).collect();
@@ -296,19 +296,18 @@ impl FileLocks {
             _ => Err(error),
         });
         let mut file = file.map_err(io)?;
-        self.writes.policy.share(&mut file).map_err(io)?;
+        self.writes.policy.prepare(&mut file).map_err(io)?;
         let mut peel = |id: &packrace_object::oid| objects.peel(id).map_err(PrepareError::Objects);
         let mut sink = |bytes: &[u8]| file.write(bytes).map_err(io);
         rewrite(self.packed.refs(), edits, &mut peel, &mut sink).map_err(|error| match error {
             RewriteError::Damaged(source) => PrepareError::from(self.packed.damaged(source)),
             RewriteError::Caller(error) => error,
         })?;
-        let is_synced = self.writes.policy.syncs(Component::Reference);
-        if is_synced {
+        if self.writes.policy.syncs(Component::Reference) {
             file.sync().map_err(io)?;
         }
         file.replace(&path).map_err(io)?;
-        if is_synced {
+        if self.writes.policy.syncs_names(Component::Reference) {
             sync_dir(&self.places.common_dir)?;
         }
         Ok(())

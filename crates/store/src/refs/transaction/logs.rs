@@ -82,7 +82,7 @@ impl RefStore {
                     lock.write(format!("{value}\n").as_bytes()).map_err(io_error)?;
                 }
                 file.commit().map_err(io_error)?;
-                if log.is_none() && writes.policy.syncs(Component::Reference) {
+                if log.is_none() && writes.policy.syncs_names(Component::Reference) {
                     // Its directories may be new too.
                     let depth = name.iter().filter(|byte| **byte == b'/').count() + 1;
                     dir.ancestors().skip(1).take(depth).try_for_each(sync_dir)?;

@@ -316,7 +316,7 @@ pub(super) fn write_table(
     let path = dir.join(name.to_string());
     let io = |source| Error::Io { path: path.clone(), source };
     let mut file = NewFile::create_temporary(dir, &format!("{name}.temp."), 0o666, Role::Refs).map_err(io)?;
-    writes.policy.share(&mut file).map_err(io)?;
+    writes.policy.prepare(&mut file).map_err(io)?;
     let mut result = Ok(());
     fill(&mut |bytes: &[u8]| {
         if result.is_ok() {
@@ -341,7 +341,7 @@ pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Resul
 
 /// Makes the names in the directory of a stack as durable as the policy says.
 pub(super) fn sync_dir(dir: &Path, writes: &RefWrites) -> Result<(), Error> {
-    if !writes.policy.syncs(Component::Reference) {
+    if !writes.policy.syncs_names(Component::Reference) {
         return Ok(());
     }
     durable::sync_dir(dir, Role::Refs).map_err(|source| Error::Io { path: dir.to_owned(), source })
