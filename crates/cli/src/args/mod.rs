@@ -107,7 +107,7 @@ pub enum Command {
     PackObjects(Box<PackObjects>),
     /// Put the objects of a repository into fewer and better packs: stands in for git repack.
     Repack(Box<Repack>),
-    /// Make loose objects of a pack on standard input: stands in for git unpack-objects.
+    /// Store the objects of a pack on standard input: stands in for git unpack-objects.
     UnpackObjects(UnpackObjects),
     /// Change what refs point at, one or many at once: stands in for git update-ref.
     UpdateRef(UpdateRef),

@@ -1,11 +1,13 @@
-//! `packrace unpack-objects`: makes loose objects of the pack on standard input.
+//! `packrace unpack-objects`: stores the objects of the pack on standard input, a handful of them loose, more as the pack that they
+//! came in.
 
 use std::io::Write as _;
 use std::sync::Arc;
 
 use packrace_pack::ingest::{self, Checks, Ingest, Options, Unpacking};
-use packrace_pack::unpack::{Salvaged, salvage, unpack};
-use packrace_store::publish::{LooseBatch, PackWriter, PublishOptions, WritePolicy, loose_compression};
+use packrace_pack::unpack::{Salvaged, form_of, salvage, unpack};
+use packrace_pack::{Phase, Watch as _};
+use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, PublishOptions};
 use packrace_store::{Repository, strict_fsck_rules};
 
 use super::pack_input::{PackInput, READ_BYTES, parse_pack_header};
@@ -32,7 +34,7 @@ pub fn run(globals: &Globals, args: &UnpackObjects, environment: &Environment) -
     let job = Job {
         args,
         progress: Progress::new(is_wanted(false, args.quiet), environment)?,
-        policy: WritePolicy::of(repository.config())?,
+        storing: BatchOptions::of(repository.config())?,
         options: Options {
             max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
             fix_thin: true,
@@ -49,7 +51,7 @@ struct Job<'a> {
     args: &'a UnpackObjects,
     repository: Repository,
     progress: Progress,
-    policy: WritePolicy,
+    storing: BatchOptions,
     options: Options,
 }
 
@@ -69,12 +71,15 @@ impl Job<'_> {
         let indexed = ingest.resolve(Some(&snapshot), &self.progress).map_err(refuse)?;
         self.progress.finish();
         std::io::stderr().write_all(&indexed.found().warnings).map_err(Fatal::new)?;
-        let level = loose_compression(self.repository.config())?;
-        let mut batch = LooseBatch::new(self.repository.object_dir(), snapshot, level, self.policy);
-        if unpack(&indexed, &mut batch, &self.progress)? {
+        let BatchOptions { policy, loose_limit, loose_compression, .. } = self.storing;
+        let form = form_of(&indexed, &snapshot, loose_limit)?;
+        let mut batch = LooseBatch::new(self.repository.object_dir(), snapshot, loose_compression, policy);
+        if form == Form::Loose && unpack(&indexed, &mut batch, &self.progress)? {
             batch.publish()?;
         } else {
+            let objects = u64::from(indexed.entries().len() as u32 - indexed.completed());
             indexed.publish(&PublishOptions::of(self.repository.config())?)?;
+            self.progress.progress(Phase::Unpacking, objects, objects);
         }
         self.progress.finish();
         Ok(rest)
@@ -110,7 +115,7 @@ impl Job<'_> {
     /// A temporary that the pack waits in.
     fn writer(&self) -> Result<PackWriter, Fatal> {
         let dir = self.repository.object_dir().join("pack");
-        Ok(PackWriter::receive(&dir, self.options.hash, self.policy)?)
+        Ok(PackWriter::receive(&dir, self.options.hash, self.storing.policy)?)
     }
 }
 

@@ -106,7 +106,13 @@ fn whole_packs() {
             }
             Git::stock().run(&twins.ours, &["fsck", "--full", "--strict", "--no-dangling"]);
             let packs = std::fs::read_dir(twins.ours.join("objects/pack")).unwrap();
-            assert_eq!(packs.count(), 0, "all of them are loose");
+            // Each with its index and reverse index; what can be read of each makes one of whole objects, and one of what was made of these.
+            let files = match args {
+                _ if args.contains(&"-n") => 0,
+                _ if args.contains(&"-r") => 4 * 3,
+                _ => 2 * 3,
+            };
+            assert_eq!(packs.count(), files, "{args:?}");
         }
     }
 }
@@ -263,6 +269,36 @@ fn a_long_chain_is_salvaged() {
     assert_eq!(objects(&twins.ours).len(), LENGTH as usize);
 }
 
+/// Few new objects are loose: how many are in the pack makes no difference, nor that it is thin.
+#[test]
+fn a_handful_of_new_objects_stays_loose() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let all = pack_of(&repo, &[], "HEAD\n");
+    let thin = pack_of(&repo, &["--thin"], "HEAD\n^HEAD~1\n");
+    let listed = repo.git(&["rev-list", "--objects", "HEAD", "^HEAD~1"]).lines().count();
+    for pack in [&all, &thin] {
+        let twins = Twins::new(HashKind::Sha1);
+        let limit = (listed + 1).to_string();
+        Git::stock().run(&twins.ours, &["config", "packrace.looseLimit", &limit]);
+        twins.unpack(&["-q"], &pack_of(&repo, &[], "HEAD~1\n"));
+        let [git, ours] = twins.unpack(&["-q"], pack);
+        assert!(ours.reply.status.success() && git.objects == ours.objects, "{}", ours.reply.stderr);
+        let counts = Git::stock().run(&twins.ours, &["count-objects", "-v"]);
+        assert!(
+            counts.starts_with(&format!("count: {listed}\n")) && counts.contains("\npacks: 1\n"),
+            "{counts}"
+        );
+    }
+    for (limit, packs) in [("100000", 0), ("0", 1)] {
+        let twins = Twins::new(HashKind::Sha1);
+        Git::stock().run(&twins.ours, &["config", "packrace.looseLimit", limit]);
+        let [git, ours] = twins.unpack(&["-q"], &all);
+        assert!(ours.reply.status.success() && git.objects == ours.objects, "{}", ours.reply.stderr);
+        let counts = Git::stock().run(&twins.ours, &["count-objects", "-v"]);
+        assert!(counts.contains(&format!("\npacks: {packs}\n")), "{counts}");
+    }
+}
+
 /// As configured, every file once and every directory once, and nothing where nothing is asked for.
 #[test]
 fn syncs_and_writes_are_few() {
@@ -278,7 +314,8 @@ fn syncs_and_writes_are_few() {
         let twins = Twins::new(HashKind::Sha1);
         let report = tempfile::NamedTempFile::new().unwrap();
         let mut command = packrace(&twins.ours);
-        command.args(["-c", &format!("core.fsync={setting}"), "unpack-objects", "-q"]);
+        command.args(["-c", &format!("core.fsync={setting}"), "-c", "packrace.looseLimit=9999"]);
+        command.args(["unpack-objects", "-q"]);
         let reply = peer::stdio(command.env("PACKRACE_IO_REPORT", report.path()), &pack, Feed::Whole);
         assert!(reply.status.success(), "{}", reply.stderr);
         let report = std::fs::read_to_string(report.path()).unwrap();

@@ -1,9 +1,9 @@
-//! Makes loose objects of a pack: of one that is whole ([`unpack`]), and of what can be read of a damaged one ([`salvage`]).
+//! Takes the objects out of a pack: of one that is whole ([`unpack`]), and what can be read of a damaged one ([`salvage`]).
 
 mod salvage;
 
-use packrace_store::ObjectIx;
-use packrace_store::publish::LooseBatch;
+use packrace_store::publish::{Form, LooseBatch, LooseLimit};
+use packrace_store::{ObjectIx, Snapshot};
 
 use crate::ingest::{Error, IndexedPack};
 use crate::watch::{Phase, Watch};
@@ -15,6 +15,18 @@ const CACHE_BYTES: usize = 16 << 20;
 
 /// A larger object is not unpacked: it would be in memory as a whole, more than once.
 pub const MAX_OBJECT_BYTES: u64 = 32 << 20;
+
+/// In which form to keep the objects of a pack, of which `existing` may have some: if few are new, it is not worth another pack.
+pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) -> Result<Form, Error> {
+    let mut new = 0;
+    for entry in indexed.entries() {
+        new += u32::from(!existing.contains(&entry.id)?);
+        if limit.form_of(new) == Form::Pack {
+            return Ok(Form::Pack);
+        }
+    }
+    Ok(limit.form_of(new))
+}
 
 /// Writes the objects of a pack, except those that it was completed with, as loose ones. Gives back false, and has
 /// written nothing, where one of them is larger than [`MAX_OBJECT_BYTES`]: the pack is to be kept then, in which it takes no more

@@ -10,7 +10,7 @@ use packrace_format::pack::{BadHeader, EntryKind, HEADER_BYTES, Header, delta, p
 use packrace_format::zlib::PieceInflater;
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
 use packrace_store::Repository;
-use packrace_store::publish::{LooseBatch, WritePolicy, loose_compression};
+use packrace_store::publish::{BatchOptions, ObjectBatch};
 
 use super::MAX_OBJECT_BYTES;
 use crate::ingest::Error;
@@ -67,7 +67,7 @@ enum Base {
     Named(ObjectId),
 }
 
-/// Stores what can be read of a pack as loose objects, in as many batches as it takes. With `is_dry`, nothing is stored, and deltas
+/// Stores what can be read of a pack, in as many batches as it takes. With `is_dry`, nothing is stored, and deltas
 /// are not applied, as in git.
 pub fn salvage(data: &[u8], repository: &Repository, is_dry: bool) -> Result<Salvaged, Error> {
     let mut work = Work {
@@ -141,7 +141,7 @@ impl Work<'_> {
                 return Ok(None);
             }
         };
-        let mut batch = self.batch()?;
+        let batch = self.batch()?;
         let mut at = HEADER_BYTES;
         let mut end = None;
         let trailer = self.trailer_start();
@@ -151,7 +151,7 @@ impl Work<'_> {
                 end = Some(at);
                 break;
             }
-            if !self.read_entry(&mut at, &mut batch)? {
+            if !self.read_entry(&mut at, &batch)? {
                 break;
             }
         }
@@ -162,7 +162,7 @@ impl Work<'_> {
     }
 
     /// Whether there may be another one.
-    fn read_entry(&mut self, at: &mut usize, batch: &mut LooseBatch) -> Result<bool, Error> {
+    fn read_entry(&mut self, at: &mut usize, batch: &ObjectBatch) -> Result<bool, Error> {
         let offset = *at as u64;
         let header = match parse_entry_header(&self.data[*at..], self.hash) {
             Ok(header) => header,
@@ -242,12 +242,7 @@ impl Work<'_> {
     }
 
     /// Stores an object. None for one that attacks its hash.
-    fn store(
-        &mut self,
-        kind: Kind,
-        content: &[u8],
-        batch: &mut LooseBatch,
-    ) -> Result<Option<ObjectId>, Error> {
+    fn store(&mut self, kind: Kind, content: &[u8], batch: &ObjectBatch) -> Result<Option<ObjectId>, Error> {
         let Ok(id) = object_id(self.hash, kind, content) else {
             self.found.errors.push("SHA-1 appears to be part of a collision attack".to_owned());
             return Ok(None);
@@ -270,7 +265,7 @@ impl Work<'_> {
                 return Ok(());
             }
             let mut reader = self.repository.snapshot()?.reader(MAX_OBJECT_BYTES as usize);
-            let mut batch = self.batch()?;
+            let batch = self.batch()?;
             for at in 0..tree.deltas.len() {
                 if tree.is_done[at] {
                     continue;
@@ -285,7 +280,7 @@ impl Work<'_> {
                 if let Some(object) = is_readable.then(|| reader.read(&id).ok()).flatten() {
                     let children = tree.take_children(offset, &id);
                     let root = Level { kind: object.kind, content: object.data, children };
-                    self.apply_tree(root, &mut tree, &mut batch)?;
+                    self.apply_tree(root, &mut tree, &batch)?;
                 }
             }
             batch.publish()?;
@@ -297,7 +292,7 @@ impl Work<'_> {
     }
 
     /// Applies what is made of an object, and what is made of that, one after the other.
-    fn apply_tree(&mut self, root: Level, tree: &mut DeltaTree, batch: &mut LooseBatch) -> Result<(), Error> {
+    fn apply_tree(&mut self, root: Level, tree: &mut DeltaTree, batch: &ObjectBatch) -> Result<(), Error> {
         let mut held_bytes = root.content.len();
         let mut levels = vec![root];
         while let Some(level) = levels.last_mut() {
@@ -339,10 +334,9 @@ impl Work<'_> {
         }
     }
 
-    fn batch(&self) -> Result<LooseBatch, Error> {
-        let config = self.repository.config();
-        let (level, policy) = (loose_compression(config)?, WritePolicy::of(config)?);
-        Ok(LooseBatch::new(self.repository.object_dir(), self.repository.snapshot()?, level, policy))
+    fn batch(&self) -> Result<ObjectBatch, Error> {
+        let options = BatchOptions::of(self.repository.config())?;
+        Ok(ObjectBatch::new(self.repository.object_dir(), self.repository.snapshot()?, options))
     }
 }
 

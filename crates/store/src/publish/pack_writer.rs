@@ -103,6 +103,11 @@ impl PackWriter {
         Ok(())
     }
 
+    /// Its temporary name.
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Takes back what was written since the pack was so long.
     pub(super) fn cut_back(&mut self, position: u64) -> Result<(), Error> {
         assert!(matches!(self.trailer, Trailer::Later), "what was hashed stays");

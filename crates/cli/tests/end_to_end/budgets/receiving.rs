@@ -147,12 +147,28 @@ fn loose_objects_cost_a_write_each_and_a_sync_where_asked() {
         let dir = tempfile::tempdir().unwrap();
         let repo = empty_repository(dir.path());
         let settings = if is_durable { &COMMITTED[..] } else { &[] };
-        let args = [settings, &["unpack-objects", "-q"]].concat();
+        let args = [settings, &["-c", "packrace.looseLimit=1000", "unpack-objects", "-q"]].concat();
         let (_, report) = counted(&repo, &args, &small_objects(COUNT as u32));
         assert_eq!(report.calls("objects", "write"), COUNT, "{}", report.0);
         assert!(syncs.contains(&report.calls("objects", "sync")), "{}", report.0);
         let listed = Git::stock().run(&repo, &["count-objects"]);
         assert!(listed.starts_with("300 objects"), "{listed}");
+    }
+}
+
+#[test]
+fn unpacking_many_objects_costs_the_same_number_of_syncs_however_many() {
+    for objects in [6, 600, 6000] {
+        for settings in [&[][..], &COMMITTED] {
+            let dir = tempfile::tempdir().unwrap();
+            let repo = empty_repository(dir.path());
+            let args = [settings, &["unpack-objects", "-q"]].concat();
+            let (_, report) = counted(&repo, &args, &small_objects(objects));
+            assert!((3..=SYNCS_OF_A_PACK).contains(&report.all("sync")), "{}", report.0);
+            assert!(report.all("write") <= SOME && report.all("name") <= SOME, "{}", report.0);
+            let counts = Git::stock().run(&repo, &["count-objects", "-v"]);
+            assert!(counts.contains(&format!("in-pack: {objects}\n")), "{counts}");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use packrace_format::pack_index::{self, Entry};
 use packrace_format::zlib::{Deflater, PieceDeflater};
 use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
 
-use super::{BatchOptions, StreamError};
+use super::{BatchOptions, StreamError, leftovers};
 use crate::error::{Error, Reason};
 use crate::publish::{PackWriter, PublishOptions, PublishedPack};
 
@@ -42,7 +42,9 @@ impl PreparedEntry {
 impl GrowingPack {
     /// How many objects there are going to be is not known: the pack is hashed when it is whole.
     pub(super) fn create(dir: &Path, hash: HashKind, options: &BatchOptions) -> Result<Self, Error> {
-        let writer = PackWriter::create(&dir.join("pack"), hash, options.policy, None)?;
+        let dir = dir.join("pack");
+        let writer = PackWriter::create(&dir, hash, options.policy, None)?;
+        leftovers::remove(&dir, writer.path());
         Ok(GrowingPack { writer, entries: Vec::new(), hash })
     }
 

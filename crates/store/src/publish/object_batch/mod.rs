@@ -7,12 +7,13 @@
 //!
 //! Which of both it is going to be shows when the limit is reached: until then contents wait in memory, not compressed. So
 //! does nothing of a batch that is dropped stay, but what a killed process leaves: `objects/pack/tmp_pack_XXXXXX` and
-//! `objects/xx/tmp_obj_XXXXXX`, which `git prune` and `git gc` remove.
+//! `objects/xx/tmp_obj_XXXXXX`. Both `git prune` and `git gc` remove; of packs also the next batch that makes one, a day later.
 //!
 //! Threads share a batch: each looks for its object, compresses it and computes its checksum beside the others; in turn they
 //! only append what came of that to the pack.
 
 mod growing_pack;
+mod leftovers;
 mod options;
 
 use std::collections::HashSet;

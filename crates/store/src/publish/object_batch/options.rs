@@ -2,7 +2,7 @@ use packrace_format::pack_index;
 
 use crate::config::Config;
 use crate::error::{Error, Reason};
-use crate::publish::{LooseLimit, WritePolicy, loose_compression};
+use crate::publish::{LooseLimit, PublishOptions, WritePolicy, loose_compression};
 
 /// How new objects are stored.
 #[derive(Debug, Clone, Copy)]
@@ -24,17 +24,14 @@ pub struct BatchOptions {
 impl BatchOptions {
     /// What the configuration says.
     pub fn of(config: &Config) -> Result<Self, Error> {
+        let PublishOptions { index_version, reverse_index, .. } = PublishOptions::of(config)?;
         Ok(BatchOptions {
             policy: WritePolicy::of(config)?.of_new_objects(),
             loose_limit: LooseLimit::of(config)?,
             loose_compression: loose_compression(config)?,
             pack_compression: pack_compression(config)?,
-            index_version: match config.integer("pack.indexVersion")?.unwrap_or(2) {
-                1 => pack_index::Version::V1,
-                2 => pack_index::Version::default(),
-                other => return Err(Reason::Config(format!("bad pack.indexVersion={other}")).into()),
-            },
-            reverse_index: config.boolean("pack.writeReverseIndex")?.unwrap_or(true),
+            index_version,
+            reverse_index,
         })
     }
 }

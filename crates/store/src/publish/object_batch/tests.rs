@@ -338,3 +338,30 @@ fn nothing_is_published_after_a_failure() {
         }
     }
 }
+
+/// What a killed process has left goes with the next pack, but for what may be somebody's who is alive.
+#[test]
+fn old_temporaries_go() {
+    let target = Target::new(HashKind::Sha1);
+    let dir = target.root.path().join("objects/pack");
+    let write = |name: &str, age_hours: u64| {
+        std::fs::write(dir.join(name), "x").unwrap();
+        let when = std::time::SystemTime::now() - std::time::Duration::from_secs(age_hours * 3600);
+        std::fs::File::open(dir.join(name)).unwrap().set_modified(when).unwrap();
+    };
+    let old = ["tmp_pack_abcdef", "tmp_idx_ABC123", "tmp_rev_000000"];
+    let others = ["tmp_pack_", "tmp_pack_abcdefg", "tmp_other_abcdef", "pack-1.pack", "tmp_midx_abcdef"];
+    old.iter().chain(&others).for_each(|name| write(name, 25));
+    write("tmp_pack_young1", 23);
+    std::fs::create_dir(dir.join("tmp_pack_direct")).unwrap();
+    let batch = target.batch(&[]);
+    target.add(&batch, 0..5);
+    batch.publish().unwrap();
+    assert!(old.iter().all(|name| dir.join(name).exists()), "no pack was made");
+    let batch = target.batch(&[]);
+    target.add(&batch, 10..20);
+    batch.publish().unwrap();
+    assert!(!old.iter().any(|name| dir.join(name).exists()));
+    let kept = others.iter().chain(&["tmp_pack_young1", "tmp_pack_direct"]);
+    assert!(kept.clone().all(|name| dir.join(name).exists()));
+}

@@ -1,0 +1,148 @@
+//! Commands that store something.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use packrace_testkit::Git;
+
+use crate::{PACKRACE, ask_git, git, packrace};
+
+/// A command that changes what is below a directory. With its success that is acknowledged.
+pub struct Case {
+    pub name: &'static str,
+    /// Makes what is there before.
+    pub prepare: fn(&Path),
+    /// Runs it there.
+    pub run: fn(&Path) -> Output,
+    /// The repository in there.
+    pub repository: &'static str,
+    /// Whether what the command is for can be seen; or else nothing of it is.
+    pub is_done: fn(&Path) -> bool,
+}
+
+pub const CASES: [Case; 5] = [
+    Case {
+        name: "push of a handful",
+        prepare: |top| prepare_push(top, "files", 2),
+        run: run_push,
+        repository: "srv.git",
+        is_done: is_pushed,
+    },
+    Case {
+        name: "push of many",
+        prepare: |top| prepare_push(top, "files", 12),
+        run: run_push,
+        repository: "srv.git",
+        is_done: is_pushed,
+    },
+    Case {
+        name: "push to reftables",
+        prepare: |top| prepare_push(top, "reftable", 12),
+        run: run_push,
+        repository: "srv.git",
+        is_done: is_pushed,
+    },
+    Case {
+        name: "unpack-objects of a handful",
+        prepare: |top| prepare_push(top, "files", 2),
+        run: run_unpack,
+        repository: "srv.git",
+        is_done: is_unpacked,
+    },
+    Case {
+        name: "unpack-objects of many",
+        prepare: |top| prepare_push(top, "files", 12),
+        run: run_unpack,
+        repository: "srv.git",
+        is_done: is_unpacked,
+    },
+];
+
+/// `srv.git` with one commit, and beside it what brings another one with so many files: a request and a pack.
+fn prepare_push(top: &Path, format: &str, files: usize) {
+    let format = format!("--ref-format={format}");
+    git(top, &["init", "-q", "--bare", "-b", "main", "--template=", &format, "srv.git"]);
+    git(top, &["init", "-q", "-b", "main", "--template=", "work"]);
+    let work = top.join("work");
+    let commit = |round: usize| {
+        for number in 0..files {
+            std::fs::write(work.join(format!("file-{number}")), format!("{round} {number}\n")).unwrap();
+        }
+        git(&work, &["add", "."]);
+        git(&work, &["commit", "-q", "-m", "some"]);
+        git(&work, &["rev-parse", "HEAD"]).trim().to_owned()
+    };
+    let old = commit(1);
+    git(&work, &["push", "-q", "../srv.git", "main"]);
+    let new = commit(2);
+    let revisions = format!("{new}\n^{old}\n");
+    let pack = Git::stock().run_with_input(
+        &work,
+        &["pack-objects", "--revs", "--stdout", "-q"],
+        revisions.as_bytes(),
+    );
+    let line = format!("{old} {new} refs/heads/main\0 report-status");
+    let head = format!("{:04x}{line}0000", line.len() + 4);
+    std::fs::write(top.join("request"), [head.as_bytes(), &pack].concat()).unwrap();
+    std::fs::write(top.join("pack"), pack).unwrap();
+    std::fs::write(top.join("new"), new).unwrap();
+    let objects = git(&work, &["rev-list", "--objects", "--no-object-names", "main", "^main~1"]);
+    std::fs::write(top.join("objects"), objects).unwrap();
+    std::fs::remove_dir_all(work).unwrap();
+}
+
+/// Everything is to be durable.
+const ALL: [&str; 2] = ["-c", "core.fsync=all"];
+
+pub fn fed(command: &mut Command, input: &[u8]) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // Who is killed reads no further.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
+fn run_push(top: &Path) -> Output {
+    let request = std::fs::read(top.join("request")).unwrap();
+    let args = [&ALL[..], &["receive-pack", "srv.git"]].concat();
+    let output = fed(packrace(top).args(args), &request);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("unpack ok\n") && said.contains("ok refs/heads/main\n"), "{said}");
+    output
+}
+
+fn is_pushed(top: &Path) -> bool {
+    let new = std::fs::read_to_string(top.join("new")).unwrap();
+    git(&top.join("srv.git"), &["rev-parse", "main"]).trim() == new
+}
+
+fn run_unpack(top: &Path) -> Output {
+    let pack = std::fs::read(top.join("pack")).unwrap();
+    let args = [&ALL[..], &["-C", "srv.git", "unpack-objects", "-q"]].concat();
+    fed(packrace(top).args(args), &pack)
+}
+
+/// All of them: of some that are there it is only known that they are whole.
+fn is_unpacked(top: &Path) -> bool {
+    let objects = std::fs::read(top.join("objects")).unwrap();
+    let found = Git::stock().run_with_input(&top.join("srv.git"), &["cat-file", "--batch-check"], &objects);
+    !String::from_utf8(found).unwrap().contains("missing")
+}
+
+/// How stock git is told to push to us; the script says which process that is, in a file.
+pub fn write_receiver(path: &Path, pid_file: &Path) {
+    let (pid_file, binary) = (pid_file.display(), PACKRACE);
+    let script = format!(
+        "#!/bin/sh\necho $$ >'{pid_file}.new'\nmv '{pid_file}.new' '{pid_file}'\nexec '{binary}' receive-pack \"$@\"\n"
+    );
+    std::fs::write(path, script).unwrap();
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// Whether git finds an object there.
+pub fn has_object(repository: &Path, id: &str) -> bool {
+    ask_git(repository, &["cat-file", "-e", id]).status.success()
+}

@@ -1,0 +1,162 @@
+//! The process is killed (`kill -9`) at a moment that nobody chose.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use packrace_testkit::{Git, Random};
+
+use crate::cases::{fed, has_object, write_receiver};
+use crate::{ask_git, assert_sound, git, in_memory, packrace};
+
+/// Rounds of each; 1,000 take minutes.
+fn rounds() -> usize {
+    std::env::var("PACKRACE_KILL_ROUNDS").map_or(40, |rounds| rounds.parse().expect("a number"))
+}
+
+/// Kills a process some time after it was started, unless it has ended by then. Tells whether it ended well.
+fn run_for(command: &mut Command, time: Duration) -> bool {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(time);
+    let _ = child.kill();
+    child.wait().unwrap().success()
+}
+
+/// What who was killed leaves, and git tells its user to remove.
+fn remove_locks(dir: &Path) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.extension() {
+            _ if path.is_dir() => remove_locks(&path),
+            Some(extension) if extension == "lock" => std::fs::remove_file(path).unwrap(),
+            _ => {}
+        }
+    }
+}
+
+/// Somewhere between the start and a little behind the end.
+struct Moments {
+    random: Random,
+    whole: Duration,
+}
+
+impl Moments {
+    fn new(seed: u64, whole: impl FnOnce()) -> Self {
+        let start = Instant::now();
+        whole();
+        Moments { random: Random::new(seed), whole: start.elapsed() }
+    }
+
+    fn next(&mut self) -> Duration {
+        self.whole * self.random.below(1200) as u32 / 1000
+    }
+}
+
+/// A repository with as many commits as there are rounds, and one more; from the first on, their names.
+fn history(top: &Path, files: usize) -> (PathBuf, Vec<String>) {
+    git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "all.git"]);
+    let all = top.join("all.git");
+    let mut stream = String::new();
+    for round in 0..=rounds() {
+        stream += &format!(
+            "commit refs/heads/main\ncommitter A <a@b> {} +0000\ndata 1\nx\n",
+            1_000_000_000 + round
+        );
+        for file in 0..files {
+            let content = format!("{round} {file}\n");
+            stream += &format!("M 100644 inline {file}/{file}\ndata {}\n{content}\n", content.len());
+        }
+    }
+    Git::stock().run_with_input(&all, &["fast-import", "--quiet"], stream.as_bytes());
+    let commits = git(&all, &["rev-list", "--reverse", "main"]);
+    (all, commits.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn pushes() {
+    for files in [1, 20] {
+        let dir = in_memory();
+        let top = dir.path();
+        let (all, commits) = history(top, files);
+        git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "srv.git"]);
+        let (server, pid_file) = (top.join("srv.git"), top.join("pid"));
+        write_receiver(&top.join("receive"), &pid_file);
+        let push = |commit: &str| {
+            let mut command = Git::stock().command(&all);
+            let program = format!("--receive-pack={}", top.join("receive").display());
+            command.args(["push", "-q", &program, "../srv.git", &format!("{commit}:refs/heads/main")]);
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        };
+        let mut moments = Moments::new(files as u64, || assert!(push(&commits[0]).wait().unwrap().success()));
+        let (mut acknowledged, mut killed) = (0, 0);
+        for round in 1..=rounds() {
+            let _ = std::fs::remove_file(&pid_file);
+            let mut client = push(&commits[round]);
+            let moment = moments.next();
+            while !pid_file.exists() && client.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            std::thread::sleep(moment);
+            if let Ok(pid) = std::fs::read_to_string(&pid_file) {
+                // It may have ended.
+                let _ = Command::new("kill").args(["-9", pid.trim()]).stderr(Stdio::null()).status();
+            }
+            let before = acknowledged;
+            match client.wait().unwrap().success() {
+                true => acknowledged = round,
+                false => killed += 1,
+            }
+            remove_locks(&server);
+            let what = format!("round {round} of {files} files");
+            let is = git(&server, &["rev-parse", "main"]);
+            let is = commits.iter().position(|commit| commit == is.trim()).unwrap();
+            assert!(is == acknowledged || is == round, "{what}: {is} after {before} and {acknowledged}");
+            acknowledged = is;
+            assert_sound(&server, &what);
+        }
+        println!("{files} files: {killed} of {} pushes ended before they were told of success", rounds());
+    }
+}
+
+#[test]
+fn unpacking() {
+    for files in [1, 20] {
+        let dir = in_memory();
+        let top = dir.path();
+        let (all, commits) = history(top, files);
+        git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "to.git"]);
+        let to = top.join("to.git");
+        let pack = |round: usize| {
+            let before = round.checked_sub(1).map(|before| format!("^{}\n", commits[before]));
+            let revisions = format!("{}\n{}", commits[round], before.unwrap_or_default());
+            let args = ["pack-objects", "--revs", "--stdout", "-q"];
+            let pack = Git::stock().run_with_input(&all, &args, revisions.as_bytes());
+            let path = top.join("pack");
+            std::fs::write(&path, pack).unwrap();
+            path
+        };
+        let first = std::fs::read(pack(0)).unwrap();
+        let mut moments = Moments::new(files as u64 + 2, || {
+            assert!(fed(packrace(&to).arg("unpack-objects"), &first).status.success());
+        });
+        let mut killed = 0;
+        for round in 1..=rounds() {
+            let input = std::fs::File::open(pack(round)).unwrap();
+            let is_done = run_for(packrace(&to).arg("unpack-objects").stdin(input), moments.next());
+            let what = format!("round {round} of {files} files");
+            // What nothing refers to is looked at too.
+            assert_sound(&to, &what);
+            assert!(!is_done || has_object(&to, &commits[round]), "{what}");
+            killed += usize::from(!is_done);
+            // So that the next commit has its parent.
+            Git::stock().run_with_input(
+                &to,
+                &["unpack-objects", "-q"],
+                &std::fs::read(top.join("pack")).unwrap(),
+            );
+        }
+        println!("{files} files: {killed} of {} were killed", rounds());
+        let left = ask_git(&to, &["prune", "--expire=now"]);
+        assert!(left.status.success());
+    }
+}

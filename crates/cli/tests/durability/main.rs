@@ -1,0 +1,47 @@
+//! What commands have acknowledged survives: on a file system that forgets what nobody synced, whatever it was asked to do
+//! when the power went, and where the process is killed at any moment.
+//!
+//! The real binary runs on a mounted file system, which notes every change that reaches it. From that,
+//! `os::simulated::Recording` tells what a disk may show after a crash behind each. Stock git looks at these.
+
+mod cases;
+mod kills;
+mod power;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use packrace_testkit::{Git, clean_environment};
+
+/// The binary under test.
+const PACKRACE: &str = env!("CARGO_BIN_EXE_packrace");
+
+/// In memory, where the machine has such a place: much is laid out.
+fn in_memory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    dir.unwrap()
+}
+
+fn packrace(dir: &Path) -> Command {
+    let mut command = Command::new(PACKRACE);
+    clean_environment(&mut command);
+    command.current_dir(dir);
+    command
+}
+
+fn git(dir: &Path, args: &[&str]) -> String {
+    Git::stock().run(dir, args)
+}
+
+/// What stock git says, without a word about what it thinks of it.
+fn ask_git(dir: &Path, args: &[&str]) -> Output {
+    Git::stock().command(dir).args(args).output().unwrap()
+}
+
+/// Stock git finds nothing wrong.
+fn assert_sound(dir: &Path, what: &str) {
+    let output = ask_git(dir, &["fsck", "--full", "--strict", "--no-dangling"]);
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&said));
+}

@@ -1,0 +1,110 @@
+//! The power goes behind each change that the file system was asked for.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use packrace_os::simulated::{Change, Recording, State};
+use packrace_testkit::mounted::Mount;
+
+use crate::cases::{CASES, Case};
+use crate::{assert_sound, in_memory};
+
+/// So many states behind a change are looked at.
+const MAX_STATES: usize = 60;
+
+/// Of all of a case that are different, git is shown so many, and all that are left after success.
+const MAX_SHOWN: usize = 150;
+
+fn record(case: &Case, top: &Path) -> Recording {
+    (case.prepare)(top);
+    let place = tempfile::tempdir().unwrap();
+    let mount = Mount::new(top, place.path()).unwrap();
+    let (output, recording) = mount.recorded(|| (case.run)(mount.place())).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {said}", case.name);
+    drop(mount);
+    let count = recording.changes().len();
+    assert_eq!(recording.killed(count), State::of(top).unwrap(), "what was noted is what happened");
+    assert!((case.is_done)(top), "{}", case.name);
+    recording
+}
+
+/// What is acknowledged is there; before that it is, or is not; and git finds nothing wrong.
+fn check_state(case: &Case, copy: &Path, state: &State, is_acknowledged: bool, what: &str) {
+    state.lay_out(copy).unwrap();
+    assert_sound(&copy.join(case.repository), what);
+    let is_done = (case.is_done)(copy);
+    assert!(is_done || !is_acknowledged, "{what}: lost");
+}
+
+fn check_case(case: &Case) -> usize {
+    let (top, copy) = (in_memory(), in_memory());
+    let recording = record(case, top.path());
+    let count = recording.changes().len();
+    let mut seen = HashSet::new();
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for done in 0..=count {
+        for state in recording.crashed(done, MAX_STATES) {
+            let states = if done == count { &mut after } else { &mut before };
+            if seen.insert((state.clone(), done == count)) {
+                states.push((state, done));
+            }
+        }
+    }
+    let step = before.len().div_ceil(MAX_SHOWN);
+    let shown: Vec<_> = before.into_iter().step_by(step).chain(after).collect();
+    for (number, (state, done)) in shown.iter().enumerate() {
+        let change = recording.changes()[..*done].last().map(|change| format!("{change:.200?}"));
+        let what = format!("{}, state {number} after {done} {change:?}", case.name);
+        check_state(case, copy.path(), state, *done == count, &what);
+    }
+    println!("{}: {count} changes, {} of {} states shown", case.name, shown.len(), seen.len());
+    shown.len()
+}
+
+#[test]
+fn power_cuts() {
+    let shown: usize = CASES.iter().map(check_case).sum();
+    assert!(shown > 100 * CASES.len(), "only {shown}");
+}
+
+/// The files that count, once it is acknowledged.
+fn is_precious(name: &Path) -> bool {
+    let name = name.to_str().unwrap();
+    !name.contains("tmp_") && !name.ends_with(".keep") && !name.ends_with(".lock")
+}
+
+/// Whether a crash behind so many changes can lose or break one of them.
+fn is_found_out(recording: &Recording, end: &State, done: usize) -> bool {
+    recording.crashed(done, 400).iter().any(|state| {
+        let found: std::collections::BTreeMap<_, _> = state.entries().collect();
+        end.entries().any(|(name, content)| is_precious(name) && found.get(name) != Some(&content))
+    })
+}
+
+/// A program that left out a sync would have been found out, and so would one that tells of success before the last one.
+#[test]
+fn a_sync_that_is_left_out_is_found_out() {
+    for case in &CASES {
+        let top = in_memory();
+        let recording = record(case, top.path());
+        let end = State::of(top.path()).unwrap();
+        let count = recording.changes().len();
+        assert!(!is_found_out(&recording, &end, count), "{}", case.name);
+        let is_sync = |change: &&Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
+        let syncs: Vec<&Change> = recording.changes().iter().filter(is_sync).collect();
+        let mut found = 0;
+        for (number, sync) in syncs.iter().enumerate() {
+            // A `.keep` is gone by then, and tables that were merged are too.
+            let (Change::Sync(path) | Change::SyncDir(path)) = sync else { continue };
+            let path = path.to_str().unwrap();
+            let can_do_without = path.contains("tmp_keep") || path.contains("/reftable");
+            let is_found = is_found_out(&recording.without_sync(number).unwrap(), &end, count);
+            assert!(is_found || can_do_without, "{}: without {sync:?}", case.name);
+            found += usize::from(is_found);
+        }
+        assert!(found >= 4, "{}: only {found} of {}", case.name, syncs.len());
+        let last = recording.changes().iter().rposition(|change| is_sync(&change)).unwrap();
+        assert!(is_found_out(&recording, &end, last), "{}: success before the last sync", case.name);
+    }
+}
