@@ -52,8 +52,17 @@ const READ_FILE_BYTES: usize = 4096;
 
 /// Reads a whole small file. Fails with [`io::ErrorKind::FileTooLarge`] when it is longer than `max_bytes`.
 pub fn read_file(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
+    read_whole(open_without_waiting(path)?, role, max_bytes)
+}
+
+/// As [`read_file`], but fails where `path` is a symbolic link.
+pub fn read_file_without_following(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits() as i32;
+    read_whole(OpenOptions::new().read(true).custom_flags(flags).open(path)?, role, max_bytes)
+}
+
+fn read_whole(file: File, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
-    let file = open_without_waiting(path)?;
     // Room for most files, so that one read finds all and another one the end.
     let mut bytes = Vec::with_capacity(READ_FILE_BYTES);
     file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;

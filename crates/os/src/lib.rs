@@ -19,6 +19,6 @@ pub mod source;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, mode, owner, read_file,
-    read_link, real_path, write_file,
+    read_file_without_following, read_link, real_path, write_file,
 };
 pub use map::Mapped;

@@ -45,7 +45,7 @@ pub use packrace_os::Mapped;
 pub use parameters::parse_config_parameters;
 pub use quoted::unquote;
 pub use reader::{MAX_CHAIN, Object, ObjectReader};
-pub use repository::{OpenOptions, Repository};
+pub use repository::{AttributeFiles, OpenOptions, Repository};
 pub use roots::{Roots, roots};
 pub use snapshot::{Location, ObjectIx, PackIx, Snapshot};
 pub use stored::Stored;

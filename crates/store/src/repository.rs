@@ -40,6 +40,15 @@ pub struct OpenOptions {
     pub shallow_file: Option<PathBuf>,
 }
 
+/// Files of attributes outside of work trees.
+#[derive(Debug, Clone)]
+pub struct AttributeFiles {
+    /// Of the system and of the user, the less important first.
+    pub outside: Vec<PathBuf>,
+    /// Of the repository; more important than any other.
+    pub info: PathBuf,
+}
+
 /// An opened repository: where things are and how it is configured. Cheap to share; what it stores is seen through
 /// [`Repository::snapshot`].
 #[derive(Debug)]
@@ -209,13 +218,22 @@ impl Repository {
         Snapshot::take(sources).map(Arc::new)
     }
 
-    fn attribute_sources(&self) -> Result<AttributeSources, Error> {
+    /// The files of attributes that are not part of a work tree.
+    pub fn attribute_files(&self) -> AttributeFiles {
         let named = self.config.path("core.attributesFile").filter(|path| !path.as_os_str().is_empty());
         let user = named.or_else(|| self.outside.user_attributes.clone());
-        Ok(AttributeSources {
+        AttributeFiles {
             outside: self.outside.system_attributes.clone().into_iter().chain(user).collect(),
-            tree: self.attribute_tree()?,
             info: self.common_dir.join("info/attributes"),
+        }
+    }
+
+    fn attribute_sources(&self) -> Result<AttributeSources, Error> {
+        let AttributeFiles { outside, info } = self.attribute_files();
+        Ok(AttributeSources {
+            outside,
+            tree: self.attribute_tree()?,
+            info,
             folds_case: self.config.boolean("core.ignoreCase")?.unwrap_or(false),
         })
     }

@@ -2,3 +2,7 @@
 //!
 //! Thin, over the `gix-*` crates for the index file, ignore rules, attributes, pathspecs and filters; how objects become
 //! durable is `store::publish`'s business.
+
+#![forbid(unsafe_code)]
+
+pub mod filter;

@@ -1,0 +1,249 @@
+//! Filters outside: programs for one file, and processes that convert many (gitattributes, "filter").
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use gix_filter::driver::process::Client;
+
+/// Where content goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Clean,
+    Smudge,
+}
+
+impl Way {
+    fn word(self) -> &'static str {
+        match self {
+            Way::Clean => "clean",
+            Way::Smudge => "smudge",
+        }
+    }
+}
+
+/// `filter.<name>.*`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Driver {
+    pub(super) name: String,
+    pub(super) clean: Option<Vec<u8>>,
+    pub(super) smudge: Option<Vec<u8>>,
+    pub(super) process: Option<Vec<u8>>,
+    pub(super) is_required: bool,
+}
+
+impl Driver {
+    /// Whether files of its paths are changed, or refused. As with git, one that is required and has no program at all refuses
+    /// nothing on the way out.
+    pub(super) fn does_something(&self, way: Way) -> bool {
+        let is_refused = self.is_required && (way == Way::Clean || self.clean.is_some());
+        is_refused || self.process.is_some() || self.command(way).is_some()
+    }
+
+    fn command(&self, way: Way) -> Option<&Vec<u8>> {
+        match way {
+            Way::Clean => self.clean.as_ref(),
+            Way::Smudge => self.smudge.as_ref(),
+        }
+    }
+}
+
+/// Processes that run until all is converted.
+#[derive(Default)]
+pub(super) struct Processes {
+    running: HashMap<Vec<u8>, Client>,
+}
+
+impl Processes {
+    /// What the driver makes of `content`; `None` where it has no program for that, or failed, which `told` says.
+    pub(super) fn convert(
+        &mut self,
+        driver: &Driver,
+        way: Way,
+        path: &[u8],
+        content: &[u8],
+        top: &Path,
+        told: &mut Vec<String>,
+    ) -> Option<Vec<u8>> {
+        if let Some(command) = driver.process.as_ref().filter(|command| !command.is_empty()) {
+            return self.ask(command, way, path, content, top, told);
+        }
+        let command = driver.command(way).filter(|command| !command.is_empty())?;
+        let converted = run(command, path, content, top, told);
+        if converted.is_none() {
+            told.push(format!("error: external filter '{}' failed", String::from_utf8_lossy(command)));
+        }
+        converted
+    }
+
+    fn ask(
+        &mut self,
+        command: &[u8],
+        way: Way,
+        path: &[u8],
+        content: &[u8],
+        top: &Path,
+        told: &mut Vec<String>,
+    ) -> Option<Vec<u8>> {
+        let shown = String::from_utf8_lossy(command);
+        let failed = || format!("error: external filter '{shown}' failed");
+        if !self.running.contains_key(command) {
+            let child = match start(command, top) {
+                Ok(child) => child,
+                Err(error) => {
+                    told.push(cannot_exec(command, &error));
+                    told.push(format!("error: cannot fork to run subprocess '{shown}'"));
+                    return None;
+                }
+            };
+            match Client::handshake(child, "git-filter", &[2], &["clean", "smudge"]) {
+                Ok(client) => self.running.insert(command.to_vec(), client),
+                Err(_) => {
+                    told.push(format!("error: initialization for subprocess '{shown}' failed"));
+                    return None;
+                }
+            };
+        }
+        let client = self.running.get_mut(command)?;
+        if !client.capabilities().contains(way.word()) {
+            return None;
+        }
+        let mut about = std::iter::once(("pathname", path.into()));
+        let status = client.invoke(way.word(), &mut about, &mut &content[..]);
+        let mut converted = Vec::new();
+        let outcome = match status {
+            Ok(status) if status.is_success() => match client.as_read().read_to_end(&mut converted) {
+                Ok(_) => return Some(converted),
+                // The process may say behind the content that it failed, and go on.
+                Err(error) if error.to_string().contains("error after reading: error") => return None,
+                Err(_) => "",
+            },
+            Ok(status) if status.is_abort() => "abort",
+            Ok(status) if status.message() == Some("error") => "error",
+            Ok(_) | Err(_) => "",
+        };
+        match outcome {
+            "error" => {}
+            "abort" => {
+                client.capabilities_mut().remove(way.word());
+            }
+            _ => {
+                told.push(failed());
+                if let Some(client) = self.running.remove(command) {
+                    let mut child = client.into_child();
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for (_, client) in self.running.drain() {
+            // Its pipes are closed by that, which tells it to end.
+            let _ = client.into_child().wait();
+        }
+    }
+}
+
+/// Runs a program for one file, while its input is written by a thread beside it.
+fn run(command: &[u8], path: &[u8], content: &[u8], top: &Path, told: &mut Vec<String>) -> Option<Vec<u8>> {
+    let shown = String::from_utf8_lossy(command).into_owned();
+    let mut child = match start(&with_path(command, path), top) {
+        Ok(child) => child,
+        Err(error) => {
+            told.push(cannot_exec(command, &error));
+            told.push(format!("error: cannot fork to run external filter '{shown}'"));
+            return None;
+        }
+    };
+    let (input, output) = (child.stdin.take(), child.stdout.take());
+    let mut converted = Vec::new();
+    let (is_written, is_read) = std::thread::scope(|scope| {
+        let writing = scope.spawn(move || match input {
+            // A program need not read all.
+            Some(mut input) => match input.write_all(content) {
+                Err(error) => error.kind() == std::io::ErrorKind::BrokenPipe,
+                Ok(()) => true,
+            },
+            None => false,
+        });
+        let is_read = output.is_some_and(|mut output| output.read_to_end(&mut converted).is_ok());
+        (writing.join().unwrap_or(false), is_read)
+    });
+    let status = child.wait().ok()?;
+    if !is_written {
+        told.push(format!("error: cannot feed the input to external filter '{shown}'"));
+    }
+    if !is_read {
+        told.push(format!("error: read from external filter '{shown}' failed"));
+    }
+    if !status.success() {
+        if let Some(signal) = status.signal() {
+            told.push(format!("error: {shown} died of signal {signal}"));
+        }
+        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
+        told.push(format!("error: external filter '{shown}' failed {code}"));
+    }
+    (is_written && is_read && status.success()).then_some(converted)
+}
+
+fn cannot_exec(command: &[u8], error: &std::io::Error) -> String {
+    format!("fatal: cannot exec '{}': {}", String::from_utf8_lossy(command), super::words(error))
+}
+
+/// `%f` is the path, quoted for the shell; `%%` is `%`.
+fn with_path(command: &[u8], path: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(command.len() + path.len());
+    let mut bytes = command.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match (byte, bytes.peek()) {
+            (b'%', Some(b'f')) => {
+                bytes.next();
+                whole.extend_from_slice(&shell_word(path));
+            }
+            (b'%', Some(b'%')) => {
+                bytes.next();
+                whole.push(b'%');
+            }
+            _ => whole.push(byte),
+        }
+    }
+    whole
+}
+
+/// Quoted so that the shell takes it as one word.
+fn shell_word(path: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in path {
+        match byte {
+            b'\'' | b'!' => quoted.extend_from_slice(&[b'\'', b'\\', *byte, b'\'']),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// As git does it, by the shell only where the command has something for it.
+fn start(command: &[u8], top: &Path) -> std::io::Result<Child> {
+    let text = OsString::from_vec(command.to_vec());
+    let is_for_shell = command.iter().any(|byte| b"|&;<>()$`\\\"' \t\n*?[#~=%".contains(byte));
+    let mut started = match is_for_shell {
+        true => {
+            let mut shell = Command::new("/bin/sh");
+            shell.arg("-c").arg(text);
+            shell
+        }
+        false => Command::new(PathBuf::from(text)),
+    };
+    started.current_dir(top).stdin(Stdio::piped()).stdout(Stdio::piped());
+    started.spawn()
+}

@@ -1,0 +1,186 @@
+//! `working-tree-encoding` (gitattributes): text is UTF-8 in objects and something else in the work tree.
+//!
+//! The Unicode encodings and ISO 8859-1 are done here, as the C library's `iconv`, which git uses, does them; others are those of
+//! `encoding_rs`, whose tables are the WHATWG's.
+
+use super::attributes::State;
+
+/// How the files of a path are encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Encoding {
+    /// As the attribute says it.
+    pub(super) name: String,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// UTF-16 (2 bytes a unit) or UTF-32 (4).
+    Wide {
+        unit_bytes: usize,
+        order: Order,
+    },
+    Latin1,
+    Other(&'static encoding_rs::Encoding),
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// A mark at the beginning says it and must be there.
+    Marked,
+    Big,
+    Little,
+    /// Little, with a mark.
+    LittleMarked,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// A hint that comes first.
+    pub(super) hint: Option<String>,
+    /// The error.
+    pub(super) error: String,
+}
+
+impl Encoding {
+    /// What the attribute asks for; `None` if it is UTF-8, and an error if it has no name.
+    pub(super) fn of(state: &State) -> Result<Option<Self>, String> {
+        let name = match state {
+            State::Unspecified | State::Unset => return Ok(None),
+            State::Set => return Err("true/false are no valid working-tree-encodings".to_owned()),
+            State::Value(name) => String::from_utf8_lossy(name).into_owned(),
+        };
+        let upper = name.to_ascii_uppercase();
+        let short = upper.strip_prefix("UTF").map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+        let wide = |unit_bytes, order| Form::Wide { unit_bytes, order };
+        let form = match (upper.as_str(), short) {
+            ("", _) | (_, Some("8")) => return Ok(None),
+            (_, Some("16")) => wide(2, Order::Marked),
+            (_, Some("16BE")) => wide(2, Order::Big),
+            (_, Some("16LE")) => wide(2, Order::Little),
+            (_, Some("16LE-BOM")) => wide(2, Order::LittleMarked),
+            (_, Some("32")) => wide(4, Order::Marked),
+            (_, Some("32BE")) => wide(4, Order::Big),
+            (_, Some("32LE")) => wide(4, Order::Little),
+            ("ISO-8859-1" | "ISO8859-1" | "ISO_8859-1" | "LATIN1" | "LATIN-1" | "L1", _) => Form::Latin1,
+            _ => gix_filter::worktree::encoding::for_label(name.as_str()).map_or(Form::Unknown, Form::Other),
+        };
+        Ok(Some(Encoding { name, form }))
+    }
+
+    /// A file of the work tree as UTF-8.
+    pub(super) fn to_git(&self, content: &[u8], path: &str) -> Result<Vec<u8>, Refusal> {
+        self.check_mark(content, path)?;
+        self.decode(content).map(String::into_bytes).ok_or_else(|| Refusal {
+            hint: None,
+            error: format!("failed to encode '{path}' from {} to UTF-8", self.name),
+        })
+    }
+
+    /// UTF-8 as a file of the work tree; `None` where that is not possible.
+    pub(super) fn to_worktree(&self, content: &[u8]) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(content).ok()?;
+        match self.form {
+            Form::Unknown => None,
+            Form::Latin1 => text.chars().map(|char| u8::try_from(u32::from(char)).ok()).collect(),
+            Form::Other(encoding) => {
+                let (bytes, _, has_failed) = encoding.encode(text);
+                (!has_failed).then(|| bytes.into_owned())
+            }
+            Form::Wide { unit_bytes, order } => {
+                let has_mark = matches!(order, Order::Marked | Order::LittleMarked);
+                let mark = has_mark.then_some('\u{feff}');
+                let mut bytes = Vec::with_capacity((text.len() + 1) * unit_bytes);
+                let is_big = order == Order::Big;
+                for char in mark.into_iter().chain(text.chars()) {
+                    if unit_bytes == 4 {
+                        let unit = u32::from(char);
+                        bytes.extend(if is_big { unit.to_be_bytes() } else { unit.to_le_bytes() });
+                    } else {
+                        for unit in char.encode_utf16(&mut [0; 2]) {
+                            bytes.extend(if is_big { unit.to_be_bytes() } else { unit.to_le_bytes() });
+                        }
+                    }
+                }
+                Some(bytes)
+            }
+        }
+    }
+
+    fn decode(&self, content: &[u8]) -> Option<String> {
+        match self.form {
+            Form::Unknown => None,
+            Form::Latin1 => Some(content.iter().map(|byte| char::from(*byte)).collect()),
+            Form::Other(encoding) => {
+                encoding.decode_without_bom_handling_and_without_replacement(content).map(String::from)
+            }
+            Form::Wide { unit_bytes, order } => {
+                let (is_big, content) = match order {
+                    Order::Big => (true, content),
+                    Order::Little => (false, content),
+                    Order::Marked | Order::LittleMarked => after_mark(content, unit_bytes),
+                };
+                if !content.len().is_multiple_of(unit_bytes) {
+                    return None;
+                }
+                let units = content.chunks_exact(unit_bytes).map(|unit| {
+                    let number = |all: u32, byte: &u8| all << 8 | u32::from(*byte);
+                    match is_big {
+                        true => unit.iter().fold(0, number),
+                        false => unit.iter().rev().fold(0, number),
+                    }
+                });
+                if unit_bytes == 4 {
+                    return units.map(char::from_u32).collect();
+                }
+                let units = units.map(|unit| (unit & 0xffff) as u16);
+                char::decode_utf16(units).collect::<Result<String, _>>().ok()
+            }
+        }
+    }
+
+    /// Whether a byte order mark is there, or not, as the name demands.
+    fn check_mark(&self, content: &[u8], path: &str) -> Result<(), Refusal> {
+        let Form::Wide { unit_bytes, order } = self.form else { return Ok(()) };
+        let has_mark = marks(unit_bytes).iter().any(|mark| content.starts_with(mark));
+        let name = &self.name;
+        let upper = name.to_ascii_uppercase();
+        let short = upper.strip_prefix("UTF").map_or("", |rest| rest.strip_prefix('-').unwrap_or(rest));
+        match order {
+            Order::Big | Order::Little if has_mark => Err(Refusal {
+                hint: Some(format!(
+                    "hint: The file '{path}' contains a byte order mark (BOM). Please use UTF-{} as working-tree-encoding.",
+                    &short[..2]
+                )),
+                error: format!("BOM is prohibited in '{path}' if encoded as {name}"),
+            }),
+            Order::Marked if !has_mark => Err(Refusal {
+                hint: Some(format!(
+                    "hint: The file '{path}' is missing a byte order mark (BOM). Please use UTF-{short}BE or UTF-{short}LE \
+                     (depending on the byte order) as working-tree-encoding."
+                )),
+                error: format!("BOM is required in '{path}' if encoded as {name}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The byte order mark, big and little.
+fn marks(unit_bytes: usize) -> [&'static [u8]; 2] {
+    match unit_bytes {
+        4 => [&[0, 0, 0xfe, 0xff], &[0xff, 0xfe, 0, 0]],
+        _ => [&[0xfe, 0xff], &[0xff, 0xfe]],
+    }
+}
+
+/// Whether the mark says big, and what comes behind it.
+fn after_mark(content: &[u8], unit_bytes: usize) -> (bool, &[u8]) {
+    let [big, little] = marks(unit_bytes);
+    match content.strip_prefix(big) {
+        Some(rest) => (true, rest),
+        None => (false, content.strip_prefix(little).unwrap_or(content)),
+    }
+}

@@ -1,0 +1,341 @@
+//! What becomes of a file's content on its way into an object and back (gitattributes, "Checking-out and checking-in").
+//!
+//! [`Filters`] looks up attributes, one path after the other; what it finds for a path, a [`Conversion`], is small. [`Converter`]
+//! does the work, on any thread. Into git: the filter outside, the encoding, line endings, `$Id$`; out of it the other way round.
+
+mod attributes;
+mod driver;
+mod encoding;
+mod eol;
+mod ident;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gix_filter::eol::AttributesDigest;
+use packrace_object::{HashKind, ObjectId};
+use packrace_store::{ObjectReader, Repository, Snapshot};
+
+pub use self::attributes::Staged;
+use self::attributes::{Asked, Attributes, State};
+use self::driver::{Processes, Way};
+use self::encoding::Encoding;
+use self::eol::Safety;
+use self::settings::Settings;
+
+/// Bytes of delta bases that are kept while staged blobs are read.
+const READER_CACHE_BYTES: usize = 1 << 20;
+
+/// Where files of attributes are looked for first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// In the work tree, then in the index.
+    CheckIn,
+    /// In the index, then in the work tree.
+    CheckOut,
+}
+
+/// Why content is converted for git.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To look at it only (`hash-object` without `-w`, refreshing): nothing is said of line endings, and what cannot be encoded
+    /// stays as it is.
+    Compare,
+    /// To store it.
+    Store,
+    /// To store it as if nothing was in the index (`--renormalize`).
+    Renormalize,
+}
+
+/// Why content could not be converted, in git's words.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Refused; git ends with `fatal:` and this.
+    #[error("{0}")]
+    Refused(String),
+    /// The repository could not be read.
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+    /// A file could not be read.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was done.
+        what: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// What happens to the content of one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversion {
+    eol: AttributesDigest,
+    is_ident: bool,
+    /// Which of the settings' drivers.
+    driver: Option<usize>,
+    encoding: Option<Encoding>,
+}
+
+impl Conversion {
+    /// Whether content stays as it is, so that it need not be in memory.
+    pub fn is_identity(&self) -> bool {
+        self.eol == AttributesDigest::Binary
+            && !self.is_ident
+            && self.driver.is_none()
+            && self.encoding.is_none()
+    }
+}
+
+/// Looks up what happens to the content of paths.
+pub struct Filters {
+    attributes: Attributes,
+    reader: ObjectReader,
+    way: Way,
+    converter: Arc<Converter>,
+}
+
+/// Converts content; threads may share it.
+pub struct Converter {
+    settings: Settings,
+    hash: HashKind,
+    top: PathBuf,
+    processes: Mutex<Processes>,
+    reader: Mutex<ObjectReader>,
+}
+
+impl Filters {
+    /// Reads configuration and files outside the work tree at `top`. Lines for standard error are added to `told`, here and
+    /// wherever there is such an argument.
+    pub fn new(
+        repository: &Repository,
+        snapshot: &Arc<Snapshot>,
+        top: &Path,
+        direction: Direction,
+        told: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let converter = Converter {
+            settings: Settings::of(repository.config())?,
+            hash: repository.hash_kind(),
+            top: top.to_owned(),
+            processes: Mutex::default(),
+            reader: Mutex::new(snapshot.reader(READER_CACHE_BYTES)),
+        };
+        Ok(Filters {
+            attributes: Attributes::open(repository, top, direction, told)?,
+            reader: snapshot.reader(READER_CACHE_BYTES),
+            way: if direction == Direction::CheckIn { Way::Clean } else { Way::Smudge },
+            converter: Arc::new(converter),
+        })
+    }
+
+    /// What converts.
+    pub fn converter(&self) -> &Arc<Converter> {
+        &self.converter
+    }
+
+    /// What happens to the content of `path`, which is relative to the top of the work tree.
+    pub fn conversion(
+        &mut self,
+        path: &[u8],
+        staged: Staged<'_>,
+        told: &mut Vec<String>,
+    ) -> Result<Conversion, Error> {
+        let asked = self.attributes.of(path, staged, &mut self.reader, told)?;
+        self.converter.conversion(&asked, self.way)
+    }
+
+    /// Whether the content of `path` must be in memory to be added; if not, it is stored as it is.
+    pub fn needs_content(
+        &mut self,
+        path: &[u8],
+        staged: Staged<'_>,
+        told: &mut Vec<String>,
+    ) -> Result<bool, Error> {
+        Ok(!self.conversion(path, staged, told)?.is_identity())
+    }
+
+    /// [`Filters::conversion`] and [`Converter::to_git`] at once.
+    pub fn to_git<'a>(
+        &mut self,
+        path: &[u8],
+        content: &'a [u8],
+        purpose: Purpose,
+        staged: Staged<'_>,
+        told: &mut Vec<String>,
+    ) -> Result<Cow<'a, [u8]>, Error> {
+        let conversion = self.conversion(path, staged, told)?;
+        self.converter.to_git(&conversion, path, content, purpose, staged, told)
+    }
+
+    /// [`Filters::conversion`] and [`Converter::to_worktree`] at once.
+    pub fn to_worktree<'a>(
+        &mut self,
+        path: &[u8],
+        content: &'a [u8],
+        staged: Staged<'_>,
+        told: &mut Vec<String>,
+    ) -> Result<Cow<'a, [u8]>, Error> {
+        let conversion = self.conversion(path, staged, told)?;
+        self.converter.to_worktree(&conversion, path, content, told)
+    }
+}
+
+impl Converter {
+    fn conversion(&self, asked: &Asked, way: Way) -> Result<Conversion, Error> {
+        let driver = match &asked.filter {
+            State::Value(name) => {
+                self.settings.drivers.iter().position(|driver| driver.name.as_bytes() == name)
+            }
+            _ => None,
+        };
+        Ok(Conversion {
+            eol: eol::digest(asked, self.settings.eol),
+            is_ident: asked.ident == State::Set,
+            driver: driver.filter(|at| self.settings.drivers[*at].does_something(way)),
+            encoding: Encoding::of(&asked.encoding).map_err(Error::Refused)?,
+        })
+    }
+
+    /// Content of the work tree as git stores it.
+    pub fn to_git<'a>(
+        &self,
+        conversion: &Conversion,
+        path: &[u8],
+        content: &'a [u8],
+        purpose: Purpose,
+        staged: Staged<'_>,
+        told: &mut Vec<String>,
+    ) -> Result<Cow<'a, [u8]>, Error> {
+        let shown = String::from_utf8_lossy(path);
+        let mut content = Cow::Borrowed(content);
+        if let Some(at) = conversion.driver {
+            let driver = &self.settings.drivers[at];
+            match self.processes().convert(driver, Way::Clean, path, &content, &self.top, told) {
+                Some(converted) => content = Cow::Owned(converted),
+                None if driver.is_required => {
+                    return Err(Error::Refused(format!("{shown}: clean filter '{}' failed", driver.name)));
+                }
+                None => {}
+            }
+        }
+        if let Some(encoding) = &conversion.encoding
+            && !content.is_empty()
+        {
+            match self.decoded(encoding, &content, &shown, purpose) {
+                Ok(converted) => content = Cow::Owned(converted),
+                Err(refusal) => {
+                    told.extend(refusal.hint);
+                    if purpose != Purpose::Compare {
+                        return Err(Error::Refused(refusal.error));
+                    }
+                    told.push(format!("error: {}", refusal.error));
+                }
+            }
+        }
+        let has_crlf_staged = || self.has_crlf_staged(path, purpose, staged);
+        let (mut content, changes) =
+            eol::to_git(content, conversion.eol, self.settings.eol, has_crlf_staged)?;
+        if let Some(changes) = changes.filter(|_| purpose == Purpose::Store) {
+            match self.settings.safety {
+                Safety::Ignored => {}
+                Safety::Told => told.push(changes.warning(&shown)),
+                Safety::Refused => return Err(Error::Refused(changes.refusal(&shown))),
+            }
+        }
+        if conversion.is_ident {
+            content = ident::to_git(content);
+        }
+        Ok(content)
+    }
+
+    /// Content of a blob as it stands in the work tree.
+    pub fn to_worktree<'a>(
+        &self,
+        conversion: &Conversion,
+        path: &[u8],
+        content: &'a [u8],
+        told: &mut Vec<String>,
+    ) -> Result<Cow<'a, [u8]>, Error> {
+        let shown = String::from_utf8_lossy(path);
+        let mut content = Cow::Borrowed(content);
+        if conversion.is_ident {
+            content = ident::to_worktree(content, self.hash);
+        }
+        let mut content = eol::to_worktree(content, conversion.eol, self.settings.eol);
+        if let Some(encoding) = &conversion.encoding
+            && !content.is_empty()
+        {
+            match encoding.to_worktree(&content) {
+                Some(converted) => content = Cow::Owned(converted),
+                None => {
+                    told.push(format!("error: failed to encode '{shown}' from UTF-8 to {}", encoding.name));
+                }
+            }
+        }
+        if let Some(at) = conversion.driver {
+            let driver = &self.settings.drivers[at];
+            match self.processes().convert(driver, Way::Smudge, path, &content, &self.top, told) {
+                Some(converted) => content = Cow::Owned(converted),
+                None if driver.is_required => {
+                    return Err(Error::Refused(format!("{shown}: smudge filter {} failed", driver.name)));
+                }
+                None => {}
+            }
+        }
+        Ok(content)
+    }
+
+    fn decoded(
+        &self,
+        encoding: &Encoding,
+        content: &[u8],
+        path: &str,
+        purpose: Purpose,
+    ) -> Result<Vec<u8>, encoding::Refusal> {
+        let decoded = encoding.to_git(content, path)?;
+        let checked = &self.settings.checked_encodings;
+        let is_checked = purpose != Purpose::Compare
+            && checked.iter().any(|name| name.eq_ignore_ascii_case(&encoding.name));
+        if is_checked && encoding.to_worktree(&decoded).as_deref() != Some(content) {
+            let name = &encoding.name;
+            let error = format!("encoding '{path}' from {name} to UTF-8 and back is not the same");
+            return Err(encoding::Refusal { hint: None, error });
+        }
+        Ok(decoded)
+    }
+
+    fn has_crlf_staged(&self, path: &[u8], purpose: Purpose, staged: Staged<'_>) -> Result<bool, Error> {
+        if purpose == Purpose::Renormalize {
+            return Ok(false);
+        }
+        let Some(id) = staged(path) else { return Ok(false) };
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(eol::is_text_with_crlf(&reader.read(&id)?.data))
+    }
+
+    fn processes(&self) -> std::sync::MutexGuard<'_, Processes> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The path that these bytes are.
+fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// What the system says of a failure, without its number.
+fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// The blob that an index without anything has at any path.
+pub fn nothing_staged(_path: &[u8]) -> Option<ObjectId> {
+    None
+}

@@ -1,0 +1,357 @@
+//! Beside stock git: what it stores, checks out and says.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use packrace_object::ObjectId;
+use packrace_store::{OpenOptions, Repository};
+use packrace_testkit::Git;
+use tempfile::TempDir;
+
+use super::*;
+
+/// Contents that conversions treat differently.
+const CONTENTS: [(&str, &[u8]); 14] = [
+    ("empty", b""),
+    ("lf", b"a\nb\n"),
+    ("crlf", b"a\r\nb\r\n"),
+    ("mixed", b"a\r\nb\nc"),
+    ("lone-cr", b"a\rb\r\nc\r\r\n"),
+    ("binary", b"a\0\r\nb\r\n"),
+    ("control", b"\x01\x02\x03\r\n"),
+    ("eof-mark", b"text\r\n\x1a"),
+    ("ident", b"$Id$ $Id: 0123 $\n$Id: x\n$ $Id:$ $Id: a b c $ $Idx$ $Id"),
+    ("utf16-be", b"\xfe\xff\0a\0\r\0\n\0b"),
+    ("utf16-le", b"\xff\xfea\0\n\0\x3d\xd8\x00\xde"),
+    ("utf16-odd", b"\xff\xfea\0\n"),
+    ("utf32-le", b"\xff\xfe\0\0a\0\0\0"),
+    ("latin", b"gr\xfc\xdfe\n"),
+];
+
+struct Twin {
+    directory: TempDir,
+}
+
+impl Twin {
+    fn new(attributes: &str, config: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let twin = Twin { directory };
+        twin.git(&["init", "-q"]);
+        for setting in config {
+            let (name, value) = setting.split_once('=').expect("a setting");
+            twin.git(&["config", name, value]);
+        }
+        std::fs::write(twin.path(".gitattributes"), attributes).expect("a file");
+        twin
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Git::stock().command(self.directory.path()).args(args).output().expect("git runs")
+    }
+
+    fn git(&self, args: &[&str]) -> Vec<u8> {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    fn filters(&self, direction: Direction, told: &mut Vec<String>) -> Filters {
+        let repository =
+            Repository::open(self.directory.path(), &OpenOptions::default()).expect("a repository");
+        let snapshot = repository.snapshot().expect("objects");
+        Filters::new(&repository, &snapshot, self.directory.path(), direction, told).expect("filters")
+    }
+
+    /// What the index has at a path.
+    fn staged(&self, path: &[u8]) -> Option<ObjectId> {
+        let path = format!(":{}", String::from_utf8_lossy(path));
+        let output = self.run(&["rev-parse", "-q", "--verify", &path]);
+        ObjectId::from_hex(output.stdout.trim_ascii()).ok()
+    }
+
+    /// Adds the file with both, and compares content, messages and refusal.
+    fn check_add(&self, path: &str, purpose: Purpose) {
+        let content = std::fs::read(self.path(path)).expect("a file");
+        let mut told = Vec::new();
+        let mut filters = self.filters(Direction::CheckIn, &mut told);
+        let staged = |path: &[u8]| self.staged(path);
+        let ours = filters.to_git(path.as_bytes(), &content, purpose, &staged, &mut told);
+        let ours = ours.map(Cow::into_owned).map_err(|error| error.to_string());
+        let mut args = vec!["add", path];
+        if purpose == Purpose::Renormalize {
+            args.insert(1, "--renormalize");
+        }
+        let output = self.run(&args);
+        if let Err(error) = &ours {
+            told.push(format!("fatal: {error}"));
+        }
+        let told: String = told.iter().map(|line| format!("{line}\n")).collect();
+        assert_eq!(lines(&told), lines(&String::from_utf8_lossy(&output.stderr)), "{path}");
+        assert_eq!(ours.is_ok(), output.status.success(), "{path}");
+        if let Ok(ours) = ours {
+            let theirs = self.git(&["cat-file", "blob", &format!(":{path}")]);
+            assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "{path}");
+        }
+    }
+
+    /// Checks out what git has stored.
+    fn check_checkout(&self, path: &str, stored: &[u8]) {
+        std::fs::write(self.path("stored"), stored).expect("a file");
+        let id = self.git(&["hash-object", "-w", "--no-filters", "stored"]);
+        let id = String::from_utf8(id).expect("an id");
+        let entry = format!("100644,{},{path}", id.trim());
+        self.git(&["update-index", "--add", "--cacheinfo", &entry]);
+        let _ = std::fs::remove_file(self.path(path));
+        let output = self.run(&["checkout-index", "-f", path]);
+        let mut told = Vec::new();
+        let mut filters = self.filters(Direction::CheckOut, &mut told);
+        let ours = filters.to_worktree(path.as_bytes(), stored, &|path| self.staged(path), &mut told);
+        let ours = match ours {
+            Ok(ours) => ours.into_owned(),
+            Err(error) => {
+                assert!(!output.status.success(), "{path}: {error}");
+                assert!(String::from_utf8_lossy(&output.stderr).contains(&error.to_string()), "{path}");
+                return;
+            }
+        };
+        let theirs = std::fs::read(self.path(path)).expect("a file checked out");
+        assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "{path}");
+    }
+}
+
+/// What was said, once each: git converts once more where the index does not show that a file is unchanged. How a process ended
+/// that was told to is left out.
+fn lines(told: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = Vec::new();
+    for line in told.lines().filter(|line| !line.ends_with("died of signal 15")) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// All contents in both directions, freshly, over the same content, and over others in the index.
+fn check(attributes: &str, config: &[&str]) {
+    let twin = Twin::new(attributes, config);
+    for (name, content) in CONTENTS {
+        std::fs::write(twin.path(name), content).expect("a file");
+        twin.check_add(name, Purpose::Store);
+    }
+    let twin = Twin::new(attributes, config);
+    for (name, content) in CONTENTS {
+        twin.check_checkout(name, content);
+        std::fs::write(twin.path(name), [b"first\r\n", content].concat()).expect("a file");
+        twin.check_add(name, Purpose::Store);
+    }
+}
+
+#[test]
+fn line_endings() {
+    for auto in ["true", "input", "false"] {
+        for eol in ["crlf", "lf", "native"] {
+            if (auto, eol) != ("input", "crlf") {
+                check("", &[&format!("core.autocrlf={auto}"), &format!("core.eol={eol}")]);
+            }
+        }
+    }
+    for attributes in ["* text", "* -text", "* text=auto", "* crlf", "* crlf=input", "* text=odd", "* !text"]
+    {
+        for eol in ["", " eol=lf", " eol=crlf", " eol=odd"] {
+            check(&format!("{attributes}{eol}\n"), &["core.autocrlf=true"]);
+        }
+    }
+    for attributes in ["* text\n", "* text=auto\n", "* text=auto eol=crlf\n"] {
+        check(attributes, &["core.eol=crlf", "core.safecrlf=true"]);
+    }
+    check("* text=auto\n", &["core.safecrlf=false", "core.eol=crlf"]);
+}
+
+#[test]
+fn renormalizing_ignores_the_index() {
+    let twin = Twin::new("", &[]);
+    for (name, content) in CONTENTS {
+        std::fs::write(twin.path(name), content).expect("a file");
+    }
+    twin.git(&["add", "."]);
+    std::fs::write(twin.path(".gitattributes"), "* text=auto\n").expect("a file");
+    for (name, _) in CONTENTS {
+        twin.check_add(name, Purpose::Renormalize);
+    }
+}
+
+#[test]
+fn ids() {
+    check("* ident\n", &[]);
+    check("* ident text=auto\n", &["core.autocrlf=true"]);
+}
+
+#[test]
+fn encodings() {
+    for name in ["UTF-16", "utf16", "UTF-16LE", "UTF-16BE", "UTF-16LE-BOM", "UTF-32", "UTF-32LE", "UTF-32be"]
+    {
+        check(&format!("* working-tree-encoding={name}\n"), &[]);
+        check(&format!("* text working-tree-encoding={name}\n"), &["core.eol=crlf"]);
+    }
+    for name in ["ISO-8859-1", "latin1", "UTF-8", "utf8", "", "nonsense", "SHIFT-JIS", "KOI8-R", "CP1252"] {
+        check(&format!("[a-l]* working-tree-encoding={name}\n"), &[]);
+    }
+    check("* working-tree-encoding\n", &[]);
+    check("* -working-tree-encoding\n", &[]);
+    check("* working-tree-encoding=UTF-16LE\n", &["core.checkRoundtripEncoding=utf-16le, other"]);
+}
+
+#[test]
+fn programs() {
+    let filter = |clean: &str, required: &str| {
+        let config = [
+            format!("filter.x.clean={clean}"),
+            "filter.x.smudge=tr a b".into(),
+            format!("filter.x.required={required}"),
+        ];
+        check("* filter=x\n", &config.each_ref().map(String::as_str));
+    };
+    for required in ["false", "true"] {
+        for clean in [
+            "cat",
+            "tr a-z A-Z",
+            "echo %f; cat",
+            "false",
+            "true",
+            "head -c 1",
+            "cat && exit 3",
+            "kill -9 $$",
+            "/nowhere",
+            "nowhere to be found 2>&-",
+            "",
+        ] {
+            filter(clean, required);
+        }
+    }
+    check("* filter=unknown\n", &[]);
+    check("* filter=x\n", &["filter.x.required=true"]);
+    check("* filter=x ident text\n", &["filter.x.clean=cat; printf 'x\\r\\n$Id: 1 $'", "core.eol=crlf"]);
+}
+
+#[test]
+fn sources_of_attributes() {
+    let twin =
+        Twin::new("[attr]mine text eol=crlf\n*.mine mine\n*.txt text\nsub/*.both -text\n# text\n", &[]);
+    let sub = twin.path("sub/deep");
+    std::fs::create_dir_all(&sub).expect("a directory");
+    std::fs::write(twin.path("sub/.gitattributes"), "*.both text\n*.txt -text\n*.bad bad\n").expect("a file");
+    std::fs::write(twin.path("sub/deep/.gitattributes"), "/here text\nnot/here text\n").expect("a file");
+    std::fs::write(twin.path(".git/info/attributes"), "*.info text\n").expect("a file");
+    std::fs::write(twin.path("mine"), "*.user text\n*.info -text\n*.bin binary\n").expect("a file");
+    let mine = twin.path("mine");
+    twin.git(&["config", "core.attributesFile", mine.to_str().expect("a path")]);
+    let names = ["a.mine", "a.txt", "a.both", "a.bad", "a.info", "a.user", "a.bin", "here", "other"];
+    for directory in ["", "sub/", "sub/deep/", "else/"] {
+        std::fs::create_dir_all(twin.path(directory)).expect("a directory");
+        for name in names {
+            let path = format!("{directory}{name}");
+            std::fs::write(twin.path(&path), "a\r\nb\r\n").expect("a file");
+            twin.check_add(&path, Purpose::Store);
+        }
+    }
+    // From the index, where the file is gone.
+    twin.git(&["add", "."]);
+    std::fs::remove_file(twin.path("sub/.gitattributes")).expect("it was there");
+    std::fs::write(twin.path("sub/new.both"), "a\r\nb\n").expect("a file");
+    twin.check_add("sub/new.both", Purpose::Store);
+}
+
+#[test]
+fn lines_that_mean_nothing_are_told_of() {
+    let twin = Twin::new(" !a text\n[attr]good text\n# [attr]bad\n", &[]);
+    std::fs::create_dir(twin.path("sub")).expect("a directory");
+    std::fs::write(twin.path("sub/.gitattributes"), "\n[attr]bad text\n!a text\na good\n").expect("a file");
+    std::fs::write(twin.path("sub/a"), "a\r\nb\r\n").expect("a file");
+    twin.check_add("sub/a", Purpose::Store);
+}
+
+#[test]
+fn links_are_not_followed_and_directories_are_nothing() {
+    let twin = Twin::new("", &[]);
+    std::fs::write(twin.path("real"), "* text\n").expect("a file");
+    std::fs::remove_file(twin.path(".gitattributes")).expect("it was there");
+    symlink("real", twin.path(".gitattributes")).expect("a link");
+    std::fs::write(twin.path("file"), "a\r\n").expect("a file");
+    twin.check_add("file", Purpose::Store);
+    std::fs::remove_file(twin.path(".gitattributes")).expect("it was there");
+    std::fs::create_dir(twin.path(".gitattributes")).expect("a directory");
+    twin.check_add("file", Purpose::Store);
+}
+
+/// A filter process in Python: upper case for `clean`, and a status by the name of the file.
+const PROCESS: &str = r#"
+import sys
+def read():
+    size = int(sys.stdin.buffer.read(4) or b'0', 16)
+    return None if size == 0 else sys.stdin.buffer.read(size - 4)
+def until_flush():
+    packets = []
+    while (packet := read()) is not None:
+        packets.append(packet)
+    return packets
+def write(*packets):
+    for packet in packets:
+        sys.stdout.buffer.write(b'0000' if packet is None else b'%04x' % (len(packet) + 4) + packet)
+    sys.stdout.buffer.flush()
+until_flush()
+write(b'git-filter-server\n', b'version=2\n', None)
+until_flush()
+write(b'capability=clean\n', None)
+while True:
+    about = until_flush()
+    if not about:
+        break
+    name = about[1].split(b'=')[1].strip().decode()
+    content = b''.join(until_flush())
+    if name == 'lf':
+        write(b'status=error\n', None)
+    elif name == 'mixed':
+        write(b'status=odd\n', None)
+    elif name == 'ident':
+        write(b'status=success\n', None, b'half', None, b'status=error\n', None)
+    elif name == 'utf16-be':
+        write(b'status=abort\n', None)
+    else:
+        write(b'status=success\n', None, *([content.upper()] if content else []), None, None)
+"#;
+
+#[test]
+fn processes() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        panic!("this test needs python3");
+    }
+    for required in ["false", "true"] {
+        let twin = Twin::new("* filter=x\n", &[]);
+        let script = twin.path("process.py");
+        std::fs::write(&script, PROCESS).expect("a file");
+        twin.git(&["config", "filter.x.process", &format!("python3 {}", script.display())]);
+        twin.git(&["config", "filter.x.required", required]);
+        for (name, content) in CONTENTS {
+            std::fs::write(twin.path(name), content).expect("a file");
+            twin.check_add(name, Purpose::Store);
+        }
+    }
+}
+
+#[test]
+fn what_stays_as_it_is_need_not_be_read() {
+    let twin = Twin::new("*.txt text\n*.x filter=x\n*.y filter=y\n", &["filter.x.clean=cat"]);
+    let mut told = Vec::new();
+    let mut filters = twin.filters(Direction::CheckIn, &mut told);
+    for (path, expected) in [("a.txt", true), ("a.x", true), ("a.y", false), ("a", false)] {
+        let found = filters.needs_content(path.as_bytes(), &nothing_staged, &mut told).expect("attributes");
+        assert_eq!(found, expected, "{path}");
+    }
+    assert!(told.is_empty(), "{told:?}");
+    assert_eq!(path_of(b"a\xff"), Path::new(OsStr::from_bytes(b"a\xff")));
+}
