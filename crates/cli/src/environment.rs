@@ -42,6 +42,7 @@ pub struct Environment {
     /// `GIT_DIR`.
     pub git_dir: Option<PathBuf>,
     shallow_file: Option<PathBuf>,
+    index_file: Option<PathBuf>,
     namespace: Option<String>,
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
@@ -100,6 +101,7 @@ impl Environment {
             common_dir: path("GIT_COMMON_DIR"),
             git_dir: path("GIT_DIR"),
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
+            index_file: path("GIT_INDEX_FILE"),
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
@@ -164,6 +166,7 @@ impl Environment {
                 .as_ref()
                 .map(PathBuf::from)
                 .or_else(|| self.shallow_file.clone()),
+            index_file: self.index_file.clone(),
         })
     }
 

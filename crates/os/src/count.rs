@@ -18,6 +18,8 @@ pub enum Role {
     Objects,
     /// The pipes of a program that makes packs.
     Hook,
+    /// The index of a work tree, and the files in it.
+    WorkTree,
     /// Configuration and everything else that describes a repository.
     Config,
 }
@@ -41,13 +43,14 @@ pub enum Op {
     Name,
 }
 
-const ROLES: [(Role, &str); 7] = [
+const ROLES: [(Role, &str); 8] = [
     (Role::Client, "client"),
     (Role::Pack, "pack"),
     (Role::Index, "index"),
     (Role::Refs, "refs"),
     (Role::Objects, "objects"),
     (Role::Hook, "hook"),
+    (Role::WorkTree, "worktree"),
     (Role::Config, "config"),
 ];
 const OPS: [(Op, &str); 7] = [

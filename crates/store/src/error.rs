@@ -67,7 +67,8 @@ impl Error {
         matches!(&self.0, Reason::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
 
-    pub(crate) fn is_locked(&self) -> bool {
+    /// Whether somebody else has the lock of a file.
+    pub fn is_locked(&self) -> bool {
         matches!(&self.0, Reason::Locked(_))
     }
 

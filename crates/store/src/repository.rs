@@ -38,6 +38,8 @@ pub struct OpenOptions {
     pub common_dir: Option<PathBuf>,
     /// `GIT_SHALLOW_FILE`; an empty path means that nothing is shallow.
     pub shallow_file: Option<PathBuf>,
+    /// `GIT_INDEX_FILE`.
+    pub index_file: Option<PathBuf>,
 }
 
 /// Files of attributes outside of work trees.
@@ -58,6 +60,7 @@ pub struct Repository {
     object_dir: PathBuf,
     alternates: Vec<PathBuf>,
     shallow_file: PathBuf,
+    index_file: PathBuf,
     config: Config,
     /// What was outside the repository.
     outside: ConfigSources,
@@ -84,12 +87,14 @@ impl Repository {
         let object_dir = options.object_dir.clone().unwrap_or_else(|| common_dir.join("objects"));
         let refs = RefStore::open(git_dir.clone(), common_dir.clone(), format.refs, format.hash);
         let shallow_file = options.shallow_file.clone().unwrap_or_else(|| common_dir.join("shallow"));
+        let index_file = options.index_file.clone().unwrap_or_else(|| git_dir.join("index"));
         Ok(Repository {
             git_dir,
             common_dir,
             object_dir,
             alternates: options.alternates.clone(),
             shallow_file,
+            index_file,
             config,
             outside: options.config.clone(),
             hash: format.hash,
@@ -130,6 +135,11 @@ impl Repository {
         Ok(self.git_dir.parent().map(Path::to_owned))
     }
 
+    /// The index of the work tree.
+    pub fn index_file(&self) -> &Path {
+        &self.index_file
+    }
+
     /// Where new objects go: loose ones, and packs below `pack`.
     pub fn object_dir(&self) -> &Path {
         &self.object_dir
@@ -150,6 +160,7 @@ impl Repository {
             object_dir,
             alternates,
             shallow_file: self.shallow_file.clone(),
+            index_file: self.index_file.clone(),
             config: self.config.clone(),
             outside: self.outside.clone(),
             hash: self.hash,

@@ -26,7 +26,7 @@ pub struct Ewah<'a> {
 
 impl<'a> Ewah<'a> {
     /// Reads the set that begins at `at` and does not reach beyond `end`, and tells where it ends.
-    pub(super) fn parse(bytes: &'a [u8], at: usize, end: usize) -> Result<(Self, usize), Error> {
+    pub(crate) fn parse(bytes: &'a [u8], at: usize, end: usize) -> Result<(Self, usize), Error> {
         let cut_off = || Error::new(FORMAT, "compressed bitmap is cut off", at as u64);
         let bytes = &bytes[..end];
         let head = bytes.get(at..).and_then(<[u8]>::first_chunk::<HEAD_BYTES>).ok_or_else(cut_off)?;

@@ -1,4 +1,5 @@
-//! The objects that the index of a work tree names (gitformat-index); of what it is for, nothing else is read.
+//! The index of a work tree (gitformat-index): read and written whole as an [`IndexFile`], or read for the objects that it
+//! names alone.
 //!
 //! ```text
 //! "DIRC" | version: u32 (2, 3, 4) | entries: u32
@@ -12,6 +13,18 @@
 //! REUC  (path, NUL | mode: octal, NUL | mode | mode | an id for each mode that is not 0) × n
 //! link  id of the shared index | two bitmaps
 //! ```
+
+mod cache_tree;
+mod entry;
+mod file;
+mod resolve_undo;
+mod split;
+
+pub use cache_tree::CacheTree;
+pub use entry::{Entry, EntryKey, Mode, StatData, Time};
+pub use file::{IndexFile, IndexFileError, IndexParts, encode};
+pub use resolve_undo::ResolveUndo;
+pub use split::Link;
 
 use packrace_object::{HashKind, ObjectId, StoredId};
 
@@ -167,5 +180,7 @@ impl<'a> Reader<'a> {
     }
 }
 
+#[cfg(test)]
+mod file_tests;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use super::*;
 use crate::test_files::{HASHES, damage, read};
 
 /// A work tree whose index has a resolved conflict, a directory that was written as a tree, and a submodule.
-fn work_tree(hash: HashKind, version: u32) -> tempfile::TempDir {
+pub(super) fn work_tree(hash: HashKind, version: u32) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| Git::stock().run(dir.path(), args);
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
@@ -35,7 +35,7 @@ fn work_tree(hash: HashKind, version: u32) -> tempfile::TempDir {
     dir
 }
 
-fn index_of(dir: &Path) -> Vec<u8> {
+pub(super) fn index_of(dir: &Path) -> Vec<u8> {
     read(&dir.join(".git/index"))
 }
 

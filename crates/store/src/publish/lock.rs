@@ -25,13 +25,19 @@ pub enum FileKind {
     Shallow,
     /// A loose ref, `packed-refs`, the list of a stack of reftables, or the configuration that says which of them counts.
     Refs,
+    /// The index of a work tree.
+    WorkTreeIndex,
 }
 
 impl FileKind {
     /// As git makes them.
     fn mode(self) -> u32 {
         match self {
-            FileKind::MultiPackIndex | FileKind::ServerInfo | FileKind::Shallow | FileKind::Refs => 0o666,
+            FileKind::MultiPackIndex
+            | FileKind::ServerInfo
+            | FileKind::Shallow
+            | FileKind::Refs
+            | FileKind::WorkTreeIndex => 0o666,
             FileKind::Bitmap | FileKind::CommitGraph | FileKind::CommitGraphChain => 0o444,
         }
     }
@@ -41,11 +47,16 @@ impl FileKind {
             FileKind::MultiPackIndex | FileKind::Bitmap | FileKind::ServerInfo => Component::PackMetadata,
             FileKind::Shallow | FileKind::Refs => Component::Reference,
             FileKind::CommitGraph | FileKind::CommitGraphChain => Component::CommitGraph,
+            FileKind::WorkTreeIndex => Component::Index,
         }
     }
 
     fn role(self) -> Role {
-        if self == FileKind::Refs { Role::Refs } else { Role::Index }
+        match self {
+            FileKind::Refs => Role::Refs,
+            FileKind::WorkTreeIndex => Role::WorkTree,
+            _ => Role::Index,
+        }
     }
 
     fn temporary_prefix(self) -> &'static str {
@@ -56,6 +67,7 @@ impl FileKind {
             FileKind::ServerInfo => "tmp_info_",
             FileKind::Shallow => "shallow_",
             FileKind::Refs => "tmp_refs_",
+            FileKind::WorkTreeIndex => "tmp_index_",
         }
     }
 }

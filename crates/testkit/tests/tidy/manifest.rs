@@ -4,7 +4,7 @@
 const ROOMS: [(&str, &[&str]); 12] = [
     ("cli", &["*"]),
     ("server", &["worktree", "pack", "store", "os", "format", "protocol", "object"]),
-    ("worktree", &["store", "os", "object"]),
+    ("worktree", &["store", "os", "format", "object"]),
     ("pack", &["object", "format", "store"]),
     ("store", &["object", "format", "os"]),
     ("os", &[]),

@@ -1,0 +1,120 @@
+//! What is known of the trees that an index would be written as.
+
+use packrace_object::{HashKind, ObjectId, StoredId};
+
+/// The deepest directory that is believed in; git does not make deeper trees (git-config, `core.maxTreeDepth`).
+const MAX_DEPTH: usize = 2048;
+
+/// A directory of an index, and the tree that it would be written as, if that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CacheTree {
+    /// How many entries of the index are in this directory and below, and the tree made of them.
+    pub known: Option<(u32, ObjectId)>,
+    /// Directories in it, shorter names first and else by their bytes, as git keeps them.
+    children: Vec<(Box<[u8]>, CacheTree)>,
+}
+
+impl CacheTree {
+    /// A directory whose tree is known, or not, and which has these directories in it.
+    pub fn new(known: Option<(u32, ObjectId)>, mut children: Vec<(Box<[u8]>, CacheTree)>) -> Self {
+        children.sort_by(|a, b| order(&a.0).cmp(&order(&b.0)));
+        CacheTree { known, children }
+    }
+
+    /// The directory of this name in it.
+    pub fn child(&self, name: &[u8]) -> Option<&CacheTree> {
+        self.place(name).ok().map(|at| &self.children[at].1)
+    }
+
+    /// Directories in it that were heard of.
+    pub fn children(&self) -> impl Iterator<Item = (&[u8], &CacheTree)> {
+        self.children.iter().map(|(name, child)| (&**name, child))
+    }
+
+    /// Forgets the trees that `path` is in: something about it has changed. A directory that has the path itself as its name
+    /// is none any more.
+    pub fn invalidate(&mut self, path: &[u8]) {
+        let mut tree = self;
+        let mut rest = path;
+        loop {
+            tree.known = None;
+            let Some(slash) = memchr::memchr(b'/', rest) else { break };
+            let Ok(at) = tree.place(&rest[..slash]) else { return };
+            tree = &mut tree.children[at].1;
+            rest = &rest[slash + 1..];
+        }
+        if let Ok(at) = tree.place(rest) {
+            tree.children.remove(at);
+        }
+    }
+
+    fn place(&self, name: &[u8]) -> Result<usize, usize> {
+        self.children.binary_search_by(|(child, _)| order(child).cmp(&order(name)))
+    }
+
+    /// Reads the extension `TREE`. None where it is damaged: it only says what can be found out.
+    pub(super) fn decode(bytes: &[u8], hash: HashKind) -> Option<Self> {
+        let mut rest = bytes;
+        let (name, tree) = decode_one(&mut rest, hash, 0)?;
+        (name.is_empty() && rest.is_empty()).then_some(tree)
+    }
+
+    /// Appends the content of the extension.
+    pub(super) fn encode(&self, name: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(name);
+        out.push(0);
+        let entries = self.known.map_or(-1, |(entries, _)| i64::from(entries));
+        out.extend_from_slice(format!("{entries} {}\n", self.children.len()).as_bytes());
+        if let Some((_, id)) = &self.known {
+            out.extend_from_slice(id.as_slice());
+        }
+        for (name, child) in &self.children {
+            child.encode(name, out);
+        }
+    }
+}
+
+/// How git sorts directories here.
+fn order(name: &[u8]) -> (usize, &[u8]) {
+    (name.len(), name)
+}
+
+fn decode_one<'a>(rest: &mut &'a [u8], hash: HashKind, depth: usize) -> Option<(&'a [u8], CacheTree)> {
+    let name = until(rest, 0)?;
+    let entries: i64 = number(until(rest, b' ')?)?;
+    let subtrees: i64 = number(until(rest, b'\n')?)?;
+    let known = match u32::try_from(entries) {
+        Ok(entries) => {
+            let id = StoredId::raw(rest, 0, hash)?.to_id();
+            *rest = &rest[hash.len_in_bytes()..];
+            Some((entries, id))
+        }
+        Err(_) if entries < 0 => None,
+        Err(_) => return None,
+    };
+    if depth == MAX_DEPTH {
+        return None;
+    }
+    let mut children = Vec::new();
+    for _ in 0..subtrees {
+        let (name, child) = decode_one(rest, hash, depth + 1)?;
+        if name.is_empty() || name.contains(&b'/') {
+            return None;
+        }
+        children.push((name.into(), child));
+    }
+    let tree = CacheTree::new(known, children);
+    let is_twice = tree.children.windows(2).any(|pair| pair[0].0 == pair[1].0);
+    (!is_twice).then_some((name, tree))
+}
+
+fn until<'a>(rest: &mut &'a [u8], end: u8) -> Option<&'a [u8]> {
+    let at = memchr::memchr(end, rest)?;
+    let (found, after) = (&rest[..at], &rest[at + 1..]);
+    *rest = after;
+    Some(found)
+}
+
+fn number(text: &[u8]) -> Option<i64> {
+    str::from_utf8(text).ok()?.parse().ok()
+}

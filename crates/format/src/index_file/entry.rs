@@ -1,0 +1,144 @@
+use std::borrow::Borrow;
+
+use packrace_object::ObjectId;
+
+/// The place of an entry in an index: by path, then by stage. Held as `path | NUL | stage`, whose bytes sort in that order
+/// because no path has a NUL; so an index is searched by plain bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryKey(Box<[u8]>);
+
+/// What follows the path.
+const TAIL_BYTES: usize = 2;
+
+impl EntryKey {
+    /// The entry of a path, which has no NUL. Stage 0 is a merged one; 1 to 3 are the base, ours and theirs of a conflict.
+    pub fn new(path: &[u8], stage: u8) -> Self {
+        assert!(stage < 4 && !path.contains(&0), "no place in an index");
+        EntryKey([path, &[0, stage]].concat().into())
+    }
+
+    /// The path, from the top of the work tree.
+    pub fn path(&self) -> &[u8] {
+        &self.0[..self.0.len() - TAIL_BYTES]
+    }
+
+    /// 0 to 3.
+    pub fn stage(&self) -> u8 {
+        self.0[self.0.len() - 1]
+    }
+}
+
+impl Borrow<[u8]> for EntryKey {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for EntryKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.stage(), String::from_utf8_lossy(self.path()))
+    }
+}
+
+/// What an entry names (gitformat-index, "32-bit mode").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// A regular file.
+    File,
+    /// One that can be run.
+    Executable,
+    /// A symbolic link, whose blob says where it leads.
+    Link,
+    /// A commit of a submodule.
+    Gitlink,
+    /// A directory that is kept as its tree (sparse index).
+    Dir,
+}
+
+impl Mode {
+    /// Of files, only whether the owner may run them counts.
+    pub fn of_bits(bits: u32) -> Option<Self> {
+        match bits & 0o170_000 {
+            0o100_000 if bits & 0o100 != 0 => Some(Mode::Executable),
+            0o100_000 => Some(Mode::File),
+            0o120_000 => Some(Mode::Link),
+            0o160_000 => Some(Mode::Gitlink),
+            0o040_000 => Some(Mode::Dir),
+            _ => None,
+        }
+    }
+
+    /// As files and trees hold it.
+    pub fn bits(self) -> u32 {
+        match self {
+            Mode::File => 0o100_644,
+            Mode::Executable => 0o100_755,
+            Mode::Link => 0o120_000,
+            Mode::Gitlink => 0o160_000,
+            Mode::Dir => 0o040_000,
+        }
+    }
+
+    /// Whether it is a file, to be run or not.
+    pub fn is_file(self) -> bool {
+        matches!(self, Mode::File | Mode::Executable)
+    }
+}
+
+/// A moment, as far as 32 bits hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Time {
+    /// Since 1970, the lower 32 bits.
+    pub seconds: u32,
+    /// Below a thousand million.
+    pub nanoseconds: u32,
+}
+
+/// What stat(2) said of the file when its entry was made; numbers are cut to 32 bits. All zero where nobody has looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StatData {
+    /// When the content, or what is known of the file, last changed.
+    pub changed: Time,
+    /// When the content last changed.
+    pub modified: Time,
+    /// The device.
+    pub device: u32,
+    /// The inode.
+    pub inode: u32,
+    /// The owner.
+    pub user: u32,
+    /// The group.
+    pub group: u32,
+    /// The length.
+    pub size_bytes: u32,
+}
+
+/// What an index says of one path at one stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The object: a blob, or the commit of a submodule.
+    pub id: ObjectId,
+    /// What it is.
+    pub mode: Mode,
+    /// What the file looked like.
+    pub stat: StatData,
+    /// The user promises that the file stays as it is (`--assume-unchanged`).
+    pub assume_valid: bool,
+    /// The file need not be in the work tree (`--skip-worktree`).
+    pub skip_worktree: bool,
+    /// To be added later; its object is the empty blob and it is in no tree yet (`add --intent-to-add`).
+    pub intent_to_add: bool,
+}
+
+impl Entry {
+    /// One without flags, of a file that nobody has looked at.
+    pub fn new(id: ObjectId, mode: Mode) -> Self {
+        let stat = StatData::default();
+        Entry { id, mode, stat, assume_valid: false, skip_worktree: false, intent_to_add: false }
+    }
+
+    /// Whether it takes version 3 or later to write it.
+    pub(super) fn is_extended(&self) -> bool {
+        self.skip_worktree || self.intent_to_add
+    }
+}

@@ -1,0 +1,53 @@
+//! Conflicts that were resolved, so that they can be had back.
+
+use packrace_object::{HashKind, ObjectId, StoredId};
+
+/// What the three sides of a conflict were: of stages 1 to 3, mode and object, where there was one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolveUndo {
+    /// The path.
+    pub path: Vec<u8>,
+    /// The bits of the mode are as they were read.
+    pub stages: [Option<(u32, ObjectId)>; 3],
+}
+
+impl ResolveUndo {
+    /// Reads the extension `REUC`; none where it is damaged.
+    pub(super) fn decode(mut rest: &[u8], hash: HashKind) -> Option<Vec<Self>> {
+        let mut found = Vec::new();
+        while !rest.is_empty() {
+            let path = until_nul(&mut rest)?.to_vec();
+            let mut modes = [0; 3];
+            for mode in &mut modes {
+                *mode = u32::from_str_radix(str::from_utf8(until_nul(&mut rest)?).ok()?, 8).ok()?;
+            }
+            let mut stages = [None; 3];
+            for (stage, mode) in stages.iter_mut().zip(modes).filter(|(_, mode)| *mode != 0) {
+                *stage = Some((mode, StoredId::raw(rest, 0, hash)?.to_id()));
+                rest = &rest[hash.len_in_bytes()..];
+            }
+            found.push(ResolveUndo { path, stages });
+        }
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        Some(found)
+    }
+
+    /// Appends itself to the extension.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.path);
+        out.push(0);
+        for stage in &self.stages {
+            out.extend_from_slice(format!("{:o}\0", stage.map_or(0, |(mode, _)| mode)).as_bytes());
+        }
+        for (_, id) in self.stages.iter().flatten() {
+            out.extend_from_slice(id.as_slice());
+        }
+    }
+}
+
+fn until_nul<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let at = memchr::memchr(0, rest)?;
+    let (found, after) = (&rest[..at], &rest[at + 1..]);
+    *rest = after;
+    Some(found)
+}

@@ -1,0 +1,72 @@
+//! An index whose entries are mostly in another file (gitformat-index, "Split index").
+
+use packrace_object::{HashKind, ObjectId, StoredId};
+
+use super::{Entry, EntryKey, IndexFileError};
+use crate::bitmap::{Bits, Ewah};
+
+/// What the extension `link` says.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// The checksum of the shared index, which is its name, too; null if there is none.
+    pub shared: ObjectId,
+    /// The two sets of positions in the shared index, as they are in the file; none where nothing has changed.
+    bitmaps: Vec<u8>,
+}
+
+impl Link {
+    pub(super) fn decode(bytes: &[u8], hash: HashKind) -> Result<Self, IndexFileError> {
+        let shared =
+            StoredId::raw(bytes, 0, hash).ok_or(IndexFileError::Link("extension too short"))?.to_id();
+        Ok(Link { shared, bitmaps: bytes[hash.len_in_bytes()..].to_vec() })
+    }
+
+    /// The sets of entries of a shared index of `length` that are gone, and that others stand for.
+    fn bitmaps(&self, length: u32) -> Result<(Bits, Bits), IndexFileError> {
+        if self.bitmaps.is_empty() {
+            return Ok((Bits::new(length), Bits::new(length)));
+        }
+        let bytes = &self.bitmaps;
+        let read = |at, what| {
+            let (set, end) = Ewah::parse(bytes, at, bytes.len()).map_err(|_| IndexFileError::Link(what))?;
+            Ok((set.to_bits(length).map_err(|_| IndexFileError::Link(what))?, end))
+        };
+        let (delete, end) = read(0, "corrupt delete bitmap")?;
+        let (replace, end) = read(end, "corrupt replace bitmap")?;
+        match end == bytes.len() {
+            true => Ok((delete, replace)),
+            false => Err(IndexFileError::Link("garbage at the end")),
+        }
+    }
+}
+
+/// Puts entries of the shared index and those of the one that leads to it together.
+pub(super) fn join(
+    own: Vec<(EntryKey, Entry)>,
+    shared: Vec<(EntryKey, Entry)>,
+    link: &Link,
+) -> Result<Vec<(EntryKey, Entry)>, IndexFileError> {
+    let corrupt = || IndexFileError::Link("corrupt replace bitmap");
+    let (delete, replace) = link.bitmaps(shared.len() as u32)?;
+    let mut own = own.into_iter();
+    let mut entries = Vec::with_capacity(own.len() + shared.len());
+    for (position, (key, entry)) in (0..).zip(shared) {
+        let found = match replace.contains(position) {
+            false => (key, entry),
+            true => {
+                let (named, replacement) = own.next().ok_or_else(corrupt)?;
+                // A name may be left out, being the same.
+                if !named.path().is_empty() && named.path() != key.path() {
+                    return Err(corrupt());
+                }
+                (EntryKey::new(key.path(), named.stage()), replacement)
+            }
+        };
+        if !delete.contains(position) {
+            entries.push(found);
+        }
+    }
+    entries.extend(own);
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(entries)
+}

@@ -1,0 +1,132 @@
+//! Changing an index.
+
+use packrace_object::ObjectId;
+
+use super::{CacheTree, Entry, EntryKey, Index, StatData};
+
+/// A path is there as a file and would be as a directory, too, or the other way round.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{}' appears as both a file and as a directory", String::from_utf8_lossy(.0))]
+pub struct Conflict(pub Vec<u8>);
+
+impl Index {
+    /// Puts an entry in its place, also that of files which are where its directories have to be, and of all that is in a
+    /// directory of its name. At stage 0 it resolves a conflict of its path.
+    pub fn insert(&mut self, path: &[u8], stage: u8, entry: Entry) {
+        for key in self.in_the_way(path, stage) {
+            self.remove_entry(&key);
+        }
+        self.put(path, stage, entry);
+    }
+
+    /// The same, unless something has to give way.
+    pub fn try_insert(&mut self, path: &[u8], stage: u8, entry: Entry) -> Result<(), Conflict> {
+        match self.in_the_way(path, stage).is_empty() {
+            true => {
+                self.put(path, stage, entry);
+                Ok(())
+            }
+            false => Err(Conflict(path.to_vec())),
+        }
+    }
+
+    /// Removes a path at all stages, and says whether it was there. A conflict counts as resolved.
+    pub fn remove(&mut self, path: &[u8]) -> bool {
+        let keys: Vec<EntryKey> = self.stages(path).map(|(key, _)| key.clone()).collect();
+        keys.iter().for_each(|key| self.remove_entry(key));
+        !keys.is_empty()
+    }
+
+    /// Says anew what the file of an entry looks like, whose content is the same.
+    pub fn set_stat(&mut self, path: &[u8], stage: u8, stat: StatData) {
+        if let Some(entry) = self.entries.get_mut(&EntryKey::new(path, stage))
+            && entry.stat != stat
+        {
+            entry.stat = stat;
+            self.is_changed = true;
+        }
+    }
+
+    /// Changes flags of a path without conflict, and says whether there is one.
+    pub fn set_flags(&mut self, path: &[u8], change: impl FnOnce(&mut Entry)) -> bool {
+        let Some(entry) = self.entries.get_mut(&EntryKey::new(path, 0)) else { return false };
+        let Entry { mode, id, .. } = *entry;
+        change(entry);
+        assert!((mode, id) == (entry.mode, entry.id), "flags say nothing of the content");
+        self.is_changed = true;
+        self.invalidate(path);
+        true
+    }
+
+    /// Says which version is written; the number was checked.
+    pub fn set_version(&mut self, version: u32) {
+        assert!((2..=4).contains(&version), "no version of an index");
+        self.is_changed |= self.version != Some(version);
+        self.version = Some(version);
+    }
+
+    /// Says what is known of trees.
+    pub fn set_cache_tree(&mut self, cache_tree: CacheTree) {
+        self.is_changed |= self.cache_tree.as_ref() != Some(&cache_tree);
+        self.cache_tree = Some(cache_tree);
+    }
+
+    /// Forgets how conflicts were before they were resolved.
+    pub fn clear_resolve_undo(&mut self) {
+        self.is_changed |= !self.resolve_undo.is_empty();
+        self.resolve_undo.clear();
+    }
+
+    /// Takes out how a conflict was, so that it can be put back.
+    pub fn take_resolve_undo(&mut self, path: &[u8]) -> Option<[Option<(u32, ObjectId)>; 3]> {
+        let taken = self.resolve_undo.remove(path);
+        self.is_changed |= taken.is_some();
+        taken
+    }
+
+    /// Lets it be written although nothing has changed.
+    pub fn mark_changed(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// What cannot be there together with this path: of the same stage, as sides of a conflict may differ.
+    fn in_the_way(&self, path: &[u8], stage: u8) -> Vec<EntryKey> {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let above = slashes.map(|at| EntryKey::new(&path[..at], stage));
+        let above = above.filter(|key| self.entries.contains_key(key));
+        let below = self.below(path).map(|(key, _)| key).filter(|key| key.stage() == stage).cloned();
+        above.chain(below).collect()
+    }
+
+    fn put(&mut self, path: &[u8], stage: u8, entry: Entry) {
+        if stage == 0 {
+            for side in 1..4 {
+                self.remove_entry(&EntryKey::new(path, side));
+            }
+        }
+        let before = self.entries.insert(EntryKey::new(path, stage), entry);
+        if before.is_none() {
+            self.untracked = None;
+        }
+        self.invalidate(path);
+        self.is_changed = true;
+    }
+
+    fn remove_entry(&mut self, key: &EntryKey) {
+        let Some(entry) = self.entries.remove(key) else { return };
+        let path = key.path();
+        if let Some(side) = usize::from(key.stage()).checked_sub(1) {
+            let undo = self.resolve_undo.entry(path.to_vec()).or_default();
+            undo[side] = Some((entry.mode.bits(), entry.id));
+        }
+        self.untracked = None;
+        self.invalidate(path);
+        self.is_changed = true;
+    }
+
+    fn invalidate(&mut self, path: &[u8]) {
+        if let Some(tree) = &mut self.cache_tree {
+            tree.invalidate(path);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+use std::path::PathBuf;
+
+use packrace_format::index_file::IndexFileError;
+
+/// Why an index cannot be used. The text is git's where git has words; what git says in a line of its own before it ends is
+/// [`IndexError::cause`].
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// The bytes are no index.
+    #[error("{}", damaged(.path, .source))]
+    Damaged {
+        /// The index, or the shared one that it leads to.
+        path: PathBuf,
+        /// What is wrong.
+        source: IndexFileError,
+    },
+    /// The file could not be read.
+    #[error("{path}: index file open failed: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Objects, the configuration or the lock.
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+    /// A directory of a sparse index is no tree.
+    #[error("index entry '{}' is a directory, but not sparse", String::from_utf8_lossy(.0))]
+    NotATree(Vec<u8>),
+}
+
+fn damaged(path: &std::path::Path, source: &IndexFileError) -> String {
+    match source {
+        IndexFileError::TooSmall => format!("{}: {source}", path.display()),
+        IndexFileError::EntryFormat(_)
+        | IndexFileError::Name(_)
+        | IndexFileError::Unordered
+        | IndexFileError::Twice(_)
+        | IndexFileError::Shared { .. } => source.to_string(),
+        _ => "index file corrupt".to_owned(),
+    }
+}
+
+impl IndexError {
+    /// What is said as an error of its own, before.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            IndexError::Damaged { source, .. } => match source {
+                IndexFileError::Signature(_)
+                | IndexFileError::Version(_)
+                | IndexFileError::Checksum
+                | IndexFileError::EntryMode { .. }
+                | IndexFileError::Extension(_)
+                | IndexFileError::Link(_) => Some(source.to_string()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether somebody else is changing the index.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, IndexError::Store(error) if error.is_locked())
+    }
+}

@@ -1,0 +1,123 @@
+//! Replacing the index of a work tree.
+
+use std::path::{Path, PathBuf};
+
+use packrace_format::index_file::{IndexParts, encode};
+use packrace_os::count::Role;
+use packrace_store::publish::{FileKind, LockFile, WritePolicy};
+use packrace_store::{Config, Repository};
+
+use super::{Entry, EntryKey, Index, IndexError, ResolveUndo};
+
+/// Most links from an index to where it really is.
+const MAX_LINKS: usize = 5;
+
+/// The right to replace the index (`index.lock`), and the index as it is since. Dropped, it leaves all as it was.
+#[derive(Debug)]
+pub struct IndexLock {
+    lock: LockFile,
+    index: Index,
+    format: Format,
+}
+
+/// How a new index is written.
+#[derive(Debug, Clone, Copy)]
+struct Format {
+    /// Of an index that is not there yet.
+    version: u32,
+    skip_hash: bool,
+}
+
+impl IndexLock {
+    /// Takes the lock, and reads the index then. The lock is not waited for.
+    pub fn take(repository: &Repository) -> Result<Self, IndexError> {
+        let config = repository.config();
+        let policy = WritePolicy::of(config)?;
+        let format = Format::of(config)?;
+        let path = resolved(repository.index_file());
+        let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy)?;
+        let index = Index::read(repository)?;
+        Ok(IndexLock { lock, index, format })
+    }
+
+    /// The index as it is going to be.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The same, to be changed.
+    pub fn index_mut(&mut self) -> &mut Index {
+        &mut self.index
+    }
+
+    /// Writes the index and puts it in place.
+    ///
+    /// Who reads it later takes a file for unchanged that was last changed before the index was written. So each entry for
+    /// which that does not hold yet (racy-git) is asked for: `is_modified` says whether its file looks as the entry says but
+    /// has other content. Then the entry says that the file is empty, which makes everybody look.
+    pub fn commit(
+        mut self,
+        is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool,
+    ) -> Result<(), IndexError> {
+        self.smudge(is_modified);
+        let Index { entries, version, cache_tree, resolve_undo, untracked, hash, .. } = &self.index;
+        let resolve_undo: Vec<ResolveUndo> = resolve_undo
+            .iter()
+            .map(|(path, stages)| ResolveUndo { path: path.clone(), stages: *stages })
+            .collect();
+        let parts = IndexParts {
+            cache_tree: cache_tree.as_ref(),
+            resolve_undo: &resolve_undo,
+            untracked: untracked.as_deref(),
+            skip_hash: self.format.skip_hash,
+        };
+        let (bytes, _) = encode(entries.iter(), version.unwrap_or(self.format.version), &parts, *hash);
+        self.lock.write(&bytes)?;
+        Ok(self.lock.commit()?)
+    }
+
+    fn smudge(&mut self, is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool) {
+        let racy: Vec<EntryKey> = self
+            .index
+            .entries
+            .iter()
+            .filter(|(_, entry)| {
+                self.index.is_racy(entry) && entry.mode.is_file() && entry.stat.size_bytes != 0
+            })
+            .filter(|(key, entry)| is_modified(key, entry))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in racy {
+            let entry = self.index.entries.get_mut(&key).expect("was just there");
+            entry.stat.size_bytes = 0;
+        }
+    }
+}
+
+impl Format {
+    /// `index.version`, `index.skipHash` and `feature.manyFiles` (git-config).
+    fn of(config: &Config) -> Result<Self, IndexError> {
+        let is_large = config.boolean("feature.manyFiles")?.unwrap_or(false);
+        let version = match config.integer("index.version")? {
+            Some(version @ 2..=4) => version as u32,
+            Some(_) => {
+                tracing::warn!("index.version set, but the value is invalid.\nUsing version 3");
+                3
+            }
+            None => 2 + 2 * u32::from(is_large),
+        };
+        Ok(Format { version, skip_hash: config.boolean("index.skipHash")?.unwrap_or(is_large) })
+    }
+}
+
+/// Where the index really is: it may be a link, which stays.
+fn resolved(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match packrace_os::read_link(&path, Role::WorkTree) {
+            Ok(Some(target)) => path = path.parent().map_or(target.clone(), |dir| dir.join(&target)),
+            _ => break,
+        }
+    }
+    path
+}

@@ -1,0 +1,210 @@
+//! The index of a work tree: what the next commit is made of.
+//!
+//! [`Index::read`] gives what is there, [`IndexLock::take`] the right to replace it. In memory an index is always whole: one
+//! that is split is joined with its shared index, and directories of a sparse one are expanded. So it is written: whole, as
+//! the version that it had, without the extensions that only speed up reading (`EOIE`, `IEOT`), without `link` and `sdir`,
+//! and without what a file system monitor has said (`FSMN`), which depends on positions; git makes each of them anew.
+
+mod edit;
+mod error;
+mod lock;
+mod sparse;
+mod stat;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use packrace_format::index_file::{CacheTree, Entry, EntryKey, Mode, ResolveUndo, StatData, Time};
+use packrace_format::index_file::{IndexFile, IndexFileError};
+use packrace_object::{HashKind, ObjectId};
+use packrace_os::count::Role;
+use packrace_store::Repository;
+
+pub use self::edit::Conflict;
+pub use self::error::IndexError;
+pub use self::lock::IndexLock;
+pub use self::stat::{Kind, Seen, StatRules, look};
+
+/// The longest index that is read.
+const MAX_INDEX_BYTES: u64 = 4 << 30;
+
+/// An index in memory.
+#[derive(Debug, Clone)]
+pub struct Index {
+    hash: HashKind,
+    /// As it was read; none for an index that is not there yet.
+    version: Option<u32>,
+    entries: BTreeMap<EntryKey, Entry>,
+    /// True of `entries`, where it says that a tree is known.
+    cache_tree: Option<CacheTree>,
+    resolve_undo: BTreeMap<Vec<u8>, [Option<(u32, ObjectId)>; 3]>,
+    /// Kept as long as no path comes or goes.
+    untracked: Option<Vec<u8>>,
+    /// When the file was last changed: what was changed since may look unchanged.
+    timestamp: Time,
+    is_changed: bool,
+}
+
+impl Index {
+    /// The index of a repository; empty where there is none yet.
+    pub fn read(repository: &Repository) -> Result<Self, IndexError> {
+        Index::read_from(repository, repository.index_file())
+    }
+
+    /// The same, from another file.
+    pub fn read_from(repository: &Repository, path: &Path) -> Result<Self, IndexError> {
+        let hash = repository.hash_kind();
+        let Some((file, timestamp)) = read_file(path, hash)? else { return Ok(Index::empty(hash)) };
+        let mut file = file;
+        if let Some(link) = &file.link {
+            let shared = shared_path(repository, &link.shared);
+            let missing = || IndexError::Unreadable {
+                path: shared.clone(),
+                source: std::io::ErrorKind::NotFound.into(),
+            };
+            let (found, _) = read_file(&shared, hash)?.ok_or_else(missing)?;
+            file.join(found).map_err(|source| IndexError::Damaged { path: shared, source })?;
+        }
+        if file.entries.iter().any(|(_, entry)| entry.mode == Mode::Dir) {
+            sparse::expand(&mut file, path, repository)?;
+        }
+        let IndexFile { version, entries, cache_tree, resolve_undo, untracked, .. } = file;
+        Ok(Index {
+            hash,
+            version: Some(version),
+            entries: entries.into_iter().collect(),
+            cache_tree,
+            resolve_undo: resolve_undo.into_iter().map(|undo| (undo.path, undo.stages)).collect(),
+            untracked,
+            timestamp,
+            is_changed: false,
+        })
+    }
+
+    /// One without entries.
+    pub fn empty(hash: HashKind) -> Self {
+        Index {
+            hash,
+            version: None,
+            entries: BTreeMap::new(),
+            cache_tree: None,
+            resolve_undo: BTreeMap::new(),
+            untracked: None,
+            timestamp: Time::default(),
+            is_changed: false,
+        }
+    }
+
+    /// All entries, by path and stage.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&EntryKey, &Entry)> + Clone {
+        self.entries.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entry of a path at a stage; 0 is that of a path without conflict.
+    pub fn get(&self, path: &[u8], stage: u8) -> Option<&Entry> {
+        self.entries.get(&EntryKey::new(path, stage))
+    }
+
+    /// The entries of a path at all stages.
+    pub fn stages(&self, path: &[u8]) -> impl Iterator<Item = (&EntryKey, &Entry)> {
+        self.entries.range(EntryKey::new(path, 0)..=EntryKey::new(path, 3))
+    }
+
+    /// The entries of paths below a directory, which has no slash at its end; all of them below "".
+    pub fn below(&self, dir: &[u8]) -> impl Iterator<Item = (&EntryKey, &Entry)> {
+        self.range_below(dir)
+    }
+
+    /// Whether any path is below this directory.
+    pub fn contains_dir(&self, dir: &[u8]) -> bool {
+        self.range_below(dir).next().is_some()
+    }
+
+    /// Whether any path is in conflict.
+    pub fn is_unmerged(&self) -> bool {
+        self.entries.keys().any(|key| key.stage() > 0)
+    }
+
+    /// Conflicts that were resolved: stages 1 to 3 with the bits of their modes.
+    pub fn resolve_undo(&self) -> impl Iterator<Item = (&[u8], &[Option<(u32, ObjectId)>; 3])> {
+        self.resolve_undo.iter().map(|(path, stages)| (path.as_slice(), stages))
+    }
+
+    /// What is known of trees.
+    pub fn cache_tree(&self) -> Option<&CacheTree> {
+        self.cache_tree.as_ref()
+    }
+
+    /// The hash of the objects that are named.
+    pub fn hash_kind(&self) -> HashKind {
+        self.hash
+    }
+
+    /// 2, 3 or 4; none for an index that is not there yet and whose version nobody has asked for.
+    pub fn version(&self) -> Option<u32> {
+        self.version
+    }
+
+    /// When the file was last changed before it was read; nothing if there is none.
+    pub fn timestamp(&self) -> Time {
+        self.timestamp
+    }
+
+    /// Whether it differs from the file that was read.
+    pub fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// Whether what is recorded for this entry cannot tell a change from none: the file changed when the index was written,
+    /// or later. Whole seconds count, as for git, which must not believe what we have looked at more closely.
+    pub fn is_racy(&self, entry: &Entry) -> bool {
+        self.timestamp.seconds != 0 && self.timestamp.seconds <= entry.stat.modified.seconds
+    }
+
+    fn range_below(&self, dir: &[u8]) -> impl Iterator<Item = (&EntryKey, &Entry)> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let (first, end) = ([dir, b"/"].concat(), [dir, b"0"].concat());
+        let range: (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>) = match dir.is_empty() {
+            true => (Unbounded, Unbounded),
+            // "0" is what comes after "/".
+            false => (Included(&first), Excluded(&end)),
+        };
+        self.entries.range::<[u8], _>(range)
+    }
+}
+
+/// Reads one file, and when it was last changed. What is read may be newer than that, never older.
+fn read_file(path: &Path, hash: HashKind) -> Result<Option<(IndexFile, Time)>, IndexError> {
+    let unreadable = |source| IndexError::Unreadable { path: path.to_owned(), source };
+    let Some(identity) = packrace_os::identity(path, Role::WorkTree).map_err(unreadable)? else {
+        return Ok(None);
+    };
+    let bytes = packrace_os::read_file(path, Role::WorkTree, MAX_INDEX_BYTES).map_err(unreadable)?;
+    let file = IndexFile::decode(&bytes, hash)
+        .map_err(|source: IndexFileError| IndexError::Damaged { path: path.to_owned(), source })?;
+    Ok(Some((file, identity.modified.map(time_of).unwrap_or_default())))
+}
+
+fn time_of(time: SystemTime) -> Time {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: since.as_secs() as u32, nanoseconds: since.subsec_nanos() }
+}
+
+/// A shared index is in the directory of the work tree's repository, wherever the index itself is.
+fn shared_path(repository: &Repository, checksum: &ObjectId) -> PathBuf {
+    repository.git_dir().join(format!("sharedindex.{checksum}"))
+}
+
+#[cfg(test)]
+mod tests;

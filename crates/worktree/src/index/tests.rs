@@ -1,0 +1,254 @@
+use std::path::Path;
+
+use packrace_object::{Kind as ObjectKind, object_id};
+use packrace_store::OpenOptions;
+use packrace_testkit::Git;
+
+use super::*;
+
+/// A repository with a work tree, and stock git in it.
+struct World(tempfile::TempDir);
+
+impl World {
+    fn new(arguments: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World(dir);
+        world.git(&[&["init", "-q", "-b", "main"], arguments].concat());
+        world
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        Git::stock().run(self.path(), args)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn repository(&self) -> Repository {
+        Repository::open(self.path(), &OpenOptions::default()).unwrap()
+    }
+
+    fn lock(&self) -> IndexLock {
+        IndexLock::take(&self.repository()).unwrap()
+    }
+
+    fn entry(&self, name: &str) -> Entry {
+        let path = self.path().join(name);
+        let seen = look(&path).unwrap().unwrap();
+        let rules = StatRules::of(self.repository().config()).unwrap();
+        let content = std::fs::read(path).unwrap();
+        let id = object_id(self.repository().hash_kind(), ObjectKind::Blob, &content).unwrap();
+        Entry { stat: seen.stat, ..Entry::new(id, rules.mode(seen.kind, None).unwrap()) }
+    }
+
+    /// All that git says of the index.
+    fn listed(&self) -> String {
+        self.git(&["ls-files", "-s", "-v", "--debug"])
+    }
+}
+
+fn commit(lock: IndexLock) {
+    lock.commit(&mut |_, _| false).unwrap();
+}
+
+#[test]
+fn git_lists_what_we_write_as_what_it_writes() {
+    for arguments in [&["--object-format=sha1"][..], &["--object-format=sha256"]] {
+        for version in ["2", "4"] {
+            let world = World::new(arguments);
+            world.git(&["config", "index.version", version]);
+            for (name, text) in [("b/c/d", "1"), ("b/e", "2"), ("a", "3"), ("b.x", "4")] {
+                world.write(name, text);
+            }
+            world.git(&["add", "."]);
+            let expect = world.listed();
+            std::fs::remove_file(world.path().join(".git/index")).unwrap();
+            let mut lock = world.lock();
+            assert!(lock.index().is_empty() && !lock.index().is_changed());
+            for name in ["b/e", "b/c/d", "b.x", "a"] {
+                let entry = world.entry(name);
+                lock.index_mut().insert(name.as_bytes(), 0, entry);
+            }
+            assert!(lock.index().is_changed());
+            commit(lock);
+            assert_eq!(world.listed(), expect);
+            assert_eq!(world.git(&["update-index", "--show-index-version"]).trim(), version);
+            world.git(&["fsck", "--strict"]);
+            assert_eq!(
+                world.git(&["status", "--porcelain"]).lines().filter(|l| !l.starts_with("A  ")).count(),
+                0
+            );
+            assert_eq!(Index::read(&world.repository()).unwrap().len(), 4);
+        }
+    }
+}
+
+#[test]
+fn files_and_directories_give_way_to_each_other() {
+    let world = World::new(&[]);
+    let id = world.repository().hash_kind().empty_blob();
+    let check = |have: &[&str], add: &str, expect: &[&str], is_refused: bool| {
+        let mut index = Index::empty(HashKind::Sha1);
+        for path in have {
+            index.try_insert(path.as_bytes(), 0, Entry::new(id, Mode::File)).unwrap();
+        }
+        let refused = index.clone().try_insert(add.as_bytes(), 0, Entry::new(id, Mode::File));
+        assert_eq!(refused.is_err(), is_refused, "{add} to {have:?}");
+        index.insert(add.as_bytes(), 0, Entry::new(id, Mode::File));
+        let paths: Vec<_> =
+            index.entries().map(|(key, _)| String::from_utf8_lossy(key.path()).into_owned()).collect();
+        assert_eq!(paths, expect, "{add} to {have:?}");
+    };
+    check(&["a", "b"], "c", &["a", "b", "c"], false);
+    check(&["a", "b"], "a/c", &["a/c", "b"], true);
+    check(&["a/b", "a/c/d", "a.x", "a0", "b"], "a", &["a", "a.x", "a0", "b"], true);
+    check(&["a/b/c"], "a/b", &["a/b"], true);
+    check(&["a"], "a/b/c", &["a/b/c"], true);
+    check(&["a/b"], "a/b", &["a/b"], false);
+    check(&["a-b", "a/b"], "a/c", &["a-b", "a/b", "a/c"], false);
+}
+
+#[test]
+fn conflicts_are_resolved_and_remembered() {
+    let world = World::new(&[]);
+    world.write("f", "x");
+    let id = world.git(&["hash-object", "-w", "f"]).trim().to_owned();
+    let lines: String = (1..4).map(|stage| format!("100644 {id} {stage}\tf\n")).collect();
+    Git::stock().run_with_input(world.path(), &["update-index", "--index-info"], lines.as_bytes());
+    let mut lock = world.lock();
+    assert!(lock.index().is_unmerged());
+    assert_eq!(lock.index().stages(b"f").count(), 3);
+    let entry = world.entry("f");
+    lock.index_mut().insert(b"f", 0, entry);
+    assert!(!lock.index().is_unmerged());
+    commit(lock);
+    assert_eq!(world.git(&["ls-files", "-s"]), format!("100644 {id} 0\tf\n"));
+    assert_eq!(world.git(&["ls-files", "--resolve-undo"]), lines);
+}
+
+#[test]
+fn trees_that_are_known_stay_known_but_for_what_changes() {
+    let world = World::new(&[]);
+    for name in ["a/b/c", "a/d", "e/f", "g"] {
+        world.write(name, name);
+    }
+    world.git(&["add", "."]);
+    let before = world.git(&["write-tree"]);
+    let mut lock = world.lock();
+    world.write("a/d", "new");
+    let entry = world.entry("a/d");
+    lock.index_mut().insert(b"a/d", 0, entry);
+    commit(lock);
+    world.git(&["hash-object", "-w", "a/d"]);
+    let index = Index::read(&world.repository()).unwrap();
+    let tree = index.cache_tree().unwrap();
+    let known = |tree: Option<&CacheTree>| tree.unwrap().known.is_some();
+    assert!(tree.known.is_none() && !known(tree.child(b"a")));
+    assert!(known(tree.child(b"e")) && known(tree.child(b"a").unwrap().child(b"b")));
+    let after = world.git(&["write-tree"]);
+    assert_ne!(before, after);
+    assert_eq!(world.git(&["ls-tree", "-r", "--name-only", after.trim()]), "a/b/c\na/d\ne/f\ng\n");
+    world.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn flags_and_versions() {
+    let world = World::new(&[]);
+    world.write("f", "x");
+    world.git(&["add", "f"]);
+    let mut lock = world.lock();
+    assert!(lock.index_mut().set_flags(b"f", |entry| entry.skip_worktree = true));
+    assert!(!lock.index_mut().set_flags(b"g", |entry| entry.skip_worktree = true));
+    commit(lock);
+    assert_eq!(world.git(&["ls-files", "-v"]), "S f\n");
+    assert_eq!(world.git(&["update-index", "--show-index-version"]).trim(), "3");
+    let mut lock = world.lock();
+    lock.index_mut().set_flags(b"f", |entry| (entry.skip_worktree, entry.assume_valid) = (false, true));
+    commit(lock);
+    assert_eq!(world.git(&["ls-files", "-v"]), "h f\n");
+    assert_eq!(world.git(&["update-index", "--show-index-version"]).trim(), "2");
+}
+
+#[test]
+fn split_and_sparse_ones_are_read_whole() {
+    let world = World::new(&[]);
+    for name in ["in/a", "out/b/c", "out/b.c", "out/d", "top"] {
+        world.write(name, name);
+    }
+    world.git(&["add", "."]);
+    world.git(&["update-index", "--split-index"]);
+    world.write("new", "");
+    world.git(&["add", "new"]);
+    // Entries of the shared index have a flag in git's memory that says so.
+    let expect = world.listed().replace("flags: 8000000", "flags: 0");
+    let mut lock = world.lock();
+    assert_eq!(lock.index().len(), 6);
+    lock.index_mut().mark_changed();
+    commit(lock);
+    assert_eq!(world.listed(), expect);
+    world.git(&["commit", "-qm", "all"]);
+    world.git(&["sparse-checkout", "set", "--cone", "--sparse-index", "in"]);
+    let expect = world.git(&["ls-files", "-s", "-v"]);
+    assert!(world.git(&["ls-files", "--sparse"]).contains("out/\n"), "a sparse index");
+    let mut lock = world.lock();
+    lock.index_mut().mark_changed();
+    commit(lock);
+    assert_eq!(world.git(&["-c", "index.sparse=false", "ls-files", "-s", "-v"]), expect);
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_lock_that_is_held_and_one_that_is_let_go() {
+    let world = World::new(&[]);
+    world.write("f", "x");
+    world.git(&["add", "f"]);
+    let first = world.lock();
+    let error = IndexLock::take(&world.repository()).unwrap_err();
+    assert!(error.is_locked());
+    let stock = Git::stock().command(world.path()).args(["add", "f"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&stock.stderr), format!("fatal: {error}\n"));
+    drop(first);
+    world.git(&["add", "f"]);
+}
+
+#[test]
+fn what_is_only_just_clean_is_looked_at_again() {
+    let world = World::new(&[]);
+    world.write("racy", "1");
+    world.write("other", "2");
+    world.git(&["add", "."]);
+    // Behind the index's back, without a trace.
+    let index = world.path().join(".git/index");
+    let touch = |name: &Path| {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+        std::fs::File::options().write(true).open(name).unwrap().set_modified(time).unwrap();
+    };
+    for name in ["racy", "other"] {
+        touch(&world.path().join(name));
+    }
+    world.git(&["-c", "core.trustCtime=false", "update-index", "--refresh"]);
+    touch(&index);
+    let mut asked = Vec::new();
+    let mut lock = world.lock();
+    lock.index_mut().mark_changed();
+    lock.commit(&mut |key, _| {
+        asked.push(String::from_utf8_lossy(key.path()).into_owned());
+        key.path() == b"racy"
+    })
+    .unwrap();
+    assert_eq!(asked, ["other", "racy"]);
+    let index = Index::read(&world.repository()).unwrap();
+    assert_eq!(index.get(b"racy", 0).unwrap().stat.size_bytes, 0);
+    assert_eq!(index.get(b"other", 0).unwrap().stat.size_bytes, 1);
+    let rules = StatRules::of(world.repository().config()).unwrap();
+    let seen = |name: &str| look(&world.path().join(name)).unwrap().unwrap();
+    assert!(!rules.matches(index.get(b"racy", 0).unwrap(), &seen("racy")));
+    assert!(rules.matches(index.get(b"other", 0).unwrap(), &seen("other")));
+}
