@@ -185,6 +185,7 @@ impl Environment {
         let xdg = self.xdg_config_home.clone();
         let xdg = xdg.or_else(|| self.home.as_ref().map(|home| home.join(".config")));
         let user_attributes = xdg.as_ref().map(|dir| dir.join("git/attributes"));
+        let user_excludes = xdg.as_ref().map(|dir| dir.join("git/ignore"));
         let global = match &self.config_global {
             Some(path) => vec![path.clone()],
             None => {
@@ -206,6 +207,7 @@ impl Environment {
             home: self.home.clone(),
             system_attributes: (!self.no_system_attributes).then(|| SYSTEM_ATTRIBUTES.into()),
             user_attributes,
+            user_excludes,
             attribute_tree: globals.attr_source.clone().or_else(|| self.attribute_tree.clone()),
         })
     }

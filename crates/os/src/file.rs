@@ -61,6 +61,16 @@ pub fn read_file_without_following(path: &Path, role: Role, max_bytes: u64) -> i
     read_whole(OpenOptions::new().read(true).custom_flags(flags).open(path)?, role, max_bytes)
 }
 
+/// Opens what `path` names to read it, unless that is a symbolic link, and says what it is. A pipe does not wait for its
+/// writer, so that whoever wants a regular file finds out.
+pub fn open_without_following(path: &Path, role: Role) -> io::Result<(File, std::fs::Metadata)> {
+    let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    count::add(role, Op::Look, 0);
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
 fn read_whole(file: File, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
     // Room for most files, so that one read finds all and another one the end.

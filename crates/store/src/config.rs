@@ -30,6 +30,8 @@ pub struct ConfigSources {
     pub system_attributes: Option<PathBuf>,
     /// The user's, where `core.attributesFile` names no other.
     pub user_attributes: Option<PathBuf>,
+    /// The user's file of ignored paths, where `core.excludesFile` names no other.
+    pub user_excludes: Option<PathBuf>,
     /// The tree whose files of attributes count (`GIT_ATTR_SOURCE`), where `attr.tree` names no other.
     pub attribute_tree: Option<String>,
 }

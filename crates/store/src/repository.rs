@@ -239,6 +239,13 @@ impl Repository {
         }
     }
 
+    /// The files of ignored paths that are not part of a work tree, the less important first.
+    pub fn exclude_files(&self) -> Vec<PathBuf> {
+        let named = self.config.path("core.excludesFile").filter(|path| !path.as_os_str().is_empty());
+        let user = named.or_else(|| self.outside.user_excludes.clone());
+        user.into_iter().chain([self.common_dir.join("info/exclude")]).collect()
+    }
+
     fn attribute_sources(&self) -> Result<AttributeSources, Error> {
         let AttributeFiles { outside, info } = self.attribute_files();
         Ok(AttributeSources {

@@ -7,3 +7,5 @@
 
 pub mod filter;
 pub mod index;
+pub mod paths;
+pub mod stage;

@@ -13,8 +13,6 @@ mod settings;
 mod tests;
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,6 +26,7 @@ use self::driver::{Processes, Way};
 use self::encoding::Encoding;
 use self::eol::Safety;
 use self::settings::Settings;
+use crate::paths::path_of;
 
 /// Bytes of delta bases that are kept while staged blobs are read.
 const READER_CACHE_BYTES: usize = 1 << 20;
@@ -324,13 +323,8 @@ impl Converter {
     }
 }
 
-/// The path that these bytes are.
-fn path_of(bytes: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(bytes))
-}
-
 /// What the system says of a failure, without its number.
-fn words(error: &std::io::Error) -> String {
+pub(crate) fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

@@ -1,0 +1,45 @@
+//! Paths of a work tree: which are meant, which are ignored, which are there.
+
+mod ignore;
+mod leading;
+mod nested;
+mod pathspec;
+mod sparse;
+mod verify;
+mod walk;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+pub use self::ignore::IgnoreRules;
+pub use self::leading::LeadingDirs;
+pub use self::nested::{NestedHead, head_of_nested};
+pub use self::pathspec::{Pathspecs, Spec, SpecDefaults};
+pub use self::sparse::SparseCheckout;
+pub use self::verify::NameRules;
+pub use self::walk::{Found, Untracked, Walk};
+
+/// Why paths cannot be told, in git's words.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// A pathspec makes no sense.
+    #[error("{0}")]
+    Spec(String),
+    /// The repository could not be read.
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+    /// A file or directory could not be read.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was done.
+        what: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// The path that these bytes are.
+pub(crate) fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}

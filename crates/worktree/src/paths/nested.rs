@@ -1,0 +1,32 @@
+//! Repositories inside a work tree: submodules, and others.
+
+use std::path::Path;
+
+use packrace_object::ObjectId;
+use packrace_store::{OpenOptions, Repository};
+
+/// What a directory has checked out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NestedHead {
+    /// This commit.
+    At(ObjectId),
+    /// No commit yet, or `HEAD` cannot be read.
+    Unborn,
+    /// It is no repository.
+    None,
+}
+
+/// Looks at the repository in a directory; `config` is what is outside of it.
+pub fn head_of_nested(path: &Path, options: &OpenOptions) -> NestedHead {
+    let git = path.join(".git");
+    if !matches!(packrace_os::identity(&git, packrace_os::count::Role::WorkTree), Ok(Some(_))) {
+        return NestedHead::None;
+    }
+    let options = OpenOptions { strict: true, config: options.config.clone(), ..OpenOptions::default() };
+    let Ok(nested) = Repository::open(&git, &options) else { return NestedHead::None };
+    let head = nested.refs().snapshot(&[]).and_then(|refs| refs.resolve(b"HEAD"));
+    match head {
+        Ok(Some(found)) => NestedHead::At(found.id),
+        Ok(None) | Err(_) => NestedHead::Unborn,
+    }
+}

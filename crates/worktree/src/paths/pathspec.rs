@@ -1,0 +1,455 @@
+//! Which paths a command is about (gitglossary, "pathspec"). Attributes in them (`:(attr:…)`) are refused.
+
+use std::collections::HashMap;
+
+use gix_glob::wildmatch::Mode;
+
+use super::PathError;
+
+/// What holds for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and the like).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpecDefaults {
+    /// Nothing in them means anything.
+    pub literal: bool,
+    /// As if all had `:(glob)`.
+    pub glob: bool,
+    /// As if all had `:(literal)`.
+    pub noglob: bool,
+    /// As if all had `:(icase)`.
+    pub icase: bool,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// As it was given.
+    pub original: Vec<u8>,
+    /// Relative to the top of the work tree; a slash at its end asks for a directory.
+    path: Vec<u8>,
+    /// So much of the path is the current directory, which is meant as it is.
+    prefix_bytes: usize,
+    /// Where the first wildcard is.
+    wildcard: Option<usize>,
+    is_excluding: bool,
+    folds_case: bool,
+    /// Whether `*` stops at a slash.
+    is_glob: bool,
+}
+
+impl Spec {
+    /// The path, with a slash at its end if a directory was asked for.
+    pub fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Whether it takes paths away.
+    pub fn is_excluding(&self) -> bool {
+        self.is_excluding
+    }
+
+    /// Whether one path, or all below one directory, are meant.
+    pub fn is_one_path(&self) -> bool {
+        self.wildcard.is_none() && !self.folds_case
+    }
+
+    /// Whether it was written in a way that a file of its very name need not be meant (`:(glob)`, `:(icase)`).
+    pub fn is_never_a_name(&self) -> bool {
+        self.is_glob || self.folds_case || self.is_excluding
+    }
+
+    /// What all paths begin with that it means.
+    fn beginning(&self) -> &[u8] {
+        let end = self.wildcard.unwrap_or(self.path.len());
+        let end = if self.folds_case { end.min(self.prefix_bytes) } else { end };
+        self.path[..end].strip_suffix(b"/").unwrap_or(&self.path[..end])
+    }
+
+    /// The directory, or the path itself, below which all is that it means.
+    pub fn root(&self) -> &[u8] {
+        let beginning = self.beginning();
+        if self.is_one_path() {
+            return beginning;
+        }
+        match self.path[..self.wildcard.unwrap_or(0).max(self.prefix_bytes)]
+            .iter()
+            .rposition(|byte| *byte == b'/')
+        {
+            Some(slash) if slash <= beginning.len() => &beginning[..slash],
+            _ => b"",
+        }
+    }
+
+    fn is_match(&self, path: &[u8], is_dir: bool) -> bool {
+        let (wanted, must_be_dir) = match self.path.strip_suffix(b"/") {
+            Some(wanted) => (wanted, true),
+            None => (&self.path[..], false),
+        };
+        if wanted.is_empty() {
+            return true;
+        }
+        let is_same = |one: &[u8], other: &[u8]| match self.folds_case {
+            true => {
+                let prefix = self.prefix_bytes.min(one.len());
+                one[..prefix] == other[..prefix] && one.eq_ignore_ascii_case(other)
+            }
+            false => one == other,
+        };
+        if let Some(start) = path.get(..wanted.len())
+            && is_same(wanted, start)
+        {
+            match path.get(wanted.len()) {
+                None if !must_be_dir || is_dir => return true,
+                Some(b'/') => return true,
+                _ => {}
+            }
+        }
+        let Some(wildcard) = self.wildcard else { return false };
+        let literal = self.prefix_bytes.min(wildcard);
+        if path.len() < literal || path[..literal] != self.path[..literal] {
+            return false;
+        }
+        let mut mode = Mode::empty();
+        mode.set(Mode::NO_MATCH_SLASH_LITERAL, self.is_glob);
+        mode.set(Mode::IGNORE_CASE, self.folds_case);
+        gix_glob::wildmatch(self.path[literal..].into(), path[literal..].into(), mode)
+    }
+}
+
+/// All of a command.
+#[derive(Debug, Clone)]
+pub struct Pathspecs {
+    specs: Vec<Spec>,
+    /// Which of them were met.
+    is_met: Vec<bool>,
+    /// Those that mean one path each, by it; so that many cost little.
+    by_path: HashMap<Vec<u8>, Vec<usize>>,
+    /// The others that add paths.
+    others: Vec<usize>,
+    excluding: Vec<usize>,
+    /// Of these one means everything.
+    everything: Option<usize>,
+}
+
+impl Pathspecs {
+    /// Reads them; `prefix` is the current directory below the top of the work tree, with a slash at its end unless it is the
+    /// top. `top` is for messages, and for pathspecs that are absolute.
+    pub fn parse(
+        elements: &[Vec<u8>],
+        prefix: &[u8],
+        top: &[u8],
+        defaults: SpecDefaults,
+    ) -> Result<Self, PathError> {
+        let mut specs = Vec::with_capacity(elements.len());
+        for element in elements {
+            specs.push(parse(element, prefix, top, defaults)?);
+        }
+        if !specs.is_empty() && specs.iter().all(|spec: &Spec| spec.is_excluding) {
+            specs.push(Spec {
+                original: Vec::new(),
+                path: prefix.to_vec(),
+                prefix_bytes: prefix.len(),
+                wildcard: None,
+                is_excluding: false,
+                folds_case: false,
+                is_glob: false,
+            });
+        }
+        let mut found = Pathspecs {
+            is_met: vec![false; specs.len()],
+            by_path: HashMap::new(),
+            others: Vec::new(),
+            excluding: Vec::new(),
+            everything: None,
+            specs: Vec::new(),
+        };
+        for (at, spec) in specs.iter().enumerate() {
+            match () {
+                () if spec.is_excluding => found.excluding.push(at),
+                () if spec.path.is_empty() => found.everything = found.everything.or(Some(at)),
+                () if spec.is_one_path() => {
+                    let path = spec.path.strip_suffix(b"/").unwrap_or(&spec.path).to_vec();
+                    found.by_path.entry(path).or_default().push(at);
+                }
+                () => found.others.push(at),
+            }
+        }
+        found.specs = specs;
+        Ok(found)
+    }
+
+    /// Each, and whether a path was met that it means.
+    pub fn iter(&self) -> impl Iterator<Item = (&Spec, bool)> {
+        self.specs.iter().zip(self.is_met.iter().copied())
+    }
+
+    /// Whether there are none, so that all paths are meant.
+    pub fn is_empty(&self) -> bool {
+        self.specs.is_empty()
+    }
+
+    /// Whether a path is meant, which is noted.
+    pub fn meet(&mut self, path: &[u8], is_dir: bool) -> bool {
+        if self.specs.is_empty() {
+            return true;
+        }
+        let mut is_meant = false;
+        if let Some(at) = self.everything {
+            self.is_met[at] = true;
+            is_meant = true;
+        }
+        if !self.by_path.is_empty() {
+            let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            for end in ends.chain([path.len()]) {
+                for at in self.by_path.get(&path[..end]).into_iter().flatten() {
+                    if self.specs[*at].is_match(path, is_dir) {
+                        self.is_met[*at] = true;
+                        is_meant = true;
+                    }
+                }
+            }
+        }
+        for at in &self.others {
+            if self.specs[*at].is_match(path, is_dir) {
+                self.is_met[*at] = true;
+                is_meant = true;
+            }
+        }
+        is_meant && !self.excluding.iter().any(|at| self.specs[*at].is_match(path, is_dir))
+    }
+
+    /// Whether a path is meant; nothing is noted.
+    pub fn is_meant(&self, path: &[u8], is_dir: bool) -> bool {
+        let is_match = |spec: &&Spec| spec.is_match(path, is_dir);
+        self.specs.is_empty()
+            || (self.specs.iter().filter(|spec| !spec.is_excluding).any(|spec| is_match(&spec))
+                && !self.specs.iter().filter(|spec| spec.is_excluding).any(|spec| is_match(&spec)))
+    }
+
+    /// Paths below which all is that is meant, none below another; "" is the top.
+    pub fn roots(&self) -> Vec<Vec<u8>> {
+        let adding = self.specs.iter().filter(|spec| !spec.is_excluding);
+        let mut roots: Vec<&[u8]> = adding.map(Spec::root).collect();
+        if self.specs.is_empty() {
+            roots.push(b"");
+        }
+        // By directories: "a/b" comes before "a.b".
+        roots.sort_unstable_by(|one, other| {
+            one.split(|byte| *byte == b'/').cmp(other.split(|byte| *byte == b'/'))
+        });
+        let mut kept: Vec<Vec<u8>> = Vec::new();
+        for root in roots {
+            let is_below = kept.last().is_some_and(|last| {
+                last.is_empty()
+                    || root.strip_prefix(&last[..]).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+            });
+            if !is_below {
+                kept.push(root.to_vec());
+            }
+        }
+        kept
+    }
+}
+
+fn parse(element: &[u8], prefix: &[u8], top: &[u8], defaults: SpecDefaults) -> Result<Spec, PathError> {
+    let shown = || String::from_utf8_lossy(element).into_owned();
+    if element.is_empty() {
+        let words =
+            "empty string is not a valid pathspec. please use . instead if you meant to match all paths";
+        return Err(PathError::Spec(words.to_owned()));
+    }
+    let mut magic = Magic {
+        is_literal: defaults.literal || defaults.noglob,
+        is_icase: defaults.icase,
+        ..Magic::default()
+    };
+    let rest = match defaults.literal {
+        true => element,
+        false => magic.take(element)?,
+    };
+    if magic.is_glob && magic.is_literal && !defaults.noglob {
+        return Err(PathError::Spec(format!("{}: 'literal' and 'glob' are incompatible", shown())));
+    }
+    let is_glob = magic.is_glob || (defaults.glob && !magic.is_literal);
+    let prefix = if magic.is_top { &b""[..] } else { prefix };
+    let outside = || {
+        let (rest, top) = (String::from_utf8_lossy(rest), String::from_utf8_lossy(top));
+        PathError::Spec(format!("{}: '{rest}' is outside repository at '{top}'", shown()))
+    };
+    let path = normalized(rest, prefix, top).ok_or_else(outside)?;
+    let prefix_bytes =
+        prefix.len().min(path.iter().zip(prefix).take_while(|(one, other)| one == other).count());
+    let has_wildcards = !magic.is_literal || magic.is_glob;
+    let wildcard =
+        path[prefix_bytes..].iter().position(|byte| b"*?[\\".contains(byte)).filter(|_| has_wildcards);
+    Ok(Spec {
+        original: element.to_vec(),
+        path,
+        prefix_bytes,
+        wildcard: wildcard.map(|at| prefix_bytes + at),
+        is_excluding: magic.is_exclude,
+        folds_case: magic.is_icase,
+        is_glob,
+    })
+}
+
+#[derive(Default)]
+struct Magic {
+    is_top: bool,
+    is_literal: bool,
+    is_glob: bool,
+    is_icase: bool,
+    is_exclude: bool,
+}
+
+impl Magic {
+    /// Reads what stands before the path.
+    fn take<'a>(&mut self, element: &'a [u8]) -> Result<&'a [u8], PathError> {
+        let shown = || String::from_utf8_lossy(element).into_owned();
+        let Some(rest) = element.strip_prefix(b":") else { return Ok(element) };
+        let Some(long) = rest.strip_prefix(b"(") else {
+            return self.take_short(rest, &shown);
+        };
+        let end = long.iter().position(|byte| *byte == b')').ok_or_else(|| {
+            PathError::Spec(format!("Missing ')' at the end of pathspec magic in '{}'", shown()))
+        })?;
+        for word in long[..end].split(|byte| *byte == b',').filter(|word| !word.is_empty()) {
+            match word {
+                b"top" => self.is_top = true,
+                b"literal" => self.is_literal = true,
+                b"glob" => self.is_glob = true,
+                b"icase" => self.is_icase = true,
+                b"exclude" => self.is_exclude = true,
+                word if word.starts_with(b"attr:") || word == b"attr" => {
+                    let words = format!("{}: pathspec magic not supported by this command: 'attr'", shown());
+                    return Err(PathError::Spec(words));
+                }
+                word => {
+                    let word = String::from_utf8_lossy(word);
+                    return Err(PathError::Spec(format!("Invalid pathspec magic '{word}' in '{}'", shown())));
+                }
+            }
+        }
+        Ok(&long[end + 1..])
+    }
+
+    fn take_short<'a>(
+        &mut self,
+        mut rest: &'a [u8],
+        shown: &dyn Fn() -> String,
+    ) -> Result<&'a [u8], PathError> {
+        while let Some((letter, behind)) = rest.split_first() {
+            match letter {
+                b':' => return Ok(behind),
+                b'/' => self.is_top = true,
+                b'!' | b'^' => self.is_exclude = true,
+                letter if b"\"#%&',-;<=>@_`~".contains(letter) => {
+                    let letter = char::from(*letter);
+                    return Err(PathError::Spec(format!(
+                        "Unimplemented pathspec magic '{letter}' in '{}'",
+                        shown()
+                    )));
+                }
+                _ => break,
+            }
+            rest = behind;
+        }
+        Ok(rest)
+    }
+}
+
+/// A path relative to the top, without `.`, `..` and empty names; a slash at its end stays. None if it is outside.
+fn normalized(path: &[u8], prefix: &[u8], top: &[u8]) -> Option<Vec<u8>> {
+    let whole = match path.starts_with(b"/") {
+        true => {
+            let rest = path.strip_prefix(top)?;
+            match rest.strip_prefix(b"/") {
+                Some(rest) => rest.to_vec(),
+                None if rest.is_empty() => Vec::new(),
+                None => return None,
+            }
+        }
+        false => [prefix, path].concat(),
+    };
+    let mut names: Vec<&[u8]> = Vec::new();
+    for name in whole.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => {
+                names.pop()?;
+            }
+            name => names.push(name),
+        }
+    }
+    let asks_for_dir = whole.ends_with(b"/") || whole.ends_with(b"/.") || whole.ends_with(b"/..");
+    let mut path = names.join(&b'/');
+    if asks_for_dir && !path.is_empty() {
+        path.push(b'/');
+    }
+    Some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(elements: &[&str], prefix: &str, meant: &[&str], not_meant: &[&str]) {
+        let elements: Vec<Vec<u8>> = elements.iter().map(|element| element.as_bytes().to_vec()).collect();
+        let specs = Pathspecs::parse(&elements, prefix.as_bytes(), b"/top", SpecDefaults::default());
+        let mut specs = specs.expect("pathspecs");
+        let roots = specs.roots();
+        for (paths, expected) in [(meant, true), (not_meant, false)] {
+            for path in paths {
+                let (path, is_dir) = path.strip_suffix('/').map_or((*path, false), |path| (path, true));
+                assert_eq!(specs.is_meant(path.as_bytes(), is_dir), expected, "{path}");
+                assert_eq!(specs.meet(path.as_bytes(), is_dir), expected, "{path}");
+                let is_below = |root: &Vec<u8>| {
+                    root.is_empty()
+                        || path
+                            .as_bytes()
+                            .strip_prefix(&root[..])
+                            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+                };
+                assert!(!expected || roots.iter().any(is_below), "{path}: {roots:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_are_meant() {
+        check(&["a"], "", &["a", "a/b", "a/b/c"], &["b", "ab", "A"]);
+        check(&["a/"], "", &["a/", "a/b"], &["a", "ab"]);
+        check(&["."], "", &["a", "a/b"], &[]);
+        check(&["."], "d/", &["d/a", "d/b/c"], &["a", "dd/a", "e"]);
+        check(&["../a", "b"], "d/", &["a", "d/b", "a/x"], &["d/a", "b"]);
+        check(&["*.c"], "", &["x.c", "d/x.c"], &["x.h", "x.cc"]);
+        check(&["*.c"], "d/", &["d/x.c", "d/e/x.c"], &["x.c", "e/x.c"]);
+        check(&[":(glob)*.c"], "", &["x.c"], &["d/x.c"]);
+        check(&[":(glob)**/*.c"], "", &["x.c", "d/e/x.c"], &["x.h"]);
+        check(&["a*/b"], "", &["a/b", "ax/y/b"], &["b", "a/c"]);
+        check(&[":(icase)A"], "", &["a", "A/b"], &["b"]);
+        check(&[":(icase)A"], "d/", &["d/a", "d/A/b"], &["D/a"]);
+        check(&[":!a"], "", &["b", "b/a"], &["a", "a/b"]);
+        check(&[":!a"], "d/", &["d/b"], &["d/a", "b"]);
+        check(&["x", ":^x/y"], "", &["x", "x/z"], &["x/y", "x/y/z", "a"]);
+        check(&[":/a", ":(top)b"], "d/", &["a", "b/c"], &["d/a", "d/b"]);
+        check(&[":(literal)*"], "", &["*", "*/a"], &["a"]);
+        check(&["/top/a", "/top"], "d/", &["a", "b"], &[]);
+        check(&["a.b", "a", "a/c"], "", &["a.b", "a/c", "a/d", "a.b/c"], &["a.c"]);
+    }
+
+    #[test]
+    fn refusals_are_in_gits_words() {
+        let check = |element: &str, words: &str| {
+            let refused =
+                Pathspecs::parse(&[element.as_bytes().to_vec()], b"d/", b"/top", SpecDefaults::default());
+            assert_eq!(refused.expect_err(element).to_string(), words);
+        };
+        check(":(bad)a", "Invalid pathspec magic 'bad' in ':(bad)a'");
+        check(":(top", "Missing ')' at the end of pathspec magic in ':(top'");
+        check(":#x", "Unimplemented pathspec magic '#' in ':#x'");
+        check(":(glob,literal)x", ":(glob,literal)x: 'literal' and 'glob' are incompatible");
+        check("../../x", "../../x: '../../x' is outside repository at '/top'");
+        check(":/../x", ":/../x: '../x' is outside repository at '/top'");
+        check("/topx", "/topx: '/topx' is outside repository at '/top'");
+    }
+}

@@ -1,0 +1,54 @@
+//! Which paths a sparse checkout has in the work tree (git-sparse-checkout, "INTERNALS").
+
+use gix_glob::pattern::Case;
+use gix_ignore::Search;
+use packrace_os::count::Role;
+use packrace_store::Repository;
+
+use super::{PathError, ignore};
+
+/// The longest file of patterns.
+const MAX_BYTES: u64 = 100 << 20;
+
+/// The patterns of `info/sparse-checkout`.
+pub struct SparseCheckout {
+    patterns: Search,
+    case: Case,
+}
+
+impl SparseCheckout {
+    /// None where `core.sparseCheckout` is not set, or no patterns are there: then all paths are in.
+    pub fn open(repository: &Repository) -> Result<Option<Self>, PathError> {
+        if !repository.config().boolean("core.sparseCheckout")?.unwrap_or(false) {
+            return Ok(None);
+        }
+        let path = repository.git_dir().join("info/sparse-checkout");
+        let bytes = match packrace_os::read_file(&path, Role::Config, MAX_BYTES) {
+            Ok(bytes) => bytes,
+            Err(error) if packrace_os::is_absent(&error) => return Ok(None),
+            Err(source) => {
+                return Err(PathError::Io { what: format!("cannot read {}", path.display()), source });
+            }
+        };
+        let mut patterns = Search::default();
+        ignore::add(&mut patterns, &bytes, &path)?;
+        let case = match repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
+            true => Case::Fold,
+            false => Case::Sensitive,
+        };
+        Ok(Some(SparseCheckout { patterns, case }))
+    }
+
+    /// Whether a file is in: the last pattern says so that matches it or else its directory, and so on.
+    pub fn contains(&self, path: &[u8]) -> bool {
+        let (mut path, mut is_dir) = (path, false);
+        loop {
+            let found = self.patterns.pattern_matching_relative_path(path.into(), Some(is_dir), self.case);
+            if let Some(found) = found {
+                return !found.pattern.is_negative();
+            }
+            let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else { return false };
+            (path, is_dir) = (&path[..slash], true);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Finds what is in a work tree and not in the index.
+
+use std::collections::HashSet;
+use std::fs::FileType;
+use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use packrace_object::ObjectId;
+use packrace_os::count::{Op, Role, add};
+use packrace_store::ObjectReader;
+
+use super::{IgnoreRules, NestedHead, PathError, Pathspecs, head_of_nested, path_of};
+use crate::index::{Index, Mode};
+use packrace_store::OpenOptions;
+
+/// What was found at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Link,
+    /// A repository, which becomes a link to its commit; or one without a commit, which cannot.
+    Repository(Option<ObjectId>),
+}
+
+/// A path that the index does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untracked {
+    /// Relative to the top of the work tree, without a slash at its end.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub found: Found,
+}
+
+/// What a walk needs to know.
+pub struct Walk<'a> {
+    top: PathBuf,
+    index: &'a Index,
+    /// Paths of the index in lower case, where case does not count.
+    folded: Option<HashSet<Vec<u8>>>,
+    /// None where ignored paths are wanted as well.
+    rules: Option<&'a mut IgnoreRules>,
+    specs: &'a mut Pathspecs,
+    reader: ObjectReader,
+    options: &'a OpenOptions,
+    untracked: Vec<Untracked>,
+    told: &'a mut Vec<String>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk below `top`. Without `rules` nothing is ignored. What pathspecs mean is met on the way.
+    pub fn new(
+        top: &Path,
+        index: &'a Index,
+        rules: Option<&'a mut IgnoreRules>,
+        specs: &'a mut Pathspecs,
+        reader: ObjectReader,
+        options: &'a OpenOptions,
+        told: &'a mut Vec<String>,
+    ) -> Self {
+        let (top, untracked) = (top.to_owned(), Vec::new());
+        Walk { top, index, folded: None, rules, specs, reader, options, untracked, told }
+    }
+
+    /// Lets case not count when the index is asked (`core.ignoreCase`).
+    pub fn fold_case(&mut self) {
+        let paths = self.index.entries().map(|(key, _)| key.path().to_ascii_lowercase());
+        self.folded = Some(paths.collect());
+    }
+
+    /// All that is there, in the order of paths.
+    pub fn run(mut self) -> Result<Vec<Untracked>, PathError> {
+        for root in self.specs.roots() {
+            self.enter_root(&root)?;
+        }
+        self.untracked.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        Ok(self.untracked)
+    }
+
+    /// Goes to a path that a pathspec leads to.
+    fn enter_root(&mut self, root: &[u8]) -> Result<(), PathError> {
+        if root.is_empty() {
+            let names = self.list(b"")?;
+            return self.walk(&mut Vec::new(), names);
+        }
+        let mut from = 0;
+        loop {
+            let end =
+                root[from..].iter().position(|byte| *byte == b'/').map_or(root.len(), |slash| from + slash);
+            let name = &root[..end];
+            if &root[from..end] == b".git" {
+                return Ok(());
+            }
+            add(Role::WorkTree, Op::Look, 0);
+            let found = match std::fs::symlink_metadata(self.top.join(path_of(name))) {
+                Ok(found) => found,
+                Err(error) if packrace_os::is_absent(&error) || error.kind() == PermissionDenied => {
+                    return Ok(());
+                }
+                Err(source) => return Err(cannot_open(name, source)),
+            };
+            let kind = found.file_type();
+            if end == root.len() {
+                return self.visit(&mut name.to_vec(), kind);
+            }
+            if !kind.is_dir() || self.is_gitlink(name) || self.is_ignored(name, true)? {
+                return Ok(());
+            }
+            if !self.index.contains_dir(name) && self.head(name) != NestedHead::None {
+                return Ok(());
+            }
+            from = end + 1;
+        }
+    }
+
+    fn walk(&mut self, dir: &mut Vec<u8>, names: Vec<(Vec<u8>, FileType)>) -> Result<(), PathError> {
+        let length = dir.len();
+        for (name, kind) in names {
+            if name == b".git" {
+                continue;
+            }
+            if length > 0 {
+                dir.push(b'/');
+            }
+            dir.extend_from_slice(&name);
+            self.visit(dir, kind)?;
+            dir.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, path: &mut Vec<u8>, kind: FileType) -> Result<(), PathError> {
+        if kind.is_dir() {
+            return self.visit_dir(path);
+        }
+        if !kind.is_file() && !kind.is_symlink() || self.is_tracked(path) || self.is_ignored(path, false)? {
+            return Ok(());
+        }
+        if self.specs.meet(path, false) {
+            let found = if kind.is_file() { Found::File } else { Found::Link };
+            self.untracked.push(Untracked { path: path.clone(), found });
+        }
+        Ok(())
+    }
+
+    fn visit_dir(&mut self, path: &mut Vec<u8>) -> Result<(), PathError> {
+        if self.is_gitlink(path) || self.is_ignored(path, true)? {
+            return Ok(());
+        }
+        let names = self.list(path)?;
+        if names.iter().any(|(name, _)| name == b".git") && !self.index.contains_dir(path) {
+            let found = match self.head(path) {
+                NestedHead::None => None,
+                NestedHead::Unborn => Some(Found::Repository(None)),
+                NestedHead::At(id) => Some(Found::Repository(Some(id))),
+            };
+            if let Some(found) = found {
+                if self.specs.meet(path, true) {
+                    self.untracked.push(Untracked { path: path.clone(), found });
+                }
+                return Ok(());
+            }
+        }
+        self.walk(path, names)
+    }
+
+    fn list(&mut self, dir: &[u8]) -> Result<Vec<(Vec<u8>, FileType)>, PathError> {
+        add(Role::WorkTree, Op::Look, 0);
+        let place = if dir.is_empty() { self.top.clone() } else { self.top.join(path_of(dir)) };
+        let entries = match std::fs::read_dir(place) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(Vec::new()),
+            Err(error) if error.kind() == PermissionDenied => {
+                let shown = String::from_utf8_lossy(dir);
+                self.told.push(format!("warning: could not open directory '{shown}/': Permission denied"));
+                return Ok(Vec::new());
+            }
+            Err(source) => return Err(cannot_open(dir, source)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|source| cannot_open(dir, source))?;
+            // What vanishes meanwhile was not there.
+            let Ok(kind) = entry.file_type() else { continue };
+            names.push((entry.file_name().into_vec(), kind));
+        }
+        names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        Ok(names)
+    }
+
+    fn is_tracked(&self, path: &[u8]) -> bool {
+        match &self.folded {
+            Some(folded) => folded.contains(&path.to_ascii_lowercase()),
+            None => self.index.stages(path).next().is_some(),
+        }
+    }
+
+    fn is_gitlink(&self, path: &[u8]) -> bool {
+        self.index.get(path, 0).is_some_and(|entry| entry.mode == Mode::Gitlink)
+    }
+
+    fn is_ignored(&mut self, path: &[u8], is_dir: bool) -> Result<bool, PathError> {
+        let Some(rules) = &mut self.rules else { return Ok(false) };
+        let index = self.index;
+        let staged = |path: &[u8]| skipped(index, path);
+        rules.is_ignored(path, is_dir, &staged, &mut self.reader, self.told)
+    }
+
+    fn head(&self, path: &[u8]) -> NestedHead {
+        head_of_nested(&self.top.join(path_of(path)), self.options)
+    }
+}
+
+/// The blob of a path that a sparse checkout leaves out of the work tree.
+pub(crate) fn skipped(index: &Index, path: &[u8]) -> Option<ObjectId> {
+    index.get(path, 0).filter(|entry| entry.skip_worktree && entry.mode.is_file()).map(|entry| entry.id)
+}
+
+fn cannot_open(dir: &[u8], source: std::io::Error) -> PathError {
+    PathError::Io { what: format!("could not open directory '{}'", String::from_utf8_lossy(dir)), source }
+}

@@ -1,0 +1,89 @@
+//! What became of paths that the index has.
+
+use std::path::Path;
+
+use packrace_object::ObjectId;
+use packrace_store::OpenOptions;
+
+use super::read::is_file_or_link;
+use crate::index::{Entry, EntryKey, Index, Kind, Mode, Seen, StatRules, look};
+use crate::paths::{LeadingDirs, NestedHead, PathError, head_of_nested, path_of};
+
+/// A path that may differ from its entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Relative to the top of the work tree.
+    pub path: Vec<u8>,
+    /// In which way.
+    pub what: What,
+}
+
+/// In which way a path may differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Nothing is there that could be added.
+    Gone,
+    /// The file has to be read; where `looks_same`, only because the entry cannot tell.
+    File {
+        /// Whether it looks as the entry says.
+        looks_same: bool,
+    },
+    /// A repository, with this commit checked out; none if it has no commit.
+    Repository(Option<ObjectId>, Seen),
+}
+
+/// Looks at paths of an index.
+pub struct Look<'a> {
+    top: &'a Path,
+    index: &'a Index,
+    rules: StatRules,
+    leading: LeadingDirs,
+    options: &'a OpenOptions,
+}
+
+impl<'a> Look<'a> {
+    /// At the work tree at `top`. Submodules are opened with the configuration of `options`.
+    pub fn new(top: &'a Path, index: &'a Index, rules: StatRules, options: &'a OpenOptions) -> Self {
+        Look { top, index, rules, leading: LeadingDirs::new(top), options }
+    }
+
+    /// What became of an entry; none if it looks as it should. One that nobody is to look at is as it should be.
+    pub fn change(&mut self, key: &EntryKey, entry: &Entry) -> Result<Option<Change>, PathError> {
+        let path = key.path();
+        let is_merged = key.stage() == 0;
+        if entry.skip_worktree || (entry.assume_valid && is_merged) {
+            return Ok(None);
+        }
+        let place = self.top.join(path_of(path));
+        let seen = match self.leading.are_real(path) {
+            false => None,
+            true => look(&place).map_err(|source| PathError::Io {
+                what: format!("unable to stat '{}'", String::from_utf8_lossy(path)),
+                source,
+            })?,
+        };
+        let is_gitlink = entry.mode == Mode::Gitlink && is_merged;
+        let what = match seen {
+            None => What::Gone,
+            Some(seen) if seen.kind == Kind::Dir => match head_of_nested(&place, self.options) {
+                NestedHead::At(id) if is_gitlink && id == entry.id => return Ok(None),
+                NestedHead::At(id) => What::Repository(Some(id), seen),
+                // A submodule that is not checked out.
+                NestedHead::Unborn | NestedHead::None if is_gitlink => return Ok(None),
+                NestedHead::Unborn => What::Repository(None, seen),
+                NestedHead::None => What::Gone,
+            },
+            Some(seen) => {
+                let looks_same = is_merged
+                    && !entry.intent_to_add
+                    && is_file_or_link(seen.kind)
+                    && self.rules.matches(entry, &seen);
+                if looks_same && !self.index.is_racy(entry) {
+                    return Ok(None);
+                }
+                What::File { looks_same }
+            }
+        };
+        Ok(Some(Change { path: path.to_vec(), what }))
+    }
+}

@@ -1,0 +1,201 @@
+//! What `add` and others do with files: they are read, converted, hashed and compressed beside each other, and stored together.
+//!
+//! Each file is opened once, asked once what it is, and read in one go. A thread has one content in memory, of at most
+//! `core.bigFileThreshold` bytes unless it has to be converted; what is larger goes to a pack as it is read.
+
+mod changes;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use packrace_object::{HashKind, ObjectId};
+use packrace_store::publish::ObjectBatch;
+use packrace_store::{Config, Repository};
+
+pub use self::changes::{Change, Look, What};
+use self::read::Reading;
+use crate::filter::{Conversion, Converter, Error as FilterError, Filters, Purpose};
+use crate::index::{Index, Seen};
+
+/// So many files are enough for another thread.
+const FILES_A_THREAD: usize = 16;
+
+/// So many files a thread takes at once.
+const FILES_AT_ONCE: usize = 8;
+
+/// Most threads.
+const MAX_THREADS: usize = 16;
+
+/// Larger files are streamed, where the configuration says nothing (git-config, "core.bigFileThreshold").
+const BIG_FILE_BYTES: u64 = 512 << 20;
+
+/// A file that is to be read.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Relative to the top of the work tree.
+    pub path: Vec<u8>,
+    /// None where content stays as it is.
+    conversion: Option<Arc<Conversion>>,
+    /// What the index says it is; if so, it need not be stored.
+    known: Option<ObjectId>,
+}
+
+/// What a file is.
+#[derive(Debug)]
+pub struct Staged {
+    /// Its blob.
+    pub id: ObjectId,
+    /// What it looked like when it was opened.
+    pub seen: Seen,
+    /// Lines for standard error.
+    pub told: Vec<String>,
+}
+
+/// Why a file could not be added.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// For a reason of its own, which these lines of standard error say; others may go on.
+    #[error("{}", .0.join("\n"))]
+    Unreadable(Vec<String>),
+    /// Nobody goes on; first come some lines.
+    #[error("{1}")]
+    Refused(Vec<String>, String),
+    /// Objects could not be stored.
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+    /// Another file ended it all before.
+    #[error("not read")]
+    Skipped,
+}
+
+/// Reads files and stores them.
+pub struct Stager<'a> {
+    top: PathBuf,
+    converter: Arc<Converter>,
+    purpose: Purpose,
+    hash: HashKind,
+    big_file_bytes: u64,
+    /// None where nothing is to be stored.
+    batch: Option<&'a ObjectBatch>,
+    index: &'a Index,
+    /// Whether others go on when a file cannot be read.
+    goes_on: bool,
+}
+
+impl Job {
+    /// A job for a path; what happens to its content is looked up.
+    pub fn new(
+        path: &[u8],
+        known: Option<ObjectId>,
+        filters: &mut Filters,
+        index: &Index,
+        told: &mut Vec<String>,
+    ) -> Result<Self, FilterError> {
+        let conversion = filters.conversion(path, &|path| staged(index, path), told)?;
+        let conversion = (!conversion.is_identity()).then(|| Arc::new(conversion));
+        Ok(Job { path: path.to_vec(), conversion, known })
+    }
+}
+
+impl<'a> Stager<'a> {
+    /// For the work tree at `top`. Without a batch, files are only looked at.
+    pub fn new(
+        repository: &Repository,
+        top: &Path,
+        converter: &Arc<Converter>,
+        index: &'a Index,
+        batch: Option<&'a ObjectBatch>,
+    ) -> Result<Self, packrace_store::Error> {
+        Ok(Stager {
+            top: top.to_owned(),
+            converter: Arc::clone(converter),
+            purpose: Purpose::Store,
+            hash: repository.hash_kind(),
+            big_file_bytes: big_file_bytes(repository.config())?,
+            batch,
+            index,
+            goes_on: false,
+        })
+    }
+
+    /// Why contents are converted; to store them unless this says otherwise.
+    pub fn with_purpose(mut self, purpose: Purpose) -> Self {
+        self.purpose = purpose;
+        self
+    }
+
+    /// Lets others go on when a file cannot be read.
+    pub fn with_unreadable(mut self, goes_on: bool) -> Self {
+        self.goes_on = goes_on;
+        self
+    }
+
+    /// Does all jobs, and says of each what came of it, in their order. Where nobody goes on after a failure, those behind the
+    /// first that failed may have been left out.
+    pub fn run(&self, jobs: &[Job]) -> Vec<Result<Staged, StageError>> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let threads = cores.min(jobs.len() / FILES_A_THREAD + 1);
+        let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+        let work = || self.work(jobs, &next, &failed);
+        let mut parts = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut parts = work();
+            for other in others {
+                match other.join() {
+                    Ok(part) => parts.extend(part),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            parts
+        });
+        parts.sort_unstable_by_key(|(at, _)| *at);
+        parts.into_iter().flat_map(|(_, results)| results).collect()
+    }
+
+    /// Takes jobs until none is left; gives results with the number of the first job of each lot.
+    fn work(
+        &self,
+        jobs: &[Job],
+        next: &AtomicUsize,
+        failed: &AtomicUsize,
+    ) -> Vec<(usize, Vec<Result<Staged, StageError>>)> {
+        let mut reading = Reading::default();
+        let mut parts = Vec::new();
+        loop {
+            let from = next.fetch_add(FILES_AT_ONCE, Ordering::Relaxed);
+            if from >= jobs.len() {
+                return parts;
+            }
+            let lot = &jobs[from..jobs.len().min(from + FILES_AT_ONCE)];
+            let results = lot.iter().enumerate().map(|(at, job)| {
+                if failed.load(Ordering::Relaxed) < from + at {
+                    return Err(StageError::Skipped);
+                }
+                let result = self.stage(job, &mut reading);
+                match &result {
+                    Ok(_) => {}
+                    Err(StageError::Unreadable(_)) if self.goes_on => {}
+                    Err(_) => {
+                        failed.fetch_min(from + at, Ordering::Relaxed);
+                    }
+                }
+                result
+            });
+            parts.push((from, results.collect()));
+        }
+    }
+}
+
+/// The blob that the index has at a path.
+pub fn staged(index: &Index, path: &[u8]) -> Option<ObjectId> {
+    index.get(path, 0).filter(|entry| entry.mode.is_file()).map(|entry| entry.id)
+}
+
+fn big_file_bytes(config: &Config) -> Result<u64, packrace_store::Error> {
+    let set = config.integer("core.bigFileThreshold")?;
+    Ok(set.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(BIG_FILE_BYTES))
+}
