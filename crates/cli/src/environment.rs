@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use packrace_store::refs::is_good_name;
 use packrace_store::{ConfigSources, OpenOptions, split_alternates};
+use packrace_worktree::paths::SpecDefaults;
 
 use crate::args::Globals;
 use crate::commands::Fatal;
@@ -52,6 +53,8 @@ pub struct Environment {
     pub protocol: String,
     /// `TMPDIR`, or else where everybody may write.
     pub temporary_dir: PathBuf,
+    /// How pathspecs are meant (`GIT_LITERAL_PATHSPECS` and the like).
+    pub pathspecs: SpecDefaults,
     /// Who changes refs.
     pub committer: Person,
     /// What `init` looks at.
@@ -109,6 +112,15 @@ impl Environment {
             progress_delay: text("GIT_PROGRESS_DELAY"),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
             temporary_dir: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
+            pathspecs: {
+                let flag = |name: &str| text(name).is_some_and(|value| is_true(&value));
+                SpecDefaults {
+                    literal: flag("GIT_LITERAL_PATHSPECS"),
+                    glob: flag("GIT_GLOB_PATHSPECS"),
+                    noglob: flag("GIT_NOGLOB_PATHSPECS"),
+                    icase: flag("GIT_ICASE_PATHSPECS"),
+                }
+            },
             committer: Person {
                 name: text("GIT_COMMITTER_NAME"),
                 email: text("GIT_COMMITTER_EMAIL"),

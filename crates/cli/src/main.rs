@@ -13,6 +13,7 @@ mod ref_filter;
 mod ref_script;
 mod revisions;
 mod users;
+mod work_tree;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::UploadPack(args) => commands::upload_pack::run(globals, &args, environment),
         Command::ReceivePack(args) => commands::receive_pack::run(globals, &args, environment),
         Command::Serve(args) => commands::serve::run(globals, &args, environment),
+        Command::Add(args) => commands::add::run(globals, &args, environment),
         Command::Clone(args) => commands::clone::run(globals, &args, environment),
         Command::CommitGraph(args) => commands::commit_graph::run(globals, &args, environment),
         Command::ForEachRef(args) => commands::for_each_ref::run(globals, &args, environment),

@@ -1,5 +1,6 @@
 //! What was typed, and what it means. Exit codes are git's: 129 for usage, 0 for help that was asked for.
 
+mod add;
 mod clone;
 mod commit_graph;
 mod for_each_ref;
@@ -20,6 +21,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub use add::Add;
 pub use clone::CloneRepository;
 pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
 pub use for_each_ref::ForEachRef;
@@ -91,6 +93,8 @@ pub enum Command {
     ReceivePack(ReceivePack),
     /// Serve every repository below a folder over HTTP and git://.
     Serve(Serve),
+    /// Put what is in the work tree into the index: stands in for git add.
+    Add(Box<Add>),
     /// Copy a repository from a server: stands in for git clone, with --bare or --mirror.
     Clone(Box<CloneRepository>),
     /// Write and verify commit-graphs: stands in for git commit-graph.
@@ -268,6 +272,7 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
     let names = [
         "upload-pack",
         "receive-pack",
+        "add",
         "commit-graph",
         "for-each-ref",
         "index-pack",

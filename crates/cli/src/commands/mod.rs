@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod add;
 pub mod clone;
 pub mod commit_graph;
 pub mod for_each_ref;
@@ -162,7 +163,7 @@ fn hash_of_name(name: &str) -> Result<HashKind, String> {
 }
 
 /// A path as the `-C` options mean it.
-fn in_directory(globals: &Globals, path: &Path) -> Result<PathBuf, Fatal> {
+pub fn in_directory(globals: &Globals, path: &Path) -> Result<PathBuf, Fatal> {
     let mut base = PathBuf::new();
     for directory in &globals.directories {
         base.push(directory);

@@ -2,6 +2,7 @@
 //!
 //! This layer stays thin: what can be tested in a crate is tested there.
 
+mod add;
 mod attributes;
 mod bad_input;
 mod budgets;

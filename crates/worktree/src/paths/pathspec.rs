@@ -79,7 +79,8 @@ impl Spec {
         }
     }
 
-    fn is_match(&self, path: &[u8], is_dir: bool) -> bool {
+    /// Whether it means a path.
+    pub fn is_match(&self, path: &[u8], is_dir: bool) -> bool {
         let (wanted, must_be_dir) = match self.path.strip_suffix(b"/") {
             Some(wanted) => (wanted, true),
             None => (&self.path[..], false),
@@ -115,12 +116,23 @@ impl Spec {
     }
 }
 
+/// How far a pathspec was met.
+#[derive(Debug, Clone, Copy, Default)]
+struct Met {
+    /// By any path.
+    at_all: bool,
+    /// By a path of the index.
+    by_entry: bool,
+    /// By a new path that is just what was written.
+    exactly: bool,
+}
+
 /// All of a command.
 #[derive(Debug, Clone)]
 pub struct Pathspecs {
     specs: Vec<Spec>,
-    /// Which of them were met.
-    is_met: Vec<bool>,
+    /// How far each of them was met.
+    met: Vec<Met>,
     /// Those that mean one path each, by it; so that many cost little.
     by_path: HashMap<Vec<u8>, Vec<usize>>,
     /// The others that add paths.
@@ -146,8 +158,8 @@ impl Pathspecs {
         if !specs.is_empty() && specs.iter().all(|spec: &Spec| spec.is_excluding) {
             specs.push(Spec {
                 original: Vec::new(),
-                path: prefix.to_vec(),
-                prefix_bytes: prefix.len(),
+                path: Vec::new(),
+                prefix_bytes: 0,
                 wildcard: None,
                 is_excluding: false,
                 folds_case: false,
@@ -155,7 +167,7 @@ impl Pathspecs {
             });
         }
         let mut found = Pathspecs {
-            is_met: vec![false; specs.len()],
+            met: vec![Met::default(); specs.len()],
             by_path: HashMap::new(),
             others: Vec::new(),
             excluding: Vec::new(),
@@ -179,7 +191,13 @@ impl Pathspecs {
 
     /// Each, and whether a path was met that it means.
     pub fn iter(&self) -> impl Iterator<Item = (&Spec, bool)> {
-        self.specs.iter().zip(self.is_met.iter().copied())
+        self.specs.iter().zip(self.met.iter().map(|met| met.at_all))
+    }
+
+    /// Those for which no path of the index was met.
+    pub fn without_entry(&self) -> impl Iterator<Item = &Spec> {
+        let all = self.specs.iter().zip(&self.met);
+        all.filter(|(spec, met)| !met.by_entry && !spec.is_excluding).map(|(spec, _)| spec)
     }
 
     /// Whether there are none, so that all paths are meant.
@@ -187,34 +205,58 @@ impl Pathspecs {
         self.specs.is_empty()
     }
 
-    /// Whether a path is meant, which is noted.
+    /// Whether a path of the index is meant, which is noted.
+    pub fn meet_entry(&mut self, path: &[u8], is_dir: bool) -> bool {
+        let is_meant = self.met_by(path, is_dir, |met, _| {
+            met.by_entry = true;
+            true
+        });
+        is_meant && !self.is_excluded(path, is_dir)
+    }
+
+    /// Whether a new path is meant, which is noted. As with git, a pathspec that was met by just the path that it names means
+    /// no other after that: `*` means only the file of that name, if there is one.
     pub fn meet(&mut self, path: &[u8], is_dir: bool) -> bool {
+        let is_meant = self.met_by(path, is_dir, |met, is_exact| {
+            let is_open = !met.exactly;
+            met.exactly |= is_exact;
+            is_open
+        });
+        is_meant && !self.is_excluded(path, is_dir)
+    }
+
+    /// Finds those that mean a path; `note` says of each whether it still counts.
+    fn met_by(&mut self, path: &[u8], is_dir: bool, mut note: impl FnMut(&mut Met, bool) -> bool) -> bool {
         if self.specs.is_empty() {
             return true;
         }
         let mut is_meant = false;
+        let (specs, met) = (&self.specs, &mut self.met);
+        let mut look = |at: usize| {
+            if specs[at].is_match(path, is_dir) {
+                let is_exact = specs[at].path.len() == path.len() && !specs[at].path.is_empty();
+                let is_exact = is_exact && specs[at].path.eq_ignore_ascii_case(path);
+                if note(&mut met[at], is_exact) {
+                    met[at].at_all = true;
+                    is_meant = true;
+                }
+            }
+        };
         if let Some(at) = self.everything {
-            self.is_met[at] = true;
-            is_meant = true;
+            look(at);
         }
         if !self.by_path.is_empty() {
             let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
             for end in ends.chain([path.len()]) {
-                for at in self.by_path.get(&path[..end]).into_iter().flatten() {
-                    if self.specs[*at].is_match(path, is_dir) {
-                        self.is_met[*at] = true;
-                        is_meant = true;
-                    }
-                }
+                self.by_path.get(&path[..end]).into_iter().flatten().copied().for_each(&mut look);
             }
         }
-        for at in &self.others {
-            if self.specs[*at].is_match(path, is_dir) {
-                self.is_met[*at] = true;
-                is_meant = true;
-            }
-        }
-        is_meant && !self.excluding.iter().any(|at| self.specs[*at].is_match(path, is_dir))
+        self.others.iter().copied().for_each(&mut look);
+        is_meant
+    }
+
+    fn is_excluded(&self, path: &[u8], is_dir: bool) -> bool {
+        self.excluding.iter().any(|at| self.specs[*at].is_match(path, is_dir))
     }
 
     /// Whether a path is meant; nothing is noted.
@@ -401,7 +443,7 @@ mod tests {
             for path in paths {
                 let (path, is_dir) = path.strip_suffix('/').map_or((*path, false), |path| (path, true));
                 assert_eq!(specs.is_meant(path.as_bytes(), is_dir), expected, "{path}");
-                assert_eq!(specs.meet(path.as_bytes(), is_dir), expected, "{path}");
+                assert_eq!(specs.meet_entry(path.as_bytes(), is_dir), expected, "{path}");
                 let is_below = |root: &Vec<u8>| {
                     root.is_empty()
                         || path
@@ -429,7 +471,7 @@ mod tests {
         check(&[":(icase)A"], "", &["a", "A/b"], &["b"]);
         check(&[":(icase)A"], "d/", &["d/a", "d/A/b"], &["D/a"]);
         check(&[":!a"], "", &["b", "b/a"], &["a", "a/b"]);
-        check(&[":!a"], "d/", &["d/b"], &["d/a", "b"]);
+        check(&[":!a"], "d/", &["d/b", "b", "a"], &["d/a", "d/a/b"]);
         check(&["x", ":^x/y"], "", &["x", "x/z"], &["x/y", "x/y/z", "a"]);
         check(&[":/a", ":(top)b"], "d/", &["a", "b/c"], &["d/a", "d/b"]);
         check(&[":(literal)*"], "", &["*", "*/a"], &["a"]);

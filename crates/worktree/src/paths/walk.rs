@@ -76,6 +76,8 @@ impl<'a> Walk<'a> {
             self.enter_root(&root)?;
         }
         self.untracked.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        let specs = self.specs;
+        self.untracked.retain(|found| specs.meet(&found.path, matches!(found.found, Found::Repository(_))));
         Ok(self.untracked)
     }
 
@@ -138,10 +140,8 @@ impl<'a> Walk<'a> {
         if !kind.is_file() && !kind.is_symlink() || self.is_tracked(path) || self.is_ignored(path, false)? {
             return Ok(());
         }
-        if self.specs.meet(path, false) {
-            let found = if kind.is_file() { Found::File } else { Found::Link };
-            self.untracked.push(Untracked { path: path.clone(), found });
-        }
+        let found = if kind.is_file() { Found::File } else { Found::Link };
+        self.untracked.push(Untracked { path: path.clone(), found });
         Ok(())
     }
 
@@ -157,9 +157,7 @@ impl<'a> Walk<'a> {
                 NestedHead::At(id) => Some(Found::Repository(Some(id))),
             };
             if let Some(found) = found {
-                if self.specs.meet(path, true) {
-                    self.untracked.push(Untracked { path: path.clone(), found });
-                }
+                self.untracked.push(Untracked { path: path.clone(), found });
                 return Ok(());
             }
         }

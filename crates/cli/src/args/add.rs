@@ -1,0 +1,89 @@
+use std::ffi::OsString;
+
+/// Arguments of `add`.
+#[derive(Debug, Default, clap::Args)]
+pub struct Add {
+    /// Change nothing; only say what would be.
+    #[arg(long, short = 'n', overrides_with = "no_dry_run")]
+    pub dry_run: bool,
+    #[arg(long, hide = true, overrides_with = "dry_run")]
+    pub no_dry_run: bool,
+    /// Say what is added and removed.
+    #[arg(long, short = 'v', overrides_with_all = ["verbose", "no_verbose"])]
+    pub verbose: bool,
+    #[arg(long, hide = true, overrides_with = "verbose")]
+    pub no_verbose: bool,
+    /// Not offered.
+    #[arg(long, short = 'i', hide = true)]
+    pub interactive: bool,
+    /// Not offered.
+    #[arg(long, short = 'p', hide = true)]
+    pub patch: bool,
+    /// Not offered.
+    #[arg(long, short = 'e', hide = true)]
+    pub edit: bool,
+    /// Add ignored files, too.
+    #[arg(long, short = 'f', overrides_with_all = ["force", "no_force"])]
+    pub force: bool,
+    #[arg(long, hide = true, overrides_with = "force")]
+    pub no_force: bool,
+    /// Change and remove what the index has, and add nothing new.
+    #[arg(long, short = 'u', overrides_with_all = ["update", "no_update"])]
+    pub update: bool,
+    #[arg(long, hide = true, overrides_with = "update")]
+    pub no_update: bool,
+    /// Convert the line endings of all files in the index anew; implies -u.
+    #[arg(long, overrides_with = "no_renormalize")]
+    pub renormalize: bool,
+    #[arg(long, hide = true, overrides_with = "renormalize")]
+    pub no_renormalize: bool,
+    /// Say of new files only that they are going to be added.
+    #[arg(long, short = 'N', overrides_with = "no_intent_to_add")]
+    pub intent_to_add: bool,
+    #[arg(long, hide = true, overrides_with = "intent_to_add")]
+    pub no_intent_to_add: bool,
+    /// Take all changes, removals too (the default where paths are given); without paths, those of the whole work tree.
+    #[arg(long, short = 'A', visible_alias = "no-ignore-removal", overrides_with_all = ["all", "no_all"])]
+    pub all: bool,
+    /// Remove nothing.
+    #[arg(long, visible_alias = "ignore-removal", overrides_with = "all")]
+    pub no_all: bool,
+    /// Add nothing; only look at files anew.
+    #[arg(long, overrides_with = "no_refresh")]
+    pub refresh: bool,
+    #[arg(long, hide = true, overrides_with = "refresh")]
+    pub no_refresh: bool,
+    /// Go on where a file cannot be read, as add.ignoreErrors says for all.
+    #[arg(long, overrides_with = "no_ignore_errors")]
+    pub ignore_errors: bool,
+    #[arg(long, hide = true, overrides_with = "ignore_errors")]
+    pub no_ignore_errors: bool,
+    /// With -n: look whether paths would be ignored, also where nothing is.
+    #[arg(long, overrides_with = "no_ignore_missing")]
+    pub ignore_missing: bool,
+    #[arg(long, hide = true, overrides_with = "ignore_missing")]
+    pub no_ignore_missing: bool,
+    /// Change paths outside of a sparse checkout, too.
+    #[arg(long, overrides_with = "no_sparse")]
+    pub sparse: bool,
+    #[arg(long, hide = true, overrides_with = "sparse")]
+    pub no_sparse: bool,
+    #[arg(long, hide = true, overrides_with = "no_warn_embedded_repo")]
+    pub warn_embedded_repo: bool,
+    #[arg(long, hide = true, overrides_with = "warn_embedded_repo")]
+    pub no_warn_embedded_repo: bool,
+    /// Say in the index that files may be run, or may not.
+    #[arg(long, value_name = "(+|-)x", allow_hyphen_values = true)]
+    pub chmod: Option<String>,
+    /// Read pathspecs from FILE, or from standard input where it is -.
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    pub pathspec_from_file: Option<OsString>,
+    /// With --pathspec-from-file: they end with NUL.
+    #[arg(long, overrides_with = "no_pathspec_file_nul")]
+    pub pathspec_file_nul: bool,
+    #[arg(long, hide = true, overrides_with = "pathspec_file_nul")]
+    pub no_pathspec_file_nul: bool,
+    /// What to add.
+    #[arg(value_name = "PATHSPEC")]
+    pub pathspecs: Vec<OsString>,
+}

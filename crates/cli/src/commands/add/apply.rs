@@ -1,0 +1,358 @@
+//! What becomes of the index.
+
+use std::collections::HashSet;
+
+use packrace_object::{Kind as ObjectKind, ObjectId};
+use packrace_worktree::filter::{Filters, Purpose};
+use packrace_worktree::index::{Entry, Index, Mode, Seen, look};
+use packrace_worktree::paths::{Found, NameRules, Untracked};
+use packrace_worktree::stage::{Change, Job, StageError, Staged, Stager, What};
+
+use super::{AddCommand, Batch, Fatal, report};
+
+impl AddCommand<'_> {
+    /// Puts into the index what became of its paths.
+    pub(super) fn take_changes(
+        &mut self,
+        index: &mut Index,
+        changes: Vec<Change>,
+        filters: &mut Filters,
+        batch: &mut Batch,
+    ) -> Result<(), Fatal> {
+        if self.args.renormalize {
+            return self.renormalize(index, filters, batch);
+        }
+        let mut jobs = Vec::new();
+        for change in &changes {
+            if let What::File { .. } = change.what {
+                let known = index.get(&change.path, 0).map(|entry| entry.id);
+                jobs.push(Job::new(&change.path, known, filters, index, &mut self.told)?);
+            }
+        }
+        let mut staged = self.stage(index, &jobs, Purpose::Store, filters, batch)?.into_iter();
+        for change in changes {
+            match change.what {
+                What::Gone if self.is_removing => {
+                    self.say("remove", &change.path, b"");
+                    if !self.args.dry_run {
+                        index.remove(&change.path);
+                    }
+                }
+                // A conflict cannot stay with nothing on either side.
+                What::Gone if index.get(&change.path, 0).is_none() => {
+                    return Err(self.cannot_stat(&change.path));
+                }
+                What::Gone => {}
+                What::Repository(None, _) => self.fail_repository(&change.path, "updating")?,
+                What::Repository(Some(id), seen) => {
+                    self.put(index, &change.path, id, Mode::Gitlink, seen, batch, b"");
+                }
+                What::File { looks_same } => {
+                    let result = staged.next().expect("one a job");
+                    self.take_file(index, &change.path, result, looks_same, batch)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_file(
+        &mut self,
+        index: &mut Index,
+        path: &[u8],
+        result: Result<Staged, StageError>,
+        looks_same: bool,
+        batch: &mut Batch,
+    ) -> Result<(), Fatal> {
+        let staged = match result {
+            Ok(staged) => staged,
+            Err(error) => return self.fail(error, "updating"),
+        };
+        let before = index.get(path, 0).map(|entry| (entry.id, entry.mode));
+        let mode = self.rules.mode(staged.seen.kind, before.map(|(_, mode)| mode)).unwrap_or(Mode::File);
+        if looks_same && before == Some((staged.id, mode)) {
+            batch.settled.insert(path.to_vec());
+            return Ok(());
+        }
+        self.told.extend(staged.told);
+        self.tell();
+        self.put(index, path, staged.id, mode, staged.seen, batch, b"");
+        Ok(())
+    }
+
+    /// Adds what the index does not have.
+    pub(super) fn take_untracked(
+        &mut self,
+        index: &mut Index,
+        untracked: Vec<Untracked>,
+        filters: &mut Filters,
+        batch: &mut Batch,
+    ) -> Result<(), Fatal> {
+        let (outside, inside): (Vec<_>, Vec<_>) =
+            untracked.into_iter().partition(|found| !self.args.sparse && self.is_outside(&found.path));
+        let mut jobs = Vec::new();
+        if !self.args.intent_to_add {
+            for found in inside.iter().filter(|found| !matches!(found.found, Found::Repository(_))) {
+                jobs.push(Job::new(&found.path, None, filters, index, &mut self.told)?);
+            }
+        }
+        let mut staged = self.stage(index, &jobs, Purpose::Store, filters, batch)?.into_iter();
+        let names = NameRules::of(self.repository.config())?;
+        let mut is_first_repository = true;
+        for Untracked { path, found } in inside {
+            let (id, seen, end) = match found {
+                Found::Repository(None) => {
+                    self.fail_repository(&path, "adding")?;
+                    continue;
+                }
+                Found::Repository(Some(id)) => {
+                    if !self.args.no_warn_embedded_repo {
+                        report::embedded(&path, is_first_repository, self.repository.config())?;
+                        is_first_repository = false;
+                    }
+                    (id, self.look_again(&path)?, &b"/"[..])
+                }
+                Found::File | Found::Link if self.args.intent_to_add => {
+                    self.take_intent(index, &path, &names, batch)?;
+                    continue;
+                }
+                Found::File | Found::Link => match staged.next().expect("one a job") {
+                    Ok(Staged { id, seen, told }) => {
+                        self.told.extend(told);
+                        self.tell();
+                        (id, seen, &b""[..])
+                    }
+                    Err(error) => {
+                        self.fail(error, "adding")?;
+                        continue;
+                    }
+                },
+            };
+            let Some(mode) = self.rules.mode(seen.kind, None) else { continue };
+            if !self.args.dry_run && !names.allow(&path, mode == Mode::Link) {
+                self.fail(invalid(&path), "adding")?;
+                continue;
+            }
+            self.put(index, &path, id, mode, seen, batch, end);
+        }
+        if !outside.is_empty() {
+            let paths: Vec<Vec<u8>> = outside.into_iter().map(|found| found.path).collect();
+            report::outside_of_sparse(&paths, self.repository.config())?;
+            self.code = 1;
+        }
+        Ok(())
+    }
+
+    /// Notes that a file is going to be added: an empty one stands for it.
+    fn take_intent(
+        &mut self,
+        index: &mut Index,
+        path: &[u8],
+        names: &NameRules,
+        batch: &mut Batch,
+    ) -> Result<(), Fatal> {
+        let seen = self.look_again(path)?;
+        let Some(mode) = self.rules.mode(seen.kind, None) else { return Ok(()) };
+        if !self.args.dry_run && !names.allow(path, mode == Mode::Link) {
+            return self.fail(invalid(path), "adding");
+        }
+        let id = ObjectId::empty_blob(self.repository.hash_kind());
+        self.say("add", path, b"");
+        if !self.args.dry_run {
+            batch.objects.add(&id, ObjectKind::Blob, b"")?;
+            index.insert(path, 0, Entry { intent_to_add: true, ..Entry::new(id, mode) });
+        }
+        Ok(())
+    }
+
+    /// Reads, hashes and stores; nothing is stored where only looking is wanted.
+    pub(super) fn stage(
+        &self,
+        index: &Index,
+        jobs: &[Job],
+        purpose: Purpose,
+        filters: &Filters,
+        batch: &Batch,
+    ) -> Result<Vec<Result<Staged, StageError>>, Fatal> {
+        let is_stored = !self.args.dry_run && purpose != Purpose::Compare;
+        let objects = is_stored.then_some(&batch.objects);
+        let stager = Stager::new(&self.repository, &self.tree.place, filters.converter(), index, objects)?;
+        Ok(stager.with_purpose(purpose).with_unreadable(self.ignores_errors).run(jobs))
+    }
+
+    /// Puts an entry into the index, and says so if it is another one.
+    #[expect(clippy::too_many_arguments, reason = "an entry has many sides")]
+    fn put(
+        &mut self,
+        index: &mut Index,
+        path: &[u8],
+        id: ObjectId,
+        mode: Mode,
+        seen: Seen,
+        batch: &mut Batch,
+        end: &[u8],
+    ) {
+        let before = index.get(path, 0).copied();
+        let id = match self.args.intent_to_add {
+            true => ObjectId::empty_blob(self.repository.hash_kind()),
+            false => id,
+        };
+        let is_same = before.is_some_and(|before| {
+            before.id == id
+                && before.mode == mode
+                && (!before.intent_to_add || self.args.intent_to_add)
+                && !self.args.renormalize
+        });
+        if !is_same {
+            self.say("add", path, end);
+        }
+        if self.args.dry_run || (self.args.intent_to_add && before.is_some()) {
+            return;
+        }
+        match is_same {
+            true => index.set_stat(path, 0, seen.stat),
+            false => index.insert(path, 0, Entry { stat: seen.stat, ..Entry::new(id, mode) }),
+        }
+        batch.settled.insert(path.to_vec());
+    }
+
+    fn renormalize(
+        &mut self,
+        index: &mut Index,
+        filters: &mut Filters,
+        batch: &mut Batch,
+    ) -> Result<(), Fatal> {
+        let mut jobs = Vec::new();
+        for (key, entry) in index.entries() {
+            let is_wanted = key.stage() == 0
+                && matches!(entry.mode, Mode::File | Mode::Executable | Mode::Link)
+                && (self.args.sparse || !self.is_left_out(key, entry))
+                && self.specs.is_meant(key.path(), false);
+            if is_wanted {
+                jobs.push(Job::new(key.path(), Some(entry.id), filters, index, &mut self.told)?);
+            }
+        }
+        let results = self.stage(index, &jobs, Purpose::Renormalize, filters, batch)?;
+        for (job, result) in jobs.iter().zip(results) {
+            match result {
+                Ok(staged) => {
+                    self.told.extend(staged.told);
+                    self.tell();
+                    let before = index.get(&job.path, 0).map(|entry| entry.mode);
+                    let mode = self.rules.mode(staged.seen.kind, before).unwrap_or(Mode::File);
+                    self.put(index, &job.path, staged.id, mode, staged.seen, batch, b"");
+                }
+                Err(StageError::Unreadable(_)) if !self.is_there(&job.path) => {
+                    return Err(self.cannot_stat(&job.path));
+                }
+                Err(error) => self.fail(error, "updating")?,
+            }
+        }
+        Ok(())
+    }
+
+    /// `--chmod`.
+    pub(super) fn change_modes(&mut self, index: &mut Index) {
+        let sign = self.args.chmod.as_deref().unwrap_or_default().trim_end_matches('x').to_owned();
+        let mode = if sign == "+" { Mode::Executable } else { Mode::File };
+        let mut meant = Vec::new();
+        for (key, entry) in index.entries() {
+            let is_open = self.args.sparse || !self.is_left_out(key, entry);
+            if is_open && self.specs.is_meant(key.path(), entry.mode == Mode::Gitlink) {
+                meant.push((key.clone(), *entry));
+            }
+        }
+        for (key, entry) in meant {
+            if !entry.mode.is_file() {
+                let shown = String::from_utf8_lossy(key.path());
+                self.told.push(format!("error: cannot chmod {sign}x '{shown}'"));
+                self.code = 255;
+            } else if !self.args.dry_run && entry.mode != mode {
+                index.insert(key.path(), key.stage(), Entry { mode, ..entry });
+            }
+        }
+        self.tell();
+    }
+
+    /// Racy entries that nobody has looked at, and whose files have changed.
+    pub(super) fn modified_since(
+        &mut self,
+        index: &Index,
+        settled: &HashSet<Vec<u8>>,
+    ) -> Result<HashSet<Vec<u8>>, Fatal> {
+        let racy: Vec<(Vec<u8>, Entry)> = index
+            .entries()
+            .filter(|(key, entry)| key.stage() == 0 && entry.mode.is_file() && index.is_racy(entry))
+            .filter(|(key, _)| !settled.contains(key.path()))
+            .map(|(key, entry)| (key.path().to_vec(), *entry))
+            .collect();
+        let mut modified = HashSet::new();
+        if racy.is_empty() {
+            return Ok(modified);
+        }
+        let direction = packrace_worktree::filter::Direction::CheckIn;
+        let told = &mut Vec::new();
+        let mut filters = Filters::new(&self.repository, &self.snapshot, &self.tree.place, direction, told)?;
+        let mut jobs = Vec::new();
+        for (path, entry) in &racy {
+            jobs.push(Job::new(path, Some(entry.id), &mut filters, index, told)?);
+        }
+        let stager = Stager::new(&self.repository, &self.tree.place, filters.converter(), index, None)?;
+        let results = stager.with_purpose(Purpose::Compare).with_unreadable(true).run(&jobs);
+        for ((path, entry), result) in racy.into_iter().zip(results) {
+            // One that looks changed needs no help.
+            let is_modified =
+                result.is_ok_and(|staged| self.rules.matches(&entry, &staged.seen) && staged.id != entry.id);
+            if is_modified {
+                modified.insert(path);
+            }
+        }
+        Ok(modified)
+    }
+
+    fn look_again(&self, path: &[u8]) -> Result<Seen, Fatal> {
+        look(&self.place_of(path)).ok().flatten().ok_or_else(|| self.cannot_stat(path))
+    }
+
+    fn cannot_stat(&self, path: &[u8]) -> Fatal {
+        let why = std::fs::symlink_metadata(self.place_of(path)).err();
+        let why = why.unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
+        let shown = String::from_utf8_lossy(path);
+        Fatal::new(format!("unable to stat '{shown}': {}", super::reason(&why)))
+    }
+
+    fn fail_repository(&mut self, path: &[u8], what: &str) -> Result<(), Fatal> {
+        let shown = String::from_utf8_lossy(path);
+        let line = format!("error: '{shown}/' does not have a commit checked out");
+        self.fail(StageError::Unreadable(vec![line]), what)
+    }
+
+    /// Says why a file is not added, and ends unless that is to be passed over.
+    fn fail(&mut self, error: StageError, what: &str) -> Result<(), Fatal> {
+        match error {
+            StageError::Unreadable(lines) => {
+                self.told.extend(lines);
+                self.tell();
+                if !self.ignores_errors {
+                    return Err(Fatal::new(format!("{what} files failed")));
+                }
+                self.code = 1;
+                Ok(())
+            }
+            StageError::Refused(lines, words) => {
+                self.told.extend(lines);
+                Err(Fatal::new(words))
+            }
+            StageError::Store(error) => Err(error.into()),
+            StageError::Skipped => Err(Fatal::new(format!("{what} files failed"))),
+        }
+    }
+}
+
+fn invalid(path: &[u8]) -> StageError {
+    let shown = String::from_utf8_lossy(path);
+    StageError::Unreadable(vec![
+        format!("error: invalid path '{shown}'"),
+        format!("error: unable to add '{shown}' to index"),
+    ])
+}

@@ -1,0 +1,223 @@
+//! What is meant: paths of the index that may have changed, paths that are new, paths that are ignored.
+
+use std::collections::{BTreeSet, HashSet};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use packrace_os::count::{Op, Role, add};
+use packrace_worktree::filter::nothing_staged;
+use packrace_worktree::index::{Entry, EntryKey, Index, IndexLock, Mode, look};
+use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, Untracked, Walk};
+use packrace_worktree::stage::{Change, Look};
+
+use super::{AddCommand, Fatal, report};
+
+/// Bytes of delta bases that are kept while rules are read from the index.
+const READER_CACHE_BYTES: usize = 1 << 20;
+
+/// What is meant, in the order of paths.
+pub(super) struct Meant {
+    pub(super) changes: Vec<Change>,
+    pub(super) untracked: Vec<Untracked>,
+    pub(super) ignored: Vec<Vec<u8>>,
+}
+
+impl AddCommand<'_> {
+    /// Refuses pathspecs that lead into submodules or through links.
+    pub(super) fn check_specs(&self, index: &Index) -> Result<(), Fatal> {
+        let submodules: HashSet<&[u8]> = index
+            .entries()
+            .filter(|(_, entry)| entry.mode == Mode::Gitlink)
+            .map(|(key, _)| key.path())
+            .collect();
+        let mut leading = LeadingDirs::new(&self.tree.place);
+        for (spec, _) in self.specs.iter() {
+            let path = spec.path();
+            let shown = String::from_utf8_lossy(&spec.original);
+            let slashes = path.iter().enumerate().filter(|(at, byte)| **byte == b'/' && at + 1 < path.len());
+            for (at, _) in slashes {
+                if submodules.contains(&path[..at]) {
+                    let submodule = String::from_utf8_lossy(&path[..at]);
+                    return Err(Fatal::new(format!("Pathspec '{shown}' is in submodule '{submodule}'")));
+                }
+            }
+            if spec.is_one_path() && leading.has_link(path) {
+                return Err(Fatal::new(format!("pathspec '{shown}' is beyond a symbolic link")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in the work tree is not left out of it, whatever the index says (git-sparse-checkout).
+    pub(super) fn unskip_present(&self, lock: &mut IndexLock) -> Result<(), Fatal> {
+        if self.repository.config().boolean("sparse.expectFilesOutsideOfPatterns")?.unwrap_or(false) {
+            return Ok(());
+        }
+        let skipped = lock.index().entries().filter(|(key, entry)| entry.skip_worktree && key.stage() == 0);
+        let skipped: Vec<Vec<u8>> = skipped.map(|(key, _)| key.path().to_vec()).collect();
+        let mut leading = LeadingDirs::new(&self.tree.place);
+        for path in skipped {
+            let place = self.place_of(&path);
+            if leading.are_real(&path) && look(&place).is_ok_and(|found| found.is_some()) {
+                lock.index_mut().set_flags(&path, |entry| entry.skip_worktree = false);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds all; a pathspec that means nothing ends it.
+    pub(super) fn find(&mut self, index: &Index) -> Result<Meant, Fatal> {
+        let mut rules = match self.args.force {
+            true => None,
+            false => Some(IgnoreRules::open(&self.repository, &self.tree.place, &mut self.told)?),
+        };
+        let untracked = match self.args.update || self.args.renormalize {
+            true => Vec::new(),
+            false => self.walk(index, rules.as_mut())?,
+        };
+        let changes = self.changes(index)?;
+        let named = !self.args.update && !self.args.renormalize;
+        let ignored = match &mut rules {
+            Some(rules) if named => self.ignored(index, rules)?,
+            _ => BTreeSet::new(),
+        };
+        let mut ignored: Vec<Vec<u8>> = ignored.into_iter().collect();
+        self.check_met(index, rules.as_mut(), &mut ignored)?;
+        Ok(Meant { changes, untracked, ignored })
+    }
+
+    fn walk(&mut self, index: &Index, rules: Option<&mut IgnoreRules>) -> Result<Vec<Untracked>, Fatal> {
+        let reader = self.snapshot.reader(READER_CACHE_BYTES);
+        let mut walk =
+            Walk::new(&self.tree.place, index, rules, &mut self.specs, reader, &self.options, &mut self.told);
+        if self.repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
+            walk.fold_case();
+        }
+        Ok(walk.run()?)
+    }
+
+    /// Entries that may differ from what is there. Where line endings are to be converted anew, all of them.
+    fn changes(&mut self, index: &Index) -> Result<Vec<Change>, Fatal> {
+        let mut look = Look::new(&self.tree.place, index, self.rules, &self.options);
+        let mut changes: Vec<Change> = Vec::new();
+        for (key, entry) in index.entries() {
+            let is_dir = entry.mode == Mode::Gitlink;
+            let is_meant = match self.is_left_out(key, entry) {
+                true => self.args.sparse && self.specs.is_meant(key.path(), is_dir),
+                false => self.specs.meet_entry(key.path(), is_dir),
+            };
+            if !is_meant
+                || self.args.renormalize
+                || changes.last().is_some_and(|last| last.path == key.path())
+            {
+                continue;
+            }
+            changes.extend(look.change(key, entry)?);
+        }
+        Ok(changes)
+    }
+
+    /// Whether a path is outside of a sparse checkout.
+    pub(super) fn is_left_out(&self, key: &EntryKey, entry: &Entry) -> bool {
+        entry.skip_worktree || self.is_outside(key.path())
+    }
+
+    /// The same, where the index does not matter.
+    pub(super) fn is_outside(&self, path: &[u8]) -> bool {
+        self.sparse.as_ref().is_some_and(|sparse| !sparse.contains(path))
+    }
+
+    /// Paths that were named themselves, or the directories above them that are ignored.
+    fn ignored(&mut self, index: &Index, rules: &mut IgnoreRules) -> Result<BTreeSet<Vec<u8>>, Fatal> {
+        let mut found = BTreeSet::new();
+        let specs: Vec<&Spec> = self.specs.iter().map(|(spec, _)| spec).collect();
+        for spec in specs {
+            let path = spec.path().strip_suffix(b"/").unwrap_or(spec.path());
+            if !spec.is_one_path() || spec.is_excluding() || path.is_empty() {
+                continue;
+            }
+            if let Some(ignored) = self.first_ignored(path, rules, &mut Vec::new())?
+                && index.stages(&ignored).next().is_none()
+                && self.is_there(&ignored)
+            {
+                found.insert(ignored);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first of a path and the directories above it that is ignored.
+    fn first_ignored(
+        &self,
+        path: &[u8],
+        rules: &mut IgnoreRules,
+        told: &mut Vec<String>,
+    ) -> Result<Option<Vec<u8>>, Fatal> {
+        let mut reader = self.snapshot.reader(READER_CACHE_BYTES);
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for end in slashes.chain([path.len()]) {
+            let name = &path[..end];
+            let is_dir = end < path.len()
+                || look(&self.place_of(name)).is_ok_and(|found| {
+                    found.is_some_and(|found| found.kind == packrace_worktree::index::Kind::Dir)
+                });
+            if name.ends_with(b"/.git") || name == b".git" {
+                return Ok(None);
+            }
+            if rules.is_ignored(name, is_dir, &nothing_staged, &mut reader, told)? {
+                return Ok(Some(name.to_vec()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Each pathspec must mean something that is there.
+    fn check_met(
+        &mut self,
+        index: &Index,
+        mut rules: Option<&mut IgnoreRules>,
+        ignored: &mut Vec<Vec<u8>>,
+    ) -> Result<(), Fatal> {
+        let mut skipped = Vec::new();
+        let unmet = self.specs.iter().filter(|(spec, is_met)| !is_met && !spec.path().is_empty());
+        for (spec, _) in unmet.filter(|(spec, _)| !spec.is_excluding() && !spec.original.is_empty()) {
+            if !self.args.sparse && self.is_for_left_out(index, spec) {
+                skipped.push(spec.original.clone());
+                continue;
+            }
+            if !spec.is_never_a_name() && self.is_there(spec.path()) {
+                continue;
+            }
+            if !self.args.ignore_missing {
+                let shown = String::from_utf8_lossy(&spec.original);
+                return Err(Fatal::new(format!("pathspec '{shown}' did not match any files")));
+            }
+            if let Some(rules) = &mut rules {
+                let path = spec.path().strip_suffix(b"/").unwrap_or(spec.path());
+                if self.first_ignored(path, rules, &mut Vec::new())?.is_some() {
+                    ignored.push(path.to_vec());
+                }
+            }
+        }
+        if !skipped.is_empty() {
+            report::outside_of_sparse(&skipped, self.repository.config())?;
+            self.code = 1;
+        }
+        Ok(())
+    }
+
+    fn is_for_left_out(&self, index: &Index, spec: &Spec) -> bool {
+        let left_out = index.entries().filter(|(key, entry)| self.is_left_out(key, entry));
+        let mut left_out = left_out.map(|(key, entry)| (key.path(), entry.mode == Mode::Gitlink));
+        left_out.any(|(path, is_dir)| spec.is_match(path, is_dir))
+    }
+
+    pub(super) fn is_there(&self, path: &[u8]) -> bool {
+        add(Role::WorkTree, Op::Look, 0);
+        std::fs::symlink_metadata(self.place_of(path)).is_ok()
+    }
+
+    pub(super) fn place_of(&self, path: &[u8]) -> std::path::PathBuf {
+        self.tree.place.join(Path::new(std::ffi::OsStr::from_bytes(path)))
+    }
+}

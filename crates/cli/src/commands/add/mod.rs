@@ -1,0 +1,274 @@
+//! `packrace add`: puts what is in the work tree into the index.
+//!
+//! What is meant is found first; then files are read and stored on several threads; then it is said, in git's order, what came of
+//! each; then the objects are published and, last, the index is replaced.
+
+mod apply;
+mod find;
+mod refresh;
+mod report;
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::sync::Arc;
+
+use packrace_store::publish::{BatchOptions, ObjectBatch};
+use packrace_store::{OpenOptions, Repository, Snapshot, unquote};
+use packrace_worktree::filter::{Direction, Filters};
+use packrace_worktree::index::{IndexError, IndexLock, StatRules};
+use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
+
+use super::{Fatal, reason, repository};
+use crate::args::{Add, Globals};
+use crate::environment::Environment;
+use crate::work_tree::WorkTree;
+use find::Meant;
+
+/// The longest file of pathspecs.
+const MAX_SPEC_BYTES: u64 = 1 << 30;
+
+impl From<IndexError> for Fatal {
+    fn from(error: IndexError) -> Self {
+        if let Some(cause) = error.cause() {
+            eprintln!("error: {cause}");
+        }
+        Fatal::new(error)
+    }
+}
+
+impl From<PathError> for Fatal {
+    fn from(error: PathError) -> Self {
+        Fatal::new(error)
+    }
+}
+
+impl From<packrace_worktree::filter::Error> for Fatal {
+    fn from(error: packrace_worktree::filter::Error) -> Self {
+        Fatal::new(error)
+    }
+}
+
+pub fn run(globals: &Globals, args: &Add, environment: &Environment) -> Result<(), Fatal> {
+    check(args)?;
+    let repository = repository(globals, environment)?;
+    let tree = WorkTree::of(&repository, globals, environment)?;
+    let lock = IndexLock::take(&repository)?;
+    let elements = elements(args)?;
+    let specs = Pathspecs::parse(
+        &elements,
+        &tree.prefix,
+        tree.top.as_os_str().as_encoded_bytes(),
+        environment.pathspecs,
+    )?;
+    if specs.is_empty() && !args.update && !args.all {
+        report::nothing_specified(repository.config())?;
+        return Ok(());
+    }
+    let command = AddCommand {
+        args,
+        options: environment.open_options(globals)?,
+        snapshot: repository.snapshot()?,
+        rules: StatRules::of(repository.config())?,
+        sparse: SparseCheckout::open(&repository)?,
+        ignores_errors: match (args.ignore_errors, args.no_ignore_errors) {
+            (true, _) => true,
+            (_, true) => false,
+            _ => ignores_errors(&repository)?,
+        },
+        is_removing: args.update || args.all || (!args.no_all && !specs.is_empty()),
+        repository,
+        tree,
+        specs,
+        out: Vec::new(),
+        told: Vec::new(),
+        code: 0,
+    };
+    command.run(lock)
+}
+
+fn ignores_errors(repository: &Repository) -> Result<bool, Fatal> {
+    let config = repository.config();
+    let set = match config.boolean("add.ignoreErrors")? {
+        Some(set) => Some(set),
+        None => config.boolean("add.ignore-errors")?,
+    };
+    Ok(set.unwrap_or(false))
+}
+
+/// Options that do not go together, and those that are not offered.
+fn check(args: &Add) -> Result<(), Fatal> {
+    for (is_asked, name) in
+        [(args.interactive, "--interactive"), (args.patch, "--patch"), (args.edit, "--edit")]
+    {
+        if is_asked {
+            return Err(Fatal::usage(format!("add: {name} is not supported")));
+        }
+    }
+    if args.all && args.update {
+        return Err(Fatal::new("options '-A' and '-u' cannot be used together"));
+    }
+    if args.ignore_missing && !args.dry_run {
+        return Err(Fatal::new("the option '--ignore-missing' requires '--dry-run'"));
+    }
+    if let Some(mode) = args.chmod.as_ref().filter(|mode| !matches!(mode.as_str(), "+x" | "-x")) {
+        return Err(Fatal::new(format!("--chmod param '{mode}' must be either -x or +x")));
+    }
+    match args.pathspec_from_file {
+        Some(_) if !args.pathspecs.is_empty() => {
+            Err(Fatal::new("'--pathspec-from-file' and pathspec arguments cannot be used together"))
+        }
+        None if args.pathspec_file_nul => {
+            Err(Fatal::new("the option '--pathspec-file-nul' requires '--pathspec-from-file'"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Pathspecs from the command line, or from a file.
+fn elements(args: &Add) -> Result<Vec<Vec<u8>>, Fatal> {
+    let Some(file) = &args.pathspec_from_file else {
+        return Ok(args.pathspecs.iter().map(|spec| spec.clone().into_vec()).collect());
+    };
+    let text = read_specs(file)?;
+    let mut elements = Vec::new();
+    let end = if args.pathspec_file_nul { 0 } else { b'\n' };
+    for line in text.split_inclusive(|byte| *byte == end) {
+        let line = line.strip_suffix(&[end]).unwrap_or(line);
+        if args.pathspec_file_nul {
+            elements.push(line.to_vec());
+            continue;
+        }
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        elements.push(match line.first() {
+            Some(b'"') => match unquote(&line[1..]) {
+                Some((path, end)) if end + 1 == line.len() => path,
+                _ => {
+                    let shown = String::from_utf8_lossy(line);
+                    return Err(Fatal::new(format!("line is badly quoted: {shown}")));
+                }
+            },
+            _ => line.to_vec(),
+        });
+    }
+    Ok(elements)
+}
+
+fn read_specs(file: &OsString) -> Result<Vec<u8>, Fatal> {
+    if file == "-" {
+        let mut text = Vec::new();
+        std::io::stdin().lock().take(MAX_SPEC_BYTES).read_to_end(&mut text).map_err(Fatal::new)?;
+        return Ok(text);
+    }
+    let path = std::path::Path::new(file);
+    packrace_os::read_file(path, packrace_os::count::Role::WorkTree, MAX_SPEC_BYTES).map_err(|error| {
+        Fatal::new(format!("could not open '{}' for reading: {}", path.display(), reason(&error)))
+    })
+}
+
+/// One run.
+struct AddCommand<'a> {
+    args: &'a Add,
+    repository: Repository,
+    tree: WorkTree,
+    options: OpenOptions,
+    snapshot: Arc<Snapshot>,
+    rules: StatRules,
+    sparse: Option<SparseCheckout>,
+    specs: Pathspecs,
+    ignores_errors: bool,
+    /// Whether what is gone is taken out of the index.
+    is_removing: bool,
+    /// For standard output.
+    out: Vec<u8>,
+    /// Lines for standard error that were not written yet.
+    told: Vec<String>,
+    code: u8,
+}
+
+impl AddCommand<'_> {
+    fn run(mut self, mut lock: IndexLock) -> Result<(), Fatal> {
+        let done = self.add(&mut lock);
+        self.tell();
+        let said = std::io::stdout().write_all(&self.out);
+        let batch = done?;
+        said.map_err(Fatal::new)?;
+        if self.args.dry_run || !lock.index().is_changed() {
+            return if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) };
+        }
+        let modified = self.modified_since(lock.index(), &batch.settled)?;
+        // Whatever the index is going to name is durable before it does.
+        batch.objects.publish()?.durable();
+        lock.commit(&mut |key, _| modified.contains(key.path()))?;
+        if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) }
+    }
+
+    /// All but the last step: writing.
+    fn add(&mut self, lock: &mut IndexLock) -> Result<Batch, Fatal> {
+        if self.sparse.is_some() {
+            self.unskip_present(lock)?;
+        }
+        self.check_specs(lock.index())?;
+        let options = BatchOptions::of(self.repository.config())?;
+        let objects = ObjectBatch::new(self.repository.object_dir(), Arc::clone(&self.snapshot), options);
+        let mut batch = Batch { objects, settled: Default::default() };
+        let mut filters = Filters::new(
+            &self.repository,
+            &self.snapshot,
+            &self.tree.place,
+            Direction::CheckIn,
+            &mut self.told,
+        )?;
+        if self.args.refresh {
+            self.refresh(lock.index_mut(), &mut filters, &mut batch)?;
+            return Ok(batch);
+        }
+        let Meant { changes, untracked, ignored } = self.find(lock.index())?;
+        self.tell();
+        self.take_changes(lock.index_mut(), changes, &mut filters, &mut batch)?;
+        if self.args.update && !self.args.renormalize && !self.ignores_errors {
+            self.check_known()?;
+        }
+        if !ignored.is_empty() {
+            report::ignored(&ignored, self.repository.config())?;
+            self.code = 1;
+        }
+        self.take_untracked(lock.index_mut(), untracked, &mut filters, &mut batch)?;
+        if self.args.chmod.is_some() && !self.specs.is_empty() {
+            self.change_modes(lock.index_mut());
+        }
+        Ok(batch)
+    }
+
+    /// With `-u`, each pathspec must mean something in the index.
+    fn check_known(&self) -> Result<(), Fatal> {
+        let mut is_unknown = false;
+        for spec in self.specs.without_entry() {
+            let shown = String::from_utf8_lossy(&spec.original);
+            eprintln!("error: pathspec '{shown}' did not match any file(s) known to git");
+            is_unknown = true;
+        }
+        if is_unknown { Err(Fatal::silent(128)) } else { Ok(()) }
+    }
+
+    /// Writes what is to be told.
+    fn tell(&mut self) {
+        for line in self.told.drain(..) {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+
+    /// Says that a path is added or removed, where that is wanted.
+    fn say(&mut self, word: &str, path: &[u8], end: &[u8]) {
+        if self.args.verbose || self.args.dry_run {
+            self.out.extend_from_slice(&[word.as_bytes(), b" '", path, end, b"'\n"].concat());
+        }
+    }
+}
+
+/// What is being stored.
+struct Batch {
+    objects: ObjectBatch,
+    /// Paths whose entries are known to be right.
+    settled: std::collections::HashSet<Vec<u8>>,
+}

@@ -1,0 +1,84 @@
+//! `--refresh`: looks at files anew, and adds nothing.
+
+use packrace_worktree::filter::{Filters, Purpose};
+use packrace_worktree::index::{Index, Mode};
+use packrace_worktree::stage::{Job, Look, What};
+
+use super::{AddCommand, Batch, Fatal, report};
+
+impl AddCommand<'_> {
+    /// Says in the index what unchanged files look like; says which ones are changed, where that is wanted.
+    pub(super) fn refresh(
+        &mut self,
+        index: &mut Index,
+        filters: &mut Filters,
+        batch: &mut Batch,
+    ) -> Result<(), Fatal> {
+        let mut changes = Vec::new();
+        let mut jobs = Vec::new();
+        let mut look = Look::new(&self.tree.place, index, self.rules, &self.options);
+        let mut differ: Vec<(Vec<u8>, char)> = Vec::new();
+        for (key, entry) in index.entries() {
+            if !self.specs.meet_entry(key.path(), entry.mode == Mode::Gitlink) {
+                continue;
+            }
+            if key.stage() > 0 {
+                if differ.last().is_none_or(|(path, _)| path != key.path()) {
+                    differ.push((key.path().to_vec(), 'U'));
+                }
+                continue;
+            }
+            let Some(change) = look.change(key, entry)? else { continue };
+            match change.what {
+                What::Gone => differ.push((change.path, 'D')),
+                What::Repository(..) => differ.push((change.path, 'M')),
+                What::File { .. } if entry.intent_to_add => {}
+                What::File { .. } => {
+                    jobs.push(Job::new(key.path(), Some(entry.id), filters, index, &mut self.told)?);
+                    changes.push((change.path, *entry));
+                }
+            }
+        }
+        let results = self.stage(index, &jobs, Purpose::Compare, filters, batch)?;
+        for ((path, entry), result) in changes.into_iter().zip(results) {
+            match result {
+                Ok(found) if found.id == entry.id && self.rules.is_same_kind(entry.mode, found.seen.kind) => {
+                    if !self.args.dry_run {
+                        index.set_stat(&path, 0, found.seen.stat);
+                    }
+                    batch.settled.insert(path);
+                }
+                _ => differ.push((path, 'M')),
+            }
+        }
+        if self.args.verbose && !differ.is_empty() {
+            differ.sort_unstable();
+            self.out.extend_from_slice(b"Unstaged changes after refreshing the index:\n");
+            for (path, letter) in differ {
+                self.out.extend_from_slice(format!("{letter}\t").as_bytes());
+                self.out.extend_from_slice(&path);
+                self.out.push(b'\n');
+            }
+        }
+        self.check_refreshed(index)
+    }
+
+    fn check_refreshed(&mut self, index: &Index) -> Result<(), Fatal> {
+        let mut skipped = Vec::new();
+        let unmet = self.specs.iter().filter(|(spec, is_met)| !is_met && !spec.is_excluding());
+        for (spec, _) in unmet.filter(|(spec, _)| !spec.path().is_empty()) {
+            let mut left_out = index.entries().filter(|(key, entry)| self.is_left_out(key, entry));
+            if left_out.any(|(key, _)| spec.is_match(key.path(), false)) {
+                skipped.push(spec.original.clone());
+                continue;
+            }
+            let shown = String::from_utf8_lossy(&spec.original);
+            return Err(Fatal::new(format!("pathspec '{shown}' did not match any files")));
+        }
+        if !skipped.is_empty() {
+            report::outside_of_sparse(&skipped, self.repository.config())?;
+            self.code = 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! What git says at more length, and which of it nobody wants to read (git-config, `advice.*`).
+
+use packrace_store::Config;
+
+use super::Fatal;
+
+/// Nothing was asked for.
+pub fn nothing_specified(config: &Config) -> Result<(), Fatal> {
+    eprintln!("Nothing specified, nothing added.");
+    hint(config, "addEmptyPathspec", "Maybe you wanted to say 'git add .'?")
+}
+
+/// Paths that were named, and that are ignored.
+pub fn ignored(paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
+    eprintln!("The following paths are ignored by one of your .gitignore files:");
+    for path in paths {
+        eprintln!("{}", String::from_utf8_lossy(path));
+    }
+    hint(config, "addIgnoredFile", "Use -f if you really want to add them.")
+}
+
+/// Paths outside of a sparse checkout.
+pub fn outside_of_sparse(paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
+    eprintln!("The following paths and/or pathspecs matched paths that exist");
+    eprintln!("outside of your sparse-checkout definition, so will not be");
+    eprintln!("updated in the index:");
+    for path in paths {
+        eprintln!("{}", String::from_utf8_lossy(path));
+    }
+    let text = "If you intend to update such entries, try one of the following:\n\
+                * Use the --sparse option.\n\
+                * Disable or modify the sparsity rules.";
+    hint(config, "updateSparsePath", text)
+}
+
+/// A repository that was added as if it were a submodule; only the first is explained.
+pub fn embedded(path: &[u8], is_first: bool, config: &Config) -> Result<(), Fatal> {
+    let path = String::from_utf8_lossy(path);
+    eprintln!("warning: adding embedded git repository: {path}");
+    if !is_first {
+        return Ok(());
+    }
+    let text = format!(
+        "You've added another git repository inside your current repository.\n\
+         Clones of the outer repository will not contain the contents of\n\
+         the embedded repository and will not know how to obtain it.\n\
+         If you meant to add a submodule, use:\n\
+         \n\
+         \tgit submodule add <url> {path}\n\
+         \n\
+         If you added this path by mistake, you can remove it from the\n\
+         index with:\n\
+         \n\
+         \tgit rm --cached {path}\n\
+         \n\
+         See \"git help submodule\" for more information."
+    );
+    hint(config, "addEmbeddedRepo", &text)
+}
+
+fn hint(config: &Config, name: &str, text: &str) -> Result<(), Fatal> {
+    let set = config.boolean(&format!("advice.{name}"))?;
+    if set == Some(false) {
+        return Ok(());
+    }
+    for line in text.split('\n') {
+        match line.is_empty() {
+            true => eprintln!("hint:"),
+            false => eprintln!("hint: {line}"),
+        }
+    }
+    // Whoever has set it knows how.
+    if set.is_none() {
+        eprintln!("hint: Disable this message with \"git config advice.{name} false\"");
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! `packrace add` beside `git add`: twin work trees, the same lines of shell in both.
+
+mod files;
+mod lists;
+mod special;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use packrace_testkit::{Git, clean_environment};
+use tempfile::TempDir;
+
+use crate::running::{PACKRACE, assert_no_panic};
+
+/// Two work trees that look the same.
+pub struct Twins {
+    directory: TempDir,
+    /// Whether git's `fsck` has to be content.
+    is_checked: bool,
+}
+
+/// What one line came to.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    code: Option<i32>,
+    stdout: String,
+    stderr: Vec<String>,
+    entries: String,
+    tree: String,
+    status: String,
+}
+
+impl Twins {
+    /// Empty repositories.
+    pub fn new() -> Twins {
+        let twins = Twins { directory: tempfile::tempdir().unwrap(), is_checked: true };
+        for place in [twins.git(), twins.ours()] {
+            std::fs::create_dir(&place).unwrap();
+        }
+        twins.both("git init -q");
+        twins
+    }
+
+    /// The one in which stock git works.
+    pub fn git(&self) -> PathBuf {
+        self.directory.path().join("git")
+    }
+
+    /// The one in which packrace works.
+    pub fn ours(&self) -> PathBuf {
+        self.directory.path().join("own")
+    }
+
+    /// Runs lines of shell in both, with stock git, to success.
+    pub fn both(&self, script: &str) {
+        for place in [self.git(), self.ours()] {
+            let output = shell(&place, script, Git::stock().binary());
+            assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+
+    /// Runs lines of shell in both, where `T` is git in one and packrace in the other, and compares what is said and done.
+    pub fn check(&self, script: &str) {
+        let git = self.outcome(&self.git(), script, Git::stock().binary());
+        let ours = self.outcome(&self.ours(), script, Path::new(PACKRACE));
+        assert_eq!(ours, git, "{script}");
+        if self.is_checked {
+            let output = shell(&self.ours(), "git fsck --strict --no-dangling", Git::stock().binary());
+            let words = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{script}: {words}");
+        }
+    }
+
+    fn outcome(&self, place: &Path, script: &str, tool: &Path) -> Outcome {
+        let output = shell(place, script, tool);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(place.to_str().unwrap(), "TOP");
+        assert_no_panic(&text(&output.stderr));
+        let git = |script: &str| {
+            let output = shell(place, script, Git::stock().binary());
+            [text(&output.stdout), text(&output.stderr)].concat()
+        };
+        Outcome {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr).lines().map(str::to_owned).collect(),
+            // Before anything else looks at it, which may change it.
+            entries: git("git ls-files -s -t -v"),
+            tree: git("git write-tree"),
+            status: git("git -c core.safecrlf=false status --porcelain --untracked-files=all --ignored"),
+        }
+    }
+
+    /// A script: lines that begin with `!` are for both, the others are compared.
+    pub fn run(script: &str) {
+        Twins::new().all(script);
+    }
+
+    /// The same where what is added is nothing that git's `fsck` likes.
+    pub fn run_unchecked(script: &str) {
+        Twins { is_checked: false, ..Twins::new() }.all(script);
+    }
+
+    fn all(&self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            match line.strip_prefix('!') {
+                Some(line) => self.both(line),
+                None => self.check(line),
+            }
+        }
+    }
+}
+
+fn shell(place: &Path, script: &str, tool: &Path) -> Output {
+    let mut command = Command::new("sh");
+    clean_environment(&mut command);
+    let script = format!("T() {{ \"$TOOL\" \"$@\"; }}\n{script}");
+    command.args(["-c", &script]).current_dir(place).env("TOOL", tool);
+    command.output().expect("a shell runs")
+}
