@@ -2,8 +2,9 @@
 //! objects that are no longer needed (git-prune, git-gc).
 
 use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use packrace_object::oid;
 use packrace_os::count::Role;
@@ -11,9 +12,45 @@ use packrace_os::durable;
 
 use crate::snapshot::{PackIx, Snapshot};
 
-/// Packs that are young since a snapshot was taken: to make them younger for each object that is in them is not worth a call.
+/// After so many objects it is looked once which directories of loose objects there are: a call for each new object is more
+/// than that costs.
+const LISTED_FROM: usize = 16;
+
+/// What is known since a snapshot was taken.
 #[derive(Debug, Default)]
-pub(crate) struct Touched(Mutex<HashSet<PackIx>>);
+pub(crate) struct Touched {
+    /// Packs that are young: to make them younger for each object that is in them is not worth a call.
+    packs: Mutex<HashSet<PackIx>>,
+    /// How many objects were looked for as loose ones.
+    looks: AtomicUsize,
+    /// For each object directory, by the first byte of names: whether there is a directory for loose ones. One that comes later
+    /// is not seen: its objects are stored once more, which does no harm.
+    fan_outs: OnceLock<Vec<[bool; 256]>>,
+}
+
+impl Touched {
+    /// Whether a loose object may be in the object directory of this number.
+    fn may_have(&self, snapshot: &Snapshot, number: usize, id: &oid) -> bool {
+        if self.looks.fetch_add(1, Ordering::Relaxed) < LISTED_FROM {
+            return true;
+        }
+        let fan_outs = self.fan_outs.get_or_init(|| snapshot.object_dirs().map(fan_out_of).collect());
+        fan_outs.get(number).is_none_or(|fan_out| fan_out[usize::from(id.as_bytes()[0])])
+    }
+}
+
+/// Which directories for loose objects there are; all where that cannot be seen.
+fn fan_out_of(dir: &Path) -> [bool; 256] {
+    let Ok(entries) = packrace_os::list_dir(dir, Role::Objects) else { return [true; 256] };
+    let mut fan_out = [false; 256];
+    for entry in entries {
+        let name = entry.name.to_str().filter(|name| name.len() == 2);
+        if let Some(first) = name.and_then(|name| u8::from_str_radix(name, 16).ok()) {
+            fan_out[usize::from(first)] = true;
+        }
+    }
+    fan_out
+}
 
 /// Where an object was found, and its file has the present time.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,15 +71,17 @@ impl Snapshot {
             let number = self.locate(ix).pack;
             let pack = &self.packs()[number.0 as usize];
             if !pack.is_cruft() {
-                let mut touched = touched.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut packs = touched.packs.lock().unwrap_or_else(PoisonError::into_inner);
                 let path = || self.pack_dir_of(pack).join(format!("{}.pack", pack.name()));
-                if touched.contains(&number) || durable::touch(&path(), Role::Pack).is_ok() {
-                    touched.insert(number);
+                if packs.contains(&number) || durable::touch(&path(), Role::Pack).is_ok() {
+                    packs.insert(number);
                     return Freshened::Packed;
                 }
             }
         }
-        let young = self.loose_paths(id).find(|path| durable::touch(path, Role::Objects).is_ok());
+        let paths = self.loose_paths(id).enumerate();
+        let mut paths = paths.filter(|(number, _)| touched.may_have(self, *number, id)).map(|(_, path)| path);
+        let young = paths.find(|path| durable::touch(path, Role::Objects).is_ok());
         young.map_or(Freshened::No, Freshened::Loose)
     }
 }

@@ -325,6 +325,11 @@ impl Snapshot {
         self.dirs.iter().map(|dir| dir.loose_path(id))
     }
 
+    /// The object directories, in the order in which git looks.
+    pub(crate) fn object_dirs(&self) -> impl Iterator<Item = &Path> {
+        self.dirs.iter().map(|dir| dir.path())
+    }
+
     /// The file of a loose object, the first that is there.
     pub(crate) fn open_loose(&self, id: &oid) -> Result<Option<Mapped>, Error> {
         for path in self.loose_paths(id) {

@@ -1,5 +1,6 @@
 //! `packrace add` beside `git add`: twin work trees, the same lines of shell in both.
 
+mod bad_input;
 mod files;
 mod lists;
 mod special;
