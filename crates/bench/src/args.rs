@@ -3,7 +3,7 @@ use std::path::PathBuf;
 /// What the command line can say.
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs] [serve]
-                      [index-pack] [unpack] [push] [receive] [options]
+                      [index-pack] [unpack] [push] [receive] [add] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -46,10 +46,12 @@ pub enum Item {
     Push,
     /// One clone over git://, as the client sees it.
     Receive,
+    /// Many files added to an index.
+    Add,
 }
 
 /// What is measured when nothing is named.
-const ALL: [Item; 12] = [
+const ALL: [Item; 13] = [
     Item::Clone,
     Item::Fetch,
     Item::Filter,
@@ -62,6 +64,7 @@ const ALL: [Item; 12] = [
     Item::Unpack,
     Item::Push,
     Item::Receive,
+    Item::Add,
 ];
 
 /// Which packrace to measure.
@@ -135,6 +138,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "index-pack" => args.items.push(Item::IndexPack),
             "unpack" => args.items.push(Item::Unpack),
             "push" => args.items.push(Item::Push),
+            "add" => args.items.push(Item::Add),
             "receive" => args.items.push(Item::Receive),
             "--gix" => args.gix = Some(value()?.into()),
             "--repo" => args.repo = Some(value()?.into()),

@@ -22,7 +22,7 @@ pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Resul
             Some(other) if peer != other => Err("the refs or reflogs differ".to_string()),
             _ => Ok(()),
         },
-        Check::SameRefsAndObjects => match other {
+        Check::SameRefsAndObjects | Check::SameIndex => match other {
             Some(other) if peer != other => Err("the refs or objects differ".to_string()),
             _ => Ok(()),
         },
@@ -73,7 +73,7 @@ pub fn known_to<'a>(who: &str, peer: &'a [u8]) -> Cow<'a, [u8]> {
 
 fn objects(git: &Git, work: &Work, answer: &[u8]) -> Result<BTreeSet<String>, String> {
     let pack = match work.how {
-        How::Command { .. } | How::Receive => answer.to_vec(),
+        How::Command { .. } | How::Receive | How::Add(_) => answer.to_vec(),
         How::UploadPack | How::Crowd(_) | How::Take(_) | How::Push(_) => pack_of(answer)?,
     };
     let hash = git.run(&work.repo, &["rev-parse", "--show-object-format"]);

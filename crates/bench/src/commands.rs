@@ -118,7 +118,7 @@ impl OnCopy {
     pub fn time(&self, request: &Path) -> io::Result<Timing> {
         self.renew()?;
         let timing = self.contender.time(request, 1)?;
-        let place = repo_in(&self.copy);
+        let place = git_dir(&repo_in(&self.copy));
         let bytes = if self.check == Check::SameRefs { ref_bytes(&place)? } else { pack_bytes(&place)? };
         Ok(Timing { bytes, ..timing })
     }
@@ -138,6 +138,13 @@ impl OnCopy {
                 Ok([refs, self.checked_objects()?].concat())
             }
             Check::SamePackFiles => pack_files(&self.path()),
+            Check::SameIndex => {
+                let place = self.path();
+                self.git.run(&place, &["fsck", "--strict", "--no-dangling"]);
+                self.git.run(&place, &["diff", "--exit-code"]);
+                let entries = self.git.run(&place, &["ls-files", "-s", "-t"]);
+                Ok([entries, self.git.run(&place, &["write-tree"])].concat().into_bytes())
+            }
             _ => self.checked_objects(),
         }
     }
@@ -147,7 +154,12 @@ impl OnCopy {
         if place.exists() {
             std::fs::remove_dir_all(&place)?;
         }
-        self.source.as_ref().map_or(Ok(()), |source| copy_dir(source, &place, false))
+        self.source.as_ref().map_or(Ok(()), |source| copy_dir(source, &place, false))?;
+        if self.check == Check::SameIndex {
+            // What was copied is not to be waited for by who is measured.
+            std::process::Command::new("sync").status()?;
+        }
+        Ok(())
     }
 
     /// The names of all objects, after stock git has found nothing wrong.
@@ -160,6 +172,12 @@ impl OnCopy {
         let list = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"];
         Ok(self.git.run(&place, &list).into_bytes())
     }
+}
+
+/// The repository of a work tree, or itself.
+fn git_dir(place: &Path) -> PathBuf {
+    let inside = place.join(".git");
+    if inside.exists() { inside } else { place.to_path_buf() }
 }
 
 fn repo_in(dir: &tempfile::TempDir) -> PathBuf {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod add;
 mod args;
 mod check;
 mod commands;
@@ -25,6 +26,7 @@ use packrace_testkit::Git;
 use packrace_testkit::mounted::Mount;
 use serde_json::json;
 
+use crate::add::Add;
 use crate::args::{Args, Item, Packrace};
 use crate::commands::OnCopy;
 use crate::measure::{Contender, Feed, Observation, Timing};
@@ -106,6 +108,7 @@ fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Resu
             let repo = ["-C".to_string(), work.repo.display().to_string()];
             compare_on_stdio(args, git, packrace, work, &[&repo[..], words].concat())
         }
+        How::Add(add) => compare_adding(args, git, packrace, work, add),
         How::Take(take) => compare_taking(args, git, packrace, work, take),
         How::Receive => compare_as_clients(args, git, packrace, work),
         How::Push(pushes) => compare_pushing(args, git, packrace, work, pushes),
@@ -148,6 +151,26 @@ fn compare_on_copies(
     in_turns(
         (args.rounds, 1, git, work),
         named(peer, ours),
+        |contender| contender.observe(request.path()),
+        |contender| contender.time(request.path()),
+    )
+}
+
+/// Each program has its own arguments.
+fn compare_adding(
+    args: &Args,
+    git: &Git,
+    packrace: Option<&Path>,
+    work: &Work,
+    add: &Add,
+) -> Result<Comparison, Error> {
+    let request = request_file(work)?;
+    let contender =
+        |binary: &Path, words: &[String]| OnCopy::new(binary, &work.repo, words, git, work.check.clone());
+    let ours = packrace.map(|packrace| contender(packrace, &add.ours)).transpose()?;
+    in_turns(
+        (args.rounds, 1, git, work),
+        named(contender(git.binary(), &add.git)?, ours),
         |contender| contender.observe(request.path()),
         |contender| contender.time(request.path()),
     )

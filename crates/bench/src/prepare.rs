@@ -116,6 +116,18 @@ impl Scratch {
         self.made_once("empty.git", |path| self.init(path))
     }
 
+    /// A work tree with `count` files, which `fill` makes, and nothing in its index.
+    pub fn work_tree(
+        &self,
+        count: usize,
+        fill: impl FnOnce(&Path) -> std::io::Result<()>,
+    ) -> std::io::Result<PathBuf> {
+        self.made_once(&format!("work-tree-{count}"), |path| {
+            self.git.run(&self.dir, &["init", "-q", &name_of(path)]);
+            fill(path)
+        })
+    }
+
     /// A bare repository whose one pack `fill` makes.
     pub fn small_objects(&self, count: usize, fill: impl FnOnce(&Path)) -> std::io::Result<PathBuf> {
         self.made_once(&format!("small-{count}.git"), |path| {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::peer::Script;
 use packrace_testkit::{Git, RefFormat, Size};
 
+use crate::add::{self, Add};
 use crate::args::{Args, Item};
 use crate::prepare::Scratch;
 use crate::push::{self, Pushes};
@@ -50,6 +51,8 @@ pub enum Check {
     SameRepository,
     /// The repositories have the same refs and reflogs afterwards.
     SameRefs,
+    /// The same entries and trees in the index afterwards, and stock git finds all objects.
+    SameIndex,
     /// The same refs and objects, and stock git finds nothing wrong.
     SameRefsAndObjects,
     /// The same packs with the same files beside them, byte by byte.
@@ -74,6 +77,8 @@ pub enum How {
         /// Whether it changes the repository: then each run has a fresh copy, and its bytes are those of all packs.
         is_on_copy: bool,
     },
+    /// Files added in a fresh copy of a work tree.
+    Add(Add),
     /// A command that reads a pack, on a fresh copy.
     Take(Take),
     /// Pushes to a fresh copy.
@@ -100,7 +105,7 @@ pub struct Work {
 
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
-    let needs_none = |item: &Item| matches!(item, Item::LsRefs | Item::Refs | Item::Unpack);
+    let needs_none = |item: &Item| matches!(item, Item::LsRefs | Item::Refs | Item::Unpack | Item::Add);
     let history = match &args.repo {
         Some(repo) => repo.clone(),
         None if args.items.iter().all(needs_none) => PathBuf::new(),
@@ -125,6 +130,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Unpack => work.extend(take::unpacking(git, scratch)?),
             Item::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
             Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
+            Item::Add => work.extend(add::all(scratch, args.smoke)?),
             Item::Receive => work.push(receiving(scratch, &history)?),
         }
     }

@@ -204,3 +204,42 @@ fn a_history_is_added_as_git_adds_it() {
     twins.both("find . -path ./.git -prune -o -type f -print | sort | head -n 20 | while read -r f; do echo more >> \"$f\"; done");
     twins.check("T add -v -u");
 }
+
+/// Calls of a role, as packrace reports them.
+fn calls(report: &str, role: &str, what: &str) -> u64 {
+    let part = report.split_once(&format!("\"{role}\":{{")).map_or("", |(_, rest)| rest);
+    let part = part.split_once("}}").map_or(part, |(part, _)| part);
+    let number =
+        part.split_once(&format!("\"{what}\":{{\"calls\":")).and_then(|(_, rest)| rest.split(',').next());
+    number.map_or(0, |number| number.parse().unwrap())
+}
+
+/// However many files there are, the disk is waited for equally often; each file is looked at and read once.
+#[test]
+fn many_files_cost_no_more_waiting() {
+    let counted = |count: usize| {
+        let repository = repository();
+        let place = repository.path();
+        for number in 0..count {
+            let directory = place.join(format!("d{}", number % 4));
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join(number.to_string()), format!("file {number}\n")).unwrap();
+        }
+        Git::stock().run(place, &["config", "core.fsync", "all"]);
+        let report = place.join(".git/report");
+        let output = add(place, &format!("export PACKRACE_IO_REPORT='{}'", report.display()), ".");
+        assert!(output.status.success());
+        check_whole(place);
+        std::fs::read_to_string(report).unwrap()
+    };
+    let syncs = |report: &str| {
+        let roles = ["pack", "index", "objects", "worktree"];
+        roles.map(|role| calls(report, role, "sync")).iter().sum::<u64>()
+    };
+    let (few, many) = (counted(200), counted(1_000));
+    assert_eq!(syncs(&few), syncs(&many), "{few}\n{many}");
+    assert!(syncs(&many) >= 5, "{many}");
+    assert_eq!(calls(&many, "worktree", "read"), 1_000, "{many}");
+    assert!(calls(&many, "worktree", "look") <= 1_000 + 32, "{many}");
+    assert!(calls(&many, "objects", "name") <= 32, "{many}");
+}

@@ -1,0 +1,68 @@
+//! Many small files added to an empty index, each run in a fresh work tree; by how git waits for the disk, beside packrace, which
+//! always waits until all is durable.
+
+use std::io;
+use std::path::Path;
+
+use crate::prepare::Scratch;
+use crate::work::{Check, Goal, How, Work};
+
+/// Files of a directory, as in git's own `p0008`.
+const FILES_A_DIRECTORY: usize = 100;
+
+/// How git waits; its name, its settings, and what of its time is the goal for 500 and for 5,000 files.
+const WAITING: [(&str, &[&str], [f64; 2]); 3] = [
+    ("unsynced", &["core.fsync=none"], [0.8, 0.4]),
+    ("fsync", &["core.fsync=all"], [0.2, 0.2]),
+    ("batch", &["core.fsync=all", "core.fsyncMethod=batch"], [0.8, 0.8]),
+];
+
+/// How packrace waits: for everything.
+const OURS: [&str; 1] = ["core.fsync=all"];
+
+/// What each program is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Add {
+    /// Arguments of git.
+    pub git: Vec<String>,
+    /// Arguments of packrace.
+    pub ours: Vec<String>,
+}
+
+/// A few and many files, for each way in which git waits.
+pub fn all(scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {
+    let mut all = Vec::new();
+    let counts = if is_smoke { [20, 150] } else { [500, 5_000] };
+    for (size, count) in counts.into_iter().enumerate() {
+        let tree = scratch.work_tree(count, |place| fill(place, count))?;
+        for (name, settings, goals) in WAITING {
+            all.push(Work {
+                name: format!("P8 add {count} files, git {name}"),
+                how: How::Add(Add { git: words(settings), ours: words(&OURS) }),
+                repo: tree.clone(),
+                request: Vec::new(),
+                check: Check::SameIndex,
+                goals: vec![Goal::WallRatio(goals[size])],
+                bytes_of: None,
+            });
+        }
+    }
+    Ok(all)
+}
+
+fn words(settings: &[&str]) -> Vec<String> {
+    let settings = settings.iter().flat_map(|setting| ["-c", setting]);
+    settings.chain(["add", "."]).map(str::to_string).collect()
+}
+
+fn fill(place: &Path, count: usize) -> io::Result<()> {
+    for number in 0..count {
+        let directory = place.join(format!("d{}", number / FILES_A_DIRECTORY));
+        if number % FILES_A_DIRECTORY == 0 {
+            std::fs::create_dir(&directory)?;
+        }
+        let line = format!("file {number} of a few lines\n");
+        std::fs::write(directory.join(format!("f{number}")), line.repeat(number % 40 + 1))?;
+    }
+    Ok(())
+}
