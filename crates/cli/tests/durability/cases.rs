@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use packrace_testkit::Git;
+use packrace_testkit::{Git, Random};
 
 use crate::{PACKRACE, ask_git, git, packrace};
 
@@ -21,7 +21,7 @@ pub struct Case {
     pub is_done: fn(&Path) -> bool,
 }
 
-pub const CASES: [Case; 5] = [
+pub const CASES: [Case; 8] = [
     Case {
         name: "push of a handful",
         prepare: |top| prepare_push(top, "files", 2),
@@ -56,6 +56,31 @@ pub const CASES: [Case; 5] = [
         run: run_unpack,
         repository: "srv.git",
         is_done: is_unpacked,
+    },
+    Case {
+        name: "add of a handful",
+        prepare: |top| prepare_add(top, 3),
+        run: run_add,
+        repository: "work",
+        is_done: is_added,
+    },
+    Case {
+        name: "add of many",
+        prepare: |top| prepare_add(top, 20),
+        run: run_add,
+        repository: "work",
+        is_done: is_added,
+    },
+    Case {
+        name: "add with a large file",
+        prepare: |top| {
+            prepare_add(top, 2);
+            git(&top.join("work"), &["config", "core.bigFileThreshold", "10k"]);
+            std::fs::write(top.join("work/large"), Random::new(3).bytes(50_000)).unwrap();
+        },
+        run: run_add,
+        repository: "work",
+        is_done: is_added,
     },
 ];
 
@@ -130,6 +155,40 @@ fn is_unpacked(top: &Path) -> bool {
     let objects = std::fs::read(top.join("objects")).unwrap();
     let found = Git::stock().run_with_input(&top.join("srv.git"), &["cat-file", "--batch-check"], &objects);
     !String::from_utf8(found).unwrap().contains("missing")
+}
+
+/// A work tree in which half of so many files are changed, and as many are new.
+fn prepare_add(top: &Path, files: usize) {
+    git(top, &["init", "-q", "-b", "main", "--template=", "work"]);
+    let work = top.join("work");
+    write_files(&work, 0..files.div_ceil(2), 1);
+    git(&work, &["add", "."]);
+    git(&work, &["commit", "-q", "-m", "some"]);
+    write_files(&work, 0..files, 2);
+}
+
+/// Some in directories, with a content that tells the round.
+pub fn write_files(work: &Path, numbers: std::ops::Range<usize>, round: usize) {
+    for number in numbers {
+        let dir = if number % 3 == 0 { work.join(format!("dir-{}", number % 2)) } else { work.to_owned() };
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join(format!("file-{number}")), format!("{round} of {number}\n")).unwrap();
+    }
+}
+
+fn run_add(top: &Path) -> Output {
+    fed(packrace(&top.join("work")).args(ALL).args(["add", "."]), b"")
+}
+
+/// Everything is in the index, of which git can make a tree.
+fn is_added(top: &Path) -> bool {
+    is_all_staged(&top.join("work"))
+}
+
+/// The same of a work tree.
+pub fn is_all_staged(work: &Path) -> bool {
+    git(work, &["write-tree"]);
+    git(work, &["status", "--porcelain"]).lines().all(|line| line.as_bytes()[1] == b' ')
 }
 
 /// How stock git is told to push to us; the script says which process that is, in a file.

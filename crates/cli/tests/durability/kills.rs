@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use packrace_testkit::{Git, Random};
 
-use crate::cases::{fed, has_object, write_receiver};
-use crate::{ask_git, assert_sound, git, in_memory, packrace};
+use crate::cases::{fed, has_object, is_all_staged, write_files, write_receiver};
+use crate::{ask_git, assert_sound, git, in_memory, packrace, remove_locks};
 
 /// Rounds of each; 1,000 take minutes.
 fn rounds() -> usize {
@@ -20,18 +20,6 @@ fn run_for(command: &mut Command, time: Duration) -> bool {
     std::thread::sleep(time);
     let _ = child.kill();
     child.wait().unwrap().success()
-}
-
-/// What who was killed leaves, and git tells its user to remove.
-fn remove_locks(dir: &Path) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        match path.extension() {
-            _ if path.is_dir() => remove_locks(&path),
-            Some(extension) if extension == "lock" => std::fs::remove_file(path).unwrap(),
-            _ => {}
-        }
-    }
 }
 
 /// Somewhere between the start and a little behind the end.
@@ -158,5 +146,32 @@ fn unpacking() {
         println!("{files} files: {killed} of {} were killed", rounds());
         let left = ask_git(&to, &["prune", "--expire=now"]);
         assert!(left.status.success());
+    }
+}
+
+#[test]
+fn adding() {
+    for files in [3, 40] {
+        let dir = in_memory();
+        let work = dir.path().join("work");
+        git(dir.path(), &["init", "-q", "-b", "main", "--template=", "work"]);
+        write_files(&work, 0..files, 0);
+        let add = || {
+            let mut command = packrace(&work);
+            command.args(["add", "."]);
+            command
+        };
+        let mut moments = Moments::new(files as u64 + 4, || assert!(add().status().unwrap().success()));
+        let mut killed = 0;
+        for round in 1..=rounds() {
+            write_files(&work, 0..files, round);
+            let is_done = run_for(&mut add(), moments.next());
+            remove_locks(&work.join(".git"));
+            let what = format!("round {round} of {files} files");
+            assert_sound(&work, &what);
+            assert!(is_all_staged(&work) || !is_done, "{what}");
+            killed += usize::from(!is_done);
+        }
+        println!("{files} files: {killed} of {} were killed", rounds());
     }
 }

@@ -45,3 +45,15 @@ fn assert_sound(dir: &Path, what: &str) {
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&said));
 }
+
+/// What is left of who was killed, and git tells its user to remove.
+fn remove_locks(dir: &Path) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.extension() {
+            _ if path.is_dir() => remove_locks(&path),
+            Some(extension) if extension == "lock" => std::fs::remove_file(path).unwrap(),
+            _ => {}
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! What a response may cost: calls are counted, time is not.
 
+mod adding;
 mod receiving;
 
 use std::io::Write as _;
