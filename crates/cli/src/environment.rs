@@ -10,7 +10,7 @@ use packrace_worktree::paths::SpecDefaults;
 
 use crate::args::Globals;
 use crate::commands::Fatal;
-use crate::identity::Person;
+use crate::identity::{Person, Role};
 
 /// The system-wide configuration file.
 const SYSTEM_CONFIG: &str = "/etc/gitconfig";
@@ -44,6 +44,7 @@ pub struct Environment {
     pub git_dir: Option<PathBuf>,
     shallow_file: Option<PathBuf>,
     index_file: Option<PathBuf>,
+    index_version: Option<String>,
     namespace: Option<String>,
     user_agent: Option<String>,
     max_request_buffer: Option<String>,
@@ -57,6 +58,7 @@ pub struct Environment {
     pub pathspecs: SpecDefaults,
     /// Who changes refs.
     pub committer: Person,
+    author: Person,
     /// What `init` looks at.
     pub init: InitVariables,
     /// `PACKRACE_IO_REPORT`.
@@ -87,6 +89,13 @@ impl Environment {
     fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let person = |role: &str| Person {
+            name: text(&format!("GIT_{role}_NAME")),
+            email: text(&format!("GIT_{role}_EMAIL")),
+            date: text(&format!("GIT_{role}_DATE")),
+            fallback_email: text("EMAIL"),
+            time_zone: text("TZ"),
+        };
         let alternates = get("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default();
         let mut environment = Environment {
             home: path("HOME"),
@@ -105,6 +114,7 @@ impl Environment {
             git_dir: path("GIT_DIR"),
             shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
             index_file: path("GIT_INDEX_FILE"),
+            index_version: text("GIT_INDEX_VERSION"),
             namespace: text("GIT_NAMESPACE"),
             user_agent: text("GIT_USER_AGENT"),
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
@@ -121,13 +131,8 @@ impl Environment {
                     icase: flag("GIT_ICASE_PATHSPECS"),
                 }
             },
-            committer: Person {
-                name: text("GIT_COMMITTER_NAME"),
-                email: text("GIT_COMMITTER_EMAIL"),
-                date: text("GIT_COMMITTER_DATE"),
-                fallback_email: text("EMAIL"),
-                time_zone: text("TZ"),
-            },
+            committer: person("COMMITTER"),
+            author: person("AUTHOR"),
             init: InitVariables {
                 work_tree: path("GIT_WORK_TREE"),
                 default_hash: text("GIT_DEFAULT_HASH"),
@@ -164,6 +169,14 @@ impl Environment {
         }
     }
 
+    /// What the environment says of who does something.
+    pub fn person(&self, role: Role) -> &Person {
+        match role {
+            Role::Author => &self.author,
+            Role::Committer => &self.committer,
+        }
+    }
+
     /// How repositories are opened.
     pub fn open_options(&self, globals: &Globals) -> Result<OpenOptions, Fatal> {
         Ok(OpenOptions {
@@ -179,6 +192,7 @@ impl Environment {
                 .map(PathBuf::from)
                 .or_else(|| self.shallow_file.clone()),
             index_file: self.index_file.clone(),
+            index_version: self.index_version.clone(),
         })
     }
 

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use packrace_os::count::Role;
 use packrace_store::Config;
 
 use crate::commands::Fatal;
@@ -28,31 +27,86 @@ pub struct Person {
     pub time_zone: Option<String>,
 }
 
+/// What somebody does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Writes the change.
+    Author,
+    /// Puts it into the history.
+    Committer,
+}
+
+/// What is said where nobody has said who it is.
+const UNKNOWN: &str = "*** Please tell me who you are.\n\n\
+    Run\n\n  \
+    git config --global user.email \"you@example.com\"\n  \
+    git config --global user.name \"Your Name\"\n\n\
+    to set your account's default identity.\n\
+    Omit --global to set the identity only in this repository.\n";
+
 impl Person {
     /// `Name <mail> seconds zone` of the committer.
     pub fn committer(&self, config: &Config) -> Result<Vec<u8>, Fatal> {
+        let (name, email) = self.said(Role::Committer, config);
+        let name = name.unwrap_or_else(|| User::of_process().name());
+        let email = email.unwrap_or_else(|| User::of_process().email());
+        self.line(&name, &email)
+    }
+
+    /// The same of somebody who has to be known: who nobody told of, and whose machine does not tell either, is nobody.
+    pub fn known(&self, role: Role, config: &Config) -> Result<Vec<u8>, Fatal> {
+        let (name, email) = self.said(role, config);
+        let unknown = |why: String| {
+            let who = if role == Role::Author { "Author" } else { "Committer" };
+            eprintln!("{who} identity unknown\n\n{UNKNOWN}");
+            Fatal::new(why)
+        };
+        let only_said = config.boolean("user.useConfigOnly")?.unwrap_or(false);
+        let email = match email {
+            Some(email) => email,
+            None if only_said => {
+                return Err(unknown("no email was given and auto-detection is disabled".to_owned()));
+            }
+            None => match User::of_process().email() {
+                found if found.ends_with(".(none)") => {
+                    return Err(unknown(format!("unable to auto-detect email address (got '{found}')")));
+                }
+                found => found,
+            },
+        };
+        let name = match name {
+            Some(name) => name,
+            None if only_said => {
+                return Err(unknown("no name was given and auto-detection is disabled".to_owned()));
+            }
+            None => User::of_process().name(),
+        };
+        if name.is_empty() {
+            return Err(Fatal::new(format!("empty ident name (for <{email}>) not allowed")));
+        }
+        if without_crud(&name).is_empty() {
+            return Err(Fatal::new(format!("name consists only of disallowed characters: {name}")));
+        }
+        self.line(&name, &email)
+    }
+
+    /// Name and mail, where the environment or the configuration says them.
+    fn said(&self, role: Role, config: &Config) -> (Option<String>, Option<String>) {
         let text = |value: Option<Vec<u8>>| value.map(|value| String::from_utf8_lossy(&value).into_owned());
+        let section = if role == Role::Author { "author" } else { "committer" };
         let configured = |key: &str| {
-            let own = text(config.string(&format!("committer.{key}"))).filter(|value| !value.is_empty());
+            let own = text(config.string(&format!("{section}.{key}"))).filter(|value| !value.is_empty());
             own.or_else(|| text(config.string(&format!("user.{key}"))).filter(|value| !value.is_empty()))
         };
         let name = self.name.clone().or_else(|| configured("name"));
         let email =
             self.email.clone().or_else(|| configured("email")).or_else(|| self.fallback_email.clone());
-        let (name, email) = match (name, email) {
-            (Some(name), Some(email)) => (name, email),
-            (name, email) => {
-                let user = users::numbered(packrace_os::process::user());
-                let short = user.as_ref().map_or_else(|| "unknown".to_owned(), |user| user.name.clone());
-                let full = user.map(|user| user.full_name).filter(|name| !name.is_empty());
-                let host = packrace_os::process::host_name();
-                let host = if host.contains('.') { host } else { format!("{host}.(none)") };
-                let name = name.unwrap_or_else(|| full.unwrap_or_else(|| short.clone()));
-                (name, email.unwrap_or_else(|| format!("{short}@{host}")))
-            }
-        };
+        (name, email)
+    }
+
+    fn line(&self, name: &str, email: &str) -> Result<Vec<u8>, Fatal> {
         let date = self.date()?;
-        Ok(format!("{} <{}> {date}", without_crud(&name), without_crud(&email)).into_bytes())
+        Ok(format!("{} <{}> {date}", without_crud(name), without_crud(email)).into_bytes())
     }
 
     fn date(&self) -> Result<String, Fatal> {
@@ -71,6 +125,30 @@ impl Person {
     }
 }
 
+/// Who runs this, as the machine knows.
+struct User {
+    short: String,
+    full: Option<String>,
+}
+
+impl User {
+    fn of_process() -> Self {
+        let user = users::numbered(packrace_os::process::user());
+        let short = user.as_ref().map_or_else(|| "unknown".to_owned(), |user| user.name.clone());
+        User { short, full: user.map(|user| user.full_name).filter(|name| !name.is_empty()) }
+    }
+
+    fn name(self) -> String {
+        self.full.unwrap_or(self.short)
+    }
+
+    fn email(self) -> String {
+        let host = packrace_os::process::host_name();
+        let host = if host.contains('.') { host } else { format!("{host}.(none)") };
+        format!("{}@{host}", self.short)
+    }
+}
+
 /// The present moment, where we are. One file tells, or `TZ` does; the library alone would list all zones there are.
 fn now(time_zone: Option<&str>) -> gix_date::Time {
     let now = jiff::Timestamp::now();
@@ -83,7 +161,7 @@ fn now(time_zone: Option<&str>) -> gix_date::Time {
 /// The time zone of `TZ` (tzset(3)): a name or a path, behind a colon or not, or a rule; without it, that of this machine.
 fn zone(name: Option<&str>) -> Option<TimeZone> {
     let read = |path: PathBuf| {
-        let bytes = packrace_os::read_file(&path, Role::Config, MAX_ZONE_BYTES).ok()?;
+        let bytes = packrace_os::read_file(&path, packrace_os::count::Role::Config, MAX_ZONE_BYTES).ok()?;
         TimeZone::tzif("local", &bytes).ok()
     };
     match name.map(|name| name.strip_prefix(':').unwrap_or(name)) {

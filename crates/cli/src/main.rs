@@ -13,6 +13,7 @@ mod ref_filter;
 mod ref_script;
 mod revisions;
 mod users;
+mod utf8;
 mod work_tree;
 
 use std::io::Write as _;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
 
 fn run(globals: &args::Globals, command: Command, environment: &Environment) -> u8 {
     // The server has a log; what others say on the way is git's.
-    if command.is_of_refs() {
+    if command.warns() {
         commands::warnings::to_stderr();
     }
     let result = match command {
@@ -60,6 +61,10 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::MultiPackIndex(args) => commands::multi_pack_index::run(globals, &args, environment),
         Command::PackObjects(args) => commands::pack_objects::run(globals, &args, environment),
         Command::Repack(args) => commands::repack::run(globals, &args, environment),
+        Command::HashObject(args) => commands::hash_object::run(globals, &args, environment),
+        Command::WriteTree(args) => commands::write_tree::run(globals, &args, environment),
+        Command::CommitTree(args) => commands::commit_tree::run(globals, &args, environment),
+        Command::UpdateIndex(args) => commands::update_index::run(globals, &args, environment),
         Command::UpdateRef(args) => commands::update_ref::run(globals, &args, environment),
         Command::SymbolicRef(args) => commands::symbolic_ref::run(globals, &args, environment),
         Command::ShowRef(args) => commands::show_ref::run(globals, &args, environment),

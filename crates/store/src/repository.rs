@@ -40,6 +40,8 @@ pub struct OpenOptions {
     pub shallow_file: Option<PathBuf>,
     /// `GIT_INDEX_FILE`.
     pub index_file: Option<PathBuf>,
+    /// `GIT_INDEX_VERSION`.
+    pub index_version: Option<String>,
 }
 
 /// Files of attributes outside of work trees.
@@ -61,6 +63,7 @@ pub struct Repository {
     alternates: Vec<PathBuf>,
     shallow_file: PathBuf,
     index_file: PathBuf,
+    index_version: Option<String>,
     config: Config,
     /// What was outside the repository.
     outside: ConfigSources,
@@ -87,19 +90,25 @@ impl Repository {
         let object_dir = options.object_dir.clone().unwrap_or_else(|| common_dir.join("objects"));
         let refs = RefStore::open(git_dir.clone(), common_dir.clone(), format.refs, format.hash);
         let shallow_file = options.shallow_file.clone().unwrap_or_else(|| common_dir.join("shallow"));
-        let index_file = options.index_file.clone().unwrap_or_else(|| git_dir.join("index"));
-        Ok(Repository {
+        let mut repository = Repository {
+            index_file: git_dir.join("index"),
+            index_version: options.index_version.clone(),
             git_dir,
             common_dir,
             object_dir,
             alternates: options.alternates.clone(),
             shallow_file,
-            index_file,
             config,
             outside: options.config.clone(),
             hash: format.hash,
             refs,
-        })
+        };
+        if let Some(index_file) = &options.index_file {
+            // A path in the environment is one from the top of the work tree, where git runs.
+            let top = repository.work_tree()?.unwrap_or_default();
+            repository.index_file = top.join(index_file);
+        }
+        Ok(repository)
     }
 
     /// The directory of this work tree, or of the bare repository.
@@ -140,6 +149,11 @@ impl Repository {
         &self.index_file
     }
 
+    /// The version that a new index has to have, unchecked.
+    pub fn index_version(&self) -> Option<&str> {
+        self.index_version.as_deref()
+    }
+
     /// Where new objects go: loose ones, and packs below `pack`.
     pub fn object_dir(&self) -> &Path {
         &self.object_dir
@@ -161,6 +175,7 @@ impl Repository {
             alternates,
             shallow_file: self.shallow_file.clone(),
             index_file: self.index_file.clone(),
+            index_version: self.index_version.clone(),
             config: self.config.clone(),
             outside: self.outside.clone(),
             hash: self.hash,

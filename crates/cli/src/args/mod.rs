@@ -8,6 +8,7 @@ mod fsck;
 mod index_pack;
 mod init;
 mod multi_pack_index;
+mod objects;
 mod pack_objects;
 mod packing;
 mod refs;
@@ -15,6 +16,7 @@ mod repack;
 #[cfg(test)]
 mod tests;
 mod unpack_objects;
+mod update_index;
 pub mod when;
 
 use std::ffi::OsString;
@@ -30,6 +32,7 @@ pub use init::Init;
 pub use multi_pack_index::{
     MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite,
 };
+pub use objects::{CommitTree, HashObject, MessagePart, WriteTree};
 pub use pack_objects::PackObjects;
 pub use packing::Packing;
 pub use refs::{
@@ -38,6 +41,7 @@ pub use refs::{
 };
 pub use repack::Repack;
 pub use unpack_objects::UnpackObjects;
+pub use update_index::{Step, Switch, UpdateIndex};
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -113,6 +117,14 @@ pub enum Command {
     Repack(Box<Repack>),
     /// Store the objects of a pack on standard input: stands in for git unpack-objects.
     UnpackObjects(UnpackObjects),
+    /// Name what is in files as objects, and store it: stands in for git hash-object.
+    HashObject(Box<HashObject>),
+    /// Make trees of the index: stands in for git write-tree.
+    WriteTree(WriteTree),
+    /// Make a commit of a tree: stands in for git commit-tree.
+    CommitTree(CommitTree),
+    /// Put files of the work tree, or what is told of them, into the index: stands in for git update-index.
+    UpdateIndex(UpdateIndex),
     /// Change what refs point at, one or many at once: stands in for git update-ref.
     UpdateRef(UpdateRef),
     /// Read, change or delete symbolic refs: stands in for git symbolic-ref.
@@ -133,11 +145,15 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it reads or changes refs, and nothing else.
-    pub fn is_of_refs(&self) -> bool {
+    /// Whether what is said on the way goes to standard error as git says it.
+    pub fn warns(&self) -> bool {
         matches!(
             self,
-            Command::UpdateRef(_)
+            Command::UpdateIndex(_)
+                | Command::HashObject(_)
+                | Command::WriteTree(_)
+                | Command::CommitTree(_)
+                | Command::UpdateRef(_)
                 | Command::SymbolicRef(_)
                 | Command::ShowRef(_)
                 | Command::ForEachRef(_)
@@ -245,6 +261,7 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
     }
     add_default_addresses(&mut argv);
     expand_counts(&mut argv);
+    update_index::join_cache_info(&mut argv);
     for_each_ref::add_default_commit(&mut argv);
     let asked_shortly = argv.iter().any(|arg| arg == "-h");
     match Cli::try_parse_from(&argv) {
@@ -282,6 +299,10 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
         "repack",
         "multi-pack-index",
         "pack-objects",
+        "hash-object",
+        "write-tree",
+        "commit-tree",
+        "update-index",
         "update-ref",
         "symbolic-ref",
         "show-ref",

@@ -3,7 +3,9 @@
 pub mod add;
 pub mod clone;
 pub mod commit_graph;
+pub mod commit_tree;
 pub mod for_each_ref;
+pub mod hash_object;
 pub mod index_pack;
 pub mod init;
 pub mod man;
@@ -20,10 +22,13 @@ pub mod serve;
 pub mod show_ref;
 pub mod symbolic_ref;
 pub mod unpack_objects;
+pub mod update_index;
 pub mod update_ref;
 pub mod upload_pack;
 pub mod verify_pack;
 pub mod warnings;
+mod work_tree;
+pub mod write_tree;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -62,6 +67,12 @@ impl Fatal {
     /// Arguments that make no sense together: how the command is used is all that is said.
     pub fn usage_of(command: &str) -> Self {
         eprint!("{}", args::usage_of(command));
+        Fatal { message: String::new(), code: 129 }
+    }
+
+    /// An option whose value makes no sense; nothing is said of how the command is used.
+    pub fn usage_text(message: &str) -> Self {
+        eprintln!("error: {message}");
         Fatal { message: String::new(), code: 129 }
     }
 

@@ -2,7 +2,7 @@
 
 use packrace_object::ObjectId;
 
-use super::{CacheTree, Entry, EntryKey, Index, StatData};
+use super::{CacheTree, Entry, EntryKey, Index, Mode, StatData};
 
 /// A path is there as a file and would be as a directory, too, or the other way round.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +45,16 @@ impl Index {
             entry.stat = stat;
             self.is_changed = true;
         }
+    }
+
+    /// Says whether the file of an entry without conflict can be run; false where it is no file.
+    pub fn set_executable(&mut self, path: &[u8], is_executable: bool) -> bool {
+        let entry = self.entries.get_mut(&EntryKey::new(path, 0)).filter(|entry| entry.mode.is_file());
+        let Some(entry) = entry else { return false };
+        entry.mode = if is_executable { Mode::Executable } else { Mode::File };
+        self.is_changed = true;
+        self.invalidate(path);
+        true
     }
 
     /// Changes flags of a path without conflict, and says whether there is one.
@@ -99,14 +109,13 @@ impl Index {
     }
 
     fn put(&mut self, path: &[u8], stage: u8, entry: Entry) {
-        if stage == 0 {
-            for side in 1..4 {
-                self.remove_entry(&EntryKey::new(path, side));
-            }
-        }
         let before = self.entries.insert(EntryKey::new(path, stage), entry);
         if before.is_none() {
             self.untracked = None;
+            // As git does: who has put sides of a conflict beside an entry that was there keeps them.
+            for side in (1..4).filter(|_| stage == 0) {
+                self.remove_entry(&EntryKey::new(path, side));
+            }
         }
         self.invalidate(path);
         self.is_changed = true;

@@ -25,6 +25,12 @@ pub enum IndexError {
     /// Objects, the configuration or the lock.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
+    /// An entry that names nothing, which is not written.
+    #[error("Unable to write new index file")]
+    NullId(Vec<u8>),
+    /// The new index could not be written.
+    #[error("Unable to write new index file")]
+    Unwritten(packrace_store::Error),
     /// A directory of a sparse index is no tree.
     #[error("index entry '{}' is a directory, but not sparse", String::from_utf8_lossy(.0))]
     NotATree(Vec<u8>),
@@ -55,6 +61,10 @@ impl IndexError {
                 | IndexFileError::Link(_) => Some(source.to_string()),
                 _ => None,
             },
+            IndexError::NullId(path) => {
+                Some(format!("cache entry has null sha1: {}", String::from_utf8_lossy(path)))
+            }
+            IndexError::Unwritten(error) => Some(error.to_string()),
             _ => None,
         }
     }

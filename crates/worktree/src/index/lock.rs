@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 
 use packrace_format::index_file::{IndexParts, encode};
 use packrace_os::count::Role;
+use packrace_store::Repository;
 use packrace_store::publish::{FileKind, LockFile, WritePolicy};
-use packrace_store::{Config, Repository};
 
-use super::{Entry, EntryKey, Index, IndexError, ResolveUndo};
+use super::{Contents, Entry, EntryKey, Index, IndexError, ResolveUndo};
 
 /// Most links from an index to where it really is.
 const MAX_LINKS: usize = 5;
+
+/// Whether the file of an entry looks as it says, and has other content.
+type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &Entry) -> bool + 'a;
 
 /// The right to replace the index (`index.lock`), and the index as it is since. Dropped, it leaves all as it was.
 #[derive(Debug)]
@@ -33,7 +36,7 @@ impl IndexLock {
     pub fn take(repository: &Repository) -> Result<Self, IndexError> {
         let config = repository.config();
         let policy = WritePolicy::of(config)?;
-        let format = Format::of(config)?;
+        let format = Format::of(repository)?;
         let path = resolved(repository.index_file());
         let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy)?;
         let index = Index::read(repository)?;
@@ -55,10 +58,19 @@ impl IndexLock {
     /// Who reads it later takes a file for unchanged that was last changed before the index was written. So each entry for
     /// which that does not hold yet (racy-git) is asked for: `is_modified` says whether its file looks as the entry says but
     /// has other content. Then the entry says that the file is empty, which makes everybody look.
-    pub fn commit(
-        mut self,
-        is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool,
-    ) -> Result<(), IndexError> {
+    pub fn commit(self, is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool) -> Result<(), IndexError> {
+        self.write(&mut |_, key, entry| is_modified(key, entry))
+    }
+
+    /// The same, and looks at the files itself.
+    pub fn commit_beside(self, contents: &mut Contents) -> Result<(), IndexError> {
+        self.write(&mut |index, key, entry| contents.is_secretly_modified(index, key.path(), entry))
+    }
+
+    fn write(mut self, is_modified: &mut IsModified<'_>) -> Result<(), IndexError> {
+        if let Some((key, _)) = self.index.entries.iter().find(|(_, entry)| entry.id.is_null()) {
+            return Err(IndexError::NullId(key.path().to_vec()));
+        }
         self.smudge(is_modified);
         let Index { entries, version, cache_tree, resolve_undo, untracked, hash, .. } = &self.index;
         let resolve_undo: Vec<ResolveUndo> = resolve_undo
@@ -72,11 +84,11 @@ impl IndexLock {
             skip_hash: self.format.skip_hash,
         };
         let (bytes, _) = encode(entries.iter(), version.unwrap_or(self.format.version), &parts, *hash);
-        self.lock.write(&bytes)?;
-        Ok(self.lock.commit()?)
+        self.lock.write(&bytes).map_err(IndexError::Unwritten)?;
+        self.lock.commit().map_err(IndexError::Unwritten)
     }
 
-    fn smudge(&mut self, is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool) {
+    fn smudge(&mut self, is_modified: &mut IsModified<'_>) {
         let racy: Vec<EntryKey> = self
             .index
             .entries
@@ -84,7 +96,7 @@ impl IndexLock {
             .filter(|(_, entry)| {
                 self.index.is_racy(entry) && entry.mode.is_file() && entry.stat.size_bytes != 0
             })
-            .filter(|(key, entry)| is_modified(key, entry))
+            .filter(|(key, entry)| is_modified(&self.index, key, entry))
             .map(|(key, _)| key.clone())
             .collect();
         for key in racy {
@@ -95,13 +107,20 @@ impl IndexLock {
 }
 
 impl Format {
-    /// `index.version`, `index.skipHash` and `feature.manyFiles` (git-config).
-    fn of(config: &Config) -> Result<Self, IndexError> {
+    /// `index.version`, `index.skipHash` and `feature.manyFiles` (git-config), and `GIT_INDEX_VERSION`.
+    fn of(repository: &Repository) -> Result<Self, IndexError> {
+        let config = repository.config();
         let is_large = config.boolean("feature.manyFiles")?.unwrap_or(false);
-        let version = match config.integer("index.version")? {
-            Some(version @ 2..=4) => version as u32,
-            Some(_) => {
-                tracing::warn!("index.version set, but the value is invalid.\nUsing version 3");
+        let configured = config.integer("index.version")?;
+        let outside = repository.index_version().filter(|text| !text.is_empty());
+        let asked = match outside {
+            Some(text) => Some(("GIT_INDEX_VERSION", text.parse().unwrap_or(0))),
+            None => configured.map(|number| ("index.version", number)),
+        };
+        let version = match asked {
+            Some((_, version @ 2..=4)) => version as u32,
+            Some((name, _)) => {
+                tracing::warn!("{name} set, but the value is invalid.\nUsing version 3");
                 3
             }
             None => 2 + 2 * u32::from(is_large),

@@ -5,11 +5,15 @@
 //! the version that it had, without the extensions that only speed up reading (`EOIE`, `IEOT`), without `link` and `sdir`,
 //! and without what a file system monitor has said (`FSMN`), which depends on positions; git makes each of them anew.
 
+mod content;
 mod edit;
 mod error;
 mod lock;
+mod names;
+mod refresh;
 mod sparse;
 mod stat;
+mod write_tree;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,10 +25,14 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 use packrace_store::Repository;
 
+pub use self::content::{Comparison, ContentError, Contents};
 pub use self::edit::Conflict;
 pub use self::error::IndexError;
 pub use self::lock::IndexLock;
+pub use self::names::PathRules;
+pub use self::refresh::{RefreshOptions, refresh};
 pub use self::stat::{Kind, Seen, StatRules, look};
+pub use self::write_tree::TreeError;
 
 /// The longest index that is read.
 const MAX_INDEX_BYTES: u64 = 4 << 30;

@@ -1,0 +1,135 @@
+//! Commands that make single objects.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches};
+
+/// Arguments of `hash-object`.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "packrace hash-object [-t TYPE] [-w] [--path=FILE | --no-filters] [--stdin [--literally]] [--] [FILE]...\n       packrace hash-object [-t TYPE] [-w] --stdin-paths [--no-filters]"
+)]
+pub struct HashObject {
+    /// What kind of object it is.
+    #[arg(short = 't', value_name = "TYPE", default_value = "blob")]
+    pub kind: String,
+    /// Store the object.
+    #[arg(short = 'w')]
+    pub write: bool,
+    /// Read the object from standard input.
+    #[arg(long, action = ArgAction::Count, overrides_with = "no_stdin")]
+    pub stdin: u8,
+    #[arg(long, hide = true)]
+    pub no_stdin: bool,
+    /// Read names of files from standard input.
+    #[arg(long, overrides_with_all = ["stdin_paths", "no_stdin_paths"])]
+    pub stdin_paths: bool,
+    #[arg(long, hide = true)]
+    pub no_stdin_paths: bool,
+    /// Take files as they are, without conversion.
+    #[arg(long, overrides_with_all = ["no_filters", "filters"])]
+    pub no_filters: bool,
+    /// Convert files as their attributes say (the default).
+    #[arg(long, overrides_with_all = ["no_filters", "filters"])]
+    pub filters: bool,
+    /// Take any bytes for an object of the kind, and any word for a kind.
+    #[arg(long, overrides_with_all = ["literally", "no_literally"])]
+    pub literally: bool,
+    #[arg(long, hide = true)]
+    pub no_literally: bool,
+    /// Convert as if this was the file.
+    #[arg(long, value_name = "FILE", overrides_with_all = ["path", "no_path"])]
+    pub path: Option<OsString>,
+    #[arg(long, hide = true)]
+    pub no_path: bool,
+    /// The files.
+    #[arg(value_name = "FILE")]
+    pub files: Vec<OsString>,
+}
+
+/// Arguments of `write-tree`.
+#[derive(Debug, clap::Args)]
+pub struct WriteTree {
+    /// Do not look whether the objects are there that the index names.
+    #[arg(long, overrides_with_all = ["missing_ok", "no_missing_ok"])]
+    pub missing_ok: bool,
+    #[arg(long, hide = true)]
+    pub no_missing_ok: bool,
+    /// Say the tree of this directory.
+    #[arg(long, value_name = "PREFIX/", overrides_with_all = ["prefix", "no_prefix"])]
+    pub prefix: Option<OsString>,
+    #[arg(long, hide = true)]
+    pub no_prefix: bool,
+    /// Git takes them and does nothing with them.
+    #[arg(hide = true)]
+    pub rest: Vec<OsString>,
+}
+
+/// Arguments of `commit-tree`.
+#[derive(Debug)]
+pub struct CommitTree {
+    /// The tree, which has to be one.
+    pub trees: Vec<OsString>,
+    /// Parents, in order.
+    pub parents: Vec<OsString>,
+    /// Parts of the message, in order.
+    pub message: Vec<MessagePart>,
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessagePart {
+    /// `-m`
+    Text(OsString),
+    /// `-F`; `-` is standard input.
+    File(PathBuf),
+}
+
+impl clap::FromArgMatches for CommitTree {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let values = |name: &str| -> Vec<(usize, OsString)> {
+            let raw = matches.get_raw(name).into_iter().flatten().map(OsString::from);
+            matches.indices_of(name).into_iter().flatten().zip(raw).collect()
+        };
+        let only = |name: &str| values(name).into_iter().map(|(_, value)| value).collect();
+        let texts = values("message").into_iter().map(|(at, text)| (at, MessagePart::Text(text)));
+        let files = values("file").into_iter().map(|(at, file)| (at, MessagePart::File(file.into())));
+        let mut message: Vec<(usize, MessagePart)> = texts.chain(files).collect();
+        message.sort_by_key(|(at, _)| *at);
+        let message = message.into_iter().map(|(_, part)| part).collect();
+        Ok(CommitTree { trees: only("tree"), parents: only("parent"), message })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = CommitTree::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for CommitTree {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let value = |name: &'static str, letter: char, value: &'static str, help: &'static str| {
+            let arg = Arg::new(name).short(letter).action(ArgAction::Append).value_name(value).help(help);
+            arg.value_parser(clap::value_parser!(OsString)).allow_hyphen_values(true)
+        };
+        let no_sign = Arg::new("no-gpg-sign").long("no-gpg-sign").action(ArgAction::Count);
+        let tree = Arg::new("tree").num_args(0..).value_name("TREE").help("The tree");
+        command
+            .override_usage("packrace commit-tree [-p PARENT]... [-m MESSAGE]... [-F FILE]... TREE")
+            .arg(value("parent", 'p', "PARENT", "A parent of the commit; may be said more than once"))
+            .arg(value("message", 'm', "MESSAGE", "A paragraph of the message"))
+            .arg(value(
+                "file",
+                'F',
+                "FILE",
+                "Read it from a file; `-` is standard input, as without any message",
+            ))
+            .arg(no_sign.help("Do not sign the commit, which is never done"))
+            .arg(tree.value_parser(clap::value_parser!(OsString)))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}

@@ -1,0 +1,302 @@
+//! What `update-index` is asked for, in order: an option holds for what comes after it, and some are done on the spot.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use clap::{Arg, ArgAction, ArgMatches};
+
+/// Arguments of `update-index`.
+#[derive(Debug)]
+pub struct UpdateIndex {
+    /// As they were typed.
+    pub steps: Vec<Step>,
+}
+
+/// One argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// An option that is on from here, or off.
+    Set(Switch, bool),
+    /// `--chmod=+x`, or `-x`.
+    Chmod(bool),
+    /// Looks at all files.
+    Refresh {
+        /// Those that the user promises not to change, too.
+        really: bool,
+    },
+    /// `<mode>,<object>,<path>`, or the same in three arguments, which have NUL between them here.
+    CacheInfo(Vec<u8>),
+    /// A path to be updated.
+    Path(OsString),
+    /// Paths from standard input.
+    Stdin,
+    /// Entries from standard input.
+    IndexInfo,
+    /// What follows are paths that are to be in conflict again.
+    Unresolve,
+    /// What follows limits the paths that are updated again.
+    Again,
+    /// Forgets how conflicts were resolved.
+    ClearResolveUndo,
+    /// The version to write.
+    Version(i64),
+}
+
+/// Options that are on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// `-q`
+    Quiet,
+    /// `--ignore-submodules`
+    IgnoreSubmodules,
+    /// `--add`
+    Add,
+    /// `--replace`
+    Replace,
+    /// `--remove`
+    Remove,
+    /// `--unmerged`
+    Unmerged,
+    /// `--assume-unchanged`: set, or unset by its opposite.
+    AssumeUnchanged,
+    /// `--skip-worktree`: set, or unset by its opposite.
+    SkipWorktree,
+    /// `--ignore-skip-worktree-entries`
+    IgnoreSkipWorktree,
+    /// `--info-only`
+    InfoOnly,
+    /// `--force-remove`
+    ForceRemove,
+    /// `-z`
+    Nul,
+    /// `--ignore-missing`
+    IgnoreMissing,
+    /// `--verbose`
+    Verbose,
+    /// `--show-index-version`
+    ShowVersion,
+    /// `--force-write-index`
+    ForceWrite,
+}
+
+/// Long names, what they switch, and help.
+const SWITCHES: [(&str, Switch, &str); 14] = [
+    ("ignore-submodules", Switch::IgnoreSubmodules, "Leave submodules out of --refresh, if it comes later"),
+    ("add", Switch::Add, "Take files that are not in the index yet"),
+    ("replace", Switch::Replace, "Let files take the place of directories, and the other way round"),
+    ("remove", Switch::Remove, "Remove files that are gone from the work tree"),
+    ("unmerged", Switch::Unmerged, "Let --refresh pass over conflicts"),
+    ("assume-unchanged", Switch::AssumeUnchanged, "Only mark files as unchanged, whatever happens to them"),
+    ("skip-worktree", Switch::SkipWorktree, "Only mark files as not being in the work tree"),
+    (
+        "ignore-skip-worktree-entries",
+        Switch::IgnoreSkipWorktree,
+        "Let --remove keep files that are so marked",
+    ),
+    ("info-only", Switch::InfoOnly, "Store no objects"),
+    ("force-remove", Switch::ForceRemove, "Remove files that are in the work tree, too"),
+    ("ignore-missing", Switch::IgnoreMissing, "Let --refresh pass over files that are gone"),
+    ("verbose", Switch::Verbose, "Say what is done"),
+    ("show-index-version", Switch::ShowVersion, "Say which version the index has"),
+    ("force-write-index", Switch::ForceWrite, "Write the index also where nothing has changed"),
+];
+
+impl clap::FromArgMatches for UpdateIndex {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found: Vec<(usize, Step)> = Vec::new();
+        let mut collect = |name: &str, step: &dyn Fn(&OsStr) -> Result<Step, clap::Error>| {
+            let at = matches.indices_of(name).into_iter().flatten();
+            for (at, value) in at.zip(matches.get_raw(name).into_iter().flatten()) {
+                found.push((at, step(value)?));
+            }
+            Ok::<(), clap::Error>(())
+        };
+        for (name, switch, _) in SWITCHES {
+            collect(name, &|_| Ok(Step::Set(switch, true)))?;
+            collect(&format!("no-{name}"), &|_| Ok(Step::Set(switch, false)))?;
+        }
+        collect("quiet", &|_| Ok(Step::Set(Switch::Quiet, true)))?;
+        collect("nul", &|_| Ok(Step::Set(Switch::Nul, true)))?;
+        collect("refresh", &|_| Ok(Step::Refresh { really: false }))?;
+        collect("really-refresh", &|_| Ok(Step::Refresh { really: true }))?;
+        collect("cacheinfo", &|value| Ok(Step::CacheInfo(value.as_bytes().to_vec())))?;
+        collect("chmod", &|value| match value.as_bytes() {
+            b"+x" => Ok(Step::Chmod(true)),
+            b"-x" => Ok(Step::Chmod(false)),
+            _ => Err(refused("option 'chmod' expects \"+x\" or \"-x\"")),
+        })?;
+        collect("index-version", &|value| {
+            let number = value.to_str().and_then(|text| text.parse().ok());
+            number
+                .map(Step::Version)
+                .ok_or_else(|| refused("option `index-version' expects a numerical value"))
+        })?;
+        for (name, step) in [
+            ("stdin", Step::Stdin),
+            ("index-info", Step::IndexInfo),
+            ("unresolve", Step::Unresolve),
+            ("again", Step::Again),
+            ("clear-resolve-undo", Step::ClearResolveUndo),
+        ] {
+            collect(name, &|_| Ok(step.clone()))?;
+        }
+        collect("paths", &|value| Ok(Step::Path(value.to_owned())))?;
+        found.sort_by_key(|(at, _)| *at);
+        let steps: Vec<Step> = found.into_iter().map(|(_, step)| step).collect();
+        for (step, name) in [(Step::Stdin, "stdin"), (Step::IndexInfo, "index-info")] {
+            if steps.iter().rev().skip(1).any(|other| *other == step) {
+                return Err(refused(&format!("option '{name}' must be the last argument")));
+            }
+        }
+        Ok(UpdateIndex { steps })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = UpdateIndex::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for UpdateIndex {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let flag = |name: &str| {
+            let arg = Arg::new(name.to_owned()).long(name.to_owned()).action(ArgAction::Append);
+            arg.num_args(0).default_missing_value("")
+        };
+        let short = |name: &'static str, letter: char, help: &'static str| {
+            let arg = Arg::new(name).short(letter).action(ArgAction::Append);
+            arg.num_args(0).default_missing_value("").help(help)
+        };
+        let value = |name: &'static str, value: &'static str, help: &'static str| {
+            let arg = Arg::new(name).long(name).action(ArgAction::Append).value_name(value);
+            arg.value_parser(clap::value_parser!(OsString)).allow_hyphen_values(true).help(help)
+        };
+        let mut command = command.override_usage(USAGE);
+        for (name, switch, help) in SWITCHES {
+            let off = flag(&format!("no-{name}"));
+            let off = match switch {
+                Switch::AssumeUnchanged | Switch::SkipWorktree => off.help("Only take that mark away"),
+                _ => off.hide(true),
+            };
+            command = command.arg(flag(name).help(help)).arg(off);
+        }
+        command
+            .arg(short(
+                "quiet",
+                'q',
+                "Let --refresh say nothing of files that have changed, if it comes later",
+            ))
+            .arg(flag("refresh").help("Look at all files, and remember those that are unchanged"))
+            .arg(flag("really-refresh").help("The same, also where --assume-unchanged was said"))
+            .arg(value("cacheinfo", "MODE,OBJECT,PATH", "Put this into the index; also as three arguments"))
+            .arg(value("chmod", "(+|-)x", "Say whether the files can be run"))
+            .arg(value("index-version", "N", "Write the index in this version: 2, 3 or 4"))
+            .arg(short("nul", 'z', "What is read has NUL in place of ends of lines"))
+            .arg(flag("stdin").help("Read paths from standard input; the last argument"))
+            .arg(flag("index-info").help("Read entries from standard input; the last argument"))
+            .arg(flag("unresolve").help("Bring conflicts of these paths back"))
+            .arg(flag("again").short('g').help("Update what differs from HEAD again"))
+            .arg(flag("clear-resolve-undo").help("Forget how conflicts were resolved"))
+            .arg(
+                Arg::new("paths")
+                    .num_args(0..)
+                    .value_name("FILE")
+                    .value_parser(clap::value_parser!(OsString))
+                    .help("The files"),
+            )
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+const USAGE: &str = "packrace update-index [OPTIONS] [--] [FILE]...\n       \
+    packrace update-index [OPTIONS] --stdin\n       packrace update-index [OPTIONS] --index-info";
+
+fn refused(text: &str) -> clap::Error {
+    clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{text}\n"))
+}
+
+/// Makes one argument of `--cacheinfo <mode> <object> <path>`.
+pub(super) fn join_cache_info(argv: &mut Vec<OsString>) {
+    if !argv.iter().any(|arg| arg == "update-index") {
+        return;
+    }
+    let mut at = 1;
+    while at < argv.len() && argv[at] != "--" {
+        if argv[at] == "--cacheinfo" && at + 1 < argv.len() {
+            let mut value = b"--cacheinfo=".to_vec();
+            let is_joined = is_joined(argv[at + 1].as_bytes());
+            let parts = if is_joined { 1 } else { 3.min(argv.len() - at - 1) };
+            value.extend(argv[at + 1..=at + parts].join(OsStr::from_bytes(b"\0")).as_bytes());
+            argv.splice(at..=at + parts, [OsString::from_vec(value)]);
+        }
+        at += 1;
+    }
+}
+
+/// Whether this begins as `<mode>,<object>,`.
+fn is_joined(text: &[u8]) -> bool {
+    let mut parts = text.splitn(3, |byte| *byte == b',');
+    let is_mode =
+        parts.next().is_some_and(|mode| !mode.is_empty() && mode.iter().all(|d| matches!(d, b'0'..=b'7')));
+    let is_object =
+        parts.next().is_some_and(|id| matches!(id.len(), 40 | 64) && id.iter().all(u8::is_ascii_hexdigit));
+    is_mode && is_object && parts.next().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(args: &[&str], expect: &[Step]) {
+        let mut argv: Vec<OsString> =
+            ["packrace", "update-index"].iter().chain(args).map(OsString::from).collect();
+        join_cache_info(&mut argv);
+        let matches = <UpdateIndex as clap::Args>::augment_args(clap::Command::new("update-index"))
+            .try_get_matches_from(&argv[1..])
+            .unwrap();
+        let found = <UpdateIndex as clap::FromArgMatches>::from_arg_matches(&matches);
+        assert_eq!(found.unwrap().steps, expect, "{args:?}");
+    }
+
+    #[test]
+    fn order_is_kept() {
+        let path = |name: &str| Step::Path(name.into());
+        let on = |switch| Step::Set(switch, true);
+        check(
+            &["a", "--add", "b", "--no-add", "c"],
+            &[path("a"), on(Switch::Add), path("b"), Step::Set(Switch::Add, false), path("c")],
+        );
+        check(
+            &["-q", "--refresh", "--refresh", "-q"],
+            &[
+                on(Switch::Quiet),
+                Step::Refresh { really: false },
+                Step::Refresh { really: false },
+                on(Switch::Quiet),
+            ],
+        );
+        check(
+            &["--chmod=+x", "a", "--chmod", "-x", "--", "--add"],
+            &[Step::Chmod(true), path("a"), Step::Chmod(false), path("--add")],
+        );
+        let id = "1".repeat(40);
+        check(
+            &["--cacheinfo", "100644", &id, "a,b", "--verbose"],
+            &[Step::CacheInfo(format!("100644\0{id}\0a,b").into_bytes()), on(Switch::Verbose)],
+        );
+        check(
+            &["--cacheinfo", &format!("100644,{id},a,b"), "--cacheinfo", &format!("7,{id},c")],
+            &[
+                Step::CacheInfo(format!("100644,{id},a,b").into_bytes()),
+                Step::CacheInfo(format!("7,{id},c").into_bytes()),
+            ],
+        );
+        check(
+            &["-g", "--unresolve", "-z", "--stdin"],
+            &[Step::Again, Step::Unresolve, on(Switch::Nul), Step::Stdin],
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! `packrace write-tree`: makes trees of the index.
+
+use std::io::Write as _;
+
+use packrace_store::publish::{BatchOptions, ObjectBatch};
+use packrace_worktree::index::{IndexLock, TreeError};
+
+use super::{Fatal, repository};
+use crate::args::{Globals, WriteTree};
+use crate::environment::Environment;
+
+pub fn run(globals: &Globals, args: &WriteTree, environment: &Environment) -> Result<(), Fatal> {
+    let repository = repository(globals, environment)?;
+    let mut lock = IndexLock::take(&repository)?;
+    let options = BatchOptions::of(repository.config())?;
+    let batch = ObjectBatch::new(repository.object_dir(), repository.snapshot()?, options);
+    let top = lock.index_mut().write_tree(&batch, args.missing_ok).map_err(failed)?;
+    let prefix = args.prefix.as_ref().map(|prefix| prefix.as_encoded_bytes()).unwrap_or_default();
+    let id = match prefix {
+        b"" => Some(top),
+        b"/" => None,
+        prefix => lock.index().known_tree(prefix.strip_suffix(b"/").unwrap_or(prefix)),
+    };
+    batch.publish()?;
+    // Trees that are known are only a help: who cannot write the index has made them all the same.
+    if lock.index().is_changed()
+        && let Err(error) = lock.commit(&mut |_, _| false)
+    {
+        eprintln!("warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
+    }
+    let id = id.ok_or_else(|| {
+        let prefix = String::from_utf8_lossy(prefix);
+        Fatal::new(format!("git-write-tree: prefix {prefix} not found"))
+    })?;
+    writeln!(std::io::stdout(), "{id}").map_err(Fatal::new)
+}
+
+fn failed(error: TreeError) -> Fatal {
+    let mut stderr = std::io::stderr();
+    // Nobody is left to be told where standard error is closed.
+    match &error {
+        TreeError::Unmerged(lines) => lines.iter().for_each(|line| {
+            let _ = stderr.write_all(&[line.as_slice(), b"\n"].concat());
+        }),
+        other => drop(writeln!(stderr, "error: {other}")),
+    }
+    Fatal::new("git-write-tree: error building trees")
+}

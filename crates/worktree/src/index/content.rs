@@ -1,0 +1,296 @@
+//! Files of a work tree as git stores them, and whether they are what their entries say.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packrace_object::{HashKind, Kind as ObjectKind, ObjectId, object_id};
+use packrace_os::count::{self, Op, Role};
+use packrace_store::publish::ObjectBatch;
+use packrace_store::{OpenOptions, Repository, Snapshot};
+
+use super::{Entry, Index, IndexError, Kind, Mode, Seen, StatRules, look};
+use crate::filter::{Conversion, Direction, Filters, Purpose};
+
+/// From this size on a file is stored as it comes, without being in memory (git-config, `core.bigFileThreshold`).
+const BIG_FILE_BYTES: i64 = 512 << 20;
+
+/// Why a file could not be read or stored. Each text is a line for standard error.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentError {
+    /// A call failed.
+    #[error("{call}(\"{}\"): {}", String::from_utf8_lossy(.path), reason(.source))]
+    Io {
+        /// In C.
+        call: &'static str,
+        /// Of the file, from the top.
+        path: Vec<u8>,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It became shorter.
+    #[error("short read while indexing {}", String::from_utf8_lossy(.0))]
+    Short(Vec<u8>),
+    /// It could not be converted.
+    #[error(transparent)]
+    Filter(#[from] crate::filter::Error),
+    /// It looks like an attack on its hash.
+    #[error(transparent)]
+    Attack(#[from] packrace_object::CollisionAttack),
+    /// Its object could not be stored.
+    #[error(transparent)]
+    Store(packrace_store::Error),
+}
+
+/// What the system says of a failure, without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// How a file compares with its entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// It looks as the entry says, and is what it says.
+    Same,
+    /// It is what the entry says, but looks otherwise.
+    Touched(Seen),
+    /// It is something else.
+    Changed,
+    /// It is not there.
+    Missing,
+}
+
+/// Reads the files of a work tree.
+pub struct Contents {
+    top: PathBuf,
+    hash: HashKind,
+    rules: StatRules,
+    big_file_bytes: u64,
+    filters: Filters,
+    /// The last directory that no link leads to.
+    plain_dir: Vec<u8>,
+    /// Lines for standard error, of conversions.
+    pub told: Vec<String>,
+}
+
+impl Contents {
+    /// Those of the work tree at `top`.
+    pub fn new(repository: &Repository, snapshot: &Arc<Snapshot>, top: &Path) -> Result<Self, ContentError> {
+        let config = repository.config();
+        let mut told = Vec::new();
+        let filters = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut told)?;
+        let big = config.integer("core.bigFileThreshold").map_err(ContentError::Store)?;
+        let rules = StatRules::of(config).map_err(|error| match error {
+            IndexError::Store(error) => ContentError::Store(error),
+            _ => unreachable!("only the configuration is read"),
+        })?;
+        Ok(Contents {
+            top: top.to_owned(),
+            hash: repository.hash_kind(),
+            rules,
+            big_file_bytes: big.unwrap_or(BIG_FILE_BYTES).max(0) as u64,
+            filters,
+            plain_dir: Vec::new(),
+            told,
+        })
+    }
+
+    /// What of a file's looks counts.
+    pub fn rules(&self) -> StatRules {
+        self.rules
+    }
+
+    /// Where a path is.
+    pub fn place(&self, path: &[u8]) -> PathBuf {
+        self.top.join(OsStr::from_bytes(path))
+    }
+
+    /// Looks at a path, links not followed.
+    pub fn look(&self, path: &[u8]) -> Result<Option<Seen>, ContentError> {
+        look(&self.place(path)).map_err(|source| failed("lstat", path, source))
+    }
+
+    /// Whether a directory on the way to `path` is a symbolic link.
+    pub fn is_beyond_link(&mut self, path: &[u8]) -> bool {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for at in slashes {
+            let dir = &path[..at];
+            let is_known =
+                self.plain_dir.starts_with(dir) && matches!(self.plain_dir.get(at), None | Some(b'/'));
+            if is_known {
+                continue;
+            }
+            match look(&self.place(dir)) {
+                Ok(Some(Seen { kind: Kind::Link, .. })) => return true,
+                Ok(Some(Seen { kind: Kind::Dir, .. })) => self.plain_dir = dir.to_vec(),
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// The commit that is checked out in a submodule, if there is one.
+    pub fn submodule_head(&self, path: &[u8]) -> Option<ObjectId> {
+        let place = self.place(path);
+        // Without one of its own it would be looked for in the directories above.
+        packrace_os::identity(&place.join(".git"), Role::WorkTree).ok()??;
+        let repository = Repository::open(&place, &OpenOptions::default()).ok()?;
+        Some(repository.refs().resolve(b"HEAD").ok()??.id)
+    }
+
+    /// The blob of a file or link that was seen; stored if there is a batch.
+    pub fn blob(
+        &mut self,
+        index: &Index,
+        path: &[u8],
+        seen: &Seen,
+        batch: Option<&ObjectBatch>,
+    ) -> Result<ObjectId, ContentError> {
+        let purpose = if batch.is_some() { Purpose::Store } else { Purpose::Compare };
+        let (content, id);
+        if seen.kind == Kind::Link {
+            content = self.link(path)?;
+            id = object_id(self.hash, ObjectKind::Blob, &content)?;
+        } else {
+            let conversion = self.conversion(index, path)?;
+            if conversion.is_identity() && seen.size_bytes >= self.big_file_bytes {
+                return self.stream(path, seen, batch);
+            }
+            let read = self.read(path, seen.size_bytes)?;
+            let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
+            let converter = self.filters.converter().clone();
+            content =
+                converter.to_git(&conversion, path, &read, purpose, &staged, &mut self.told)?.into_owned();
+            id = object_id(self.hash, ObjectKind::Blob, &content)?;
+        }
+        if let Some(batch) = batch {
+            batch.add(&id, ObjectKind::Blob, &content).map_err(ContentError::Store)?;
+        }
+        Ok(id)
+    }
+
+    /// Compares the file of an entry with it; only where looks do not tell, it is read. The flags of the entry are the caller's
+    /// business.
+    pub fn compare(&mut self, index: &Index, path: &[u8], entry: &Entry) -> Result<Comparison, ContentError> {
+        if self.is_beyond_link(path) {
+            return Ok(Comparison::Missing);
+        }
+        let Some(seen) = self.look(path)? else { return Ok(Comparison::Missing) };
+        if entry.mode == Mode::Gitlink {
+            let is_same =
+                seen.kind == Kind::Dir && self.submodule_head(path).is_none_or(|head| head == entry.id);
+            return Ok(if is_same { Comparison::Same } else { Comparison::Changed });
+        }
+        let looks_same = self.rules.matches(entry, &seen);
+        if entry.intent_to_add || !self.rules.is_same_kind(entry.mode, seen.kind) {
+            return Ok(Comparison::Changed);
+        }
+        if looks_same && !index.is_racy(entry) {
+            return Ok(Comparison::Same);
+        }
+        // Another size is another content, unless the entry says nothing of it.
+        let recorded = entry.stat.size_bytes;
+        if recorded != seen.stat.size_bytes && (recorded != 0 || entry.id.is_empty_blob()) {
+            return Ok(Comparison::Changed);
+        }
+        Ok(match self.blob(index, path, &seen, None)? == entry.id {
+            false => Comparison::Changed,
+            true if looks_same => Comparison::Same,
+            true => Comparison::Touched(seen),
+        })
+    }
+
+    /// Whether a file looks as its entry says, but has other content. Nothing is said of what cannot be read: nobody will find
+    /// it unchanged.
+    pub(super) fn is_secretly_modified(&mut self, index: &Index, path: &[u8], entry: &Entry) -> bool {
+        let Ok(Some(seen)) = self.look(path) else { return false };
+        self.rules.matches(entry, &seen) && self.blob(index, path, &seen, None).is_ok_and(|id| id != entry.id)
+    }
+
+    fn conversion(&mut self, index: &Index, path: &[u8]) -> Result<Conversion, ContentError> {
+        let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
+        Ok(self.filters.conversion(path, &staged, &mut self.told)?)
+    }
+
+    fn link(&self, path: &[u8]) -> Result<Vec<u8>, ContentError> {
+        count::add(Role::WorkTree, Op::Read, 0);
+        let target =
+            std::fs::read_link(self.place(path)).map_err(|source| failed("readlink", path, source))?;
+        Ok(target.into_os_string().into_vec())
+    }
+
+    /// As much of a file as was seen of it.
+    fn read(&self, path: &[u8], size: u64) -> Result<Vec<u8>, ContentError> {
+        let file = self.open(path)?;
+        let mut content = Vec::new();
+        let reserved = usize::try_from(size).is_ok_and(|size| content.try_reserve_exact(size).is_ok());
+        let read = match reserved {
+            true => file.take(size).read_to_end(&mut content),
+            false => Err(io::ErrorKind::OutOfMemory.into()),
+        };
+        count::add(Role::WorkTree, Op::Read, content.len());
+        match read {
+            Ok(found) if found as u64 == size => Ok(content),
+            Ok(_) => Err(ContentError::Short(path.to_vec())),
+            Err(source) => Err(failed("read", path, source)),
+        }
+    }
+
+    fn stream(
+        &self,
+        path: &[u8],
+        seen: &Seen,
+        batch: Option<&ObjectBatch>,
+    ) -> Result<ObjectId, ContentError> {
+        use packrace_store::publish::StreamError;
+        let mut file = self.open(path)?;
+        let size = seen.size_bytes;
+        count::add(Role::WorkTree, Op::Read, size as usize);
+        let Some(batch) = batch else {
+            let mut hasher = packrace_object::ObjectHasher::new(self.hash, ObjectKind::Blob, size);
+            let mut piece = vec![0; 1 << 20];
+            let mut left = size;
+            while left > 0 {
+                let want = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                let found = match file.read(&mut piece[..want]) {
+                    Ok(0) => return Err(ContentError::Short(path.to_vec())),
+                    Ok(found) => found,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(source) => return Err(failed("read", path, source)),
+                };
+                hasher.update(&piece[..found]);
+                left -= found as u64;
+            }
+            return Ok(hasher.finish()?);
+        };
+        batch.add_blob_stream(size, &mut file).map_err(|error| match error {
+            StreamError::Source(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                ContentError::Short(path.to_vec())
+            }
+            StreamError::Source(source) => failed("read", path, source),
+            StreamError::Attack(attack) => attack.into(),
+            StreamError::Store(error) => ContentError::Store(error),
+        })
+    }
+
+    /// Opens a file that may have become something else since it was seen: a pipe is not waited for, a link not followed.
+    fn open(&self, path: &[u8]) -> Result<File, ContentError> {
+        let mut options = File::options();
+        options.read(true).custom_flags(packrace_os::open_flags_of_files());
+        let file = options.open(self.place(path)).map_err(|source| failed("open", path, source))?;
+        let kind = file.metadata().map_err(|source| failed("open", path, source))?;
+        match kind.is_file() {
+            true => Ok(file),
+            false => Err(failed("open", path, io::ErrorKind::InvalidInput.into())),
+        }
+    }
+}
+
+fn failed(call: &'static str, path: &[u8], source: io::Error) -> ContentError {
+    ContentError::Io { call, path: path.to_vec(), source }
+}

@@ -1,0 +1,64 @@
+//! Looking at all files of an index, and remembering how those look that are unchanged.
+
+use super::content::{Comparison, ContentError, Contents};
+use super::{EntryKey, Index, Mode, StatData};
+
+/// What is looked at, and what is no fault.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RefreshOptions {
+    /// Changes are no fault, and nothing is said of them.
+    pub quiet: bool,
+    /// Conflicts are no fault.
+    pub allow_unmerged: bool,
+    /// Files that are gone are no fault.
+    pub ignore_missing: bool,
+    /// Submodules are not looked at.
+    pub ignore_submodules: bool,
+    /// Files that the user promised not to change are looked at, too.
+    pub really: bool,
+}
+
+/// Refreshes an index and tells whether all is well. `say` is given `<path>: needs update` and so on, in the order of paths.
+pub fn refresh(
+    index: &mut Index,
+    contents: &mut Contents,
+    options: &RefreshOptions,
+    say: &mut dyn FnMut(&[u8], &'static str),
+) -> Result<bool, ContentError> {
+    let mut is_well = true;
+    let mut touched: Vec<(EntryKey, StatData)> = Vec::new();
+    let mut last_unmerged: &[u8] = &[];
+    for (key, entry) in index.entries() {
+        if options.ignore_submodules && entry.mode == Mode::Gitlink {
+            continue;
+        }
+        if key.stage() > 0 {
+            if key.path() != last_unmerged && !options.allow_unmerged {
+                say(key.path(), "needs merge");
+                is_well = false;
+            }
+            last_unmerged = key.path();
+            continue;
+        }
+        if entry.skip_worktree || entry.assume_valid && !options.really {
+            continue;
+        }
+        match contents.compare(index, key.path(), entry) {
+            Ok(Comparison::Same) => {}
+            Ok(Comparison::Touched(seen)) => touched.push((key.clone(), seen.stat)),
+            Ok(Comparison::Missing) if options.ignore_missing => {}
+            Ok(Comparison::Missing | Comparison::Changed)
+            | Err(ContentError::Io { .. } | ContentError::Short(_)) => {
+                if !options.quiet {
+                    say(key.path(), "needs update");
+                    is_well = false;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    for (key, stat) in touched {
+        index.set_stat(key.path(), key.stage(), stat);
+    }
+    Ok(is_well)
+}

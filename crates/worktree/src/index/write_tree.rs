@@ -1,0 +1,156 @@
+//! Making trees of an index.
+
+use packrace_object::{Kind as ObjectKind, ObjectId, object_id};
+use packrace_store::publish::ObjectBatch;
+
+use super::{CacheTree, Entry, EntryKey, Index, Mode};
+
+/// So many entries in conflict are told.
+const MAX_TOLD: usize = 10;
+
+/// The deepest directory that becomes a tree (git-config, `core.maxTreeDepth`).
+const MAX_DEPTH: usize = 2048;
+
+/// Why there are no trees of an index.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// These paths are in conflict; the last line may be `...`.
+    #[error("error building trees")]
+    Unmerged(Vec<Vec<u8>>),
+    /// An entry names an object that is not there.
+    #[error("invalid object {mode:06o} {id} for '{}'", String::from_utf8_lossy(.path))]
+    Missing {
+        /// Of the entry.
+        mode: u32,
+        /// What it names.
+        id: ObjectId,
+        /// Its path.
+        path: Vec<u8>,
+    },
+    /// More directories in each other than git takes.
+    #[error("exceeded maximum allowed tree depth")]
+    TooDeep,
+    /// A tree could not be stored.
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+    /// The content of a tree looks like an attack on its hash.
+    #[error(transparent)]
+    Attack(#[from] packrace_object::CollisionAttack),
+}
+
+impl Index {
+    /// Makes the trees of all directories, remembers which they are, and gives that of the top. Trees that are known and stored
+    /// are not made again. Entries that are only intended to be added are in none.
+    pub fn write_tree(&mut self, batch: &ObjectBatch, missing_ok: bool) -> Result<ObjectId, TreeError> {
+        let unmerged = self.entries().filter(|(key, _)| key.stage() > 0);
+        let mut told: Vec<Vec<u8>> = unmerged
+            .take(MAX_TOLD + 1)
+            .map(|(key, entry)| [key.path(), format!(": unmerged ({})", entry.id).as_bytes()].concat())
+            .collect();
+        if told.len() > MAX_TOLD {
+            told[MAX_TOLD] = b"...".to_vec();
+        }
+        if !told.is_empty() {
+            return Err(TreeError::Unmerged(told));
+        }
+        let entries: Vec<(&EntryKey, &Entry)> = self.entries.iter().collect();
+        let builder = Builder { hash: self.hash, batch, missing_ok };
+        let built = builder.build(&entries, 0, self.cache_tree.as_ref(), 0)?;
+        self.set_cache_tree(built.tree);
+        Ok(built.id)
+    }
+
+    /// The tree of a directory, after [`Index::write_tree`].
+    pub fn known_tree(&self, dir: &[u8]) -> Option<ObjectId> {
+        let mut tree = self.cache_tree.as_ref()?;
+        for name in dir.split(|byte| *byte == b'/').filter(|_| !dir.is_empty()) {
+            tree = tree.child(name)?;
+        }
+        tree.known.map(|(_, id)| id)
+    }
+}
+
+struct Builder<'a> {
+    hash: packrace_object::HashKind,
+    batch: &'a ObjectBatch,
+    missing_ok: bool,
+}
+
+/// A tree, and what is known of it.
+struct Built {
+    id: ObjectId,
+    tree: CacheTree,
+    is_empty: bool,
+}
+
+impl Builder<'_> {
+    /// Makes the tree of entries that are all in one directory, whose path takes so many bytes of theirs.
+    fn build(
+        &self,
+        entries: &[(&EntryKey, &Entry)],
+        dir_bytes: usize,
+        cached: Option<&CacheTree>,
+        depth: usize,
+    ) -> Result<Built, TreeError> {
+        if depth == MAX_DEPTH {
+            return Err(TreeError::TooDeep);
+        }
+        if let Some(tree) = cached
+            && let Some((count, id)) = tree.known
+            && count as usize == entries.len()
+            && self.batch.contains(&id)?
+        {
+            return Ok(Built { id, tree: tree.clone(), is_empty: false });
+        }
+        let mut content = Vec::new();
+        let mut children: Vec<(Box<[u8]>, CacheTree)> = Vec::new();
+        // Where an entry is left out, the tree does not stand for all entries.
+        let mut is_whole = true;
+        let mut at = 0;
+        while let Some((key, entry)) = entries.get(at) {
+            let rest = &key.path()[dir_bytes..];
+            let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
+                at += 1;
+                if entry.intent_to_add {
+                    is_whole = false;
+                } else {
+                    self.check(key, entry)?;
+                    append(&mut content, entry.mode.bits(), rest, &entry.id);
+                }
+                continue;
+            };
+            let (name, below) = (&rest[..slash], dir_bytes + slash + 1);
+            let prefix = &key.path()[..below];
+            let length = entries[at..].partition_point(|(key, _)| key.path().starts_with(prefix));
+            let child = cached.and_then(|tree| tree.child(name));
+            let built = self.build(&entries[at..at + length], below, child, depth + 1)?;
+            at += length;
+            is_whole &= built.tree.known.is_some();
+            if !built.is_empty {
+                append(&mut content, Mode::Dir.bits(), name, &built.id);
+            }
+            children.push((name.into(), built.tree));
+        }
+        let id = object_id(self.hash, ObjectKind::Tree, &content)?;
+        let is_empty = content.is_empty() && dir_bytes > 0;
+        if !is_empty {
+            self.batch.add(&id, ObjectKind::Tree, &content)?;
+        }
+        let known = is_whole.then_some((entries.len() as u32, id));
+        Ok(Built { id, tree: CacheTree::new(known, children), is_empty })
+    }
+
+    fn check(&self, key: &EntryKey, entry: &Entry) -> Result<(), TreeError> {
+        if self.missing_ok || entry.mode == Mode::Gitlink || self.batch.contains(&entry.id)? {
+            return Ok(());
+        }
+        Err(TreeError::Missing { mode: entry.mode.bits(), id: entry.id, path: key.path().to_vec() })
+    }
+}
+
+fn append(tree: &mut Vec<u8>, mode: u32, name: &[u8], id: &ObjectId) {
+    tree.extend_from_slice(format!("{mode:o} ").as_bytes());
+    tree.extend_from_slice(name);
+    tree.push(0);
+    tree.extend_from_slice(id.as_slice());
+}
