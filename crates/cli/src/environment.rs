@@ -1,6 +1,7 @@
 //! The environment, read once and only here.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -89,11 +90,12 @@ impl Environment {
     fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let bytes = |name: &str| get(name).map(OsString::into_encoded_bytes);
         let person = |role: &str| Person {
-            name: text(&format!("GIT_{role}_NAME")),
-            email: text(&format!("GIT_{role}_EMAIL")),
+            name: bytes(&format!("GIT_{role}_NAME")),
+            email: bytes(&format!("GIT_{role}_EMAIL")),
             date: text(&format!("GIT_{role}_DATE")),
-            fallback_email: text("EMAIL"),
+            fallback_email: bytes("EMAIL"),
             time_zone: text("TZ"),
         };
         let alternates = get("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default();
@@ -262,8 +264,9 @@ impl Environment {
     pub fn for_push_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
         let Person { name, email, .. } = &self.committer;
         let person = [("GIT_COMMITTER_NAME", name), ("GIT_COMMITTER_EMAIL", email)];
-        let person =
-            person.into_iter().filter_map(|(name, value)| Some((name.into(), value.clone()?.into())));
+        let person = person
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into(), OsString::from_vec(value.clone()?))));
         self.for_hooks(globals).into_iter().chain(person).collect()
     }
 

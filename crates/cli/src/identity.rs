@@ -16,13 +16,13 @@ const MAX_ZONE_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Default)]
 pub struct Person {
     /// `…_NAME`.
-    pub name: Option<String>,
+    pub name: Option<Vec<u8>>,
     /// `…_EMAIL`.
-    pub email: Option<String>,
+    pub email: Option<Vec<u8>>,
     /// `…_DATE`.
     pub date: Option<String>,
     /// `EMAIL`, if nobody else knows better.
-    pub fallback_email: Option<String>,
+    pub fallback_email: Option<Vec<u8>>,
     /// `TZ`.
     pub time_zone: Option<String>,
 }
@@ -48,8 +48,8 @@ impl Person {
     /// `Name <mail> seconds zone` of the committer.
     pub fn committer(&self, config: &Config) -> Result<Vec<u8>, Fatal> {
         let (name, email) = self.said(Role::Committer, config);
-        let name = name.unwrap_or_else(|| User::of_process().name());
-        let email = email.unwrap_or_else(|| User::of_process().email());
+        let name = name.unwrap_or_else(|| User::of_process().name().into_bytes());
+        let email = email.unwrap_or_else(|| User::of_process().email().into_bytes());
         self.line(&name, &email)
     }
 
@@ -71,7 +71,7 @@ impl Person {
                 found if found.ends_with(".(none)") => {
                     return Err(unknown(format!("unable to auto-detect email address (got '{found}')")));
                 }
-                found => found,
+                found => found.into_bytes(),
             },
         };
         let name = match name {
@@ -79,24 +79,25 @@ impl Person {
             None if only_said => {
                 return Err(unknown("no name was given and auto-detection is disabled".to_owned()));
             }
-            None => User::of_process().name(),
+            None => User::of_process().name().into_bytes(),
         };
         if name.is_empty() {
+            let email = String::from_utf8_lossy(&email);
             return Err(Fatal::new(format!("empty ident name (for <{email}>) not allowed")));
         }
         if without_crud(&name).is_empty() {
+            let name = String::from_utf8_lossy(&name);
             return Err(Fatal::new(format!("name consists only of disallowed characters: {name}")));
         }
         self.line(&name, &email)
     }
 
     /// Name and mail, where the environment or the configuration says them.
-    fn said(&self, role: Role, config: &Config) -> (Option<String>, Option<String>) {
-        let text = |value: Option<Vec<u8>>| value.map(|value| String::from_utf8_lossy(&value).into_owned());
+    fn said(&self, role: Role, config: &Config) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
         let section = if role == Role::Author { "author" } else { "committer" };
         let configured = |key: &str| {
-            let own = text(config.string(&format!("{section}.{key}"))).filter(|value| !value.is_empty());
-            own.or_else(|| text(config.string(&format!("user.{key}"))).filter(|value| !value.is_empty()))
+            let own = config.string(&format!("{section}.{key}")).filter(|value| !value.is_empty());
+            own.or_else(|| config.string(&format!("user.{key}")).filter(|value| !value.is_empty()))
         };
         let name = self.name.clone().or_else(|| configured("name"));
         let email =
@@ -104,9 +105,9 @@ impl Person {
         (name, email)
     }
 
-    fn line(&self, name: &str, email: &str) -> Result<Vec<u8>, Fatal> {
+    fn line(&self, name: &[u8], email: &[u8]) -> Result<Vec<u8>, Fatal> {
         let date = self.date()?;
-        Ok(format!("{} <{}> {date}", without_crud(name), without_crud(email)).into_bytes())
+        Ok([&without_crud(name), b" <".as_slice(), &without_crud(email), b"> ", date.as_bytes()].concat())
     }
 
     fn date(&self) -> Result<String, Fatal> {
@@ -175,9 +176,11 @@ fn zone(name: Option<&str>) -> Option<TimeZone> {
 }
 
 /// What cannot stand in a line of a reflog or commit goes, and marks at the ends of a name.
-fn without_crud(text: &str) -> String {
-    let is_crud = |letter: char| letter <= ' ' || ".,:;<>\"\\'".contains(letter);
-    text.trim_matches(is_crud).chars().filter(|letter| !matches!(letter, '\n' | '<' | '>')).collect()
+fn without_crud(text: &[u8]) -> Vec<u8> {
+    let is_crud = |byte: &u8| *byte <= b' ' || b".,:;<>\"\\'".contains(byte);
+    let start = text.iter().position(|byte| !is_crud(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_crud(byte)).map_or(start, |at| at + 1);
+    text[start..end].iter().copied().filter(|byte| !matches!(byte, b'\n' | b'<' | b'>')).collect()
 }
 
 #[cfg(test)]
@@ -188,7 +191,8 @@ mod tests {
 
     fn person(name: &str, email: &str, date: &str) -> Person {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Person { name: some(name), email: some(email), date: some(date), ..Person::default() }
+        let bytes = |text: &str| some(text).map(String::into_bytes);
+        Person { name: bytes(name), email: bytes(email), date: some(date), ..Person::default() }
     }
 
     #[test]

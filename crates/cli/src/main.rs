@@ -81,7 +81,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
             // Git keeps `fatal:` for what ends it on the spot.
             let word = if fatal.code == 1 { "error" } else { "fatal" };
             if !fatal.message.is_empty() {
-                let _ = writeln!(std::io::stderr(), "{word}: {}", fatal.message);
+                let _ = writeln!(std::io::stderr(), "{word}: {}", commands::harmless(&fatal.message));
             }
             fatal.code
         }

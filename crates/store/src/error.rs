@@ -44,8 +44,16 @@ pub(crate) enum Reason {
         "Unable to create '{0}': File exists.\n\nAnother git process seems to be running in this repository, e.g.\nan editor opened by 'git commit'. Please make sure all processes\nare terminated then try again. If it still fails, a git process\nmay have crashed in this repository earlier:\nremove the file manually to continue."
     )]
     Locked(PathBuf),
+    #[error("Unable to create '{path}': {}", words(.source))]
+    Unlockable { path: PathBuf, source: std::io::Error },
     #[error("object of {size} bytes is larger than the limit of {limit}")]
     TooLarge { size: u64, limit: u64 },
+}
+
+/// What the system says of a failure, without its number.
+fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 impl Error {
@@ -53,7 +61,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::NotARepository(_) | Reason::Refused(_) | Reason::Config(_) => ErrorKind::Refused,
-            Reason::Io { .. } | Reason::Locked(_) | Reason::Refs(_) => ErrorKind::Unavailable,
+            Reason::Io { .. } | Reason::Unlockable { .. } | Reason::Locked(_) | Reason::Refs(_) => {
+                ErrorKind::Unavailable
+            }
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
             Reason::Format { .. }
             | Reason::DamagedLoose { .. }

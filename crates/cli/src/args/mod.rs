@@ -368,8 +368,9 @@ fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
         }
         ErrorKind::InvalidValue if misses_value(error) => {
             let option = invalid_argument(error);
+            let word = if option.starts_with("--") { "option" } else { "switch" };
             let option = option.trim_start_matches('-').split([' ', '=']).next().unwrap_or_default();
-            let text = format!("error: option `{option}' requires a value\n");
+            let text = format!("error: {word} `{option}' requires a value\n");
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
         _ => Parsed::Answer { text: error.to_string(), to_stdout: false, code: USAGE },
@@ -379,7 +380,7 @@ fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
 /// Whether an option stands last that needs a value.
 fn misses_value(error: &clap::Error) -> bool {
     let value = error.get(ContextKind::InvalidValue).map(ToString::to_string);
-    value.is_some_and(|value| value.is_empty()) && invalid_argument(error).starts_with("--")
+    value.is_some_and(|value| value.is_empty()) && invalid_argument(error).starts_with('-')
 }
 
 /// How a command is used, in one line.

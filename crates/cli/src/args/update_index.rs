@@ -225,9 +225,9 @@ pub(super) fn join_cache_info(argv: &mut Vec<OsString>) {
     }
     let mut at = 1;
     while at < argv.len() && argv[at] != "--" {
-        if argv[at] == "--cacheinfo" && at + 1 < argv.len() {
+        if argv[at] == "--cacheinfo" {
             let mut value = b"--cacheinfo=".to_vec();
-            let is_joined = is_joined(argv[at + 1].as_bytes());
+            let is_joined = argv.get(at + 1).is_some_and(|next| is_joined(next.as_bytes()));
             let parts = if is_joined { 1 } else { 3.min(argv.len() - at - 1) };
             value.extend(argv[at + 1..=at + parts].join(OsStr::from_bytes(b"\0")).as_bytes());
             argv.splice(at..=at + parts, [OsString::from_vec(value)]);

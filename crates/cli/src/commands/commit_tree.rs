@@ -137,8 +137,6 @@ fn header(
 /// What messages are written in, unless that is UTF-8.
 fn encoding(config: &Config) -> Option<Vec<u8>> {
     let configured = config.string("i18n.commitEncoding")?;
-    let is_utf8 = configured.is_empty()
-        || configured.eq_ignore_ascii_case(b"UTF-8")
-        || configured.eq_ignore_ascii_case(b"UTF8");
+    let is_utf8 = configured.eq_ignore_ascii_case(b"UTF-8") || configured.eq_ignore_ascii_case(b"UTF8");
     (!is_utf8).then_some(configured)
 }

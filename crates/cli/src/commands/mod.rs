@@ -158,6 +158,17 @@ fn repository_if_any(
     Ok(None)
 }
 
+/// Text for standard error: control characters, which may come from names of files, become question marks, as in git.
+pub fn harmless(text: &str) -> String {
+    let is_harmful = |letter: char| letter.is_ascii_control() && !matches!(letter, '\t' | '\n');
+    text.replace(is_harmful, "?")
+}
+
+/// Says what is wrong, and goes on.
+fn tell_error(text: &str) {
+    eprintln!("error: {}", harmless(text));
+}
+
 /// What the system says of a failure, without its number.
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();

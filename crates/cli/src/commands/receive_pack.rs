@@ -43,8 +43,8 @@ pub fn committer(environment: &Environment) -> Committer {
     Committer::new(move |config: &Config, pusher: Option<&Pusher>| {
         let mut person = person.clone();
         if let Some(Pusher { name, email }) = pusher {
-            person.name.get_or_insert_with(|| name.clone());
-            person.email.get_or_insert_with(|| email.clone());
+            person.name.get_or_insert_with(|| name.clone().into_bytes());
+            person.email.get_or_insert_with(|| email.clone().into_bytes());
         }
         person.committer(config).map_err(|fatal| fatal.message)
     })

@@ -14,13 +14,9 @@ pub fn run(globals: &Globals, args: &WriteTree, environment: &Environment) -> Re
     let mut lock = IndexLock::take(&repository)?;
     let options = BatchOptions::of(repository.config())?;
     let batch = ObjectBatch::new(repository.object_dir(), repository.snapshot()?, options);
-    let top = lock.index_mut().write_tree(&batch, args.missing_ok).map_err(failed)?;
     let prefix = args.prefix.as_ref().map(|prefix| prefix.as_encoded_bytes()).unwrap_or_default();
-    let id = match prefix {
-        b"" => Some(top),
-        b"/" => None,
-        prefix => lock.index().known_tree(prefix.strip_suffix(b"/").unwrap_or(prefix)),
-    };
+    let dir = if prefix == b"/" { prefix } else { prefix.strip_suffix(b"/").unwrap_or(prefix) };
+    let id = lock.index_mut().write_tree(&batch, dir, args.missing_ok).map_err(failed)?;
     batch.publish()?;
     // Trees that are known are only a help: who cannot write the index has made them all the same.
     if lock.index().is_changed()

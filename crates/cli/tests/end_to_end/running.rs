@@ -132,9 +132,19 @@ fn address_in(line: &str, scheme: &str) -> Option<SocketAddr> {
 
 /// Runs packrace in `dir` with `input` on standard input.
 pub fn packrace(dir: &Path, args: &[&str], input: &str) -> std::process::Output {
+    packrace_with(dir, args, input.as_bytes(), &[])
+}
+
+/// The same with an environment, and any input.
+pub fn packrace_with(
+    dir: &Path,
+    args: &[&str],
+    input: &[u8],
+    variables: &[(&str, &str)],
+) -> std::process::Output {
     let mut command = Command::new(PACKRACE);
     clean_environment(&mut command);
-    command.current_dir(dir).args(args);
+    command.current_dir(dir).args(args).envs(variables.iter().copied());
     let output = output_of(&mut command, input);
     assert_no_panic(&String::from_utf8_lossy(&output.stderr));
     output
@@ -142,14 +152,24 @@ pub fn packrace(dir: &Path, args: &[&str], input: &str) -> std::process::Output 
 
 /// Runs stock git the same way.
 pub fn stock_git(dir: &Path, args: &[&str], input: &str) -> std::process::Output {
-    output_of(Git::stock().command(dir).args(args), input)
+    stock_git_with(dir, args, input.as_bytes(), &[])
 }
 
-fn output_of(command: &mut Command, input: &str) -> std::process::Output {
+/// The same with an environment, and any input.
+pub fn stock_git_with(
+    dir: &Path,
+    args: &[&str],
+    input: &[u8],
+    variables: &[(&str, &str)],
+) -> std::process::Output {
+    output_of(Git::stock().command(dir).args(args).envs(variables.iter().copied()), input)
+}
+
+fn output_of(command: &mut Command, input: &[u8]) -> std::process::Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     // A command that does not read all of it ends all the same.
-    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    let _ = child.stdin.take().expect("piped").write_all(input);
     child.wait_with_output().expect("a child can be waited for")
 }
 

@@ -119,12 +119,15 @@ impl LockFile {
         let lock = with_extension(path, "lock");
         let create = || NewFile::create(&lock, kind.mode(), kind.role());
         let mut result = create();
-        if result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        // Where a work tree's index is to be is said by whoever runs a command, and may be a mistake.
+        let makes_dir = kind != FileKind::WorkTreeIndex;
+        if makes_dir && result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
             make_durable_dir(dir_of(path), kind.role(), policy, kind.component())?;
             result = create();
         }
         let mut file = result.map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Reason::Locked(lock.clone()).into(),
+            _ if !makes_dir => Reason::Unlockable { path: lock.clone(), source: error }.into(),
             _ => Error::io(&lock, error),
         })?;
         policy.prepare(&mut file).map_err(|error| Error::io(&lock, error))?;

@@ -10,7 +10,7 @@ use super::{CacheTree, Entry, EntryKey, Index, Mode, StatData};
 pub struct Conflict(pub Vec<u8>);
 
 impl Index {
-    /// Puts an entry in its place, also that of files which are where its directories have to be, and of all that is in a
+    /// Puts an entry in its place, whose file was looked at just now, if it says how that looks; also that of files which are where its directories have to be, and of all that is in a
     /// directory of its name. At stage 0 it resolves a conflict of its path.
     pub fn insert(&mut self, path: &[u8], stage: u8, entry: Entry) {
         for key in self.in_the_way(path, stage) {
@@ -39,10 +39,12 @@ impl Index {
 
     /// Says anew what the file of an entry looks like, whose content is the same.
     pub fn set_stat(&mut self, path: &[u8], stage: u8, stat: StatData) {
-        if let Some(entry) = self.entries.get_mut(&EntryKey::new(path, stage))
+        let key = EntryKey::new(path, stage);
+        if let Some(entry) = self.entries.get_mut(&key)
             && entry.stat != stat
         {
             entry.stat = stat;
+            self.fresh.insert(key);
             self.is_changed = true;
         }
     }
@@ -109,7 +111,11 @@ impl Index {
     }
 
     fn put(&mut self, path: &[u8], stage: u8, entry: Entry) {
-        let before = self.entries.insert(EntryKey::new(path, stage), entry);
+        let key = EntryKey::new(path, stage);
+        let before = self.entries.insert(key.clone(), entry);
+        if before.is_none_or(|before| before != entry) {
+            self.fresh.insert(key);
+        }
         if before.is_none() {
             self.untracked = None;
             // As git does: who has put sides of a conflict beside an entry that was there keeps them.
@@ -123,6 +129,7 @@ impl Index {
 
     fn remove_entry(&mut self, key: &EntryKey) {
         let Some(entry) = self.entries.remove(key) else { return };
+        self.fresh.remove(key);
         let path = key.path();
         if let Some(side) = usize::from(key.stage()).checked_sub(1) {
             let undo = self.resolve_undo.entry(path.to_vec()).or_default();

@@ -22,7 +22,10 @@ pub enum IndexError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// Objects, the configuration or the lock.
+    /// The lock could not be had.
+    #[error(transparent)]
+    Lock(packrace_store::Error),
+    /// Objects or the configuration.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
     /// An entry that names nothing, which is not written.
@@ -71,6 +74,6 @@ impl IndexError {
 
     /// Whether somebody else is changing the index.
     pub fn is_locked(&self) -> bool {
-        matches!(self, IndexError::Store(error) if error.is_locked())
+        matches!(self, IndexError::Lock(error) if error.is_locked())
     }
 }

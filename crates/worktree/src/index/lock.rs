@@ -1,13 +1,14 @@
 //! Replacing the index of a work tree.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use packrace_format::index_file::{IndexParts, encode};
 use packrace_os::count::Role;
 use packrace_store::Repository;
 use packrace_store::publish::{FileKind, LockFile, WritePolicy};
 
-use super::{Contents, Entry, EntryKey, Index, IndexError, ResolveUndo};
+use super::{Contents, Entry, EntryKey, Index, IndexError, Mode, ResolveUndo, Time, time_of};
 
 /// Most links from an index to where it really is.
 const MAX_LINKS: usize = 5;
@@ -21,6 +22,8 @@ pub struct IndexLock {
     lock: LockFile,
     index: Index,
     format: Format,
+    /// When.
+    taken: Time,
 }
 
 /// How a new index is written.
@@ -38,9 +41,9 @@ impl IndexLock {
         let policy = WritePolicy::of(config)?;
         let format = Format::of(repository)?;
         let path = resolved(repository.index_file());
-        let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy)?;
+        let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy).map_err(IndexError::Lock)?;
         let index = Index::read(repository)?;
-        Ok(IndexLock { lock, index, format })
+        Ok(IndexLock { lock, index, format, taken: time_of(SystemTime::now()) })
     }
 
     /// The index as it is going to be.
@@ -56,14 +59,27 @@ impl IndexLock {
     /// Writes the index and puts it in place.
     ///
     /// Who reads it later takes a file for unchanged that was last changed before the index was written. So each entry for
-    /// which that does not hold yet (racy-git) is asked for: `is_modified` says whether its file looks as the entry says but
-    /// has other content. Then the entry says that the file is empty, which makes everybody look.
+    /// which that does not hold yet (racy-git) is asked for, unless its file was looked at since the lock was taken:
+    /// `is_modified` says whether its file looks as the entry says but has other content. Then the entry says that the file
+    /// is empty, which makes everybody look.
     pub fn commit(self, is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool) -> Result<(), IndexError> {
         self.write(&mut |_, key, entry| is_modified(key, entry))
     }
 
-    /// The same, and looks at the files itself.
-    pub fn commit_beside(self, contents: &mut Contents) -> Result<(), IndexError> {
+    /// The same, and looks at the files itself; also at those that were looked at in the second in which they changed, which
+    /// may have changed again.
+    pub fn commit_beside(mut self, contents: &mut Contents) -> Result<(), IndexError> {
+        let index = &self.index;
+        let fresh = index.fresh.iter().filter_map(|key| Some((key, index.entries.get(key)?)));
+        let is_young = |entry: &Entry| {
+            entry.mode != Mode::Gitlink && entry.stat.modified.seconds >= self.taken.seconds
+        };
+        let young = fresh.filter(|(_, entry)| is_young(entry));
+        let changed = |(key, entry): &(&EntryKey, &Entry)| {
+            contents.look(key.path()).is_ok_and(|seen| seen.is_some_and(|seen| seen.stat != entry.stat))
+        };
+        let changed: Vec<EntryKey> = young.filter(changed).map(|(key, _)| key.clone()).collect();
+        changed.iter().for_each(|key| self.say_empty(key));
         self.write(&mut |index, key, entry| contents.is_secretly_modified(index, key.path(), entry))
     }
 
@@ -94,13 +110,17 @@ impl IndexLock {
             .entries
             .iter()
             .filter(|(_, entry)| {
-                self.index.is_racy(entry) && entry.mode.is_file() && entry.stat.size_bytes != 0
+                self.index.is_racy(entry) && entry.mode != Mode::Gitlink && entry.stat.size_bytes != 0
             })
+            .filter(|(key, _)| !self.index.fresh.contains(*key))
             .filter(|(key, entry)| is_modified(&self.index, key, entry))
             .map(|(key, _)| key.clone())
             .collect();
-        for key in racy {
-            let entry = self.index.entries.get_mut(&key).expect("was just there");
+        racy.iter().for_each(|key| self.say_empty(key));
+    }
+
+    fn say_empty(&mut self, key: &EntryKey) {
+        if let Some(entry) = self.index.entries.get_mut(key) {
             entry.stat.size_bytes = 0;
         }
     }

@@ -15,7 +15,7 @@ mod sparse;
 mod stat;
 mod write_tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -51,6 +51,8 @@ pub struct Index {
     untracked: Option<Vec<u8>>,
     /// When the file was last changed: what was changed since may look unchanged.
     timestamp: Time,
+    /// Entries whose files were looked at since, so that they are known to be what these say.
+    fresh: HashSet<EntryKey>,
     is_changed: bool,
 }
 
@@ -86,6 +88,7 @@ impl Index {
             resolve_undo: resolve_undo.into_iter().map(|undo| (undo.path, undo.stages)).collect(),
             untracked,
             timestamp,
+            fresh: HashSet::new(),
             is_changed: false,
         })
     }
@@ -100,6 +103,7 @@ impl Index {
             resolve_undo: BTreeMap::new(),
             untracked: None,
             timestamp: Time::default(),
+            fresh: HashSet::new(),
             is_changed: false,
         }
     }

@@ -252,3 +252,138 @@ fn what_is_only_just_clean_is_looked_at_again() {
     assert!(!rules.matches(index.get(b"racy", 0).unwrap(), &seen("racy")));
     assert!(rules.matches(index.get(b"other", 0).unwrap(), &seen("other")));
 }
+
+/// Every step of writing fails once, with a full disk and others, and at each the process is killed.
+#[test]
+fn an_index_that_cannot_be_written_stays_as_it_was() {
+    use std::io::ErrorKind;
+
+    use packrace_os::simulated::{DiskFault, DiskOp, on_disk};
+
+    let world = World::new(&[]);
+    world.git(&["config", "core.fsync", "added"]);
+    world.write("f", "x");
+    world.write("g", "y");
+    world.git(&["add", "f"]);
+    let path = world.path().join(".git/index");
+    let before = std::fs::read(&path).unwrap();
+    let repository = world.repository();
+    let entry = world.entry("g");
+    let write = || {
+        let mut lock = IndexLock::take(&repository)?;
+        lock.index_mut().insert(b"g", 0, entry);
+        lock.commit(&mut |_, _| false)
+    };
+    let (written, steps) = on_disk(DiskFault::None, write);
+    written.unwrap();
+    let after = std::fs::read(&path).unwrap();
+    let ops: Vec<&DiskOp> = steps.iter().map(|step| &step.op).collect();
+    assert!(
+        matches!(ops.as_slice(), [
+            DiskOp::Create,
+            DiskOp::Write(_),
+            DiskOp::Sync,
+            DiskOp::Rename(_),
+            DiskOp::SyncDir
+        ]),
+        "{ops:?}"
+    );
+    for at in 0..steps.len() {
+        let kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem];
+        for fault in kinds.map(|kind| DiskFault::At(at, kind)).into_iter().chain([DiskFault::StopAt(at)]) {
+            std::fs::write(&path, &before).unwrap();
+            let (written, _) = on_disk(fault, write);
+            assert!(written.is_err(), "{fault:?}");
+            let found = std::fs::read(&path).unwrap();
+            let is_renamed = at == steps.len() - 1;
+            assert!(found == if is_renamed { after.clone() } else { before.clone() }, "{fault:?}");
+            let lock = world.path().join(".git/index.lock");
+            match fault {
+                DiskFault::StopAt(_) => drop(std::fs::remove_file(lock)),
+                _ => assert!(!lock.exists(), "{fault:?}"),
+            }
+        }
+    }
+    write().unwrap();
+    world.git(&["fsck", "--no-dangling"]);
+}
+
+#[test]
+fn what_is_read_may_be_anything() {
+    let world = World::new(&[]);
+    for name in ["a/b", "c"] {
+        world.write(name, name);
+    }
+    world.git(&["add", "."]);
+    world.git(&["update-index", "--split-index"]);
+    world.write("d", "d");
+    world.git(&["add", "d"]);
+    let repository = world.repository();
+    let read = || Index::read(&repository);
+    let path = world.path().join(".git/index");
+    let whole = std::fs::read(&path).unwrap();
+    let shared = std::fs::read_dir(world.path().join(".git")).unwrap();
+    let shared = shared.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains("sharedindex"));
+    let shared = shared.unwrap();
+    assert_eq!(read().unwrap().len(), 3);
+    std::fs::rename(&shared, world.path().join("away")).unwrap();
+    assert!(matches!(read(), Err(IndexError::Unreadable { .. })));
+    // A shared index that is another one.
+    std::fs::write(&shared, &whole).unwrap();
+    let error = read().unwrap_err();
+    assert!(error.to_string().starts_with("broken index, expect "), "{error}");
+    std::fs::rename(world.path().join("away"), &shared).unwrap();
+    // Flipped bytes in what says how both belong together, without a checksum that finds them.
+    let mut random = packrace_testkit::Random::new(3);
+    let mut bytes = whole.clone();
+    let end = bytes.len() - 20;
+    bytes[end..].fill(0);
+    for _ in 0..2000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..1 + random.below(3) {
+            damaged[random.below(end)] = random.next_u64() as u8;
+        }
+        std::fs::write(&path, damaged).unwrap();
+        let _ = read();
+    }
+    for length in 0..whole.len() {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        assert!(read().is_err(), "{length}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(matches!(read(), Err(IndexError::Unreadable { .. })));
+}
+
+/// Stat data decides only where nothing can have changed since.
+#[test]
+fn what_of_a_files_looks_counts() {
+    let world = World::new(&[]);
+    world.write("f", "x");
+    let entry = world.entry("f");
+    let seen = look(&world.path().join("f")).unwrap().unwrap();
+    let check = |config: &[(&str, &str)], change: &dyn Fn(&mut StatData), expect: bool| {
+        for (name, value) in config {
+            world.git(&["config", name, value]);
+        }
+        let rules = StatRules::of(world.repository().config()).unwrap();
+        let mut other = seen;
+        change(&mut other.stat);
+        assert_eq!(rules.matches(&entry, &other), expect, "{config:?}");
+        for (name, _) in config {
+            world.git(&["config", "--unset", name]);
+        }
+    };
+    let no_ctime = [("core.trustCtime", "false")];
+    let minimal = [("core.checkStat", "minimal")];
+    check(&[], &|_| {}, true);
+    check(&[], &|stat| stat.modified.seconds += 1, false);
+    check(&[], &|stat| stat.modified.nanoseconds += 1, true);
+    check(&[], &|stat| stat.changed.seconds += 1, false);
+    check(&no_ctime, &|stat| stat.changed.seconds += 1, true);
+    check(&[], &|stat| stat.inode += 1, false);
+    check(&minimal, &|stat| stat.inode += 1, true);
+    check(&minimal, &|stat| stat.user += 1, true);
+    check(&minimal, &|stat| stat.size_bytes += 1, false);
+    check(&[], &|stat| stat.device += 1, true);
+}

@@ -39,9 +39,15 @@ pub enum TreeError {
 }
 
 impl Index {
-    /// Makes the trees of all directories, remembers which they are, and gives that of the top. Trees that are known and stored
-    /// are not made again. Entries that are only intended to be added are in none.
-    pub fn write_tree(&mut self, batch: &ObjectBatch, missing_ok: bool) -> Result<ObjectId, TreeError> {
+    /// Makes the trees of all directories, remembers which they are, and gives that of `dir`, if there is such a directory;
+    /// the top is "". Trees that are known and stored are not made again. Entries that are only intended to be added are in
+    /// none.
+    pub fn write_tree(
+        &mut self,
+        batch: &ObjectBatch,
+        dir: &[u8],
+        missing_ok: bool,
+    ) -> Result<Option<ObjectId>, TreeError> {
         let unmerged = self.entries().filter(|(key, _)| key.stage() > 0);
         let mut told: Vec<Vec<u8>> = unmerged
             .take(MAX_TOLD + 1)
@@ -54,16 +60,16 @@ impl Index {
             return Err(TreeError::Unmerged(told));
         }
         let entries: Vec<(&EntryKey, &Entry)> = self.entries.iter().collect();
-        let builder = Builder { hash: self.hash, batch, missing_ok };
+        let mut builder = Builder { hash: self.hash, batch, missing_ok, dir, found: None };
         let built = builder.build(&entries, 0, self.cache_tree.as_ref(), 0)?;
+        let found = if dir.is_empty() { Some(built.id) } else { builder.found };
         self.set_cache_tree(built.tree);
-        Ok(built.id)
+        Ok(found.or_else(|| self.known_tree(dir)))
     }
 
-    /// The tree of a directory, after [`Index::write_tree`].
-    pub fn known_tree(&self, dir: &[u8]) -> Option<ObjectId> {
+    fn known_tree(&self, dir: &[u8]) -> Option<ObjectId> {
         let mut tree = self.cache_tree.as_ref()?;
-        for name in dir.split(|byte| *byte == b'/').filter(|_| !dir.is_empty()) {
+        for name in dir.split(|byte| *byte == b'/') {
             tree = tree.child(name)?;
         }
         tree.known.map(|(_, id)| id)
@@ -74,6 +80,10 @@ struct Builder<'a> {
     hash: packrace_object::HashKind,
     batch: &'a ObjectBatch,
     missing_ok: bool,
+    /// The directory whose tree is asked for.
+    dir: &'a [u8],
+    /// That tree, if it had to be made.
+    found: Option<ObjectId>,
 }
 
 /// A tree, and what is known of it.
@@ -86,7 +96,7 @@ struct Built {
 impl Builder<'_> {
     /// Makes the tree of entries that are all in one directory, whose path takes so many bytes of theirs.
     fn build(
-        &self,
+        &mut self,
         entries: &[(&EntryKey, &Entry)],
         dir_bytes: usize,
         cached: Option<&CacheTree>,
@@ -126,6 +136,9 @@ impl Builder<'_> {
             let built = self.build(&entries[at..at + length], below, child, depth + 1)?;
             at += length;
             is_whole &= built.tree.known.is_some();
+            if self.dir == &prefix[..below - 1] {
+                self.found = Some(built.id);
+            }
             if !built.is_empty {
                 append(&mut content, Mode::Dir.bits(), name, &built.id);
             }

@@ -16,9 +16,8 @@ const CACHE_BYTES: usize = 1 << 20;
 impl Update<'_> {
     /// Brings the conflict of a path back, if it is known how it was.
     pub fn unresolve(&mut self, step: &Step) -> Result<(), Fatal> {
-        let Step::Path(path) = step else {
-            return Err(Fatal::usage("options must come before --unresolve"));
-        };
+        // Whatever follows is a path, and an option one that is nowhere.
+        let Step::Path(path) = step else { return Ok(()) };
         let path = self.work_tree()?.path(path.as_encoded_bytes())?;
         let index = self.index();
         let Some(stages) = index.take_resolve_undo(&path) else { return Ok(()) };
@@ -37,16 +36,14 @@ impl Update<'_> {
         let work_tree = self.work_tree()?;
         let mut limits: Vec<Vec<u8>> = Vec::new();
         for step in steps {
-            let Step::Path(path) = step else {
-                return Err(Fatal::usage("options must come before --again"));
-            };
+            let Step::Path(path) = step else { continue };
             let path = path.as_encoded_bytes();
             if path.starts_with(b":") || path.iter().any(|byte| b"*?[\\".contains(byte)) {
                 return Err(Fatal::new("--again knows no patterns, only paths"));
             }
             limits.push(work_tree.path(path)?);
         }
-        if limits.is_empty() {
+        if steps.is_empty() {
             limits.push(work_tree.prefix().to_vec());
         }
         let is_meant = |path: &[u8]| {

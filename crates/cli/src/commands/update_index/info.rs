@@ -6,7 +6,7 @@ use packrace_object::ObjectId;
 use packrace_worktree::index::{Entry, Mode};
 
 use super::Update;
-use crate::commands::Fatal;
+use crate::commands::{Fatal, tell_error};
 
 /// What is told of an entry.
 struct Told<'a> {
@@ -26,12 +26,15 @@ impl Update<'_> {
         let &[mode, id, path] = parts.as_slice() else { return Err(usage()) };
         let bad =
             |what: &[u8]| Fatal::new(format!("git update-index: --cacheinfo cannot add {}", shown(what)));
-        let (Some(mode), Some(id)) = (octal(mode), self.id(id)) else {
-            return Err(if is_split { bad(mode) } else { usage() });
+        let (mode, id) = match (octal(mode), self.id(id)) {
+            (Some(mode), Some(id)) => (mode, id),
+            _ if !is_split => return Err(usage()),
+            (None, _) => return Err(bad(mode)),
+            (_, None) => return Err(bad(id)),
         };
         self.told(&Told { mode, id, stage: 0, path }).map_err(|error| {
             if !error.is_empty() {
-                eprintln!("error: {error}");
+                tell_error(&error);
             }
             bad(path)
         })
@@ -63,7 +66,7 @@ impl Update<'_> {
                 self.index().remove(path);
             } else if let Err(error) = self.told(&Told { mode, id, stage, path }) {
                 if !error.is_empty() {
-                    eprintln!("error: {error}");
+                    tell_error(&error);
                 }
                 return Err(Fatal::new(format!("git update-index: unable to update {shown}")));
             }

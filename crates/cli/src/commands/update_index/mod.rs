@@ -30,7 +30,7 @@ pub fn run(globals: &Globals, args: &UpdateIndex, environment: &Environment) -> 
                 }
             }
             Step::Again => {
-                let rest: Vec<&Step> = steps.by_ref().filter(|step| !update.switch(step)).collect();
+                let rest: Vec<&Step> = steps.by_ref().collect();
                 update.again(&rest)?;
             }
             step => update.step(step)?,
@@ -98,7 +98,7 @@ impl<'a> Update<'a> {
             Ok(lock) => Held::Locked(lock),
             // It may turn out that nothing is to be written.
             Err(error) => match (&error, Index::read(repository)) {
-                (IndexError::Store(_), Ok(index)) => Held::Unlocked(Box::new(index), error),
+                (IndexError::Lock(_), Ok(index)) => Held::Unlocked(Box::new(index), error),
                 _ => return Err(error.into()),
             },
         };

@@ -3,7 +3,7 @@
 use packrace_worktree::index::{ContentError, Entry, Kind, Mode, Seen};
 
 use super::{Update, say};
-use crate::commands::Fatal;
+use crate::commands::{Fatal, tell_error};
 
 /// Why a path was not taken: a line of `error: …`, after which nothing else is done.
 pub struct Unable(String);
@@ -51,7 +51,7 @@ impl Update<'_> {
         self.tell();
         if let Err(Unable(error)) = taken {
             if !error.is_empty() {
-                eprintln!("error: {error}");
+                tell_error(&error.to_string());
             }
             return Err(Fatal::new(format!("Unable to process path {shown}")));
         }
@@ -127,9 +127,6 @@ impl Update<'_> {
         let (index, contents, batch) = self.parts()?;
         let before = index.get(path, 0).copied();
         if let Some(entry) = before {
-            if entry.assume_valid {
-                return Ok(Ok(()));
-            }
             // Nothing new: the entry stays as it is.
             let is_same = !entry.intent_to_add && contents.rules().matches(&entry, seen);
             if is_same
@@ -145,7 +142,7 @@ impl Update<'_> {
         let id = match contents.blob(index, path, seen, batch) {
             Ok(id) => id,
             Err(ContentError::Store(error)) => {
-                eprintln!("error: {error}");
+                tell_error(&error.to_string());
                 return Ok(Err(Unable(format!("{shown}: failed to insert into database"))));
             }
             Err(ContentError::Filter(error)) => return Err(Fatal::new(error)),
@@ -180,7 +177,7 @@ impl Update<'_> {
             return Ok(());
         }
         index.try_insert(path, stage, entry).map_err(|conflict| {
-            eprintln!("error: {conflict}");
+            tell_error(&conflict.to_string());
             refused()
         })
     }
