@@ -5,7 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checkout;
+pub mod difference;
+mod error;
+pub mod files;
 pub mod filter;
 pub mod index;
+pub mod listing;
+pub mod merge;
+pub mod objects;
 pub mod paths;
 pub mod stage;
+pub mod switch;
+
+pub use error::WorkError;

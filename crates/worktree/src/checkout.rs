@@ -1,0 +1,290 @@
+//! The files of a work tree, looked at, written and removed by their paths in an index.
+//!
+//! No path leads out of the work tree: its parts are checked before it is used, and a directory that is a symbolic link is no
+//! directory of it. Whatever is in the way of what is written goes; who must not lose something looks first.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use gix_validate::path::component;
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+use packrace_os::{DirEntry, EntryType};
+use packrace_store::Config;
+
+use crate::error::WorkError;
+use crate::index::{Kind, Mode, Seen, StatData, StatRules, look};
+use crate::listing::Item;
+
+/// Longest target of a symbolic link that is looked for in an object.
+const MAX_LINK_BYTES: usize = 1 << 16;
+
+/// What the configuration says of a work tree (git-config, "core").
+#[derive(Debug, Clone, Copy)]
+pub struct TreeSettings {
+    /// How files are compared.
+    pub rules: StatRules,
+    /// `core.protectHFS` and `core.protectNTFS`.
+    protect: component::Options,
+}
+
+impl TreeSettings {
+    /// As configured.
+    pub fn of(config: &Config) -> Result<Self, WorkError> {
+        let on = |key: &str, default: bool| config.boolean(key).map(|value| value.unwrap_or(default));
+        Ok(TreeSettings {
+            rules: StatRules::of(config)?,
+            protect: component::Options {
+                protect_windows: false,
+                protect_hfs: on("core.protectHFS", false)?,
+                protect_ntfs: on("core.protectNTFS", true)?,
+            },
+        })
+    }
+}
+
+/// The files of a work tree.
+#[derive(Debug)]
+pub struct WorkTree {
+    top: PathBuf,
+    settings: TreeSettings,
+    /// Directories that were seen to be ones, without the last slash. Forgotten when something is removed.
+    real: BTreeSet<Vec<u8>>,
+}
+
+impl WorkTree {
+    /// The one at `top`.
+    pub fn new(top: &Path, settings: TreeSettings) -> Self {
+        WorkTree { top: top.to_owned(), settings, real: BTreeSet::new() }
+    }
+
+    /// Where it is.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// What is configured.
+    pub fn settings(&self) -> &TreeSettings {
+        &self.settings
+    }
+
+    /// Refuses a path that an index must not have, in git's words.
+    pub fn check_path(&self, path: &[u8], is_link: bool) -> Result<(), WorkError> {
+        let mode = is_link.then_some(component::Mode::Symlink);
+        let is_good = !path.is_empty()
+            && path
+                .split(|byte| *byte == b'/')
+                .all(|part| gix_validate::path::component(part.into(), mode, self.settings.protect).is_ok());
+        match is_good {
+            true => Ok(()),
+            false => Err(WorkError::Refused(format!("invalid path '{}'", String::from_utf8_lossy(path)))),
+        }
+    }
+
+    /// What stands at a path; none where nothing does, or where a directory on the way is none.
+    pub fn look(&mut self, path: &[u8]) -> Result<Option<Seen>, WorkError> {
+        match self.is_in_real_directory(path)? {
+            true => seen(&self.place(path)),
+            false => Ok(None),
+        }
+    }
+
+    /// The content of a file, or the target of a link, which was seen to be one.
+    pub fn read(&self, path: &[u8], is_link: bool) -> Result<Vec<u8>, WorkError> {
+        let place = self.place(path);
+        let content = match is_link {
+            true => std::fs::read_link(&place).map(|target| target.as_os_str().as_bytes().to_vec()),
+            false => packrace_os::read_file(&place, Role::WorkTree, u64::MAX - 1),
+        };
+        content.map_err(|error| WorkError::io(&place, error))
+    }
+
+    /// Puts this content where `path` says, in place of whatever is there and in the way; a submodule gets a directory. Gives
+    /// what an index remembers of it.
+    pub fn write(&mut self, path: &[u8], item: &Item, content: &[u8]) -> Result<StatData, WorkError> {
+        self.check_path(path, item.mode == Mode::Link)?;
+        self.make_directories(path)?;
+        let place = self.place(path);
+        let there = seen(&place)?;
+        if item.mode == Mode::Gitlink {
+            match there {
+                Some(found) if found.kind == Kind::Dir => {}
+                Some(_) => {
+                    self.remove_whole(&place)?;
+                    self.make_dir(&place)?;
+                }
+                None => self.make_dir(&place)?,
+            }
+            return Ok(StatData::default());
+        }
+        if there.is_some() {
+            self.remove_whole(&place)?;
+        }
+        if item.mode == Mode::Link && self.settings.rules.has_links {
+            if content.len() > MAX_LINK_BYTES || content.contains(&0) {
+                let what = String::from_utf8_lossy(path);
+                return Err(WorkError::Refused(format!(
+                    "unable to create symlink {what}: File name too long"
+                )));
+            }
+            durable::make_link(Path::new(OsStr::from_bytes(content)), &place, Role::WorkTree)
+                .map_err(|error| WorkError::io(&place, error))?;
+        } else {
+            let mode = if item.mode == Mode::Executable { 0o777 } else { 0o666 };
+            let file = NewFile::create(&place, mode, Role::WorkTree);
+            let written = file.and_then(|mut file| file.write(content).and_then(|()| file.keep()));
+            written.map_err(|error| WorkError::io(&place, error))?;
+        }
+        let found = seen(&place)?;
+        let found = found.ok_or_else(|| WorkError::io(&place, std::io::ErrorKind::NotFound.into()))?;
+        Ok(found.stat)
+    }
+
+    /// Removes the file or link at a path, and the directories that are empty then. A directory stays.
+    pub fn remove(&mut self, path: &[u8]) -> Result<(), WorkError> {
+        self.check_path(path, false)?;
+        if !self.is_in_real_directory(path)? {
+            return Ok(());
+        }
+        let place = self.place(path);
+        match seen(&place)? {
+            Some(found) if found.kind == Kind::Dir => return Ok(()),
+            Some(_) => {
+                durable::remove_file(&place, Role::WorkTree).map_err(|error| WorkError::io(&place, error))?;
+            }
+            None => {}
+        }
+        self.remove_empty_above(path)
+    }
+
+    /// Removes an empty directory, such as that of a submodule which is not there any more, and those above that are empty then.
+    pub fn remove_directory(&mut self, path: &[u8]) -> Result<(), WorkError> {
+        self.check_path(path, false)?;
+        if !self.is_in_real_directory(path)? {
+            return Ok(());
+        }
+        let place = self.place(path);
+        self.real.clear();
+        durable::remove_empty_dir(&place, Role::WorkTree).map_err(|error| WorkError::io(&place, error))?;
+        self.remove_empty_above(path)
+    }
+
+    fn remove_empty_above(&mut self, path: &[u8]) -> Result<(), WorkError> {
+        let mut rest = path;
+        while let Some(end) = rest.iter().rposition(|byte| *byte == b'/') {
+            rest = &rest[..end];
+            let directory = self.place(rest);
+            durable::remove_empty_dir(&directory, Role::WorkTree)
+                .map_err(|error| WorkError::io(&directory, error))?;
+            if seen(&directory)?.is_some() {
+                break;
+            }
+            self.real.remove(rest);
+        }
+        Ok(())
+    }
+
+    /// The names in a directory that was seen to be one, sorted.
+    pub fn entries(&self, path: &[u8]) -> Result<Vec<DirEntry>, WorkError> {
+        let place = self.place(path);
+        packrace_os::list_dir(&place, Role::WorkTree).map_err(|error| WorkError::io(&place, error))
+    }
+
+    /// Where a path leads. Nothing is checked.
+    pub(crate) fn place(&self, path: &[u8]) -> PathBuf {
+        self.top.join(OsStr::from_bytes(path))
+    }
+
+    /// Whether all directories of a path are ones, and no links.
+    fn is_in_real_directory(&mut self, path: &[u8]) -> Result<bool, WorkError> {
+        for end in slashes(path) {
+            if self.real.contains(&path[..end]) {
+                continue;
+            }
+            match seen(&self.place(&path[..end]))? {
+                Some(found) if found.kind == Kind::Dir => self.real.insert(path[..end].to_vec()),
+                _ => return Ok(false),
+            };
+        }
+        Ok(true)
+    }
+
+    /// Whether a path leads through a symbolic link.
+    pub(crate) fn is_beyond_link(&self, path: &[u8]) -> Result<bool, WorkError> {
+        for end in slashes(path) {
+            match seen(&self.place(&path[..end]))? {
+                Some(found) if found.kind == Kind::Dir => {}
+                Some(found) => return Ok(found.kind == Kind::Link),
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes the directories of a path; what is in their way goes.
+    fn make_directories(&mut self, path: &[u8]) -> Result<(), WorkError> {
+        for end in slashes(path) {
+            if self.real.contains(&path[..end]) {
+                continue;
+            }
+            let place = self.place(&path[..end]);
+            match seen(&place)? {
+                Some(found) if found.kind == Kind::Dir => {}
+                Some(_) => {
+                    self.remove_whole(&place)?;
+                    self.make_dir(&place)?;
+                }
+                None => self.make_dir(&place)?,
+            }
+            self.real.insert(path[..end].to_vec());
+        }
+        Ok(())
+    }
+
+    fn make_dir(&self, place: &Path) -> Result<(), WorkError> {
+        let made = durable::make_dir(place, |mode| mode, Role::WorkTree);
+        made.map(drop).map_err(|error| WorkError::io(place, error))
+    }
+
+    /// Removes what is in the way of something else: a file, a link, or a directory with all that is in it.
+    fn remove_whole(&mut self, place: &Path) -> Result<(), WorkError> {
+        self.real.clear();
+        remove_whole(place).map_err(|error| WorkError::io(place, error))
+    }
+}
+
+fn seen(place: &Path) -> Result<Option<Seen>, WorkError> {
+    look(place).map_err(|error| WorkError::io(place, error))
+}
+
+/// Goes down without following links; deeper than any path a system knows it cannot go. Other repositories stay.
+fn remove_whole(place: &Path) -> std::io::Result<()> {
+    let is_directory = std::fs::symlink_metadata(place)?.is_dir();
+    if !is_directory {
+        return durable::remove_file(place, Role::WorkTree).map(drop);
+    }
+    let entries = packrace_os::list_dir(place, Role::WorkTree)?;
+    if entries.iter().any(|entry| entry.name == ".git") {
+        return Err(std::io::Error::new(std::io::ErrorKind::DirectoryNotEmpty, "a repository is in the way"));
+    }
+    for entry in entries {
+        let inside = place.join(&entry.name);
+        match entry.kind {
+            EntryType::Dir => remove_whole(&inside)?,
+            _ => {
+                durable::remove_file(&inside, Role::WorkTree)?;
+            }
+        }
+    }
+    durable::remove_empty_dir(place, Role::WorkTree)
+}
+
+/// Where the slashes of a path are.
+fn slashes(path: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+use std::path::{Path, PathBuf};
+
+use crate::filter;
+use crate::index::IndexError;
+use crate::paths::PathError;
+use packrace_object::{CollisionAttack, MalformedObject, ObjectId};
+
+/// Why the index or the work tree could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// The repository could not be read or written.
+    #[error(transparent)]
+    Store(#[from] packrace_store::Error),
+    /// The index could not be read or written.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// Content could not be converted.
+    #[error(transparent)]
+    Filter(#[from] filter::Error),
+    /// Paths could not be told.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A file of the work tree could not be read or written.
+    #[error("unable to access '{}': {error}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// An object is not what it is used as.
+    #[error("object {id} {why}")]
+    Damaged {
+        /// Which.
+        id: ObjectId,
+        /// What it is not.
+        why: String,
+    },
+    /// New content looks like an attack on the hash.
+    #[error(transparent)]
+    Attack(#[from] CollisionAttack),
+    /// Files could not be read, as these lines of standard error say.
+    #[error("{}", .0.join("\n"))]
+    Unreadable(Vec<String>),
+    /// What was asked for cannot be done; in git's words.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl WorkError {
+    /// A failure at a file.
+    pub(crate) fn io(path: impl AsRef<Path>, error: std::io::Error) -> Self {
+        WorkError::Io { path: path.as_ref().to_owned(), error }
+    }
+
+    pub(crate) fn malformed(id: ObjectId, error: MalformedObject) -> Self {
+        WorkError::Damaged { id, why: format!("is a {error}") }
+    }
+}

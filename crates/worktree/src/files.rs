@@ -1,0 +1,244 @@
+//! The files of a work tree as git stores them: compared with their entries, read through filters, and checked out.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use packrace_object::{Kind as ObjectKind, ObjectId, object_id};
+use packrace_store::publish::ObjectBatch;
+use packrace_store::{OpenOptions, Repository, Snapshot};
+
+use crate::checkout::{TreeSettings, WorkTree};
+use crate::error::WorkError;
+use crate::filter::{Direction, Filters, Purpose};
+use crate::index::{Entry, Index, Kind, Mode, Seen, StatData};
+use crate::listing::Item;
+use crate::objects::Objects;
+use crate::stage::{Job, StageError, Stager};
+
+/// What an entry's file is, beside the entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// It looks as the entry says, or need not be looked at.
+    Same,
+    /// It has the content that the entry says, but looks otherwise.
+    Touched(StatData),
+    /// It is not there, or is a directory.
+    Gone,
+    /// It has other content, or is another kind of thing.
+    Changed(Seen),
+}
+
+/// The files of a work tree.
+pub struct Files {
+    /// As they are.
+    pub tree: WorkTree,
+    objects: Rc<Objects>,
+    into_git: Filters,
+    out_of_git: Filters,
+    /// Paths whose files were seen to be, or were made, what their entries say.
+    known: HashSet<Vec<u8>>,
+    /// Lines for standard error.
+    pub told: Vec<String>,
+}
+
+impl Files {
+    /// Those of the work tree at `top`.
+    pub fn open(
+        repository: &Repository,
+        snapshot: &Arc<Snapshot>,
+        top: &Path,
+        objects: Rc<Objects>,
+    ) -> Result<Self, WorkError> {
+        let mut told = Vec::new();
+        let into_git = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut told)?;
+        let out_of_git = Filters::new(repository, snapshot, top, Direction::CheckOut, &mut told)?;
+        let tree = WorkTree::new(top, TreeSettings::of(repository.config())?);
+        Ok(Files { tree, objects, into_git, out_of_git, known: HashSet::new(), told })
+    }
+
+    /// The objects that files are checked out of.
+    pub fn objects(&self) -> &Rc<Objects> {
+        &self.objects
+    }
+
+    /// Compares the file of an entry with what it says.
+    pub fn compare(&mut self, index: &Index, path: &[u8], entry: &Entry) -> Result<Comparison, WorkError> {
+        if entry.assume_valid || entry.skip_worktree {
+            return Ok(Comparison::Same);
+        }
+        let Some(seen) = self.tree.look(path)? else { return Ok(Comparison::Gone) };
+        let rules = self.tree.settings().rules;
+        if entry.mode == Mode::Gitlink {
+            return self.compare_submodule(path, entry, seen);
+        }
+        if seen.kind == Kind::Dir {
+            return Ok(Comparison::Gone);
+        }
+        if rules.matches(entry, &seen) && (self.known.contains(path) || !index.is_racy(entry)) {
+            return Ok(Comparison::Same);
+        }
+        if entry.intent_to_add || !rules.is_same_kind(entry.mode, seen.kind) {
+            return Ok(Comparison::Changed(seen));
+        }
+        let content = self.content(index, path, &seen, Purpose::Compare)?;
+        if object_id(self.objects.hash_kind(), ObjectKind::Blob, &content)? != entry.id {
+            return Ok(Comparison::Changed(seen));
+        }
+        self.known.insert(path.to_vec());
+        Ok(match rules.matches(entry, &seen) {
+            true => Comparison::Same,
+            false => Comparison::Touched(seen.stat),
+        })
+    }
+
+    fn compare_submodule(&self, path: &[u8], entry: &Entry, seen: Seen) -> Result<Comparison, WorkError> {
+        Ok(match seen.kind {
+            Kind::Dir if self.submodule(path).is_none_or(|head| head == entry.id) => Comparison::Same,
+            _ => Comparison::Changed(seen),
+        })
+    }
+
+    /// The commit that is checked out in a submodule, if there is one.
+    fn submodule(&self, path: &[u8]) -> Option<ObjectId> {
+        let place = self.tree.place(path);
+        // Without one of its own it would be looked for in the directories above.
+        packrace_os::identity(&place.join(".git"), packrace_os::count::Role::WorkTree).ok()??;
+        let repository = Repository::open(&place, &OpenOptions::default()).ok()?;
+        Some(repository.refs().resolve(b"HEAD").ok()??.id)
+    }
+
+    /// What a file that was seen is to git, with its content; nothing is stored. `before` is what an entry says that the file
+    /// system may not tell.
+    pub fn item(
+        &mut self,
+        index: &Index,
+        path: &[u8],
+        seen: &Seen,
+        before: Option<Mode>,
+    ) -> Result<Option<(Item, Vec<u8>)>, WorkError> {
+        let Some(mode) = self.tree.settings().rules.mode(seen.kind, before) else { return Ok(None) };
+        if mode == Mode::Gitlink {
+            return Ok(self.submodule(path).map(|id| (Item { mode, id }, Vec::new())));
+        }
+        let content = self.content(index, path, seen, Purpose::Store)?;
+        let id = object_id(self.objects.hash_kind(), ObjectKind::Blob, &content)?;
+        Ok(Some((Item { mode, id }, content)))
+    }
+
+    /// Reads and stores files beside each other. Gives what each is to git; none for what git does not keep. Beside each path
+    /// stands what an entry says of it that the file system may not tell.
+    pub fn store(
+        &mut self,
+        repository: &Repository,
+        index: &Index,
+        batch: &ObjectBatch,
+        paths: &[(&[u8], Option<Mode>)],
+    ) -> Result<Vec<Option<Item>>, WorkError> {
+        let mut jobs = Vec::with_capacity(paths.len());
+        for (path, _) in paths {
+            jobs.push(Job::new(path, None, &mut self.into_git, index, &mut self.told)?);
+        }
+        let stager = Stager::new(repository, self.tree.top(), self.into_git.converter(), index, Some(batch))?;
+        let rules = self.tree.settings().rules;
+        let mut items = Vec::with_capacity(paths.len());
+        for (result, (path, before)) in stager.run(&jobs).into_iter().zip(paths) {
+            match result {
+                Ok(staged) => {
+                    self.told.extend(staged.told);
+                    let mode = rules.mode(staged.seen.kind, *before);
+                    items.push(mode.map(|mode| Item { mode, id: staged.id }));
+                }
+                Err(StageError::Store(error)) => return Err(error.into()),
+                Err(StageError::Unreadable(mut lines)) => {
+                    let shown = String::from_utf8_lossy(path);
+                    lines.push(format!("error: unable to index file '{shown}'"));
+                    lines.push(format!("fatal: Unable to process path {shown}"));
+                    return Err(WorkError::Unreadable(lines));
+                }
+                Err(StageError::Refused(mut lines, last)) => {
+                    lines.push(format!("fatal: {last}"));
+                    return Err(WorkError::Unreadable(lines));
+                }
+                Err(StageError::Skipped) => return Err(WorkError::Unreadable(Vec::new())),
+            }
+        }
+        Ok(items)
+    }
+
+    fn content(
+        &mut self,
+        index: &Index,
+        path: &[u8],
+        seen: &Seen,
+        purpose: Purpose,
+    ) -> Result<Vec<u8>, WorkError> {
+        let content = self.tree.read(path, seen.kind == Kind::Link)?;
+        if seen.kind == Kind::Link {
+            return Ok(content);
+        }
+        let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
+        Ok(self.into_git.to_git(path, &content, purpose, &staged, &mut self.told)?.into_owned())
+    }
+
+    /// Puts what a blob is into the work tree. Gives what an index remembers of it.
+    pub fn check_out(&mut self, index: &Index, path: &[u8], item: &Item) -> Result<StatData, WorkError> {
+        let stat = match item.mode {
+            Mode::Gitlink => self.tree.write(path, item, &[])?,
+            Mode::Link => {
+                let content = self.objects.read_as(&item.id, ObjectKind::Blob)?;
+                self.tree.write(path, item, &content)?
+            }
+            _ => {
+                let content = self.objects.read_as(&item.id, ObjectKind::Blob)?;
+                let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
+                let content = self.out_of_git.to_worktree(path, &content, &staged, &mut self.told)?;
+                self.tree.write(path, item, &content)?
+            }
+        };
+        self.known.insert(path.to_vec());
+        Ok(stat)
+    }
+
+    /// Removes a file of the work tree.
+    pub fn remove(&mut self, path: &[u8], mode: Mode) -> Result<(), WorkError> {
+        self.known.remove(path);
+        match mode {
+            Mode::Gitlink => self.tree.remove_directory(path),
+            _ => self.tree.remove(path),
+        }
+    }
+
+    /// Looks at all files, and says anew what those look like that have not changed. Gives paths with conflicts.
+    pub fn refresh(&mut self, index: &mut Index) -> Result<Vec<Vec<u8>>, WorkError> {
+        let mut touched = Vec::new();
+        let mut unmerged: Vec<Vec<u8>> = Vec::new();
+        for (key, entry) in index.entries() {
+            if key.stage() > 0 {
+                if unmerged.last().is_none_or(|last| last != key.path()) {
+                    unmerged.push(key.path().to_vec());
+                }
+                continue;
+            }
+            if let Comparison::Touched(stat) = self.compare(index, key.path(), entry)? {
+                touched.push((key.path().to_vec(), stat));
+            }
+        }
+        for (path, stat) in touched {
+            index.set_stat(&path, 0, stat);
+        }
+        Ok(unmerged)
+    }
+
+    /// Whether the file of a racy entry looks as the entry says but has other content.
+    pub fn is_modified(&mut self, index: &Index, path: &[u8], entry: &Entry) -> bool {
+        if self.known.contains(path) {
+            return false;
+        }
+        match self.compare(index, path, entry) {
+            Ok(Comparison::Same | Comparison::Touched(_)) => false,
+            Ok(Comparison::Gone | Comparison::Changed(_)) | Err(_) => true,
+        }
+    }
+}

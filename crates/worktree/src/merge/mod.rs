@@ -1,0 +1,221 @@
+//! Merging the changes of two trees, as `git stash apply` does: `gix-merge` with git's markers, stages and words.
+//!
+//! Renames are found as git's `ort` finds them: half of the lines must be the same; a directory whose files were renamed takes
+//! along what the other side has added to it, which is a conflict by default (git-config, "merge.directoryRenames").
+
+mod messages;
+pub(crate) mod platforms;
+
+use std::collections::BTreeMap;
+
+use gix_diff::tree_with_rewrites::Change;
+use gix_merge::blob::builtin_driver::text::{Conflict as TextConflict, ConflictStyle, Labels};
+use gix_merge::tree::apply_index_entries::RemovalMode;
+use gix_merge::tree::{Resolution, ResolutionFailure, TreatAsUnresolved, apply_index_entries};
+use gix_object::WriteTo as _;
+use gix_object::bstr::{BString, ByteSlice as _};
+use packrace_object::{Kind, ObjectId};
+use packrace_store::{Config, Repository};
+
+use self::messages::Teller;
+use crate::error::WorkError;
+use crate::index::Mode;
+use crate::listing::{Item, Listing, list};
+use crate::objects::Objects;
+
+/// Most files of each side that are compared in search of renames. As in `git stash`, settings do not change that.
+const RENAME_LIMIT: usize = 7000;
+
+/// What the sides are called.
+#[derive(Debug, Clone)]
+pub struct Names {
+    /// What both sides come from.
+    pub base: String,
+    /// Where the changes go.
+    pub ours: String,
+    /// Where they come from.
+    pub theirs: String,
+}
+
+/// What a merge makes.
+#[derive(Debug)]
+pub struct Merged {
+    /// What the work tree gets. Where there is a conflict, that is what helps to resolve it.
+    pub files: Listing,
+    /// The base, ours and theirs of paths with conflicts; not all of them are among the files.
+    pub conflicts: BTreeMap<BString, [Option<Item>; 3]>,
+    /// Lines for the user.
+    pub messages: Vec<String>,
+    /// Lines for standard error.
+    pub warnings: Vec<String>,
+}
+
+/// What the configuration says of merges (git-config, "merge").
+#[derive(Debug, Clone)]
+struct Settings {
+    style: ConflictStyle,
+    directories: DirectoryRenames,
+}
+
+/// What becomes of a file that one side adds to a directory which the other renames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DirectoryRenames {
+    /// It goes along.
+    Followed,
+    /// It goes along, but somebody has to say that this is right.
+    Conflict,
+    /// It stays where it was added.
+    Ignored,
+}
+
+impl Settings {
+    fn of(config: &Config) -> Result<Self, WorkError> {
+        let style = match config.string("merge.conflictStyle").as_deref() {
+            Some(b"diff3") => ConflictStyle::Diff3,
+            Some(b"zdiff3") => ConflictStyle::ZealousDiff3,
+            None | Some(b"merge") => ConflictStyle::Merge,
+            Some(other) => {
+                let other = String::from_utf8_lossy(other);
+                return Err(WorkError::Refused(format!(
+                    "unknown style '{other}' given for 'merge.conflictstyle'"
+                )));
+            }
+        };
+        let directories = match config.string("merge.directoryRenames").as_deref() {
+            None | Some(b"conflict") => DirectoryRenames::Conflict,
+            Some(_) => match config.boolean("merge.directoryRenames")?.unwrap_or(false) {
+                true => DirectoryRenames::Followed,
+                false => DirectoryRenames::Ignored,
+            },
+        };
+        Ok(Settings { style, directories })
+    }
+}
+
+/// Merges what changed from `base` to `theirs` into `ours`. New content is only remembered by `objects`.
+pub fn merge(
+    repository: &Repository,
+    objects: &Objects,
+    [base, ours, theirs]: [&ObjectId; 3],
+    names: &Names,
+) -> Result<Merged, WorkError> {
+    let settings = Settings::of(repository.config())?;
+    let (mut for_renames, mut for_content) = platforms::open(repository)?;
+    let labels = Labels {
+        ancestor: Some(names.base.as_str().into()),
+        current: Some(names.ours.as_str().into()),
+        other: Some(names.theirs.as_str().into()),
+    };
+    let mut options = gix_merge::tree::Options {
+        rewrites: Some(gix_diff::Rewrites { limit: RENAME_LIMIT, ..Default::default() }),
+        ..Default::default()
+    };
+    options.blob_merge.text.diff_algorithm = gix_diff::blob::Algorithm::Histogram;
+    options.blob_merge.text.conflict = TextConflict::Keep {
+        style: settings.style,
+        marker_size: TextConflict::DEFAULT_MARKER_SIZE.try_into().expect("not zero"),
+    };
+    let failed = |error: gix_error::Error| WorkError::Refused(format!("cannot merge: {error}"));
+    let mut outcome = gix_merge::tree(
+        base,
+        ours,
+        theirs,
+        labels,
+        objects,
+        |content| gix_error::ResultExt::or_error(objects.make(Kind::Blob, content.to_vec())),
+        &mut gix_diff::tree::State::default(),
+        &mut for_renames,
+        &mut for_content,
+        options,
+    )
+    .map_err(failed)?;
+    let tree = outcome.tree.write(|tree| {
+        let mut content = Vec::new();
+        tree.write_to(&mut content).expect("memory takes what is written");
+        objects.make(Kind::Tree, content)
+    })?;
+    let files = list(objects, &tree)?;
+    let our_files = list(objects, ours)?;
+    let mut merged = Merged { files, conflicts: BTreeMap::new(), messages: Vec::new(), warnings: Vec::new() };
+    merged.add_stages(objects, &tree, &outcome.conflicts)?;
+    merged.add_bases(&outcome.conflicts);
+    match settings.directories {
+        DirectoryRenames::Followed => {}
+        DirectoryRenames::Conflict => merged.add_moved(&outcome.conflicts, &our_files),
+        DirectoryRenames::Ignored => merged.move_back(&outcome.conflicts),
+    }
+    let teller = Teller { objects, names, our_files: &our_files, settings: &settings };
+    teller.tell(&mut merged, &outcome.conflicts)?;
+    Ok(merged)
+}
+
+impl Merged {
+    /// The stages that `gix-merge` finds for conflicts.
+    fn add_stages(
+        &mut self,
+        objects: &Objects,
+        tree: &ObjectId,
+        conflicts: &[gix_merge::tree::Conflict],
+    ) -> Result<(), WorkError> {
+        let failed = |error: gix_error::Error| WorkError::Refused(format!("cannot merge: {error}"));
+        let protect = gix_validate::path::component::Options {
+            protect_windows: false,
+            protect_hfs: false,
+            protect_ntfs: false,
+        };
+        let mut index = gix_index::State::from_tree(tree, objects, protect).map_err(failed)?;
+        apply_index_entries(conflicts, TreatAsUnresolved::git(), &mut index, RemovalMode::Prune);
+        for entry in index.entries() {
+            let stage = entry.stage_raw() as usize;
+            if stage == 0 {
+                continue;
+            }
+            let Some(mode) = Mode::of_bits(entry.mode.bits()) else { continue };
+            let path = entry.path(&index).to_owned();
+            self.conflicts.entry(path).or_default()[stage - 1] = Some(Item { mode, id: entry.id });
+        }
+        Ok(())
+    }
+
+    /// What a renamed file was, which the other side has deleted.
+    fn add_bases(&mut self, conflicts: &[gix_merge::tree::Conflict]) {
+        for conflict in conflicts {
+            if let Err(ResolutionFailure::OursDeletedTheirsRenamed) = conflict.resolution
+                && let Change::Rewrite { source_id, source_entry_mode, location, .. } =
+                    conflict.changes_in_resolution().1
+                && let Some(mode) = Mode::of_bits(u32::from(source_entry_mode.value()))
+                && let Some(stages) = self.conflicts.get_mut(location)
+            {
+                stages[0] = Some(Item { mode, id: *source_id });
+            }
+        }
+    }
+
+    /// Puts what was added to a renamed directory where it was added.
+    fn move_back(&mut self, conflicts: &[gix_merge::tree::Conflict]) {
+        for conflict in conflicts {
+            if let Ok(Resolution::SourceLocationAffectedByRename { final_location }) = &conflict.resolution
+                && let Some(item) = self.files.remove(final_location.as_bstr())
+            {
+                self.files.insert(messages::added(conflict).location().to_owned(), item);
+            }
+        }
+    }
+
+    /// What was added on one side to a directory that the other has renamed: git asks where it belongs.
+    fn add_moved(&mut self, conflicts: &[gix_merge::tree::Conflict], our_files: &Listing) {
+        for conflict in conflicts {
+            if let Ok(Resolution::SourceLocationAffectedByRename { final_location }) = &conflict.resolution
+                && let Some(item) = self.files.get(final_location.as_bstr()).copied()
+            {
+                let added = messages::added(conflict);
+                let is_ours = our_files.contains_key(added.location());
+                let stages = self.conflicts.entry(final_location.clone()).or_default();
+                stages[if is_ours { 1 } else { 2 }] = Some(item);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! What `gix-merge` and `gix-diff` look content up with: the attributes of the work tree, and no filters, as only what git has
+//! stored is merged.
+
+use gix_attributes::search::MetadataCollection;
+use gix_filter::attributes::Search;
+use gix_merge::blob::Driver;
+use gix_worktree::Stack;
+use gix_worktree::stack::State;
+use gix_worktree::stack::state::Attributes;
+use gix_worktree::stack::state::attributes::Source;
+use packrace_store::{Config, Repository};
+
+use crate::error::WorkError;
+
+/// Larger content is not merged line by line (git-config, "core.bigFileThreshold").
+const BIG_BYTES: u64 = 512 << 20;
+
+/// To look for renames with, and to merge content.
+pub(crate) fn open(
+    repository: &Repository,
+) -> Result<(gix_diff::blob::Platform, gix_merge::blob::Platform), WorkError> {
+    let config = repository.config();
+    let big = config.integer("core.bigFileThreshold")?.and_then(|bytes| u64::try_from(bytes).ok());
+    let large_file_threshold_bytes = big.unwrap_or(BIG_BYTES);
+    let hash = repository.hash_kind();
+    let filters = || gix_filter::Pipeline::new(Default::default(), hash, Default::default());
+    let for_renames = gix_diff::blob::Platform::new(
+        gix_diff::blob::platform::Options::default(),
+        gix_diff::blob::Pipeline::new(
+            Default::default(),
+            filters(),
+            Vec::new(),
+            gix_diff::blob::pipeline::Options { large_file_threshold_bytes, ..Default::default() },
+        ),
+        gix_diff::blob::pipeline::Mode::ToGit,
+        stack(repository)?,
+    );
+    let for_content = gix_merge::blob::Platform::new(
+        gix_merge::blob::Pipeline::new(
+            Default::default(),
+            filters(),
+            gix_merge::blob::pipeline::Options { large_file_threshold_bytes },
+        ),
+        gix_merge::blob::pipeline::Mode::ToGit,
+        stack(repository)?,
+        drivers(config),
+        gix_merge::blob::platform::Options { default_driver: config.string("merge.default").map(Into::into) },
+    );
+    Ok((for_renames, for_content))
+}
+
+fn stack(repository: &Repository) -> Result<Stack, WorkError> {
+    let mut names = MetadataCollection::default();
+    let mut buffer = Vec::new();
+    let files = repository.attribute_files();
+    let outside = Search::new_globals(files.outside, &mut buffer, &mut names)
+        .map_err(|error| WorkError::io("gitattributes", error))?;
+    let attributes = Attributes::new(outside, Some(files.info), Source::WorktreeThenIdMapping, names);
+    let case = match repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
+        true => gix_glob::pattern::Case::Fold,
+        false => gix_glob::pattern::Case::Sensitive,
+    };
+    let top = repository.work_tree()?.unwrap_or_default();
+    Ok(Stack::new(top, State::AttributesStack(attributes), case, buffer, Vec::new()))
+}
+
+/// Programs that merge (gitattributes, "Defining a custom merge driver").
+fn drivers(config: &Config) -> Vec<Driver> {
+    let mut drivers: Vec<Driver> = Vec::new();
+    for (name, value) in config.section("merge") {
+        let rest = name.get("merge.".len()..).unwrap_or_default();
+        let Some(dot) = rest.iter().rposition(|byte| *byte == b'.') else { continue };
+        let (driver, key) = (&rest[..dot], &rest[dot + 1..]);
+        let at = drivers.iter().position(|known| known.name == driver).unwrap_or_else(|| {
+            drivers.push(Driver { name: driver.into(), ..Driver::default() });
+            drivers.len() - 1
+        });
+        let value = value.unwrap_or_default();
+        match key {
+            b"name" => drivers[at].display_name = value.into(),
+            b"driver" => drivers[at].command = value.into(),
+            b"recursive" => drivers[at].recursive = Some(value.into()),
+            _ => {}
+        }
+    }
+    drivers.retain(|driver| !driver.command.is_empty());
+    drivers
+}

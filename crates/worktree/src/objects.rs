@@ -1,0 +1,107 @@
+//! The objects of a repository, and those that are made from them before anything is written, as `gix-object` asks for them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gix_error::{ErrorExt as _, ResultExt as _};
+use packrace_object::{HashKind, Kind, ObjectId, object_id, oid};
+use packrace_store::{Object, ObjectReader, Snapshot};
+
+use crate::error::WorkError;
+
+/// Bytes that are kept as delta bases.
+const READER_BYTES: usize = 16 << 20;
+
+/// The objects of a snapshot and those that were made since, which only memory holds.
+pub struct Objects {
+    hash: HashKind,
+    reader: RefCell<ObjectReader>,
+    made: RefCell<HashMap<ObjectId, Object>>,
+}
+
+impl Objects {
+    /// Those of a snapshot.
+    pub fn new(snapshot: &Arc<Snapshot>) -> Self {
+        let reader = RefCell::new(snapshot.reader(READER_BYTES));
+        Objects { hash: snapshot.hash_kind(), reader, made: RefCell::default() }
+    }
+
+    /// The hash of their names.
+    pub fn hash_kind(&self) -> HashKind {
+        self.hash
+    }
+
+    /// Reads an object.
+    pub fn read(&self, id: &oid) -> Result<Object, WorkError> {
+        if let Some(made) = self.made.borrow().get(id) {
+            return Ok(made.clone());
+        }
+        Ok(self.reader.borrow_mut().read(id)?)
+    }
+
+    /// Reads an object that must have this kind.
+    pub fn read_as(&self, id: &oid, kind: Kind) -> Result<Vec<u8>, WorkError> {
+        let object = self.read(id)?;
+        match object.kind == kind {
+            true => Ok(object.data),
+            false => Err(WorkError::Damaged { id: id.to_owned(), why: format!("is not a {kind}") }),
+        }
+    }
+
+    /// The kind and size of an object; none if there is none.
+    pub fn kind_and_size(&self, id: &oid) -> Result<Option<(Kind, u64)>, WorkError> {
+        if let Some(made) = self.made.borrow().get(id) {
+            return Ok(Some((made.kind, made.data.len() as u64)));
+        }
+        Ok(self.reader.borrow_mut().kind_and_size(id)?)
+    }
+
+    /// Remembers an object and tells its name.
+    pub fn make(&self, kind: Kind, content: Vec<u8>) -> Result<ObjectId, WorkError> {
+        let id = object_id(self.hash, kind, &content)?;
+        self.made.borrow_mut().entry(id).or_insert(Object { kind, data: content });
+        Ok(id)
+    }
+
+    /// An object that was made, and is now somebody else's; none if it was not made here.
+    pub fn take_made(&self, id: &oid) -> Option<Object> {
+        self.made.borrow_mut().remove(id)
+    }
+
+    /// All that was made, without order.
+    pub fn take_all_made(&self) -> Vec<(ObjectId, Object)> {
+        self.made.borrow_mut().drain().collect()
+    }
+}
+
+impl gix_object::Find for Objects {
+    fn try_find<'a>(
+        &self,
+        id: &oid,
+        buffer: &'a mut Vec<u8>,
+    ) -> gix_error::Result<Option<gix_object::Data<'a>>> {
+        if self.kind_and_size(id).or_error()?.is_none() {
+            return Ok(None);
+        }
+        let object = self.read(id).or_error()?;
+        *buffer = object.data;
+        Ok(Some(gix_object::Data::new(buffer, their_kind(object.kind), self.hash)))
+    }
+}
+
+impl gix_object::FindHeader for Objects {
+    fn try_header(&self, id: &oid) -> gix_error::Result<Option<gix_object::Header>> {
+        let found = self.kind_and_size(id).map_err(|error| error.raise())?;
+        Ok(found.map(|(kind, size)| gix_object::Header { kind: their_kind(kind), size }))
+    }
+}
+
+fn their_kind(kind: Kind) -> gix_object::Kind {
+    match kind {
+        Kind::Commit => gix_object::Kind::Commit,
+        Kind::Tree => gix_object::Kind::Tree,
+        Kind::Blob => gix_object::Kind::Blob,
+        Kind::Tag => gix_object::Kind::Tag,
+    }
+}

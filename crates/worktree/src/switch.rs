@@ -1,0 +1,251 @@
+//! Bringing the index and the work tree from one list of files to another.
+
+use std::collections::BTreeSet;
+
+use gix_object::bstr::BString;
+
+use crate::error::WorkError;
+use crate::files::{Comparison, Files};
+use crate::index::{Entry, Index, Kind, Mode};
+use crate::listing::{Item, Listing};
+
+/// What would be lost, which is why nothing was done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Blocked {
+    /// Files with changes that nobody has.
+    pub changed: Vec<Vec<u8>>,
+    /// Files that git does not know.
+    pub untracked: Vec<Vec<u8>>,
+    /// Directories with files that git does not know.
+    pub directories: Vec<Vec<u8>>,
+}
+
+impl Blocked {
+    fn is_empty(&self) -> bool {
+        self == &Blocked::default()
+    }
+
+    /// In git's words; `doing` is `merge` or `checkout`, `after` what the user wants to do then.
+    pub fn message(&self, doing: &str, after: &str) -> String {
+        let mut text = String::new();
+        let mut add = |paths: &[Vec<u8>], before: String, behind: String| {
+            if paths.is_empty() {
+                return;
+            }
+            text += &format!("error: {before}\n");
+            for path in paths {
+                text += &format!("\t{}\n", String::from_utf8_lossy(path));
+            }
+            text += &behind;
+        };
+        add(
+            &self.changed,
+            format!("Your local changes to the following files would be overwritten by {doing}:"),
+            format!("Please commit your changes or stash them before you {after}.\n"),
+        );
+        add(
+            &self.directories,
+            "Updating the following directories would lose untracked files in them:".to_owned(),
+            "\n".to_owned(),
+        );
+        add(
+            &self.untracked,
+            format!("The following untracked working tree files would be overwritten by {doing}:"),
+            format!("Please move or remove them before you {after}.\n"),
+        );
+        text + "Aborting\n"
+    }
+}
+
+/// Whether a path is of no interest to git, so that a file there may be overwritten.
+pub type IsIgnored<'a> = dyn FnMut(&[u8]) -> Result<bool, WorkError> + 'a;
+
+/// Does to the index and the work tree what makes `to` of `from`, but nothing where something would be lost.
+pub fn switch(
+    index: &mut Index,
+    files: &mut Files,
+    from: &Listing,
+    to: &Listing,
+    is_ignored: &mut IsIgnored<'_>,
+) -> Result<Result<(), Blocked>, WorkError> {
+    let paths: BTreeSet<&BString> = from.keys().chain(to.keys()).collect();
+    let mut changes: Vec<(&BString, Option<Item>)> = Vec::new();
+    let mut blocked = Blocked::default();
+    for path in paths {
+        let (old, new) = (from.get(path).copied(), to.get(path).copied());
+        let entry = index.get(path, 0).copied();
+        let staged = entry.as_ref().map(Item::of);
+        if old == new || staged == new {
+            continue;
+        }
+        if staged != old {
+            blocked.changed.push(path.to_vec());
+            continue;
+        }
+        match entry {
+            Some(entry) => {
+                // What nobody is to look at may have changes all the same. A submodule is left alone.
+                let visible = Entry { assume_valid: false, skip_worktree: false, ..entry };
+                if entry.mode != Mode::Gitlink
+                    && let Comparison::Changed(_) = files.compare(index, path, &visible)?
+                {
+                    blocked.changed.push(path.to_vec());
+                    continue;
+                }
+                if new.is_some() {
+                    check_directory(index, files, path, to, is_ignored, &mut blocked)?;
+                }
+            }
+            None => check_absent(index, files, path, to, is_ignored, &mut blocked)?,
+        }
+        changes.push((path, new));
+    }
+    if !blocked.is_empty() {
+        return Ok(Err(blocked));
+    }
+    for (path, new) in &changes {
+        if new.is_none()
+            && let Some(entry) = index.get(path, 0).copied()
+        {
+            files.remove(path, entry.mode)?;
+            index.remove(path);
+        }
+    }
+    for (path, new) in changes {
+        if let Some(item) = new {
+            check_out(index, files, path, &item)?;
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Whether something that git does not know is where a new file, or a directory of it, has to be.
+fn check_absent(
+    index: &Index,
+    files: &mut Files,
+    path: &[u8],
+    to: &Listing,
+    is_ignored: &mut IsIgnored<'_>,
+    blocked: &mut Blocked,
+) -> Result<(), WorkError> {
+    for (end, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+        let above = &path[..end];
+        match files.tree.look(above)? {
+            Some(seen) if seen.kind == Kind::Dir => {}
+            None => return Ok(()),
+            Some(_) => {
+                // What git knows there has to go anyway, and is looked at as the entry that it is.
+                if index.get(above, 0).is_none()
+                    && !is_ignored(above)?
+                    && !blocked.untracked.iter().any(|known| known == above)
+                {
+                    blocked.untracked.push(above.to_vec());
+                }
+                return Ok(());
+            }
+        }
+    }
+    match files.tree.look(path)? {
+        None => {}
+        Some(seen) if seen.kind == Kind::Dir => {
+            check_directory(index, files, path, to, is_ignored, blocked)?;
+        }
+        Some(_) => {
+            if !is_ignored(path)? {
+                blocked.untracked.push(path.to_vec());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a directory where a file has to be holds more than files that go.
+fn check_directory(
+    index: &Index,
+    files: &mut Files,
+    path: &[u8],
+    to: &Listing,
+    is_ignored: &mut IsIgnored<'_>,
+    blocked: &mut Blocked,
+) -> Result<(), WorkError> {
+    if to.get(path).is_some_and(|item| item.mode == Mode::Gitlink) {
+        return Ok(());
+    }
+    let mut waiting = vec![path.to_vec()];
+    while let Some(directory) = waiting.pop() {
+        let Some(seen) = files.tree.look(&directory)? else { continue };
+        if seen.kind != Kind::Dir {
+            continue;
+        }
+        for entry in files.tree.entries(&directory)? {
+            let inside = [directory.as_slice(), b"/", entry.name.as_encoded_bytes()].concat();
+            if entry.kind == packrace_os::EntryType::Dir {
+                waiting.push(inside);
+            } else if index.get(&inside, 0).is_none() && !is_ignored(&inside)? {
+                blocked.directories.push(path.to_vec());
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes the index and the work tree what `to` says, whatever is there, for the paths that `is_meant` says. Files that are as
+/// they should be are not touched.
+pub fn reset(
+    index: &mut Index,
+    files: &mut Files,
+    to: &Listing,
+    is_meant: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<(), WorkError> {
+    let mut gone: Vec<(Vec<u8>, Mode)> = Vec::new();
+    for (key, entry) in index.entries() {
+        let is_known = gone.last().is_some_and(|(path, _)| path == key.path());
+        if !is_known && !to.contains_key(key.path() as &[u8]) && is_meant(key.path()) {
+            gone.push((key.path().to_vec(), entry.mode));
+        }
+    }
+    for (path, mode) in gone {
+        let is_kept = index.get(&path, 0).is_some_and(|entry| entry.skip_worktree);
+        if !is_kept {
+            files.remove(&path, mode)?;
+        }
+        index.remove(&path);
+    }
+    for (path, item) in to {
+        if !is_meant(path) {
+            continue;
+        }
+        let entry = index.get(path, 0).copied();
+        match entry.filter(|entry| Item::of(entry) == *item && !entry.intent_to_add) {
+            None => check_out(index, files, path, item)?,
+            Some(entry) => match files.compare(index, path, &entry)? {
+                Comparison::Same => {}
+                Comparison::Touched(stat) => index.set_stat(path, 0, stat),
+                Comparison::Gone | Comparison::Changed(_) => check_out(index, files, path, item)?,
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file and its entry. A path that need not be in the work tree is not written.
+pub(crate) fn check_out(
+    index: &mut Index,
+    files: &mut Files,
+    path: &[u8],
+    item: &Item,
+) -> Result<(), WorkError> {
+    let is_skipped = index.get(path, 0).is_some_and(|entry| entry.skip_worktree);
+    let mut entry = Entry::new(item.id, item.mode);
+    match is_skipped {
+        true => entry.skip_worktree = true,
+        false => {
+            // Attributes are looked for in the index first.
+            index.insert(path, 0, entry);
+            entry.stat = files.check_out(index, path, item)?;
+        }
+    }
+    index.insert(path, 0, entry);
+    Ok(())
+}
