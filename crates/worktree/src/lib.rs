@@ -16,6 +16,8 @@ pub mod merge;
 pub mod objects;
 pub mod paths;
 pub mod stage;
+pub mod stash;
+pub mod status;
 pub mod switch;
 
 pub use error::WorkError;

@@ -1,0 +1,274 @@
+use std::collections::BTreeSet;
+
+use gix_object::bstr::{BString, ByteSlice as _};
+use packrace_object::Kind;
+
+use super::{Session, Stash, patch};
+use crate::error::WorkError;
+use crate::index::Entry;
+use crate::listing::{Item, Listing, list};
+use crate::merge::{Merged, Names, merge};
+use crate::paths::IgnoreRules;
+use crate::switch::{self, Blocked};
+
+const NOT_UNSTASHED: &str = "Index was not unstashed.";
+
+/// Whether what was staged becomes staged again (`--index`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexMode {
+    /// Only new files are.
+    Left,
+    /// It does, or nothing is done.
+    Restored,
+}
+
+/// What came of bringing a stash back, and what there is to say about it.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// All of it is back.
+    pub is_whole: bool,
+    /// Git would show how the work tree is now.
+    pub shows_status: bool,
+    /// For standard error, before anything else is said.
+    pub warnings: Vec<String>,
+    /// For standard output.
+    pub output: Vec<String>,
+    /// For standard error.
+    pub errors: Vec<String>,
+}
+
+impl Applied {
+    fn refused(errors: Vec<String>) -> Self {
+        Applied { errors, ..Applied::default() }
+    }
+}
+
+impl Session<'_> {
+    /// Brings a stash back. The index has been refreshed and has no conflicts.
+    pub fn apply(&mut self, stash: &Stash, mode: IndexMode, names: &Names) -> Result<Applied, WorkError> {
+        let now_tree = self.index_tree()?;
+        let now = self.staged();
+        let has_staged = mode == IndexMode::Restored
+            && stash.index_tree != stash.base_tree
+            && stash.index_tree != now_tree;
+        let restaged = match has_staged {
+            false => None,
+            true => match self.restaged(stash, &now)? {
+                Ok(restaged) => Some(restaged),
+                Err(mut lines) => {
+                    lines.push("error: conflicts in index. Try without --index.".to_owned());
+                    return Ok(Applied::refused(lines));
+                }
+            },
+        };
+        let trees = [&stash.base_tree, &now_tree, &stash.tree];
+        let merged = merge(self.repository, &self.objects, trees, names)?;
+        let mut applied = Applied { is_whole: true, shows_status: true, ..Applied::default() };
+        if stash.base_tree == stash.tree {
+            applied.output.push("Already up to date.".to_owned());
+        }
+        if let Err(blocked) = self.switch(&now, &merged.files)? {
+            applied.is_whole = false;
+            applied.errors.push(blocked.message("merge", "merge").trim_end().to_owned());
+            if mode == IndexMode::Restored {
+                applied.errors.push(NOT_UNSTASHED.to_owned());
+            }
+            return Ok(applied);
+        }
+        applied.output.extend(merged.messages.iter().cloned());
+        applied.warnings.extend(merged.warnings.iter().cloned());
+        match merged.conflicts.is_empty() {
+            false => {
+                self.stage_conflicts(&merged);
+                applied.is_whole = false;
+                if mode == IndexMode::Restored {
+                    applied.errors.push(NOT_UNSTASHED.to_owned());
+                }
+            }
+            true => {
+                let target = restaged.unwrap_or_else(|| with_new_files(&now, &merged.files));
+                self.stage(&target);
+            }
+        }
+        if let Some(untracked) = &stash.untracked_tree {
+            let untracked = list(&self.objects, untracked)?;
+            let problems = self.bring_back(&untracked)?;
+            if !problems.is_empty() {
+                applied.is_whole = false;
+                applied.errors.extend(problems);
+                applied.errors.push("error: could not restore untracked files from stash".to_owned());
+            }
+        }
+        self.keep_staged_objects()?;
+        Ok(applied)
+    }
+
+    /// Brings index and work tree from one list of files to another. What is ignored may be overwritten.
+    pub fn switch(&mut self, from: &Listing, to: &Listing) -> Result<Result<(), Blocked>, WorkError> {
+        let mut told = Vec::new();
+        let mut rules = IgnoreRules::open(self.repository, self.files.tree.top(), &mut told)?;
+        let mut reader = self.snapshot.reader(super::READER_BYTES);
+        let mut is_ignored = |path: &[u8]| {
+            Ok(rules.is_ignored(path, false, &crate::filter::nothing_staged, &mut reader, &mut Vec::new())?)
+        };
+        switch::switch(self.lock.index_mut(), &mut self.files, from, to, &mut is_ignored)
+    }
+
+    /// Does to what is staged now what was staged when the stash was made.
+    fn restaged(&self, stash: &Stash, now: &Listing) -> Result<Result<Listing, Vec<String>>, WorkError> {
+        let (base, staged) =
+            (list(&self.objects, &stash.base_tree)?, list(&self.objects, &stash.index_tree)?);
+        let paths: BTreeSet<&BString> = base.keys().chain(staged.keys()).collect();
+        let mut result = now.clone();
+        let mut problems = Vec::new();
+        for path in paths {
+            let (old, new, here) = (base.get(path), staged.get(path), now.get(path));
+            if old == new {
+                continue;
+            }
+            match self.restaged_path(old, new, here)? {
+                Ok(Some(item)) => {
+                    result.insert(path.clone(), item);
+                }
+                Ok(None) => {
+                    result.remove(path);
+                }
+                Err(lines) => problems.extend(lines.map(|line| line.replace("{path}", &path.to_str_lossy()))),
+            }
+        }
+        Ok(if problems.is_empty() { Ok(result) } else { Err(problems) })
+    }
+
+    /// Where that cannot be done, lines in which `{path}` stands for the path.
+    fn restaged_path(
+        &self,
+        old: Option<&Item>,
+        new: Option<&Item>,
+        here: Option<&Item>,
+    ) -> Result<Result<Option<Item>, std::vec::IntoIter<String>>, WorkError> {
+        let lines = |lines: &[String]| Ok(Err(lines.to_vec().into_iter()));
+        let misfit = |line: usize| {
+            lines(&[
+                format!("error: patch failed: {{path}}:{line}"),
+                "error: {path}: patch does not apply".to_owned(),
+            ])
+        };
+        if here == old {
+            return Ok(Ok(new.copied()));
+        }
+        let (Some(old), Some(here)) = (old, here) else {
+            return match old.is_none() {
+                true => lines(&["error: {path}: already exists in index".to_owned()]),
+                false => lines(&["error: {path}: does not exist in index".to_owned()]),
+            };
+        };
+        let read = |item: &Item| self.objects.read_as(&item.id, Kind::Blob);
+        let Some(new) = new else {
+            return match old.id == here.id {
+                true => Ok(Ok(None)),
+                false => misfit(1),
+            };
+        };
+        if ![old, new, here].iter().all(|item| item.mode.is_file()) {
+            return misfit(1);
+        }
+        match patch::apply(&read(old)?, &read(new)?, &read(here)?) {
+            Ok(content) => {
+                let mode = if old.mode == new.mode { here.mode } else { new.mode };
+                Ok(Ok(Some(Item { mode, id: self.objects.make(Kind::Blob, content)? })))
+            }
+            Err(patch::Misfit(line)) => misfit(line),
+        }
+    }
+
+    /// Puts the sides of conflicts into the index.
+    fn stage_conflicts(&mut self, merged: &Merged) {
+        let index = self.lock.index_mut();
+        for (path, stages) in &merged.conflicts {
+            index.remove(path);
+            for (number, item) in stages.iter().enumerate() {
+                if let Some(item) = item {
+                    index.insert(path, number as u8 + 1, Entry::new(item.id, item.mode));
+                }
+            }
+        }
+        index.clear_resolve_undo();
+    }
+
+    /// Makes the index what `target` says, and leaves the work tree alone.
+    fn stage(&mut self, target: &Listing) {
+        let index = self.lock.index_mut();
+        let gone = |path: &[u8]| !target.contains_key(path);
+        let paths: Vec<Vec<u8>> = index.entries().map(|(key, _)| key.path().to_vec()).collect();
+        for path in paths {
+            let is_meant = index.get(&path, 0).is_some_and(|entry| entry.intent_to_add);
+            if gone(&path) && !is_meant {
+                index.remove(&path);
+            }
+        }
+        for (path, item) in target {
+            let before = index.get(path, 0).copied();
+            if before.as_ref().map(Item::of).as_ref() != Some(item) {
+                let skip_worktree = before.is_some_and(|before| before.skip_worktree);
+                index.insert(path, 0, Entry { skip_worktree, ..Entry::new(item.id, item.mode) });
+            }
+        }
+    }
+
+    /// Brings back files that git does not know. Nothing that is there is overwritten.
+    fn bring_back(&mut self, untracked: &Listing) -> Result<Vec<String>, WorkError> {
+        let mut problems = Vec::new();
+        for (path, item) in untracked {
+            let shown = path.to_str_lossy();
+            let mut above =
+                path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+            let blocking = above.try_fold((), |(), directory| match self.files.tree.look(directory) {
+                Ok(Some(seen)) if seen.kind != crate::index::Kind::Dir => Err(Ok(directory.to_vec())),
+                Ok(_) => Ok(()),
+                Err(error) => Err(Err(error)),
+            });
+            match blocking {
+                Err(Err(error)) => return Err(error),
+                Err(Ok(directory)) => {
+                    let directory = String::from_utf8_lossy(&directory);
+                    problems.push(format!("fatal: cannot create directory at '{directory}': File exists"));
+                    // Git gives up here.
+                    break;
+                }
+                Ok(()) => {}
+            }
+            match self.files.tree.look(path)? {
+                Some(_) => problems.push(format!("{shown} already exists, no checkout")),
+                None => {
+                    self.files.check_out(self.lock.index(), path, item)?;
+                }
+            }
+        }
+        Ok(problems)
+    }
+
+    /// What the index names must be in the repository.
+    fn keep_staged_objects(&self) -> Result<(), WorkError> {
+        let batch = self.batch()?;
+        let mut is_new = false;
+        for (_, entry) in self.index().entries() {
+            if let Some(object) = self.objects.take_made(&entry.id) {
+                batch.add(&entry.id, object.kind, &object.data)?;
+                is_new = true;
+            }
+        }
+        if is_new {
+            batch.publish()?;
+        }
+        Ok(())
+    }
+}
+
+/// What is staged already, and files that the merge has made.
+fn with_new_files(now: &Listing, merged: &Listing) -> Listing {
+    let mut target = now.clone();
+    for (path, item) in merged {
+        target.entry(path.clone()).or_insert(*item);
+    }
+    target
+}

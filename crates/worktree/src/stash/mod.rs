@@ -1,0 +1,200 @@
+//! What `git stash` keeps and brings back (git-stash, "DISCUSSION").
+//!
+//! ```text
+//!        .----W        H: the commit of HEAD; W: the work tree; I: the index; U: files that git does not know
+//!       /    /|\
+//! -----H----I U
+//! ```
+//!
+//! Objects are durable before anything is taken out of the work tree; moving the ref in between is the caller's.
+
+mod apply;
+mod patch;
+mod push;
+
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use gix_object::bstr::BString;
+use packrace_object::{Kind, ObjectId, parse_commit};
+use packrace_store::publish::{BatchOptions, DurableObjects, ObjectBatch};
+use packrace_store::{OpenOptions, Repository, Snapshot};
+
+use crate::error::WorkError;
+use crate::files::{Comparison, Files};
+use crate::index::{Entry, Index, IndexLock};
+use crate::listing::{Item, Listing, make_trees};
+use crate::objects::Objects;
+use crate::paths::{IgnoreRules, Pathspecs, Untracked, Walk};
+
+pub use apply::{Applied, IndexMode};
+pub use push::{Kept, Outcome, Request};
+
+/// Bytes of delta bases that are kept while rules in the index are read.
+const READER_BYTES: usize = 1 << 20;
+
+/// Who makes commits: `Name <mail> seconds zone`.
+#[derive(Debug, Clone)]
+pub struct People {
+    /// Of the change.
+    pub author: Vec<u8>,
+    /// Of the commit.
+    pub committer: Vec<u8>,
+}
+
+/// Where the work tree is.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// The commit.
+    pub commit: ObjectId,
+    /// Its tree.
+    pub tree: ObjectId,
+    /// `<branch>: <abbreviated name> <subject>`, as messages begin.
+    pub description: Vec<u8>,
+}
+
+/// The trees of a stash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stash {
+    /// The commit itself.
+    pub commit: ObjectId,
+    /// The commit that the work tree was at.
+    pub base: ObjectId,
+    /// The tree of that.
+    pub base_tree: ObjectId,
+    /// The tree of the index.
+    pub index_tree: ObjectId,
+    /// The tree of the work tree.
+    pub tree: ObjectId,
+    /// The tree of files that git did not know.
+    pub untracked_tree: Option<ObjectId>,
+}
+
+impl Stash {
+    /// Reads a commit; none if it is not one of a stash.
+    pub fn read(objects: &Objects, commit: &ObjectId) -> Result<Option<Self>, WorkError> {
+        let Some(found) = read_commit(objects, commit)? else { return Ok(None) };
+        let [base, index, others @ ..] = found.parents.as_slice() else { return Ok(None) };
+        let (Some(base_commit), Some(index_commit)) =
+            (read_commit(objects, base)?, read_commit(objects, index)?)
+        else {
+            return Ok(None);
+        };
+        let untracked_tree = match others {
+            [untracked] => read_commit(objects, untracked)?.map(|commit| commit.tree),
+            _ => None,
+        };
+        Ok(Some(Stash {
+            commit: *commit,
+            base: *base,
+            base_tree: base_commit.tree,
+            index_tree: index_commit.tree,
+            tree: found.tree,
+            untracked_tree,
+        }))
+    }
+}
+
+fn read_commit(objects: &Objects, id: &ObjectId) -> Result<Option<packrace_object::Commit>, WorkError> {
+    if !matches!(objects.kind_and_size(id)?, Some((Kind::Commit, _))) {
+        return Ok(None);
+    }
+    let content = objects.read_as(id, Kind::Commit)?;
+    parse_commit(&content, objects.hash_kind()).map(Some).map_err(|error| WorkError::malformed(*id, error))
+}
+
+/// The index, the work tree and the objects while a stash is made or brought back. The index is locked.
+pub struct Session<'a> {
+    repository: &'a Repository,
+    snapshot: Arc<Snapshot>,
+    lock: IndexLock,
+    files: Files,
+    objects: Rc<Objects>,
+}
+
+impl<'a> Session<'a> {
+    /// Takes the lock. The work tree is at `top`.
+    pub fn begin(repository: &'a Repository, top: &Path) -> Result<Self, WorkError> {
+        let snapshot = repository.snapshot()?;
+        let objects = Rc::new(Objects::new(&snapshot));
+        let files = Files::open(repository, &snapshot, top, objects.clone())?;
+        let lock = IndexLock::take(repository)?;
+        Ok(Session { repository, snapshot, lock, files, objects })
+    }
+
+    /// The index as it is now.
+    pub fn index(&self) -> &Index {
+        self.lock.index()
+    }
+
+    /// The objects, and those that were made.
+    pub fn objects(&self) -> &Rc<Objects> {
+        &self.objects
+    }
+
+    /// Lines for standard error that have come up since this was last asked.
+    pub fn take_told(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.files.told)
+    }
+
+    /// Files that git does not know, in the order of their paths, and repositories among them, which are left alone.
+    pub fn untracked(
+        &mut self,
+        specs: &mut Pathspecs,
+        includes_ignored: bool,
+        options: &OpenOptions,
+    ) -> Result<Vec<Untracked>, WorkError> {
+        let top = self.files.tree.top().to_owned();
+        let mut rules = IgnoreRules::open(self.repository, &top, &mut self.files.told)?;
+        let rules = (!includes_ignored).then_some(&mut rules);
+        let reader = self.snapshot.reader(READER_BYTES);
+        let walk = Walk::new(&top, self.lock.index(), rules, specs, reader, options, &mut self.files.told);
+        Ok(walk.run()?)
+    }
+
+    /// Looks at all files. Gives paths that have conflicts.
+    pub fn refresh(&mut self) -> Result<Vec<Vec<u8>>, WorkError> {
+        self.files.refresh(self.lock.index_mut())
+    }
+
+    /// Writes the index and ends.
+    pub fn finish(self) -> Result<Vec<String>, WorkError> {
+        let Session { lock, mut files, .. } = self;
+        if lock.index().is_changed() {
+            let index = lock.index().clone();
+            lock.commit(&mut |key, entry| files.is_modified(&index, key.path(), entry))?;
+        }
+        Ok(files.told)
+    }
+
+    /// Compares the file of an entry with what it says.
+    pub fn compare(&mut self, path: &[u8], entry: &Entry) -> Result<Comparison, WorkError> {
+        self.files.compare(self.lock.index(), path, entry)
+    }
+
+    /// The tree of the index; what is only meant to be added is not part of it.
+    pub fn index_tree(&self) -> Result<ObjectId, WorkError> {
+        let items = self.staged();
+        make_trees(&self.objects, items.iter().map(|(path, item)| (path.as_slice(), *item)))
+    }
+
+    fn staged(&self) -> Listing {
+        let entries = self.index().entries().filter(|(key, entry)| key.stage() == 0 && !entry.intent_to_add);
+        entries.map(|(key, entry)| (BString::from(key.path()), Item::of(entry))).collect()
+    }
+
+    /// Where new objects go.
+    fn batch(&self) -> Result<ObjectBatch, WorkError> {
+        let options = BatchOptions::of(self.repository.config())?;
+        Ok(ObjectBatch::new(self.repository.object_dir(), self.snapshot.clone(), options))
+    }
+
+    /// Makes all that `batch` has and that was made in memory durable, and lets it be found.
+    fn publish(&self, batch: ObjectBatch) -> Result<DurableObjects, WorkError> {
+        for (id, object) in self.objects.take_all_made() {
+            batch.add(&id, object.kind, &object.data)?;
+        }
+        Ok(batch.publish()?.durable())
+    }
+}

@@ -1,0 +1,170 @@
+//! Doing to a content what was done to another: what `git apply` does with a patch that has three lines of context.
+
+use gix_diff::blob::{Algorithm, InternedInput, diff_with_slider_heuristics};
+
+/// Lines around each change that must be there.
+const CONTEXT_LINES: usize = 3;
+
+/// A line which must be found, by its number in the old content, from 1; no such lines are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Misfit(pub usize);
+
+/// Changes that stand so close together that they share lines around them, by the lines of the old and the new content.
+struct Hunk {
+    old: std::ops::Range<usize>,
+    new: std::ops::Range<usize>,
+    /// Nothing stands before it, or behind it.
+    is_first: bool,
+    is_last: bool,
+}
+
+/// Does to `target` what makes `new` of `old`.
+pub fn apply(old: &[u8], new: &[u8], target: &[u8]) -> Result<Vec<u8>, Misfit> {
+    if target == old {
+        return Ok(new.to_vec());
+    }
+    let is_binary = |content: &[u8]| content.contains(&0);
+    if is_binary(old) || is_binary(new) {
+        return Err(Misfit(0));
+    }
+    let (old_lines, new_lines, target_lines) = (lines(old), lines(new), lines(target));
+    let (mut result, mut done, mut offset) = (Vec::with_capacity(target.len()), 0, 0isize);
+    for hunk in hunks(old, new, old_lines.len(), new_lines.len()) {
+        let wanted = &old_lines[hunk.old.clone()];
+        let expected = hunk.old.start as isize + offset;
+        let at = find(&target_lines, wanted, expected, done, &hunk).ok_or(Misfit(hunk.old.start + 1))?;
+        offset = at as isize - hunk.old.start as isize;
+        result.extend(target_lines[done..at].iter().flat_map(|line| line.iter().copied()));
+        result.extend(new_lines[hunk.new.clone()].iter().flat_map(|line| line.iter().copied()));
+        done = at + wanted.len();
+    }
+    result.extend(target_lines[done..].iter().flat_map(|line| line.iter().copied()));
+    Ok(result)
+}
+
+/// Lines with what ends them.
+fn lines(content: &[u8]) -> Vec<&[u8]> {
+    content.split_inclusive(|byte| *byte == b'\n').collect()
+}
+
+fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize) -> Vec<Hunk> {
+    let input = InternedInput::new(old, new);
+    let diff = diff_with_slider_heuristics(Algorithm::Myers, &input);
+    let mut hunks: Vec<Hunk> = Vec::new();
+    for change in diff.hunks() {
+        let before = (change.before.start as usize).min(CONTEXT_LINES);
+        let behind = (old_lines - change.before.end as usize).min(CONTEXT_LINES);
+        let range = |lines: &std::ops::Range<u32>| lines.start as usize - before..lines.end as usize + behind;
+        let (old, new) = (range(&change.before), range(&change.after));
+        match hunks.last_mut().filter(|last| last.old.end >= old.start) {
+            Some(last) => (last.old.end, last.new.end) = (old.end, new.end),
+            None => hunks.push(Hunk { old, new, is_first: before < CONTEXT_LINES, is_last: false }),
+        }
+        debug_assert!(hunks.last().is_none_or(|last| last.new.end <= new_lines));
+        hunks.last_mut().expect("just pushed").is_last = behind < CONTEXT_LINES;
+    }
+    hunks
+}
+
+/// Where these lines are, next to where they are expected. What began or ended the old content has to begin or end this.
+fn find(target: &[&[u8]], wanted: &[&[u8]], expected: isize, from: usize, hunk: &Hunk) -> Option<usize> {
+    let last = target.len().checked_sub(wanted.len())?;
+    let fits = |at: usize| {
+        at >= from
+            && at <= last
+            && (!hunk.is_first || at == 0)
+            && (!hunk.is_last || at == last)
+            && target[at..at + wanted.len()] == *wanted
+    };
+    let expected = expected.clamp(0, last as isize) as usize;
+    let near =
+        (0..=last).flat_map(|distance| [expected.checked_sub(distance), expected.checked_add(distance)]);
+    near.flatten().find(|at| fits(*at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(changes: &[(usize, &str)], count: usize) -> Vec<u8> {
+        let line = |number: usize| match changes.iter().find(|(at, _)| *at == number) {
+            Some((_, text)) => (*text).to_owned(),
+            None => format!("{number}\n"),
+        };
+        (1..=count).map(line).collect::<String>().into_bytes()
+    }
+
+    fn check(new: &[(usize, &str)], target: &[(usize, &str)], expect: Result<&[(usize, &str)], usize>) {
+        let (old, new) = (numbered(&[], 30), numbered(new, 30));
+        let result = apply(&old, &new, &numbered(target, 30));
+        assert_eq!(result, expect.map(|both| numbered(both, 30)).map_err(Misfit));
+    }
+
+    #[test]
+    fn changes_beside_each_other() {
+        check(&[(5, "five\n")], &[], Ok(&[(5, "five\n")]));
+        check(&[(5, "five\n")], &[(15, "x\n")], Ok(&[(5, "five\n"), (15, "x\n")]));
+        // Moved up and down.
+        check(&[(5, "five\n")], &[(20, "")], Ok(&[(5, "five\n"), (20, "")]));
+        check(&[(20, "x\ny\n")], &[(5, "5\n5\n5\n")], Ok(&[(5, "5\n5\n5\n"), (20, "x\ny\n")]));
+        check(&[(1, "")], &[(15, "x\n")], Ok(&[(1, ""), (15, "x\n")]));
+        check(&[(30, "last")], &[(15, "x\n")], Ok(&[(15, "x\n"), (30, "last")]));
+        check(&[(3, "x\n"), (25, "y\n")], &[(14, "")], Ok(&[(3, "x\n"), (14, ""), (25, "y\n")]));
+    }
+
+    #[test]
+    fn changes_in_the_way_of_each_other() {
+        check(&[(5, "five\n")], &[(5, "x\n")], Err(2));
+        check(&[(5, "five\n")], &[(8, "x\n")], Err(2));
+        check(&[(5, "five\n")], &[(9, "x\n")], Ok(&[(5, "five\n"), (9, "x\n")]));
+        check(&[(5, "five\n"), (25, "y\n")], &[(24, "x\n")], Err(22));
+        // The first lines are not the first any more.
+        check(&[(1, "one\n")], &[(1, "0\n1\n")], Err(1));
+        check(&[(30, "x\n")], &[(30, "30\n31\n")], Err(27));
+        assert_eq!(apply(b"a\0b", b"a\0c", b"a\0d"), Err(Misfit(0)));
+        assert_eq!(apply(b"a\0b", b"a\0c", b"a\0b"), Ok(b"a\0c".to_vec()));
+        assert_eq!(apply(b"", b"new\n", b"x\n"), Err(Misfit(1)));
+        assert_eq!(apply(b"x\n", b"", b""), Err(Misfit(1)));
+    }
+
+    #[test]
+    fn as_git_applies() {
+        let mut random = packrace_testkit::Random::new(3);
+        let dir = tempfile::tempdir().unwrap();
+        let git = packrace_testkit::Git::stock();
+        git.run(dir.path(), &["init", "-q"]);
+        for round in 0..40 {
+            let old: Vec<String> = (0..40).map(|_| format!("{}\n", random.below(30))).collect();
+            let mut changed = |count: usize| {
+                let mut lines = old.clone();
+                for _ in 0..=random.below(count) {
+                    let at = random.below(lines.len());
+                    match random.below(3) {
+                        0 => drop(lines.remove(at)),
+                        1 => lines.insert(at, "new\n".to_owned()),
+                        _ => lines[at] = "other\n".to_owned(),
+                    }
+                }
+                lines.concat()
+            };
+            let (new, target) = (changed(3), changed(2));
+            let old = old.concat();
+            let write = |content: &str| std::fs::write(dir.path().join("f"), content).unwrap();
+            write(&old);
+            git.run(dir.path(), &["add", "f"]);
+            write(&new);
+            let patch = git.run(dir.path(), &["diff"]);
+            if patch.is_empty() {
+                continue;
+            }
+            write(&target);
+            let mut command = git.command(dir.path());
+            std::fs::write(dir.path().join("p"), &patch).unwrap();
+            let is_applied = command.args(["apply", "p"]).output().unwrap().status.success();
+            let expect = is_applied.then(|| std::fs::read(dir.path().join("f")).unwrap());
+            let result = apply(old.as_bytes(), new.as_bytes(), target.as_bytes()).ok();
+            let text = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8(bytes).unwrap());
+            assert_eq!(text(result), text(expect), "round {round}:\n{patch}to\n{target}");
+        }
+    }
+}

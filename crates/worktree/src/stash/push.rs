@@ -1,0 +1,344 @@
+use std::collections::BTreeSet;
+
+use gix_object::bstr::BString;
+use packrace_object::{Kind as ObjectKind, ObjectId};
+use packrace_os::EntryType;
+use packrace_store::publish::{DurableObjects, ObjectBatch};
+
+use super::{Head, People, Session, patch};
+use crate::error::WorkError;
+use crate::files::Comparison;
+use crate::index::{Entry, Index, Kind, Mode};
+use crate::listing::{Item, Listing, list, make_trees};
+use crate::switch;
+
+/// What is to be kept.
+pub struct Request<'a> {
+    /// Where the work tree is.
+    pub head: &'a Head,
+    /// Which paths are meant.
+    pub is_meant: &'a mut dyn FnMut(&[u8]) -> bool,
+    /// Files that git does not know and that are meant, sorted; none if they are left alone.
+    pub untracked: Option<&'a [Vec<u8>]>,
+    /// Only what is staged.
+    pub staged_only: bool,
+    /// In place of the usual message.
+    pub message: Option<&'a [u8]>,
+    /// Who does it.
+    pub people: &'a People,
+    /// The encoding that commits name, if it is not UTF-8.
+    pub encoding: Option<&'a [u8]>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was kept.
+    Kept(Kept),
+    /// Nothing differs from `HEAD`.
+    Unchanged,
+    /// Something does, but nothing is staged, and that alone was meant.
+    NothingStaged,
+}
+
+/// What was kept. It is durable, but nothing leads to it.
+#[derive(Debug)]
+pub struct Kept {
+    /// The commit of the stash.
+    pub commit: ObjectId,
+    /// Its message.
+    pub message: Vec<u8>,
+    /// The tree of the index.
+    index: Listing,
+    /// Lets a ref name it.
+    pub durable: DurableObjects,
+}
+
+impl Session<'_> {
+    /// Keeps what differs from `HEAD`. The index has been refreshed and has no conflicts.
+    pub fn keep(&mut self, request: &mut Request<'_>) -> Result<Outcome, WorkError> {
+        let head = list(&self.objects, &request.head.tree)?;
+        let staged = self.staged();
+        let batch = self.batch()?;
+        let Some(mut work_tree) = self.work_tree(&head, &staged, request, &batch)? else {
+            return Ok(Outcome::Unchanged);
+        };
+        if request.staged_only {
+            if staged == head {
+                return Ok(Outcome::NothingStaged);
+            }
+            work_tree = staged.clone();
+        }
+        let description = &request.head.description;
+        let tree = |listing: &Listing| {
+            make_trees(&self.objects, listing.iter().map(|(path, item)| (path.as_slice(), *item)))
+        };
+        let text = |before: &[u8], after: &[u8]| [before, description.as_slice(), after].concat();
+        let commit = |tree: ObjectId, parents: &[ObjectId], message: &[u8]| {
+            let content = commit_text(&tree, parents, request.people, request.encoding, message);
+            self.objects.make(ObjectKind::Commit, content)
+        };
+        let index_commit = commit(tree(&staged)?, &[request.head.commit], &text(b"index on ", b"\n"))?;
+        let mut parents = vec![request.head.commit, index_commit];
+        if let Some(untracked) = request.untracked.filter(|paths| !paths.is_empty()) {
+            let paths: Vec<(&[u8], Option<Mode>)> =
+                untracked.iter().map(|path| (path.as_slice(), None)).collect();
+            let items = self.files.store(self.repository, self.lock.index(), &batch, &paths)?;
+            let files: Listing = (paths.iter().zip(items))
+                .filter_map(|((path, _), item)| Some((BString::from(*path), item?)))
+                .collect();
+            parents.push(commit(tree(&files)?, &[], &text(b"untracked files on ", b"\n"))?);
+        }
+        let message = match request.message {
+            None => text(b"WIP on ", b""),
+            Some(message) => {
+                let end = description.iter().position(|byte| *byte == b':').unwrap_or(description.len());
+                [b"On ", &description[..end], b": ", message].concat()
+            }
+        };
+        let commit = commit(tree(&work_tree)?, &parents, &message)?;
+        let durable = self.publish(batch)?;
+        Ok(Outcome::Kept(Kept { commit, message, index: staged, durable }))
+    }
+
+    /// What the work tree has of the paths that are meant, and of others what is staged; none if that is what `HEAD` has, and
+    /// nothing is staged.
+    fn work_tree(
+        &mut self,
+        head: &Listing,
+        staged: &Listing,
+        request: &mut Request<'_>,
+        batch: &ObjectBatch,
+    ) -> Result<Option<Listing>, WorkError> {
+        let mut result = staged.clone();
+        let mut is_changed = request.untracked.is_some_and(|paths| !paths.is_empty());
+        let mut changed: Vec<(&[u8], Option<Mode>)> = Vec::new();
+        let paths: BTreeSet<&BString> = head.keys().chain(staged.keys()).collect();
+        for path in paths {
+            if !(request.is_meant)(path) {
+                continue;
+            }
+            let (old, now) = (head.get(path), staged.get(path));
+            is_changed |= old != now;
+            let entry = self.lock.index().get(path, 0).copied();
+            let comparison = match entry {
+                Some(entry) => self.files.compare(self.lock.index(), path, &entry)?,
+                None => match self.files.tree.look(path)? {
+                    Some(seen) => Comparison::Changed(seen),
+                    None => Comparison::Gone,
+                },
+            };
+            match comparison {
+                Comparison::Same | Comparison::Touched(_) => {}
+                Comparison::Gone => {
+                    if old.is_some() && self.files.tree.is_beyond_link(path)? {
+                        return Err(cannot_process(path, "'{}' is beyond a symbolic link"));
+                    }
+                    is_changed |= now.is_some();
+                    // Of what is in neither place, only the index tells.
+                    if old.is_some() {
+                        result.remove(path);
+                    }
+                }
+                // As git does it, what a submodule has checked out is not put aside.
+                Comparison::Changed(seen) if seen.kind == Kind::Dir => {}
+                Comparison::Changed(seen) if seen.kind == Kind::Other => {
+                    return Err(cannot_process(path, "{}: unsupported file type"));
+                }
+                Comparison::Changed(_) => {
+                    let before = entry.map(|entry| entry.mode);
+                    if request.staged_only {
+                        is_changed = true;
+                        continue;
+                    }
+                    changed.push((path, before));
+                }
+            }
+        }
+        let items = self.files.store(self.repository, self.lock.index(), batch, &changed)?;
+        for ((path, _), item) in changed.iter().zip(items) {
+            let Some(item) = item else { continue };
+            let path = BString::from(*path);
+            is_changed |= staged.get(&path).is_some_and(|now| *now != item);
+            result.insert(path, item);
+        }
+        Ok(is_changed.then_some(result))
+    }
+
+    /// Takes out of the index and the work tree what was kept: files that git does not know go, and others become what `HEAD`
+    /// has, or the index that was kept where `keeps_index` says so.
+    pub fn clear(
+        &mut self,
+        kept: &Kept,
+        head: &Head,
+        is_meant: &mut dyn FnMut(&[u8]) -> bool,
+        untracked: Option<&[Vec<u8>]>,
+        keeps_index: bool,
+    ) -> Result<(), WorkError> {
+        if let Some(untracked) = untracked {
+            for path in untracked {
+                self.files.tree.remove(path)?;
+            }
+            self.remove_empty_directories(is_meant)?;
+        }
+        let head = list(&self.objects, &head.tree)?;
+        let target = if keeps_index { &kept.index } else { &head };
+        for (path, item) in head.iter().filter(|(path, _)| !target.contains_key(*path)) {
+            if is_meant(path) && self.index().get(path, 0).is_none() {
+                self.files.remove(path, item.mode)?;
+            }
+        }
+        switch::reset(self.lock.index_mut(), &mut self.files, target, is_meant)
+    }
+
+    /// Removes directories in which there is nothing, as `git clean -d` does. Repositories are left alone.
+    fn remove_empty_directories(&mut self, is_meant: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), WorkError> {
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        let mut waiting = vec![Vec::new()];
+        while let Some(directory) = waiting.pop() {
+            let entries = self.files.tree.entries(&directory)?;
+            if !directory.is_empty() && entries.iter().any(|entry| entry.name == ".git") {
+                continue;
+            }
+            for entry in entries {
+                if entry.kind == EntryType::Dir && entry.name != ".git" {
+                    let slash: &[u8] = if directory.is_empty() { b"" } else { b"/" };
+                    let path = [directory.as_slice(), slash, entry.name.as_encoded_bytes()].concat();
+                    found.push(path.clone());
+                    waiting.push(path);
+                }
+            }
+        }
+        // The innermost come last.
+        for path in found.iter().rev() {
+            let is_submodule = self.index().get(path, 0).is_some();
+            if !is_submodule
+                && is_meant(path)
+                && self.files.tree.entries(path).is_ok_and(|left| left.is_empty())
+            {
+                self.files.tree.remove_directory(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is staged out of the index and the work tree; where other changes are in the way, nothing is done and lines
+    /// say why.
+    pub fn clear_staged(&mut self, head: &Head) -> Result<Result<(), Vec<String>>, WorkError> {
+        let head = list(&self.objects, &head.tree)?;
+        let staged = self.staged();
+        let paths: BTreeSet<BString> = head.keys().chain(staged.keys()).cloned().collect();
+        let mut changes: Vec<(BString, Option<Item>, Option<Vec<u8>>)> = Vec::new();
+        let mut problems = Vec::new();
+        for path in paths {
+            let (old, now) = (staged.get(&path).copied(), head.get(&path).copied());
+            if old == now {
+                continue;
+            }
+            match self.taken_back(&path, old, now)? {
+                Ok(content) => changes.push((path, now, content)),
+                Err(lines) => problems.extend(lines),
+            }
+        }
+        if !problems.is_empty() {
+            return Ok(Err(problems));
+        }
+        for (path, now, _) in &changes {
+            if now.is_none() {
+                self.files.remove(path, Mode::File)?;
+                self.lock.index_mut().remove(path);
+            }
+        }
+        for (path, now, content) in changes {
+            let Some(item) = now else { continue };
+            let index: &mut Index = self.lock.index_mut();
+            match content {
+                None => switch::check_out(index, &mut self.files, &path, &item)?,
+                Some(content) => {
+                    let id = self.objects.make(ObjectKind::Blob, content)?;
+                    self.files.check_out(index, &path, &Item { mode: item.mode, id })?;
+                    index.insert(&path, 0, Entry::new(item.id, item.mode));
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// What a file becomes without what is staged; no content where it is what `HEAD` has.
+    #[allow(clippy::type_complexity)]
+    fn taken_back(
+        &mut self,
+        path: &[u8],
+        old: Option<Item>,
+        now: Option<Item>,
+    ) -> Result<Result<Option<Vec<u8>>, Vec<String>>, WorkError> {
+        let shown = String::from_utf8_lossy(path).into_owned();
+        let failed = |line: usize| {
+            Ok(Err(vec![
+                format!("error: patch failed: {shown}:{line}"),
+                format!("error: {shown}: patch does not apply"),
+            ]))
+        };
+        let Some(old) = old else {
+            return Ok(match self.files.tree.look(path)? {
+                None => Ok(None),
+                Some(_) => Err(vec![format!("error: {shown}: already exists in working directory")]),
+            });
+        };
+        let entry = self.lock.index().get(path, 0).copied().expect("it is staged");
+        let seen = match self.files.compare(self.lock.index(), path, &entry)? {
+            Comparison::Same | Comparison::Touched(_) => return Ok(Ok(None)),
+            Comparison::Gone => return Ok(Err(vec![format!("error: {shown}: No such file or directory")])),
+            Comparison::Changed(seen) => seen,
+        };
+        let found = self.files.item(self.lock.index(), path, &seen, Some(old.mode))?;
+        let (Some(now), Some((_, content))) = (now, found) else { return failed(1) };
+        if !old.mode.is_file() || !now.mode.is_file() {
+            return failed(1);
+        }
+        let before = self.objects.read_as(&old.id, ObjectKind::Blob)?;
+        let after = self.objects.read_as(&now.id, ObjectKind::Blob)?;
+        match patch::apply(&before, &after, &content) {
+            Ok(content) => Ok(Ok(Some(content))),
+            Err(patch::Misfit(line)) => failed(line),
+        }
+    }
+}
+
+/// In git's words; `{}` in `why` stands for the path.
+fn cannot_process(path: &[u8], why: &str) -> WorkError {
+    let shown = String::from_utf8_lossy(path);
+    WorkError::Unreadable(vec![
+        format!("error: {}", why.replace("{}", &shown)),
+        format!("fatal: Unable to process path {shown}"),
+    ])
+}
+
+fn commit_text(
+    tree: &ObjectId,
+    parents: &[ObjectId],
+    people: &People,
+    encoding: Option<&[u8]>,
+    message: &[u8],
+) -> Vec<u8> {
+    let mut text = format!("tree {tree}\n");
+    for parent in parents {
+        text += &format!("parent {parent}\n");
+    }
+    let mut text = text.into_bytes();
+    for (name, value) in [
+        ("author", Some(people.author.as_slice())),
+        ("committer", Some(&people.committer)),
+        ("encoding", encoding),
+    ] {
+        if let Some(value) = value {
+            text.extend_from_slice(name.as_bytes());
+            text.push(b' ');
+            text.extend_from_slice(value);
+            text.push(b'\n');
+        }
+    }
+    text.push(b'\n');
+    text.extend_from_slice(message);
+    text
+}

@@ -1,0 +1,122 @@
+//! How a work tree stands: what differs between `HEAD`, the index and the files (git-status).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use packrace_object::ObjectId;
+use packrace_store::{OpenOptions, Repository};
+
+use crate::difference::{Difference, between};
+use crate::error::WorkError;
+use crate::files::Comparison;
+use crate::index::{Index, Kind, Mode};
+use crate::paths::{Found, Pathspecs, SpecDefaults};
+use crate::stash::Session;
+
+/// How a file stands beside the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState {
+    /// It has other content, or another mode.
+    Modified,
+    /// It is gone.
+    Deleted,
+    /// It is another kind of thing.
+    TypeChanged,
+    /// Of a path that is to be added later.
+    New,
+    /// A submodule that has another commit.
+    NewCommits,
+}
+
+/// What differs.
+#[derive(Debug, Default)]
+pub struct Status {
+    /// The index, beside `HEAD`.
+    pub staged: Vec<Difference>,
+    /// Files, beside the index.
+    pub changed: Vec<(Vec<u8>, FileState)>,
+    /// Paths with conflicts, and which of base, ours and theirs there are.
+    pub unmerged: Vec<(Vec<u8>, [bool; 3])>,
+    /// What git does not know; a directory of which it knows nothing ends in a slash and stands for all that is in it.
+    pub untracked: Vec<Vec<u8>>,
+}
+
+/// Which untracked files are told (`status.showUntrackedFiles`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UntrackedMode {
+    /// None.
+    No,
+    /// Directories that git does not know stand for what is in them.
+    Normal,
+    /// Each.
+    All,
+}
+
+impl Session<'_> {
+    /// How things stand.
+    pub fn status(
+        &mut self,
+        repository: &Repository,
+        head_tree: Option<&ObjectId>,
+        rename_limit: Option<usize>,
+        mode: UntrackedMode,
+        options: &OpenOptions,
+    ) -> Result<Status, WorkError> {
+        let mut status = Status::default();
+        let empty = self.objects().hash_kind().empty_tree();
+        let index_tree = self.index_tree()?;
+        let objects = self.objects().clone();
+        let trees = [head_tree.unwrap_or(&empty), &index_tree];
+        status.staged = between(repository, &objects, trees, rename_limit)?;
+        let mut unmerged: BTreeMap<Vec<u8>, [bool; 3]> = BTreeMap::new();
+        let entries: Vec<_> = self.index().entries().map(|(key, entry)| (key.clone(), *entry)).collect();
+        for (key, entry) in entries {
+            let path = key.path();
+            if key.stage() > 0 {
+                unmerged.entry(path.to_vec()).or_default()[usize::from(key.stage()) - 1] = true;
+                continue;
+            }
+            let state = match self.compare(path, &entry)? {
+                Comparison::Same | Comparison::Touched(_) => continue,
+                Comparison::Gone => FileState::Deleted,
+                Comparison::Changed(_) if entry.intent_to_add => FileState::New,
+                Comparison::Changed(_) if entry.mode == Mode::Gitlink => FileState::NewCommits,
+                Comparison::Changed(seen) => match (entry.mode, seen.kind) {
+                    (Mode::File | Mode::Executable, Kind::File { .. }) | (Mode::Link, Kind::Link) => {
+                        FileState::Modified
+                    }
+                    _ => FileState::TypeChanged,
+                },
+            };
+            status.changed.push((path.to_vec(), state));
+        }
+        status.staged.retain(|difference| !unmerged.contains_key(&difference.path));
+        status.unmerged = unmerged.into_iter().collect();
+        if mode != UntrackedMode::No {
+            let top = Vec::new();
+            let mut specs = Pathspecs::parse(&[], b"", &top, SpecDefaults::default())?;
+            let mut shown = BTreeSet::new();
+            for untracked in self.untracked(&mut specs, false, options)? {
+                let mut path = untracked.path;
+                if let Found::Repository(_) = untracked.found {
+                    path.push(b'/');
+                }
+                shown.insert(match mode {
+                    UntrackedMode::All => path,
+                    _ => unknown_part(self.index(), path),
+                });
+            }
+            status.untracked = shown.into_iter().collect();
+        }
+        Ok(status)
+    }
+}
+
+/// The first directory of a path of which the index knows nothing, with a slash at its end; or the path.
+fn unknown_part(index: &Index, path: Vec<u8>) -> Vec<u8> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let first = slashes.into_iter().find(|end| !index.contains_dir(&path[..*end]));
+    match first {
+        Some(end) => path[..=end].to_vec(),
+        None => path,
+    }
+}
