@@ -59,7 +59,8 @@ pub struct Environment {
     pub pathspecs: SpecDefaults,
     /// Who changes refs.
     pub committer: Person,
-    author: Person,
+    /// Who is the author of commits.
+    pub author: Person,
     /// What `init` looks at.
     pub init: InitVariables,
     /// `PACKRACE_IO_REPORT`.

@@ -92,6 +92,22 @@ impl Person {
         self.line(&name, &email)
     }
 
+    /// The same of somebody who is called so where nobody may guess and nobody told.
+    pub fn known_or(
+        &self,
+        role: Role,
+        config: &Config,
+        (name, email): (&str, &str),
+    ) -> Result<Vec<u8>, Fatal> {
+        let said = self.said(role, config);
+        if (said.0.is_none() || said.1.is_none()) && config.boolean("user.useConfigOnly")?.unwrap_or(false) {
+            return self.line(name.as_bytes(), email.as_bytes());
+        }
+        let name = said.0.unwrap_or_else(|| User::of_process().name().into_bytes());
+        let email = said.1.unwrap_or_else(|| User::of_process().email().into_bytes());
+        self.line(&name, &email)
+    }
+
     /// Name and mail, where the environment or the configuration says them.
     fn said(&self, role: Role, config: &Config) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
         let section = if role == Role::Author { "author" } else { "committer" };

@@ -4,10 +4,14 @@
 
 mod args;
 mod commands;
+mod diff_stat;
 mod environment;
 mod identity;
+mod long_status;
 mod object_list;
+mod patch_text;
 mod progress;
+mod quoting;
 mod ref_changes;
 mod ref_filter;
 mod ref_script;
@@ -71,6 +75,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
         Command::PackRefs(args) => commands::pack_refs::run(globals, &args, environment),
         Command::Refs(args) => commands::refs::run(globals, &args, environment),
         Command::Reflog(args) => commands::reflog::run(globals, &args, environment),
+        Command::Stash(args) => commands::stash::run(globals, &args, environment),
         Command::UnpackObjects(args) => commands::unpack_objects::run(globals, &args, environment),
         Command::VerifyPack(args) => commands::verify_pack::run(globals, &args, environment),
         Command::Man(args) => commands::man::run(&args),

@@ -13,6 +13,7 @@ mod pack_objects;
 mod packing;
 mod refs;
 mod repack;
+mod stash;
 #[cfg(test)]
 mod tests;
 mod unpack_objects;
@@ -40,6 +41,7 @@ pub use refs::{
     RefsCommand, RefsMigrate, RefsVerify, ShowRef, SymbolicRef, UpdateRef,
 };
 pub use repack::Repack;
+pub use stash::{Stash, StashApply, StashCommand, StashOptions, StashPush, StashShow};
 pub use unpack_objects::UnpackObjects;
 pub use update_index::{Step, Switch, UpdateIndex};
 
@@ -137,6 +139,8 @@ pub enum Command {
     Refs(Refs),
     /// Show and shorten what reflogs tell: stands in for git reflog.
     Reflog(Box<Reflog>),
+    /// Put changes of a work tree aside, and bring them back: stands in for git stash.
+    Stash(Box<Stash>),
     /// Compare packs with their indexes: stands in for git verify-pack.
     VerifyPack(VerifyPack),
     /// Write the man pages into a folder.
@@ -160,6 +164,7 @@ impl Command {
                 | Command::PackRefs(_)
                 | Command::Refs(_)
                 | Command::Reflog(_)
+                | Command::Stash(_)
         )
     }
 }
@@ -263,6 +268,13 @@ pub fn parse(mut argv: Vec<OsString>) -> Parsed {
     expand_counts(&mut argv);
     update_index::join_cache_info(&mut argv);
     for_each_ref::add_default_commit(&mut argv);
+    if let Err(token) = stash::add_default_command(&mut argv) {
+        let token = token.to_string_lossy();
+        let text = format!(
+            "fatal: subcommand wasn't specified; 'push' can't be assumed due to unexpected token '{token}'\n"
+        );
+        return Parsed::Answer { text, to_stdout: false, code: 128 };
+    }
     let asked_shortly = argv.iter().any(|arg| arg == "-h");
     match Cli::try_parse_from(&argv) {
         Ok(Cli { globals, command: Command::UploadPack(UploadPack { directory: None, .. }) })
@@ -309,6 +321,7 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
         "pack-refs",
         "refs",
         "reflog",
+        "stash",
     ];
     names.into_iter().find(|command| *command == name)
 }
@@ -330,9 +343,10 @@ fn add_default_addresses(argv: &mut [OsString]) {
     }
 }
 
-/// `reflog -3` is `reflog -n3`, as in git-log.
+/// `reflog -3` and `stash list -3` are `-n3`, as in git-log.
 fn expand_counts(argv: &mut [OsString]) {
-    if !argv.iter().any(|arg| arg == "reflog") {
+    let is_stash_list = argv.windows(2).any(|pair| pair[0] == "stash" && pair[1] == "list");
+    if !is_stash_list && !argv.iter().any(|arg| arg == "reflog") {
         return;
     }
     for arg in argv.iter_mut().skip(1) {

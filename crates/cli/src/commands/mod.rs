@@ -20,6 +20,7 @@ pub mod refs;
 pub mod repack;
 pub mod serve;
 pub mod show_ref;
+pub mod stash;
 pub mod symbolic_ref;
 pub mod unpack_objects;
 pub mod update_index;

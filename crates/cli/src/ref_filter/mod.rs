@@ -38,6 +38,7 @@ pub use self::names::shorten;
 use self::objects::Objects;
 pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};
+pub use self::tracking::Tracking;
 use crate::commands::Fatal;
 
 /// What is written where no format is given.

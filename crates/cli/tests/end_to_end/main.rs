@@ -37,6 +37,7 @@ mod reflog;
 mod repack;
 mod repack_command;
 mod running;
+mod stash;
 mod stored_refs;
 mod unpack_objects;
 mod update_index;

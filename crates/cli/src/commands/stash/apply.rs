@@ -1,0 +1,80 @@
+//! `stash apply` and `stash pop`.
+
+use std::io::Write as _;
+
+use packrace_worktree::merge::Names;
+use packrace_worktree::stash::{IndexMode, Stash};
+
+use super::{Context, complain, entries, say};
+use crate::args::StashApply;
+use crate::commands::Fatal;
+use crate::long_status::{LongStatus, rename_limit, untracked_mode};
+
+pub(super) fn run(context: &Context<'_>, args: &StashApply, drops: bool) -> Result<(), Fatal> {
+    let entry = entries::find(context, &args.entries)?;
+    if drops {
+        entries::check_listed(&entry)?;
+    }
+    let mode = if args.index { IndexMode::Restored } else { IndexMode::Left };
+    let applied = apply(context, &entry.stash, mode, args.quiet);
+    match (applied, drops) {
+        (Ok(()), true) => entries::drop_entry(context, &entry, args.quiet),
+        (Err(error), true) => {
+            if error.code == 1 {
+                say(&[b"The stash entry is kept in case you need it again."])?;
+            }
+            Err(error)
+        }
+        (result, false) => result,
+    }
+}
+
+/// Brings a stash back, and says what there is to say.
+pub(super) fn apply(
+    context: &Context<'_>,
+    stash: &Stash,
+    mode: IndexMode,
+    is_quiet: bool,
+) -> Result<(), Fatal> {
+    let mut session = context.begin()?;
+    let names = Names {
+        base: "Stash base".to_owned(),
+        ours: "Updated upstream".to_owned(),
+        theirs: "Stashed changes".to_owned(),
+    };
+    let applied = session.apply(stash, mode, &names)?;
+    complain(&applied.warnings);
+    for line in &applied.output {
+        say(&[line.as_bytes()])?;
+    }
+    complain(&session.take_told());
+    complain(&applied.errors);
+    complain(&session.finish()?);
+    if applied.shows_status && !is_quiet {
+        show_status(context)?;
+    }
+    match applied.is_whole {
+        true => Ok(()),
+        false => Err(Fatal::silent(1)),
+    }
+}
+
+/// What `git status` says.
+fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
+    let config = context.repository.config();
+    let options = context.environment.open_options(context.globals)?;
+    let mut session = packrace_worktree::stash::Session::begin(context.repository, &context.top)?;
+    session.refresh()?;
+    let head = context.head(session.objects())?;
+    let status = session.status(
+        context.repository,
+        head.as_ref().map(|head| &head.tree),
+        rename_limit(config)?,
+        untracked_mode(config)?,
+        &options,
+    )?;
+    complain(&session.finish()?);
+    let text =
+        LongStatus::new(context.repository, &context.prefix)?.tell(&status, head.map(|head| head.commit))?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(Fatal::new)
+}

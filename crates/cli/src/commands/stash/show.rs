@@ -1,0 +1,91 @@
+//! `stash show`.
+
+use std::io::Write as _;
+
+use packrace_worktree::difference::{Difference, between};
+use packrace_worktree::listing::{list, make_trees};
+use packrace_worktree::objects::Objects;
+
+use super::{Context, entries};
+use crate::args::StashShow;
+use crate::commands::Fatal;
+use crate::diff_stat;
+use crate::long_status::diff_rename_limit;
+use crate::patch_text::PatchWriter;
+use crate::quoting::PathStyle;
+
+pub(super) fn run(context: &Context<'_>, args: &StashShow) -> Result<(), Fatal> {
+    let config = context.repository.config();
+    let entry = entries::find(context, &args.entries)?;
+    let is_default =
+        !(args.patch || args.stat || args.numstat || args.shortstat || args.name_only || args.name_status);
+    let configured = |key: &str, default: bool| config.boolean(key).map(|value| value.unwrap_or(default));
+    let shows_patch = args.patch || (is_default && configured("stash.showPatch", false)?);
+    let shows_stat = args.stat || (is_default && configured("stash.showStat", true)?);
+    if is_default && !shows_patch && !shows_stat {
+        return Ok(());
+    }
+    let includes_untracked = match (args.include_untracked, args.no_include_untracked) {
+        (true, _) => true,
+        (false, true) => false,
+        (false, false) => configured("stash.showIncludeUntracked", false)?,
+    };
+    let snapshot = context.repository.snapshot()?;
+    let objects = Objects::new(&snapshot);
+    let stash = &entry.stash;
+    let empty = objects.hash_kind().empty_tree();
+    let trees = match (args.only_untracked, &stash.untracked_tree) {
+        (true, untracked) => [empty, untracked.unwrap_or(empty)],
+        (false, Some(untracked)) if includes_untracked => {
+            let mut files = list(&objects, &stash.tree)?;
+            files.extend(list(&objects, untracked)?);
+            let tree = make_trees(&objects, files.iter().map(|(path, item)| (path.as_slice(), *item)))?;
+            [stash.base_tree, tree]
+        }
+        (false, _) => [stash.base_tree, stash.tree],
+    };
+    let found = between(context.repository, &objects, trees.each_ref(), diff_rename_limit(config)?)?;
+    // Paths start at the top, wherever the user is.
+    let style = PathStyle::of(config, b"")?;
+    let mut text = Vec::new();
+    if args.name_only || args.name_status {
+        text.extend(names(&found, &style, args.name_status).bytes());
+    } else {
+        let stats = diff_stat::count(&objects, &found, &style)?;
+        if args.numstat {
+            text.extend(diff_stat::numstat(&stats).bytes());
+        }
+        if shows_stat {
+            text.extend(diff_stat::stat(&stats).bytes());
+        }
+        if args.shortstat {
+            text.extend(diff_stat::shortstat(&stats).bytes());
+        }
+    }
+    if shows_patch {
+        if !text.is_empty() {
+            text.push(b'\n');
+        }
+        text.extend(PatchWriter::new(&objects, &snapshot, &style, config)?.write(&found)?);
+    }
+    std::io::stdout().write_all(&text).map_err(Fatal::new)
+}
+
+/// `--name-only` and `--name-status`.
+fn names(found: &[Difference], style: &PathStyle, with_status: bool) -> String {
+    let show = |path: &[u8]| String::from_utf8_lossy(&style.show(path)).into_owned();
+    let mut text = String::new();
+    for difference in found {
+        let path = show(&difference.path);
+        text += &match (&difference.renamed_from, &difference.old, &difference.new) {
+            _ if !with_status => path,
+            (Some(from), _, _) => format!("R{:03}\t{}\t{path}", difference.similarity, show(from)),
+            (None, None, _) => format!("A\t{path}"),
+            (None, Some(_), None) => format!("D\t{path}"),
+            _ if difference.is_of_type() => format!("T\t{path}"),
+            _ => format!("M\t{path}"),
+        };
+        text.push('\n');
+    }
+    text
+}

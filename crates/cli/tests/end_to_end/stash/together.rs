@@ -1,0 +1,66 @@
+//! Git brings back what packrace has put aside, and the other way round.
+
+use super::{Twins, Who, state};
+
+const CHANGES: &str = "echo c >> a; git add a; echo d >> a; git rm -q b; echo n > d/n; git add d/n; echo u > u; \
+                       chmod +x d/c; ln -s a link";
+
+#[test]
+fn each_brings_back_what_the_other_has_kept() {
+    for (keeps, brings) in [(Who::Packrace, Who::Git), (Who::Git, Who::Packrace)] {
+        let twins = Twins::new();
+        twins.both(CHANGES);
+        let before = state(&twins.path(keeps));
+        let program = |who: Who| if who == Who::Git { "git" } else { super::PACKRACE };
+        for line in ["stash push -u -q", "stash pop --index -q"] {
+            let who = if line.contains("push") { keeps } else { brings };
+            let done = twins.sh(keeps, "", &format!("{} {line}", program(who)));
+            assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        assert_eq!(state(&twins.path(keeps)), before);
+    }
+}
+
+#[test]
+fn long_work_is_kept_alike() {
+    let twins = Twins::new();
+    let mut random = packrace_testkit::Random::new(11);
+    let paths = ["a", "b", "d/c", "d/e/f", "n", "d/n", "x/y"];
+    for round in 0..25 {
+        for _ in 0..=random.below(4) {
+            let path = paths[random.below(paths.len())];
+            let line = match random.below(5) {
+                0 => format!("rm -f {path}"),
+                1 => format!("mkdir -p $(dirname {path}); echo {round} >> {path}"),
+                2 => format!("test ! -e {path} || git add {path}"),
+                3 => format!("git rm -q --cached --ignore-unmatch {path}"),
+                _ => format!("test ! -e {path} || sed '3d' {path} > t && test ! -e t || mv t {path}"),
+            };
+            twins.both(&line);
+        }
+        let option = ["", " -u", " -k", " -u -k"][random.below(4)];
+        twins.check(&format!("stash push{option}"));
+        if random.one_in(2) {
+            let index = if random.one_in(2) { " --index" } else { "" };
+            twins.check(&format!("stash pop{index}"));
+        }
+        if random.one_in(3) {
+            twins.both("git reset -q; git add -A; git commit -q --allow-empty -m more");
+        } else {
+            twins.both("git reset -q --hard; git clean -qfd");
+        }
+    }
+    twins.check("stash list");
+}
+
+#[test]
+fn entries_of_many_files_are_one_pack() {
+    let twins = Twins::new();
+    twins.both("mkdir many; for n in $(seq 1 300); do echo $n > many/$n; done");
+    twins.check("stash push -u");
+    let packs = twins.path(Who::Packrace).join(".git/objects/pack");
+    let names = std::fs::read_dir(packs).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(names.filter(|path| path.extension().is_some_and(|end| end == "pack")).count(), 1);
+    twins.check("stash pop");
+    twins.alone(Who::Packrace, "stash list");
+}
