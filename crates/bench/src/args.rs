@@ -3,7 +3,7 @@ use std::path::PathBuf;
 /// What the command line can say.
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs] [serve]
-                      [index-pack] [unpack] [push] [receive] [add] [options]
+                      [index-pack] [unpack] [push] [receive] [add] [stash] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -48,10 +48,12 @@ pub enum Item {
     Receive,
     /// Many files added to an index.
     Add,
+    /// Files of a work tree put aside.
+    Stash,
 }
 
 /// What is measured when nothing is named.
-const ALL: [Item; 13] = [
+const ALL: [Item; 14] = [
     Item::Clone,
     Item::Fetch,
     Item::Filter,
@@ -65,6 +67,7 @@ const ALL: [Item; 13] = [
     Item::Push,
     Item::Receive,
     Item::Add,
+    Item::Stash,
 ];
 
 /// Which packrace to measure.
@@ -140,6 +143,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "push" => args.items.push(Item::Push),
             "add" => args.items.push(Item::Add),
             "receive" => args.items.push(Item::Receive),
+            "stash" => args.items.push(Item::Stash),
             "--gix" => args.gix = Some(value()?.into()),
             "--repo" => args.repo = Some(value()?.into()),
             "--git" => args.git = value()?.into(),

@@ -16,6 +16,7 @@ mod push;
 mod refs;
 mod report;
 mod serve;
+mod stash;
 mod take;
 mod work;
 

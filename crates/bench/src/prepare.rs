@@ -128,6 +128,22 @@ impl Scratch {
         })
     }
 
+    /// A repository whose work tree, of this name, is within it, and is filled by `fill`.
+    pub fn tree_within(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path) -> std::io::Result<()>,
+    ) -> std::io::Result<PathBuf> {
+        self.made_once(&format!("{name}.git"), |path| {
+            self.init(path)?;
+            self.git.run(path, &["config", "core.bare", "false"]);
+            self.git.run(path, &["config", "core.worktree", name]);
+            let tree = path.join(name);
+            std::fs::create_dir(&tree)?;
+            fill(&tree)
+        })
+    }
+
     /// A bare repository whose one pack `fill` makes.
     pub fn small_objects(&self, count: usize, fill: impl FnOnce(&Path)) -> std::io::Result<PathBuf> {
         self.made_once(&format!("small-{count}.git"), |path| {

@@ -11,7 +11,7 @@ use crate::args::{Args, Item};
 use crate::prepare::Scratch;
 use crate::push::{self, Pushes};
 use crate::take::{self, Take};
-use crate::{commands, refs};
+use crate::{commands, refs, stash};
 
 /// A figure to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,7 +105,8 @@ pub struct Work {
 
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
-    let needs_none = |item: &Item| matches!(item, Item::LsRefs | Item::Refs | Item::Unpack | Item::Add);
+    let needs_none =
+        |item: &Item| matches!(item, Item::LsRefs | Item::Refs | Item::Unpack | Item::Add | Item::Stash);
     let history = match &args.repo {
         Some(repo) => repo.clone(),
         None if args.items.iter().all(needs_none) => PathBuf::new(),
@@ -131,6 +132,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
             Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
             Item::Add => work.extend(add::all(scratch, args.smoke)?),
+            Item::Stash => work.extend(stash::all(git, scratch)?),
             Item::Receive => work.push(receiving(scratch, &history)?),
         }
     }

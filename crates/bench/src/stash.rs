@@ -1,0 +1,58 @@
+//! Files that git does not know, put aside by `stash -u`: in a fresh copy for each run, by method of syncing, as git's own
+//! `p0008-odb-fsync.sh` does it.
+
+use std::io;
+use std::path::Path;
+
+use packrace_testkit::{Git, Random};
+
+use crate::prepare::Scratch;
+use crate::work::{Check, Goal, How, Work};
+
+/// How many files there are.
+const FILES: usize = 500;
+
+/// Lines of each.
+const LINES: usize = 20;
+
+/// The directory of the work tree, within that of the repository.
+const TREE: &str = "tree";
+
+/// Without waiting for the disk but as by default, with a sync an object, and with git's one for all.
+const METHODS: [(&str, &[&str], f64); 3] = [
+    ("core.fsync default", &[], 1.0),
+    ("fsync", &["-c", "core.fsync=loose-object,pack,reference", "-c", "core.fsyncMethod=fsync"], 0.2),
+    ("batch", &["-c", "core.fsync=loose-object,pack,reference", "-c", "core.fsyncMethod=batch"], 1.0),
+];
+
+/// All methods.
+pub fn all(git: &Git, scratch: &Scratch) -> io::Result<Vec<Work>> {
+    let repo = scratch.tree_within(TREE, |tree| fill(git, tree))?;
+    let work = |(name, settings, ratio): (&str, &[&str], f64)| {
+        let words = ["-C", TREE].iter().chain(settings).chain(&["stash", "push", "-q", "-u"]);
+        Work {
+            name: format!("P8 stash -u, {FILES} files, {name}"),
+            how: How::Command { args: words.map(ToString::to_string).collect(), is_on_copy: true },
+            repo: repo.clone(),
+            request: Vec::new(),
+            check: Check::SameRefsAndObjects,
+            goals: vec![Goal::WallRatio(ratio)],
+            bytes_of: None,
+        }
+    };
+    Ok(METHODS.into_iter().map(work).collect())
+}
+
+/// A commit, and the files that are to be put aside.
+fn fill(git: &Git, tree: &Path) -> io::Result<()> {
+    let mut random = Random::new(9);
+    let mut file = |name: &str| {
+        let lines: String = (0..LINES).map(|_| format!("{}\n", random.line())).collect();
+        std::fs::write(tree.join(name), lines)
+    };
+    file("known")?;
+    git.run(tree, &["add", "known"]);
+    git.run(tree, &["commit", "-qm", "first"]);
+    std::fs::create_dir(tree.join("new"))?;
+    (0..FILES).try_for_each(|number| file(&format!("new/{number}")))
+}
