@@ -1,7 +1,6 @@
 //! Beside stock git: what it stores, checks out and says.
 
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use packrace_object::ObjectId;
@@ -353,5 +352,4 @@ fn what_stays_as_it_is_need_not_be_read() {
         assert_eq!(found, expected, "{path}");
     }
     assert!(told.is_empty(), "{told:?}");
-    assert_eq!(path_of(b"a\xff"), Path::new(std::os::unix::ffi::OsStrExt::from_bytes(b"a\xff".as_slice())));
 }
