@@ -54,7 +54,8 @@ impl Report {
 
     /// Of all roles.
     pub fn all(&self, op: &str) -> u64 {
-        let counts = self.0.split(&format!("\"{op}\":{{\"calls\":")).skip(1);
+        let key = format!("\"{op}\":{{\"calls\":");
+        let counts = self.0.split(&key).skip(1);
         counts.map(|rest| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 }
