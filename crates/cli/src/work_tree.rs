@@ -23,7 +23,15 @@ pub struct WorkTree {
 impl WorkTree {
     /// That of a repository; a failure in git's words where it has none, or where the current directory is in the repository.
     pub fn of(repository: &Repository, globals: &Globals, environment: &Environment) -> Result<Self, Fatal> {
-        let missing = || Fatal::new("this operation must be run in a work tree");
+        WorkTree::find(repository, globals, environment)?.ok_or_else(missing)
+    }
+
+    /// The same for a command that can do without.
+    pub fn find(
+        repository: &Repository,
+        globals: &Globals,
+        environment: &Environment,
+    ) -> Result<Option<Self>, Fatal> {
         let current = packrace_os::real_path(&in_directory(globals, Path::new("."))?).map_err(Fatal::new)?;
         let is_named = globals.git_dir.is_some() || environment.git_dir.is_some();
         let named = environment.init.work_tree.as_ref();
@@ -31,12 +39,15 @@ impl WorkTree {
         let top = match named {
             Some(path) => current.join(path),
             None if is_named && !has_own && !repository.is_bare()? => current.clone(),
-            None => repository.work_tree()?.ok_or_else(missing)?,
+            None => match repository.work_tree()? {
+                Some(top) => top,
+                None => return Ok(None),
+            },
         };
         let top = packrace_os::real_path(&top).map_err(|_| missing())?;
         let git_dir = packrace_os::real_path(repository.git_dir()).map_err(Fatal::new)?;
         if current.starts_with(&git_dir) && named.is_none() && !is_named {
-            return Err(missing());
+            return Ok(None);
         }
         let prefix = match current.strip_prefix(&top) {
             Ok(rest) if rest.as_os_str().is_empty() => Vec::new(),
@@ -45,6 +56,53 @@ impl WorkTree {
         };
         let is_here = current == top && globals.directories.is_empty();
         let place = if is_here { PathBuf::from(".") } else { top.clone() };
-        Ok(WorkTree { top, place, prefix })
+        Ok(Some(WorkTree { top, place, prefix }))
     }
+
+    /// A path that was typed, from the top; a slash at its end stays, so that it is seen to be none of a file.
+    pub fn path(&self, typed: &[u8]) -> Result<Vec<u8>, Fatal> {
+        let outside = || {
+            let (typed, top) = (String::from_utf8_lossy(typed), self.top.display());
+            Fatal::new(format!("'{typed}' is outside repository at '{top}'"))
+        };
+        let below = match typed.strip_prefix(b"/") {
+            None => [self.prefix.as_slice(), typed].concat(),
+            Some(_) => self.below_top(typed).ok_or_else(outside)?,
+        };
+        let mut parts: Vec<&[u8]> = Vec::new();
+        let mut ends_with_slash = false;
+        for part in below.split(|byte| *byte == b'/') {
+            ends_with_slash = part.is_empty() || part == b"." || part == b"..";
+            match part {
+                b"" | b"." => {}
+                b".." => drop(parts.pop().ok_or_else(outside)?),
+                name => parts.push(name),
+            }
+        }
+        let mut path = parts.join(&b'/');
+        if ends_with_slash && !path.is_empty() && !typed.is_empty() {
+            path.push(b'/');
+        }
+        Ok(path)
+    }
+
+    /// What follows the top in an absolute path, which may lead there over links.
+    fn below_top(&self, typed: &[u8]) -> Option<Vec<u8>> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(typed));
+        if let Ok(below) = path.strip_prefix(&self.top) {
+            return Some(below.as_os_str().as_bytes().to_vec());
+        }
+        let mut above = path.parent();
+        while let Some(dir) = above {
+            if packrace_os::real_path(dir).is_ok_and(|real| real == self.top) {
+                return path.strip_prefix(dir).ok().map(|below| below.as_os_str().as_bytes().to_vec());
+            }
+            above = dir.parent();
+        }
+        None
+    }
+}
+
+fn missing() -> Fatal {
+    Fatal::new("this operation must be run in a work tree")
 }

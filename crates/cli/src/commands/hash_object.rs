@@ -13,10 +13,10 @@ use packrace_store::{Repository, Snapshot};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
 use packrace_worktree::index::Index;
 
-use super::work_tree::WorkTree;
 use super::{Fatal, in_directory, reason, repository, repository_if_any};
 use crate::args::{self, Globals, HashObject};
 use crate::environment::Environment;
+use crate::work_tree::WorkTree;
 
 /// From this size on a file is stored as it comes (git-config, `core.bigFileThreshold`).
 const BIG_FILE_BYTES: i64 = 512 << 20;

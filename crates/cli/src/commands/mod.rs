@@ -28,7 +28,6 @@ pub mod update_ref;
 pub mod upload_pack;
 pub mod verify_pack;
 pub mod warnings;
-mod work_tree;
 pub mod write_tree;
 
 use std::io::Write as _;

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use packrace_store::{OpenOptions, Repository, Snapshot};
 
 use super::{Entry, Index, IndexError, Kind, Mode, Seen, StatRules, look};
 use crate::filter::{Conversion, Direction, Filters, Purpose};
+use crate::paths::{LeadingDirs, NestedHead, head_of_nested};
 
 /// From this size on a file is stored as it comes, without being in memory (git-config, `core.bigFileThreshold`).
 const BIG_FILE_BYTES: i64 = 512 << 20;
@@ -72,8 +72,8 @@ pub struct Contents {
     rules: StatRules,
     big_file_bytes: u64,
     filters: Filters,
-    /// The last directory that no link leads to.
-    plain_dir: Vec<u8>,
+    leading: LeadingDirs,
+    options: OpenOptions,
     /// Lines for standard error, of conversions.
     pub told: Vec<String>,
 }
@@ -95,7 +95,8 @@ impl Contents {
             rules,
             big_file_bytes: big.unwrap_or(BIG_FILE_BYTES).max(0) as u64,
             filters,
-            plain_dir: Vec::new(),
+            leading: LeadingDirs::new(top),
+            options: OpenOptions::default(),
             told,
         })
     }
@@ -117,30 +118,15 @@ impl Contents {
 
     /// Whether a directory on the way to `path` is a symbolic link.
     pub fn is_beyond_link(&mut self, path: &[u8]) -> bool {
-        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        for at in slashes {
-            let dir = &path[..at];
-            let is_known =
-                self.plain_dir.starts_with(dir) && matches!(self.plain_dir.get(at), None | Some(b'/'));
-            if is_known {
-                continue;
-            }
-            match look(&self.place(dir)) {
-                Ok(Some(Seen { kind: Kind::Link, .. })) => return true,
-                Ok(Some(Seen { kind: Kind::Dir, .. })) => self.plain_dir = dir.to_vec(),
-                _ => return false,
-            }
-        }
-        false
+        self.leading.has_link(path)
     }
 
     /// The commit that is checked out in a submodule, if there is one.
     pub fn submodule_head(&self, path: &[u8]) -> Option<ObjectId> {
-        let place = self.place(path);
-        // Without one of its own it would be looked for in the directories above.
-        packrace_os::identity(&place.join(".git"), Role::WorkTree).ok()??;
-        let repository = Repository::open(&place, &OpenOptions::default()).ok()?;
-        Some(repository.refs().resolve(b"HEAD").ok()??.id)
+        match head_of_nested(&self.place(path), &self.options) {
+            NestedHead::At(id) => Some(id),
+            NestedHead::Unborn | NestedHead::None => None,
+        }
     }
 
     /// The blob of a file or link that was seen; stored if there is a batch.
@@ -278,15 +264,12 @@ impl Contents {
         })
     }
 
-    /// Opens a file that may have become something else since it was seen: a pipe is not waited for, a link not followed.
+    /// Opens a file that may have become something else since it was seen.
     fn open(&self, path: &[u8]) -> Result<File, ContentError> {
-        let mut options = File::options();
-        options.read(true).custom_flags(packrace_os::open_flags_of_files());
-        let file = options.open(self.place(path)).map_err(|source| failed("open", path, source))?;
-        let kind = file.metadata().map_err(|source| failed("open", path, source))?;
-        match kind.is_file() {
-            true => Ok(file),
-            false => Err(failed("open", path, io::ErrorKind::InvalidInput.into())),
+        let opened = packrace_os::open_without_following(&self.place(path), Role::WorkTree);
+        match opened.map_err(|source| failed("open", path, source))? {
+            (file, found) if found.is_file() => Ok(file),
+            _ => Err(failed("open", path, io::ErrorKind::InvalidInput.into())),
         }
     }
 }

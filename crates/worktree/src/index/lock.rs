@@ -71,9 +71,8 @@ impl IndexLock {
     pub fn commit_beside(mut self, contents: &mut Contents) -> Result<(), IndexError> {
         let index = &self.index;
         let fresh = index.fresh.iter().filter_map(|key| Some((key, index.entries.get(key)?)));
-        let is_young = |entry: &Entry| {
-            entry.mode != Mode::Gitlink && entry.stat.modified.seconds >= self.taken.seconds
-        };
+        let is_young =
+            |entry: &Entry| entry.mode != Mode::Gitlink && entry.stat.modified.seconds >= self.taken.seconds;
         let young = fresh.filter(|(_, entry)| is_young(entry));
         let changed = |(key, entry): &(&EntryKey, &Entry)| {
             contents.look(key.path()).is_ok_and(|seen| seen.is_some_and(|seen| seen.stat != entry.stat))

@@ -44,7 +44,7 @@ impl Update<'_> {
             limits.push(work_tree.path(path)?);
         }
         if steps.is_empty() {
-            limits.push(work_tree.prefix().to_vec());
+            limits.push(work_tree.prefix.clone());
         }
         let is_meant = |path: &[u8]| {
             limits.iter().any(|limit| {

@@ -60,7 +60,7 @@ impl Update<'_> {
             };
             let path = unquoted.as_deref().unwrap_or(path);
             let shown = String::from_utf8_lossy(path).into_owned();
-            if !self.rules.allow(path, mode_of(mode)) {
+            if !self.rules.allow(path, mode_of(mode) == Mode::Link) {
                 eprintln!("Ignoring path {shown}");
             } else if mode == 0 {
                 self.index().remove(path);
@@ -92,7 +92,7 @@ impl Update<'_> {
     fn told(&mut self, told: &Told<'_>) -> Result<(), String> {
         let Told { mode, id, stage, path } = *told;
         let mode = mode_of(mode);
-        if !self.rules.allow(path, mode) || mode == Mode::Dir {
+        if !self.rules.allow(path, mode == Mode::Link) || mode == Mode::Dir {
             return Err(format!("Invalid path '{}'", String::from_utf8_lossy(path)));
         }
         let entry = Entry { assume_valid: self.assumes_unchanged, ..Entry::new(id, mode) };

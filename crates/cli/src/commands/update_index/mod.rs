@@ -11,11 +11,12 @@ use std::sync::Arc;
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{Repository, Snapshot};
 use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, PathRules, RefreshOptions, refresh};
+use packrace_worktree::paths::NameRules;
 
-use super::work_tree::WorkTree;
 use super::{Fatal, repository};
 use crate::args::{Globals, Step, Switch, UpdateIndex};
 use crate::environment::Environment;
+use crate::work_tree::WorkTree;
 
 pub fn run(globals: &Globals, args: &UpdateIndex, environment: &Environment) -> Result<(), Fatal> {
     let repository = repository(globals, environment)?;
@@ -69,7 +70,7 @@ struct Update<'a> {
     work_tree: Option<WorkTree>,
     held: Option<Held>,
     options: Options,
-    rules: PathRules,
+    rules: NameRules,
     /// Whether new entries are marked as unchanged (`core.ignoreStat`).
     assumes_unchanged: bool,
     snapshot: Option<Arc<Snapshot>>,
@@ -92,7 +93,7 @@ impl From<IndexError> for Fatal {
 impl<'a> Update<'a> {
     fn new(repository: &'a Repository, work_tree: Option<WorkTree>) -> Result<Self, Fatal> {
         let config = repository.config();
-        let rules = PathRules::of(config)?;
+        let rules = NameRules::of(config).map_err(Fatal::new)?;
         let assumes_unchanged = config.boolean("core.ignoreStat")?.unwrap_or(false);
         let held = match IndexLock::take(repository) {
             Ok(lock) => Held::Locked(lock),

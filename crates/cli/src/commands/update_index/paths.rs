@@ -24,11 +24,9 @@ impl Update<'_> {
     /// Updates the entry of a path, as the options say.
     pub fn path(&mut self, path: &[u8]) -> Result<(), Fatal> {
         let shown = String::from_utf8_lossy(path).into_owned();
-        let mode = match self.parts()?.1.look(path) {
-            Ok(Some(Seen { kind: Kind::Link, .. })) => Mode::Link,
-            _ => Mode::File,
-        };
-        if !self.rules.allow(path, mode) {
+        let seen = self.parts()?.1.look(path);
+        let is_link = matches!(seen, Ok(Some(Seen { kind: Kind::Link, .. })));
+        if !self.rules.allow(path, is_link) {
             eprintln!("Ignoring path {shown}");
             return Ok(());
         }
