@@ -107,6 +107,15 @@ impl From<packrace_pack::ingest::Error> for Fatal {
     }
 }
 
+impl From<packrace_worktree::index::IndexError> for Fatal {
+    fn from(error: packrace_worktree::index::IndexError) -> Self {
+        if let Some(cause) = error.cause() {
+            eprintln!("error: {cause}");
+        }
+        Fatal::new(error)
+    }
+}
+
 impl From<engine::Error> for Fatal {
     fn from(error: engine::Error) -> Self {
         Fatal::new(error)

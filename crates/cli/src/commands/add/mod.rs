@@ -16,7 +16,7 @@ use std::sync::Arc;
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{OpenOptions, Repository, Snapshot, unquote};
 use packrace_worktree::filter::{Direction, Filters};
-use packrace_worktree::index::{IndexError, IndexLock, StatRules};
+use packrace_worktree::index::{IndexLock, StatRules};
 use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
 
 use super::{Fatal, reason, repository};
@@ -27,15 +27,6 @@ use find::Meant;
 
 /// The longest file of pathspecs.
 const MAX_SPEC_BYTES: u64 = 1 << 30;
-
-impl From<IndexError> for Fatal {
-    fn from(error: IndexError) -> Self {
-        if let Some(cause) = error.cause() {
-            eprintln!("error: {cause}");
-        }
-        Fatal::new(error)
-    }
-}
 
 impl From<PathError> for Fatal {
     fn from(error: PathError) -> Self {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{Repository, Snapshot};
-use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, PathRules, RefreshOptions, refresh};
+use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, RefreshOptions, refresh};
 use packrace_worktree::paths::NameRules;
 
 use super::{Fatal, repository};
@@ -79,15 +79,6 @@ struct Update<'a> {
     version: Option<i64>,
     reads_stdin: bool,
     has_errors: bool,
-}
-
-impl From<IndexError> for Fatal {
-    fn from(error: IndexError) -> Self {
-        if let Some(cause) = error.cause() {
-            eprintln!("error: {cause}");
-        }
-        Fatal::new(error)
-    }
 }
 
 impl<'a> Update<'a> {
