@@ -150,11 +150,8 @@ fn check_absent(
         Some(seen) if seen.kind == Kind::Dir => {
             check_directory(index, files, path, to, is_ignored, blocked)?;
         }
-        Some(_) => {
-            if !is_ignored(path)? {
-                blocked.untracked.push(path.to_vec());
-            }
-        }
+        Some(_) if is_ignored(path)? => {}
+        Some(_) => blocked.untracked.push(path.to_vec()),
     }
     Ok(())
 }

@@ -146,11 +146,6 @@ impl Index {
         self.entries.keys().any(|key| key.stage() > 0)
     }
 
-    /// Conflicts that were resolved: stages 1 to 3 with the bits of their modes.
-    pub fn resolve_undo(&self) -> impl Iterator<Item = (&[u8], &[Option<(u32, ObjectId)>; 3])> {
-        self.resolve_undo.iter().map(|(path, stages)| (path.as_slice(), stages))
-    }
-
     /// What is known of trees.
     pub fn cache_tree(&self) -> Option<&CacheTree> {
         self.cache_tree.as_ref()

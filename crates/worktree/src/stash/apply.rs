@@ -126,41 +126,39 @@ impl Session<'_> {
             if old == new {
                 continue;
             }
-            match self.restaged_path(old, new, here)? {
+            match self.restaged_path(&path.to_str_lossy(), old, new, here)? {
                 Ok(Some(item)) => {
                     result.insert(path.clone(), item);
                 }
                 Ok(None) => {
                     result.remove(path);
                 }
-                Err(lines) => problems.extend(lines.map(|line| line.replace("{path}", &path.to_str_lossy()))),
+                Err(lines) => problems.extend(lines),
             }
         }
         Ok(if problems.is_empty() { Ok(result) } else { Err(problems) })
     }
 
-    /// Where that cannot be done, lines in which `{path}` stands for the path.
+    /// Where that cannot be done, lines for standard error.
     fn restaged_path(
         &self,
+        path: &str,
         old: Option<&Item>,
         new: Option<&Item>,
         here: Option<&Item>,
-    ) -> Result<Result<Option<Item>, std::vec::IntoIter<String>>, WorkError> {
-        let lines = |lines: &[String]| Ok(Err(lines.to_vec().into_iter()));
+    ) -> Result<Result<Option<Item>, Vec<String>>, WorkError> {
         let misfit = |line: usize| {
-            lines(&[
-                format!("error: patch failed: {{path}}:{line}"),
-                "error: {path}: patch does not apply".to_owned(),
-            ])
+            Ok(Err(vec![
+                format!("error: patch failed: {path}:{line}"),
+                format!("error: {path}: patch does not apply"),
+            ]))
         };
         if here == old {
             return Ok(Ok(new.copied()));
         }
         let (Some(old), Some(here)) = (old, here) else {
-            return match old.is_none() {
-                true => lines(&["error: {path}: already exists in index".to_owned()]),
-                false => lines(&["error: {path}: does not exist in index".to_owned()]),
-            };
+            let what = if old.is_none() { "already exists" } else { "does not exist" };
+            return Ok(Err(vec![format!("error: {path}: {what} in index")]));
         };
         let read = |item: &Item| self.objects.read_as(&item.id, Kind::Blob);
         let Some(new) = new else {
