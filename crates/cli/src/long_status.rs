@@ -2,6 +2,7 @@
 //!
 //! Of what may be going on it tells of a merge only, not of a rebase, a bisection and the like.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
@@ -74,6 +75,9 @@ pub struct LongStatus<'a> {
     shows_untracked: bool,
     text: String,
 }
+
+/// The two letters of a path in the short format, and what it was called before.
+type ShortLine<'a> = ([u8; 2], Option<&'a [u8]>);
 
 impl<'a> LongStatus<'a> {
     /// From the directory `prefix` of the work tree.
@@ -369,7 +373,7 @@ impl<'a> LongStatus<'a> {
 
     /// As `git status --short` (git-status, "Short Format").
     fn short(&self, status: &Status) -> String {
-        let mut lines: std::collections::BTreeMap<&[u8], ([u8; 2], Option<&[u8]>)> = Default::default();
+        let mut lines = BTreeMap::<&[u8], ShortLine<'_>>::new();
         for difference in &status.staged {
             let letter = kind(difference).as_bytes()[0].to_ascii_uppercase();
             let letter = if letter == b'N' { b'A' } else { letter };

@@ -155,9 +155,8 @@ pub(super) fn drop_entry(context: &Context<'_>, entry: &Entry, is_quiet: bool) -
         }
         let mut kept = log.to_vec();
         let dropped = kept.remove(position);
-        match kept.get_mut(position) {
-            Some(next) => next.old = dropped.old,
-            None => {}
+        if let Some(next) = kept.get_mut(position) {
+            next.old = dropped.old;
         }
         let value = (position == kept.len()).then(|| kept[position - 1].new);
         LogEdit::Replace { changes: kept, value: value.filter(|value| *value != dropped.new) }

@@ -42,7 +42,7 @@ pub fn run(globals: &Globals, args: &UpdateIndex, environment: &Environment) -> 
 
 /// The index that is changed: under its lock, or, where that could not be had, until it would have to be written.
 enum Held {
-    Locked(IndexLock),
+    Locked(Box<IndexLock>),
     Unlocked(Box<Index>, IndexError),
 }
 
@@ -87,7 +87,7 @@ impl<'a> Update<'a> {
         let rules = NameRules::of(config).map_err(Fatal::new)?;
         let assumes_unchanged = config.boolean("core.ignoreStat")?.unwrap_or(false);
         let held = match IndexLock::take(repository) {
-            Ok(lock) => Held::Locked(lock),
+            Ok(lock) => Held::Locked(Box::new(lock)),
             // It may turn out that nothing is to be written.
             Err(error) => match (&error, Index::read(repository)) {
                 (IndexError::Lock(_), Ok(index)) => Held::Unlocked(Box::new(index), error),
