@@ -1,9 +1,9 @@
 //! Input: hash (1 byte), what it is (1 byte): the index of a work tree, its checksum all zeros or put right, or the times of a
-//! cruft pack. An index cannot name more objects than it has room for.
+//! cruft pack. An index cannot name more objects than it has room for, and one that is read is written as one that says the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packrace_format::index_file::named_objects;
+use packrace_format::index_file::{IndexFile, IndexParts, encode, named_objects};
 use packrace_format::mtimes::{self, Mtimes};
 use packrace_object::{HashKind, TrailerHasher};
 
@@ -21,6 +21,22 @@ fuzz_target!(|input: &[u8]| {
         }
         if let Ok(found) = named_objects(&file, hash) {
             assert!(found.ids.len() * hash.len_in_bytes() <= file.len());
+        }
+        if let Ok(mut found) = IndexFile::decode(&file, hash) {
+            let parts = IndexParts {
+                cache_tree: found.cache_tree.as_ref(),
+                resolve_undo: &found.resolve_undo,
+                untracked: found.untracked.as_deref(),
+                skip_hash: way & 4 == 0,
+            };
+            let entries = found.entries.iter().map(|(key, entry)| (key, entry));
+            if found.link.is_none() {
+                let again = encode(entries, found.version, &parts, hash).0;
+                let again = IndexFile::decode(&again, hash).expect("what is written can be read");
+                assert_eq!((again.entries, again.cache_tree), (found.entries, found.cache_tree));
+            } else {
+                let _ = found.join(found.clone());
+            }
         }
         return;
     }
