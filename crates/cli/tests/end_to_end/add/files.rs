@@ -6,11 +6,13 @@ use super::Twins;
 fn line_endings_and_filters() {
     Twins::run(
         "!printf 'a\\r\\nb\\r\\n' > crlf && printf 'a\\nb\\n' > lf && printf 'a\\r\\nb\\n' > mixed && printf 'a\\0\\r\\n' > bin
-         T -c core.autocrlf=input add crlf
-         T -c core.autocrlf=true add lf mixed
-         T -c core.autocrlf=true -c core.safecrlf=true add .
-         T -c core.autocrlf=false add -A
-         !git commit -qm 1 && echo '* text=auto' > .gitattributes
+         !git config core.autocrlf input
+         T add crlf
+         !git config core.autocrlf true
+         T add lf mixed
+         T -c core.safecrlf=true add .
+         T add -A
+         !git commit -qm 1 && git config --unset core.autocrlf && echo '* text=auto' > .gitattributes
          T add -n -v --renormalize .
          T add -v --renormalize .
          T add -v --renormalize nope
