@@ -127,7 +127,8 @@ impl Files {
         Ok(Some((Item { mode, id }, content)))
     }
 
-    /// Reads and stores files beside each other. Gives what each is to git; none for what git does not keep. Beside each path
+    /// Reads and stores files beside each other. Gives what each is to git, and what it looked like when it was read;
+    /// none for what git does not keep. Beside each path
     /// stands what an entry says of it that the file system may not tell.
     pub fn store(
         &mut self,
@@ -135,7 +136,7 @@ impl Files {
         index: &Index,
         batch: &ObjectBatch,
         paths: &[(&[u8], Option<Mode>)],
-    ) -> Result<Vec<Option<Item>>, WorkError> {
+    ) -> Result<Vec<Option<(Item, StatData)>>, WorkError> {
         let mut jobs = Vec::with_capacity(paths.len());
         for (path, _) in paths {
             jobs.push(Job::new(path, None, &mut self.into_git, index, &mut self.told)?);
@@ -148,7 +149,7 @@ impl Files {
                 Ok(staged) => {
                     self.told.extend(staged.told);
                     let mode = rules.mode(staged.seen.kind, *before);
-                    items.push(mode.map(|mode| Item { mode, id: staged.id }));
+                    items.push(mode.map(|mode| (Item { mode, id: staged.id }, staged.seen.stat)));
                 }
                 Err(StageError::Store(error)) => return Err(error.into()),
                 Err(StageError::Unreadable(mut lines)) => {

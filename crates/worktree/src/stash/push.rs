@@ -8,7 +8,7 @@ use packrace_store::publish::{DurableObjects, ObjectBatch};
 use super::{Head, People, Session, patch};
 use crate::error::WorkError;
 use crate::files::Comparison;
-use crate::index::{Entry, Index, Kind, Mode};
+use crate::index::{Entry, Index, Kind, Mode, StatData};
 use crate::listing::{Item, Listing, list, make_trees};
 use crate::switch;
 
@@ -50,6 +50,8 @@ pub struct Kept {
     pub message: Vec<u8>,
     /// The tree of the index.
     index: Listing,
+    /// Files that git did not know, and what they looked like when they were read.
+    untracked: Vec<(Vec<u8>, StatData)>,
     /// Lets a ref name it.
     pub durable: DurableObjects,
 }
@@ -80,13 +82,17 @@ impl Session<'_> {
         };
         let index_commit = commit(tree(&staged)?, &[request.head.commit], &text(b"index on ", b"\n"))?;
         let mut parents = vec![request.head.commit, index_commit];
+        let mut kept_untracked = Vec::new();
         if let Some(untracked) = request.untracked.filter(|paths| !paths.is_empty()) {
             let paths: Vec<(&[u8], Option<Mode>)> =
                 untracked.iter().map(|path| (path.as_slice(), None)).collect();
             let items = self.files.store(self.repository, self.lock.index(), &batch, &paths)?;
-            let files: Listing = (paths.iter().zip(items))
-                .filter_map(|((path, _), item)| Some((BString::from(*path), item?)))
-                .collect();
+            let mut files = Listing::new();
+            for ((path, _), item) in paths.iter().zip(items) {
+                let Some((item, stat)) = item else { continue };
+                files.insert(BString::from(*path), item);
+                kept_untracked.push((path.to_vec(), stat));
+            }
             parents.push(commit(tree(&files)?, &[], &text(b"untracked files on ", b"\n"))?);
         }
         let message = match request.message {
@@ -98,7 +104,7 @@ impl Session<'_> {
         };
         let commit = commit(tree(&work_tree)?, &parents, &message)?;
         let durable = self.publish(batch)?;
-        Ok(Outcome::Kept(Kept { commit, message, index: staged, durable }))
+        Ok(Outcome::Kept(Kept { commit, message, index: staged, untracked: kept_untracked, durable }))
     }
 
     /// What the work tree has of the paths that are meant, and of others what is staged; none if that is what `HEAD` has, and
@@ -157,7 +163,7 @@ impl Session<'_> {
         }
         let items = self.files.store(self.repository, self.lock.index(), batch, &changed)?;
         for ((path, _), item) in changed.iter().zip(items) {
-            let Some(item) = item else { continue };
+            let Some((item, _)) = item else { continue };
             let path = BString::from(*path);
             is_changed |= staged.get(&path).is_some_and(|now| *now != item);
             result.insert(path, item);
@@ -165,19 +171,22 @@ impl Session<'_> {
         Ok(is_changed.then_some(result))
     }
 
-    /// Takes out of the index and the work tree what was kept: files that git does not know go, and others become what `HEAD`
-    /// has, or the index that was kept where `keeps_index` says so.
+    /// Takes out of the index and the work tree what was kept: where it `cleans`, files that git does not know go; others become what
+    /// `HEAD` has, or the index that was kept where `keeps_index` says so.
     pub fn clear(
         &mut self,
         kept: &Kept,
         head: &Head,
         is_meant: &mut dyn FnMut(&[u8]) -> bool,
-        untracked: Option<&[Vec<u8>]>,
+        cleans: bool,
         keeps_index: bool,
     ) -> Result<(), WorkError> {
-        if let Some(untracked) = untracked {
-            for path in untracked {
-                self.files.tree.remove(path)?;
+        if cleans {
+            for (path, stat) in &kept.untracked {
+                // What has changed since nobody has.
+                if self.files.tree.look(path)?.is_some_and(|seen| seen.stat == *stat) {
+                    self.files.tree.remove(path)?;
+                }
             }
             self.remove_empty_directories(is_meant)?;
         }

@@ -129,7 +129,7 @@ fn push(
         }
     } else {
         let is_meant = &mut |path: &[u8]| specs.is_meant(path, false);
-        session.clear(&kept, &head, is_meant, untracked.as_deref(), options.keep_index)?;
+        session.clear(&kept, &head, is_meant, includes_untracked, options.keep_index)?;
     }
     complain(&session.finish()?);
     Ok(())

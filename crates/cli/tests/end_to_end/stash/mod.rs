@@ -142,6 +142,8 @@ fn files(top: &Path) -> BTreeMap<String, String> {
                 found.insert(format!("{name}/"), String::new());
             } else if kind.is_symlink() {
                 found.insert(name, format!("-> {}", std::fs::read_link(&path).unwrap().display()));
+            } else if !kind.is_file() {
+                found.insert(name, format!("{kind:?}"));
             } else {
                 let mode = entry.metadata().unwrap().permissions().mode();
                 let content = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();

@@ -64,3 +64,39 @@ fn entries_of_many_files_are_one_pack() {
     twins.check("stash pop");
     twins.alone(Who::Packrace, "stash list");
 }
+
+#[test]
+fn syncs_do_not_grow_with_files() {
+    let syncs = |count: usize| {
+        let twins = Twins::new();
+        twins
+            .both(&format!("mkdir many; for n in $(seq 1 {count}); do echo $n > many/$n; done; echo c >> a"));
+        let line = format!("PACKRACE_IO_REPORT=../report {} -c core.fsync=all stash -u", super::PACKRACE);
+        let done = twins.sh(Who::Packrace, "", &line);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let report = std::fs::read_to_string(twins.path(Who::Packrace).join("../report")).unwrap();
+        let calls = report.split("\"sync\":{\"calls\":").skip(1);
+        calls.map(|rest| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let few = syncs(100);
+    assert!((4..=16).contains(&few), "{few} syncs");
+    assert_eq!(syncs(400), few);
+}
+
+#[test]
+fn nothing_is_taken_away_that_could_not_be_kept() {
+    for setup in ["echo c >> a; echo u > u", "mkdir many; for n in $(seq 1 200); do echo $n > many/$n; done"]
+    {
+        let twins = Twins::new();
+        twins.both(setup);
+        let before = state(&twins.path(Who::Packrace));
+        // Every write fails.
+        let line = format!("trap '' XFSZ; ulimit -f 0; {} stash -u", super::PACKRACE);
+        let done = twins.sh(Who::Packrace, "", &line);
+        assert!(!done.status.success());
+        assert!(!String::from_utf8_lossy(&done.stderr).contains("panicked"));
+        assert_eq!(state(&twins.path(Who::Packrace)), before);
+        assert!(!twins.path(Who::Packrace).join(".git/index.lock").exists());
+        twins.check("stash -u");
+    }
+}
