@@ -387,6 +387,12 @@ fn answer(error: &clap::Error, asked_shortly: bool) -> Parsed {
             let text = format!("error: {word} `{option}' requires a value\n");
             Parsed::Answer { text, to_stdout: false, code: USAGE }
         }
+        // What one of our own readers of arguments says.
+        ErrorKind::ValueValidation if error.get(ContextKind::InvalidArg).is_none() => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            Parsed::Answer { text: format!("{line}\n"), to_stdout: false, code: USAGE }
+        }
         _ => Parsed::Answer { text: error.to_string(), to_stdout: false, code: USAGE },
     }
 }

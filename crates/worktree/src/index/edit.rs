@@ -70,6 +70,14 @@ impl Index {
         true
     }
 
+    /// A file that was promised not to change has changed.
+    pub(super) fn believe_no_more(&mut self, key: &EntryKey) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.assume_valid = false;
+            self.is_changed = true;
+        }
+    }
+
     /// Says which version is written; the number was checked.
     pub fn set_version(&mut self, version: u32) {
         assert!((2..=4).contains(&version), "no version of an index");

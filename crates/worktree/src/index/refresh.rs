@@ -27,6 +27,7 @@ pub fn refresh(
 ) -> Result<bool, ContentError> {
     let mut is_well = true;
     let mut touched: Vec<(EntryKey, StatData)> = Vec::new();
+    let mut broken_promises: Vec<EntryKey> = Vec::new();
     let mut last_unmerged: &[u8] = &[];
     for (key, entry) in index.entries() {
         if options.ignore_submodules && entry.mode == Mode::Gitlink {
@@ -49,6 +50,9 @@ pub fn refresh(
             Ok(Comparison::Missing) if options.ignore_missing => {}
             Ok(Comparison::Missing | Comparison::Changed)
             | Err(ContentError::Io { .. } | ContentError::Short(_)) => {
+                if entry.assume_valid {
+                    broken_promises.push(key.clone());
+                }
                 if !options.quiet {
                     say(key.path(), "needs update");
                     is_well = false;
@@ -59,6 +63,13 @@ pub fn refresh(
     }
     for (key, stat) in touched {
         index.set_stat(key.path(), key.stage(), stat);
+    }
+    for key in broken_promises {
+        index.believe_no_more(&key);
+    }
+    // An index that is written anew is younger than those files, and they need not be read again.
+    if index.entries().any(|(_, entry)| index.is_racy(entry)) {
+        index.mark_changed();
     }
     Ok(is_well)
 }
