@@ -21,7 +21,7 @@ pub struct Case {
     pub is_done: fn(&Path) -> bool,
 }
 
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 11] = [
     Case {
         name: "push of a handful",
         prepare: |top| prepare_push(top, "files", 2),
@@ -81,6 +81,27 @@ pub const CASES: [Case; 8] = [
         run: run_add,
         repository: "work",
         is_done: is_added,
+    },
+    Case {
+        name: "update-index",
+        prepare: |top| prepare_add(top, 12),
+        run: run_update_index,
+        repository: "work",
+        is_done: is_added,
+    },
+    Case {
+        name: "stash of a handful",
+        prepare: |top| prepare_add(top, 1),
+        run: run_stash,
+        repository: "work",
+        is_done: is_stashed,
+    },
+    Case {
+        name: "stash of many",
+        prepare: |top| prepare_add(top, 12),
+        run: run_stash,
+        repository: "work",
+        is_done: is_stashed,
     },
 ];
 
@@ -165,19 +186,64 @@ fn prepare_add(top: &Path, files: usize) {
     git(&work, &["add", "."]);
     git(&work, &["commit", "-q", "-m", "some"]);
     write_files(&work, 0..files, 2);
+    std::fs::write(top.join("count"), files.to_string()).unwrap();
 }
 
-/// Some in directories, with a content that tells the round.
 pub fn write_files(work: &Path, numbers: std::ops::Range<usize>, round: usize) {
     for number in numbers {
-        let dir = if number % 3 == 0 { work.join(format!("dir-{}", number % 2)) } else { work.to_owned() };
-        std::fs::create_dir_all(&dir).unwrap();
-        std::fs::write(dir.join(format!("file-{number}")), format!("{round} of {number}\n")).unwrap();
+        let path = work.join(file_name(number));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content(round, number)).unwrap();
     }
+}
+
+/// Some are in directories.
+fn file_name(number: usize) -> String {
+    if number.is_multiple_of(3) {
+        format!("dir-{}/file-{number}", number % 2)
+    } else {
+        format!("file-{number}")
+    }
+}
+
+/// Tells the round.
+fn content(round: usize, number: usize) -> String {
+    format!("{round} of {number}\n")
 }
 
 fn run_add(top: &Path) -> Output {
     fed(packrace(&top.join("work")).args(ALL).args(["add", "."]), b"")
+}
+
+fn run_update_index(top: &Path) -> Output {
+    let work = top.join("work");
+    let paths = git(&work, &["ls-files", "--modified", "--others"]);
+    fed(packrace(&work).args(ALL).args(["update-index", "--add", "--stdin"]), paths.as_bytes())
+}
+
+fn run_stash(top: &Path) -> Output {
+    fed(packrace(&top.join("work")).args(ALL).args(["stash", "push", "-u"]), b"")
+}
+
+/// There is a stash, which has everything; or else everything is where it was. What is in neither is lost for good.
+fn is_stashed(top: &Path) -> bool {
+    let work = top.join("work");
+    let has_stash = ask_git(&work, &["rev-parse", "-q", "--verify", "refs/stash"]).status.success();
+    let stashed = |name: &str| {
+        // Files that were not tracked are in a commit of their own.
+        let shown = ["stash", "stash^3"].map(|commit| ask_git(&work, &["show", &format!("{commit}:{name}")]));
+        let found = shown.into_iter().find(|output| output.status.success())?;
+        Some(String::from_utf8(found.stdout).unwrap())
+    };
+    for number in 0..std::fs::read_to_string(top.join("count")).unwrap().parse().unwrap() {
+        let name = file_name(number);
+        let kept = match has_stash {
+            true => stashed(&name),
+            false => std::fs::read_to_string(work.join(&name)).ok(),
+        };
+        assert_eq!(kept, Some(content(2, number)), "{name}, with a stash: {has_stash}");
+    }
+    has_stash
 }
 
 /// Everything is in the index, of which git can make a tree.

@@ -9,6 +9,9 @@ use packrace_testkit::{Git, Random};
 use crate::cases::{fed, has_object, is_all_staged, write_files, write_receiver};
 use crate::{ask_git, assert_sound, git, in_memory, packrace, remove_locks};
 
+/// So many rounds have the same repository: with more, looking at all of it would take longer and longer.
+const FRESH_AFTER: usize = 50;
+
 /// Rounds of each; 1,000 take minutes.
 fn rounds() -> usize {
     std::env::var("PACKRACE_KILL_ROUNDS").map_or(40, |rounds| rounds.parse().expect("a number"))
@@ -40,12 +43,19 @@ impl Moments {
     }
 }
 
-/// A repository with as many commits as there are rounds, and one more; from the first on, their names.
-fn history(top: &Path, files: usize) -> (PathBuf, Vec<String>) {
+/// Does all rounds, and tells how many ended before success: `work` does some in a new repository, numbered from 1 on.
+fn in_fresh_repositories(what: &str, mut work: impl FnMut(usize, u64) -> usize) {
+    let starts = (0..rounds()).step_by(FRESH_AFTER);
+    let killed: usize = starts.map(|start| work(FRESH_AFTER.min(rounds() - start), start as u64)).sum();
+    println!("{what}: {killed} of {} ended before they told of success", rounds());
+}
+
+/// A repository with so many commits, and one more; from the first on, their names.
+fn history(top: &Path, rounds: usize, files: usize) -> (PathBuf, Vec<String>) {
     git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "all.git"]);
     let all = top.join("all.git");
     let mut stream = String::new();
-    for round in 0..=rounds() {
+    for round in 0..=rounds {
         stream += &format!(
             "commit refs/heads/main\ncommitter A <a@b> {} +0000\ndata 1\nx\n",
             1_000_000_000 + round
@@ -63,115 +73,132 @@ fn history(top: &Path, files: usize) -> (PathBuf, Vec<String>) {
 #[test]
 fn pushes() {
     for files in [1, 20] {
-        let dir = in_memory();
-        let top = dir.path();
-        let (all, commits) = history(top, files);
-        git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "srv.git"]);
-        let (server, pid_file) = (top.join("srv.git"), top.join("pid"));
-        write_receiver(&top.join("receive"), &pid_file);
-        let push = |commit: &str| {
-            let mut command = Git::stock().command(&all);
-            let program = format!("--receive-pack={}", top.join("receive").display());
-            command.args(["push", "-q", &program, "../srv.git", &format!("{commit}:refs/heads/main")]);
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-        };
-        let mut moments = Moments::new(files as u64, || assert!(push(&commits[0]).wait().unwrap().success()));
-        let (mut acknowledged, mut killed) = (0, 0);
-        for round in 1..=rounds() {
-            let _ = std::fs::remove_file(&pid_file);
-            let mut client = push(&commits[round]);
-            let moment = moments.next();
-            while !pid_file.exists() && client.try_wait().unwrap().is_none() {
-                std::thread::sleep(Duration::from_micros(200));
-            }
-            std::thread::sleep(moment);
-            if let Ok(pid) = std::fs::read_to_string(&pid_file) {
-                // It may have ended.
-                let _ = Command::new("kill").args(["-9", pid.trim()]).stderr(Stdio::null()).status();
-            }
-            let before = acknowledged;
-            match client.wait().unwrap().success() {
-                true => acknowledged = round,
-                false => killed += 1,
-            }
-            remove_locks(&server);
-            let what = format!("round {round} of {files} files");
-            let is = git(&server, &["rev-parse", "main"]);
-            let is = commits.iter().position(|commit| commit == is.trim()).unwrap();
-            assert!(is == acknowledged || is == round, "{what}: {is} after {before} and {acknowledged}");
-            acknowledged = is;
-            assert_sound(&server, &what);
-        }
-        println!("{files} files: {killed} of {} pushes ended before they were told of success", rounds());
+        in_fresh_repositories(&format!("push, {files} files"), |rounds, seed| {
+            push_rounds(files, rounds, seed)
+        });
     }
+}
+
+fn push_rounds(files: usize, rounds: usize, seed: u64) -> usize {
+    let dir = in_memory();
+    let top = dir.path();
+    let (all, commits) = history(top, rounds, files);
+    git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "srv.git"]);
+    let (server, pid_file) = (top.join("srv.git"), top.join("pid"));
+    write_receiver(&top.join("receive"), &pid_file);
+    let push = |commit: &str| {
+        let mut command = Git::stock().command(&all);
+        let program = format!("--receive-pack={}", top.join("receive").display());
+        command.args(["push", "-q", &program, "../srv.git", &format!("{commit}:refs/heads/main")]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut moments =
+        Moments::new(seed + files as u64, || assert!(push(&commits[0]).wait().unwrap().success()));
+    let (mut acknowledged, mut killed) = (0, 0);
+    for round in 1..=rounds {
+        let _ = std::fs::remove_file(&pid_file);
+        let mut client = push(&commits[round]);
+        let moment = moments.next();
+        while !pid_file.exists() && client.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        std::thread::sleep(moment);
+        if let (Ok(pid), None) = (std::fs::read_to_string(&pid_file), client.try_wait().unwrap()) {
+            // It may have ended, but not so long ago that its number is another's.
+            let _ = Command::new("kill").args(["-9", pid.trim()]).stderr(Stdio::null()).status();
+        }
+        let before = acknowledged;
+        match client.wait().unwrap().success() {
+            true => acknowledged = round,
+            false => killed += 1,
+        }
+        remove_locks(&server);
+        let what = format!("round {round} of {files} files");
+        let is = git(&server, &["rev-parse", "main"]);
+        let is = commits.iter().position(|commit| commit == is.trim()).unwrap();
+        assert!(is == acknowledged || is == round, "{what}: {is} after {before} and {acknowledged}");
+        acknowledged = is;
+        assert_sound(&server, &what);
+    }
+    killed
 }
 
 #[test]
 fn unpacking() {
     for files in [1, 20] {
-        let dir = in_memory();
-        let top = dir.path();
-        let (all, commits) = history(top, files);
-        git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "to.git"]);
-        let to = top.join("to.git");
-        let pack = |round: usize| {
-            let before = round.checked_sub(1).map(|before| format!("^{}\n", commits[before]));
-            let revisions = format!("{}\n{}", commits[round], before.unwrap_or_default());
-            let args = ["pack-objects", "--revs", "--stdout", "-q"];
-            let pack = Git::stock().run_with_input(&all, &args, revisions.as_bytes());
-            let path = top.join("pack");
-            std::fs::write(&path, pack).unwrap();
-            path
-        };
-        let first = std::fs::read(pack(0)).unwrap();
-        let mut moments = Moments::new(files as u64 + 2, || {
-            assert!(fed(packrace(&to).arg("unpack-objects"), &first).status.success());
+        in_fresh_repositories(&format!("unpack-objects, {files} files"), |rounds, seed| {
+            unpack_rounds(files, rounds, seed)
         });
-        let mut killed = 0;
-        for (round, commit) in commits.iter().enumerate().skip(1) {
-            let input = std::fs::File::open(pack(round)).unwrap();
-            let is_done = run_for(packrace(&to).arg("unpack-objects").stdin(input), moments.next());
-            let what = format!("round {round} of {files} files");
-            // What nothing refers to is looked at too.
-            assert_sound(&to, &what);
-            assert!(!is_done || has_object(&to, commit), "{what}");
-            killed += usize::from(!is_done);
-            // So that the next commit has its parent.
-            Git::stock().run_with_input(
-                &to,
-                &["unpack-objects", "-q"],
-                &std::fs::read(top.join("pack")).unwrap(),
-            );
-        }
-        println!("{files} files: {killed} of {} were killed", rounds());
-        let left = ask_git(&to, &["prune", "--expire=now"]);
-        assert!(left.status.success());
     }
+}
+
+fn unpack_rounds(files: usize, rounds: usize, seed: u64) -> usize {
+    let dir = in_memory();
+    let top = dir.path();
+    let (all, commits) = history(top, rounds, files);
+    git(top, &["init", "-q", "--bare", "-b", "main", "--template=", "to.git"]);
+    let to = top.join("to.git");
+    let pack = |round: usize| {
+        let before = round.checked_sub(1).map(|before| format!("^{}\n", commits[before]));
+        let revisions = format!("{}\n{}", commits[round], before.unwrap_or_default());
+        let args = ["pack-objects", "--revs", "--stdout", "-q"];
+        let pack = Git::stock().run_with_input(&all, &args, revisions.as_bytes());
+        let path = top.join("pack");
+        std::fs::write(&path, pack).unwrap();
+        path
+    };
+    let first = std::fs::read(pack(0)).unwrap();
+    let mut moments = Moments::new(seed + files as u64, || {
+        assert!(fed(packrace(&to).arg("unpack-objects"), &first).status.success());
+    });
+    let mut killed = 0;
+    for (round, commit) in commits.iter().enumerate().skip(1) {
+        let input = std::fs::File::open(pack(round)).unwrap();
+        let is_done = run_for(packrace(&to).arg("unpack-objects").stdin(input), moments.next());
+        let what = format!("round {round} of {files} files");
+        // What nothing refers to is looked at too.
+        assert_sound(&to, &what);
+        assert!(!is_done || has_object(&to, commit), "{what}");
+        killed += usize::from(!is_done);
+        // So that the next commit has its parent.
+        Git::stock().run_with_input(
+            &to,
+            &["unpack-objects", "-q"],
+            &std::fs::read(top.join("pack")).unwrap(),
+        );
+    }
+    let left = ask_git(&to, &["prune", "--expire=now"]);
+    assert!(left.status.success());
+    killed
 }
 
 #[test]
 fn adding() {
     for files in [3, 40] {
-        let dir = in_memory();
-        let work = dir.path().join("work");
-        git(dir.path(), &["init", "-q", "-b", "main", "--template=", "work"]);
-        write_files(&work, 0..files, 0);
-        let add = || {
-            let mut command = packrace(&work);
-            command.args(["add", "."]);
-            command
-        };
-        let mut moments = Moments::new(files as u64 + 4, || assert!(add().status().unwrap().success()));
-        let mut killed = 0;
-        for round in 1..=rounds() {
-            write_files(&work, 0..files, round);
-            let is_done = run_for(&mut add(), moments.next());
-            remove_locks(&work.join(".git"));
-            let what = format!("round {round} of {files} files");
-            assert_sound(&work, &what);
-            assert!(is_all_staged(&work) || !is_done, "{what}");
-            killed += usize::from(!is_done);
-        }
-        println!("{files} files: {killed} of {} were killed", rounds());
+        in_fresh_repositories(&format!("add, {files} files"), |rounds, seed| add_rounds(files, rounds, seed));
     }
+}
+
+fn add_rounds(files: usize, rounds: usize, seed: u64) -> usize {
+    let dir = in_memory();
+    let work = dir.path().join("work");
+    git(dir.path(), &["init", "-q", "-b", "main", "--template=", "work"]);
+    write_files(&work, 0..files, 0);
+    let add = || {
+        let mut command = packrace(&work);
+        command.args(["add", "."]);
+        command
+    };
+    let mut moments = Moments::new(seed + files as u64, || assert!(add().status().unwrap().success()));
+    let mut killed = 0;
+    for round in 1..=rounds {
+        write_files(&work, 0..files, round);
+        let is_done = run_for(&mut add(), moments.next());
+        remove_locks(&work.join(".git"));
+        let what = format!("round {round} of {files} files");
+        assert_sound(&work, &what);
+        assert!(is_all_staged(&work) || !is_done, "{what}");
+        killed += usize::from(!is_done);
+    }
+    killed
 }
