@@ -83,7 +83,8 @@ impl Session<'_> {
         let index_commit = commit(tree(&staged)?, &[request.head.commit], &text(b"index on ", b"\n"))?;
         let mut parents = vec![request.head.commit, index_commit];
         let mut kept_untracked = Vec::new();
-        if let Some(untracked) = request.untracked.filter(|paths| !paths.is_empty()) {
+        // As git does it, also where there are none.
+        if let Some(untracked) = request.untracked {
             let paths: Vec<(&[u8], Option<Mode>)> =
                 untracked.iter().map(|path| (path.as_slice(), None)).collect();
             let items = self.files.store(self.repository, self.lock.index(), &batch, &paths)?;
