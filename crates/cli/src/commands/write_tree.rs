@@ -17,10 +17,10 @@ pub fn run(globals: &Globals, args: &WriteTree, environment: &Environment) -> Re
     let prefix = args.prefix.as_ref().map(|prefix| prefix.as_encoded_bytes()).unwrap_or_default();
     let dir = if prefix == b"/" { prefix } else { prefix.strip_suffix(b"/").unwrap_or(prefix) };
     let id = lock.index_mut().write_tree(&batch, dir, args.missing_ok).map_err(failed)?;
-    batch.publish()?;
+    let durable = batch.publish()?.durable();
     // Trees that are known are only a help: who cannot write the index has made them all the same.
     if lock.index().is_changed()
-        && let Err(error) = lock.commit(&mut |_, _| false)
+        && let Err(error) = lock.commit(&durable, &mut |_, _| false)
     {
         eprintln!("warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
     }

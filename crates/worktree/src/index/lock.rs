@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use packrace_format::index_file::{IndexParts, encode};
 use packrace_os::count::Role;
 use packrace_store::Repository;
-use packrace_store::publish::{FileKind, LockFile, WritePolicy};
+use packrace_store::publish::{DurableObjects, FileKind, LockFile, WritePolicy};
 
 use super::{Contents, Entry, EntryKey, Index, IndexError, Mode, ResolveUndo, Time, time_of};
 
@@ -62,13 +62,23 @@ impl IndexLock {
     /// which that does not hold yet (racy-git) is asked for, unless its file was looked at since the lock was taken:
     /// `is_modified` says whether its file looks as the entry says but has other content. Then the entry says that the file
     /// is empty, which makes everybody look.
-    pub fn commit(self, is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool) -> Result<(), IndexError> {
+    ///
+    /// What the index names is durable before it does: `_objects` is the proof.
+    pub fn commit(
+        self,
+        _objects: &DurableObjects,
+        is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool,
+    ) -> Result<(), IndexError> {
         self.write(&mut |_, key, entry| is_modified(key, entry))
     }
 
     /// The same, and looks at the files itself; also at those that were looked at in the second in which they changed, which
     /// may have changed again.
-    pub fn commit_beside(mut self, contents: &mut Contents) -> Result<(), IndexError> {
+    pub fn commit_beside(
+        mut self,
+        _objects: &DurableObjects,
+        contents: &mut Contents,
+    ) -> Result<(), IndexError> {
         let index = &self.index;
         let fresh = index.fresh.iter().filter_map(|key| Some((key, index.entries.get(key)?)));
         let is_young =

@@ -163,7 +163,10 @@ impl<'a> Session<'a> {
         let Session { lock, mut files, .. } = self;
         if lock.index().is_changed() {
             let index = lock.index().clone();
-            lock.commit(&mut |key, entry| files.is_modified(&index, key.path(), entry))?;
+            // What this session has made was published before it was staged.
+            lock.commit(&DurableObjects::stored_before(), &mut |key, entry| {
+                files.is_modified(&index, key.path(), entry)
+            })?;
         }
         Ok(files.told)
     }

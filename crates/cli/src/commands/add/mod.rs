@@ -189,8 +189,8 @@ impl AddCommand<'_> {
         }
         let modified = self.modified_since(lock.index(), &batch.settled)?;
         // Whatever the index is going to name is durable before it does.
-        batch.objects.publish()?.durable();
-        lock.commit(&mut |key, _| modified.contains(key.path()))?;
+        let durable = batch.objects.publish()?.durable();
+        lock.commit(&durable, &mut |key, _| modified.contains(key.path()))?;
         if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) }
     }
 

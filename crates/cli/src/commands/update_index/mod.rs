@@ -8,7 +8,7 @@ use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use packrace_store::publish::{BatchOptions, ObjectBatch};
+use packrace_store::publish::{BatchOptions, DurableObjects, ObjectBatch};
 use packrace_store::{Repository, Snapshot};
 use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, RefreshOptions, refresh};
 use packrace_worktree::paths::NameRules;
@@ -287,17 +287,18 @@ impl<'a> Update<'a> {
             Held::Unlocked(_, _) if self.options.refresh.quiet => return Err(Fatal::silent(128)),
             Held::Unlocked(_, error) => return Err(error.into()),
         };
-        if let Some(batch) = self.batch.take() {
-            batch.publish()?;
-        }
+        let durable = match self.batch.take() {
+            Some(batch) => batch.publish()?.durable(),
+            None => DurableObjects::stored_before(),
+        };
         let written = match &mut self.contents {
-            Some(contents) => lock.commit_beside(contents),
+            Some(contents) => lock.commit_beside(&durable, contents),
             None => match &self.work_tree {
-                None => lock.commit(&mut |_, _| false),
+                None => lock.commit(&durable, &mut |_, _| false),
                 Some(work_tree) => {
                     let (top, snapshot) = (work_tree.top.clone(), self.snapshot()?);
                     let mut contents = Contents::new(self.repository, &snapshot, &top).map_err(Fatal::new)?;
-                    lock.commit_beside(&mut contents)
+                    lock.commit_beside(&durable, &mut contents)
                 }
             },
         };
