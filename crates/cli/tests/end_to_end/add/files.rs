@@ -2,10 +2,12 @@
 
 use super::Twins;
 
+/// Files are old, as git converts again, and tells again, what was written in the second of its index.
 #[test]
 fn line_endings_and_filters() {
     Twins::run(
         "!printf 'a\\r\\nb\\r\\n' > crlf && printf 'a\\nb\\n' > lf && printf 'a\\r\\nb\\n' > mixed && printf 'a\\0\\r\\n' > bin
+         !touch -d '1 hour ago' crlf lf mixed bin
          !git config core.autocrlf input
          T add crlf
          !git config core.autocrlf true
