@@ -46,7 +46,8 @@ impl WorkTree {
         };
         let top = packrace_os::real_path(&top).map_err(|_| missing())?;
         let git_dir = packrace_os::real_path(repository.git_dir()).map_err(Fatal::new)?;
-        if current.starts_with(&git_dir) && named.is_none() && !is_named {
+        let is_in_own = has_own && current.starts_with(&top);
+        if current.starts_with(&git_dir) && named.is_none() && !is_named && !is_in_own {
             return Ok(None);
         }
         let prefix = match current.strip_prefix(&top) {
