@@ -243,7 +243,7 @@ fn is_stashed(top: &Path) -> bool {
         };
         assert_eq!(kept, Some(content(2, number)), "{name}, with a stash: {has_stash}");
     }
-    has_stash
+    has_stash && !git(&work, &["stash", "list"]).is_empty()
 }
 
 /// Everything is in the index, of which git can make a tree.

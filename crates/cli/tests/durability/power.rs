@@ -69,12 +69,13 @@ fn power_cuts() {
     assert!(shown > 100 * CASES.len(), "only {shown}");
 }
 
-/// The files that count, once it is acknowledged: not those of a work tree, and not reflogs, which nobody syncs.
+/// The files that count, once it is acknowledged: not those of a work tree, and not reflogs, which nobody syncs but for the
+/// one that is the list of stashes.
 fn is_precious(name: &Path) -> bool {
     let name = name.to_str().unwrap();
     let is_stored = !name.starts_with("work/") || name.starts_with("work/.git/");
     is_stored
-        && !name.contains("/logs/")
+        && (!name.contains("/logs/") || name.ends_with("/logs/refs/stash"))
         && !name.contains("tmp_")
         && !name.ends_with(".keep")
         && !name.ends_with(".lock")

@@ -38,6 +38,9 @@ const LEAST_BULK: usize = 32;
 /// And from so many a megabyte that the file has: copying one costs about as much as ten loose refs.
 const LEAST_BULK_A_MEGABYTE: usize = 10;
 
+/// The ref whose reflog is the list of all stashes (git-stash, "DISCUSSION").
+const STASH: &[u8] = b"refs/stash";
+
 /// How often a directory that somebody else removes is made again.
 const MAX_TRIES: usize = 5;
 
@@ -394,9 +397,16 @@ impl FileLocks {
     fn append(&self, name: &[u8], path: &Path, line: &[u8], is_begun: bool) -> Result<(), PrepareError> {
         let policy = self.writes.policy;
         let mode = is_begun.then_some(0o666);
+        // As in git, reflogs are not synced, as no value of a ref depends on them; but one is where stashes are.
+        let is_synced = name == STASH && policy.syncs_names(Component::Reference);
         for _ in 0..MAX_TRIES {
-            // As in git, reflogs are never synced: no value of a ref depends on them.
-            let error = match durable::append(path, line, mode, false, Role::Refs) {
+            let error = match durable::append(path, line, mode, is_synced, Role::Refs) {
+                Ok(true) if is_synced => {
+                    // It may be new, and its directories too.
+                    let depth = name.iter().filter(|byte| **byte == b'/').count() + 2;
+                    path.ancestors().skip(1).take(depth).try_for_each(sync_dir)?;
+                    return Ok(());
+                }
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };
