@@ -63,6 +63,10 @@ pub struct Environment {
     pub author: Person,
     /// What `init` looks at.
     pub init: InitVariables,
+    /// `GIT_TRACE2_EVENT`.
+    pub trace2: Option<OsString>,
+    /// `GIT_TRACE2_PARENT_SID`.
+    pub trace2_parent: Option<String>,
     /// `PACKRACE_IO_REPORT`.
     pub io_report: Option<PathBuf>,
 }
@@ -144,6 +148,8 @@ impl Environment {
                 has_common_dir: path("GIT_COMMON_DIR").is_some(),
             },
             io_report: path("PACKRACE_IO_REPORT"),
+            trace2: get("GIT_TRACE2_EVENT"),
+            trace2_parent: text("GIT_TRACE2_PARENT_SID"),
         };
         environment.read_config_count(&text);
         environment

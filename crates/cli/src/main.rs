@@ -16,6 +16,7 @@ mod ref_changes;
 mod ref_filter;
 mod ref_script;
 mod revisions;
+mod trace2;
 mod users;
 mod utf8;
 mod work_tree;
@@ -25,11 +26,18 @@ use std::process::ExitCode;
 
 use args::{Command, Parsed};
 use environment::Environment;
+use trace2::Trace;
 
 fn main() -> ExitCode {
     let environment = Environment::of_process();
-    let code = match args::parse(std::env::args_os().collect()) {
-        Parsed::Run(globals, command) => run(&globals, command, &environment),
+    let argv: Vec<_> = std::env::args_os().collect();
+    let trace = Trace::begin(environment.trace2.clone(), environment.trace2_parent.clone(), &argv);
+    let mut name = None;
+    let code = match args::parse(argv) {
+        Parsed::Run(globals, command) => {
+            name = Some(command.name());
+            run(&globals, command, &environment)
+        }
         Parsed::Answer { text, to_stdout, code } => {
             // Whoever asked may have gone already, as behind `| head`.
             let _ = match to_stdout {
@@ -43,6 +51,9 @@ fn main() -> ExitCode {
         && let Err(error) = packrace_os::write_file(path, packrace_os::count::report().as_bytes())
     {
         eprintln!("warning: cannot write {}: {error}", path.display());
+    }
+    if let Some(trace) = trace {
+        trace.end(name, code);
     }
     ExitCode::from(code)
 }

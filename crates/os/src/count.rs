@@ -39,8 +39,14 @@ pub enum Op {
     Wait,
     /// A file or directory made durable.
     Sync,
-    /// A name given, changed or removed, or what stands beside it: mode and times.
-    Name,
+    /// A file, directory or link made, or a file opened to be appended to.
+    Create,
+    /// A name changed.
+    Rename,
+    /// A name removed.
+    Remove,
+    /// What stands beside a name changed: mode or times.
+    Attribute,
 }
 
 const ROLES: [(Role, &str); 8] = [
@@ -53,14 +59,17 @@ const ROLES: [(Role, &str); 8] = [
     (Role::WorkTree, "worktree"),
     (Role::Config, "config"),
 ];
-const OPS: [(Op, &str); 7] = [
+const OPS: [(Op, &str); 10] = [
     (Op::Read, "read"),
     (Op::Write, "write"),
     (Op::Map, "map"),
     (Op::Look, "look"),
     (Op::Wait, "wait"),
     (Op::Sync, "sync"),
-    (Op::Name, "name"),
+    (Op::Create, "create"),
+    (Op::Rename, "rename"),
+    (Op::Remove, "remove"),
+    (Op::Attribute, "attribute"),
 ];
 
 struct Cell {
@@ -83,6 +92,13 @@ pub fn add(role: Role, op: Op, bytes: usize) {
 pub fn so_far(role: Role, op: Op) -> (u64, u64) {
     let cell = &CELLS[role as usize][op as usize];
     (cell.calls.load(Relaxed), cell.bytes.load(Relaxed))
+}
+
+/// Everything that was called, by the names of role and call, and how often.
+pub fn all_calls() -> Vec<(&'static str, &'static str, u64)> {
+    let all = ROLES.iter().flat_map(|role| OPS.iter().map(move |op| (role, op)));
+    let counted = all.map(|((role, role_name), (op, op_name))| (*role_name, *op_name, so_far(*role, *op).0));
+    counted.filter(|(_, _, calls)| *calls > 0).collect()
 }
 
 /// All counts that are not zero, as a JSON object: `{"client":{"write":{"calls":3,"bytes":70}}}`.

@@ -44,7 +44,7 @@ impl NewFile {
     /// umask; it may forbid to write, which then holds for others only.
     pub fn create(path: &Path, mode: u32, role: Role) -> io::Result<Self> {
         before(path, DiskOp::Create)?;
-        count::add(role, Op::Name, 0);
+        count::add(role, Op::Create, 0);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
         done(|| Change::Create(path.to_owned()));
         let (path, method) = (Some(path.to_owned()), SyncMethod::default());
@@ -144,7 +144,7 @@ impl NewFile {
             return Ok(());
         }
         before(self.path(), DiskOp::SetMode)?;
-        count::add(self.role, Op::Name, 0);
+        count::add(self.role, Op::Attribute, 0);
         self.file.set_permissions(PermissionsExt::from_mode(changed))
     }
 
@@ -152,7 +152,7 @@ impl NewFile {
     pub fn keeps_executable_bit(&self) -> io::Result<bool> {
         let mode = self.file.metadata()?.permissions().mode() & 0o7777;
         before(self.path(), DiskOp::SetMode)?;
-        count::add(self.role, Op::Name, 0);
+        count::add(self.role, Op::Attribute, 0);
         // One that refuses to change a mode does not keep it.
         let is_set = self.file.set_permissions(PermissionsExt::from_mode(mode ^ 0o100)).is_ok();
         let is_kept = is_set && self.file.metadata()?.permissions().mode() & 0o7777 == mode ^ 0o100;
@@ -166,7 +166,7 @@ impl NewFile {
     pub fn set_modified(&mut self, when: SystemTime) -> io::Result<()> {
         self.flush()?;
         before(self.path(), DiskOp::Touch)?;
-        count::add(self.role, Op::Name, 0);
+        count::add(self.role, Op::Attribute, 0);
         self.file.set_modified(when)
     }
 
@@ -183,7 +183,7 @@ impl NewFile {
     pub fn replace(mut self, to: &Path) -> io::Result<()> {
         self.flush()?;
         before(self.path(), DiskOp::Rename(to.to_owned()))?;
-        count::add(self.role, Op::Name, 0);
+        count::add(self.role, Op::Rename, 0);
         std::fs::rename(self.path(), to)?;
         done(|| Change::Rename { from: self.path().to_owned(), to: to.to_owned() });
         self.path = None;
@@ -194,7 +194,7 @@ impl NewFile {
     pub fn publish(mut self, to: &Path) -> io::Result<Option<Self>> {
         self.flush()?;
         before(self.path(), DiskOp::Rename(to.to_owned()))?;
-        count::add(self.role, Op::Name, 0);
+        count::add(self.role, Op::Rename, 0);
         match rename_to_new(self.path(), to) {
             Ok(()) => {
                 done(|| Change::Rename { from: self.path().to_owned(), to: to.to_owned() });
@@ -296,7 +296,7 @@ impl Drop for ClosedFile {
 /// which is subject to the umask.
 pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, role: Role) -> io::Result<bool> {
     before(path, DiskOp::Create)?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Create, 0);
     let mut options = OpenOptions::new();
     options.append(true).create(mode.is_some()).mode(mode.unwrap_or(0));
     let mut file = match options.open(path) {
@@ -320,7 +320,7 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
 /// Removes a file, and says whether there was one.
 pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
     before(path, DiskOp::Remove)?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Remove, 0);
     match std::fs::remove_file(path) {
         Ok(()) => {
             done(|| Change::Remove(path.to_owned()));
@@ -334,7 +334,7 @@ pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
 /// Gives a file another name, and takes the name from the file that has it.
 pub fn rename_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     before(from, DiskOp::Rename(to.to_owned()))?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Rename, 0);
     std::fs::rename(from, to)?;
     done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
     Ok(())
@@ -344,7 +344,7 @@ pub fn rename_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
 /// `change` changes it.
 pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io::Result<bool> {
     before(path, DiskOp::MakeDir)?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Create, 0);
     match std::fs::create_dir(path) {
         Ok(()) => done(|| Change::MakeDir(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
@@ -367,14 +367,14 @@ pub fn change_mode(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> 
         return Ok(());
     }
     before(path, DiskOp::SetMode)?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Attribute, 0);
     std::fs::set_permissions(path, PermissionsExt::from_mode(changed))
 }
 
 /// Makes a symbolic link where nothing is.
 pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
     before(path, DiskOp::Create)?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Create, 0);
     std::os::unix::fs::symlink(target, path)?;
     done(|| Change::Create(path.to_owned()));
     Ok(())
@@ -383,7 +383,7 @@ pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
 /// Gives a directory another name, and takes that from an empty one.
 pub fn move_dir(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     before(from, DiskOp::Rename(to.to_owned()))?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Rename, 0);
     std::fs::rename(from, to)?;
     done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
     Ok(())
@@ -392,7 +392,7 @@ pub fn move_dir(from: &Path, to: &Path, role: Role) -> io::Result<()> {
 /// Removes a directory if it is empty.
 pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
     before(path, DiskOp::Remove)?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Remove, 0);
     match std::fs::remove_dir(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound) => {
             Ok(())
@@ -408,7 +408,7 @@ pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
 /// Gives a file another name unless something has it, and says whether it did.
 pub fn rename_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
     before(from, DiskOp::Rename(to.to_owned()))?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Rename, 0);
     match rename_to_new(from, to) {
         Ok(()) => {
             done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
@@ -425,7 +425,7 @@ pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<Pa
     for _ in 0..MAX_TRIES {
         let path = dir.join(format!("{prefix}{}", random_letters()));
         before(&path, DiskOp::MakeDir)?;
-        count::add(role, Op::Name, 0);
+        count::add(role, Op::Create, 0);
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => {
                 done(|| Change::MakeDir(path.clone()));
@@ -442,7 +442,7 @@ pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<Pa
 pub fn touch(path: &Path, role: Role) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
     before(path, DiskOp::Touch)?;
-    count::add(role, Op::Name, 0);
+    count::add(role, Op::Attribute, 0);
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
     Ok(utimensat(CWD, path, &times, AtFlags::empty())?)

@@ -149,6 +149,38 @@ pub enum Command {
 }
 
 impl Command {
+    /// What it is called on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Command::UploadPack(_) => "upload-pack",
+            Command::ReceivePack(_) => "receive-pack",
+            Command::Serve(_) => "serve",
+            Command::Add(_) => "add",
+            Command::Clone(_) => "clone",
+            Command::CommitGraph(_) => "commit-graph",
+            Command::ForEachRef(_) => "for-each-ref",
+            Command::IndexPack(_) => "index-pack",
+            Command::Init(_) => "init",
+            Command::MultiPackIndex(_) => "multi-pack-index",
+            Command::PackObjects(_) => "pack-objects",
+            Command::Repack(_) => "repack",
+            Command::UnpackObjects(_) => "unpack-objects",
+            Command::HashObject(_) => "hash-object",
+            Command::WriteTree(_) => "write-tree",
+            Command::CommitTree(_) => "commit-tree",
+            Command::UpdateIndex(_) => "update-index",
+            Command::UpdateRef(_) => "update-ref",
+            Command::SymbolicRef(_) => "symbolic-ref",
+            Command::ShowRef(_) => "show-ref",
+            Command::PackRefs(_) => "pack-refs",
+            Command::Refs(_) => "refs",
+            Command::Reflog(_) => "reflog",
+            Command::Stash(_) => "stash",
+            Command::VerifyPack(_) => "verify-pack",
+            Command::Man(_) => "man",
+        }
+    }
+
     /// Whether what is said on the way goes to standard error as git says it.
     pub fn warns(&self) -> bool {
         matches!(

@@ -39,6 +39,7 @@ mod repack_command;
 mod running;
 mod stash;
 mod stored_refs;
+mod trace2;
 mod unpack_objects;
 mod update_index;
 mod update_ref;

@@ -241,5 +241,7 @@ fn many_files_cost_no_more_waiting() {
     assert!(syncs(&many) >= 5, "{many}");
     assert_eq!(calls(&many, "worktree", "read"), 1_000, "{many}");
     assert!(calls(&many, "worktree", "look") <= 1_000 + 32, "{many}");
-    assert!(calls(&many, "objects", "name") <= 32, "{many}");
+    for op in ["create", "rename", "remove", "attribute"] {
+        assert!(calls(&many, "objects", op) <= 16, "{op}: {many}");
+    }
 }
