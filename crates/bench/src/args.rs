@@ -3,7 +3,7 @@ use std::path::PathBuf;
 /// What the command line can say.
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs] [serve]
-                      [index-pack] [unpack] [push] [receive] [add] [stash] [options]
+                      [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -69,6 +69,9 @@ const ALL: [Item; 14] = [
     Item::Add,
     Item::Stash,
 ];
+
+/// What is measured by how it waits for the disk.
+const DURABLE: [Item; 4] = [Item::Add, Item::Stash, Item::Unpack, Item::Push];
 
 /// Which packrace to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,6 +145,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "unpack" => args.items.push(Item::Unpack),
             "push" => args.items.push(Item::Push),
             "add" => args.items.push(Item::Add),
+            "durable" => args.items.extend(DURABLE),
             "receive" => args.items.push(Item::Receive),
             "stash" => args.items.push(Item::Stash),
             "--gix" => args.gix = Some(value()?.into()),

@@ -21,7 +21,7 @@ pub struct Case {
     pub is_done: fn(&Path) -> bool,
 }
 
-pub const CASES: [Case; 11] = [
+pub const CASES: [Case; 12] = [
     Case {
         name: "push of a handful",
         prepare: |top| prepare_push(top, "files", 2),
@@ -90,6 +90,13 @@ pub const CASES: [Case; 11] = [
         is_done: is_added,
     },
     Case {
+        name: "repack",
+        prepare: prepare_repack,
+        run: |top| fed(packrace(&top.join("srv.git")).args(ALL).args(["repack", "-a", "-d", "-q"]), b""),
+        repository: "srv.git",
+        is_done: is_repacked,
+    },
+    Case {
         name: "stash of a handful",
         prepare: |top| prepare_add(top, 1),
         run: run_stash,
@@ -104,6 +111,38 @@ pub const CASES: [Case; 11] = [
         is_done: is_stashed,
     },
 ];
+
+/// `srv.git` with two packs.
+fn prepare_repack(top: &Path) {
+    prepare_push(top, "files", 12);
+    let server = top.join("srv.git");
+    git(&server, &["repack", "-q", "-d"]);
+    let pack = std::fs::read(top.join("pack")).unwrap();
+    Git::stock().run_with_input(&server, &["index-pack", "--stdin", "--fix-thin"], &pack);
+    git(
+        &server,
+        &["update-ref", "refs/heads/main", std::fs::read_to_string(top.join("new")).unwrap().trim()],
+    );
+    assert_eq!(packs(top).len(), 2);
+    assert!(!is_repacked(top));
+}
+
+fn packs(top: &Path) -> Vec<Vec<u8>> {
+    let packs =
+        std::fs::read_dir(top.join("srv.git/objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    packs
+        .filter(|path| path.extension().is_some_and(|end| end == "idx"))
+        .map(|path| std::fs::read(path).unwrap())
+        .collect()
+}
+
+/// One pack has everything. Those that it replaces are gone, or, where nobody waited for that, back.
+fn is_repacked(top: &Path) -> bool {
+    let server = top.join("srv.git");
+    let all = git(&server, &["rev-list", "--objects", "--all"]).lines().count();
+    let listed = |index: Vec<u8>| Git::stock().run_with_input(&server, &["show-index"], &index);
+    packs(top).into_iter().any(|index| listed(index).split(|byte| *byte == b'\n').count() - 1 == all)
+}
 
 /// `srv.git` with one commit, and beside it what brings another one with so many files: a request and a pack.
 fn prepare_push(top: &Path, format: &str, files: usize) {
