@@ -7,5 +7,6 @@
 
 pub mod client;
 pub mod engine;
+pub mod host;
 pub mod outbox;
 pub mod transport;

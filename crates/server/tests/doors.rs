@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use packrace_server::engine::Committer;
-use packrace_server::transport::serve::{Pushing, Settings, serve};
+use packrace_server::transport::serve::serve;
+use packrace_server::transport::settings::{Limits, Pushing, Settings};
 use packrace_store::OpenOptions;
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RepoBuilder, Size, reachable_objects};
@@ -37,9 +38,12 @@ impl Served {
             open: OpenOptions::default(),
             namespace: String::new(),
             agent: "packrace/test".into(),
-            max_git_connections: places,
-            max_http_connections: places,
-            max_request_bytes: MAX_REQUEST_BYTES,
+            limits: Limits {
+                max_git_connections: places,
+                max_http_connections: places,
+                max_request_bytes: MAX_REQUEST_BYTES,
+                ..Limits::default()
+            },
             hook_environment: Vec::new(),
             pushing: Pushing {
                 is_allowed: false,

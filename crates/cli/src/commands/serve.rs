@@ -2,7 +2,8 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use packrace_server::transport::serve::{NewRepositories, Pushing, Settings, serve};
+use packrace_server::transport::serve::serve;
+use packrace_server::transport::settings::{Limits, NewRepositories, Pushing, Settings};
 use packrace_store::Config;
 
 use super::receive_pack::committer;
@@ -13,28 +14,21 @@ use crate::environment::Environment;
 /// Where HTTP is served when nothing is said.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
 
-/// As `--max-connections` of git's daemon.
-const MAX_GIT_CONNECTIONS: usize = 32;
-
-/// Each costs a task, and while it asks for a pack two threads.
-const MAX_HTTP_CONNECTIONS: usize = 256;
-
-/// The default of `http.maxRequestBuffer`.
-const MAX_REQUEST_BYTES: usize = 10 << 20;
-
 pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result<(), Fatal> {
     let is_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(is_terminal).with_target(false).init();
     let nothing_said = args.http.is_none() && args.git.is_none();
+    let limits = Limits::default();
     let settings = Settings {
         http: args.http.or(nothing_said.then(|| DEFAULT_HTTP.into())),
         git: args.git,
         open: environment.open_options(globals)?,
         namespace: environment.namespace(globals)?,
         agent: environment.agent(),
-        max_git_connections: MAX_GIT_CONNECTIONS,
-        max_http_connections: MAX_HTTP_CONNECTIONS,
-        max_request_bytes: environment.max_request_buffer()?.unwrap_or(MAX_REQUEST_BYTES),
+        limits: Limits {
+            max_request_bytes: environment.max_request_buffer()?.unwrap_or(limits.max_request_bytes),
+            ..limits
+        },
         hook_environment: environment.for_upload_hooks(globals),
         pushing: Pushing {
             is_allowed: args.allow_push,

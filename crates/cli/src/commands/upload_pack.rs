@@ -59,6 +59,7 @@ pub(super) fn subject(
         namespace,
         agent: environment.agent(),
         session_id: std::process::id().to_string(),
+        host: Arc::default(),
     })
 }
 

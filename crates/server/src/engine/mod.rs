@@ -20,6 +20,7 @@ use std::sync::Arc;
 use packrace_os::clock::Clock;
 use packrace_store::Repository;
 
+use crate::host::Host;
 use crate::outbox::Door;
 pub use error::{Error, ErrorKind};
 pub use features::{BlobUri, blob_uris, uris_of};
@@ -75,6 +76,8 @@ pub struct Subject {
     pub agent: String,
     /// Names this call in logs, and to the client where `transfer.advertiseSID` is on.
     pub session_id: String,
+    /// What it shares with other calls.
+    pub host: Arc<Host>,
 }
 
 /// One call of upload-pack.

@@ -19,9 +19,6 @@ use crate::outbox::{Door, GatherBatch};
 /// mapped packs that own no memory.
 const WAITING_BATCHES: usize = 2;
 
-/// How long a client may take nothing of what waits for it.
-const STALL_TIME: Duration = Duration::from_secs(300);
-
 /// What is still read of a body that is too large, so that a client that sends before it reads sees the answer.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
@@ -118,6 +115,8 @@ async fn discard<B: Body<Data = Bytes>>(mut body: Pin<&mut B>) {
 pub(super) struct BodyDoor {
     sender: mpsc::Sender<Message>,
     runtime: Handle,
+    /// How long a client may take nothing of what waits for it.
+    stall_time: Duration,
     /// Goes before the first batch.
     prefix: Vec<u8>,
     has_sent: bool,
@@ -132,9 +131,9 @@ pub(super) enum Message {
 
 impl BodyDoor {
     /// A door, and the end where batches come out. For a thread that may block.
-    pub(super) fn new(prefix: Vec<u8>) -> (Self, mpsc::Receiver<Message>) {
+    pub(super) fn new(prefix: Vec<u8>, stall_time: Duration) -> (Self, mpsc::Receiver<Message>) {
         let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
-        (BodyDoor { sender, runtime: Handle::current(), prefix, has_sent: false }, receiver)
+        (BodyDoor { sender, runtime: Handle::current(), stall_time, prefix, has_sent: false }, receiver)
     }
 
     /// Whether the client has got, or will get, a part of the answer.
@@ -149,7 +148,7 @@ impl BodyDoor {
     }
 
     fn pass(&mut self, message: Message) -> io::Result<()> {
-        let passed = self.runtime.block_on(self.sender.send_timeout(message, STALL_TIME));
+        let passed = self.runtime.block_on(self.sender.send_timeout(message, self.stall_time));
         passed.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }

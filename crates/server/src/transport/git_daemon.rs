@@ -27,15 +27,6 @@ use super::stdio::SinkDoor;
 use crate::engine::{self, Mode, ProtocolVersion};
 use crate::outbox::{Door, GatherBatch};
 
-/// How long a client may take to say what it wants.
-const REQUEST_TIME: Duration = Duration::from_secs(30);
-
-/// How long a client may be silent while it is its turn.
-const IDLE_TIME: Duration = Duration::from_secs(600);
-
-/// How long a client may take nothing of what is sent to it.
-const STALL_TIME: Duration = Duration::from_secs(300);
-
 /// Longest request, as the pkt-line allows it.
 const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
 
@@ -64,12 +55,12 @@ fn serve(stream: TcpStream, shared: &Shared, peer: &str) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(STALL_TIME))?;
+    stream.set_write_timeout(Some(shared.settings.limits.stall_time))?;
     let mut source = FdSource::new(OwnedFd::from(stream.try_clone()?), None);
     // After the send timeout the wait has no purpose but to fail.
     let sink = FdSink::new(OwnedFd::from(stream)).with_stall_limit(Duration::from_secs(1));
     let mut door = SinkDoor::new(sink);
-    let request = read_request(&mut source, Instant::now() + REQUEST_TIME)?;
+    let request = read_request(&mut source, Instant::now() + shared.settings.limits.request_time)?;
     let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
     let access = Access::new("git", peer, line);
     let outcome = match parse(&request) {
@@ -161,7 +152,7 @@ fn run(
     let repository = open(request, shared).inspect_err(|_| {
         refuse(door, &access_denied(&request.path));
     })?;
-    source.set_timeout(Some(IDLE_TIME));
+    source.set_timeout(Some(shared.settings.limits.idle_time));
     let ended = match request.service {
         Service::UploadPack => {
             let call = shared.upload_pack(repository, request.version, Mode::Stateful);

@@ -42,12 +42,6 @@ use super::streamed_body::StreamedBody;
 use crate::engine::{self, ErrorKind, Mode, ProtocolVersion, Pusher};
 use crate::outbox::GatherBatch;
 
-/// How long a client may take for the head of a request.
-const HEAD_TIME: Duration = Duration::from_secs(30);
-
-/// How long a client may take for the body of a request.
-const BODY_TIME: Duration = Duration::from_secs(120);
-
 /// What a client wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Service {
@@ -103,12 +97,13 @@ pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     let mut stopping = shared.stopping.subscribe();
     let service_peer = peer.clone();
+    let request_time = shared.settings.limits.request_time;
     let service = hyper::service::service_fn(move |request| {
         let (shared, peer) = (shared.clone(), service_peer.clone());
         async move { Ok::<_, Infallible>(answer(request, shared, &peer).await) }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    builder.timer(TokioTimer::new()).header_read_timeout(request_time);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let stopped = async { drop(stopping.wait_for(|is_stopping| *is_stopping).await) };
     let ended = tokio::select! {
@@ -281,9 +276,9 @@ async fn upload_pack(
     let service = Service::UploadPack;
     let is_gzip = is_gzip(request.headers(), service)?;
     let version = version(request.headers());
-    let max_bytes = shared.settings.max_request_bytes;
+    let max_bytes = shared.settings.limits.max_request_bytes;
     let body = read_request(request.into_body(), is_gzip, max_bytes, &shared.body_memory);
-    let input = match tokio::time::timeout(BODY_TIME, body).await {
+    let input = match tokio::time::timeout(shared.settings.limits.body_time, body).await {
         Ok(input) => Body::Whole(input.map_err(status_of)?),
         Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
     };
@@ -304,7 +299,9 @@ async fn receive_pack(
     let version = version(request.headers());
     // As from git, who may not push is told that first.
     let input = match is_gzip(request.headers(), service) {
-        Ok(is_gzip) => Body::Stream(StreamedBody::start(request.into_body(), is_gzip)),
+        Ok(is_gzip) => {
+            Body::Stream(StreamedBody::start(request.into_body(), is_gzip, shared.settings.limits.stall_time))
+        }
         Err(status) => Body::Refused(status),
     };
     let prefix = Vec::new();
@@ -353,7 +350,8 @@ enum Body {
 
 /// Runs the engine on a thread of its own. The status is decided by its first bytes, or by how it ends without any.
 async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) -> Result<Started, StatusCode> {
-    let (door, mut receiver) = BodyDoor::new(std::mem::take(&mut call.prefix));
+    let (door, mut receiver) =
+        BodyDoor::new(std::mem::take(&mut call.prefix), shared.settings.limits.stall_time);
     let stopping = shared.stopping.subscribe();
     let engine = tokio::task::spawn_blocking(move || {
         // The server waits for this thread when it stops.

@@ -6,5 +6,6 @@ mod git_daemon;
 mod http;
 mod root;
 pub mod serve;
+pub mod settings;
 pub mod stdio;
 mod streamed_body;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use packrace_store::init::{Begun, InitOptions};
 use packrace_store::{Error, ErrorKind, OpenOptions, Repository};
 
-use super::serve::NewRepositories;
+use super::settings::NewRepositories;
 
 /// Longest request path.
 const MAX_PATH_BYTES: usize = 4096;

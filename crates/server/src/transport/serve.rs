@@ -3,80 +3,26 @@
 use std::ffi::OsString;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use packrace_os::clock::RealClock;
-use packrace_store::init::InitOptions;
-use packrace_store::{OpenOptions, Outlet, Repository};
+use packrace_store::{Outlet, Repository};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::body::BodyMemory;
 use super::root::{NotServed, Root};
+use super::settings::Settings;
 use super::{git_daemon, http};
-use crate::engine::{Committer, Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
-
-/// How long running requests may go on after the server was told to stop.
-const DRAIN_TIME: Duration = Duration::from_secs(10);
+use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
+use crate::host::Host;
 
 /// Threads that requests run on, one each. A request that makes a pack has one more.
 const MAX_REQUEST_THREADS: usize = 256;
-
-/// Memory for the bodies of all requests that are read or answered at a moment.
-const BODY_MEMORY_BYTES: usize = 256 << 20;
-
-/// What is served, and where. Plain data.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where HTTP is served.
-    pub http: Option<SocketAddr>,
-    /// Where git:// is served.
-    pub git: Option<SocketAddr>,
-    /// How repositories are opened.
-    pub open: OpenOptions,
-    /// The namespace whose refs are served; empty for none.
-    pub namespace: String,
-    /// What `agent=` says.
-    pub agent: String,
-    /// Connections over git:// at the same time, as `--max-connections` of git's daemon.
-    pub max_git_connections: usize,
-    /// Connections over HTTP at the same time.
-    pub max_http_connections: usize,
-    /// Longest upload request over HTTP, inflated or not; `http.maxRequestBuffer`.
-    pub max_request_bytes: usize,
-    /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
-    pub hook_environment: Vec<(OsString, OsString)>,
-    /// What may be pushed.
-    pub pushing: Pushing,
-}
-
-/// What may be pushed, and how. Plain data.
-#[derive(Debug, Clone)]
-pub struct Pushing {
-    /// Everybody may, where the configuration of a repository says nothing else.
-    pub is_allowed: bool,
-    /// What is made where a push finds nothing.
-    pub new_repositories: Option<NewRepositories>,
-    /// Who stands in reflogs.
-    pub committer: Committer,
-    /// Variables that hooks get beside those of this process, and those of them that no door may set.
-    pub hook_environment: Vec<(OsString, OsString)>,
-    /// Where files go that nobody keeps.
-    pub temporary_dir: PathBuf,
-}
-
-/// Repositories that pushes make.
-#[derive(Debug, Clone)]
-pub struct NewRepositories {
-    /// What is made; the place comes with the push.
-    pub options: InitOptions,
-    /// What `HEAD` stands for.
-    pub head: Vec<u8>,
-}
 
 /// What all connections share.
 #[derive(Debug)]
@@ -89,6 +35,8 @@ pub(crate) struct Shared {
     /// Places for HTTP connections.
     pub(crate) http_places: Arc<Semaphore>,
     pub(super) body_memory: BodyMemory,
+    /// What the calls of all connections share.
+    pub(crate) host: Arc<Host>,
     /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender knows
     /// when the last is gone.
     pub(crate) stopping: watch::Sender<bool>,
@@ -116,6 +64,7 @@ impl Shared {
             namespace: self.settings.namespace.clone(),
             agent: self.settings.agent.clone(),
             session_id: format!("{}-{number}", std::process::id()),
+            host: self.host.clone(),
         }
     }
 
@@ -181,10 +130,12 @@ pub fn serve(
         .thread_keep_alive(Duration::from_secs(10))
         .enable_all()
         .build()?;
-    let git_places = Arc::new(Semaphore::new(settings.max_git_connections));
-    let http_places = Arc::new(Semaphore::new(settings.max_http_connections));
+    let git_places = Arc::new(Semaphore::new(settings.limits.max_git_connections));
+    let http_places = Arc::new(Semaphore::new(settings.limits.max_http_connections));
     // One request of the largest size must fit, twice: as it came, and inflated.
-    let body_memory = BodyMemory::new(BODY_MEMORY_BYTES.max(settings.max_request_bytes.saturating_mul(2)));
+    let limits = &settings.limits;
+    let body_memory =
+        BodyMemory::new(limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2)));
     let shared = Arc::new(Shared {
         root,
         settings,
@@ -192,6 +143,7 @@ pub fn serve(
         git_places,
         http_places,
         body_memory,
+        host: Arc::new(Host::default()),
         stopping: watch::Sender::new(false),
         next_session: AtomicU64::new(1),
     });
@@ -230,8 +182,9 @@ async fn run(
     stop_signal().await?;
     accepting.shutdown().await;
     shared.stopping.send_replace(true);
-    tracing::info!("stopping: running requests have {} seconds", DRAIN_TIME.as_secs());
-    let _ = tokio::time::timeout(DRAIN_TIME, shared.stopping.closed()).await;
+    let drain_time = shared.settings.limits.drain_time;
+    tracing::info!("stopping: running requests have {} seconds", drain_time.as_secs());
+    let _ = tokio::time::timeout(drain_time, shared.stopping.closed()).await;
     Ok(())
 }
 

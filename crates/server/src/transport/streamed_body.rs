@@ -13,9 +13,6 @@ use tokio::sync::mpsc;
 /// Pieces that wait for their reader; hyper makes them about as long as its buffer of 400 KiB at most.
 const WAITING_PIECES: usize = 4;
 
-/// How long a client may send nothing while it is its turn.
-const STALL_TIME: Duration = Duration::from_secs(300);
-
 /// What is still read of a body that nobody wants any more, so that a client that sends before it reads sees the answer.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
@@ -37,13 +34,13 @@ pub(super) struct Pieces {
 }
 
 impl StreamedBody {
-    /// Begins to take a body, on a task of the present runtime.
-    pub(super) fn start<B>(body: B, is_gzip: bool) -> Self
+    /// Begins to take a body, on a task of the present runtime. A client may send nothing for `stall_time`.
+    pub(super) fn start<B>(body: B, is_gzip: bool, stall_time: Duration) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
     {
         let (sender, receiver) = mpsc::channel(WAITING_PIECES);
-        tokio::spawn(pump(body, sender));
+        tokio::spawn(pump(body, sender, stall_time));
         let pieces = Pieces { receiver, current: Bytes::new() };
         match is_gzip {
             false => StreamedBody::Plain(pieces),
@@ -52,11 +49,11 @@ impl StreamedBody {
     }
 }
 
-async fn pump<B: Body<Data = Bytes>>(body: B, sender: mpsc::Sender<io::Result<Bytes>>) {
+async fn pump<B: Body<Data = Bytes>>(body: B, sender: mpsc::Sender<io::Result<Bytes>>, stall_time: Duration) {
     let mut body = pin!(body);
     let mut discarded = 0;
     loop {
-        let data = match tokio::time::timeout(STALL_TIME, body.frame()).await {
+        let data = match tokio::time::timeout(stall_time, body.frame()).await {
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
             Ok(None) => return,
             Ok(Some(Err(_))) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -116,7 +113,8 @@ mod tests {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let body = Full::new(Bytes::copy_from_slice(body));
-        let mut streamed = runtime.block_on(async { StreamedBody::start(body, is_gzip) });
+        let mut streamed =
+            runtime.block_on(async { StreamedBody::start(body, is_gzip, Duration::from_secs(60)) });
         let mut got = Vec::new();
         let read = streamed.read_to_end(&mut got);
         assert_eq!(read.is_ok().then_some(got.as_slice()), expect);

@@ -58,6 +58,7 @@ fn call(path: &Path, hook: &str, config: &[(&str, &str)]) -> UploadPack {
         namespace: String::new(),
         agent: "packrace/test".into(),
         session_id: "1".into(),
+        host: Arc::default(),
     };
     UploadPack { subject, hook_environment: vec![("PACKRACE_X".into(), "x".into())] }
 }

@@ -1,0 +1,6 @@
+//! What the calls of one process share.
+
+/// What the calls of one process share. A call on standard input and output has one of its own, with nothing in it and
+/// without limits.
+#[derive(Debug, Default)]
+pub struct Host {}
