@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod client;
 pub mod engine;
 pub mod host;
