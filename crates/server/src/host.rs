@@ -1,6 +1,11 @@
 //! What the calls of one process share.
 
+use crate::admission::Admission;
+
 /// What the calls of one process share. A call on standard input and output has one of its own, with nothing in it and
 /// without limits.
 #[derive(Debug, Default)]
-pub struct Host {}
+pub struct Host {
+    /// Which clones go first.
+    pub admission: Admission,
+}

@@ -1,15 +1,13 @@
 //! The doors over loopback: what clients get who do not behave, and that stock git gets all it asks for.
 
+mod served;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use packrace_server::engine::Committer;
-use packrace_server::transport::serve::serve;
-use packrace_server::transport::settings::{Limits, Pushing, Settings};
-use packrace_store::OpenOptions;
+use packrace_server::transport::settings::{Limits, Settings};
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RepoBuilder, Size, reachable_objects};
 
@@ -31,34 +29,15 @@ impl Served {
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(size).build_at(&root.join("a.git"), Git::stock());
-        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let settings = Settings {
-            http: any,
-            git: any,
-            open: OpenOptions::default(),
-            namespace: String::new(),
-            agent: "packrace/test".into(),
-            limits: Limits {
-                max_git_connections: places,
-                max_http_connections: places,
-                max_request_bytes: MAX_REQUEST_BYTES,
-                ..Limits::default()
-            },
-            hook_environment: Vec::new(),
-            pushing: Pushing {
-                is_allowed: false,
-                new_repositories: None,
-                committer: Committer::new(|_, _| Err("nobody pushes".to_owned())),
-                hook_environment: Vec::new(),
-                temporary_dir: folder.path().to_owned(),
-            },
+        let limits = Limits {
+            max_git_connections: places,
+            max_http_connections: places,
+            max_request_bytes: MAX_REQUEST_BYTES,
+            ..Limits::default()
         };
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || {
-            serve(&root, settings, |addresses| sender.send(addresses.to_vec()).unwrap()).unwrap();
-        });
-        let addresses = receiver.recv().unwrap();
-        Served { folder, http: addresses[0].1, git: addresses[1].1 }
+        let settings = Settings { limits, ..served::settings(folder.path()) };
+        let (http, git) = served::start(&root, settings);
+        Served { folder, http, git }
     }
 
     fn root(&self) -> std::path::PathBuf {

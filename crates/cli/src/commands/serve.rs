@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
+use packrace_server::admission::AdmissionSettings;
 use packrace_server::transport::serve::serve;
 use packrace_server::transport::settings::{Limits, NewRepositories, Pushing, Settings};
 use packrace_store::Config;
@@ -29,6 +30,7 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
             max_request_bytes: environment.max_request_buffer()?.unwrap_or(limits.max_request_bytes),
             ..limits
         },
+        admission: AdmissionSettings::default(),
         hook_environment: environment.for_upload_hooks(globals),
         pushing: Pushing {
             is_allowed: args.allow_push,

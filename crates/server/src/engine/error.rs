@@ -11,6 +11,8 @@ pub enum ErrorKind {
     Unavailable,
     /// A limit was reached.
     LimitExceeded,
+    /// Too many others wait already; later there may be room.
+    Busy,
 }
 
 /// Why a call ended early.

@@ -14,6 +14,7 @@ use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use super::hook::{HookCall, HookRun};
 use super::{Error, ErrorKind};
+use crate::admission::{Admission, Entry, Held};
 use crate::outbox::{Door, Framing, Outbox};
 
 /// Segments that wait between the two threads: 16 of at most 4 MiB, nearly all of them ranges that own no memory.
@@ -27,6 +28,16 @@ const PROGRESS_PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Dura
 
 /// What the client is told when a pack cannot be made; git's words.
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
+
+/// What a client is told when the line is full, or has not moved for too long.
+pub(super) const BUSY: &str = "the server is busy: too many clones wait already; try again later";
+
+/// Whose turn it is: of a clone, when it has a place.
+pub(super) struct Turn<'a> {
+    pub(super) admission: &'a Admission,
+    /// `None` for fetches, which do not wait.
+    pub(super) entry: Option<Entry>,
+}
 
 /// How a pack is sent.
 #[derive(Debug, Clone, Copy)]
@@ -52,10 +63,16 @@ pub(super) enum Work {
 pub(super) fn send_pack(
     universe: &Arc<Universe>,
     work: Work,
+    turn: Turn<'_>,
     delivery: Delivery,
     door: &mut dyn Door,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
+    let mut sending = Sending::new(delivery, door, clock);
+    let _place = match sending.await_turn(turn) {
+        Ok(place) => place,
+        Err(stop) => return sending.end(Err(stop)),
+    };
     let cancelled = AtomicBool::new(false);
     let (sender, receiver) = mpsc::sync_channel(WAITING_SEGMENTS);
     std::thread::scope(|scope| {
@@ -66,7 +83,6 @@ pub(super) fn send_pack(
             let _ = sender.send(Event::End(end));
         });
         worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
-        let mut sending = Sending::new(delivery, door, clock);
         let result = sending.relay(&receiver);
         if result.is_err() {
             cancelled.store(true, Relaxed);
@@ -80,11 +96,17 @@ pub(super) fn send_pack(
 /// Sends the pack that a hook makes. A hook that runs already was asked for URIs.
 pub(super) fn send_hook(
     hook: Result<HookRun, HookCall>,
+    turn: Turn<'_>,
     delivery: Delivery,
     door: &mut dyn Door,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    let mut sending = Sending { explains: false, ..Sending::new(delivery, door, clock) };
+    let mut sending = Sending::new(delivery, door, clock);
+    let _place = match sending.await_turn(turn) {
+        Ok(place) => place,
+        Err(stop) => return sending.end(Err(stop)),
+    };
+    sending.explains = false;
     // It ends when the client knows, not before.
     let run = hook.or_else(HookRun::start);
     let result = match &run {
@@ -159,6 +181,8 @@ struct Sending<'a> {
     outbox: Outbox<'a>,
     delivery: Delivery,
     clock: &'a dyn Clock,
+    /// When it was last known that the client is there.
+    looked_at: Duration,
     meter: Meter,
     /// Whether the client is told in words of its own why there is no pack. A hook has its own words.
     explains: bool,
@@ -167,7 +191,61 @@ struct Sending<'a> {
 impl<'a> Sending<'a> {
     fn new(delivery: Delivery, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
         let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
-        Sending { outbox, delivery, clock, meter: Meter::new(PROGRESS_PACE), explains: true }
+        let looked_at = clock.now();
+        Sending { outbox, delivery, clock, looked_at, meter: Meter::new(PROGRESS_PACE), explains: true }
+    }
+
+    /// Waits until a clone has a place, tells the client how many are before it, and keeps the connection alive.
+    fn await_turn(&mut self, turn: Turn<'_>) -> Result<Option<Held>, Stop> {
+        let mut waiting = match turn.entry {
+            Some(Entry::Waiting(waiting)) => waiting,
+            Some(Entry::Place(place)) => return Ok(Some(place)),
+            Some(Entry::Full) | None => return Ok(None),
+        };
+        let since = self.clock.now();
+        let mut told: Option<(Duration, usize)> = None;
+        loop {
+            let now = self.clock.now();
+            let waited = now.saturating_sub(since);
+            if turn.admission.max_queue_time().is_some_and(|limit| waited >= limit) {
+                return Err(Stop::Failed(Some(Error::new(ErrorKind::Busy, BUSY))));
+            }
+            let ahead = waiting.ahead();
+            let is_due = told.is_none_or(|(at, said)| said != ahead && now - at >= PROGRESS_PACE.interval);
+            if self.delivery.progress && is_due {
+                told = Some((now, ahead));
+                let text = format!("Waiting for a place: {ahead} before this one   \r");
+                self.outbox.progress(text.as_bytes(), now)?;
+            }
+            match waiting.wait(self.until_look(now)) {
+                Err(still) => waiting = still,
+                Ok(place) => {
+                    if told.is_some() {
+                        let text = format!("Waiting for a place: {} s, done.   \n", waited.as_secs());
+                        self.outbox.progress(text.as_bytes(), self.clock.now())?;
+                    }
+                    return Ok(Some(place));
+                }
+            }
+            self.look(self.clock.now())?;
+        }
+    }
+
+    /// How long nothing has to be looked at.
+    fn until_look(&self, now: Duration) -> Duration {
+        let until_tick = self.outbox.next_tick().map(|due| due.saturating_sub(now));
+        until_tick.map_or(LOOK_INTERVAL, |until| until.min(LOOK_INTERVAL))
+    }
+
+    /// Looks whether the client is still there, and keeps the connection alive.
+    fn look(&mut self, now: Duration) -> Result<(), Stop> {
+        if now.saturating_sub(self.looked_at) >= LOOK_INTERVAL {
+            self.looked_at = now;
+            if self.outbox.peer_gone() {
+                return Err(Stop::Gone(std::io::ErrorKind::BrokenPipe.into()));
+            }
+        }
+        Ok(self.outbox.tick(now)?)
     }
 
     fn relay_hook(&mut self, run: &HookRun) -> Result<Option<Totals>, Stop> {
@@ -178,11 +256,8 @@ impl<'a> Sending<'a> {
     }
 
     fn relay(&mut self, receiver: &mpsc::Receiver<Event>) -> Result<Option<Totals>, Stop> {
-        let mut looked_at = self.clock.now();
         loop {
-            let now = self.clock.now();
-            let until_tick = self.outbox.next_tick().map(|due| due.saturating_sub(now));
-            let wait = until_tick.map_or(LOOK_INTERVAL, |until| until.min(LOOK_INTERVAL));
+            let wait = self.until_look(self.clock.now());
             let event = receiver.recv_timeout(wait);
             let now = self.clock.now();
             match event {
@@ -203,13 +278,7 @@ impl<'a> Sending<'a> {
                 Err(RecvTimeoutError::Disconnected) => return Err(Stop::Failed(None)),
             }
             // Also while events come: the worker reports more often than anything is sent.
-            if now.saturating_sub(looked_at) >= LOOK_INTERVAL {
-                looked_at = now;
-                if self.outbox.peer_gone() {
-                    return Err(Stop::Gone(std::io::ErrorKind::BrokenPipe.into()));
-                }
-            }
-            self.outbox.tick(now)?;
+            self.look(now)?;
         }
     }
 
@@ -227,11 +296,17 @@ impl<'a> Sending<'a> {
             Err(Stop::Failed(error)) => {
                 let internal = || Error::new(ErrorKind::Unavailable, "internal error while making a pack");
                 let error = error.unwrap_or_else(internal);
-                let text = if self.explains { format!("fatal: {error}\n") } else { String::new() };
+                let text = if self.explains && error.kind() != ErrorKind::Busy {
+                    format!("fatal: {error}\n")
+                } else {
+                    String::new()
+                };
+                let last_words =
+                    if error.kind() == ErrorKind::Busy { BUSY.as_bytes() } else { ABORT_MESSAGE };
                 let told = self
                     .outbox
                     .progress(text.as_bytes(), now)
-                    .and_then(|()| self.outbox.fail(ABORT_MESSAGE, now));
+                    .and_then(|()| self.outbox.fail(last_words, now));
                 match told {
                     Ok(()) if self.delivery.framing != Framing::Raw => Err(error.told()),
                     Ok(()) => Err(error),

@@ -22,9 +22,10 @@ use super::features::features;
 use super::filter;
 use super::hook::HookRun;
 use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
-use super::send_pack::{Delivery, Work, send_hook, send_pack};
+use super::send_pack::{BUSY, Delivery, Turn, Work, send_hook, send_pack};
 use super::settings::Settings;
-use super::{Error, ErrorKind, Mode, ProtocolVersion, UploadPack};
+use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject, UploadPack};
+use crate::admission::Entry;
 use crate::outbox::{BATCH_BYTES, Door, Framing, GatherBatch};
 
 /// Bytes read from a client at once.
@@ -69,6 +70,8 @@ pub(super) struct Upload<'a> {
     pub(super) namespace: Vec<u8>,
     /// Bytes that wait for the next send.
     pub(super) out: Vec<u8>,
+    /// Whether the client has got something of this call.
+    has_sent: bool,
     wants: Vec<ObjectId>,
     /// Where the client's history was cut before this request.
     client_shallow: Vec<ObjectId>,
@@ -112,6 +115,7 @@ impl<'a> Upload<'a> {
             universe: Arc::new(Universe::new(snapshot)),
             namespace: namespace_prefix(&call.subject.namespace),
             out: Vec::new(),
+            has_sent: false,
             wants: Vec::new(),
             client_shallow: Vec::new(),
             negotiation: None,
@@ -204,8 +208,9 @@ impl<'a> Upload<'a> {
                     session.handle(Input::ShallowResolved(answer))?;
                 }
                 Output::NeedPack(request) => {
+                    let entry = self.enter(&request)?;
                     self.flush()?;
-                    self.send_pack(request)?;
+                    self.send_pack(request, entry)?;
                     session.handle(Input::PackSent)?;
                 }
                 Output::Done => return Ok(()),
@@ -225,11 +230,34 @@ impl<'a> Upload<'a> {
         }
     }
 
+    /// Lets a clone in, or into the line; fetches do not wait. Where even the line is full, the client is told as soon
+    /// as the door lets it: over HTTP, by a status, if nothing has been sent yet.
+    fn enter(&mut self, request: &session::PackRequest) -> Result<Option<Entry>, Error> {
+        if !request.haves.is_empty() {
+            return Ok(None);
+        }
+        let Subject { host, repository, mode, .. } = &self.call.subject;
+        let entry = host.admission.enter(repository.common_dir());
+        if !matches!(entry, Entry::Full) {
+            return Ok(Some(entry));
+        }
+        let busy = Error::new(ErrorKind::Busy, BUSY);
+        if *mode == Mode::StatelessRpc && !self.has_sent {
+            return Err(busy);
+        }
+        // What came before the pack is worth nothing without it.
+        self.out.clear();
+        pkt_line::write_data(format!("ERR {}", BUSY).as_bytes(), &mut self.out);
+        self.flush()?;
+        Err(busy.told())
+    }
+
     /// Sends what waits.
     fn flush(&mut self) -> Result<(), Error> {
         if self.out.is_empty() {
             return Ok(());
         }
+        self.has_sent = true;
         self.door.send(GatherBatch::of(std::mem::take(&mut self.out))).map_err(Error::gone)
     }
 
@@ -373,13 +401,14 @@ impl<'a> Upload<'a> {
         names.iter().map(resolve).collect()
     }
 
-    fn send_pack(&mut self, request: session::PackRequest) -> Result<(), Error> {
+    fn send_pack(&mut self, request: session::PackRequest, entry: Option<Entry>) -> Result<(), Error> {
         let since = self.clock.now();
         let framing = match request.sideband {
             Sideband::None => Framing::Raw,
             Sideband::Small => Framing::Sideband { payload_bytes: sideband::SMALL_FRAME_PAYLOAD },
             Sideband::Large => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
         };
+        let turn = Turn { entry, admission: &self.call.subject.host.admission };
         let delivery =
             Delivery { framing, keepalive: self.settings.keepalive, progress: !request.no_progress, since };
         if let Some(hook) = self.settings.hook.clone() {
@@ -387,13 +416,13 @@ impl<'a> Upload<'a> {
                 Some(run) => Ok(run),
                 None => Err(self.hook_call(&hook, request)?),
             };
-            return send_hook(hook, delivery, self.door, self.clock);
+            return send_hook(hook, turn, delivery, self.door, self.clock);
         }
         let work = match self.planned.take() {
             Some(plan) => Work::Make(plan),
             None => Work::Plan(self.pack_request(request)?),
         };
-        send_pack(&self.universe, work, delivery, self.door, self.clock)
+        send_pack(&self.universe, work, turn, delivery, self.door, self.clock)
     }
 
     /// The pack that is asked for, with what was found out about where history is cut.

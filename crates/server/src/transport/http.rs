@@ -11,7 +11,7 @@
 //! | another content type | 415 |
 //! | a request that is too large | 413 |
 //! | a request that breaks off or is no gzip | 400 |
-//! | too many connections or too much memory in request bodies | 503 |
+//! | too many connections, too much memory in request bodies, or too many clones in line | 503 with `Retry-After` |
 //! | a repository that cannot be read | 500 |
 //! | anything else, or no repository | 404 |
 //!
@@ -83,6 +83,9 @@ impl Service {
 /// What a client beyond the last place is told.
 const NO_PLACE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// When a client should try again that there was no room for.
+const RETRY_AFTER_SECONDS: &str = "10";
 
 type Answer = Response<AnswerBody>;
 
@@ -228,6 +231,9 @@ fn refusal(status: StatusCode, access: Access) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+    }
     no_cache(answer.headers_mut());
     answer
 }
@@ -419,6 +425,7 @@ fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode
             }
             match error.kind() {
                 ErrorKind::PeerFault | ErrorKind::PeerGone => StatusCode::BAD_REQUEST,
+                ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             }
         }

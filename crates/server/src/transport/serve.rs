@@ -18,6 +18,7 @@ use super::body::BodyMemory;
 use super::root::{NotServed, Root};
 use super::settings::Settings;
 use super::{git_daemon, http};
+use crate::admission::Admission;
 use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
 use crate::host::Host;
 
@@ -136,6 +137,7 @@ pub fn serve(
     let limits = &settings.limits;
     let body_memory =
         BodyMemory::new(limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2)));
+    let host = Host { admission: Admission::new(&settings.admission) };
     let shared = Arc::new(Shared {
         root,
         settings,
@@ -143,7 +145,7 @@ pub fn serve(
         git_places,
         http_places,
         body_memory,
-        host: Arc::new(Host::default()),
+        host: Arc::new(host),
         stopping: watch::Sender::new(false),
         next_session: AtomicU64::new(1),
     });

@@ -8,6 +8,7 @@ use std::time::Duration;
 use packrace_store::OpenOptions;
 use packrace_store::init::InitOptions;
 
+use crate::admission::AdmissionSettings;
 use crate::engine::Committer;
 
 /// What is served, and where. Plain data.
@@ -25,6 +26,8 @@ pub struct Settings {
     pub agent: String,
     /// What clients may take.
     pub limits: Limits,
+    /// How clones are let in.
+    pub admission: AdmissionSettings,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// What may be pushed.

@@ -1,0 +1,44 @@
+//! A server on loopback. It lives as long as the process.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::mpsc;
+
+use packrace_server::admission::AdmissionSettings;
+use packrace_server::engine::Committer;
+use packrace_server::transport::serve::serve;
+use packrace_server::transport::settings::{Limits, Pushing, Settings};
+use packrace_store::OpenOptions;
+
+/// Both doors on ports that the system chooses; nobody may push. What needs a place of its own is in `temporary_dir`.
+pub fn settings(temporary_dir: &Path) -> Settings {
+    let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    Settings {
+        http: any,
+        git: any,
+        open: OpenOptions::default(),
+        namespace: String::new(),
+        agent: "packrace/test".into(),
+        limits: Limits::default(),
+        admission: AdmissionSettings::default(),
+        hook_environment: Vec::new(),
+        pushing: Pushing {
+            is_allowed: false,
+            new_repositories: None,
+            committer: Committer::new(|_, _| Err("nobody pushes".to_owned())),
+            hook_environment: Vec::new(),
+            temporary_dir: temporary_dir.to_owned(),
+        },
+    }
+}
+
+/// Serves `root`; gives the addresses of HTTP and of git://.
+pub fn start(root: &Path, settings: Settings) -> (SocketAddr, SocketAddr) {
+    let (sender, receiver) = mpsc::channel();
+    let root = root.to_owned();
+    std::thread::spawn(move || {
+        serve(&root, settings, |addresses| sender.send(addresses.to_vec()).unwrap()).unwrap();
+    });
+    let addresses = receiver.recv().unwrap();
+    (addresses[0].1, addresses[1].1)
+}
