@@ -12,6 +12,7 @@ pub mod durable;
 mod file;
 pub mod inflate;
 mod map;
+pub mod pace;
 pub mod process;
 pub mod simulated;
 pub mod sink;

@@ -20,6 +20,16 @@ pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// Lets this process, and the programs that it starts, have as many descriptors as it may let itself have. Says how many.
+pub fn raise_descriptor_limit() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // Where it is refused, the limit stays what it was.
+    let is_raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
+    let limit = if is_raised { maximum } else { current };
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
 /// Lets the heap grow in steps of some megabytes instead of 128 KiB, for work that makes many small values and ends soon: each
 /// step is a system call. Large values come from the same heap. A hint; where the C library is not GNU's it does nothing.
 #[allow(unsafe_code)]

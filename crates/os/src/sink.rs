@@ -2,9 +2,10 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
+use crate::pace::{Pace, Paced};
 
 /// Bytes that one call may carry at most; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
 pub const MAX_CALL_BYTES: usize = 8 << 20;
@@ -94,6 +95,7 @@ pub struct FdSink {
     fd: OwnedFd,
     /// How long the peer may take nothing once a write would block.
     stall_limit: Option<Duration>,
+    pace: Option<Paced>,
     /// Whether the peer of a socket had finished sending when it was first looked at.
     had_finished_sending: Option<bool>,
 }
@@ -101,7 +103,15 @@ pub struct FdSink {
 impl FdSink {
     /// Takes over `fd`.
     pub fn new(fd: OwnedFd) -> Self {
-        FdSink { fd, stall_limit: None, had_finished_sending: None }
+        FdSink { fd, stall_limit: None, pace: None, had_finished_sending: None }
+    }
+
+    /// Takes over a socket that blocks, whose peer is given up when it is slower than `pace`.
+    pub fn socket(fd: OwnedFd, pace: Pace) -> io::Result<Self> {
+        use rustix::net::sockopt::{Timeout, set_socket_timeout};
+        // A call that takes longer comes back with what it moved.
+        set_socket_timeout(&fd, Timeout::Send, Some(pace.time))?;
+        Ok(FdSink { stall_limit: Some(pace.time), pace: Some(Paced::new(pace)), ..FdSink::new(fd) })
     }
 
     /// After a write that would block, waits no longer than this. For a descriptor that is not blocking, or a socket
@@ -138,12 +148,17 @@ impl FdSink {
 
 impl Sink for FdSink {
     fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let taken = match pieces {
-            [one] => rustix::io::write(&self.fd, one)?,
-            many => rustix::io::writev(&self.fd, many)?,
+        let since = self.pace.is_some().then(Instant::now);
+        let written = match pieces {
+            [one] => rustix::io::write(&self.fd, one),
+            many => rustix::io::writev(&self.fd, many),
         };
+        let taken = *written.as_ref().unwrap_or(&0);
         count::add(Role::Client, Op::Write, taken);
-        Ok(taken)
+        if let (Some(pace), Some(since)) = (&mut self.pace, since) {
+            pace.waited(since, taken)?;
+        }
+        Ok(written?)
     }
 
     fn limits(&self) -> GatherLimits {
@@ -152,9 +167,12 @@ impl Sink for FdSink {
 
     fn wait_writable(&mut self) -> io::Result<()> {
         use rustix::event::PollFlags;
-        match self.poll(PollFlags::OUT, self.stall_limit)?.is_empty() {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => Ok(()),
+        let since = Instant::now();
+        let is_stalled = self.poll(PollFlags::OUT, self.stall_limit)?.is_empty();
+        match &mut self.pace {
+            _ if is_stalled => Err(io::ErrorKind::TimedOut.into()),
+            Some(pace) => pace.waited(since, 0),
+            None => Ok(()),
         }
     }
 
@@ -285,6 +303,21 @@ mod tests {
         rustix::io::ioctl_fionbio(&writer, true).unwrap();
         let mut sink = FdSink::new(writer.into()).with_stall_limit(Duration::from_millis(20));
         let result = write_all(&mut sink, &[&vec![0; 4 << 20]]);
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+    #[test]
+    fn a_peer_of_a_socket_that_takes_a_byte_now_and_then_is_given_up() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let pace = Pace { time: Duration::from_millis(100), bytes: 64 << 10 };
+        let mut sink = FdSink::socket(listener.accept().unwrap().0.into(), pace).unwrap();
+        // It goes on reading what was sent when nobody waits for it any more.
+        std::thread::spawn(move || {
+            while matches!(std::io::Read::read(&mut client, &mut [0; 100]), Ok(1..)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let result = write_all(&mut sink, &[&vec![0; 64 << 20]]);
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -2,31 +2,33 @@
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
+use crate::pace::{Pace, Paced};
 
 /// A file descriptor that is read, with a limit on how long a read may wait.
 #[derive(Debug)]
 pub struct FdSource {
     fd: OwnedFd,
     timeout: Option<Duration>,
+    pace: Option<Paced>,
 }
 
 impl FdSource {
     /// Takes over `fd`. A read that waits longer than `timeout` fails with [`io::ErrorKind::TimedOut`].
     pub fn new(fd: OwnedFd, timeout: Option<Duration>) -> Self {
-        FdSource { fd, timeout }
+        FdSource { fd, timeout, pace: None }
     }
 
     /// A duplicate of the process's standard input.
     pub fn stdin(timeout: Option<Duration>) -> io::Result<Self> {
-        Ok(FdSource { fd: io::stdin().as_fd().try_clone_to_owned()?, timeout })
+        Ok(FdSource::new(io::stdin().as_fd().try_clone_to_owned()?, timeout))
     }
 
-    /// Changes how long a read may wait.
-    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.timeout = timeout;
+    /// A read waits no longer than `pace` allows, and all reads together for no peer that is slower.
+    pub fn with_pace(self, pace: Pace) -> Self {
+        FdSource { timeout: Some(pace.time), pace: Some(Paced::new(pace)), ..self }
     }
 
     /// Lets a pipe hold this many bytes, as far as the system allows it.
@@ -52,11 +54,15 @@ impl FdSource {
 
 impl Read for FdSource {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let since = self.pace.is_some().then(Instant::now);
         if let Some(timeout) = self.timeout {
             self.wait_readable(timeout)?;
         }
         let length = rustix::io::read(&self.fd, buffer)?;
         count::add(Role::Client, Op::Read, length);
+        if let (Some(pace), Some(since)) = (&mut self.pace, since) {
+            pace.waited(since, length)?;
+        }
         Ok(length)
     }
 }
@@ -76,5 +82,22 @@ mod tests {
         assert_eq!(source.read(&mut buffer).unwrap(), 3);
         drop(writer);
         assert_eq!(source.read(&mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_peer_that_trickles_is_given_up() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let time = Duration::from_millis(50);
+        let mut source = FdSource::new(reader.into(), None).with_pace(Pace { time, bytes: 1000 });
+        let trickle = std::thread::spawn(move || {
+            while writer.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let mut buffer = [0; 8];
+        let error = std::iter::repeat_with(|| source.read(&mut buffer)).find_map(Result::err).unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(source);
+        trickle.join().unwrap();
     }
 }

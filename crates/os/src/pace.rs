@@ -1,0 +1,77 @@
+//! The least speed of a peer.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+/// What a peer must do: move this many bytes in each stretch of waiting for it that is this long, or all that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// How long it is waited for; waits add up, whatever lies between them.
+    pub time: Duration,
+    /// Bytes that it must have moved by then. With 1, silence alone counts.
+    pub bytes: usize,
+}
+
+/// A peer whose pace is watched.
+#[derive(Debug)]
+pub struct Paced {
+    pace: Pace,
+    waited: Duration,
+    moved_bytes: usize,
+}
+
+impl Paced {
+    /// A peer for which nobody has waited yet.
+    pub fn new(pace: Pace) -> Self {
+        Paced { pace, waited: Duration::ZERO, moved_bytes: 0 }
+    }
+
+    /// How long a single wait may be.
+    pub fn longest_wait(&self) -> Duration {
+        self.pace.time
+    }
+
+    /// Tells of a wait that began at `since` and in which `bytes` were moved. Fails with [`io::ErrorKind::TimedOut`]
+    /// once the peer is too slow.
+    pub fn waited(&mut self, since: Instant, bytes: usize) -> io::Result<()> {
+        self.add(since.elapsed(), bytes)
+    }
+
+    fn add(&mut self, waited: Duration, bytes: usize) -> io::Result<()> {
+        self.waited += waited;
+        self.moved_bytes = self.moved_bytes.saturating_add(bytes);
+        if self.waited < self.pace.time {
+            return Ok(());
+        }
+        let is_too_slow = self.moved_bytes < self.pace.bytes;
+        *self = Paced::new(self.pace);
+        if is_too_slow { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of the step at which the peer is too slow.
+    fn check(steps: &[(u64, usize)], expect: Option<usize>) {
+        let mut paced = Paced::new(Pace { time: Duration::from_secs(10), bytes: 100 });
+        let slow = steps.iter().position(|(seconds, bytes)| {
+            let added = paced.add(Duration::from_secs(*seconds), *bytes);
+            added.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        });
+        assert_eq!(slow, expect, "{steps:?}");
+    }
+
+    #[test]
+    fn who_trickles_is_too_slow() {
+        check(&[(9, 0), (0, 0)], None);
+        check(&[(9, 0), (1, 0)], Some(1));
+        check(&[(10, 99)], Some(0));
+        check(&[(10, 100)], None);
+        check(&[(1, 100), (9, 0), (1, 0)], None);
+        check(&[(1, 100), (9, 0), (9, 99), (1, 0)], Some(3));
+        check(&[(5, 50), (5, 50), (5, 50), (5, 49)], Some(3));
+        check(&[(100, 1 << 40), (1, 0)], None);
+    }
+}
