@@ -1,10 +1,15 @@
 //! The environment, read once and only here.
 
 use std::ffi::OsString;
+use std::net::TcpListener;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use listenfd::ListenFd;
+use packrace_server::engine::ProtocolVersion;
+use packrace_server::transport::cgi::CgiRequest;
+use packrace_server::transport::serve::Scheme;
 use packrace_store::refs::is_good_name;
 use packrace_store::{ConfigSources, OpenOptions, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
@@ -61,6 +66,8 @@ pub struct Environment {
     pub committer: Person,
     /// Who is the author of commits.
     pub author: Person,
+    /// What a web server says of a request.
+    pub cgi: CgiRequest,
     /// What `init` looks at.
     pub init: InitVariables,
     /// `GIT_TRACE2_EVENT`.
@@ -90,6 +97,21 @@ impl Environment {
     /// The environment of this process.
     pub fn of_process() -> Self {
         Self::from_lookup(&|name| std::env::var_os(name))
+    }
+
+    /// Sockets that listen already, handed over by whoever started this process (sd_listen_fds). Gives them once.
+    pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut handed_over = ListenFd::from_env();
+        let schemes = schemes_of(&names, handed_over.len()).map_err(Fatal::new)?;
+        let mut listeners = Vec::new();
+        for (at, scheme) in schemes.into_iter().enumerate() {
+            let listener = handed_over.take_tcp_listener(at).map_err(|error| {
+                Fatal::new(format!("socket {at} that was handed over is none of TCP: {error}"))
+            })?;
+            listeners.extend(listener.map(|listener| (scheme, listener)));
+        }
+        Ok(listeners)
     }
 
     fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
@@ -140,6 +162,24 @@ impl Environment {
             },
             committer: person("COMMITTER"),
             author: person("AUTHOR"),
+            cgi: CgiRequest {
+                method: text("REQUEST_METHOD"),
+                project_root: path("GIT_PROJECT_ROOT"),
+                path_info: get("PATH_INFO"),
+                path_translated: get("PATH_TRANSLATED"),
+                query: text("QUERY_STRING").unwrap_or_default(),
+                content_type: text("CONTENT_TYPE").unwrap_or_default(),
+                content_length: text("CONTENT_LENGTH"),
+                content_encoding: text("HTTP_CONTENT_ENCODING").unwrap_or_default(),
+                server_protocol: text("SERVER_PROTOCOL").unwrap_or_default(),
+                remote_user: text("REMOTE_USER"),
+                remote_address: text("REMOTE_ADDR"),
+                exports_all: get("GIT_HTTP_EXPORT_ALL").is_some(),
+                version: {
+                    let protocol = text("GIT_PROTOCOL").or_else(|| text("HTTP_GIT_PROTOCOL"));
+                    ProtocolVersion::from_environment(&protocol.unwrap_or_default())
+                },
+            },
             init: InitVariables {
                 work_tree: path("GIT_WORK_TREE"),
                 default_hash: text("GIT_DEFAULT_HASH"),
@@ -306,6 +346,23 @@ impl Environment {
     /// The directory that `~/…` starts from.
     pub fn home(&self) -> Option<&PathBuf> {
         self.home.as_ref()
+    }
+}
+
+/// What is spoken at each of `count` sockets: by their names, or else by their order.
+fn schemes_of(names: &str, count: usize) -> Result<Vec<Scheme>, String> {
+    let in_order = [Scheme::Http, Scheme::Git];
+    let named: Vec<Option<Scheme>> =
+        names.split(':').map(|name| in_order.into_iter().find(|scheme| scheme.name() == name)).collect();
+    if named.iter().any(Option::is_some) {
+        let all: Option<Vec<Scheme>> = named.into_iter().collect();
+        return all
+            .filter(|all| all.len() == count)
+            .ok_or_else(|| format!("sockets that are handed over are called http or git, not '{names}'"));
+    }
+    match count {
+        0..=2 => Ok(in_order[..count].to_vec()),
+        _ => Err(format!("{count} sockets were handed over without names")),
     }
 }
 

@@ -66,6 +66,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
     let result = match command {
         Command::UploadPack(args) => commands::upload_pack::run(globals, &args, environment),
         Command::ReceivePack(args) => commands::receive_pack::run(globals, &args, environment),
+        Command::HttpBackend => commands::http_backend::run(globals, environment),
         Command::Serve(args) => commands::serve::run(globals, &args, environment),
         Command::Add(args) => commands::add::run(globals, &args, environment),
         Command::Clone(args) => commands::clone::run(globals, &args, environment),

@@ -97,7 +97,11 @@ pub enum Command {
     UploadPack(UploadPack),
     /// Receive what is pushed into a repository: stands in for git receive-pack.
     ReceivePack(ReceivePack),
+    /// Answer one request of a web server, as a CGI program: stands in for git http-backend.
+    #[command(after_long_help = HTTP_BACKEND_HELP)]
+    HttpBackend,
     /// Serve every repository below a folder over HTTP and git://.
+    #[command(after_long_help = SERVE_HELP)]
     Serve(Serve),
     /// Put what is in the work tree into the index: stands in for git add.
     Add(Box<Add>),
@@ -154,6 +158,7 @@ impl Command {
         match self {
             Command::UploadPack(_) => "upload-pack",
             Command::ReceivePack(_) => "receive-pack",
+            Command::HttpBackend => "http-backend",
             Command::Serve(_) => "serve",
             Command::Add(_) => "add",
             Command::Clone(_) => "clone",
@@ -245,6 +250,35 @@ pub struct ReceivePack {
     pub directory: Option<PathBuf>,
 }
 
+/// What `http-backend` is told, behind its help.
+const HTTP_BACKEND_HELP: &str = "\
+It is told what to do by the variables REQUEST_METHOD, QUERY_STRING, CONTENT_TYPE, CONTENT_LENGTH, SERVER_PROTOCOL, \
+HTTP_CONTENT_ENCODING, HTTP_GIT_PROTOCOL or GIT_PROTOCOL, REMOTE_USER and REMOTE_ADDR. The repository is at PATH_INFO below \
+GIT_PROJECT_ROOT, or else at PATH_TRANSLATED; it must hold a file git-daemon-export-ok unless GIT_HTTP_EXPORT_ALL is set. \
+GIT_HTTP_MAX_REQUEST_BUFFER or http.maxRequestBuffer limits requests other than pushes (10m). http.uploadpack, \
+http.receivepack and http.getanyfile of a repository say what it offers; who has a REMOTE_USER may push unless \
+http.receivepack says no.";
+
+/// What else `serve` does, behind its help.
+const SERVE_HELP: &str = "\
+Sockets that listen already are taken from systemd (LISTEN_FDS): those that FileDescriptorName calls http or git, or \
+without such names the first for HTTP and the second for git://. A unit for HTTP:
+
+    # packrace.socket
+    [Socket]
+    ListenStream=80
+    FileDescriptorName=http
+    [Install]
+    WantedBy=sockets.target
+
+    # packrace.service
+    [Service]
+    ExecStart=/usr/bin/packrace serve /srv/git
+    DynamicUser=yes
+    LimitNOFILE=65536
+
+For --inetd, the socket has Accept=yes, and the service is called packrace@.service, with StandardInput=socket.";
+
 /// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
 pub struct Serve {
@@ -258,6 +292,9 @@ pub struct Serve {
     /// packrace.createOnPush, a push to a path that ends in .git makes a bare repository where nothing is.
     #[arg(long)]
     pub allow_push: bool,
+    /// Serve one connection of git:// on standard input and output, and end.
+    #[arg(long, conflicts_with_all = ["http", "git"])]
+    pub inetd: bool,
     /// The folder whose repositories are served, all of them.
     pub root: PathBuf,
 }
@@ -344,6 +381,7 @@ fn command_of_name(name: &Path) -> Option<&'static str> {
         "multi-pack-index",
         "pack-objects",
         "hash-object",
+        "http-backend",
         "write-tree",
         "commit-tree",
         "update-index",

@@ -6,6 +6,7 @@ pub mod commit_graph;
 pub mod commit_tree;
 pub mod for_each_ref;
 pub mod hash_object;
+pub mod http_backend;
 pub mod index_pack;
 pub mod init;
 pub mod man;

@@ -1,9 +1,11 @@
 //! `packrace serve`: every repository below a folder.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 
 use packrace_server::admission::AdmissionSettings;
-use packrace_server::transport::serve::serve;
+use packrace_server::transport::serve::{inetd, serve};
 use packrace_server::transport::settings::{Limits, NewRepositories, Pushing, Settings};
 use packrace_store::Config;
 
@@ -16,12 +18,48 @@ use crate::environment::Environment;
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
 
 pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result<(), Fatal> {
-    let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(is_terminal).with_target(false).init();
-    let nothing_said = args.http.is_none() && args.git.is_none();
+    if !args.inetd || has_log_of_its_own() {
+        let is_terminal = std::io::stderr().is_terminal();
+        tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            .with_ansi(is_terminal)
+            .with_target(false)
+            .init();
+    }
+    let root = in_directory(globals, &args.root)?;
+    let failed = |error| Fatal::new(format!("{}: {error}", root.display()));
+    let settings = settings(globals, args, environment)?;
+    if args.inetd {
+        return inetd(&root, settings).map_err(failed);
+    }
+    let inherited = Environment::inherited_listeners()?;
+    let nothing_said = args.http.is_none() && args.git.is_none() && inherited.is_empty();
+    let settings = Settings { http: args.http.or(nothing_said.then(|| DEFAULT_HTTP.into())), ..settings };
+    serve(&root, settings, inherited, |addresses| {
+        let mut stdout = std::io::stdout().lock();
+        for (scheme, address) in addresses {
+            // Nobody has to listen.
+            let _ = writeln!(stdout, "packrace: serving {} at {scheme}://{address}/", root.display());
+        }
+    })
+    .map_err(failed)
+}
+
+/// Whether standard error is not the connection itself, as where inetd starts a server.
+fn has_log_of_its_own() -> bool {
+    let identity = |fd: BorrowedFd<'_>| {
+        let file = std::fs::File::from(fd.try_clone_to_owned().ok()?);
+        let metadata = file.metadata().ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    identity(std::io::stderr().as_fd()) != identity(std::io::stdin().as_fd())
+}
+
+/// What is served, and how: all but where.
+fn settings(globals: &Globals, args: &Serve, environment: &Environment) -> Result<Settings, Fatal> {
     let limits = Limits::default();
-    let settings = Settings {
-        http: args.http.or(nothing_said.then(|| DEFAULT_HTTP.into())),
+    Ok(Settings {
+        http: args.http,
         git: args.git,
         open: environment.open_options(globals)?,
         namespace: environment.namespace(globals)?,
@@ -39,16 +77,7 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
             hook_environment: environment.for_push_hooks(globals),
             temporary_dir: environment.temporary_dir.clone(),
         },
-    };
-    let root = in_directory(globals, &args.root)?;
-    serve(&root, settings, |addresses| {
-        let mut stdout = std::io::stdout().lock();
-        for (scheme, address) in addresses {
-            // Nobody has to listen.
-            let _ = writeln!(stdout, "packrace: serving {} at {scheme}://{address}/", root.display());
-        }
     })
-    .map_err(|error| Fatal::new(format!("{}: {error}", root.display())))
 }
 
 /// What is made where a push finds nothing, if anything is: `packrace.createOnPush`, from where no repository can set it.

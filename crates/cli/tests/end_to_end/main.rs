@@ -17,6 +17,7 @@ mod for_each_ref;
 mod hash_object;
 mod hell;
 mod hook;
+mod http_backend;
 mod index_pack;
 mod index_twins;
 mod init;

@@ -7,6 +7,7 @@ mod hook;
 mod object_info;
 mod packfile_uris;
 mod receive;
+mod ref_list;
 mod refs_view;
 mod send_pack;
 mod settings;
@@ -25,6 +26,7 @@ use crate::outbox::Door;
 pub use error::{Error, ErrorKind};
 pub use features::{BlobUri, blob_uris, uris_of};
 pub use receive::{Committer, Pusher, ReceivePack, receive_pack};
+pub use ref_list::ref_list;
 
 /// The version of the wire protocol that the client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::access::Access;
+use super::conversation::Exchange;
 use crate::outbox::{Door, GatherBatch};
 
 /// Batches between the engine's thread and the connection: at most this many times 1 MiB, nearly all of it ranges of
@@ -177,11 +178,20 @@ pub(super) struct BatchBuf {
     /// Bytes of the next piece that are gone.
     skip: usize,
     remaining: usize,
+    /// Is told what the client takes.
+    exchange: Arc<Exchange>,
 }
 
-impl From<GatherBatch> for BatchBuf {
-    fn from(batch: GatherBatch) -> Self {
-        BatchBuf { remaining: batch.len(), batch, at: 0, skip: 0 }
+impl BatchBuf {
+    fn new(batch: GatherBatch, exchange: Arc<Exchange>) -> Self {
+        exchange.handed(batch.len());
+        BatchBuf { remaining: batch.len(), batch, at: 0, skip: 0, exchange }
+    }
+}
+
+impl Drop for BatchBuf {
+    fn drop(&mut self) {
+        self.exchange.taken(self.remaining);
     }
 }
 
@@ -208,6 +218,7 @@ impl Buf for BatchBuf {
     fn advance(&mut self, mut count: usize) {
         assert!(count <= self.remaining, "cannot advance past the end");
         self.remaining -= count;
+        self.exchange.taken(count);
         while count > 0 {
             let rest = self.chunk().len();
             if count < rest {
@@ -227,6 +238,7 @@ pub(super) struct AnswerBody {
     rest: Option<mpsc::Receiver<Message>>,
     status: u16,
     access: Access,
+    exchange: Arc<Exchange>,
     sent_bytes: u64,
     /// Set once hyper has got the last byte.
     is_complete: bool,
@@ -240,6 +252,7 @@ impl AnswerBody {
         rest: Option<mpsc::Receiver<Message>>,
         status: u16,
         access: Access,
+        exchange: Arc<Exchange>,
     ) -> Self {
         let first = Some(first).filter(|first| !first.is_empty());
         let is_complete = first.is_none() && rest.is_none();
@@ -248,6 +261,7 @@ impl AnswerBody {
             rest,
             status,
             access,
+            exchange,
             sent_bytes: 0,
             is_complete,
             was_pending: false,
@@ -296,7 +310,7 @@ impl Body for AnswerBody {
         Poll::Ready(batch.map(|batch| {
             let batch = batch?;
             self.sent_bytes += batch.len() as u64;
-            Ok(Frame::data(batch.into()))
+            Ok(Frame::data(BatchBuf::new(batch, self.exchange.clone())))
         }))
     }
 
@@ -326,18 +340,22 @@ mod tests {
     use super::*;
     use http_body_util::Full;
     use packrace_os::Mapped;
+    use packrace_os::pace::Pace;
 
+    use super::super::conversation::Conversation;
     use crate::outbox::COPY_BELOW_BYTES;
 
     #[test]
     fn a_batch_can_be_taken_in_any_steps() {
         let map = Mapped::from((0..1000).map(|at| at as u8).collect::<Vec<_>>());
+        let pace = Pace { time: Duration::from_secs(1), bytes: 1 };
+        let conversation = Conversation::new(Duration::from_secs(1), pace);
         for step in 1..=70 {
             let mut batch = GatherBatch::of(b"head".to_vec());
             batch.push_mapped(&map, 20..20);
             batch.push_mapped(&map, 10..COPY_BELOW_BYTES + 10);
             batch.push(b"tail");
-            let mut buf = BatchBuf::from(batch);
+            let mut buf = BatchBuf::new(batch, conversation.exchange());
             let mut got = Vec::new();
             while buf.has_remaining() {
                 let mut slots = [IoSlice::new(&[]); 4];

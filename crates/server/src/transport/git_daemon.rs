@@ -7,20 +7,22 @@
 //! ```
 
 use std::ffi::OsString;
-use std::io::{self, Read};
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::io::{self, Read as _};
+use std::net::{SocketAddr, TcpStream as TcpStreamStd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use packrace_os::pace::Pace;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_protocol::wire::pkt_line;
 use packrace_store::Repository;
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 use super::access::{Access, quoted};
+use super::places::{For, NoPlace, Place};
 use super::root::NotServed;
 use super::serve::Shared;
 use super::stdio::SinkDoor;
@@ -30,20 +32,32 @@ use crate::outbox::{Door, GatherBatch};
 /// Longest request, as the pkt-line allows it.
 const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
 
-/// Serves one connection to its end, on a thread of its own.
-pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    let peer = stream.peer_addr().map(|address| address.to_string()).unwrap_or_default();
-    let Ok(place) = shared.git_places.clone().try_acquire_owned() else {
-        tracing::warn!("git {peer}: too many connections, dropping this one");
-        return;
+/// Serves one connection to its end. Until its request is there, it costs a task and a descriptor; then it gets a thread.
+pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
+    let mut stopping = shared.stopping.subscribe();
+    let request_time = shared.settings.limits.request_time;
+    let request = tokio::select! {
+        request = tokio::time::timeout(request_time, read_request(&mut stream)) => request,
+        _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
     };
-    let stopping = shared.stopping.subscribe();
+    let request = match request.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        Ok(request) => request,
+        Err(error) => return tracing::info!("git {peer}: no request: {error}"),
+    };
+    let running = match shared.places.take(For::Request, peer.ip()) {
+        Ok(running) => running,
+        Err(why) => {
+            tracing::warn!("git {peer}: {why}, refusing this request");
+            // Whether it is heard does not matter.
+            return drop(stream.try_write(&no_place(why)));
+        }
+    };
     let ended = tokio::task::spawn_blocking(move || {
-        // The place is given back, and the server has not to wait any longer, when this thread is done.
-        let _held = (place, stopping);
-        match catch_unwind(AssertUnwindSafe(|| serve(stream, &shared, &peer))) {
+        // The places are given back, and the server has not to wait any longer, when this thread is done.
+        let _held = (place, running, stopping);
+        match catch_unwind(AssertUnwindSafe(|| serve(stream, &request, &shared, &peer.to_string()))) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::info!("git {peer}: no request: {error}"),
+            Ok(Err(error)) => tracing::info!("git {peer}: {error}"),
             Err(_) => tracing::error!("git {peer}: the request panicked"),
         }
     });
@@ -51,19 +65,72 @@ pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let _ = ended.await;
 }
 
-fn serve(stream: TcpStream, shared: &Shared, peer: &str) -> io::Result<()> {
+/// What a client is told for which there is no place.
+pub(super) fn no_place(why: NoPlace) -> Vec<u8> {
+    error_packet(&why.to_string())
+}
+
+/// Reads the first packet, and not a byte more: what follows is the session's. Memory grows with what comes.
+async fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut digits = [0; 4];
+    stream.read_exact(&mut digits).await?;
+    let length = payload_bytes(digits)?;
+    let mut request = Vec::new();
+    match stream.take(length as u64).read_to_end(&mut request).await? {
+        read if read == length => Ok(request),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Length of the request that a first packet holds.
+fn payload_bytes(digits: [u8; 4]) -> io::Result<usize> {
+    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+    let length = std::str::from_utf8(&digits).ok().and_then(|digits| usize::from_str_radix(digits, 16).ok());
+    let length = length.filter(|length| is_hex && (5..=MAX_REQUEST_BYTES).contains(length));
+    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "bad line length"))?;
+    Ok(length - 4)
+}
+
+/// Serves one connection on standard input and output.
+pub(super) fn inetd(shared: &Shared) -> io::Result<()> {
+    let (stdin, stdout) = (io::stdin(), io::stdout());
+    let socket = TcpStreamStd::from(stdin.as_fd().try_clone_to_owned()?);
+    // Pipes have no address.
+    let peer = socket.peer_addr().map_or_else(|_| "inetd".to_owned(), |peer| peer.to_string());
+    let limits = &shared.settings.limits;
+    // However slowly it comes.
+    let whole = Pace { time: limits.request_time, bytes: usize::MAX };
+    let mut first = FdSource::stdin(None)?.with_pace(whole);
+    let mut digits = [0; 4];
+    first.read_exact(&mut digits)?;
+    let mut request = vec![0; payload_bytes(digits)?];
+    first.read_exact(&mut request)?;
+    let stall = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
+    let sink = FdSink::socket(stdout.as_fd().try_clone_to_owned()?, stall).or_else(|_| FdSink::stdout())?;
+    converse(OwnedFd::from(socket), sink, &request, shared, &peer);
+    Ok(())
+}
+
+fn serve(stream: TcpStream, request: &[u8], shared: &Shared, peer: &str) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(shared.settings.limits.stall_time))?;
-    let mut source = FdSource::new(OwnedFd::from(stream.try_clone()?), None);
-    // After the send timeout the wait has no purpose but to fail.
-    let sink = FdSink::new(OwnedFd::from(stream)).with_stall_limit(Duration::from_secs(1));
-    let mut door = SinkDoor::new(sink);
-    let request = read_request(&mut source, Instant::now() + shared.settings.limits.request_time)?;
+    let limits = &shared.settings.limits;
+    let stall = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
+    let input = OwnedFd::from(stream.try_clone()?);
+    converse(input, FdSink::socket(OwnedFd::from(stream), stall)?, request, shared, peer);
+    Ok(())
+}
+
+/// Serves what a first packet asks for.
+fn converse(input: OwnedFd, output: FdSink, request: &[u8], shared: &Shared, peer: &str) {
+    let limits = &shared.settings.limits;
+    let idle = Pace { time: limits.idle_time, bytes: limits.stall_bytes };
+    let mut source = FdSource::new(input, None).with_pace(idle);
+    let mut door = SinkDoor::new(output);
     let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
     let access = Access::new("git", peer, line);
-    let outcome = match parse(&request) {
+    let outcome = match parse(request) {
         Ok(request) => run(&request, &mut source, &mut door, shared, peer),
         Err(refusal) => Err(refuse(&mut door, &refusal)),
     };
@@ -71,34 +138,6 @@ fn serve(stream: TcpStream, shared: &Shared, peer: &str) -> io::Result<()> {
         Ok(()) => access.end("ok", door.sent_bytes()),
         Err(why) => access.end(format_args!("failed: {}", quoted(why.as_bytes())), door.sent_bytes()),
     }
-    Ok(())
-}
-
-/// Reads the first packet, and not a byte more: what follows is the session's.
-fn read_request(source: &mut FdSource, deadline: Instant) -> io::Result<Vec<u8>> {
-    let mut digits = [0; 4];
-    read_until(source, &mut digits, deadline)?;
-    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
-    let length = std::str::from_utf8(&digits).ok().and_then(|digits| usize::from_str_radix(digits, 16).ok());
-    let length = length.filter(|length| is_hex && (5..=MAX_REQUEST_BYTES).contains(length));
-    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "bad line length"))?;
-    let mut request = vec![0; length - 4];
-    read_until(source, &mut request, deadline)?;
-    Ok(request)
-}
-
-/// Fills `buffer` before `deadline`, however slowly the bytes come.
-fn read_until(source: &mut FdSource, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
-    while !buffer.is_empty() {
-        source.set_timeout(Some(deadline.saturating_duration_since(Instant::now())));
-        match source.read(buffer) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => buffer = &mut buffer[length..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// What a client wants to do.
@@ -152,7 +191,6 @@ fn run(
     let repository = open(request, shared).inspect_err(|_| {
         refuse(door, &access_denied(&request.path));
     })?;
-    source.set_timeout(Some(shared.settings.limits.idle_time));
     let ended = match request.service {
         Service::UploadPack => {
             let call = shared.upload_pack(repository, request.version, Mode::Stateful);
@@ -202,12 +240,16 @@ fn open(request: &Request, shared: &Shared) -> Result<Repository, String> {
 
 /// Tells the client, and gives the text back.
 fn refuse(door: &mut dyn Door, text: &str) -> String {
+    // A client that cannot be told is gone, which the log says anyway.
+    let _ = door.send(GatherBatch::of(error_packet(text)));
+    text.to_owned()
+}
+
+fn error_packet(text: &str) -> Vec<u8> {
     let mut packet = Vec::new();
     let told = format!("ERR {text}");
     pkt_line::write_data(&told.as_bytes()[..told.len().min(pkt_line::MAX_PAYLOAD)], &mut packet);
-    // A client that cannot be told is gone, which the log says anyway.
-    let _ = door.send(GatherBatch::of(packet));
-    text.to_owned()
+    packet
 }
 
 #[cfg(test)]

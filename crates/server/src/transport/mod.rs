@@ -2,9 +2,16 @@
 
 mod access;
 mod body;
+pub mod cgi;
+mod conversation;
+mod dumb;
 mod git_daemon;
 mod http;
+mod http_connection;
+mod places;
+mod pusher;
 mod root;
+mod routes;
 pub mod serve;
 pub mod settings;
 pub mod stdio;

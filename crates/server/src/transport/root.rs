@@ -85,7 +85,7 @@ impl Root {
 }
 
 /// The part of a request path below the folder. Refuses what has more than one name for the same place.
-fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
+pub(super) fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
     use std::os::unix::ffi::OsStrExt as _;
     if path.len() > MAX_PATH_BYTES {
         return Err("path is too long");

@@ -11,19 +11,27 @@ use std::time::Duration;
 use packrace_os::clock::RealClock;
 use packrace_store::{Outlet, Repository};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::body::BodyMemory;
+use super::places::{For, NoPlace, Place, Places};
 use super::root::{NotServed, Root};
 use super::settings::Settings;
-use super::{git_daemon, http};
+use super::{git_daemon, http_connection};
 use crate::admission::Admission;
 use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
 use crate::host::Host;
 
-/// Threads that requests run on, one each. A request that makes a pack has one more.
-const MAX_REQUEST_THREADS: usize = 256;
+/// Threads beside those of requests, for what the runtime itself does on them.
+const MAX_OTHER_THREADS: usize = 16;
+
+/// Clients that are told at the same time that there is no place; others are dropped without a word.
+const MAX_REFUSING: usize = 64;
+
+/// How long it is waited for what a client says that gets no place: a close with unread bytes would take the answer
+/// back.
+const REFUSING_TIME: Duration = Duration::from_secs(1);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -31,10 +39,8 @@ pub(crate) struct Shared {
     pub(crate) root: Root,
     pub(crate) settings: Settings,
     pub(crate) clock: RealClock,
-    /// Places for git:// connections.
-    pub(crate) git_places: Arc<Semaphore>,
-    /// Places for HTTP connections.
-    pub(crate) http_places: Arc<Semaphore>,
+    pub(crate) places: Arc<Places>,
+    refusing: Arc<Semaphore>,
     pub(super) body_memory: BodyMemory,
     /// What the calls of all connections share.
     pub(crate) host: Arc<Host>,
@@ -45,6 +51,25 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    fn new(root: &Path, settings: Settings) -> std::io::Result<Self> {
+        let limits = &settings.limits;
+        let places = Places::new(limits, packrace_os::process::raise_descriptor_limit());
+        // One request of the largest size must fit, twice: as it came, and inflated.
+        let body_bytes = limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2));
+        let host = Host { admission: Admission::new(&settings.admission) };
+        Ok(Shared {
+            root: Root::new(root, settings.open.clone())?,
+            places,
+            refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
+            body_memory: BodyMemory::new(body_bytes),
+            settings,
+            clock: RealClock::default(),
+            host: Arc::new(host),
+            stopping: watch::Sender::new(false),
+            next_session: AtomicU64::new(1),
+        })
+    }
+
     /// A call of upload-pack on behalf of a connection.
     pub(crate) fn upload_pack(
         &self,
@@ -96,10 +121,7 @@ impl Shared {
         variables: Vec<(OsString, OsString)>,
     ) -> ReceivePack {
         let pushing = &self.settings.pushing;
-        let mut hook_environment = pushing.hook_environment.clone();
-        // What the environment of this process says of the committer stays as it is.
-        let is_new = |name: &OsString| pushing.hook_environment.iter().all(|(other, _)| other != name);
-        hook_environment.extend(variables.into_iter().filter(|(name, _)| is_new(name)));
+        let mut hook_environment = pushing.for_hooks_with(variables);
         if version == ProtocolVersion::V1 {
             hook_environment.push(("GIT_PROTOCOL".into(), "version=1".into()));
         }
@@ -117,68 +139,90 @@ impl Shared {
     }
 }
 
-/// Serves `root` until `stop` is ready. Tells `listening` the address of each listener: its scheme, and the address
-/// with the port that the system chose.
+/// What is spoken at a door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// HTTP/1.1 and HTTP/2.
+    Http,
+    /// git://.
+    Git,
+}
+
+impl Scheme {
+    /// How URLs begin.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Git => "git",
+        }
+    }
+}
+
+/// Serves `root` until SIGTERM or SIGINT comes, where `settings` says, and at sockets that listen already. Tells
+/// `listening` the address of each: its scheme, and the address with the port that the system chose.
 pub fn serve(
     root: &Path,
     settings: Settings,
+    inherited: Vec<(Scheme, std::net::TcpListener)>,
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
 ) -> std::io::Result<()> {
-    let root = Root::new(root, settings.open.clone())?;
+    let shared = Arc::new(Shared::new(root, settings)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(packrace_os::process::available_threads().min(4))
-        .max_blocking_threads(MAX_REQUEST_THREADS)
+        // A request that has a place never waits for a thread.
+        .max_blocking_threads(shared.places.max_requests() + MAX_OTHER_THREADS)
         .thread_keep_alive(Duration::from_secs(10))
         .enable_all()
         .build()?;
-    let git_places = Arc::new(Semaphore::new(settings.limits.max_git_connections));
-    let http_places = Arc::new(Semaphore::new(settings.limits.max_http_connections));
-    // One request of the largest size must fit, twice: as it came, and inflated.
-    let limits = &settings.limits;
-    let body_memory =
-        BodyMemory::new(limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2)));
-    let host = Host { admission: Admission::new(&settings.admission) };
-    let shared = Arc::new(Shared {
-        root,
-        settings,
-        clock: RealClock::default(),
-        git_places,
-        http_places,
-        body_memory,
-        host: Arc::new(host),
-        stopping: watch::Sender::new(false),
-        next_session: AtomicU64::new(1),
-    });
-    let result = runtime.block_on(run(shared, listening));
+    let result = runtime.block_on(run(shared, inherited, listening));
     runtime.shutdown_background();
     result
 }
 
+/// Serves one connection of git:// on standard input and output, as `git daemon --inetd`.
+pub fn inetd(root: &Path, settings: Settings) -> std::io::Result<()> {
+    git_daemon::inetd(&Shared::new(root, settings)?)
+}
+
 async fn run(
     shared: Arc<Shared>,
+    inherited: Vec<(Scheme, std::net::TcpListener)>,
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
 ) -> std::io::Result<()> {
-    let mut addresses = Vec::new();
     let mut listeners = Vec::new();
-    for (scheme, address) in [("http", shared.settings.http), ("git", shared.settings.git)] {
+    for (scheme, listener) in inherited {
+        listener.set_nonblocking(true)?;
+        listeners.push((scheme, TcpListener::from_std(listener)?));
+    }
+    for (scheme, address) in [(Scheme::Http, shared.settings.http), (Scheme::Git, shared.settings.git)] {
         if let Some(address) = address {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
             })?;
-            addresses.push((scheme, listener.local_addr()?));
             listeners.push((scheme, listener));
         }
+    }
+    let mut addresses = Vec::new();
+    for (scheme, listener) in &listeners {
+        addresses.push((scheme.name(), listener.local_addr()?));
     }
     listening(&addresses);
     let mut accepting = JoinSet::new();
     for (scheme, listener) in listeners {
-        let shared = shared.clone();
+        let for_one = shared.clone();
         match scheme {
-            "http" => {
-                accepting.spawn(accept(listener, move |stream| http::connection(stream, shared.clone())))
-            }
-            _ => accepting
-                .spawn(accept(listener, move |stream| git_daemon::connection(stream, shared.clone()))),
+            Scheme::Http => accepting.spawn(accept(
+                listener,
+                shared.clone(),
+                move |stream, peer, place| http_connection::connection(stream, peer, place, for_one.clone()),
+                http_connection::no_place,
+            )),
+            Scheme::Git => accepting.spawn(accept(
+                listener,
+                shared.clone(),
+                move |stream, peer, place| git_daemon::connection(stream, peer, place, for_one.clone()),
+                git_daemon::no_place,
+            )),
         };
     }
     stop_signal().await?;
@@ -191,20 +235,41 @@ async fn run(
 }
 
 /// Accepts connections until it is dropped, and the listener with it.
-async fn accept<F>(listener: TcpListener, connection: impl Fn(TcpStream) -> F)
-where
+async fn accept<F>(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    connection: impl Fn(TcpStream, SocketAddr, Place) -> F,
+    no_place: fn(NoPlace) -> Vec<u8>,
+) where
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(connection(stream))),
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, mostly: wait for some to come back instead of spinning.
                 tracing::error!("cannot accept: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
             }
+        };
+        match (shared.places.take(For::Connection, peer.ip()), shared.refusing.clone().try_acquire_owned()) {
+            (Ok(place), _) => drop(tokio::spawn(connection(stream, peer, place))),
+            (Err(why), Ok(refusing)) => {
+                tracing::warn!("{peer}: {why}, refusing this connection");
+                drop(tokio::spawn(async move { refuse(stream, &no_place(why), refusing).await }));
+            }
+            (Err(_), Err(_)) => {}
         }
     }
+}
+
+/// Tells that there is no place.
+async fn refuse(stream: TcpStream, words: &[u8], _refusing: OwnedSemaphorePermit) {
+    let _ = tokio::time::timeout(REFUSING_TIME, stream.readable()).await;
+    let _ = stream.try_read(&mut [0; 4096]);
+    // Whether it is heard does not matter.
+    let _ = stream.try_write(words);
 }
 
 async fn stop_signal() -> std::io::Result<()> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use packrace_store::OpenOptions;
 use packrace_store::init::InitOptions;
 
+pub use super::places::AddressRange;
 use crate::admission::AdmissionSettings;
 use crate::engine::Committer;
 
@@ -34,26 +35,43 @@ pub struct Settings {
     pub pushing: Pushing,
 }
 
-/// What clients may take: connections, bytes and time. Plain data.
+/// What clients may take: connections, requests, bytes and time. Plain data.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections over git:// at the same time, as `--max-connections` of git's daemon.
-    pub max_git_connections: usize,
-    /// Connections over HTTP at the same time.
-    pub max_http_connections: usize,
-    /// Longest upload request over HTTP, inflated or not; `http.maxRequestBuffer`.
+    /// Connections that are open at the same time, at all doors; also no more than three quarters of the descriptors that
+    /// the process may have. One that asks for nothing costs a task of some kilobytes and a descriptor. Beyond: HTTP 503 with
+    /// `Retry-After`, `ERR` over git://.
+    pub max_connections: usize,
+    /// Requests that run at the same time, at all doors; also no more than a sixteenth of the descriptors that the
+    /// process may have. Each has a thread, of which no other waits: 2 MiB of addresses, of which it touches 50 to 100
+    /// KiB while it waits. Beyond: HTTP 503 with `Retry-After`, `ERR` over git://.
+    pub max_requests: usize,
+    /// Connections that one client has open at the same time: one IPv4 address, or one /64 of IPv6. Beyond: HTTP 429 with
+    /// `Retry-After`, `ERR` over git://.
+    pub max_connections_per_address: usize,
+    /// Requests of one client that run at the same time. Beyond: as for connections.
+    pub max_requests_per_address: usize,
+    /// Clients whose connections and requests are not limited by address, as those that come through a proxy:
+    /// loopback by default.
+    pub exempt_addresses: Vec<AddressRange>,
+    /// Longest upload request over HTTP in bytes, inflated or not; `http.maxRequestBuffer`.
     pub max_request_bytes: usize,
     /// Memory for the bodies of all requests that are read or answered at a moment; room for one of the largest size,
     /// twice (as it came, and inflated), there is always.
     pub body_memory_bytes: usize,
-    /// How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request.
+    /// How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So long,
+    /// and at most twice as long, an HTTP connection is also kept between requests.
     pub request_time: Duration,
-    /// How long a client may take for the body of an HTTP request.
+    /// How long a client may take for the body of an HTTP request, but that of a push.
     pub body_time: Duration,
-    /// How long a client of git:// may be silent while it is its turn.
+    /// How long a client of git:// may be silent while it is its turn. In as much waiting it must send `stall_bytes`, or
+    /// all that it has to say.
     pub idle_time: Duration,
-    /// How long a client may take nothing of what is sent to it, or send nothing of a push.
+    /// In this time, a client must take `stall_bytes` of what waits for it, or all that waits; and of a push over HTTP send as
+    /// many, or the rest. Else it is cut.
     pub stall_time: Duration,
+    /// See `stall_time`.
+    pub stall_bytes: usize,
     /// How long running requests may go on after the server was told to stop.
     pub drain_time: Duration,
 }
@@ -61,14 +79,18 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            max_git_connections: 32,
-            max_http_connections: 256,
+            max_connections: 16_384,
+            max_requests: 1024,
+            max_connections_per_address: 4096,
+            max_requests_per_address: 512,
+            exempt_addresses: AddressRange::loopback(),
             max_request_bytes: 10 << 20,
             body_memory_bytes: 256 << 20,
             request_time: Duration::from_secs(30),
             body_time: Duration::from_secs(120),
             idle_time: Duration::from_secs(600),
             stall_time: Duration::from_secs(300),
+            stall_bytes: 4096,
             drain_time: Duration::from_secs(10),
         }
     }
@@ -87,6 +109,16 @@ pub struct Pushing {
     pub hook_environment: Vec<(OsString, OsString)>,
     /// Where files go that nobody keeps.
     pub temporary_dir: PathBuf,
+}
+
+impl Pushing {
+    /// What hooks get, where a door says more.
+    pub(super) fn for_hooks_with(&self, variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+        // What the environment of this process says of the committer stays as it is.
+        let is_new = |name: &OsString| self.hook_environment.iter().all(|(other, _)| other != name);
+        let new = variables.into_iter().filter(|(name, _)| is_new(name));
+        self.hook_environment.iter().cloned().chain(new).collect()
+    }
 }
 
 /// Repositories that pushes make.

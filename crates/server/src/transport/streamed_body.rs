@@ -2,12 +2,13 @@
 
 use std::io::{self, BufReader, Read};
 use std::pin::pin;
-use std::time::Duration;
+use std::time::Instant;
 
 use bytes::{Buf as _, Bytes};
 use flate2::bufread::MultiGzDecoder;
 use http_body::Body;
 use http_body_util::BodyExt as _;
+use packrace_os::pace::{Pace, Paced};
 use tokio::sync::mpsc;
 
 /// Pieces that wait for their reader; hyper makes them about as long as its buffer of 400 KiB at most.
@@ -34,13 +35,14 @@ pub(super) struct Pieces {
 }
 
 impl StreamedBody {
-    /// Begins to take a body, on a task of the present runtime. A client may send nothing for `stall_time`.
-    pub(super) fn start<B>(body: B, is_gzip: bool, stall_time: Duration) -> Self
+    /// Begins to take a body, on a task of the present runtime. A client that is slower than `pace` is
+    /// given up.
+    pub(super) fn start<B>(body: B, is_gzip: bool, pace: Pace) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
     {
         let (sender, receiver) = mpsc::channel(WAITING_PIECES);
-        tokio::spawn(pump(body, sender, stall_time));
+        tokio::spawn(pump(body, sender, pace));
         let pieces = Pieces { receiver, current: Bytes::new() };
         match is_gzip {
             false => StreamedBody::Plain(pieces),
@@ -49,16 +51,18 @@ impl StreamedBody {
     }
 }
 
-async fn pump<B: Body<Data = Bytes>>(body: B, sender: mpsc::Sender<io::Result<Bytes>>, stall_time: Duration) {
+async fn pump<B: Body<Data = Bytes>>(body: B, sender: mpsc::Sender<io::Result<Bytes>>, pace: Pace) {
     let mut body = pin!(body);
+    let mut paced = Paced::new(pace);
     let mut discarded = 0;
     loop {
-        let data = match tokio::time::timeout(stall_time, body.frame()).await {
+        let since = Instant::now();
+        let data = match tokio::time::timeout(paced.longest_wait(), body.frame()).await {
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
             Ok(None) => return,
             Ok(Some(Err(_))) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) => Ok(data),
+                Ok(data) => paced.waited(since, data.len()).map(|()| data),
                 // Trailers say nothing here.
                 Err(_) => continue,
             },
@@ -106,6 +110,8 @@ impl Read for Pieces {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use http_body_util::Full;
 
@@ -113,8 +119,8 @@ mod tests {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let body = Full::new(Bytes::copy_from_slice(body));
-        let mut streamed =
-            runtime.block_on(async { StreamedBody::start(body, is_gzip, Duration::from_secs(60)) });
+        let pace = Pace { time: Duration::from_secs(60), bytes: 1 };
+        let mut streamed = runtime.block_on(async { StreamedBody::start(body, is_gzip, pace) });
         let mut got = Vec::new();
         let read = streamed.read_to_end(&mut got);
         assert_eq!(read.is_ok().then_some(got.as_slice()), expect);

@@ -37,7 +37,7 @@ pub fn start(root: &Path, settings: Settings) -> (SocketAddr, SocketAddr) {
     let (sender, receiver) = mpsc::channel();
     let root = root.to_owned();
     std::thread::spawn(move || {
-        serve(&root, settings, |addresses| sender.send(addresses.to_vec()).unwrap()).unwrap();
+        serve(&root, settings, Vec::new(), |addresses| sender.send(addresses.to_vec()).unwrap()).unwrap();
     });
     let addresses = receiver.recv().unwrap();
     (addresses[0].1, addresses[1].1)

@@ -1,0 +1,26 @@
+//! The file `info/refs` of the dumb protocol, as it would be now (gitrepository-layout).
+
+use packrace_store::Repository;
+
+use super::Error;
+use super::refs_view::{HiddenRefs, RefsView, VisibleRef, namespace_prefix};
+
+/// All refs of a namespace and what they point at, a line each; hidden ones too, as in git.
+pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Error> {
+    let namespace = namespace_prefix(namespace);
+    let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.snapshot()?);
+    let hidden = HiddenRefs::default();
+    let mut text = Vec::new();
+    let mut line = |id: String, name: &[u8], end: &[u8]| {
+        text.extend_from_slice(&[id.as_bytes(), b"\t", name, end].concat());
+    };
+    let view = RefsView::new(&refs, &snapshot, &hidden, &namespace);
+    view.visit(&[], true, |VisibleRef { name, id, peeled, .. }| {
+        line(id.to_id().to_string(), name, b"\n");
+        if let Some(peeled) = peeled {
+            line(peeled.to_id().to_string(), name, b"^{}\n");
+        }
+        Ok(())
+    })?;
+    Ok(text)
+}

@@ -1,0 +1,395 @@
+//! One request of HTTP as a web server hands it to a CGI program (RFC 3875), as git-http-backend takes it.
+//!
+//! | request | answer |
+//! |---|---|
+//! | a service | as over HTTP |
+//! | a file of the dumb protocol | the file; it may be kept for a year where it never changes |
+//! | what git does not know, no repository, one that is not exported | 404 |
+//! | a service that is disabled | 403 |
+//! | another method | 405 with `Allow`, 400 before HTTP/1.1 |
+//! | another content type | 415 |
+//! | a request that is too large, breaks off, or is no gzip | 413, 400 |
+//! | what a web server must say and does not, or a repository that cannot be read | 500 |
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufReader, Read, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flate2::bufread::MultiGzDecoder;
+use http::StatusCode;
+use packrace_os::clock::RealClock;
+use packrace_os::sink::Sink;
+use packrace_os::source::FdSource;
+use packrace_store::{ErrorKind as StoreErrorKind, Outlet, Repository};
+
+use super::dumb::{self, Caching};
+use super::pusher::pusher;
+use super::root::check_path;
+use super::routes::{Route, Service, route};
+use super::settings::Settings;
+use super::stdio::SinkDoor;
+use crate::engine::{self, ErrorKind, Mode, ProtocolVersion, ReceivePack, Subject, UploadPack};
+use crate::outbox::{Door, GatherBatch};
+
+/// Bytes of a request that are inflated from at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What a web server says of a request, each the variable of its name. Plain data.
+#[derive(Debug, Clone, Default)]
+pub struct CgiRequest {
+    /// `REQUEST_METHOD`.
+    pub method: Option<String>,
+    /// `GIT_PROJECT_ROOT`: `path_info` is below.
+    pub project_root: Option<PathBuf>,
+    /// `PATH_INFO`.
+    pub path_info: Option<OsString>,
+    /// `PATH_TRANSLATED`: where there is no `project_root`.
+    pub path_translated: Option<OsString>,
+    /// `QUERY_STRING`.
+    pub query: String,
+    /// `CONTENT_TYPE`.
+    pub content_type: String,
+    /// `CONTENT_LENGTH`; without, a body goes to the end of the input.
+    pub content_length: Option<String>,
+    /// `HTTP_CONTENT_ENCODING`.
+    pub content_encoding: String,
+    /// `SERVER_PROTOCOL`.
+    pub server_protocol: String,
+    /// `REMOTE_USER`: who may push unless `http.receivepack` says no.
+    pub remote_user: Option<String>,
+    /// `REMOTE_ADDR`.
+    pub remote_address: Option<String>,
+    /// `GIT_HTTP_EXPORT_ALL`: repositories need not say that they may be served.
+    pub exports_all: bool,
+    /// `GIT_PROTOCOL`, or else `HTTP_GIT_PROTOCOL`.
+    pub version: ProtocolVersion,
+}
+
+/// A request that is not answered with what it asks for.
+#[derive(Debug)]
+struct Refused {
+    status: StatusCode,
+    /// What a status needs.
+    header: Option<(&'static str, &'static str)>,
+    /// For the log of the web server.
+    why: String,
+}
+
+impl Refused {
+    fn new(status: StatusCode, why: impl ToString) -> Self {
+        Refused { status, header: None, why: why.to_string() }
+    }
+
+    fn broken(why: impl ToString) -> Self {
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+    }
+}
+
+/// Answers one request. Of `settings` counts what is about repositories and calls. Errors are for the log of the web
+/// server: what the client gets has gone out by then.
+pub fn http_backend<S: Sink>(
+    request: &CgiRequest,
+    settings: &Settings,
+    input: FdSource,
+    output: S,
+) -> Result<(), String> {
+    let mut backend =
+        Backend { request, settings, door: CgiDoor { door: SinkDoor::new(output), head: None } };
+    let Err(refused) = backend.answer(input) else { return Ok(()) };
+    if !backend.door.has_sent() {
+        let Refused { status, header, .. } = &refused;
+        let mut head = Head::new(Caching::Never);
+        head.line("Status", format_args!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or("")));
+        if let Some((name, value)) = header {
+            head.line(name, value);
+        }
+        backend.door.head = Some(head.finish());
+        // Nobody is left to be told otherwise.
+        let _ = backend.door.finish();
+    }
+    Err(refused.why)
+}
+
+struct Backend<'a, S> {
+    request: &'a CgiRequest,
+    settings: &'a Settings,
+    door: CgiDoor<S>,
+}
+
+impl<S: Sink> Backend<'_, S> {
+    fn answer(&mut self, input: FdSource) -> Result<(), Refused> {
+        let request = self.request;
+        let method = request.method.as_deref();
+        let method = method.ok_or_else(|| Refused::broken("No REQUEST_METHOD from server"))?;
+        let path = self.path()?;
+        match route(method, path.as_bytes(), &request.query) {
+            Route::Unknown => Err(Refused::new(
+                StatusCode::NOT_FOUND,
+                format!("Request not supported: '{}'", path.display()),
+            )),
+            Route::NotAllowed(methods) if request.server_protocol == "HTTP/1.1" => Err(Refused {
+                header: Some(("Allow", methods)),
+                ..Refused::new(StatusCode::METHOD_NOT_ALLOWED, "")
+            }),
+            Route::NotAllowed(_) => Err(Refused::new(StatusCode::BAD_REQUEST, "")),
+            Route::NotOffered(path) => {
+                self.open(&path)?;
+                Err(Refused::new(StatusCode::FORBIDDEN, "Service not enabled"))
+            }
+            Route::Advertise(service, path) => {
+                let repository = self.open(&path)?;
+                self.check_enabled(service, &repository)?;
+                let prefix = match request.version {
+                    ProtocolVersion::V2 => &b""[..],
+                    _ => service.announcement(),
+                };
+                self.door.head = Some([&Head::of_service(service.advertisement()), prefix].concat());
+                self.call(service, repository, Mode::Advertise, &mut io::empty())
+            }
+            Route::Call(service, path) => {
+                let repository = self.open(&path)?;
+                self.check_enabled(service, &repository)?;
+                if request.content_type != service.request() {
+                    let (expected, got) = (service.request(), &request.content_type);
+                    let why = format!(
+                        "Expected POST with Content-Type '{expected}', but received '{got}' instead."
+                    );
+                    return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+                }
+                let mut body = self.body(service, input)?;
+                self.door.head = Some(Head::of_service(service.result()));
+                self.call(service, repository, Mode::StatelessRpc, &mut *body)
+            }
+            Route::File(file, path) => {
+                let repository = self.open(&path)?;
+                if !self.boolean(&repository, "http.getanyfile")?.unwrap_or(true) {
+                    return Err(Refused::new(StatusCode::FORBIDDEN, "Unsupported service: getanyfile"));
+                }
+                let found = dumb::find(&file, &repository, &self.settings.namespace);
+                let found = found.map_err(|error| match error {
+                    dumb::Error::NotThere(why) => Refused::new(StatusCode::NOT_FOUND, why),
+                    dumb::Error::Broken(why) => Refused::broken(why),
+                })?;
+                let mut head = Head::new(found.caching);
+                head.line("Content-Length", found.batch.len());
+                head.line("Content-Type", file.content_type());
+                if let Some(modified) = found.modified {
+                    head.line("Last-Modified", dumb::date(modified));
+                }
+                self.door.head = Some(head.finish());
+                let sent = self.door.finish().and_then(|()| self.door.send(found.batch));
+                sent.map_err(|error| Refused::broken(error.to_string()))
+            }
+        }
+    }
+
+    /// Where the repository is, and what is wanted of it.
+    fn path(&self) -> Result<OsString, Refused> {
+        let named = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty());
+        let root = self.request.project_root.as_ref().filter(|root| !root.as_os_str().is_empty());
+        let Some(root) = root else {
+            let path = named(&self.request.path_translated);
+            return path.ok_or_else(|| Refused::broken("No GIT_PROJECT_ROOT or PATH_TRANSLATED from server"));
+        };
+        let path = named(&self.request.path_info);
+        let path = path.ok_or_else(|| Refused::broken("GIT_PROJECT_ROOT is set but PATH_INFO is not"))?;
+        check_path(path.as_bytes()).map_err(|_| Refused::broken(format!("'{}': aliased", path.display())))?;
+        let mut whole = root.clone().into_os_string();
+        whole.push(path);
+        Ok(whole)
+    }
+
+    fn open(&self, path: &[u8]) -> Result<Repository, Refused> {
+        let path = OsStr::from_bytes(path);
+        let opened = Repository::open(path.as_ref(), &self.settings.open);
+        let repository = opened.map_err(|error| match error.kind() {
+            StoreErrorKind::Refused => {
+                Refused::new(StatusCode::NOT_FOUND, format!("Not a git repository: '{}'", path.display()))
+            }
+            _ => Refused::broken(error),
+        })?;
+        if !self.request.exports_all && !repository.is_export_ok() {
+            let why = format!("Repository not exported: '{}'", path.display());
+            return Err(Refused::new(StatusCode::NOT_FOUND, why));
+        }
+        Ok(repository)
+    }
+
+    fn boolean(&self, repository: &Repository, name: &str) -> Result<Option<bool>, Refused> {
+        repository.config().boolean(name).map_err(Refused::broken)
+    }
+
+    fn check_enabled(&self, service: Service, repository: &Repository) -> Result<(), Refused> {
+        let (name, setting, by_default) = match service {
+            Service::UploadPack => ("upload-pack", "http.uploadpack", true),
+            Service::ReceivePack => {
+                let user = self.request.remote_user.as_ref().is_some_and(|user| !user.is_empty());
+                ("receive-pack", "http.receivepack", user)
+            }
+        };
+        match self.boolean(repository, setting)?.unwrap_or(by_default) {
+            true => Ok(()),
+            false => Err(Refused::new(StatusCode::FORBIDDEN, format!("Service not enabled: '{name}'"))),
+        }
+    }
+
+    /// The body of a request, inflated: that of a push as it comes, of other requests whole and within the limit.
+    fn body(&self, service: Service, input: FdSource) -> Result<Box<dyn Read + Send>, Refused> {
+        let length = match self.request.content_length.as_deref() {
+            None | Some("") => u64::MAX,
+            Some(text) => text
+                .parse()
+                .map_err(|_| Refused::broken(format!("failed to parse CONTENT_LENGTH: {text}")))?,
+        };
+        let plain = input.take(length);
+        let mut body: Box<dyn Read + Send> = match self.request.content_encoding.as_str() {
+            "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, plain))),
+            _ => Box::new(plain),
+        };
+        if service == Service::ReceivePack {
+            return Ok(body);
+        }
+        let max_bytes = self.settings.limits.max_request_bytes as u64;
+        let mut whole = Vec::new();
+        let read = body.by_ref().take(max_bytes.saturating_add(1)).read_to_end(&mut whole);
+        read.map_err(|error| Refused::new(StatusCode::BAD_REQUEST, error))?;
+        if whole.len() as u64 > max_bytes {
+            let why = format!(
+                "request was larger than our maximum size ({max_bytes}); try setting GIT_HTTP_MAX_REQUEST_BUFFER"
+            );
+            return Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, why));
+        }
+        Ok(Box::new(io::Cursor::new(whole)))
+    }
+
+    fn call(
+        &mut self,
+        service: Service,
+        repository: Repository,
+        mode: Mode,
+        input: &mut (dyn Read + Send),
+    ) -> Result<(), Refused> {
+        let (settings, clock) = (self.settings, RealClock::default());
+        let named = repository.git_dir().as_os_str().to_owned();
+        let subject = Subject {
+            repository: Arc::new(repository),
+            version: self.request.version,
+            mode,
+            namespace: settings.namespace.clone(),
+            agent: settings.agent.clone(),
+            session_id: std::process::id().to_string(),
+            host: Arc::default(),
+        };
+        let ended = match service {
+            Service::UploadPack => {
+                let hook_environment = settings.hook_environment.clone();
+                let call = UploadPack { subject, hook_environment };
+                engine::upload_pack(&call, input, &mut self.door, &clock)
+            }
+            Service::ReceivePack => {
+                let call = self.push(subject, named);
+                engine::receive_pack(&call, input, &mut self.door, &clock)
+            }
+        };
+        let ended = ended.map_err(|error| {
+            let status = match error.kind() {
+                ErrorKind::PeerFault | ErrorKind::PeerGone => StatusCode::BAD_REQUEST,
+                ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            Refused::new(status, error)
+        });
+        ended?;
+        // Nothing asked for, nothing said.
+        self.door.finish().map_err(Refused::broken)
+    }
+
+    fn push(&self, subject: Subject, named: OsString) -> ReceivePack {
+        let pushing = &self.settings.pushing;
+        let user = self.request.remote_user.as_deref().filter(|user| !user.is_empty());
+        let address = self.request.remote_address.as_deref().filter(|address| !address.is_empty());
+        let (pusher, variables) = pusher(user, address);
+        ReceivePack {
+            subject,
+            named,
+            temporary_dir: pushing.temporary_dir.clone(),
+            hook_environment: pushing.for_hooks_with(variables),
+            committer: pushing.committer.clone(),
+            pusher: Some(pusher),
+            quiet: false,
+            skip_connectivity_check: false,
+            // Nobody is left to be told where standard error is closed.
+            messages: Outlet::new(|text| drop(io::stderr().write_all(text))),
+        }
+    }
+}
+
+/// A door behind the head of an answer.
+struct CgiDoor<S> {
+    door: SinkDoor<S>,
+    /// Goes before the first batch.
+    head: Option<Vec<u8>>,
+}
+
+impl<S: Sink> CgiDoor<S> {
+    fn has_sent(&self) -> bool {
+        self.door.sent_bytes() > 0
+    }
+
+    /// Sends the head, if nothing has sent it yet.
+    fn finish(&mut self) -> io::Result<()> {
+        self.head.take().map_or(Ok(()), |head| self.door.send(GatherBatch::of(head)))
+    }
+}
+
+impl<S: Sink> Door for CgiDoor<S> {
+    fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
+        self.finish()?;
+        self.door.send(batch)
+    }
+
+    fn peer_gone(&mut self) -> bool {
+        self.door.peer_gone()
+    }
+}
+
+/// Header lines of an answer.
+struct Head(Vec<u8>);
+
+impl Head {
+    fn new(caching: Caching) -> Self {
+        let mut head = Head(Vec::new());
+        for (name, value) in caching.headers() {
+            head.line(name, value);
+        }
+        head
+    }
+
+    fn of_service(content_type: &str) -> Vec<u8> {
+        let mut head = Head::new(Caching::Never);
+        head.line("Content-Type", content_type);
+        head.finish()
+    }
+
+    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        // Names are the same in any case; so git writes them.
+        let mut is_first = true;
+        let name: String = name
+            .chars()
+            .map(|letter| {
+                let shown = if is_first { letter.to_ascii_uppercase() } else { letter };
+                is_first = letter == '-';
+                shown
+            })
+            .collect();
+        // Writing into memory cannot fail.
+        let _ = write!(self.0, "{name}: {value}\r\n");
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.0.extend_from_slice(b"\r\n");
+        self.0
+    }
+}

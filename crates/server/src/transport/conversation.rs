@@ -1,0 +1,209 @@
+//! How long a client of HTTP may do nothing.
+//!
+//! One watch looks after all of a connection, whatever version it speaks: the time in which no request is under way
+//! (before the first, between two, while a head trickles in), and the bytes of each answer that wait for the client.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use packrace_os::pace::Pace;
+
+/// A connection, from accept to close.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    /// How long it may be without a request.
+    request_time: Duration,
+    /// The least that a client takes of an answer.
+    pace: Pace,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Since when there is no exchange, if there is none.
+    idle_since: Instant,
+    exchanges: Vec<Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    sent: Arc<Sent>,
+    mark: Option<Mark>,
+}
+
+/// Bytes of an answer: which left this program's hands, and which of them hyper got first.
+#[derive(Debug, Default)]
+struct Sent {
+    handed_bytes: AtomicU64,
+    taken_bytes: AtomicU64,
+}
+
+/// What had been sent when bytes were first seen waiting.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    since: Instant,
+    handed_bytes: u64,
+    taken_bytes: u64,
+}
+
+/// Why a connection is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TooSlow {
+    /// No request came.
+    Silent,
+    /// An answer was not taken.
+    Stalled,
+}
+
+impl std::fmt::Display for TooSlow {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            TooSlow::Silent => "no request came",
+            TooSlow::Stalled => "an answer was not taken",
+        })
+    }
+}
+
+impl Conversation {
+    pub(super) fn new(request_time: Duration, pace: Pace) -> Arc<Self> {
+        let state = State { idle_since: Instant::now(), exchanges: Vec::new() };
+        Arc::new(Conversation { request_time, pace, state: Mutex::new(state) })
+    }
+
+    /// A request has come. It is under way until what is given is dropped.
+    pub(super) fn exchange(self: &Arc<Self>) -> Arc<Exchange> {
+        let sent = Arc::new(Sent::default());
+        self.state().exchanges.push(Watched { sent: sent.clone(), mark: None });
+        Arc::new(Exchange { conversation: self.clone(), sent })
+    }
+
+    /// Ready when the client is too slow.
+    pub(super) async fn watch(&self) -> TooSlow {
+        loop {
+            let now = Instant::now();
+            match self.look(now) {
+                Ok(next) => tokio::time::sleep(next.saturating_duration_since(now)).await,
+                Err(why) => return why,
+            }
+        }
+    }
+
+    /// When to look again, or why that is of no use.
+    fn look(&self, now: Instant) -> Result<Instant, TooSlow> {
+        let mut state = self.state();
+        if state.exchanges.is_empty() {
+            let due = state.idle_since + self.request_time;
+            return if now < due { Ok(due) } else { Err(TooSlow::Silent) };
+        }
+        match state.exchanges.iter_mut().all(|watched| watched.is_moving(now, self.pace)) {
+            true => Ok(now + self.request_time.min(self.pace.time)),
+            false => Err(TooSlow::Stalled),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    /// Whether the client takes what waits for it: in each stretch of time all that waited at its start, or enough.
+    fn is_moving(&mut self, now: Instant, pace: Pace) -> bool {
+        let handed_bytes = self.sent.handed_bytes.load(Relaxed);
+        let taken_bytes = self.sent.taken_bytes.load(Relaxed);
+        let here = Mark { since: now, handed_bytes, taken_bytes };
+        match self.mark {
+            Some(mark) if taken_bytes < mark.handed_bytes => {
+                if now.saturating_duration_since(mark.since) < pace.time {
+                    return true;
+                }
+                self.mark = Some(here);
+                taken_bytes - mark.taken_bytes >= pace.bytes as u64
+            }
+            _ => {
+                self.mark = (taken_bytes < handed_bytes).then_some(here);
+                true
+            }
+        }
+    }
+}
+
+/// A request and its answer, as long as anything of them is held.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    conversation: Arc<Conversation>,
+    sent: Arc<Sent>,
+}
+
+impl Exchange {
+    /// Bytes were handed over to be sent.
+    pub(super) fn handed(&self, bytes: usize) {
+        self.sent.handed_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// The client's socket took bytes, or nobody sends them any more.
+    pub(super) fn taken(&self, bytes: usize) {
+        self.sent.taken_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let mut state = self.conversation.state();
+        state.exchanges.retain(|watched| !Arc::ptr_eq(&watched.sent, &self.sent));
+        state.idle_since = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn conversation() -> (Arc<Conversation>, Instant) {
+        let conversation = Conversation::new(10 * SECOND, Pace { time: 20 * SECOND, bytes: 100 });
+        let start = conversation.state().idle_since;
+        (conversation, start)
+    }
+
+    #[test]
+    fn silence_ends_it() {
+        let (conversation, start) = conversation();
+        assert_eq!(conversation.look(start), Ok(start + 10 * SECOND));
+        assert_eq!(conversation.look(start + 9 * SECOND), Ok(start + 10 * SECOND));
+        assert_eq!(conversation.look(start + 10 * SECOND), Err(TooSlow::Silent));
+        let exchange = conversation.exchange();
+        assert_eq!(conversation.look(start + 500 * SECOND), Ok(start + 510 * SECOND));
+        drop(exchange);
+        let idle_since = conversation.state().idle_since;
+        assert_eq!(conversation.look(idle_since + SECOND), Ok(idle_since + 10 * SECOND));
+    }
+
+    /// Steps of time, bytes handed over and bytes taken; the step at which the client is too slow.
+    fn check(steps: &[(u32, usize, usize)], expect: Option<usize>) {
+        let (conversation, start) = conversation();
+        let (quick, slow) = (conversation.exchange(), conversation.exchange());
+        quick.handed(1);
+        quick.taken(1);
+        let stalled = steps.iter().position(|&(second, handed, taken)| {
+            slow.handed(handed);
+            slow.taken(taken);
+            conversation.look(start + second * SECOND) == Err(TooSlow::Stalled)
+        });
+        assert_eq!(stalled, expect, "{steps:?}");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_ends_it() {
+        check(&[(0, 1000, 0), (10, 0, 0), (19, 0, 0), (20, 0, 0)], Some(3));
+        check(&[(0, 1000, 0), (10, 0, 50), (20, 0, 49)], Some(2));
+        check(&[(0, 1000, 0), (20, 0, 100), (40, 0, 100), (60, 0, 99)], Some(3));
+        // The server's turn takes as long as it likes.
+        check(&[(0, 50, 50), (100, 0, 0), (200, 50, 0), (210, 0, 50), (400, 0, 0)], None);
+        // Little, but all that there was: a keepalive now and then is seen waiting by chance.
+        check(&[(0, 5, 0), (20, 5, 5), (40, 5, 5), (60, 5, 5)], None);
+        check(&[(0, 5, 0), (20, 5, 5), (40, 5, 0)], Some(2));
+    }
+}

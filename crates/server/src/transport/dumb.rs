@@ -1,0 +1,119 @@
+//! Files of the dumb protocol (gitprotocol-http, "Dumb Clients"), and how long they may be kept.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use packrace_os::Mapped;
+use packrace_os::count::Role;
+use packrace_store::Repository;
+
+use super::routes::{File, NO_CACHE};
+use crate::engine;
+use crate::outbox::GatherBatch;
+
+/// How long files are kept whose names say what is in them.
+const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How long an answer may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caching {
+    Never,
+    /// Nothing is said.
+    Unsaid,
+    /// From this moment on.
+    AYearFrom(SystemTime),
+}
+
+impl Caching {
+    pub(super) fn headers(self) -> Vec<(&'static str, String)> {
+        match self {
+            Caching::Never => NO_CACHE.map(|(name, value)| (name, value.to_owned())).to_vec(),
+            Caching::Unsaid => Vec::new(),
+            Caching::AYearFrom(now) => vec![
+                ("date", date(now)),
+                ("expires", date(now + A_YEAR)),
+                ("cache-control", format!("public, max-age={}", A_YEAR.as_secs())),
+            ],
+        }
+    }
+}
+
+/// A moment as git writes it in headers.
+pub(super) fn date(time: SystemTime) -> String {
+    let time = jiff::Timestamp::try_from(time).unwrap_or_default();
+    time.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string()
+}
+
+/// A file and what is said of it.
+pub(super) struct Found {
+    pub(super) batch: GatherBatch,
+    pub(super) caching: Caching,
+    pub(super) modified: Option<SystemTime>,
+}
+
+/// Why there is no file.
+#[derive(Debug)]
+pub(super) enum Error {
+    NotThere(String),
+    Broken(String),
+}
+
+/// The file of a repository.
+pub(super) fn find(file: &File, repository: &Repository, namespace: &str) -> Result<Found, Error> {
+    let broken = |error: &dyn std::fmt::Display| Error::Broken(error.to_string());
+    let objects = repository.object_dir();
+    let made = |text| Found { batch: GatherBatch::of(text), caching: Caching::Never, modified: None };
+    let for_ever = Caching::AYearFrom(SystemTime::now());
+    match file {
+        File::Head => {
+            let found = read(repository.git_dir().join("HEAD"), Role::Refs, Caching::Unsaid)?;
+            Ok(Found { modified: None, ..found })
+        }
+        File::Refs => {
+            let text = engine::ref_list(repository, namespace).map_err(|error| broken(&error))?;
+            Ok(made(text))
+        }
+        File::Packs => {
+            let snapshot = repository.snapshot().map_err(|error| broken(&error))?;
+            let own = snapshot.packs().iter().filter(|pack| pack.is_local());
+            let lines: String = own.map(|pack| format!("P {}.pack\n", pack.name())).collect();
+            Ok(made(format!("{lines}\n").into_bytes()))
+        }
+        File::List(name) => read(objects.join(name), Role::Config, Caching::Never),
+        File::LooseObject(name) => read(objects.join(name), Role::Objects, for_ever),
+        File::Pack(name) => read(objects.join("pack").join(name), Role::Pack, for_ever),
+        File::Index(name) => read(objects.join("pack").join(name), Role::Index, for_ever),
+    }
+}
+
+fn read(path: PathBuf, role: Role, caching: Caching) -> Result<Found, Error> {
+    let why = |error: &io::Error| {
+        let text = error.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        format!("Cannot open '{}': {text}", path.display())
+    };
+    let map = Mapped::open(&path, role).map_err(|error| match packrace_os::is_absent(&error) {
+        true => Error::NotThere(why(&error)),
+        false => Error::Broken(why(&error)),
+    })?;
+    let modified = map.identity().and_then(|identity| identity.modified);
+    let mut batch = GatherBatch::default();
+    batch.push_mapped(&map, 0..map.len());
+    Ok(Found { batch, caching, modified })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        let check = |seconds, expect| {
+            assert_eq!(date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)), expect);
+        };
+        check(0, "Thu, 01 Jan 1970 00:00:00 +0000");
+        check(1_795_284_683, "Sat, 21 Nov 2026 18:11:23 +0000");
+        check(951_782_400, "Tue, 29 Feb 2000 00:00:00 +0000");
+    }
+}

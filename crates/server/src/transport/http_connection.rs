@@ -1,0 +1,159 @@
+//! Connections of HTTP: version 1.1, or 2 where a client begins with its preface (RFC 9113, section 3.3), and what they may
+//! hold.
+
+use std::convert::Infallible;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use ::http::StatusCode;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use packrace_os::count::{self, Op, Role};
+use packrace_os::pace::Pace;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::conversation::Conversation;
+use super::http::answer;
+use super::places::{NoPlace, Place};
+use super::serve::Shared;
+
+/// Longest head of a request, and what is read of a body at once.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// Requests that a connection of HTTP/2 may have under way.
+const MAX_STREAMS: u32 = 32;
+
+/// What a client of HTTP/2 may send of a body before it is read, and of all bodies of a connection.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
+
+/// Streams of HTTP/2 that a client may open and reset before anybody has looked at them; then it is disconnected
+/// (CVE-2023-44487, "rapid reset").
+const MAX_RESET_STREAMS: usize = 20;
+
+/// After how many seconds a client that gets no place may come back.
+pub(super) const RETRY_AFTER: &str = "10";
+
+/// Serves one connection to its end.
+pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, _place: Place, shared: Arc<Shared>) {
+    // Small answers must not wait for more.
+    let _ = stream.set_nodelay(true);
+    let mut stopping = shared.stopping.subscribe();
+    let limits = &shared.settings.limits;
+    let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
+    let conversation = Conversation::new(limits.request_time, pace);
+    let for_service = (shared.clone(), conversation.clone());
+    let service = hyper::service::service_fn(move |request| {
+        let (shared, conversation) = for_service.clone();
+        let exchange = conversation.exchange();
+        async move { Ok::<_, Infallible>(answer(request, exchange, shared, peer).await) }
+    });
+    let builder = builder();
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(Counted(stream)), service));
+    let stopped = async { drop(stopping.wait_for(|is_stopping| *is_stopping).await) };
+    let ended = async {
+        tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = stopped => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        }
+    };
+    tokio::select! {
+        ended = ended => if let Err(error) = ended {
+            tracing::debug!("http {peer}: {error}");
+        },
+        why = conversation.watch() => tracing::info!("http {peer}: closed: {why}"),
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // Times are the conversation's.
+    builder.http1().header_read_timeout(None).max_buf_size(MAX_HEAD_BYTES);
+    builder
+        .http2()
+        .max_concurrent_streams(MAX_STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_header_list_size(MAX_HEAD_BYTES as u32);
+    builder
+}
+
+/// What a client beyond the last place is told.
+pub(super) fn no_place(why: NoPlace) -> Vec<u8> {
+    let status = status_of(why);
+    format!(
+        "HTTP/1.1 {} {}\r\nRetry-After: {RETRY_AFTER}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or_default()
+    )
+    .into_bytes()
+}
+
+/// Which status says that there is no place.
+pub(super) fn status_of(why: NoPlace) -> StatusCode {
+    match why {
+        NoPlace::Full => StatusCode::SERVICE_UNAVAILABLE,
+        NoPlace::ClientHasEnough => StatusCode::TOO_MANY_REQUESTS,
+    }
+}
+
+/// A client's socket whose calls are counted.
+struct Counted(TcpStream);
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = std::task::ready!(Pin::new(&mut self.0).poll_read(context, buffer));
+        count::add(Role::Client, Op::Read, buffer.filled().len() - before);
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        counted(Pin::new(&mut self.0).poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        counted(Pin::new(&mut self.0).poll_write_vectored(context, pieces))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+fn counted(written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    if let Poll::Ready(written) = &written {
+        count::add(Role::Client, Op::Write, *written.as_ref().unwrap_or(&0));
+    }
+    written
+}

@@ -1,0 +1,254 @@
+//! Which request of HTTP asks for what, for every door that speaks it (gitprotocol-http).
+
+/// What answers say that must not be kept: header names in lower case, and values.
+pub(super) const NO_CACHE: [(&str, &str); 3] = [
+    ("expires", "Fri, 01 Jan 1980 00:00:00 GMT"),
+    ("pragma", "no-cache"),
+    ("cache-control", "no-cache, max-age=0, must-revalidate"),
+];
+
+/// What a client wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Service {
+    UploadPack,
+    ReceivePack,
+}
+
+impl Service {
+    pub(super) fn advertisement(self) -> &'static str {
+        match self {
+            Service::UploadPack => "application/x-git-upload-pack-advertisement",
+            Service::ReceivePack => "application/x-git-receive-pack-advertisement",
+        }
+    }
+
+    pub(super) fn request(self) -> &'static str {
+        match self {
+            Service::UploadPack => "application/x-git-upload-pack-request",
+            Service::ReceivePack => "application/x-git-receive-pack-request",
+        }
+    }
+
+    pub(super) fn result(self) -> &'static str {
+        match self {
+            Service::UploadPack => "application/x-git-upload-pack-result",
+            Service::ReceivePack => "application/x-git-receive-pack-result",
+        }
+    }
+
+    /// What goes before the advertisement in versions 0 and 1.
+    pub(super) fn announcement(self) -> &'static [u8] {
+        match self {
+            Service::UploadPack => b"001e# service=git-upload-pack\n0000",
+            Service::ReceivePack => b"001f# service=git-receive-pack\n0000",
+        }
+    }
+}
+
+/// What is to be done, and with the repository at which path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Advertise(Service, Vec<u8>),
+    Call(Service, Vec<u8>),
+    /// A file of the dumb protocol.
+    File(File, Vec<u8>),
+    /// A service that is not offered.
+    NotOffered(Vec<u8>),
+    /// It takes other methods: these.
+    NotAllowed(&'static str),
+    /// Nothing that git knows.
+    Unknown,
+}
+
+/// A file of the dumb protocol, or what is made in the place of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum File {
+    /// What a ref stands for.
+    Head,
+    /// All refs and what they point at.
+    Refs,
+    /// The names of all packs.
+    Packs,
+    /// A list below the object directory, as it is.
+    List(&'static str),
+    /// A loose object, by its path below the object directory.
+    LooseObject(String),
+    /// A pack, or its index, by its name in the directory of packs.
+    Pack(String),
+    Index(String),
+}
+
+impl File {
+    pub(super) fn content_type(&self) -> &'static str {
+        match self {
+            File::Head | File::Refs | File::List(_) => "text/plain",
+            File::Packs => "text/plain; charset=utf-8",
+            File::LooseObject(_) => "application/x-git-loose-object",
+            File::Pack(_) => "application/x-git-packed-objects",
+            File::Index(_) => "application/x-git-packed-objects-toc",
+        }
+    }
+
+    /// The file that a path, its repository before it, ends with.
+    fn at_end_of(path: &[u8]) -> Option<(Self, &[u8])> {
+        for (end, file) in [
+            ("/HEAD", File::Head),
+            ("/objects/info/packs", File::Packs),
+            ("/objects/info/alternates", File::List("info/alternates")),
+            ("/objects/info/http-alternates", File::List("info/http-alternates")),
+        ] {
+            if let Some(repository) = path.strip_suffix(end.as_bytes()) {
+                return Some((file, repository));
+            }
+        }
+        let (rest, name) = split_name(path)?;
+        let (rest, folder) = split_name(rest)?;
+        let (repository, objects) = split_name(rest)?;
+        if objects != "objects" {
+            return None;
+        }
+        let file = match name.strip_prefix("pack-").filter(|_| folder == "pack") {
+            Some(of_pack) if of_pack.strip_suffix(".pack").is_some_and(|id| is_hex(id, &[40, 64])) => {
+                File::Pack(name.to_owned())
+            }
+            Some(of_pack) if of_pack.strip_suffix(".idx").is_some_and(|id| is_hex(id, &[40, 64])) => {
+                File::Index(name.to_owned())
+            }
+            None if is_hex(folder, &[2]) && is_hex(name, &[38, 62]) => {
+                File::LooseObject(format!("{folder}/{name}"))
+            }
+            _ => return None,
+        };
+        Some((file, repository))
+    }
+}
+
+/// What follows the last slash, if it is text.
+fn split_name(path: &[u8]) -> Option<(&[u8], &str)> {
+    let at = path.iter().rposition(|byte| *byte == b'/')?;
+    Some((&path[..at], std::str::from_utf8(&path[at + 1..]).ok()?))
+}
+
+fn is_hex(text: &str, lengths: &[usize]) -> bool {
+    lengths.contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// What a request asks for; `path` without percent signs.
+pub(super) fn route(method: &str, path: &[u8], query: &str) -> Route {
+    let is_get = matches!(method, "GET" | "HEAD");
+    if let Some(repository) = path.strip_suffix(b"/info/refs") {
+        let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
+        return match service {
+            _ if !is_get => Route::NotAllowed("GET, HEAD"),
+            Some("git-upload-pack") => Route::Advertise(Service::UploadPack, rooted(repository)),
+            Some("git-receive-pack") => Route::Advertise(Service::ReceivePack, rooted(repository)),
+            Some(_) => Route::NotOffered(rooted(repository)),
+            None => Route::File(File::Refs, rooted(repository)),
+        };
+    }
+    for (end, service) in [
+        (&b"/git-upload-pack"[..], Some(Service::UploadPack)),
+        (b"/git-receive-pack", Some(Service::ReceivePack)),
+        (b"/git-upload-archive", None),
+    ] {
+        match (path.strip_suffix(end), service) {
+            (None, _) => {}
+            (Some(_), _) if method != "POST" => return Route::NotAllowed("POST"),
+            (Some(repository), Some(service)) => return Route::Call(service, rooted(repository)),
+            (Some(repository), None) => return Route::NotOffered(rooted(repository)),
+        }
+    }
+    match File::at_end_of(path) {
+        Some(_) if !is_get => Route::NotAllowed("GET, HEAD"),
+        Some((file, repository)) => Route::File(file, rooted(repository)),
+        None => Route::Unknown,
+    }
+}
+
+/// The folder itself can be a repository.
+fn rooted(path: &[u8]) -> Vec<u8> {
+    if path.is_empty() { b"/".to_vec() } else { path.to_vec() }
+}
+
+/// The bytes that a path of a URL stands for.
+pub(super) fn percent_decode(text: &str) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || (bytes.next()? as char).to_digit(16);
+        decoded.push((digit()? << 4 | digit()?) as u8);
+    }
+    Some(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: &str, target: &str, expect: &Route) {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let path = percent_decode(path).unwrap();
+        assert_eq!(route(method, &path, query), *expect, "{method} {target}");
+    }
+
+    #[test]
+    fn services() {
+        let advertise = |path: &str| Route::Advertise(Service::UploadPack, path.into());
+        let not_offered = || Route::NotOffered(b"/a".to_vec());
+        check("GET", "/a/b.git/info/refs?service=git-upload-pack", &advertise("/a/b.git"));
+        check("HEAD", "/info/refs?x=y&service=git-upload-pack", &advertise("/"));
+        check("GET", "/a%20b%C3%A4/info/refs?service=git-upload-pack", &advertise("/a bä"));
+        let push = Route::Advertise(Service::ReceivePack, b"/a".to_vec());
+        check("GET", "/a/info/refs?service=git-receive-pack", &push);
+        check("GET", "/a/info/refs?service=git-upload-archive", &not_offered());
+        check("POST", "/a/info/refs?service=git-upload-pack", &Route::NotAllowed("GET, HEAD"));
+        check("POST", "/a/git-upload-pack", &Route::Call(Service::UploadPack, b"/a".to_vec()));
+        check("GET", "/a/git-upload-pack", &Route::NotAllowed("POST"));
+        check("POST", "/a/git-receive-pack", &Route::Call(Service::ReceivePack, b"/a".to_vec()));
+        check("GET", "/a/git-receive-pack", &Route::NotAllowed("POST"));
+        check("POST", "/a/git-upload-archive", &not_offered());
+        check("GET", "/a/README", &Route::Unknown);
+        check("GET", "/", &Route::Unknown);
+        check("GET", "", &Route::Unknown);
+    }
+
+    #[test]
+    fn files() {
+        let file = |file| Route::File(file, b"/a".to_vec());
+        check("GET", "/a/info/refs", &file(File::Refs));
+        check("GET", "/a/HEAD", &file(File::Head));
+        check("HEAD", "/HEAD", &Route::File(File::Head, b"/".to_vec()));
+        check("POST", "/a/HEAD", &Route::NotAllowed("GET, HEAD"));
+        check("GET", "/a/objects/info/packs", &file(File::Packs));
+        check("GET", "/a/objects/info/http-alternates", &file(File::List("info/http-alternates")));
+        for digits in [40, 64] {
+            let name = format!("pack-{}", "0f".repeat(digits / 2));
+            let (pack, index) = (format!("{name}.pack"), format!("{name}.idx"));
+            check("GET", &format!("/a/objects/pack/{pack}"), &file(File::Pack(pack)));
+            check("GET", &format!("/a/objects/pack/{index}"), &file(File::Index(index)));
+            check("GET", &format!("/a/objects/pack/{name}.rev"), &Route::Unknown);
+            check("GET", &format!("/a/objects/12/{name}.pack"), &Route::Unknown);
+            let loose = format!("ab/{}", "0f".repeat(digits / 2 - 1));
+            check("GET", &format!("/a/objects/{loose}"), &file(File::LooseObject(loose.clone())));
+            check("GET", &format!("/a/objects/{}", loose.to_uppercase()), &Route::Unknown);
+            check("GET", &format!("/a/object/{loose}"), &Route::Unknown);
+        }
+        check("GET", "/a/objects/pack/pack-12.pack", &Route::Unknown);
+        check("GET", "/a/objects/x/34", &Route::Unknown);
+        check("GET", "/objects/pack", &Route::Unknown);
+    }
+
+    #[test]
+    fn percent_signs() {
+        let check =
+            |text, expect: Option<&[u8]>| assert_eq!(percent_decode(text).as_deref(), expect, "{text}");
+        check("/a%20%C3%A4b", Some("/a äb".as_bytes()));
+        check("/%zz/info/refs", None);
+        check("/%4", None);
+        check("/%", None);
+    }
+}
