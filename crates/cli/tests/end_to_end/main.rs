@@ -14,6 +14,7 @@ mod damage;
 mod features;
 mod filters;
 mod for_each_ref;
+mod handed_over;
 mod hash_object;
 mod hell;
 mod hook;

@@ -48,8 +48,10 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
         Ok(running) => running,
         Err(why) => {
             tracing::warn!("git {peer}: {why}, refusing this request");
-            // Whether it is heard does not matter.
-            return drop(stream.try_write(&no_place(why)));
+            // A close with unread bytes would take the answer back. Whether it is heard does not matter.
+            let _ = stream.try_read(&mut [0; 4096]);
+            let _ = stream.try_write(&no_place(why));
+            return;
         }
     };
     let ended = tokio::task::spawn_blocking(move || {

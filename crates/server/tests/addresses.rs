@@ -1,0 +1,74 @@
+//! Limits for one address: what is beyond is refused in the words of each door, and others are served.
+
+mod folder;
+mod served;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use folder::{Served, until};
+use packrace_server::transport::settings::Limits;
+use packrace_testkit::Size;
+use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
+
+const ENOUGH: &str = "ERR too many connections from your address, try again later";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn served(limits: Limits) -> Served {
+    Served::new(Size::Medium, Limits { exempt_addresses: Vec::new(), ..limits })
+}
+
+fn hello(served: &Served) -> String {
+    let script = Script::new().data(b"git-upload-pack /a.git\0host=h\0").flush();
+    String::from_utf8_lossy(&tcp(served.git, script.bytes(), Feed::Whole)).into_owned()
+}
+
+fn get(served: &Served) -> HttpReply {
+    http(served.http, "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1", b"", Feed::Whole)
+}
+
+#[track_caller]
+fn check_refused(served: &Served) {
+    let reply = get(served);
+    assert_eq!((reply.status, reply.header("retry-after")), (429, Some("10")));
+    assert!(hello(served).ends_with(ENOUGH), "{}", hello(served));
+}
+
+#[track_caller]
+fn check_served(served: &Served) {
+    assert!(until(PATIENCE, || get(served).status == 200 && hello(served).contains(" HEAD")));
+}
+
+#[test]
+fn connections() {
+    let served = served(Limits { max_connections_per_address: 3, ..Limits::default() });
+    check_served(&served);
+    let idle = [served.http, served.git, served.http].map(|to| TcpStream::connect(to).unwrap());
+    check_refused(&served);
+    drop(idle);
+    check_served(&served);
+    let nobody_else = Limits { max_connections_per_address: 1, ..Limits::default() };
+    let exempt = Served::new(Size::Tiny, nobody_else);
+    let idle = [exempt.http, exempt.git].map(|to| TcpStream::connect(to).unwrap());
+    check_served(&exempt);
+    drop(idle);
+}
+
+#[test]
+fn requests() {
+    let served = served(Limits { max_requests_per_address: 1, ..Limits::default() });
+    check_served(&served);
+    let fetch = Script::new().fetch_v2("sha1", &[&served.tip()], &[]);
+    let clone = Script::new().data(b"git-upload-pack /a.git\0host=h\0\0version=2\0").raw(fetch.bytes());
+    // Connections that ask for nothing are no requests.
+    let idle = [served.http, served.git].map(|to| TcpStream::connect(to).unwrap());
+    check_served(&served);
+    let mut clones = TcpStream::connect(served.git).unwrap();
+    clones.write_all(clone.bytes()).unwrap();
+    clones.read_exact(&mut [0; 1000]).unwrap();
+    check_refused(&served);
+    drop(clones);
+    check_served(&served);
+    drop(idle);
+}
