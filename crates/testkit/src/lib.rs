@@ -2,7 +2,8 @@
 //!
 //! [`RepoBuilder`] makes a repository with stock git that is the same on every machine; [`Git`] runs a chosen stock
 //! git without the machine's configuration; [`peer`] speaks to a server from a script, whole or byte by byte;
-//! [`received`] checks the pack that came back. Helpers panic on failure: their callers are tests.
+//! [`received`] checks the pack that came back; [`raw_client`] reads packs, hundreds at once. Helpers panic on failure:
+//! their callers are tests.
 
 mod builder;
 mod git;
@@ -12,6 +13,7 @@ mod layout;
 pub mod mounted;
 pub mod peer;
 mod random;
+pub mod raw_client;
 pub mod received;
 
 pub use builder::{

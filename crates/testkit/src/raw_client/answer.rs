@@ -1,0 +1,153 @@
+//! The packets of an answer to `fetch`, from pieces of any size.
+
+use super::Failure;
+
+/// Longest pkt-line (gitprotocol-common, "pkt-line Format").
+const MAX_PACKET_BYTES: usize = 65_520;
+
+/// What is kept of band 2.
+const MAX_PROGRESS_BYTES: usize = 4 << 10;
+
+/// A v2 answer (gitprotocol-v2, "fetch"), as far as it came.
+pub struct Answer {
+    section: Section,
+    part: Part,
+    /// The packet's length, or a line.
+    held: Vec<u8>,
+    /// Bytes that the packet still has.
+    left: usize,
+    error: Vec<u8>,
+    /// The beginning of band 2.
+    pub progress: Vec<u8>,
+    /// Empty packets of band 1.
+    pub keepalives: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    /// Of git://, before the first flush.
+    Advertisement,
+    /// Before `packfile`.
+    Lines,
+    Pack,
+    Whole,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Length,
+    Line,
+    Band,
+    Payload(u8),
+}
+
+impl Answer {
+    /// Nothing yet.
+    pub fn new(has_advertisement: bool) -> Self {
+        Answer {
+            section: if has_advertisement { Section::Advertisement } else { Section::Lines },
+            part: Part::Length,
+            held: Vec::new(),
+            left: 0,
+            error: Vec::new(),
+            progress: Vec::new(),
+            keepalives: 0,
+        }
+    }
+
+    /// Whether the last packet came.
+    pub fn is_whole(&self) -> bool {
+        self.section == Section::Whole
+    }
+
+    /// The server's no.
+    pub fn refusal(&self) -> Result<(), Failure> {
+        if self.error.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::Refused(String::from_utf8_lossy(&self.error).trim_end().to_string()))
+    }
+
+    /// Takes what came next, and hands on what is of the pack.
+    pub fn push(&mut self, mut bytes: &[u8], pack: &mut impl FnMut(&[u8])) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            if self.section == Section::Whole {
+                return Err(Failure::Broken("more behind the end".to_string()));
+            }
+            match self.part {
+                Part::Length => {
+                    let (digits, rest) = bytes.split_at(bytes.len().min(4 - self.held.len()));
+                    self.held.extend_from_slice(digits);
+                    bytes = rest;
+                    if self.held.len() == 4 {
+                        self.start_packet()?;
+                    }
+                }
+                Part::Band => {
+                    self.part = Part::Payload(bytes[0]);
+                    bytes = &bytes[1..];
+                    self.left -= 1;
+                    self.keepalives += u64::from(self.part == Part::Payload(1) && self.left == 0);
+                }
+                Part::Line | Part::Payload(_) => {
+                    let (payload, rest) = bytes.split_at(bytes.len().min(self.left));
+                    bytes = rest;
+                    self.left -= payload.len();
+                    self.take(payload, pack)?;
+                }
+            }
+            if self.left == 0 && self.part != Part::Length {
+                self.end_packet();
+            }
+        }
+        Ok(())
+    }
+
+    fn start_packet(&mut self) -> Result<(), Failure> {
+        let digits = std::str::from_utf8(&self.held).ok();
+        let length = digits.and_then(|digits| usize::from_str_radix(digits, 16).ok());
+        let Some(length) = length.filter(|length| *length <= MAX_PACKET_BYTES) else {
+            return Err(Failure::Broken(format!("no length: {}", self.held.escape_ascii())));
+        };
+        self.held.clear();
+        match (length, self.section) {
+            (0, Section::Advertisement) => self.section = Section::Lines,
+            (0, Section::Lines) if self.error.is_empty() => {
+                return Err(Failure::Broken("an answer without a pack".to_string()));
+            }
+            (0, _) => self.section = Section::Whole,
+            (1, Section::Lines) => {}
+            (5.., Section::Pack) => (self.part, self.left) = (Part::Band, length - 4),
+            (4.., _) => (self.part, self.left) = (Part::Line, length - 4),
+            _ => return Err(Failure::Broken(format!("a packet of length {length}"))),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, payload: &[u8], pack: &mut impl FnMut(&[u8])) -> Result<(), Failure> {
+        match self.part {
+            Part::Payload(1) => pack(payload),
+            Part::Payload(2) => {
+                let room = MAX_PROGRESS_BYTES - self.progress.len();
+                self.progress.extend_from_slice(&payload[..payload.len().min(room)]);
+            }
+            Part::Payload(3) => self.error.extend_from_slice(payload),
+            Part::Payload(band) => return Err(Failure::Broken(format!("no band {band}"))),
+            Part::Line | Part::Length | Part::Band => self.held.extend_from_slice(payload),
+        }
+        Ok(())
+    }
+
+    fn end_packet(&mut self) {
+        if self.part == Part::Line {
+            if let Some(text) = self.held.strip_prefix(b"ERR ") {
+                self.error.extend_from_slice(text);
+            }
+            if self.section == Section::Lines && self.held == b"packfile\n" {
+                self.section = Section::Pack;
+            }
+            self.held.clear();
+        }
+        self.part = Part::Length;
+    }
+}

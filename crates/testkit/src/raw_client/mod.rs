@@ -1,0 +1,358 @@
+//! A client that does nothing but read a pack off the wire: cheap enough for hundreds of them beside one server.
+//!
+//! It costs one copy out of the kernel, in large reads into a buffer that is used again, and one pass of CRC-32 over the
+//! bytes of the pack, some ten gigabytes a second. Side-band and transfer coding are taken apart where they lie.
+
+mod answer;
+mod http;
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use packrace_object::{HashKind, TrailerHasher};
+
+use crate::peer::Script;
+use answer::Answer;
+use http::Body;
+
+/// What a client reads at once.
+pub const READ_BYTES: usize = 128 << 10;
+
+/// Stack that is enough for a thread which runs a client.
+pub const STACK_BYTES: usize = 64 << 10;
+
+/// Longest trailer of a pack.
+const MAX_TRAILER_BYTES: usize = 32;
+
+/// How a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// git:// (gitprotocol-pack, "Git Transport").
+    Git,
+    /// A single request of smart HTTP (gitprotocol-http, "Smart Service git-upload-pack").
+    Http,
+}
+
+/// A repository on a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// How it is spoken to.
+    pub door: Door,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The repository's path there, from `/`.
+    pub path: String,
+    /// How long it may be silent.
+    pub patience: Duration,
+}
+
+/// What is done with the bytes of the pack, beside a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// Nothing.
+    Checksum,
+    /// The trailer is compared with the hash of what came before.
+    Hash(HashKind),
+    /// They are kept.
+    Keep,
+}
+
+/// A pack that came whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pack {
+    /// Its size.
+    pub bytes: u64,
+    /// CRC-32 of all of it.
+    pub crc: u32,
+    /// Its bytes, if they were to be kept.
+    pub kept: Vec<u8>,
+}
+
+/// What came, and when.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// The pack.
+    pub pack: Pack,
+    /// All that was read.
+    pub wire_bytes: u64,
+    /// From before the connection to the first byte of the pack: what a client has waited for its turn.
+    pub first_byte: Duration,
+    /// From before the connection to the last packet.
+    pub whole: Duration,
+    /// The beginning of band 2.
+    pub progress: Vec<u8>,
+    /// Empty packets of band 1.
+    pub keepalives: u64,
+}
+
+/// Why nothing whole came.
+#[derive(Debug)]
+pub enum Failure {
+    /// The connection ended before a byte came: the system dropped it from a full queue, or the server has no place.
+    Dropped,
+    /// The server has said that it has no place now (HTTP 503).
+    Busy,
+    /// The server said no: `ERR`, band 3 or a status.
+    Refused(String),
+    /// The connection ended after so many bytes.
+    Cut(u64, Option<io::Error>),
+    /// What came is no answer.
+    Broken(String),
+}
+
+impl Failure {
+    /// Whether a patient client would try again.
+    pub fn is_for_now(&self) -> bool {
+        matches!(self, Failure::Dropped | Failure::Busy)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Dropped => f.write_str("the server dropped the connection"),
+            Failure::Busy => f.write_str("the server has no place"),
+            Failure::Refused(text) => write!(f, "refused: {text}"),
+            Failure::Cut(bytes, None) => write!(f, "the connection ended after {bytes} bytes"),
+            Failure::Cut(bytes, Some(error)) => write!(f, "after {bytes} bytes: {error}"),
+            Failure::Broken(why) => write!(f, "no answer: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        io::Error::other(failure)
+    }
+}
+
+impl Target {
+    /// All that a client sends here; `fetch` is one v2 command with its flush.
+    pub fn request(&self, fetch: &[u8]) -> Vec<u8> {
+        match self.door {
+            Door::Git => {
+                let service = format!("git-upload-pack {}\0host={}\0\0version=2\0", self.path, self.address);
+                Script::new().data(service.as_bytes()).raw(fetch).flush().bytes().to_vec()
+            }
+            Door::Http => {
+                let head = format!(
+                    "POST {}/git-upload-pack HTTP/1.1\r\nHost: {}\r\nGit-Protocol: version=2\r\n\
+                     Content-Type: application/x-git-upload-pack-request\r\nContent-Length: {}\r\n\
+                     Connection: close\r\n\r\n",
+                    self.path,
+                    self.address,
+                    fetch.len()
+                );
+                [head.as_bytes(), fetch].concat()
+            }
+        }
+    }
+
+    /// Connects, with its patience for reads and writes.
+    pub fn connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(self.patience))?;
+        stream.set_write_timeout(Some(self.patience))?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Sends a request of [`Target::request`] and reads to the end.
+    pub fn fetch(&self, request: &[u8], take: Take) -> Result<Received, Failure> {
+        self.fetch_watched(request, take, |_| {})
+    }
+
+    /// As [`Target::fetch`], and tells `watch` after each read how much of the pack is there. Nothing is read while
+    /// that takes its time.
+    pub fn fetch_watched(
+        &self,
+        request: &[u8],
+        take: Take,
+        mut watch: impl FnMut(u64),
+    ) -> Result<Received, Failure> {
+        let start = Instant::now();
+        let mut stream = self.connect().map_err(|error| ended(0, Some(error)))?;
+        stream.write_all(request).map_err(|error| ended(0, Some(error)))?;
+        let mut reading = Reading::new(self.door, take, start);
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => return reading.end(None),
+                Ok(length) => reading.push(&buffer[..length])?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return reading.end(Some(error)),
+            }
+            watch(reading.pack.bytes);
+        }
+    }
+
+    /// As [`Target::fetch`], again and again until `deadline` where the server drops it or has no place for now.
+    /// Gives the number of failed tries too; times count from the first.
+    pub fn fetch_patiently(
+        &self,
+        request: &[u8],
+        take: Take,
+        deadline: Instant,
+    ) -> Result<(Received, usize), Failure> {
+        let start = Instant::now();
+        for tries in 0.. {
+            let before = start.elapsed();
+            match self.fetch(request, take) {
+                Ok(mut received) => {
+                    received.first_byte += before;
+                    received.whole += before;
+                    return Ok((received, tries));
+                }
+                Err(failure) if failure.is_for_now() && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        unreachable!("the tries are not counted out")
+    }
+}
+
+/// An answer as far as it came.
+struct Reading {
+    body: Option<Body>,
+    answer: Answer,
+    pack: PackBytes,
+    start: Instant,
+    wire_bytes: u64,
+    whole: Option<Duration>,
+}
+
+impl Reading {
+    fn new(door: Door, take: Take, start: Instant) -> Self {
+        Reading {
+            body: (door == Door::Http).then(Body::default),
+            answer: Answer::new(door == Door::Git),
+            pack: PackBytes::new(take, start),
+            start,
+            wire_bytes: 0,
+            whole: None,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.wire_bytes += bytes.len() as u64;
+        let (answer, pack) = (&mut self.answer, &mut self.pack);
+        let mut take = |bytes: &[u8]| answer.push(bytes, &mut |bytes| pack.push(bytes));
+        match &mut self.body {
+            Some(body) => body.push(bytes, &mut take)?,
+            None => take(bytes)?,
+        }
+        if self.whole.is_none() && self.answer.is_whole() {
+            self.whole = Some(self.start.elapsed());
+        }
+        Ok(())
+    }
+
+    fn end(self, error: Option<io::Error>) -> Result<Received, Failure> {
+        if let Some(body) = &self.body {
+            body.end()?;
+        }
+        self.answer.refusal()?;
+        let Some(whole) = self.whole.filter(|_| error.is_none()) else {
+            return Err(ended(self.wire_bytes, error));
+        };
+        let first_byte = self.pack.first_byte;
+        Ok(Received {
+            pack: self.pack.end().map_err(|why| Failure::Broken(why.to_string()))?,
+            wire_bytes: self.wire_bytes,
+            first_byte: first_byte.unwrap_or(whole),
+            whole,
+            progress: self.answer.progress,
+            keepalives: self.answer.keepalives,
+        })
+    }
+}
+
+/// The end of a connection before the end of the answer.
+fn ended(wire_bytes: u64, error: Option<io::Error>) -> Failure {
+    let is_gone = error
+        .as_ref()
+        .is_none_or(|error| matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe));
+    if wire_bytes == 0 && is_gone { Failure::Dropped } else { Failure::Cut(wire_bytes, error) }
+}
+
+/// The bytes of band 1 as they come.
+struct PackBytes {
+    take: Take,
+    start: Instant,
+    first_byte: Option<Duration>,
+    bytes: u64,
+    crc: crc32fast::Hasher,
+    head: Vec<u8>,
+    /// The last bytes, which may be the trailer and are not hashed yet.
+    tail: Vec<u8>,
+    hasher: Option<TrailerHasher>,
+    kept: Vec<u8>,
+}
+
+impl PackBytes {
+    fn new(take: Take, start: Instant) -> Self {
+        let hasher = match take {
+            Take::Hash(hash) => Some(TrailerHasher::new(hash)),
+            Take::Checksum | Take::Keep => None,
+        };
+        PackBytes {
+            take,
+            start,
+            first_byte: None,
+            bytes: 0,
+            crc: crc32fast::Hasher::new(),
+            head: Vec::new(),
+            tail: Vec::with_capacity(2 * MAX_TRAILER_BYTES),
+            hasher,
+            kept: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.first_byte.is_none() {
+            self.first_byte = Some(self.start.elapsed());
+        }
+        self.bytes += bytes.len() as u64;
+        self.crc.update(bytes);
+        let missing = 12 - self.head.len();
+        self.head.extend_from_slice(&bytes[..missing.min(bytes.len())]);
+        match (self.take, &mut self.hasher) {
+            (Take::Keep, _) => self.kept.extend_from_slice(bytes),
+            (Take::Hash(hash), Some(hasher)) => hash_but_trailer(hash, hasher, &mut self.tail, bytes),
+            _ => {}
+        }
+    }
+
+    /// The whole pack, if it is one (gitformat-pack, "pack-*.pack files have the following format").
+    fn end(mut self) -> Result<Pack, &'static str> {
+        if !self.head.starts_with(b"PACK") || self.head.len() < 12 {
+            return Err("no pack");
+        }
+        if self.hasher.take().is_some_and(|hasher| hasher.finish().as_bytes() != self.tail) {
+            return Err("the trailer of the pack is wrong");
+        }
+        Ok(Pack { bytes: self.bytes, crc: self.crc.finalize(), kept: self.kept })
+    }
+}
+
+/// Hashes all but what may be the trailer, which stays in `tail`.
+fn hash_but_trailer(hash: HashKind, hasher: &mut TrailerHasher, tail: &mut Vec<u8>, bytes: &[u8]) {
+    let trailer = hash.len_in_bytes();
+    let keep_of_new = trailer.min(bytes.len());
+    let keep_of_old = trailer - keep_of_new;
+    let surplus = tail.len().saturating_sub(keep_of_old);
+    hasher.update(&tail[..surplus]);
+    tail.drain(..surplus);
+    let (hashed, kept) = bytes.split_at(bytes.len() - keep_of_new);
+    hasher.update(hashed);
+    tail.extend_from_slice(kept);
+}
+
+#[cfg(test)]
+mod tests;
