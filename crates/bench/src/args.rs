@@ -2,8 +2,9 @@ use std::path::PathBuf;
 
 /// What the command line can say.
 pub const USAGE: &str = "\
-usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs] [serve]
-                      [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [options]
+usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
+                      [index-pack] [unpack] [push] [receive] [add] [stash] [durable]
+                      [swarm] [soak] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -14,7 +15,8 @@ Runs git and packrace on the same work, in turns, and checks that their answers 
   --scratch DIR     where prepared repositories are kept for the next run; without it they are removed
   --rounds N        timed rounds of each (5)
   --refs N          tags for ls-refs, and for refs at most (1000000)
-  --clients N       clients at once for serve (32)
+  --clients N       clients at once for swarm (32); some are measured with less and with up to 8 times as many
+  --minutes N       how long soak goes on (15)
   --smoke           small repositories and two rounds, to see that everything works
   --json FILE       write the records as JSON too
 ";
@@ -36,8 +38,6 @@ pub enum Item {
     LsRefs,
     /// Very many refs changed, and one of them listed.
     Refs,
-    /// Many clones at once over git://.
-    Serve,
     /// A pack indexed as it comes.
     IndexPack,
     /// Small packs unpacked.
@@ -50,10 +50,14 @@ pub enum Item {
     Add,
     /// Files of a work tree put aside.
     Stash,
+    /// Many clones at once from servers.
+    Swarm,
+    /// A server that is treated badly for some time.
+    Soak,
 }
 
 /// What is measured when nothing is named.
-const ALL: [Item; 14] = [
+const ALL: [Item; 15] = [
     Item::Clone,
     Item::Fetch,
     Item::Filter,
@@ -61,13 +65,14 @@ const ALL: [Item; 14] = [
     Item::Repack,
     Item::LsRefs,
     Item::Refs,
-    Item::Serve,
     Item::IndexPack,
     Item::Unpack,
     Item::Push,
     Item::Receive,
     Item::Add,
     Item::Stash,
+    Item::Swarm,
+    Item::Soak,
 ];
 
 /// What is measured by how it waits for the disk.
@@ -103,8 +108,10 @@ pub struct Args {
     pub rounds: usize,
     /// Tags for `ls-refs`, and the most for `refs`.
     pub refs: usize,
-    /// Clients at once for `serve`.
+    /// Clients at once for `swarm`.
     pub clients: usize,
+    /// How long `soak` goes on; 0 for as long as it takes to see that it works.
+    pub minutes: usize,
     /// Whether to run small.
     pub smoke: bool,
     /// Where to write records.
@@ -123,6 +130,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         rounds: 0,
         refs: 0,
         clients: 0,
+        minutes: 0,
         smoke: false,
         json: None,
     };
@@ -140,7 +148,6 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "repack" => args.items.push(Item::Repack),
             "ls-refs" => args.items.push(Item::LsRefs),
             "refs" => args.items.push(Item::Refs),
-            "serve" => args.items.push(Item::Serve),
             "index-pack" => args.items.push(Item::IndexPack),
             "unpack" => args.items.push(Item::Unpack),
             "push" => args.items.push(Item::Push),
@@ -148,6 +155,8 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "durable" => args.items.extend(DURABLE),
             "receive" => args.items.push(Item::Receive),
             "stash" => args.items.push(Item::Stash),
+            "swarm" => args.items.push(Item::Swarm),
+            "soak" => args.items.push(Item::Soak),
             "--gix" => args.gix = Some(value()?.into()),
             "--repo" => args.repo = Some(value()?.into()),
             "--git" => args.git = value()?.into(),
@@ -157,6 +166,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--rounds" => args.rounds = count(value()?)?,
             "--refs" => args.refs = count(value()?)?,
             "--clients" => args.clients = count(value()?)?,
+            "--minutes" => args.minutes = count(value()?)?,
             "--packrace" => {
                 args.packrace = match value()?.as_str() {
                     "none" => Packrace::Absent,
@@ -177,6 +187,9 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
     }
     if args.clients == 0 {
         args.clients = if args.smoke { 4 } else { 32 };
+    }
+    if args.minutes == 0 && !args.smoke {
+        args.minutes = 15;
     }
     Ok(args)
 }

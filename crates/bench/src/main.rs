@@ -16,7 +16,9 @@ mod push;
 mod refs;
 mod report;
 mod serve;
+mod soak;
 mod stash;
+mod swarm;
 mod take;
 mod work;
 
@@ -88,8 +90,15 @@ fn run(args: &Args) -> Result<(), Error> {
     if args.items.contains(&Item::Refs) {
         refs::print_again(args, &git, packrace.as_deref(), &scratch)?;
     }
+    let mut records: Vec<_> = done.iter().flat_map(Comparison::json).collect();
+    if args.items.contains(&Item::Swarm) {
+        let history = work::history(args, &scratch)?;
+        records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
+    }
+    if args.items.contains(&Item::Soak) {
+        soak::run(args, &git, packrace.as_deref())?;
+    }
     if let Some(file) = &args.json {
-        let records: Vec<_> = done.iter().flat_map(Comparison::json).collect();
         let record = json!({ "conditions": conditions(args, &git), "records": records });
         std::fs::write(file, format!("{record:#}\n"))?;
     }
@@ -103,7 +112,6 @@ fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Resu
             let argv = ["upload-pack".to_string(), work.repo.display().to_string()];
             compare_on_stdio(args, git, packrace, work, &argv)
         }
-        How::Crowd(clients) => compare_as_servers(args, git, packrace, work, *clients),
         How::Command { args: words, is_on_copy: true } => compare_on_copies(args, git, packrace, work, words),
         How::Command { args: words, is_on_copy: false } => {
             let repo = ["-C".to_string(), work.repo.display().to_string()];
@@ -181,26 +189,6 @@ fn request_file(work: &Work) -> std::io::Result<tempfile::NamedTempFile> {
     let request = tempfile::NamedTempFile::new()?;
     std::fs::write(request.path(), &work.request)?;
     Ok(request)
-}
-
-fn compare_as_servers(
-    args: &Args,
-    git: &Git,
-    packrace: Option<&Path>,
-    work: &Work,
-    clients: usize,
-) -> Result<Comparison, Error> {
-    let root = work.repo.parent().ok_or("a repository lies in a directory")?;
-    let name = work.repo.file_name().unwrap_or_default().to_string_lossy();
-    let request = serve::request(&name, &work.request);
-    let peer = Server::git_daemon(git, root, None)?;
-    let ours = packrace.map(|binary| Server::packrace(binary, root, None)).transpose()?;
-    in_turns(
-        (args.rounds, 1, git, work),
-        named(peer, ours),
-        |server| server.observe(&request, clients),
-        |server| server.time(&request, clients),
-    )
 }
 
 fn compare_taking(

@@ -81,6 +81,14 @@ pub struct Peak {
     pub resident_bytes: u64,
 }
 
+impl Peak {
+    /// Takes what is higher.
+    pub fn raise(&mut self, now: Peak) {
+        self.anonymous_bytes = self.anonymous_bytes.max(now.anonymous_bytes);
+        self.resident_bytes = self.resident_bytes.max(now.resident_bytes);
+    }
+}
+
 /// Time and bytes of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
@@ -259,13 +267,17 @@ fn spawn_with_pipe(mut command: Command) -> io::Result<(Child, io::PipeReader)> 
 pub fn sample_memory(root: u32, done: &AtomicBool) -> Peak {
     let mut peak = Peak::default();
     while !done.load(Relaxed) {
-        let tree = process_tree(root).into_iter().map(memory);
-        let sum = tree.fold((0, 0), |sum, now| (sum.0 + now.0, sum.1 + now.1));
-        peak.anonymous_bytes = peak.anonymous_bytes.max(sum.0);
-        peak.resident_bytes = peak.resident_bytes.max(sum.1);
+        peak.raise(memory_of_tree(root));
         std::thread::sleep(SAMPLE_EVERY);
     }
     peak
+}
+
+/// The sums over `root` and its descendants now.
+pub fn memory_of_tree(root: u32) -> Peak {
+    let tree = process_tree(root).into_iter().map(memory);
+    let (anonymous_bytes, resident_bytes) = tree.fold((0, 0), |sum, now| (sum.0 + now.0, sum.1 + now.1));
+    Peak { anonymous_bytes, resident_bytes }
 }
 
 /// `root` and its living descendants.
@@ -283,14 +295,22 @@ pub fn process_tree(root: u32) -> Vec<u32> {
 
 /// User and system time of `root`, its descendants and all that they have waited for, to a clock tick.
 pub fn processor_seconds(root: u32) -> f64 {
-    let ticks = |pid: u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name, in brackets, may have spaces; utime, stime, cutime and cstime are fields 14 to 17 (proc(5)).
-        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-        fields.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>()
-    };
-    let ticks: u64 = process_tree(root).into_iter().map(ticks).sum();
+    let ticks = process_tree(root).into_iter().flat_map(ticks_of).sum::<u64>();
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// The same of this process alone.
+pub fn own_processor_seconds() -> f64 {
+    let ticks = ticks_of(std::process::id()).into_iter().take(2).sum::<u64>();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// utime, stime, cutime and cstime, fields 14 to 17 of `stat` (proc(5)).
+fn ticks_of(pid: u32) -> Vec<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in brackets, may have spaces.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    fields.split(' ').skip(11).take(4).filter_map(|field| field.parse().ok()).collect()
 }
 
 /// Anonymous and all resident bytes; a process that has just ended has none.

@@ -142,11 +142,7 @@ impl Comparison {
                 (format!("bytes ≤ {limit} ×"), Some(ours.bytes as f64 <= limit_bytes))
             }
         };
-        match reached {
-            Some(true) => format!("{words} ✓"),
-            Some(false) => format!("**{words} ✗**"),
-            None => format!("{words} ?"),
-        }
+        verdict(&words, reached)
     }
 
     /// The records as JSON.
@@ -177,6 +173,15 @@ impl Comparison {
             "peak_anonymous_bytes": record.peak.map(|peak| peak.anonymous_bytes),
             "peak_resident_bytes": record.peak.map(|peak| peak.resident_bytes),
         })
+    }
+}
+
+/// A goal in words, and whether it is reached, if that is known.
+pub fn verdict(words: &str, reached: Option<bool>) -> String {
+    match reached {
+        Some(true) => format!("{words} ✓"),
+        Some(false) => format!("**{words} ✗**"),
+        None => format!("{words} ?"),
     }
 }
 

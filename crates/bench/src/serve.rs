@@ -1,25 +1,23 @@
-//! Many clients at once over git://: `git daemon` beside `packrace serve`.
+//! Servers to measure: `git daemon`, `git http-backend` behind lighttpd, and `packrace serve`.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use packrace_testkit::peer::Script;
+use packrace_testkit::raw_client::{Door, Target};
 use packrace_testkit::{Git, clean_environment};
 
-use crate::measure::{Observation, Peak, STRACE, Timing, process_tree, processor_seconds, sample_memory};
+use crate::measure::{Peak, STRACE, process_tree, sample_memory};
 
 /// How long a server may take until it accepts connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Connections that a client tries at most.
-const MOST_TRIES: usize = 100;
-
-/// What a client reads at once.
-const READ_BYTES: usize = 1 << 20;
+/// How long a client waits for a server that says nothing.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(300);
 
 /// A server of all repositories in one directory; it ends when dropped.
 pub struct Server {
@@ -27,6 +25,10 @@ pub struct Server {
     address: SocketAddr,
     /// git's daemon knows none.
     http: Option<SocketAddr>,
+    /// What it was configured with.
+    _folder: Option<tempfile::TempDir>,
+    /// What packrace has said of panics.
+    complaints: Arc<Mutex<Vec<String>>>,
     /// Whether the child is strace, which ends after what it looks at.
     is_traced: bool,
 }
@@ -44,15 +46,44 @@ impl Server {
             .arg(root);
         let mut command = traced(command, calls);
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let server = Server { child, address, http: None, is_traced: calls.is_some() };
+        let server = Server {
+            child,
+            address,
+            http: None,
+            _folder: None,
+            complaints: Arc::default(),
+            is_traced: calls.is_some(),
+        };
+        server.wait_until_it_listens("git daemon")
+    }
+
+    /// `git http-backend`, run by lighttpd on a port that was free a moment ago; `None` where lighttpd is missing.
+    pub fn http_backend(git: &Git, root: &Path) -> io::Result<Option<Server>> {
+        let Some(lighttpd) = lighttpd() else { return Ok(None) };
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let folder = tempfile::tempdir()?;
+        let backend = PathBuf::from(git.run(root, &["--exec-path"]).trim()).join("git-http-backend");
+        let config = folder.path().join("lighttpd.conf");
+        std::fs::write(&config, lighttpd_config(address, folder.path(), &backend, root))?;
+        let mut command = Command::new(lighttpd);
+        clean_environment(&mut command);
+        command.arg("-D").arg("-f").arg(&config);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let http = Some(address);
+        let (_folder, complaints) = (Some(folder), Arc::default());
+        let server = Server { child, address, http, _folder, complaints, is_traced: false };
+        server.wait_until_it_listens("lighttpd").map(Some)
+    }
+
+    fn wait_until_it_listens(self, name: &str) -> io::Result<Server> {
         let start = Instant::now();
-        while TcpStream::connect(address).is_err() {
+        while TcpStream::connect(self.address).is_err() {
             if start.elapsed() > PATIENCE {
-                return Err(io::Error::other("git daemon does not listen"));
+                return Err(io::Error::other(format!("{name} does not listen")));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(server)
+        Ok(self)
     }
 
     /// `packrace serve` on ports that it chooses and prints.
@@ -75,16 +106,30 @@ impl Server {
                 break;
             }
         }
-        std::thread::spawn(move || lines.for_each(drop));
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let said = complaints.clone();
+        std::thread::spawn(move || {
+            let panics = lines.map_while(Result::ok).filter(|line| line.contains("panicked"));
+            panics.for_each(|line| said.lock().expect("nobody panics with it").push(line));
+        });
         let (Some(address), http @ Some(_)) = addresses else {
             return Err(io::Error::other("packrace serve did not say where it listens"));
         };
-        Ok(Server { child, address, http, is_traced: calls.is_some() })
+        Ok(Server { child, address, http, _folder: None, complaints, is_traced: calls.is_some() })
     }
 
     /// Its process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it has said of panics, or that it has ended.
+    pub fn complaints(&mut self) -> Vec<String> {
+        let mut complaints = self.complaints.lock().expect("nobody panics with it").clone();
+        if let Ok(Some(status)) = self.child.try_wait() {
+            complaints.push(format!("the server ended with {status}"));
+        }
+        complaints
     }
 
     /// Where clients find a repository of its directory: over HTTP if that is wanted and there, and else over git://.
@@ -94,6 +139,17 @@ impl Server {
             Some(http) if wants_http => format!("http://{http}/{name}"),
             _ => format!("git://{}/{name}", self.address),
         }
+    }
+
+    /// A repository of its directory, behind this door.
+    pub fn target(&self, door: Door, repo: &Path) -> io::Result<Target> {
+        let address = match door {
+            Door::Git => Some(self.address),
+            Door::Http => self.http,
+        };
+        let address = address.ok_or_else(|| io::Error::other("a server without that door"))?;
+        let name = repo.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Target { door, address, path: format!("/{name}"), patience: CLIENT_PATIENCE })
     }
 
     /// Does something while the memory of the server is looked at; `None` if that was too quick to see.
@@ -106,71 +162,6 @@ impl Server {
             let peak = sampler.join().expect("sampling does not panic");
             Ok((result?, (peak.anonymous_bytes > 0).then_some(peak)))
         })
-    }
-
-    /// Lets `clients` send the request at once and read to the end.
-    pub fn time(&self, request: &[u8], clients: usize) -> io::Result<Timing> {
-        let before = processor_seconds(self.child.id());
-        let start = Instant::now();
-        let bytes = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..clients).map(|_| scope.spawn(|| self.read(request, &mut io::sink()))).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().expect("reading does not panic"))
-                .sum::<io::Result<u64>>()
-        })?;
-        let wall_seconds = start.elapsed().as_secs_f64();
-        // The last processes of the server end after their answers.
-        std::thread::sleep(Duration::from_millis(100));
-        Ok(Timing { wall_seconds, cpu_seconds: processor_seconds(self.child.id()) - before, bytes })
-    }
-
-    /// As [`Server::time`] for the memory, and one answer.
-    pub fn observe(&self, request: &[u8], clients: usize) -> io::Result<Observation> {
-        let ((), peak) = self.watched(|| self.time(request, clients).map(drop))?;
-        let mut answer = Vec::new();
-        self.read(request, &mut answer)?;
-        Ok(Observation {
-            answer,
-            peak,
-            calls: None,
-            reported_client_writes: None,
-            reported_pack_writes: None,
-            packs_on_mount: None,
-        })
-    }
-
-    /// Reads a whole answer. `git daemon` listens with a queue of five connections; one that the system dropped from
-    /// it is reset before its first byte and tried again, as a patient client would.
-    fn read(&self, request: &[u8], to: &mut impl Write) -> io::Result<u64> {
-        for _ in 0..MOST_TRIES {
-            match self.try_to_read(request, to) {
-                Ok(0) => {}
-                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {}
-                other => return other,
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Err(io::Error::other("the server resets every connection"))
-    }
-
-    fn try_to_read(&self, request: &[u8], to: &mut impl Write) -> io::Result<u64> {
-        let mut stream = TcpStream::connect(self.address)?;
-        stream.write_all(request)?;
-        let mut buffer = vec![0; READ_BYTES];
-        let mut bytes = 0;
-        loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => return Ok(bytes),
-                Ok(length) => {
-                    to.write_all(&buffer[..length])?;
-                    bytes += length as u64;
-                }
-                Err(e) if bytes > 0 => return Err(io::Error::other(format!("after {bytes} bytes: {e}"))),
-                Err(e) => return Err(e),
-            }
-        }
     }
 }
 
@@ -185,10 +176,31 @@ impl Drop for Server {
     }
 }
 
-/// All that a client of git:// sends: the service, the repository, and then what it would send over stdio.
-pub fn request(name: &str, conversation: &[u8]) -> Vec<u8> {
-    let service = format!("git-upload-pack /{name}\0host=127.0.0.1\0\0version=2\0");
-    Script::new().data(service.as_bytes()).raw(conversation).bytes().to_vec()
+/// Where lighttpd is, if anywhere: it is often not in the PATH of those who do not administer the machine.
+pub fn lighttpd() -> Option<&'static str> {
+    let runs = |program: &&str| {
+        let mut command = Command::new(program);
+        command.arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    };
+    ["lighttpd", "/usr/sbin/lighttpd"].into_iter().find(runs)
+}
+
+/// Everything goes to the backend, and answers go on as they come instead of through a temporary file.
+fn lighttpd_config(address: SocketAddr, folder: &Path, backend: &Path, root: &Path) -> String {
+    let (folder, backend, root) = (folder.display(), backend.display(), root.display());
+    format!(
+        "server.modules = (\"mod_alias\", \"mod_setenv\", \"mod_cgi\")\n\
+         server.document-root = \"{folder}\"\n\
+         server.bind = \"{}\"\nserver.port = {}\n\
+         server.max-connections = 1024\nserver.max-fds = 4096\nserver.listen-backlog = 1024\n\
+         server.stream-request-body = 2\nserver.stream-response-body = 2\n\
+         server.max-write-idle = 3600\nserver.max-read-idle = 3600\n\
+         alias.url = (\"/\" => \"{backend}/\")\n\
+         cgi.assign = (\"\" => \"\")\n\
+         setenv.set-environment = (\"GIT_PROJECT_ROOT\" => \"{root}\", \"GIT_HTTP_EXPORT_ALL\" => \"1\")\n",
+        address.ip(),
+        address.port(),
+    )
 }
 
 /// The same command with its calls counted into a file, if there is one.
@@ -209,20 +221,27 @@ fn address_in(line: &str, scheme: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packrace_testkit::peer::Script;
+    use packrace_testkit::raw_client::Take;
     use packrace_testkit::{RepoBuilder, Size};
 
     #[test]
-    fn clients_read_from_a_daemon() {
+    fn servers_of_stock_git_are_read() {
         let repo = RepoBuilder::new(Size::Tiny).build();
+        let root = repo.path().parent().unwrap();
         let main = repo.git(&["rev-parse", "main"]);
-        let conversation = Script::new().fetch_v2("sha1", &[main.trim()], &[]).flush();
-        let request = request("repo.git", conversation.bytes());
-        let server = Server::git_daemon(Git::stock(), repo.path().parent().unwrap(), None).unwrap();
-        let seen = server.observe(&request, 2).unwrap();
-        assert!(seen.answer.ends_with(b"0000"));
-        // With more than one thread git's packs differ by some bytes.
-        let three = server.time(&request, 3).unwrap().bytes as usize;
-        assert!(three.abs_diff(3 * seen.answer.len()) < 1000, "{three}");
+        let fetch = Script::new().fetch_v2("sha1", &[main.trim()], &[]);
+        let mut servers = vec![(Door::Git, Server::git_daemon(Git::stock(), root, None).unwrap())];
+        match Server::http_backend(Git::stock(), root).unwrap() {
+            Some(server) => servers.push((Door::Http, server)),
+            None => assert_eq!(lighttpd(), None),
+        }
+        for (door, server) in servers {
+            let target = server.target(door, repo.path()).unwrap();
+            let hash = packrace_object::HashKind::Sha1;
+            let received = target.fetch(&target.request(fetch.bytes()), Take::Hash(hash)).unwrap();
+            assert!(received.pack.bytes > 1000, "{door:?}: {received:?}");
+        }
     }
 
     #[test]

@@ -66,8 +66,6 @@ pub enum Check {
 pub enum How {
     /// `upload-pack REPO`, over stdio.
     UploadPack,
-    /// A server of git:// for so many clients at once.
-    Crowd(usize),
     /// `clone --bare` from the same `git daemon`.
     Receive,
     /// Another command, which both programs have.
@@ -105,12 +103,15 @@ pub struct Work {
 
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
-    let needs_none =
-        |item: &Item| matches!(item, Item::LsRefs | Item::Refs | Item::Unpack | Item::Add | Item::Stash);
-    let history = match &args.repo {
-        Some(repo) => repo.clone(),
-        None if args.items.iter().all(needs_none) => PathBuf::new(),
-        None => scratch.built(if args.smoke { Size::Small } else { Size::Medium })?,
+    let needs_none = |item: &Item| {
+        matches!(
+            item,
+            Item::LsRefs | Item::Refs | Item::Unpack | Item::Add | Item::Stash | Item::Swarm | Item::Soak
+        )
+    };
+    let history = match args.items.iter().all(needs_none) {
+        true => PathBuf::new(),
+        false => history(args, scratch)?,
     };
     let mut work = Vec::new();
     for item in &args.items {
@@ -130,13 +131,21 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::IndexPack => work.extend(take::indexing(scratch, &history)?),
             Item::Unpack => work.extend(take::unpacking(git, scratch)?),
             Item::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
-            Item::Serve => work.push(crowd(git, scratch, &history, args.clients)?),
             Item::Add => work.extend(add::all(scratch, args.smoke)?),
             Item::Stash => work.extend(stash::all(git, scratch)?),
             Item::Receive => work.push(receiving(scratch, &history)?),
+            Item::Swarm | Item::Soak => {}
         }
     }
     Ok(work)
+}
+
+/// The repository that is cloned and fetched from.
+pub fn history(args: &Args, scratch: &Scratch) -> std::io::Result<PathBuf> {
+    match &args.repo {
+        Some(repo) => Ok(repo.clone()),
+        None => scratch.built(if args.smoke { Size::Small } else { Size::Medium }),
+    }
 }
 
 fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work; 2]> {
@@ -168,20 +177,6 @@ fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work
     ])
 }
 
-fn crowd(git: &Git, scratch: &Scratch, history: &Path, clients: usize) -> std::io::Result<Work> {
-    let repo = scratch.with_bitmap(history)?;
-    Ok(Work {
-        name: format!("P3 {clients} clones at once, git://"),
-        how: How::Crowd(clients),
-        request: clone_request(git, &repo),
-        repo,
-        check: Check::SamePack,
-        goals: vec![Goal::WallRatio(0.25), Goal::CpuRatio(0.15)],
-
-        bytes_of: None,
-    })
-}
-
 /// The server finds its pack with a bitmap, so that the client is what takes the time.
 fn receiving(scratch: &Scratch, history: &Path) -> std::io::Result<Work> {
     Ok(Work {
@@ -197,10 +192,16 @@ fn receiving(scratch: &Scratch, history: &Path) -> std::io::Result<Work> {
 
 /// Everything that refs name is wanted, nothing is there.
 fn clone_request(git: &Git, repo: &Path) -> Vec<u8> {
-    let tips = git.run(repo, &["for-each-ref", "--format=%(objectname)"]);
-    let tips: BTreeSet<&str> = tips.lines().collect();
-    let wants: Vec<&str> = tips.into_iter().collect();
+    let tips = tips(git, repo);
+    let wants: Vec<&str> = tips.iter().map(String::as_str).collect();
     fetch_request(git, repo, &wants, &[])
+}
+
+/// All objects that refs name, each once.
+pub fn tips(git: &Git, repo: &Path) -> Vec<String> {
+    let tips = git.run(repo, &["for-each-ref", "--format=%(objectname)"]);
+    let tips: BTreeSet<String> = tips.lines().map(str::to_string).collect();
+    tips.into_iter().collect()
 }
 
 fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<Work>> {

@@ -127,7 +127,7 @@ fn clone_request(repo: &Path) -> Script {
 fn fetch(group: &Group, number: usize) -> Pack {
     let take = match number {
         0 => Take::Keep,
-        _ if number % 8 == 0 => Take::Hash(HashKind::Sha1),
+        _ if number.is_multiple_of(8) => Take::Hash(HashKind::Sha1),
         _ => Take::Checksum,
     };
     let fetched = group.target.fetch(&group.request, take);

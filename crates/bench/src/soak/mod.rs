@@ -1,0 +1,229 @@
+//! A server that is treated badly for a while, and must hold no more afterwards than before; whoever behaves must not
+//! notice.
+//!
+//! Clients with faults, changes from outside and clients without faults work beside each other for a while to warm up;
+//! when all are gone and the server has settled, what it holds is the measure. Then they go on for the rest of the time.
+
+mod faults;
+mod good;
+mod meddling;
+mod samples;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use packrace_testkit::raw_client::{Door, Target};
+use packrace_testkit::{Bitmap, Git, RepoBuilder, Size, Storage};
+
+use crate::Error;
+use crate::args::Args;
+use crate::serve::Server;
+use samples::{Held, Samples};
+
+/// Clients that do what is wrong.
+const BAD_CLIENTS: u64 = 8;
+
+/// Raw clients that do what is right; there is one of stock git that clones, and one that pushes.
+const GOOD_CLIENTS: u64 = 4;
+
+/// With the shortest form: to warm up, and then.
+const SMOKE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(10)];
+
+/// A row of the table.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Before the measure is taken, at most.
+const WARM_UP: Duration = Duration::from_secs(60);
+
+/// Private memory after the end may be above that after the warm-up by so much: what an allocator keeps of what many
+/// threads had.
+const MEMORY_MARGIN_BYTES: u64 = 16 << 20;
+
+/// What is told of failures at most.
+const MOST_FAILURES: usize = 20;
+
+/// Puts up with nothing: an error if anything leaked, or a client without faults has noticed something.
+pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<(), Error> {
+    let binary = packrace.ok_or("soak needs a packrace")?;
+    let folder = tempfile::tempdir()?;
+    let site = Site::new(folder.path(), git)?;
+    let mut server = Server::packrace(binary, &site.root, None)?;
+    let soak = Soak {
+        git,
+        site: &site,
+        samples: Samples::new(server.id()),
+        server: &server,
+        failures: Mutex::default(),
+        counts: Counts::default(),
+    };
+    let whole = Duration::from_secs(60 * args.minutes as u64);
+    let [warm_up, rest] = match args.minutes {
+        0 => SMOKE,
+        _ => [WARM_UP.min(whole / 4), whole - WARM_UP.min(whole / 4)],
+    };
+    println!("\nSoak: {} s to warm up, then {} s.\n\n{}", warm_up.as_secs(), rest.as_secs(), samples::head());
+    let (before, after) = soak.samples.while_sampling(|| {
+        let mut minute = 0;
+        let [before, after] = [warm_up, rest].map(|time| {
+            soak.work(time, &mut minute);
+            let settled = soak.samples.settled();
+            soak.print("settled", settled);
+            settled
+        });
+        (before, after)
+    });
+    let failures = soak.failures.into_inner().expect("nobody panics with it");
+    judge(before, after, [failures, server.complaints()].concat())
+}
+
+/// The repositories.
+struct Site {
+    root: PathBuf,
+    /// Nobody changes it; with a bitmap.
+    steady: PathBuf,
+    /// Nobody changes it; without.
+    plain: PathBuf,
+    /// Repacked and pushed to.
+    changing: PathBuf,
+    /// Deleted and made again, from a copy outside.
+    fleeting: PathBuf,
+    outside: PathBuf,
+}
+
+impl Site {
+    fn new(folder: &Path, git: &Git) -> std::io::Result<Self> {
+        let root = folder.join("root");
+        std::fs::create_dir(&root)?;
+        let built = |path: PathBuf, size, bitmap, seed| {
+            let storage = Storage { bitmap, ..Storage::default() };
+            RepoBuilder::new(size).storage(storage).seed(seed).build_at(&path, git);
+            path
+        };
+        let outside = built(folder.join("outside.git"), Size::Tiny, Bitmap::No, 4);
+        let fleeting = root.join("fleeting.git");
+        meddling::copy(&outside, &fleeting)?;
+        Ok(Site {
+            steady: built(root.join("steady.git"), Size::Small, Bitmap::Plain, 1),
+            plain: built(root.join("plain.git"), Size::Small, Bitmap::No, 2),
+            changing: built(root.join("changing.git"), Size::Tiny, Bitmap::Plain, 3),
+            fleeting,
+            outside,
+            root,
+        })
+    }
+
+    fn all(&self) -> [&Path; 4] {
+        [&self.steady, &self.plain, &self.changing, &self.fleeting]
+    }
+}
+
+/// How often what was done.
+#[derive(Default)]
+struct Counts {
+    good: AtomicU64,
+    bad: AtomicU64,
+    changes: AtomicU64,
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [good, bad, changes] = [&self.good, &self.bad, &self.changes].map(|count| count.load(Relaxed));
+        write!(f, "{good} | {bad} | {changes}")
+    }
+}
+
+/// What all workers share.
+struct Soak<'a> {
+    git: &'a Git,
+    site: &'a Site,
+    server: &'a Server,
+    samples: Samples,
+    failures: Mutex<Vec<String>>,
+    counts: Counts,
+}
+
+impl Soak<'_> {
+    /// Lets everybody work for so long, and waits until all are gone. Prints what was held in each minute.
+    fn work(&self, time: Duration, minute: &mut u64) {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (is_over, seed) = (&is_over, 1000 * *minute);
+            for number in 0..BAD_CLIENTS {
+                scope.spawn(move || faults::client(self, is_over, seed + number));
+            }
+            for number in 0..GOOD_CLIENTS {
+                scope.spawn(move || good::raw_client(self, is_over, seed + BAD_CLIENTS + number));
+            }
+            scope.spawn(move || good::stock_clones(self, is_over));
+            scope.spawn(move || good::stock_pushes(self, is_over));
+            scope.spawn(move || meddling::meddle(self, is_over));
+            let start = Instant::now();
+            while start.elapsed() < time && self.has_few_failures() {
+                let next = (Instant::now() + MINUTE).min(start + time);
+                while Instant::now() < next && self.has_few_failures() {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                *minute += 1;
+                self.print(&minute.to_string(), self.samples.highest());
+            }
+            is_over.store(true, Relaxed);
+        });
+    }
+
+    fn print(&self, when: &str, held: Held) {
+        println!("{}", samples::row(when, held, &self.counts.to_string()));
+    }
+
+    fn target(&self, door: Door, repo: &Path) -> Target {
+        let target = self.server.target(door, repo).expect("packrace has both doors");
+        Target { patience: Duration::from_secs(60), ..target }
+    }
+
+    fn fail(&self, who: &str, why: impl std::fmt::Display) {
+        let mut failures = self.failures.lock().expect("nobody panics with it");
+        failures.push(format!("{who}: {why}"));
+    }
+
+    fn has_few_failures(&self) -> bool {
+        self.failures.lock().expect("nobody panics with it").len() < MOST_FAILURES
+    }
+}
+
+fn judge(before: Held, after: Held, mut failures: Vec<String>) -> Result<(), Error> {
+    if after.descriptors > before.descriptors {
+        failures.push(format!("{} descriptors became {}", before.descriptors, after.descriptors));
+    }
+    if after.threads > before.threads {
+        failures.push(format!("{} threads became {}", before.threads, after.threads));
+    }
+    let [had, has] = [before, after].map(|held| held.anonymous_bytes);
+    if has > had + MEMORY_MARGIN_BYTES {
+        failures.push(format!("{had} bytes of private memory became {has}"));
+    }
+    if failures.is_empty() {
+        println!("\nNothing leaked, and nobody who behaves has noticed anything.");
+        return Ok(());
+    }
+    Err(failures.join("\n").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaks_are_failures() {
+        let before = Held { descriptors: 10, threads: 6, anonymous_bytes: 5_000_000, virtual_bytes: 0 };
+        let check = |after: Held, is_fine: bool| {
+            assert_eq!(judge(before, after, Vec::new()).is_ok(), is_fine, "{after:?}");
+        };
+        check(before, true);
+        check(Held { descriptors: 9, threads: 5, anonymous_bytes: 20_000_000, virtual_bytes: 1 }, true);
+        check(Held { descriptors: 11, ..before }, false);
+        check(Held { threads: 7, ..before }, false);
+        check(Held { anonymous_bytes: 22_000_000, ..before }, false);
+        assert!(judge(before, before, vec!["a client".to_string()]).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! Raw clients at once, and what they see.
+
+use std::io::{self, Read, Write};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use packrace_testkit::raw_client::{READ_BYTES, Received, STACK_BYTES, Take, Target};
+
+/// How long all clients together may take; those that a server sends away try again until then.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// How often a client that holds still looks whether it may go.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A server that has nothing new for anybody for so long has all of them waiting.
+const STILL: Duration = Duration::from_secs(2);
+
+/// What a client reads before it holds still: refs and a piece of the pack, of which most is still to come.
+const BEFORE_HOLDING_BYTES: usize = 32 << 10;
+
+/// What came of all requests.
+pub struct Crowd {
+    /// Each client's, in the order of requests.
+    pub received: Vec<Received>,
+    /// From the start of the first to the end of the last.
+    pub wall_seconds: f64,
+    /// Connections that the server dropped, and answers that it has no place.
+    pub sent_away: usize,
+}
+
+/// Sends all requests at once and reads the answers.
+pub fn at_once(
+    target: &Target,
+    requests: &[&[u8]],
+    take: impl Fn(usize) -> Take + Sync,
+) -> io::Result<Crowd> {
+    let barrier = Barrier::new(requests.len() + 1);
+    let deadline = Instant::now() + PATIENCE;
+    let mut wall_seconds = 0.0;
+    let outcomes = std::thread::scope(|scope| {
+        let (barrier, take) = (&barrier, &take);
+        let clients = requests.iter().enumerate().map(|(number, request)| {
+            std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, move || {
+                barrier.wait();
+                target.fetch_patiently(request, take(number), deadline)
+            })
+        });
+        // All or nothing: where a thread is missing, the others would wait for ever.
+        let clients: Vec<_> = clients.map(|client| client.expect("a thread for each client")).collect();
+        barrier.wait();
+        let start = Instant::now();
+        let outcomes: Vec<_> =
+            clients.into_iter().map(|client| client.join().expect("reading does not panic")).collect();
+        wall_seconds = start.elapsed().as_secs_f64();
+        outcomes
+    });
+    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let sent_away = outcomes.iter().map(|(_, tries)| tries).sum();
+    Ok(Crowd {
+        received: outcomes.into_iter().map(|(received, _)| received).collect(),
+        wall_seconds,
+        sent_away,
+    })
+}
+
+/// Does something while `count` clients have sent a request, have read the beginning of the answer, if the server
+/// gives them any, and now take no more. Gives how many of them have got to that.
+pub fn while_held<T>(
+    target: &Target,
+    request: &[u8],
+    count: usize,
+    act: impl FnOnce() -> T,
+) -> io::Result<(T, usize)> {
+    let (is_over, read, held) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            let (is_over, read, held) = (&is_over, &read, &held);
+            let hold = move || hold(target, request, is_over, read, held);
+            let client = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, hold);
+            client.expect("a thread for each client");
+        }
+        let mut last = (0, Instant::now());
+        let start = Instant::now();
+        while held.load(Relaxed) < count && start.elapsed() < PATIENCE {
+            let now = read.load(Relaxed);
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            if now > 0 && last.1.elapsed() > STILL {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        // What the server has begun for them comes to its end: their sockets are full.
+        std::thread::sleep(STILL);
+        let result = act();
+        let reached = held.load(Relaxed);
+        is_over.store(true, Relaxed);
+        Ok((result, reached))
+    })
+}
+
+/// One client of [`while_held`]; tries again when it is sent away.
+fn hold(target: &Target, request: &[u8], is_over: &AtomicBool, read: &AtomicUsize, held: &AtomicUsize) {
+    while !is_over.load(Relaxed) {
+        let mut bytes = 0;
+        let outcome = read_some(target, request, is_over, |length| {
+            bytes += length;
+            read.fetch_add(length, Relaxed);
+            bytes < BEFORE_HOLDING_BYTES
+        });
+        if let Ok(Some(_connection)) = outcome {
+            held.fetch_add(1, Relaxed);
+            while !is_over.load(Relaxed) {
+                std::thread::sleep(LOOK);
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Reads answers one after the other until `is_over`; their ends are not looked at. Counts them.
+pub fn again_and_again(target: &Target, request: &[u8], is_over: &AtomicBool, answers: &AtomicUsize) {
+    while !is_over.load(Relaxed) {
+        match read_some(target, request, is_over, |_| true) {
+            Ok(None) => drop(answers.fetch_add(1, Relaxed)),
+            _ => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// Reads while `wants_more` of what came; gives the connection if it does not, `None` at the end of the answer.
+fn read_some(
+    target: &Target,
+    request: &[u8],
+    is_over: &AtomicBool,
+    mut wants_more: impl FnMut(usize) -> bool,
+) -> io::Result<Option<std::net::TcpStream>> {
+    let mut stream = target.connect()?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.write_all(request)?;
+    let mut buffer = vec![0; READ_BYTES];
+    let mut is_empty = true;
+    while !is_over.load(Relaxed) {
+        match stream.read(&mut buffer) {
+            Ok(0) if is_empty => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => return Ok(None),
+            Ok(length) => {
+                is_empty = false;
+                if !wants_more(length) {
+                    return Ok(Some(stream));
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::Interrupted.into())
+}

@@ -1,0 +1,109 @@
+//! How long small fetches take beside clones.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use packrace_testkit::raw_client::{STACK_BYTES, Take, Target};
+use serde_json::{Value, json};
+
+use super::crowd;
+use super::figures::quantile;
+use super::{Contender, Subject};
+use crate::Error;
+use crate::args::Args;
+use crate::report::verdict;
+
+/// Fetches, one after the other.
+const SAMPLES: usize = 200;
+
+/// Not more of them after this time.
+const MOST_SECONDS: f64 = 120.0;
+
+/// The first ones warm the server up.
+const UNCOUNTED: usize = 5;
+
+/// How many times its idle time a fetch may take.
+const GOAL: f64 = 5.0;
+
+/// Prints, for each server, how long fetches of one commit take alone, and beside twice `--clients` clones.
+pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Result<Vec<Value>, Error> {
+    let clones = 2 * args.clients;
+    let mut records = Vec::new();
+    for contender in contenders {
+        let server = contender.start()?;
+        let target = server.target(contender.door, &subject.repo)?;
+        let fetch = target.request(&subject.fetch_one().command);
+        let clone = target.request(&subject.clone_all().command);
+        let most_seconds = if args.smoke { 2.0 } else { MOST_SECONDS };
+        let idle = fetch_times(&target, &fetch, most_seconds)?;
+        let (busy, answers, seconds) =
+            beside_clones(&target, &clone, clones, || fetch_times(&target, &fetch, most_seconds))?;
+        let ratio = quantile(&busy, 0.99) / quantile(&idle, 0.5);
+        let goal =
+            contender.is_packrace.then(|| verdict(&format!("p99 ≤ {GOAL} × idle p50"), Some(ratio <= GOAL)));
+        let both =
+            |times: &[f64]| format!("{:.1}, {:.1}", quantile(times, 0.5) * 1e3, quantile(times, 0.99) * 1e3);
+        println!(
+            "| {clones} | {} | {} | {} | {} | {ratio:.1} × | {:.2} | {} |",
+            contender.who,
+            both(&idle),
+            both(&busy),
+            busy.len(),
+            answers as f64 / seconds,
+            goal.unwrap_or_default(),
+        );
+        records.push(json!({
+            "work": "swarm, small fetches beside clones",
+            "who": contender.who,
+            "clones": clones,
+            "samples": busy.len(),
+            "idle_seconds_p50": quantile(&idle, 0.5),
+            "idle_seconds_p99": quantile(&idle, 0.99),
+            "busy_seconds_p50": quantile(&busy, 0.5),
+            "busy_seconds_p99": quantile(&busy, 0.99),
+        }));
+    }
+    Ok(records)
+}
+
+/// The table's head.
+pub fn head() -> &'static str {
+    "| clones at once | who | one-commit fetch, idle ms p50, p99 | beside clones ms p50, p99 | samples | p99 to idle p50 | clones/s meanwhile | goals |\n\
+     |---|---|---:|---:|---:|---:|---:|---|"
+}
+
+/// Does something while so many clients clone, each again when it is done; gives how many clones came to their end.
+fn beside_clones<T>(
+    target: &Target,
+    clone: &[u8],
+    count: usize,
+    act: impl FnOnce() -> io::Result<T>,
+) -> io::Result<(T, usize, f64)> {
+    let (is_over, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            let again = || crowd::again_and_again(target, clone, &is_over, &answers);
+            std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, again)?;
+        }
+        let start = Instant::now();
+        let result = act();
+        let seconds = start.elapsed().as_secs_f64();
+        is_over.store(true, Relaxed);
+        Ok((result?, answers.load(Relaxed), seconds))
+    })
+}
+
+/// Seconds of each fetch.
+fn fetch_times(target: &Target, request: &[u8], most_seconds: f64) -> io::Result<Vec<f64>> {
+    let start = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < SAMPLES + UNCOUNTED
+        && (times.len() <= UNCOUNTED || start.elapsed().as_secs_f64() < most_seconds)
+    {
+        let deadline = Instant::now() + Duration::from_secs(300);
+        let (received, _) = target.fetch_patiently(request, Take::Checksum, deadline)?;
+        times.push(received.whole.as_secs_f64());
+    }
+    Ok(times.split_off(UNCOUNTED))
+}

@@ -1,0 +1,167 @@
+//! Many clients at once: stock git's servers beside packrace, over git:// and over HTTP.
+//!
+//! The clients are threads of this program that speak the wire themselves. They share the machine with the servers; what
+//! they cost is shown beside what the servers cost.
+
+mod crowd;
+mod figures;
+mod latency;
+mod scenes;
+mod waiting;
+
+use std::path::{Path, PathBuf};
+
+use packrace_object::HashKind;
+use packrace_testkit::Git;
+use packrace_testkit::peer::Script;
+use packrace_testkit::raw_client::Door;
+use serde_json::Value;
+
+use crate::args::Args;
+use crate::prepare::Scratch;
+use crate::serve::{self, Server};
+use crate::{Error, work};
+
+/// A server that takes part.
+pub struct Contender<'a> {
+    /// Its name in tables.
+    pub who: &'static str,
+    /// Whether it is the one that is measured.
+    pub is_packrace: bool,
+    /// The door that it is asked at.
+    pub door: Door,
+    start: Box<dyn Fn() -> std::io::Result<Server> + 'a>,
+}
+
+impl Contender<'_> {
+    /// A fresh server.
+    pub fn start(&self) -> std::io::Result<Server> {
+        (self.start)()
+    }
+}
+
+/// Runs everything, prints tables and gives the records.
+pub fn run(
+    args: &Args,
+    git: &Git,
+    packrace: Option<&Path>,
+    scratch: &Scratch,
+    history: &Path,
+) -> Result<Vec<Value>, Error> {
+    let bitmap = Subject::new(git, scratch.with_bitmap(history)?);
+    let plain = Subject::new(git, scratch.plain(history)?);
+    let root = bitmap.repo.parent().ok_or("a repository lies in a directory")?;
+    let doors = doors(git, packrace, root);
+    println!("\n{}\n", figures::HOW);
+    println!("{}", figures::head());
+    let mut records = Vec::new();
+    for scene in scenes::all(args, &bitmap, &plain) {
+        for contenders in &doors {
+            records.extend(scene.compare(args, git, contenders)?);
+        }
+    }
+    println!("\n{}", latency::head());
+    for contenders in &doors {
+        records.extend(latency::compare(args, contenders, &bitmap)?);
+    }
+    println!("\n{}", waiting::head());
+    for contenders in &doors {
+        records.extend(waiting::compare(args, contenders, &bitmap)?);
+    }
+    Ok(records)
+}
+
+/// For each door, stock git's server, where there is one, and packrace.
+fn doors<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> Vec<Vec<Contender<'a>>> {
+    let mut at_git = vec![Contender {
+        who: "git daemon",
+        is_packrace: false,
+        door: Door::Git,
+        start: Box::new(move || Server::git_daemon(git, root, None)),
+    }];
+    let mut at_http = Vec::new();
+    if serve::lighttpd().is_some() {
+        at_http.push(Contender {
+            who: "git http-backend",
+            is_packrace: false,
+            door: Door::Http,
+            start: Box::new(move || {
+                let server = Server::http_backend(git, root)?;
+                server.ok_or_else(|| std::io::Error::other("lighttpd is gone"))
+            }),
+        });
+    } else {
+        println!("lighttpd is missing (package lighttpd): git http-backend is not measured.");
+    }
+    if let Some(binary) = packrace {
+        let contender = |door, who| Contender {
+            who,
+            is_packrace: true,
+            door,
+            start: Box::new(move || Server::packrace(binary, root, None)),
+        };
+        at_git.push(contender(Door::Git, "packrace git://"));
+        at_http.push(contender(Door::Http, "packrace http://"));
+    }
+    vec![at_git, at_http]
+}
+
+/// A v2 `fetch`, without what a door puts around it.
+#[derive(Debug, Clone)]
+pub struct Fetch {
+    /// The objects wanted.
+    pub wants: Vec<String>,
+    /// The command as it is sent.
+    pub command: Vec<u8>,
+}
+
+impl Fetch {
+    fn new(hash: HashKind, wants: Vec<String>, haves: &[&str]) -> Self {
+        let borrowed: Vec<&str> = wants.iter().map(String::as_str).collect();
+        let command = Script::new().fetch_v2(&hash.to_string(), &borrowed, haves).bytes().to_vec();
+        Fetch { wants, command }
+    }
+}
+
+/// What a repository says about itself.
+#[derive(Debug)]
+pub struct Subject {
+    /// Where it is.
+    pub repo: PathBuf,
+    /// Its hash.
+    pub hash: HashKind,
+    /// All objects that refs name.
+    tips: Vec<String>,
+    /// The newest commit, and the one before.
+    newest: [String; 2],
+}
+
+impl Subject {
+    fn new(git: &Git, repo: PathBuf) -> Self {
+        let say = |args: &[&str]| git.run(&repo, args).trim().to_string();
+        let format = say(&["rev-parse", "--show-object-format"]);
+        Subject {
+            hash: if format == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 },
+            tips: work::tips(git, &repo),
+            newest: ["HEAD", "HEAD~1"].map(|name| say(&["rev-parse", name])),
+            repo,
+        }
+    }
+
+    /// Everything that refs name.
+    pub fn clone_all(&self) -> Fetch {
+        Fetch::new(self.hash, self.tips.clone(), &[])
+    }
+
+    /// Everything but what one ref names, another one for each `number`.
+    pub fn clone_almost_all(&self, number: usize) -> Fetch {
+        let mut wants = self.tips.clone();
+        wants.remove(number % wants.len());
+        Fetch::new(self.hash, wants, &[])
+    }
+
+    /// The newest commit.
+    pub fn fetch_one(&self) -> Fetch {
+        Fetch::new(self.hash, vec![self.newest[0].clone()], &[&self.newest[1]])
+    }
+}

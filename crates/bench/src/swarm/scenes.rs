@@ -1,0 +1,178 @@
+//! What crowds ask for.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use packrace_testkit::Git;
+use packrace_testkit::raw_client::{Received, Take};
+use packrace_testkit::received::objects_in_pack;
+use serde_json::Value;
+
+use super::crowd::{self, Crowd};
+use super::figures::{Figures, Goal};
+use super::{Contender, Fetch, Subject};
+use crate::Error;
+use crate::args::Args;
+use crate::measure::{own_processor_seconds, processor_seconds};
+use crate::serve::Server;
+
+/// One client in so many hashes its pack; the others sum it up.
+const HASHES_ONE_IN: usize = 16;
+
+/// Most clients at once.
+const MOST_CLIENTS: usize = 256;
+
+/// Fewer where each pack takes seconds of work.
+const SLOW_DIVISOR: usize = 4;
+
+/// The last processes of a server end after their answers.
+const SETTLES: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Clients that ask a repository for something at the same time.
+pub struct Scene<'a> {
+    name: String,
+    subject: &'a Subject,
+    /// One for each client, or one for all.
+    fetches: Vec<Fetch>,
+    clients: usize,
+    /// Whether each round has a fresh server, which has seen no request.
+    is_cold: bool,
+    /// Whether one pack of each server is indexed.
+    is_indexed: bool,
+    goals: Vec<Goal>,
+}
+
+/// All of them.
+pub fn all<'a>(args: &Args, bitmap: &'a Subject, plain: &'a Subject) -> Vec<Scene<'a>> {
+    let clients = args.clients;
+    let mut crowds = match args.smoke {
+        true => vec![1, clients, 2 * clients],
+        false => vec![1, clients / 4, clients, 2 * clients, 8 * clients],
+    };
+    crowds.retain(|clients| (1..=MOST_CLIENTS).contains(clients));
+    crowds.dedup();
+    let identical = crowds.into_iter().map(|count| Scene {
+        name: format!("{count} identical"),
+        subject: bitmap,
+        fetches: vec![bitmap.clone_all()],
+        clients: count,
+        is_cold: false,
+        is_indexed: count == clients,
+        goals: if count == clients { vec![Goal::Throughput(4.0), Goal::Cpu(0.15)] } else { Vec::new() },
+    });
+    let other = |name: &str, subject: &'a Subject, count: usize, fetches, is_cold| Scene {
+        name: format!("{count} {name}"),
+        subject,
+        fetches,
+        clients: count,
+        is_cold,
+        is_indexed: !is_cold,
+        goals: Vec::new(),
+    };
+    let near = (0..clients).map(|number| bitmap.clone_almost_all(number)).collect();
+    let slow = (clients / SLOW_DIVISOR).max(2);
+    let near_slow = (0..slow).map(|number| plain.clone_almost_all(number)).collect();
+    identical
+        .chain([
+            other("identical, cold", bitmap, clients, vec![bitmap.clone_all()], true),
+            other("near-identical", bitmap, clients, near, false),
+            other("identical, no bitmap", plain, slow, vec![plain.clone_all()], false),
+            other("near-identical, no bitmap", plain, slow, near_slow, false),
+        ])
+        .collect()
+}
+
+impl Scene<'_> {
+    /// Looks at each server once, then times them in turns, and prints the rows.
+    pub fn compare(&self, args: &Args, git: &Git, contenders: &[Contender]) -> Result<Vec<Value>, Error> {
+        let mut servers = Vec::new();
+        let mut figures = Vec::new();
+        for contender in contenders {
+            let server = contender.start()?;
+            let (crowd, peak) =
+                server.watched(|| self.send(contender, &server, |number| self.look(number)))?;
+            self.check(git, contender, &crowd).map_err(|why| self.told(contender, &why))?;
+            figures.push(Figures::new(contender.who, self.clients, peak));
+            servers.push(server);
+        }
+        for _ in 0..args.rounds {
+            for ((contender, server), figures) in contenders.iter().zip(&mut servers).zip(&mut figures) {
+                if figures.has_enough(args.rounds) {
+                    continue;
+                }
+                if self.is_cold {
+                    *server = contender.start()?;
+                }
+                self.time(contender, server, figures)
+                    .map_err(|why| self.told(contender, &why.to_string()))?;
+            }
+        }
+        for figures in &figures {
+            print!("{}", figures.row(&self.name));
+        }
+        if let [git, packrace] = &figures[..] {
+            print!("{}", packrace.ratio_row(git, &self.goals));
+        }
+        Ok(figures.iter().map(|figures| figures.json(&self.name)).collect())
+    }
+
+    fn told(&self, contender: &Contender, why: &str) -> String {
+        format!("{}: {}: {why}", self.name, contender.who)
+    }
+
+    fn send(
+        &self,
+        contender: &Contender,
+        server: &Server,
+        take: impl Fn(usize) -> Take + Sync,
+    ) -> io::Result<Crowd> {
+        let target = server.target(contender.door, &self.subject.repo)?;
+        let requests: Vec<_> = self.fetches.iter().map(|fetch| target.request(&fetch.command)).collect();
+        let of_each = |number: usize| requests[number % requests.len()].as_slice();
+        crowd::at_once(&target, &(0..self.clients).map(of_each).collect::<Vec<_>>(), take)
+    }
+
+    fn time(&self, contender: &Contender, server: &Server, figures: &mut Figures) -> io::Result<()> {
+        let before = (processor_seconds(server.id()), own_processor_seconds());
+        let crowd = self.send(contender, server, |_| Take::Checksum)?;
+        let client_cpu = own_processor_seconds() - before.1;
+        std::thread::sleep(SETTLES);
+        figures.add(&crowd, processor_seconds(server.id()) - before.0, client_cpu);
+        self.agree(contender, &crowd.received).map_err(io::Error::other)
+    }
+
+    fn look(&self, number: usize) -> Take {
+        match number {
+            0 if self.is_indexed => Take::Keep,
+            _ if number.is_multiple_of(HASHES_ONE_IN) => Take::Hash(self.subject.hash),
+            _ => Take::Checksum,
+        }
+    }
+
+    /// Packs that were hashed have been found right by their clients; here the first is indexed, where that is to be.
+    fn check(&self, git: &Git, contender: &Contender, crowd: &Crowd) -> Result<(), String> {
+        self.agree(contender, &crowd.received)?;
+        if !self.is_indexed {
+            return Ok(());
+        }
+        let there = objects_in_pack(git, &crowd.received[0].pack.kept, self.subject.hash, None);
+        let mut revisions = self.fetches[0].wants.join("\n");
+        revisions.push('\n');
+        let list = ["rev-list", "--objects", "--no-object-names", "--stdin"];
+        let needed = git.run_with_input(&self.subject.repo, &list, revisions.as_bytes());
+        let needed = String::from_utf8_lossy(&needed);
+        let needed: BTreeSet<&str> = needed.lines().collect();
+        let missing = needed.iter().filter(|id| !there.contains(**id)).count();
+        if missing == 0 { Ok(()) } else { Err(format!("{missing} of {} objects are missing", needed.len())) }
+    }
+
+    /// Identical requests get identical packs from packrace; those of git differ by some bytes where it has two threads.
+    fn agree(&self, contender: &Contender, received: &[Received]) -> Result<(), String> {
+        let is_alike = contender.is_packrace && self.fetches.len() == 1;
+        let of = |received: &Received| (received.pack.bytes, received.pack.crc);
+        match received.iter().position(|other| of(other) != of(&received[0])) {
+            Some(number) if is_alike => Err(format!("the packs of clients 0 and {number} differ")),
+            _ => Ok(()),
+        }
+    }
+}

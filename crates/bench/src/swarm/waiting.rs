@@ -1,0 +1,74 @@
+//! What a clone costs that is not read from.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::crowd;
+use super::figures::mega;
+use super::{Contender, Subject};
+use crate::Error;
+use crate::args::Args;
+use crate::measure::{Peak, memory_of_tree};
+use crate::report::verdict;
+
+/// Most private memory for each further clone.
+const GOAL_BYTES: f64 = (1 << 20) as f64;
+
+/// Memory is looked at so often, and the highest counts.
+const LOOKS: usize = 10;
+
+/// Prints, for each server, what its memory is with so many clones that are not read from, and with twice as many.
+pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Result<Vec<Value>, Error> {
+    let mut records = Vec::new();
+    for contender in contenders {
+        let held = [args.clients, 2 * args.clients].map(|count| held(contender, subject, count));
+        let [(some, reached), (twice, reached_twice)] = held.into_iter().collect::<Result<Vec<_>, _>>()?[..]
+        else {
+            continue;
+        };
+        let (some, twice) = (some.anonymous_bytes, twice.anonymous_bytes);
+        let each = (twice as f64 - some as f64) / args.clients as f64;
+        let goal = contender.is_packrace.then(|| verdict("≤ 1 MiB", Some(each <= GOAL_BYTES)));
+        println!(
+            "| {} | {:.1} ({reached} of {} reading) | {:.1} ({reached_twice} of {} reading) | {:.0} | {} |",
+            contender.who,
+            mega(some),
+            args.clients,
+            mega(twice),
+            2 * args.clients,
+            each / 1024.0,
+            goal.unwrap_or_default(),
+        );
+        records.push(json!({
+            "work": "swarm, clones that wait",
+            "who": contender.who,
+            "clients": args.clients,
+            "anonymous_bytes": some,
+            "anonymous_bytes_with_twice_as_many": twice,
+            "anonymous_bytes_each": each,
+        }));
+    }
+    Ok(records)
+}
+
+/// The table's head.
+pub fn head() -> &'static str {
+    "| clones that are not read from | private MB | of twice as many | KiB for each further | goals |\n|---|---:|---:|---:|---|"
+}
+
+/// The memory of a fresh server with so many of them, and how many have got a piece of their pack.
+fn held(contender: &Contender, subject: &Subject, count: usize) -> Result<(Peak, usize), Error> {
+    let server = contender.start()?;
+    let target = server.target(contender.door, &subject.repo)?;
+    let request = target.request(&subject.clone_all().command);
+    let looks = || {
+        let mut peak = Peak::default();
+        for _ in 0..LOOKS {
+            peak.raise(memory_of_tree(server.id()));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        peak
+    };
+    Ok(crowd::while_held(&target, &request, count, looks)?)
+}
