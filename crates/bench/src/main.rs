@@ -76,7 +76,9 @@ fn run(args: &Args) -> Result<(), Error> {
     let scratch = Scratch::new(args.scratch.as_deref(), git.clone())?;
     let work = work::all(args, &git, &scratch)?;
     print_conditions(args, &git, packrace.as_deref());
-    println!("{}", report::head());
+    if !work.is_empty() {
+        println!("{}", report::head());
+    }
     let mut done: Vec<Comparison> = Vec::new();
     for work in &work {
         let mut comparison = compare(args, &git, packrace.as_deref(), work)?;
@@ -95,12 +97,12 @@ fn run(args: &Args) -> Result<(), Error> {
         let history = work::history(args, &scratch)?;
         records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
     }
-    if args.items.contains(&Item::Soak) {
-        soak::run(args, &git, packrace.as_deref())?;
-    }
     if let Some(file) = &args.json {
         let record = json!({ "conditions": conditions(args, &git), "records": records });
         std::fs::write(file, format!("{record:#}\n"))?;
+    }
+    if args.items.contains(&Item::Soak) {
+        soak::run(args, &git, packrace.as_deref())?;
     }
     Ok(())
 }
@@ -320,7 +322,7 @@ fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
     println!("{}\n", conditions(args, git));
     println!(
         "Medians of {} rounds in turns, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
-         pipe, on servers of git://, or of another command; one that rewrites its repository has a fresh copy for each run, and \
+         pipe, or of another command; one that rewrites its repository has a fresh copy for each run, and \
          MB out are its packs or, of refs, what keeps them. Of pushes, CPU time and calls are the server's where there is one. CPU: user and system time of the process and its children. Write calls, of all system calls: {}; in brackets packrace's own \
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
          own; mapped files are only in the sum of VmRSS, in brackets.{}\n",

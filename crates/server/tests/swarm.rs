@@ -1,18 +1,16 @@
 //! 256 clients at once, over both doors, from repositories with and without a bitmap; stock git is among them.
 
+mod served;
+
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Barrier, mpsc};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use packrace_object::HashKind;
-use packrace_server::engine::Committer;
-use packrace_server::transport::serve::serve;
-use packrace_server::transport::settings::{Limits, Pushing, Settings};
-use packrace_store::OpenOptions;
+use packrace_server::transport::settings::{Limits, Settings};
 use packrace_testkit::peer::Script;
 use packrace_testkit::raw_client::{Door, Pack, STACK_BYTES, Take, Target};
 use packrace_testkit::received::objects_in_pack;
@@ -35,49 +33,6 @@ const MAX_DESCRIPTORS_A_CLIENT: usize = 6;
 
 /// What all threads that are not the server's are called.
 const CLIENT_THREAD: &str = "client";
-
-struct Served {
-    http: SocketAddr,
-    git: SocketAddr,
-}
-
-impl Served {
-    /// Lives as long as the process.
-    fn new(root: &Path) -> Self {
-        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let settings = Settings {
-            http: any,
-            git: any,
-            open: OpenOptions::default(),
-            namespace: String::new(),
-            agent: "packrace/test".into(),
-            limits: Limits { max_git_connections: 256, max_http_connections: 256, ..Limits::default() },
-            hook_environment: Vec::new(),
-            pushing: Pushing {
-                is_allowed: false,
-                new_repositories: None,
-                committer: Committer::new(|_, _| Err("nobody pushes".to_owned())),
-                hook_environment: Vec::new(),
-                temporary_dir: root.to_owned(),
-            },
-        };
-        let (sender, receiver) = mpsc::channel();
-        let root = root.to_owned();
-        std::thread::spawn(move || {
-            serve(&root, settings, |addresses| sender.send(addresses.to_vec()).unwrap()).unwrap();
-        });
-        let addresses = receiver.recv().unwrap();
-        Served { http: addresses[0].1, git: addresses[1].1 }
-    }
-
-    fn target(&self, door: Door, name: &str) -> Target {
-        let address = match door {
-            Door::Git => self.git,
-            Door::Http => self.http,
-        };
-        Target { door, address, path: format!("/{name}"), patience: PATIENCE }
-    }
-}
 
 /// Threads that are not clients, and descriptors, of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,11 +179,12 @@ fn clients_at_once_get_the_same_packs() {
     std::fs::create_dir(&root).unwrap();
     let repos = [("bitmap.git", Bitmap::Plain), ("plain.git", Bitmap::No)];
     let repos = repos.map(|(name, bitmap)| (name, build(&root, name, bitmap)));
-    let served = Served::new(&root);
+    let limits = Limits { max_git_connections: 256, max_http_connections: 256, ..Limits::default() };
+    let (http, git) = served::start(&root, Settings { limits, ..served::settings(folder.path()) });
     let mut groups = Vec::new();
     for (name, repo) in repos {
-        for door in [Door::Git, Door::Http] {
-            let target = served.target(door, name);
+        for (door, address) in [(Door::Git, git), (Door::Http, http)] {
+            let target = Target { door, address, path: format!("/{name}"), patience: PATIENCE };
             let request = target.request(clone_request(&repo).bytes());
             groups.push(Group { repo: repo.clone(), target, request });
         }

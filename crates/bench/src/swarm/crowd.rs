@@ -158,3 +158,42 @@ fn read_some(
     }
     Err(io::ErrorKind::Interrupted.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::Server;
+    use crate::swarm::Subject;
+    use packrace_testkit::raw_client::Door;
+    use packrace_testkit::{Git, RepoBuilder, Size};
+
+    #[test]
+    fn a_daemon_serves_a_crowd() {
+        let repo = RepoBuilder::new(Size::Small).build();
+        let subject = Subject::new(Git::stock(), repo.path().to_path_buf());
+        let server = Server::git_daemon(Git::stock(), repo.path().parent().unwrap(), None).unwrap();
+        let target = server.target(Door::Git, repo.path()).unwrap();
+        let all = target.request(&subject.clone_all().command);
+        let almost = target.request(&subject.clone_almost_all(0).command);
+        let one = target.request(&subject.fetch_one().command);
+
+        let crowd = at_once(&target, &[&all, &almost, &one], |_| Take::Hash(subject.hash)).unwrap();
+        let bytes: Vec<u64> = crowd.received.iter().map(|received| received.pack.bytes).collect();
+        assert!(bytes[2] < bytes[0] / 10 && crowd.wall_seconds > 0.0, "{bytes:?}");
+        assert_ne!(all, almost);
+
+        let (held, reached) = while_held(&target, &all, 2, || 7).unwrap();
+        assert_eq!((held, reached), (7, 2));
+
+        let (is_over, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| again_and_again(&target, &one, &is_over, &answers));
+            let start = Instant::now();
+            while answers.load(Relaxed) < 2 && start.elapsed() < PATIENCE {
+                std::thread::sleep(LOOK);
+            }
+            is_over.store(true, Relaxed);
+        });
+        assert!(answers.load(Relaxed) >= 2);
+    }
+}

@@ -97,13 +97,13 @@ impl Figures {
             count => format!("{count} sent away"),
         };
         format!(
-            "| {scene} | {} | {:.0} | {:.0} | {:.2} | {:.0} | {:.2} | {memory} | {:.0}, {:.0} | {:.0} | {} | {sent_away} |\n",
+            "| {scene} | {} | {:.0} | {:.0} | {:.2} | {:.0} | {} | {memory} | {:.0}, {:.0} | {:.0} | {} | {sent_away} |\n",
             self.who,
             wall * 1e3,
             mega(self.pack_bytes) / wall,
             self.clients as f64 / wall,
             cpu * 1e3,
-            self.clients as f64 / cpu,
+            if cpu > 0.0 { format!("{:.1}", self.clients as f64 / cpu) } else { "–".to_string() },
             first(0.5),
             first(0.99),
             self.median(|round| round.client_cpu_seconds) * 1e3,
