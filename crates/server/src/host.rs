@@ -1,6 +1,7 @@
 //! What the calls of one process share.
 
 use crate::admission::Admission;
+use crate::metrics::Metrics;
 
 /// What the calls of one process share. A call on standard input and output has one of its own, with nothing in it and
 /// without limits.
@@ -8,4 +9,6 @@ use crate::admission::Admission;
 pub struct Host {
     /// Which clones go first.
     pub admission: Admission,
+    /// What they have done, in numbers.
+    pub metrics: Metrics,
 }

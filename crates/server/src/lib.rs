@@ -9,5 +9,6 @@ pub mod admission;
 pub mod client;
 pub mod engine;
 pub mod host;
+pub mod metrics;
 pub mod outbox;
 pub mod transport;

@@ -1,0 +1,347 @@
+//! What the calls of one process have done and are doing, in numbers: counters, gauges and histograms that
+//! `/-/metrics` shows in the text format of Prometheus.
+//!
+//! Every value of a label is one of a closed enum: no label names a repository or a client, so that the number of
+//! series does not grow with what is served. All series are there from the start, with zero.
+//!
+//! | histogram | buckets, upper ends in seconds |
+//! |---|---|
+//! | waiting in the queue, phases of a pack | 0.001, 0.004, 0.016, 0.064, 0.25, 1, 4, 16, 64, 256, 1024 |
+
+mod labels;
+
+use std::time::Duration;
+
+use packrace_os::count;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry, Unit};
+
+use labels::{ByDoor, ByKind, ByReason, ByStage};
+pub use labels::{Closed, DoorName, Kind, Reason, Stage};
+
+/// Upper ends of the buckets of all histograms, in seconds.
+const BUCKETS: [f64; 11] = [0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
+
+/// The numbers of one process. Cheap to add to: an atomic each, behind a read lock where there is a label.
+///
+/// `Metrics::default()` starts at zero and needs no server.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Transfers that began.
+    started: Family<ByKind, Counter>,
+    /// Transfers that came to a good end.
+    finished: Family<ByKind, Counter>,
+    /// Transfers that did not: refused, broken off or given up.
+    failed: Family<ByKind, Counter>,
+    /// Bytes that clients were sent.
+    pub bytes_sent: Counter,
+    /// Bytes that clients sent.
+    pub bytes_received: Counter,
+    /// Connections that are open.
+    connections: Family<ByDoor, Gauge>,
+    /// What was not served.
+    refusals: Family<ByReason, Counter>,
+    /// Clones that wait for their turn.
+    pub queue_length: Gauge,
+    queue_wait: Histogram,
+    /// Clones that have their turn.
+    pub running_clones: Gauge,
+    /// Packs that were taken from one that was being made at the time.
+    pub cache_hits_running: Counter,
+    /// Packs that were taken from a kept one.
+    pub cache_hits_kept: Counter,
+    /// Packs that had to be made.
+    pub cache_misses: Counter,
+    /// Kept packs that had to go.
+    pub cache_evictions: Counter,
+    /// Bytes of the packs that are kept, or shared while they are made.
+    pub cache_bytes: Gauge,
+    /// Advertisements and listings of refs that were answered from ready frames.
+    pub answer_hits: Counter,
+    /// Those that had to be made.
+    pub answer_misses: Counter,
+    /// Repositories that are open.
+    pub warm_open: Gauge,
+    /// Calls that found their repository open.
+    pub warm_hits: Counter,
+    /// Calls that had to open it.
+    pub warm_misses: Counter,
+    phases: Family<ByStage, Histogram, fn() -> Histogram>,
+    /// Batches that were handed to clients: of git:// and stdio, gathered writes; of HTTP, frames of bodies.
+    pub batches: Counter,
+    /// Empty packets that kept a silent connection alive.
+    pub keepalives: Counter,
+    /// Calls that panicked, which is a mistake in packrace.
+    pub panics: Counter,
+}
+
+impl Metrics {
+    /// Counts a transfer that begins.
+    pub fn started(&self, kind: Kind, door: DoorName) {
+        self.started.get_or_create(&ByKind { kind, door }).inc();
+    }
+
+    /// Counts a transfer that has come to a good end.
+    pub fn finished(&self, kind: Kind, door: DoorName) {
+        self.finished.get_or_create(&ByKind { kind, door }).inc();
+    }
+
+    /// Counts a transfer that has not.
+    pub fn failed(&self, kind: Kind, door: DoorName) {
+        self.failed.get_or_create(&ByKind { kind, door }).inc();
+    }
+
+    /// Transfers of a kind that began, through all doors.
+    pub fn started_so_far(&self, kind: Kind) -> u64 {
+        DoorName::ALL.iter().map(|door| self.started.get_or_create(&ByKind { kind, door: *door }).get()).sum()
+    }
+
+    /// Transfers of a kind that came to a good end and those that did not, through all doors.
+    pub fn ended_so_far(&self, kind: Kind) -> (u64, u64) {
+        let labels = || DoorName::ALL.iter().map(|door| ByKind { kind, door: *door });
+        let finished = labels().map(|labels| self.finished.get_or_create(&labels).get()).sum();
+        let failed = labels().map(|labels| self.failed.get_or_create(&labels).get()).sum();
+        (finished, failed)
+    }
+
+    /// Counts something that was not served.
+    pub fn refused(&self, reason: Reason) {
+        self.refusals.get_or_create(&ByReason { reason }).inc();
+    }
+
+    /// What was not served so far, for a reason.
+    pub fn refused_so_far(&self, reason: Reason) -> u64 {
+        self.refusals.get_or_create(&ByReason { reason }).get()
+    }
+
+    /// Counts a connection for as long as what is returned lives.
+    pub fn connection(&self, door: DoorName) -> Held {
+        Held::new(&self.connections.get_or_create(&ByDoor { door }))
+    }
+
+    /// Connections that are open.
+    pub fn connections_open(&self, door: DoorName) -> i64 {
+        self.connections.get_or_create(&ByDoor { door }).get()
+    }
+
+    /// Notes how long a clone has waited for its turn.
+    pub fn waited(&self, time: Duration) {
+        self.queue_wait.observe(time.as_secs_f64());
+    }
+
+    /// Notes how long a phase of a pack has taken.
+    pub fn phase(&self, stage: Stage, time: Duration) {
+        self.phases.get_or_create(&ByStage { stage }).observe(time.as_secs_f64());
+    }
+
+    /// Everything, in the text format of Prometheus (OpenMetrics 1.0).
+    pub fn text(&self) -> String {
+        self.fill();
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode(&mut text, &self.registry());
+        text
+    }
+
+    /// What is shown, by name. It is made for whoever looks: most processes are never looked at.
+    fn registry(&self) -> Registry {
+        let mut registry = Registry::with_prefix("packrace");
+        let mut add = Adding(&mut registry);
+        add.one("transfers_started", "Transfers that began", &self.started);
+        add.one("transfers_finished", "Transfers that came to a good end", &self.finished);
+        add.one("transfers_failed", "Transfers that were refused, broke off or were given up", &self.failed);
+        add.bytes("sent", "Bytes that clients were sent", &self.bytes_sent);
+        add.bytes("received", "Bytes that clients sent", &self.bytes_received);
+        add.one("connections", "Connections that are open", &self.connections);
+        add.one("refusals", "What was not served", &self.refusals);
+        add.one("queue_length", "Clones that wait for their turn", &self.queue_length);
+        add.seconds("queue_wait", "How long clones waited for their turn", &self.queue_wait);
+        add.one("running_clones", "Clones that have their turn", &self.running_clones);
+        add.one(
+            "cache_hits_running",
+            "Packs taken from one that was being made at the time",
+            &self.cache_hits_running,
+        );
+        add.one("cache_hits_kept", "Packs taken from a kept one", &self.cache_hits_kept);
+        add.one("cache_misses", "Packs that had to be made", &self.cache_misses);
+        add.one("cache_evictions", "Kept packs that had to go", &self.cache_evictions);
+        add.bytes("cache", "Bytes of packs that are kept or shared", &self.cache_bytes);
+        add.one("answer_hits", "Answers about refs that were ready", &self.answer_hits);
+        add.one("answer_misses", "Answers about refs that had to be made", &self.answer_misses);
+        add.one("warm_repositories", "Repositories that are open", &self.warm_open);
+        add.one("warm_hits", "Calls that found their repository open", &self.warm_hits);
+        add.one("warm_misses", "Calls that had to open it", &self.warm_misses);
+        add.seconds("phase", "How long the phases of a pack took", &self.phases);
+        add.one("batches", "Batches that were handed to clients", &self.batches);
+        add.one("keepalives", "Empty packets that kept a connection alive", &self.keepalives);
+        add.one("panics", "Calls that panicked", &self.panics);
+        let help = "Calls of the operating system, by what their bytes belong to";
+        registry.register("os_calls", help, OsCalls);
+        registry
+    }
+
+    /// Makes all series, so that those are there that nothing has happened to.
+    fn fill(&self) {
+        for door in DoorName::ALL.iter().copied() {
+            drop(self.connections.get_or_create(&ByDoor { door }));
+            for kind in Kind::ALL.iter().copied() {
+                for family in [&self.started, &self.finished, &self.failed] {
+                    drop(family.get_or_create(&ByKind { kind, door }));
+                }
+            }
+        }
+        for reason in Reason::ALL.iter().copied() {
+            drop(self.refusals.get_or_create(&ByReason { reason }));
+        }
+        for stage in Stage::ALL.iter().copied() {
+            drop(self.phases.get_or_create(&ByStage { stage }));
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            started: Family::default(),
+            finished: Family::default(),
+            failed: Family::default(),
+            bytes_sent: Counter::default(),
+            bytes_received: Counter::default(),
+            connections: Family::default(),
+            refusals: Family::default(),
+            queue_length: Gauge::default(),
+            queue_wait: histogram(),
+            running_clones: Gauge::default(),
+            cache_hits_running: Counter::default(),
+            cache_hits_kept: Counter::default(),
+            cache_misses: Counter::default(),
+            cache_evictions: Counter::default(),
+            cache_bytes: Gauge::default(),
+            answer_hits: Counter::default(),
+            answer_misses: Counter::default(),
+            warm_open: Gauge::default(),
+            warm_hits: Counter::default(),
+            warm_misses: Counter::default(),
+            phases: Family::new_with_constructor(histogram),
+            batches: Counter::default(),
+            keepalives: Counter::default(),
+            panics: Counter::default(),
+        }
+    }
+}
+
+fn histogram() -> Histogram {
+    Histogram::new(BUCKETS)
+}
+
+/// One more in a gauge, until it is dropped.
+#[derive(Debug)]
+pub struct Held(Gauge);
+
+impl Held {
+    /// Adds one.
+    pub fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Held(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// A registry that is being filled; it shares what is added.
+struct Adding<'a>(&'a mut Registry);
+
+impl Adding<'_> {
+    fn one(&mut self, name: &str, help: &str, metric: &(impl Metric + Clone)) {
+        self.0.register(name, help, metric.clone());
+    }
+
+    fn bytes(&mut self, name: &str, help: &str, metric: &(impl Metric + Clone)) {
+        self.0.register_with_unit(name, help, Unit::Bytes, metric.clone());
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, metric: &(impl Metric + Clone)) {
+        self.0.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    }
+}
+
+/// What [`packrace_os::count`] has counted, looked at when it is shown.
+#[derive(Debug)]
+struct OsCalls;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOsCall {
+    role: &'static str,
+    op: &'static str,
+}
+
+impl EncodeMetric for OsCalls {
+    fn encode(&self, mut encoder: prometheus_client::encoding::MetricEncoder<'_>) -> std::fmt::Result {
+        for (role, op, calls) in count::all_calls() {
+            ConstCounter::new(calls).encode(encoder.encode_family(&ByOsCall { role, op })?)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> prometheus_client::metrics::MetricType {
+        prometheus_client::metrics::MetricType::Counter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(metrics: &Metrics, line: &str) {
+        let text = metrics.text();
+        assert!(text.lines().any(|other| other == line), "no line {line:?} in:\n{text}");
+    }
+
+    #[test]
+    fn everything_is_there_from_the_start() {
+        let metrics = Metrics::default();
+        check(&metrics, "packrace_transfers_started_total{kind=\"clone\",door=\"http\"} 0");
+        check(&metrics, "packrace_transfers_failed_total{kind=\"push\",door=\"git\"} 0");
+        check(&metrics, "packrace_refusals_total{reason=\"not-found\"} 0");
+        check(&metrics, "packrace_sent_bytes_total 0");
+        check(&metrics, "packrace_queue_length 0");
+        check(&metrics, "packrace_phase_seconds_count{stage=\"plan\"} 0");
+        check(&metrics, "# EOF");
+    }
+
+    #[test]
+    fn what_happens_is_counted() {
+        let metrics = Metrics::default();
+        metrics.started(Kind::Clone, DoorName::Git);
+        metrics.finished(Kind::Clone, DoorName::Git);
+        metrics.failed(Kind::Fetch, DoorName::Http);
+        metrics.refused(Reason::NotFound);
+        metrics.phase(Stage::Plan, Duration::from_millis(20));
+        metrics.waited(Duration::from_secs(2000));
+        let held = metrics.connection(DoorName::Git);
+        check(&metrics, "packrace_transfers_started_total{kind=\"clone\",door=\"git\"} 1");
+        check(&metrics, "packrace_transfers_finished_total{kind=\"clone\",door=\"git\"} 1");
+        check(&metrics, "packrace_transfers_failed_total{kind=\"fetch\",door=\"http\"} 1");
+        check(&metrics, "packrace_refusals_total{reason=\"not-found\"} 1");
+        check(&metrics, "packrace_phase_seconds_bucket{le=\"0.016\",stage=\"plan\"} 0");
+        check(&metrics, "packrace_phase_seconds_bucket{le=\"0.064\",stage=\"plan\"} 1");
+        check(&metrics, "packrace_queue_wait_seconds_bucket{le=\"1024.0\"} 0");
+        check(&metrics, "packrace_queue_wait_seconds_bucket{le=\"+Inf\"} 1");
+        check(&metrics, "packrace_connections{door=\"git\"} 1");
+        drop(held);
+        check(&metrics, "packrace_connections{door=\"git\"} 0");
+        count::add(count::Role::Refs, count::Op::Look, 5);
+        assert!(metrics.text().contains("packrace_os_calls_total{role=\"refs\",op=\"look\"} "));
+        assert_eq!(metrics.started_so_far(Kind::Clone), 1);
+        assert_eq!(metrics.ended_so_far(Kind::Fetch), (0, 1));
+    }
+}

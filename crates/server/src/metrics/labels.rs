@@ -1,0 +1,128 @@
+//! The labels of metrics, and all that each of them can be.
+
+use std::fmt::Write as _;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+
+/// A label of which all values are known.
+pub trait Closed: Copy + 'static {
+    /// All values.
+    const ALL: &'static [Self];
+
+    /// How it is written, in metrics, in the log and on pages.
+    fn name(self) -> &'static str;
+}
+
+/// Makes an enum of a label from its values and their names.
+macro_rules! label {
+    ($(#[$doc:meta])* $label:ident { $($(#[$value_doc:meta])* $value:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $label {
+            $($(#[$value_doc])* $value,)*
+        }
+
+        impl Closed for $label {
+            const ALL: &'static [Self] = &[$($label::$value,)*];
+
+            fn name(self) -> &'static str {
+                match self {
+                    $($label::$value => $name,)*
+                }
+            }
+        }
+
+        impl EncodeLabelValue for $label {
+            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+                encoder.write_str(self.name())
+            }
+        }
+    };
+}
+
+label! {
+    /// What a transfer is.
+    Kind {
+        /// What is told before anything is asked; in versions 0 and 1 with all refs.
+        Advertisement = "advertisement",
+        /// A listing of refs in version 2.
+        LsRefs = "ls-refs",
+        /// What client and server have in common was looked for, and no pack was sent yet.
+        Negotiation = "negotiation",
+        /// A pack for somebody who has something already.
+        Fetch = "fetch",
+        /// A pack for somebody who has nothing.
+        Clone = "clone",
+        /// A push.
+        Push = "push",
+    }
+}
+
+label! {
+    /// How a client comes in.
+    DoorName {
+        /// HTTP of any version.
+        Http = "http",
+        /// git://.
+        Git = "git",
+        /// Standard input and output: SSH, CGI, inetd.
+        Stdio = "stdio",
+    }
+}
+
+label! {
+    /// Why something is not served.
+    Reason {
+        /// There is no such repository, or it may not be seen.
+        NotFound = "not-found",
+        /// The service is not offered there.
+        Forbidden = "forbidden",
+        /// All places for connections are taken.
+        TooManyConnections = "too-many-connections",
+        /// All places for this address are taken.
+        PerAddress = "per-address",
+        /// All places in the queue of clones are taken.
+        QueueFull = "queue-full",
+        /// The request is larger than it may be, or than there is memory for.
+        TooLarge = "too-large",
+        /// The client took too long to ask, or to take what it had asked for.
+        Slow = "slow",
+        /// The request is none, or broke off.
+        Broken = "broken",
+        /// The server is stopping.
+        Stopping = "stopping",
+    }
+}
+
+label! {
+    /// A phase of a pack.
+    Stage {
+        /// Which objects there are, and where from.
+        Plan = "plan",
+        /// Making the bytes, with waiting for the client as far as they are not held.
+        Generate = "generate",
+        /// From the first batch that is handed over to the last.
+        Send = "send",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByKind {
+    pub(super) kind: Kind,
+    pub(super) door: DoorName,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByDoor {
+    pub(super) door: DoorName,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByReason {
+    pub(super) reason: Reason,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByStage {
+    pub(super) stage: Stage,
+}
