@@ -74,6 +74,8 @@ pub struct Environment {
     pub trace2: Option<OsString>,
     /// `GIT_TRACE2_PARENT_SID`.
     pub trace2_parent: Option<String>,
+    /// What traces, logs and clients know this process by: no variable, but made of one.
+    pub session_id: String,
     /// `PACKRACE_IO_REPORT`.
     pub io_report: Option<PathBuf>,
 }
@@ -190,6 +192,7 @@ impl Environment {
             io_report: path("PACKRACE_IO_REPORT"),
             trace2: get("GIT_TRACE2_EVENT"),
             trace2_parent: text("GIT_TRACE2_PARENT_SID"),
+            session_id: String::new(),
         };
         environment.read_config_count(&text);
         environment

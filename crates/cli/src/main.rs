@@ -26,12 +26,14 @@ use std::process::ExitCode;
 
 use args::{Command, Parsed};
 use environment::Environment;
-use trace2::Trace;
+use trace2::{Session, Trace};
 
 fn main() -> ExitCode {
-    let environment = Environment::of_process();
+    let mut environment = Environment::of_process();
+    let session = Session::begin(environment.trace2_parent.as_deref());
+    environment.session_id.clone_from(&session.id);
     let argv: Vec<_> = std::env::args_os().collect();
-    let trace = Trace::begin(environment.trace2.clone(), environment.trace2_parent.clone(), &argv);
+    let trace = Trace::begin(environment.trace2.clone(), &session, &argv);
     let mut name = None;
     let code = match args::parse(argv) {
         Parsed::Run(globals, command) => {

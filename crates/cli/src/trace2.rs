@@ -27,24 +27,39 @@ enum Target {
     Unknown(String),
 }
 
+/// What traces, logs and clients know this process by.
+#[derive(Debug)]
+pub struct Session {
+    /// That of the process that began this one, and our own.
+    pub id: String,
+    began: Timestamp,
+}
+
+impl Session {
+    /// That of a process which begins now; `parent` is the value of `GIT_TRACE2_PARENT_SID`.
+    pub fn begin(parent: Option<&str>) -> Self {
+        let began = Timestamp::now();
+        let own = own_sid(began, &packrace_os::process::host_name(), std::process::id());
+        let id = parent.map_or_else(|| own.clone(), |parent| format!("{parent}/{own}"));
+        Session { id, began }
+    }
+}
+
 /// A trace of this process.
 #[derive(Debug)]
 pub struct Trace {
     target: Target,
-    /// The session: that of the process that began this one, and our own.
     sid: String,
     began: (Timestamp, Instant),
     argv: Vec<OsString>,
 }
 
 impl Trace {
-    /// If `GIT_TRACE2_EVENT` has this value; `parent` is that of `GIT_TRACE2_PARENT_SID`.
-    pub fn begin(target: Option<OsString>, parent: Option<String>, argv: &[OsString]) -> Option<Self> {
+    /// If `GIT_TRACE2_EVENT` has this value.
+    pub fn begin(target: Option<OsString>, session: &Session, argv: &[OsString]) -> Option<Self> {
         let target = parse_target(&target?)?;
-        let now = Timestamp::now();
-        let own = own_sid(now, &packrace_os::process::host_name(), std::process::id());
-        let sid = parent.map_or_else(|| own.clone(), |parent| format!("{parent}/{own}"));
-        Some(Trace { target, sid, began: (now, Instant::now()), argv: argv.to_vec() })
+        let began = (session.began, Instant::now());
+        Some(Trace { target, sid: session.id.clone(), began, argv: argv.to_vec() })
     }
 
     /// Writes it all. `command` is what the process was asked for, if that was understood.

@@ -11,4 +11,5 @@ pub mod engine;
 pub mod host;
 pub mod metrics;
 pub mod outbox;
+pub mod transfers;
 pub mod transport;

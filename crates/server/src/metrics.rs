@@ -22,7 +22,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
 use labels::{ByDoor, ByKind, ByReason, ByStage};
-pub use labels::{Closed, DoorName, Kind, Reason, Stage};
+pub use labels::{Closed, DoorName, Kind, Reason, Stage, Step};
 
 /// Upper ends of the buckets of all histograms, in seconds.
 const BUCKETS: [f64; 11] = [0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
@@ -120,8 +120,8 @@ impl Metrics {
     }
 
     /// Counts a connection for as long as what is returned lives.
-    pub fn connection(&self, door: DoorName) -> Held {
-        Held::new(&self.connections.get_or_create(&ByDoor { door }))
+    pub fn connection(&self, door: DoorName) -> Raised {
+        Raised::new(&self.connections.get_or_create(&ByDoor { door }))
     }
 
     /// Connections that are open.
@@ -241,17 +241,17 @@ fn histogram() -> Histogram {
 
 /// One more in a gauge, until it is dropped.
 #[derive(Debug)]
-pub struct Held(Gauge);
+pub struct Raised(Gauge);
 
-impl Held {
+impl Raised {
     /// Adds one.
     pub fn new(gauge: &Gauge) -> Self {
         gauge.inc();
-        Held(gauge.clone())
+        Raised(gauge.clone())
     }
 }
 
-impl Drop for Held {
+impl Drop for Raised {
     fn drop(&mut self) {
         self.0.dec();
     }

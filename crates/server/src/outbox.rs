@@ -301,6 +301,11 @@ impl<'d> Outbox<'d> {
         self.send(now)
     }
 
+    /// Empty packets that kept the connection alive.
+    pub fn keepalives_sent(&self) -> u64 {
+        self.keepalives_sent
+    }
+
     /// Whether the client is known to have gone.
     pub fn peer_gone(&mut self) -> bool {
         self.door.peer_gone()

@@ -50,6 +50,7 @@ fn settings(globals: &Globals, environment: &Environment) -> Result<Settings, Fa
         open,
         namespace: environment.namespace(globals)?,
         agent: environment.agent(),
+        session_id: environment.session_id.clone(),
         limits: Limits { max_request_bytes: max_request_bytes.unwrap_or(limits.max_request_bytes), ..limits },
         admission: AdmissionSettings::default(),
         hook_environment: environment.for_upload_hooks(globals),

@@ -64,6 +64,7 @@ fn settings(globals: &Globals, args: &Serve, environment: &Environment) -> Resul
         open: environment.open_options(globals)?,
         namespace: environment.namespace(globals)?,
         agent: environment.agent(),
+        session_id: environment.session_id.clone(),
         limits: Limits {
             max_request_bytes: environment.max_request_buffer()?.unwrap_or(limits.max_request_bytes),
             ..limits

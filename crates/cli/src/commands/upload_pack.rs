@@ -8,6 +8,7 @@ use std::time::Duration;
 use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
 use packrace_server::engine::{self, Mode, ProtocolVersion, Subject};
+use packrace_server::transfers::Transfer;
 use packrace_server::transport::stdio::SinkDoor;
 use packrace_store::Repository;
 
@@ -58,7 +59,7 @@ pub(super) fn subject(
         mode,
         namespace,
         agent: environment.agent(),
-        session_id: std::process::id().to_string(),
+        transfer: Transfer::unlisted(environment.session_id.clone()),
         host: Arc::default(),
     })
 }

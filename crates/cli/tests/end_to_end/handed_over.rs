@@ -112,7 +112,8 @@ fn two_listeners() -> [TcpListener; 2] {
 #[test]
 fn sockets_of_systemd() {
     let root = root();
-    for (names, is_turned) in [(None, false), (Some("http:git"), false), (Some("git:http"), true), (Some("x:y"), false)]
+    for (names, is_turned) in
+        [(None, false), (Some("http:git"), false), (Some("git:http"), true), (Some("x:y"), false)]
     {
         let mut listeners = two_listeners();
         let mut command = activate(root.path(), &listeners, names);

@@ -23,6 +23,7 @@ use packrace_store::Repository;
 
 use crate::host::Host;
 use crate::outbox::Door;
+use crate::transfers::Transfer;
 pub use error::{Error, ErrorKind};
 pub use features::{BlobUri, blob_uris, uris_of};
 pub use receive::{Committer, Pusher, ReceivePack, receive_pack};
@@ -76,8 +77,8 @@ pub struct Subject {
     pub namespace: String,
     /// What `agent=` says.
     pub agent: String,
-    /// Names this call in logs, and to the client where `transfer.advertiseSID` is on.
-    pub session_id: String,
+    /// This call, for those who look on. Names it in logs, and to the client where `transfer.advertiseSID` is on.
+    pub transfer: Arc<Transfer>,
     /// What it shares with other calls.
     pub host: Arc<Host>,
 }

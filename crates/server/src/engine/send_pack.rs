@@ -15,7 +15,9 @@ use packrace_protocol::message::packfile_uris::PackfileUri;
 use super::hook::{HookCall, HookRun};
 use super::{Error, ErrorKind};
 use crate::admission::{Admission, Entry, Held};
+use crate::metrics::{Raised, Reason, Stage, Step};
 use crate::outbox::{Door, Framing, Outbox};
+use crate::transfers::Transfer;
 
 /// Segments that wait between the two threads: 16 of at most 4 MiB, nearly all of them ranges that own no memory.
 const WAITING_SEGMENTS: usize = 16;
@@ -41,7 +43,7 @@ pub(super) struct Turn<'a> {
 
 /// How a pack is sent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Delivery {
+pub(super) struct Delivery<'a> {
     pub(super) framing: Framing,
     /// The longest silence; `None` for no keepalive.
     pub(super) keepalive: Option<Duration>,
@@ -49,6 +51,8 @@ pub(super) struct Delivery {
     pub(super) progress: bool,
     /// When the request was complete.
     pub(super) since: Duration,
+    /// Told how far it is.
+    pub(super) transfer: &'a Transfer,
 }
 
 /// What is to be done before sending.
@@ -64,13 +68,13 @@ pub(super) fn send_pack(
     universe: &Arc<Universe>,
     work: Work,
     turn: Turn<'_>,
-    delivery: Delivery,
+    delivery: Delivery<'_>,
     door: &mut dyn Door,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut sending = Sending::new(delivery, door, clock);
     let _place = match sending.await_turn(turn) {
-        Ok(place) => place,
+        Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
         Err(stop) => return sending.end(Err(stop)),
     };
     let cancelled = AtomicBool::new(false);
@@ -78,7 +82,7 @@ pub(super) fn send_pack(
     std::thread::scope(|scope| {
         let watch = Reporter { sender: sender.clone(), cancelled: &cancelled };
         let worker = std::thread::Builder::new().name("pack".into()).spawn_scoped(scope, move || {
-            let end = make(universe, work, &watch).map(Some).map_err(Error::from);
+            let end = make(universe, work, &watch, delivery.transfer, clock).map(Some).map_err(Error::from);
             // If nobody listens any more, nobody needs to know.
             let _ = sender.send(Event::End(end));
         });
@@ -97,13 +101,13 @@ pub(super) fn send_pack(
 pub(super) fn send_hook(
     hook: Result<HookRun, HookCall>,
     turn: Turn<'_>,
-    delivery: Delivery,
+    delivery: Delivery<'_>,
     door: &mut dyn Door,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut sending = Sending::new(delivery, door, clock);
     let _place = match sending.await_turn(turn) {
-        Ok(place) => place,
+        Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
         Err(stop) => return sending.end(Err(stop)),
     };
     sending.explains = false;
@@ -149,11 +153,23 @@ impl Watch for Reporter<'_> {
     }
 }
 
-fn make(universe: &Arc<Universe>, work: Work, watch: &Reporter<'_>) -> Result<Totals, packrace_pack::Error> {
+fn make(
+    universe: &Arc<Universe>,
+    work: Work,
+    watch: &Reporter<'_>,
+    transfer: &Transfer,
+    clock: &dyn Clock,
+) -> Result<Totals, packrace_pack::Error> {
     let plan = match work {
-        Work::Plan(request) => packrace_pack::plan::plan(universe, &request, watch)?,
+        Work::Plan(request) => {
+            transfer.is_at(Step::Planning);
+            let _phase = transfer.phase(Stage::Plan, clock);
+            packrace_pack::plan::plan(universe, &request, watch)?
+        }
         Work::Make(plan) => plan,
     };
+    transfer.is_at(Step::Sending);
+    let _phase = transfer.phase(Stage::Generate, clock);
     let mut stream = PackStream::new(plan);
     while let Some(segment) = stream.next_segment(watch)? {
         if watch.sender.send(Event::Segment(segment)).is_err() {
@@ -179,7 +195,7 @@ impl From<std::io::Error> for Stop {
 
 struct Sending<'a> {
     outbox: Outbox<'a>,
-    delivery: Delivery,
+    delivery: Delivery<'a>,
     clock: &'a dyn Clock,
     /// When it was last known that the client is there.
     looked_at: Duration,
@@ -189,7 +205,7 @@ struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    fn new(delivery: Delivery, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
+    fn new(delivery: Delivery<'a>, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
         let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
         let looked_at = clock.now();
         Sending { outbox, delivery, clock, looked_at, meter: Meter::new(PROGRESS_PACE), explains: true }
@@ -203,11 +219,15 @@ impl<'a> Sending<'a> {
             Some(Entry::Full) | None => return Ok(None),
         };
         let since = self.clock.now();
+        let metrics = self.delivery.transfer.metrics();
+        let _queued = Raised::new(&metrics.queue_length);
+        self.delivery.transfer.is_at(Step::Queued);
         let mut told: Option<(Duration, usize)> = None;
         loop {
             let now = self.clock.now();
             let waited = now.saturating_sub(since);
             if turn.admission.max_queue_time().is_some_and(|limit| waited >= limit) {
+                metrics.refused(Reason::QueueFull);
                 return Err(Stop::Failed(Some(Error::new(ErrorKind::Busy, BUSY))));
             }
             let ahead = waiting.ahead();
@@ -220,6 +240,7 @@ impl<'a> Sending<'a> {
             match waiting.wait(self.until_look(now)) {
                 Err(still) => waiting = still,
                 Ok(place) => {
+                    metrics.waited(waited);
                     if told.is_some() {
                         let text = format!("Waiting for a place: {} s, done.   \n", waited.as_secs());
                         self.outbox.progress(text.as_bytes(), self.clock.now())?;
@@ -256,6 +277,7 @@ impl<'a> Sending<'a> {
     }
 
     fn relay(&mut self, receiver: &mpsc::Receiver<Event>) -> Result<Option<Totals>, Stop> {
+        let _phase = self.delivery.transfer.phase(Stage::Send, self.clock);
         loop {
             let wait = self.until_look(self.clock.now());
             let event = receiver.recv_timeout(wait);
@@ -284,6 +306,7 @@ impl<'a> Sending<'a> {
 
     fn end(mut self, result: Result<Option<Totals>, Stop>) -> Result<(), Error> {
         let now = self.clock.now();
+        self.delivery.transfer.metrics().keepalives.inc_by(self.outbox.keepalives_sent());
         match result {
             Ok(totals) => {
                 if let Some(totals) = totals.filter(|_| self.delivery.progress) {

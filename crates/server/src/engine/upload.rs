@@ -26,6 +26,7 @@ use super::send_pack::{BUSY, Delivery, Turn, Work, send_hook, send_pack};
 use super::settings::Settings;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject, UploadPack};
 use crate::admission::Entry;
+use crate::metrics::{Kind, Reason};
 use crate::outbox::{BATCH_BYTES, Door, Framing, GatherBatch};
 
 /// Bytes read from a client at once.
@@ -95,7 +96,7 @@ impl<'a> Upload<'a> {
         let snapshot = repository.snapshot()?;
         let config = ServiceConfig {
             agent: call.subject.agent.clone(),
-            session_id: settings.advertise_session_id.then(|| call.subject.session_id.clone()),
+            session_id: settings.advertise_session_id.then(|| call.subject.transfer.session_id().to_owned()),
             hash: repository.hash_kind(),
             advertise_unborn: settings.advertise_unborn,
             allow_unborn: settings.allow_unborn,
@@ -127,6 +128,7 @@ impl<'a> Upload<'a> {
 
     pub(super) fn serve(mut self, input: &mut (dyn Read + Send)) -> Result<(), Error> {
         if self.call.subject.mode != Mode::StatelessRpc {
+            self.call.subject.transfer.enter(Kind::Advertisement);
             self.advertise()?;
             self.flush()?;
         }
@@ -174,6 +176,7 @@ impl<'a> Upload<'a> {
                     }
                 }
                 Output::NeedRefs(request) => {
+                    self.call.subject.transfer.enter(Kind::LsRefs);
                     self.send_refs(&request)?;
                     session.handle(Input::RefsSent)?;
                 }
@@ -200,6 +203,7 @@ impl<'a> Upload<'a> {
                     session.handle(Input::WantsGranted)?;
                 }
                 Output::CheckHaves(haves) => {
+                    self.call.subject.transfer.enter(Kind::Negotiation);
                     let answer = self.check_haves(&haves)?;
                     session.handle(Input::HavesChecked(answer))?;
                 }
@@ -208,6 +212,8 @@ impl<'a> Upload<'a> {
                     session.handle(Input::ShallowResolved(answer))?;
                 }
                 Output::NeedPack(request) => {
+                    let has_nothing = request.haves.is_empty();
+                    self.call.subject.transfer.enter(if has_nothing { Kind::Clone } else { Kind::Fetch });
                     let entry = self.enter(&request)?;
                     self.flush()?;
                     self.send_pack(request, entry)?;
@@ -241,6 +247,7 @@ impl<'a> Upload<'a> {
         if !matches!(entry, Entry::Full) {
             return Ok(Some(entry));
         }
+        host.metrics.refused(Reason::QueueFull);
         let busy = Error::new(ErrorKind::Busy, BUSY);
         if *mode == Mode::StatelessRpc && !self.has_sent {
             return Err(busy);
@@ -409,8 +416,13 @@ impl<'a> Upload<'a> {
             Sideband::Large => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
         };
         let turn = Turn { entry, admission: &self.call.subject.host.admission };
-        let delivery =
-            Delivery { framing, keepalive: self.settings.keepalive, progress: !request.no_progress, since };
+        let delivery = Delivery {
+            framing,
+            keepalive: self.settings.keepalive,
+            progress: !request.no_progress,
+            since,
+            transfer: &self.call.subject.transfer,
+        };
         if let Some(hook) = self.settings.hook.clone() {
             let hook = match self.hook_run.take() {
                 Some(run) => Ok(run),

@@ -106,6 +106,22 @@ label! {
     }
 }
 
+label! {
+    /// What a call is at.
+    Step {
+        /// Hearing what is wanted, and answering what takes no time.
+        Asking = "asking",
+        /// Waiting for its turn.
+        Queued = "queued",
+        /// Finding out what a pack holds.
+        Planning = "planning",
+        /// Sending a pack.
+        Sending = "sending",
+        /// Taking what is pushed.
+        Receiving = "receiving",
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByKind {
     pub(super) kind: Kind,

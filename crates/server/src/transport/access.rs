@@ -1,41 +1,81 @@
-//! The access log: one line a request, for people and for grep.
+//! The access log: one line a request, for people, for grep and, as JSON, for machines.
 
-use std::fmt::Display;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Longest text of a request that is logged.
-const MAX_REQUEST_CHARACTERS: usize = 300;
+use http::StatusCode;
 
-/// A request on its way to a log line.
+use crate::host::Host;
+use crate::metrics::{Closed as _, DoorName, Reason};
+use crate::transfers::{Listed, Transfer, kept};
+
+/// A request on its way to a log line. It is among the running calls until it is dropped.
 #[derive(Debug)]
 pub(super) struct Access {
-    door: &'static str,
-    peer: String,
-    /// Escaped: it comes from a stranger.
+    listed: Listed,
+    /// From a stranger; whoever formats the line escapes it.
     request: String,
-    started: Instant,
+    has_ended: bool,
 }
 
 impl Access {
-    pub(super) fn new(door: &'static str, peer: &str, request: &[u8]) -> Self {
-        let request = quoted(request);
-        Access { door, peer: peer.to_owned(), request, started: Instant::now() }
+    pub(super) fn new(host: &Arc<Host>, door: DoorName, peer: &str, request: &[u8]) -> Self {
+        Access { listed: Listed::new(host, door, peer), request: kept(request), has_ended: false }
     }
 
-    /// Writes the line: how it ended, and how many bytes of the answer left.
-    pub(super) fn end(&self, outcome: impl Display, bytes: u64) {
-        let Access { door, peer, request, started } = self;
-        let milliseconds = started.elapsed().as_millis();
-        tracing::info!("{door} {peer} {request} {outcome}, {bytes} bytes, {milliseconds} ms");
+    pub(super) fn transfer(&self) -> &Arc<Transfer> {
+        self.listed.transfer()
     }
+
+    /// Writes the line: how it ended, and why if that was not well.
+    pub(super) fn end(&mut self, outcome: &str, is_good: bool, error: Option<&str>) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        let transfer = self.transfer();
+        tracing::info!(
+            session = %transfer.session_id(),
+            client_session = transfer.client_session_id(),
+            door = %transfer.door().name(),
+            peer = %transfer.peer(),
+            kind = transfer.kind().map(|kind| tracing::field::display(kind.name())),
+            request = self.request,
+            outcome = %outcome,
+            error,
+            sent = transfer.sent_bytes(),
+            received = transfer.received_bytes(),
+            ms = milliseconds(transfer.age()),
+        );
+        transfer.end(is_good);
+    }
+}
+
+impl Drop for Access {
+    fn drop(&mut self) {
+        // Whoever ends in good order has said so.
+        self.end("gone", false, None);
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Why a request with this answer was not served, where that is for the client to mend.
+pub(super) fn reason(status: StatusCode) -> Option<Reason> {
+    Some(match status {
+        StatusCode::NOT_FOUND => Reason::NotFound,
+        StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => Reason::Forbidden,
+        StatusCode::PAYLOAD_TOO_LARGE => Reason::TooLarge,
+        StatusCode::REQUEST_TIMEOUT => Reason::Slow,
+        status if status.is_client_error() => Reason::Broken,
+        _ => return None,
+    })
 }
 
 /// Bytes of a stranger in quotes, without control characters and not too long.
 pub(super) fn quoted(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let shown: String = text.chars().take(MAX_REQUEST_CHARACTERS).collect();
-    let dots = if shown.len() < text.len() { "…" } else { "" };
-    format!("{shown:?}{dots}")
+    format!("{:?}", kept(text))
 }
 
 #[cfg(test)]
@@ -47,6 +87,21 @@ mod tests {
         let check = |text: &[u8], expect: &str| assert_eq!(quoted(text), expect);
         check(b"git-upload-pack /a", "\"git-upload-pack /a\"");
         check(b"a\nINFO b\x1b[2J\"", "\"a\\nINFO b\\u{1b}[2J\\\"\"");
-        check(&[b'x'; 400], &format!("\"{}\"…", "x".repeat(300)));
+        check(&[b'x'; 400], &format!("\"{}…\"", "x".repeat(300)));
+    }
+
+    #[test]
+    fn refusals_have_reasons() {
+        let check = |status: u16, expect| assert_eq!(reason(StatusCode::from_u16(status).unwrap()), expect);
+        check(404, Some(Reason::NotFound));
+        check(403, Some(Reason::Forbidden));
+        check(405, Some(Reason::Forbidden));
+        check(413, Some(Reason::TooLarge));
+        check(408, Some(Reason::Slow));
+        check(400, Some(Reason::Broken));
+        check(415, Some(Reason::Broken));
+        check(500, None);
+        check(503, None);
+        check(200, None);
     }
 }

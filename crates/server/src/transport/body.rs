@@ -239,7 +239,6 @@ pub(super) struct AnswerBody {
     status: u16,
     access: Access,
     exchange: Arc<Exchange>,
-    sent_bytes: u64,
     /// Set once hyper has got the last byte.
     is_complete: bool,
     was_pending: bool,
@@ -256,17 +255,7 @@ impl AnswerBody {
     ) -> Self {
         let first = Some(first).filter(|first| !first.is_empty());
         let is_complete = first.is_none() && rest.is_none();
-        AnswerBody {
-            first,
-            rest,
-            status,
-            access,
-            exchange,
-            sent_bytes: 0,
-            is_complete,
-            was_pending: false,
-            is_wanted: true,
-        }
+        AnswerBody { first, rest, status, access, exchange, is_complete, was_pending: false, is_wanted: true }
     }
 
     /// The request was HEAD: nothing of the body is sent, and nothing of it is missing.
@@ -309,7 +298,7 @@ impl Body for AnswerBody {
         let batch = std::task::ready!(self.next_batch(context));
         Poll::Ready(batch.map(|batch| {
             let batch = batch?;
-            self.sent_bytes += batch.len() as u64;
+            self.access.transfer().sent(batch.len() as u64);
             Ok(Frame::data(BatchBuf::new(batch, self.exchange.clone())))
         }))
     }
@@ -330,8 +319,9 @@ impl Body for AnswerBody {
 
 impl Drop for AnswerBody {
     fn drop(&mut self) {
-        let cut = if self.is_complete || !self.is_wanted { "" } else { " cut" };
-        self.access.end(format_args!("{}{cut}", self.status), self.sent_bytes);
+        let is_cut = !self.is_complete && self.is_wanted;
+        let outcome = format!("{}{}", self.status, if is_cut { " cut" } else { "" });
+        self.access.end(&outcome, !is_cut && self.status < 400, None);
     }
 }
 

@@ -32,6 +32,7 @@ use super::settings::Settings;
 use super::stdio::SinkDoor;
 use crate::engine::{self, ErrorKind, Mode, ProtocolVersion, ReceivePack, Subject, UploadPack};
 use crate::outbox::{Door, GatherBatch};
+use crate::transfers::Transfer;
 
 /// Bytes of a request that are inflated from at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -279,7 +280,7 @@ impl<S: Sink> Backend<'_, S> {
             mode,
             namespace: settings.namespace.clone(),
             agent: settings.agent.clone(),
-            session_id: std::process::id().to_string(),
+            transfer: Transfer::unlisted(settings.session_id.clone()),
             host: Arc::default(),
         };
         let ended = match service {

@@ -21,19 +21,23 @@ use packrace_store::Repository;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use super::access::{Access, quoted};
+use super::access::Access;
 use super::places::{For, NoPlace, Place};
 use super::root::NotServed;
 use super::serve::Shared;
 use super::stdio::SinkDoor;
+use super::tallied::{Heard, Told};
 use crate::engine::{self, Mode, ProtocolVersion};
+use crate::metrics::{DoorName, Reason};
 use crate::outbox::{Door, GatherBatch};
+use crate::transfers::{Transfer, kept};
 
 /// Longest request, as the pkt-line allows it.
 const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
 
 /// Serves one connection to its end. Until its request is there, it costs a task and a descriptor; then it gets a thread.
 pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
+    let open = shared.host.metrics.connection(DoorName::Git);
     let mut stopping = shared.stopping.subscribe();
     let request_time = shared.settings.limits.request_time;
     let request = tokio::select! {
@@ -42,11 +46,15 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
     };
     let request = match request.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         Ok(request) => request,
-        Err(error) => return tracing::info!("git {peer}: no request: {error}"),
+        Err(error) => {
+            shared.host.metrics.refused(reason(&error));
+            return tracing::info!("git {peer}: no request: {error}");
+        }
     };
     let running = match shared.places.take(For::Request, peer.ip()) {
         Ok(running) => running,
         Err(why) => {
+            shared.host.metrics.refused(why.reason());
             tracing::warn!("git {peer}: {why}, refusing this request");
             // A close with unread bytes would take the answer back. Whether it is heard does not matter.
             let _ = stream.try_read(&mut [0; 4096]);
@@ -56,11 +64,14 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
     };
     let ended = tokio::task::spawn_blocking(move || {
         // The places are given back, and the server has not to wait any longer, when this thread is done.
-        let _held = (place, running, stopping);
+        let _held = (place, running, stopping, open);
         match catch_unwind(AssertUnwindSafe(|| serve(stream, &request, &shared, &peer.to_string()))) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::info!("git {peer}: {error}"),
-            Err(_) => tracing::error!("git {peer}: the request panicked"),
+            Err(_) => {
+                shared.host.metrics.panics.inc();
+                tracing::error!("git {peer}: the request panicked");
+            }
         }
     });
     // Panics are caught inside.
@@ -129,16 +140,28 @@ fn converse(input: OwnedFd, output: FdSink, request: &[u8], shared: &Shared, pee
     let limits = &shared.settings.limits;
     let idle = Pace { time: limits.idle_time, bytes: limits.stall_bytes };
     let mut source = FdSource::new(input, None).with_pace(idle);
-    let mut door = SinkDoor::new(output);
     let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
-    let access = Access::new("git", peer, line);
+    let mut access = Access::new(&shared.host, DoorName::Git, peer, line);
+    let transfer = access.transfer().clone();
+    let mut door = Told { door: SinkDoor::new(output), transfer: &transfer };
     let outcome = match parse(request) {
-        Ok(request) => run(&request, &mut source, &mut door, shared, peer),
-        Err(refusal) => Err(refuse(&mut door, &refusal)),
+        Ok(request) => run(&request, &mut source, &mut door, shared, &transfer),
+        Err(refusal) => {
+            shared.host.metrics.refused(Reason::Forbidden);
+            Err(refuse(&mut door, &refusal))
+        }
     };
     match outcome {
-        Ok(()) => access.end("ok", door.sent_bytes()),
-        Err(why) => access.end(format_args!("failed: {}", quoted(why.as_bytes())), door.sent_bytes()),
+        Ok(()) => access.end("ok", true, None),
+        Err(why) => access.end("failed", false, Some(&kept(why.as_bytes()))),
+    }
+}
+
+/// Why a connection without a request ended.
+fn reason(error: &io::Error) -> Reason {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Reason::Slow,
+        _ => Reason::Broken,
     }
 }
 
@@ -188,20 +211,23 @@ fn run(
     source: &mut FdSource,
     door: &mut dyn Door,
     shared: &Shared,
-    peer: &str,
+    transfer: &Arc<Transfer>,
 ) -> Result<(), String> {
+    transfer.is_about(&request.path);
     let repository = open(request, shared).inspect_err(|_| {
         refuse(door, &access_denied(&request.path));
     })?;
+    let mut input = Heard { input: source, transfer };
+    let (version, mode) = (request.version, Mode::Stateful);
     let ended = match request.service {
         Service::UploadPack => {
-            let call = shared.upload_pack(repository, request.version, Mode::Stateful);
-            engine::upload_pack(&call, source, door, &shared.clock)
+            let call = shared.upload_pack(repository, version, mode, transfer);
+            engine::upload_pack(&call, &mut input, door, &shared.clock)
         }
         Service::ReceivePack => {
-            let variables = variables(peer);
-            let call = shared.receive_pack(repository, request.version, Mode::Stateful, None, variables);
-            engine::receive_pack(&call, source, door, &shared.clock)
+            let variables = variables(transfer.peer());
+            let call = shared.receive_pack(repository, version, mode, transfer, None, variables);
+            engine::receive_pack(&call, &mut input, door, &shared.clock)
         }
     };
     ended.map_err(|error| error.to_string())
@@ -223,7 +249,10 @@ fn open(request: &Request, shared: &Shared) -> Result<Repository, String> {
         Service::ReceivePack => shared.open_for_push(&request.path),
     };
     let repository = opened.map_err(|why| match why {
-        NotServed::NotFound(why) => why,
+        NotServed::NotFound(why) => {
+            shared.host.metrics.refused(Reason::NotFound);
+            why
+        }
         NotServed::Broken(error) => error.to_string(),
     })?;
     let (name, is_enabled) = match request.service {
@@ -235,7 +264,10 @@ fn open(request: &Request, shared: &Shared) -> Result<Repository, String> {
     };
     match is_enabled {
         Ok(true) => Ok(repository),
-        Ok(false) => Err(format!("'{name}': service not enabled")),
+        Ok(false) => {
+            shared.host.metrics.refused(Reason::Forbidden);
+            Err(format!("'{name}': service not enabled"))
+        }
         Err(error) => Err(error.to_string()),
     }
 }

@@ -31,7 +31,7 @@ use packrace_os::pace::Pace;
 use packrace_store::Repository;
 use tokio::sync::mpsc::Receiver;
 
-use super::access::{Access, quoted};
+use super::access::{Access, quoted, reason};
 use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, read_request};
 use super::conversation::Exchange;
 use super::http_connection::{self, RETRY_AFTER};
@@ -41,8 +41,11 @@ use super::root::NotServed;
 use super::routes::{NO_CACHE, Route, Service, percent_decode, route};
 use super::serve::Shared;
 use super::streamed_body::StreamedBody;
+use super::tallied::Heard;
 use crate::engine::{self, ErrorKind, Mode, ProtocolVersion};
+use crate::metrics::DoorName;
 use crate::outbox::GatherBatch;
+use crate::transfers::Transfer;
 
 type Answer = Response<AnswerBody>;
 
@@ -54,15 +57,17 @@ pub(super) async fn answer(
     peer: SocketAddr,
 ) -> Answer {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let access = Access::new("http", &peer.to_string(), format!("{method} {uri}").as_bytes());
+    let access =
+        Access::new(&shared.host, DoorName::Http, &peer.to_string(), format!("{method} {uri}").as_bytes());
     let route = match percent_decode(uri.path()) {
         Some(path) => route(method.as_str(), &path, uri.query().unwrap_or("")),
         None => return refusal(StatusCode::BAD_REQUEST, access, exchange),
     };
+    let called = Called { peer, transfer: access.transfer().clone() };
     let result = match route {
-        Route::Advertise(service, path) => advertise(request.headers(), service, path, peer, shared).await,
-        Route::Call(Service::UploadPack, path) => upload_pack(request, path, peer, shared).await,
-        Route::Call(Service::ReceivePack, path) => receive_pack(request, path, peer, shared).await,
+        Route::Advertise(service, path) => advertise(request.headers(), service, path, called, shared).await,
+        Route::Call(Service::UploadPack, path) => upload_pack(request, path, called, shared).await,
+        Route::Call(Service::ReceivePack, path) => receive_pack(request, path, called, shared).await,
         Route::NotAllowed(methods) => {
             let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, access, exchange);
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
@@ -90,6 +95,9 @@ pub(super) async fn answer(
 }
 
 fn refusal(status: StatusCode, access: Access, exchange: Arc<Exchange>) -> Answer {
+    if let Some(reason) = reason(status) {
+        access.transfer().metrics().refused(reason);
+    }
     let text = format!("{}\n", status.canonical_reason().unwrap_or("refused"));
     let first = GatherBatch::of(text.into_bytes());
     let body = AnswerBody::new(first, None, status.as_u16(), access, exchange);
@@ -125,7 +133,7 @@ async fn advertise(
     headers: &HeaderMap,
     service: Service,
     path: Vec<u8>,
-    peer: SocketAddr,
+    called: Called,
     shared: Arc<Shared>,
 ) -> Result<Started, StatusCode> {
     let version = version(headers);
@@ -134,14 +142,14 @@ async fn advertise(
         _ => service.announcement().to_vec(),
     };
     let input = Body::Whole(RequestBody::empty(&shared.body_memory).map_err(status_of)?);
-    let call = Call { service, path, version, mode: Mode::Advertise, input, prefix, peer };
+    let call = Call { service, path, version, mode: Mode::Advertise, input, prefix, called };
     run(call, service.advertisement(), shared).await
 }
 
 async fn upload_pack(
     request: Request<Incoming>,
     path: Vec<u8>,
-    peer: SocketAddr,
+    called: Called,
     shared: Arc<Shared>,
 ) -> Result<Started, StatusCode> {
     let service = Service::UploadPack;
@@ -154,7 +162,7 @@ async fn upload_pack(
         Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
     };
     let prefix = Vec::new();
-    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer };
+    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
     run(call, service.result(), shared).await
 }
 
@@ -162,7 +170,7 @@ async fn upload_pack(
 async fn receive_pack(
     request: Request<Incoming>,
     path: Vec<u8>,
-    peer: SocketAddr,
+    called: Called,
     shared: Arc<Shared>,
 ) -> Result<Started, StatusCode> {
     let service = Service::ReceivePack;
@@ -177,7 +185,7 @@ async fn receive_pack(
         Err(status) => Body::Refused(status),
     };
     let prefix = Vec::new();
-    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, peer };
+    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
     run(call, service.result(), shared).await
 }
 
@@ -201,6 +209,12 @@ fn status_of(bad: BadBody) -> StatusCode {
     }
 }
 
+/// By whom, and what is told of it.
+struct Called {
+    peer: SocketAddr,
+    transfer: Arc<Transfer>,
+}
+
 struct Call {
     service: Service,
     path: Vec<u8>,
@@ -208,7 +222,7 @@ struct Call {
     mode: Mode,
     input: Body,
     prefix: Vec<u8>,
-    peer: SocketAddr,
+    called: Called,
 }
 
 /// Where the bytes of a request come from.
@@ -221,8 +235,9 @@ enum Body {
 
 /// Runs the engine on a thread of its own. The status is decided by its first bytes, or by how it ends without any.
 async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) -> Result<Started, StatusCode> {
-    let place = shared.places.take(For::Request, call.peer.ip()).map_err(|why| {
-        tracing::warn!("http {}: {why}, refusing this request", call.peer);
+    let place = shared.places.take(For::Request, call.called.peer.ip()).map_err(|why| {
+        tracing::warn!("http {}: {why}, refusing this request", call.called.peer);
+        shared.host.metrics.refused(why.reason());
         http_connection::status_of(why)
     })?;
     let (door, mut receiver) =
@@ -248,6 +263,7 @@ async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) ->
 
 /// Serves a call. Says with which status it ends if nothing was sent.
 fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode {
+    call.called.transfer.is_about(&call.path);
     let path = quoted(&call.path);
     let opened = match call.service {
         Service::UploadPack => shared.root.open(&call.path),
@@ -299,6 +315,7 @@ fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode
             }
         }
         Err(_) => {
+            shared.host.metrics.panics.inc();
             tracing::error!("{path}: the request panicked");
             StatusCode::INTERNAL_SERVER_ERROR
         }
@@ -320,14 +337,17 @@ fn serve_call(
         Body::Stream(body) => body,
         Body::Refused(_) => &mut std::io::empty(),
     };
+    let transfer = &call.called.transfer;
+    let input = &mut Heard { input, transfer };
     match call.service {
         Service::UploadPack => {
-            let upload = shared.upload_pack(repository, call.version, call.mode);
+            let upload = shared.upload_pack(repository, call.version, call.mode, transfer);
             engine::upload_pack(&upload, input, door, &shared.clock)
         }
         Service::ReceivePack => {
-            let (pusher, variables) = pusher(None, Some(&call.peer.ip().to_string()));
-            let push = shared.receive_pack(repository, call.version, call.mode, Some(pusher), variables);
+            let (pusher, variables) = pusher(None, Some(&call.called.peer.ip().to_string()));
+            let (version, mode) = (call.version, call.mode);
+            let push = shared.receive_pack(repository, version, mode, transfer, Some(pusher), variables);
             engine::receive_pack(&push, input, door, &shared.clock)
         }
     }

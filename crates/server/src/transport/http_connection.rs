@@ -16,10 +16,11 @@ use packrace_os::pace::Pace;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::conversation::Conversation;
+use super::conversation::{Conversation, TooSlow};
 use super::http::answer;
 use super::places::{NoPlace, Place};
 use super::serve::Shared;
+use crate::metrics::{DoorName, Reason};
 
 /// Longest head of a request, and what is read of a body at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -40,9 +41,11 @@ pub(super) const RETRY_AFTER: &str = "10";
 
 /// Serves one connection to its end.
 pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, _place: Place, shared: Arc<Shared>) {
+    let _open = shared.host.metrics.connection(DoorName::Http);
     // Small answers must not wait for more.
     let _ = stream.set_nodelay(true);
     let mut stopping = shared.stopping.subscribe();
+    let metrics = shared.host.metrics.clone();
     let limits = &shared.settings.limits;
     let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
     let conversation = Conversation::new(limits.request_time, pace);
@@ -68,7 +71,12 @@ pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, _place: Plac
         ended = ended => if let Err(error) = ended {
             tracing::debug!("http {peer}: {error}");
         },
-        why = conversation.watch() => tracing::info!("http {peer}: closed: {why}"),
+        why = conversation.watch() => {
+            if why == TooSlow::Stalled {
+                metrics.refused(Reason::Slow);
+            }
+            tracing::info!("http {peer}: closed: {why}");
+        }
     }
 }
 

@@ -16,3 +16,4 @@ pub mod serve;
 pub mod settings;
 pub mod stdio;
 mod streamed_body;
+mod tallied;

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::settings::Limits;
+use crate::metrics::Reason;
 
 /// Of the descriptors that the process may have, this share is for connections: three of four.
 const CONNECTION_SHARE: (usize, usize) = (3, 4);
@@ -42,6 +43,16 @@ impl std::fmt::Display for NoPlace {
             NoPlace::Full => "the server is busy, try again later",
             NoPlace::ClientHasEnough => "too many connections from your address, try again later",
         })
+    }
+}
+
+impl NoPlace {
+    /// What it is counted as.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            NoPlace::Full => Reason::TooManyConnections,
+            NoPlace::ClientHasEnough => Reason::PerAddress,
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use packrace_os::clock::RealClock;
@@ -22,6 +21,7 @@ use super::{git_daemon, http_connection};
 use crate::admission::Admission;
 use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
 use crate::host::Host;
+use crate::transfers::{Transfer, Transfers};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
 const MAX_OTHER_THREADS: usize = 16;
@@ -47,7 +47,6 @@ pub(crate) struct Shared {
     /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender knows
     /// when the last is gone.
     pub(crate) stopping: watch::Sender<bool>,
-    next_session: AtomicU64,
 }
 
 impl Shared {
@@ -56,7 +55,11 @@ impl Shared {
         let places = Places::new(limits, packrace_os::process::raise_descriptor_limit());
         // One request of the largest size must fit, twice: as it came, and inflated.
         let body_bytes = limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2));
-        let host = Host { admission: Admission::new(&settings.admission) };
+        let host = Host {
+            admission: Admission::new(&settings.admission),
+            transfers: Transfers::new(settings.session_id.clone()),
+            ..Host::default()
+        };
         Ok(Shared {
             root: Root::new(root, settings.open.clone())?,
             places,
@@ -66,7 +69,6 @@ impl Shared {
             clock: RealClock::default(),
             host: Arc::new(host),
             stopping: watch::Sender::new(false),
-            next_session: AtomicU64::new(1),
         })
     }
 
@@ -76,20 +78,26 @@ impl Shared {
         repository: Repository,
         version: ProtocolVersion,
         mode: Mode,
+        transfer: &Arc<Transfer>,
     ) -> UploadPack {
         let hook_environment = self.settings.hook_environment.clone();
-        UploadPack { subject: self.subject(repository, version, mode), hook_environment }
+        UploadPack { subject: self.subject(repository, version, mode, transfer), hook_environment }
     }
 
-    fn subject(&self, repository: Repository, version: ProtocolVersion, mode: Mode) -> Subject {
-        let number = self.next_session.fetch_add(1, Relaxed);
+    fn subject(
+        &self,
+        repository: Repository,
+        version: ProtocolVersion,
+        mode: Mode,
+        transfer: &Arc<Transfer>,
+    ) -> Subject {
         Subject {
             repository: Arc::new(repository),
             version,
             mode,
             namespace: self.settings.namespace.clone(),
             agent: self.settings.agent.clone(),
-            session_id: format!("{}-{number}", std::process::id()),
+            transfer: transfer.clone(),
             host: self.host.clone(),
         }
     }
@@ -117,6 +125,7 @@ impl Shared {
         repository: Repository,
         version: ProtocolVersion,
         mode: Mode,
+        transfer: &Arc<Transfer>,
         pusher: Option<Pusher>,
         variables: Vec<(OsString, OsString)>,
     ) -> ReceivePack {
@@ -127,7 +136,7 @@ impl Shared {
         }
         ReceivePack {
             named: repository.git_dir().as_os_str().to_owned(),
-            subject: self.subject(repository, version, mode),
+            subject: self.subject(repository, version, mode, transfer),
             temporary_dir: pushing.temporary_dir.clone(),
             hook_environment,
             committer: pushing.committer.clone(),
@@ -256,10 +265,11 @@ async fn accept<F>(
         match (shared.places.take(For::Connection, peer.ip()), shared.refusing.clone().try_acquire_owned()) {
             (Ok(place), _) => drop(tokio::spawn(connection(stream, peer, place))),
             (Err(why), Ok(refusing)) => {
+                shared.host.metrics.refused(why.reason());
                 tracing::warn!("{peer}: {why}, refusing this connection");
                 drop(tokio::spawn(async move { refuse(stream, &no_place(why), refusing).await }));
             }
-            (Err(_), Err(_)) => {}
+            (Err(why), Err(_)) => shared.host.metrics.refused(why.reason()),
         }
     }
 }

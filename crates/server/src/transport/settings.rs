@@ -25,6 +25,8 @@ pub struct Settings {
     pub namespace: String,
     /// What `agent=` says.
     pub agent: String,
+    /// Names this process in logs; the ids of its calls begin with it. That of git's trace2, where there is one.
+    pub session_id: String,
     /// What clients may take.
     pub limits: Limits,
     /// How clones are let in.

@@ -19,6 +19,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         open: OpenOptions::default(),
         namespace: String::new(),
         agent: "packrace/test".into(),
+        session_id: "test".into(),
         limits: Limits::default(),
         admission: AdmissionSettings::default(),
         hook_environment: Vec::new(),

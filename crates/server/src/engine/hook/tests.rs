@@ -14,6 +14,7 @@ use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 use super::*;
 use crate::engine::{Mode, Subject, UploadPack, upload_pack};
 use crate::outbox::{BATCH_BYTES, Door, GatherBatch};
+use crate::transfers::Transfer;
 
 /// Long enough for anything but a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,7 +58,7 @@ fn call(path: &Path, hook: &str, config: &[(&str, &str)]) -> UploadPack {
         mode: Mode::StatelessRpc,
         namespace: String::new(),
         agent: "packrace/test".into(),
-        session_id: "1".into(),
+        transfer: Transfer::unlisted("1"),
         host: Arc::default(),
     };
     UploadPack { subject, hook_environment: vec![("PACKRACE_X".into(), "x".into())] }

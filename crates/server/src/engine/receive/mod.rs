@@ -39,6 +39,7 @@ use packrace_store::Outlet;
 
 use super::refs_view::namespace_prefix;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject};
+use crate::metrics::{Kind, Step};
 use crate::outbox::{Door, Framing, GatherBatch, Outbox};
 use commands::Push;
 pub use identity::{Committer, Pusher};
@@ -101,7 +102,7 @@ impl<'a> Receive<'a> {
         let nonce = settings.nonce_seed.as_ref();
         let offer = PushOffer {
             agent: call.subject.agent.clone(),
-            session_id: settings.advertise_session_id.then(|| call.subject.session_id.clone()),
+            session_id: settings.advertise_session_id.then(|| call.subject.transfer.session_id().to_owned()),
             hash,
             atomic: settings.advertise_atomic,
             ofs_delta: settings.ofs_delta,
@@ -121,6 +122,7 @@ impl<'a> Receive<'a> {
 
     fn serve(mut self, input: &mut (dyn Read + Send)) -> Result<(), Error> {
         if self.call.subject.mode != Mode::StatelessRpc {
+            self.call.subject.transfer.enter(Kind::Advertisement);
             self.advertise()?;
         }
         if self.call.subject.mode == Mode::Advertise {
@@ -175,6 +177,9 @@ impl<'a> Receive<'a> {
     }
 
     fn take_push(self, request: PushRequest, session: Session, source: PackSource<'_>) -> Result<(), Error> {
+        let transfer = &self.call.subject.transfer;
+        transfer.enter(Kind::Push);
+        transfer.is_at(Step::Receiving);
         let end = push::end(&request);
         let framing = match request.sideband {
             true => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
@@ -200,6 +205,7 @@ impl<'a> Receive<'a> {
             let worked = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, Error>((worked, sent))
         })?;
+        transfer.metrics().keepalives.inc_by(outbox.keepalives_sent());
         sent.map_err(Error::gone)?;
         match worked {
             Ok(()) => outbox.packets(end, clock.now()).map_err(Error::gone),

@@ -1,0 +1,333 @@
+//! The calls that are running: who is served what, and how far it is.
+//!
+//! A door makes a [`Listed`] when a request comes and drops it when the answer has left or the client has; the engine
+//! tells the [`Transfer`] in it what it turns out to be. All of that is an atomic store each, but for the list, which is
+//! locked when a call begins and when it ends.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use packrace_os::clock::Clock;
+
+use crate::host::Host;
+use crate::metrics::{Closed, DoorName, Kind, Metrics, Stage, Step};
+
+/// Longest text of a stranger that is kept for logs and pages.
+const MAX_KEPT_CHARACTERS: usize = 300;
+
+/// The calls of a process that are running.
+#[derive(Debug, Default)]
+pub struct Transfers {
+    /// Names this process; the ids of its calls begin with it.
+    session_id: String,
+    last: AtomicU64,
+    live: Mutex<BTreeMap<u64, Arc<Transfer>>>,
+}
+
+impl Transfers {
+    /// No calls yet, in a process that is named `session_id`.
+    pub fn new(session_id: String) -> Self {
+        Transfers { session_id, ..Transfers::default() }
+    }
+
+    /// All that run at the moment, the oldest first.
+    pub fn list(&self) -> Vec<Arc<Transfer>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Calls so far.
+    pub fn begun(&self) -> u64 {
+        self.last.load(Relaxed)
+    }
+}
+
+/// A call in the list of its host; dropped, it is out of it.
+#[derive(Debug)]
+pub struct Listed {
+    transfer: Arc<Transfer>,
+    host: Arc<Host>,
+    number: u64,
+}
+
+impl Listed {
+    /// Begins a call, with an id of its own.
+    pub fn new(host: &Arc<Host>, door: DoorName, peer: &str) -> Self {
+        let transfers = &host.transfers;
+        let number = transfers.last.fetch_add(1, Relaxed) + 1;
+        let transfer = Arc::new(Transfer {
+            session_id: format!("{}/{number}", transfers.session_id),
+            door,
+            peer: peer.to_owned(),
+            metrics: host.metrics.clone(),
+            ..Transfer::default()
+        });
+        let listed = transfer.clone();
+        transfers.live.lock().unwrap_or_else(PoisonError::into_inner).insert(number, listed);
+        Listed { transfer, host: host.clone(), number }
+    }
+
+    /// What is told of the call.
+    pub fn transfer(&self) -> &Arc<Transfer> {
+        &self.transfer
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        // What has not ended by now has broken off.
+        self.transfer.end(false);
+        let mut live = self.host.transfers.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.remove(&self.number);
+    }
+}
+
+/// One call, for those who look on. What it is turns out while it runs: a conversation over git:// is an
+/// advertisement, then a listing of refs, then a clone.
+#[derive(Debug)]
+pub struct Transfer {
+    session_id: String,
+    door: DoorName,
+    peer: String,
+    since: Instant,
+    metrics: Arc<Metrics>,
+    repository: OnceLock<String>,
+    client_session_id: OnceLock<String>,
+    /// 0 as long as nothing is known, else one more than the place in [`Kind::ALL`].
+    kind: AtomicU8,
+    /// The place in [`Step::ALL`].
+    step: AtomicU8,
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+}
+
+impl Default for Transfer {
+    fn default() -> Self {
+        Transfer {
+            session_id: String::new(),
+            door: DoorName::Stdio,
+            peer: String::new(),
+            since: Instant::now(),
+            metrics: Arc::default(),
+            repository: OnceLock::new(),
+            client_session_id: OnceLock::new(),
+            kind: AtomicU8::new(0),
+            step: AtomicU8::new(0),
+            sent_bytes: AtomicU64::new(0),
+            received_bytes: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Transfer {
+    /// A call in no list: the only one of its process.
+    pub fn unlisted(session_id: impl Into<String>) -> Arc<Self> {
+        Arc::new(Transfer { session_id: session_id.into(), ..Transfer::default() })
+    }
+
+    /// Names the call in logs, and to the client where `transfer.advertiseSID` is on.
+    pub fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
+    /// The way in.
+    pub fn door(&self) -> DoorName {
+        self.door
+    }
+
+    /// The address of the client, as far as it is known.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// How long it has been running.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Says which repository it is about, as the client has it.
+    pub fn is_about(&self, repository: &[u8]) {
+        // The first word counts.
+        let _ = self.repository.set(kept(repository));
+    }
+
+    /// The repository, as the client has it: text of a stranger, of a bounded length.
+    pub fn repository(&self) -> &str {
+        self.repository.get().map_or("", String::as_str)
+    }
+
+    /// Notes what the client calls its own session.
+    pub fn client_is(&self, session_id: &[u8]) {
+        // The first word counts.
+        let _ = self.client_session_id.set(kept(session_id));
+    }
+
+    /// What the client calls its own session: text of a stranger, of a bounded length.
+    pub fn client_session_id(&self) -> Option<&str> {
+        self.client_session_id.get().map(String::as_str)
+    }
+
+    /// It becomes a transfer of this kind; what it was before has come to a good end. A negotiation that goes on is one.
+    pub fn enter(&self, kind: Kind) {
+        if kind == Kind::Negotiation && self.kind() == Some(kind) {
+            return;
+        }
+        self.end(true);
+        self.kind.store(place(kind) + 1, Relaxed);
+        self.metrics.started(kind, self.door);
+    }
+
+    /// Ends what it was last. It may become something else after that.
+    pub fn end(&self, is_good: bool) {
+        let place = self.kind.swap(0, Relaxed);
+        if let Some(kind) = at(usize::from(place).wrapping_sub(1)) {
+            match is_good {
+                true => self.metrics.finished(kind, self.door),
+                false => self.metrics.failed(kind, self.door),
+            }
+        }
+    }
+
+    /// What it is, once that is known.
+    pub fn kind(&self) -> Option<Kind> {
+        at(usize::from(self.kind.load(Relaxed)).wrapping_sub(1))
+    }
+
+    /// Says what it is at.
+    pub fn is_at(&self, step: Step) {
+        self.step.store(place(step), Relaxed);
+    }
+
+    /// What it is at.
+    pub fn step(&self) -> Step {
+        at(self.step.load(Relaxed).into()).unwrap_or(Step::Asking)
+    }
+
+    /// Begins a phase, which lasts until what is returned is dropped: it is timed, and is a span of `tracing`.
+    pub fn phase<'a>(&self, stage: Stage, clock: &'a dyn Clock) -> Phase<'a> {
+        let span = tracing::debug_span!("phase", session = self.session_id, stage = stage.name()).entered();
+        Phase { metrics: self.metrics.clone(), stage, clock, began: clock.now(), _span: span }
+    }
+
+    /// Adds bytes that the client was sent.
+    pub fn sent(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Relaxed);
+        self.metrics.bytes_sent.inc_by(bytes);
+        self.metrics.batches.inc();
+    }
+
+    /// Bytes that the client was sent.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Relaxed)
+    }
+
+    /// Adds bytes that the client sent.
+    pub fn received(&self, bytes: u64) {
+        self.received_bytes.fetch_add(bytes, Relaxed);
+        self.metrics.bytes_received.inc_by(bytes);
+    }
+
+    /// Bytes that the client sent.
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.load(Relaxed)
+    }
+
+    /// Where the numbers of all calls are.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}
+
+/// A phase of a call that is not over.
+pub struct Phase<'a> {
+    metrics: Arc<Metrics>,
+    stage: Stage,
+    clock: &'a dyn Clock,
+    began: Duration,
+    _span: tracing::span::EnteredSpan,
+}
+
+impl Drop for Phase<'_> {
+    fn drop(&mut self) {
+        self.metrics.phase(self.stage, self.clock.now().saturating_sub(self.began));
+    }
+}
+
+fn place<T: Closed + PartialEq>(value: T) -> u8 {
+    // A label has far fewer values.
+    T::ALL.iter().position(|other| *other == value).unwrap_or(0) as u8
+}
+
+fn at<T: Closed>(place: usize) -> Option<T> {
+    T::ALL.get(place).copied()
+}
+
+/// Text of a stranger, not too long.
+pub(crate) fn kept(text: &[u8]) -> String {
+    // A character has four bytes at most.
+    let text = String::from_utf8_lossy(&text[..text.len().min(4 * MAX_KEPT_CHARACTERS + 4)]);
+    match text.char_indices().nth(MAX_KEPT_CHARACTERS) {
+        None => text.into_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_listed_for_as_long_as_they_run() {
+        let host = Arc::new(Host { transfers: Transfers::new("p".into()), ..Host::default() });
+        let first = Listed::new(&host, DoorName::Git, "1.2.3.4:5");
+        let second = Listed::new(&host, DoorName::Http, "1.2.3.4:6");
+        second.transfer().is_about(b"/a\xff.git");
+        let list = host.transfers.list();
+        let shown: Vec<_> =
+            list.iter().map(|call| (call.session_id(), call.peer(), call.repository())).collect();
+        assert_eq!(shown, [("p/1", "1.2.3.4:5", ""), ("p/2", "1.2.3.4:6", "/a\u{fffd}.git")]);
+        drop(first);
+        assert_eq!(host.transfers.list().len(), 1);
+        let panicking = std::panic::AssertUnwindSafe(move || {
+            let _second = second;
+            panic!("as a call may");
+        });
+        assert!(std::panic::catch_unwind(panicking).is_err());
+        assert!(host.transfers.list().is_empty());
+        assert_eq!(host.transfers.begun(), 2);
+    }
+
+    #[test]
+    fn each_kind_that_a_call_comes_to_is_counted() {
+        let host = Arc::<Host>::default();
+        let call = Listed::new(&host, DoorName::Git, "");
+        for kind in [Kind::Advertisement, Kind::LsRefs, Kind::Negotiation, Kind::Negotiation, Kind::Fetch] {
+            call.transfer().enter(kind);
+            assert_eq!(call.transfer().kind(), Some(kind));
+        }
+        drop(call);
+        let metrics = &host.metrics;
+        let check = |kind, started, ended| {
+            assert_eq!(
+                (metrics.started_so_far(kind), metrics.ended_so_far(kind)),
+                (started, ended),
+                "{kind:?}"
+            );
+        };
+        check(Kind::Advertisement, 1, (1, 0));
+        check(Kind::LsRefs, 1, (1, 0));
+        check(Kind::Negotiation, 1, (1, 0));
+        check(Kind::Fetch, 1, (0, 1));
+        check(Kind::Clone, 0, (0, 0));
+    }
+
+    #[test]
+    fn strangers_cannot_fill_the_memory() {
+        let check = |text: &[u8], expect: &str| assert_eq!(kept(text), expect);
+        check(b"/a.git", "/a.git");
+        check(&[b'x'; 300], &"x".repeat(300));
+        check(&[b'x'; 301], &format!("{}…", "x".repeat(300)));
+        check("ä".repeat(40_000).as_bytes(), &format!("{}…", "ä".repeat(300)));
+    }
+}
