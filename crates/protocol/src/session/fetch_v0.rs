@@ -75,6 +75,8 @@ struct Needs {
     /// The client has said that it knows filters.
     may_filter: bool,
     filter: Option<Vec<u8>>,
+    /// What the client calls its own session.
+    session_id: Option<Vec<u8>>,
     sideband: Sideband,
 }
 
@@ -187,6 +189,9 @@ impl Session {
     }
 
     fn after_needs(&mut self) -> Result<(), Refusal> {
+        if let Some(id) = self.needs.session_id.take() {
+            self.outputs.push(Output::ClientSession(id));
+        }
         if self.needs.wants.is_empty() {
             self.state = State::Ended;
             return Ok(());
@@ -366,6 +371,8 @@ impl Needs {
                 word => {
                     if let Some(name) = value(word, "object-format") {
                         check_object_format(name, config.hash)?;
+                    } else if let (None, Some(id)) = (&self.session_id, value(word, "session-id")) {
+                        self.session_id = Some(id.to_vec());
                     }
                 }
             }

@@ -179,6 +179,8 @@ pub enum Output {
     NeedObjectInfo(ObjectInfoRequest),
     /// The client's history is cut at these commits. No input answers this; [`Output::CheckWants`] follows.
     ClientShallow(Vec<ObjectId>),
+    /// The client names its own session, for logs (gitprotocol-capabilities, "session-id"). No input answers this.
+    ClientSession(Vec<u8>),
     /// Say whether these objects may be asked for.
     CheckWants(Vec<ObjectId>),
     /// Say which of these exist.

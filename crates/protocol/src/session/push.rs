@@ -110,6 +110,8 @@ pub struct PushRequest {
     pub sideband: bool,
     /// How the client wants to hear what became of it.
     pub report: ReportForm,
+    /// What the client calls its own session, for logs.
+    pub session_id: Option<Vec<u8>>,
 }
 
 impl PushRequest {
@@ -296,7 +298,10 @@ impl Session {
                 b"quiet" => request.quiet = true,
                 b"atomic" => request.atomic |= self.config.atomic,
                 b"push-options" => self.uses_options |= self.config.push_options,
-                word => format = value(word, "object-format").unwrap_or(format),
+                word => match value(word, "session-id") {
+                    Some(id) => request.session_id = Some(id.to_vec()),
+                    None => format = value(word, "object-format").unwrap_or(format),
+                },
             }
         }
         request.sideband = self.sideband;

@@ -194,6 +194,7 @@ impl<'a> Upload<'a> {
                     let uris = self.choose_uris(request).map_err(|error| self.abort(session, error))?;
                     session.handle(Input::UrisChosen(uris))?;
                 }
+                Output::ClientSession(id) => self.call.subject.transfer.client_is(&id),
                 Output::ClientShallow(commits) => self.client_shallow = commits,
                 Output::CheckWants(wants) => {
                     self.check_wants(&wants)?;

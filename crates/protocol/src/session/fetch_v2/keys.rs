@@ -21,6 +21,7 @@ pub(super) struct Keys {
     options: usize,
     /// A promisor remote that was offered is accepted.
     accepts_promisor: bool,
+    has_session_id: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl Keys {
         match packet {
             PktLine::Data(payload) => {
                 self.is_any = true;
-                self.take_key(text(payload), config)?;
+                self.take_key(text(payload), config, outputs)?;
                 Ok(State::Keys(self))
             }
             PktLine::Flush if !self.is_any => Ok(State::Ended),
@@ -90,7 +91,12 @@ impl Keys {
         }
     }
 
-    fn take_key(&mut self, key: &[u8], config: &ServiceConfig) -> Result<(), Refusal> {
+    fn take_key(
+        &mut self,
+        key: &[u8],
+        config: &ServiceConfig,
+        outputs: &mut Outputs,
+    ) -> Result<(), Refusal> {
         if let Some(name) = value(key, "command") {
             let command = Command::parse(name, config).ok_or_else(|| Refusal::invalid_command(name))?;
             if let Some(first) = self.command {
@@ -113,6 +119,11 @@ impl Keys {
         let is_session_id = config.session_id.is_some() && is_named(key, "session-id");
         if !is_named(key, "agent") && !is_option && !is_session_id {
             return Err(Refusal::unknown_capability(key));
+        }
+        // The first counts, so that nobody can make more of it than of one.
+        if is_session_id && !std::mem::replace(&mut self.has_session_id, true) {
+            let id = value(key, "session-id").unwrap_or_default();
+            outputs.push(Output::ClientSession(id.to_vec()));
         }
         self.options += usize::from(is_option);
         if self.options > config.limits.options {

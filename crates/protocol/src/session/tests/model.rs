@@ -184,7 +184,10 @@ impl Model {
         session.handle(Input::Bytes(bytes)).unwrap();
         loop {
             match session.poll_output() {
-                Output::Write(_) | Output::CheckFilter(_) | Output::ClientShallow(_) => {}
+                Output::Write(_)
+                | Output::CheckFilter(_)
+                | Output::ClientShallow(_)
+                | Output::ClientSession(_) => {}
                 Output::NeedPack(request) => return (shallow, Some(request)),
                 Output::NeedInput | Output::Done => return (shallow, None),
                 question => {
@@ -225,7 +228,7 @@ impl Model {
                     write_data(b"PACK", &mut said);
                     session.handle(Input::PackSent)
                 }
-                Output::ClientShallow(_) => Ok(()),
+                Output::ClientShallow(_) | Output::ClientSession(_) => Ok(()),
                 Output::CheckFilter(spec) => {
                     assert_eq!(spec, b"blob:none");
                     Ok(())

@@ -180,6 +180,9 @@ impl<'a> Receive<'a> {
         let transfer = &self.call.subject.transfer;
         transfer.enter(Kind::Push);
         transfer.is_at(Step::Receiving);
+        if let Some(id) = &request.session_id {
+            transfer.client_is(id);
+        }
         let end = push::end(&request);
         let framing = match request.sideband {
             true => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
