@@ -6,7 +6,7 @@ use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::transport::cgi;
-use packrace_server::transport::settings::{Limits, Pushing, Settings};
+use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
 use packrace_store::{Config, OpenOptions};
 
 use super::Fatal;
@@ -47,6 +47,7 @@ fn settings(globals: &Globals, environment: &Environment) -> Result<Settings, Fa
     Ok(Settings {
         http: None,
         git: None,
+        admin: Admin::default(),
         open,
         namespace: environment.namespace(globals)?,
         agent: environment.agent(),

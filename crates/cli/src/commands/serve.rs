@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::transport::serve::{inetd, serve};
-use packrace_server::transport::settings::{Limits, NewRepositories, Pushing, Settings};
+use packrace_server::transport::settings::{Admin, Limits, NewRepositories, Pushing, Settings};
 use packrace_store::Config;
 
 use super::receive_pack::committer;
@@ -61,6 +61,7 @@ fn settings(globals: &Globals, args: &Serve, environment: &Environment) -> Resul
     Ok(Settings {
         http: args.http,
         git: args.git,
+        admin: Admin::default(),
         open: environment.open_options(globals)?,
         namespace: environment.namespace(globals)?,
         agent: environment.agent(),

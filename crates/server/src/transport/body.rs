@@ -237,7 +237,8 @@ pub(super) struct AnswerBody {
     first: Option<GatherBatch>,
     rest: Option<mpsc::Receiver<Message>>,
     status: u16,
-    access: Access,
+    /// None where nobody wants to read of it.
+    access: Option<Access>,
     exchange: Arc<Exchange>,
     /// Set once hyper has got the last byte.
     is_complete: bool,
@@ -250,7 +251,7 @@ impl AnswerBody {
         first: GatherBatch,
         rest: Option<mpsc::Receiver<Message>>,
         status: u16,
-        access: Access,
+        access: Option<Access>,
         exchange: Arc<Exchange>,
     ) -> Self {
         let first = Some(first).filter(|first| !first.is_empty());
@@ -298,7 +299,9 @@ impl Body for AnswerBody {
         let batch = std::task::ready!(self.next_batch(context));
         Poll::Ready(batch.map(|batch| {
             let batch = batch?;
-            self.access.transfer().sent(batch.len() as u64);
+            if let Some(access) = &self.access {
+                access.transfer().sent(batch.len() as u64);
+            }
             Ok(Frame::data(BatchBuf::new(batch, self.exchange.clone())))
         }))
     }
@@ -321,7 +324,9 @@ impl Drop for AnswerBody {
     fn drop(&mut self) {
         let is_cut = !self.is_complete && self.is_wanted;
         let outcome = format!("{}{}", self.status, if is_cut { " cut" } else { "" });
-        self.access.end(&outcome, !is_cut && self.status < 400, None);
+        if let Some(access) = &mut self.access {
+            access.end(&outcome, !is_cut && self.status < 400, None);
+        }
     }
 }
 

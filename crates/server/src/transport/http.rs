@@ -39,6 +39,7 @@ use super::places::For;
 use super::pusher::pusher;
 use super::root::NotServed;
 use super::routes::{NO_CACHE, Route, Service, percent_decode, route};
+use super::seeing::{self, Onlooker};
 use super::serve::Shared;
 use super::streamed_body::StreamedBody;
 use super::tallied::Heard;
@@ -56,6 +57,11 @@ pub(super) async fn answer(
     shared: Arc<Shared>,
     peer: SocketAddr,
 ) -> Answer {
+    if let Some(answer) = seeing::answer(&request, &shared, Onlooker::Client) {
+        let status = answer.status().as_u16();
+        let body = |text: String| GatherBatch::of(text.into_bytes());
+        return answer.map(|text| AnswerBody::new(body(text), None, status, None, exchange));
+    }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let access =
         Access::new(&shared.host, DoorName::Http, &peer.to_string(), format!("{method} {uri}").as_bytes());
@@ -80,7 +86,7 @@ pub(super) async fn answer(
     match result {
         Ok(started) => {
             let body =
-                AnswerBody::new(started.first, started.rest, StatusCode::OK.as_u16(), access, exchange);
+                AnswerBody::new(started.first, started.rest, StatusCode::OK.as_u16(), Some(access), exchange);
             let mut answer = Response::new(body);
             let content_type = HeaderValue::from_static(started.content_type);
             answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
@@ -100,7 +106,7 @@ fn refusal(status: StatusCode, access: Access, exchange: Arc<Exchange>) -> Answe
     }
     let text = format!("{}\n", status.canonical_reason().unwrap_or("refused"));
     let first = GatherBatch::of(text.into_bytes());
-    let body = AnswerBody::new(first, None, status.as_u16(), access, exchange);
+    let body = AnswerBody::new(first, None, status.as_u16(), Some(access), exchange);
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));

@@ -12,6 +12,7 @@ mod places;
 mod pusher;
 mod root;
 mod routes;
+mod seeing;
 pub mod serve;
 pub mod settings;
 pub mod stdio;

@@ -16,7 +16,8 @@ use tokio::task::JoinSet;
 use super::body::BodyMemory;
 use super::places::{For, NoPlace, Place, Places};
 use super::root::{NotServed, Root};
-use super::settings::Settings;
+use super::seeing::{self, Seeing};
+use super::settings::{Admin, Settings};
 use super::{git_daemon, http_connection};
 use crate::admission::Admission;
 use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
@@ -41,6 +42,9 @@ pub(crate) struct Shared {
     pub(crate) clock: RealClock,
     pub(crate) places: Arc<Places>,
     refusing: Arc<Semaphore>,
+    /// Places for connections of those who only look.
+    pub(super) admin_places: Arc<Semaphore>,
+    pub(super) seeing: Seeing,
     pub(super) body_memory: BodyMemory,
     /// What the calls of all connections share.
     pub(crate) host: Arc<Host>,
@@ -64,12 +68,19 @@ impl Shared {
             root: Root::new(root, settings.open.clone())?,
             places,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
+            admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
+            seeing: Seeing::default(),
             body_memory: BodyMemory::new(body_bytes),
             settings,
             clock: RealClock::default(),
             host: Arc::new(host),
             stopping: watch::Sender::new(false),
         })
+    }
+
+    /// Whether the server was told to stop.
+    pub(super) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
     }
 
     /// A call of upload-pack on behalf of a connection.
@@ -205,15 +216,20 @@ async fn run(
     }
     for (scheme, address) in [(Scheme::Http, shared.settings.http), (Scheme::Git, shared.settings.git)] {
         if let Some(address) = address {
-            let listener = TcpListener::bind(address).await.map_err(|error| {
-                std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
-            })?;
-            listeners.push((scheme, listener));
+            listeners.push((scheme, bind(address).await?));
         }
     }
     let mut addresses = Vec::new();
     for (scheme, listener) in &listeners {
         addresses.push((scheme.name(), listener.local_addr()?));
+    }
+    // Whoever looks on sees the end, too.
+    let mut looking = JoinSet::new();
+    looking.spawn(seeing::remember(shared.clone()));
+    if let Admin::At(address) = shared.settings.admin {
+        let listener = bind(address).await?;
+        addresses.push(("admin", listener.local_addr()?));
+        looking.spawn(seeing::listen(listener, shared.clone()));
     }
     listening(&addresses);
     let mut accepting = JoinSet::new();
@@ -241,6 +257,12 @@ async fn run(
     tracing::info!("stopping: running requests have {} seconds", drain_time.as_secs());
     let _ = tokio::time::timeout(drain_time, shared.stopping.closed()).await;
     Ok(())
+}
+
+async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
 }
 
 /// Accepts connections until it is dropped, and the listener with it.

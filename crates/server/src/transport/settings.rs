@@ -19,6 +19,8 @@ pub struct Settings {
     pub http: Option<SocketAddr>,
     /// Where git:// is served.
     pub git: Option<SocketAddr>,
+    /// Where the server can be looked at.
+    pub admin: Admin,
     /// How repositories are opened.
     pub open: OpenOptions,
     /// The namespace whose refs are served; empty for none.
@@ -35,6 +37,22 @@ pub struct Settings {
     pub hook_environment: Vec<(OsString, OsString)>,
     /// What may be pushed.
     pub pushing: Pushing,
+}
+
+/// Where a server can be looked at while it runs: the routes below `/-/`.
+///
+/// Whether it lives (`healthz`) and is ready (`readyz`) is told over HTTP unless it is told nowhere. `metrics` and the
+/// page are where this says; the page names clients and repositories only at an address of its own, because who may
+/// reach the door for repositories need not know who else does, nor what is served there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Admin {
+    /// On the door for repositories, without names.
+    #[default]
+    OnHttp,
+    /// At this address, with names.
+    At(SocketAddr),
+    /// Not at all.
+    Nowhere,
 }
 
 /// What clients may take: connections, requests, bytes and time. Plain data.

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::engine::Committer;
 use packrace_server::transport::serve::serve;
-use packrace_server::transport::settings::{Limits, Pushing, Settings};
+use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
 use packrace_store::OpenOptions;
 
 /// Both doors on ports that the system chooses; nobody may push. What needs a place of its own is in `temporary_dir`.
@@ -16,6 +16,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
     Settings {
         http: any,
         git: any,
+        admin: Admin::default(),
         open: OpenOptions::default(),
         namespace: String::new(),
         agent: "packrace/test".into(),

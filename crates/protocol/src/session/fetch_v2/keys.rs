@@ -91,12 +91,7 @@ impl Keys {
         }
     }
 
-    fn take_key(
-        &mut self,
-        key: &[u8],
-        config: &ServiceConfig,
-        outputs: &mut Outputs,
-    ) -> Result<(), Refusal> {
+    fn take_key(&mut self, key: &[u8], config: &ServiceConfig, outputs: &mut Outputs) -> Result<(), Refusal> {
         if let Some(name) = value(key, "command") {
             let command = Command::parse(name, config).ok_or_else(|| Refusal::invalid_command(name))?;
             if let Some(first) = self.command {

@@ -1,0 +1,230 @@
+//! Looking at a server while it runs: the routes below `/-/`.
+//!
+//! | route | answer |
+//! |---|---|
+//! | `/-/` | a page for people: running transfers, throughput, queue, totals |
+//! | `/-/metrics` | numbers for Prometheus (OpenMetrics 1.0) |
+//! | `/-/healthz` | 200 for as long as the process answers |
+//! | `/-/readyz` | 200, and 503 from the moment on that it was told to stop |
+//!
+//! Only these four paths are taken: repositories below a folder `-` are reached all the same, as all that is asked of
+//! them has a longer path. Where they are served, and what they tell there, is said by [`Admin`].
+
+mod history;
+mod page;
+mod plot;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use packrace_object::{HashKind, TrailerHasher};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::serve::Shared;
+use super::settings::Admin;
+use history::{History, Reading};
+use page::View;
+
+/// Connections at the same time to an address that only serves these routes.
+pub(super) const MAX_ADMIN_CONNECTIONS: usize = 64;
+
+/// How long a connection to that address may take for its one request.
+const ADMIN_TIME: Duration = Duration::from_secs(10);
+
+/// How long it is waited when there is no descriptor for a connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// What the text format of `prometheus-client` is.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What a server remembers to be looked at.
+#[derive(Debug)]
+pub(super) struct Seeing {
+    began: Instant,
+    history: Mutex<History>,
+}
+
+impl Default for Seeing {
+    fn default() -> Self {
+        Seeing { began: Instant::now(), history: Mutex::default() }
+    }
+}
+
+/// By which door somebody looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Onlooker {
+    /// The one through which repositories are served: anybody.
+    Client,
+    /// The one that is there only to look.
+    Admin,
+}
+
+/// Takes a sample of what is done, once a second, for as long as it is polled.
+pub(super) async fn remember(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(history::INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        let metrics = &shared.host.metrics;
+        let reading = Reading {
+            at: shared.seeing.began.elapsed(),
+            sent_bytes: metrics.bytes_sent.get(),
+            received_bytes: metrics.bytes_received.get(),
+            live: shared.host.transfers.list().len() as u64,
+            queued: u64::try_from(metrics.queue_length.get()).unwrap_or(0),
+        };
+        shared.seeing.history.lock().unwrap_or_else(PoisonError::into_inner).take(reading);
+    }
+}
+
+/// The answer to a request for one of these routes; `None` for everything else.
+pub(super) fn answer<B>(
+    request: &Request<B>,
+    shared: &Shared,
+    onlooker: Onlooker,
+) -> Option<Response<String>> {
+    if onlooker == Onlooker::Client && shared.settings.admin == Admin::Nowhere {
+        return None;
+    }
+    let is_told = onlooker == Onlooker::Admin || shared.settings.admin == Admin::OnHttp;
+    let (status, content_type, text) = match request.uri().path() {
+        "/-/healthz" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
+        "/-/readyz" if shared.is_stopping() => {
+            (StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n".to_owned())
+        }
+        "/-/readyz" => (StatusCode::OK, "text/plain", "ready\n".to_owned()),
+        "/-/metrics" if is_told => (StatusCode::OK, METRICS_TYPE, shared.host.metrics.text()),
+        "/-/" if is_told => {
+            let page = view(shared, onlooker, request.uri().query()).render();
+            (StatusCode::OK, "text/html; charset=utf-8", page)
+        }
+        _ => return None,
+    };
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut refused =
+            plain(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only to be looked at\n".into());
+        refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Some(refused);
+    }
+    let mut answer = plain(status, content_type, text);
+    if content_type.starts_with("text/html") {
+        let policy = content_security_policy();
+        // It has no character that a header may not have.
+        let policy = HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
+        answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    Some(answer)
+}
+
+fn view<'a>(shared: &'a Shared, onlooker: Onlooker, query: Option<&str>) -> View<'a> {
+    View {
+        agent: &shared.settings.agent,
+        uptime: shared.seeing.began.elapsed(),
+        is_stopping: shared.is_stopping(),
+        refreshes: query != Some("refresh=off"),
+        shows_names: onlooker == Onlooker::Admin,
+        live: shared.host.transfers.list(),
+        samples: shared.seeing.history.lock().unwrap_or_else(PoisonError::into_inner).samples(),
+        metrics: &shared.host.metrics,
+    }
+}
+
+fn plain(status: StatusCode, content_type: &'static str, text: String) -> Response<String> {
+    let mut answer = Response::new(text);
+    *answer.status_mut() = status;
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    for (name, value) in headers {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// Nothing may be loaded, run, sent or framed; of styles only the page's own counts.
+fn content_security_policy() -> String {
+    let mut hasher = TrailerHasher::new(HashKind::Sha256);
+    hasher.update(page::STYLE.as_bytes());
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'",
+        base64(hasher.finish().as_slice())
+    )
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let number =
+            chunk.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(number >> (18 - 6 * place) & 63) as usize];
+            out.push(if place > chunk.len() { '=' } else { letter.into() });
+        }
+    }
+    out
+}
+
+/// Serves the address that only serves these routes, until it is dropped.
+pub(super) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        // Beyond the last place, clients wait for one.
+        let place = shared.admin_places.clone().acquire_owned().await;
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    connection(stream, shared).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::error!("cannot accept: {error}");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let answer = answer(&request, &shared, Onlooker::Admin)
+            .unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "text/plain", "look at /-/\n".to_owned()));
+        async move { Ok::<_, Infallible>(answer.map(|text| Full::new(Bytes::from(text)))) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(ADMIN_TIME).keep_alive(false);
+    // Whoever looks may go away at any time, and who does not take an answer has to.
+    let _ = tokio::time::timeout(ADMIN_TIME, builder.serve_connection(TokioIo::new(stream), service)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_names_the_style() {
+        let check = |bytes: &[u8], expect: &str| assert_eq!(base64(bytes), expect);
+        check(b"", "");
+        check(b"f", "Zg==");
+        check(b"fo", "Zm8=");
+        check(b"foo", "Zm9v");
+        check(b"foobar", "Zm9vYmFy");
+        let policy = content_security_policy();
+        assert!(
+            policy.starts_with("default-src 'none'; style-src 'sha256-") && policy.is_ascii(),
+            "{policy}"
+        );
+    }
+}
