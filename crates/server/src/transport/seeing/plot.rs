@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 /// The inside of a plot, in units of the SVG.
-const LEFT: f64 = 76.0;
-const RIGHT: f64 = 712.0;
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 534.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 128.0;
 
@@ -55,7 +55,7 @@ impl Plot {
         // Writing to a String cannot fail.
         let _ = write!(
             out,
-            "<svg class=\"plot\" viewBox=\"0 0 720 150\" role=\"img\" aria-label=\"{}\">",
+            "<svg class=\"plot\" viewBox=\"0 0 540 150\" role=\"img\" aria-label=\"{}\">",
             super::page::escaped(&self.label)
         );
         for line in 0..=lines as u32 {
@@ -157,10 +157,10 @@ mod tests {
             out
         };
         let svg = render(&[9.0, 1.0, 2.0, 4.0]);
-        assert!(svg.contains("d=\"M76.0 98.5L394.0 69.0L712.0 10.0\""), "{svg}");
-        assert!(svg.contains("L712 128L76.0 128Z"), "{svg}");
+        assert!(svg.contains("d=\"M72.0 98.5L303.0 69.0L534.0 10.0\""), "{svg}");
+        assert!(svg.contains("L534 128L72.0 128Z"), "{svg}");
         assert!(svg.contains(">4&lt;<") && svg.contains("aria-label=\"&quot;\""), "{svg}");
         assert!(!render(&[]).contains("line"));
-        assert!(render(&[1.0]).contains("d=\"M712.0 98.5\""));
+        assert!(render(&[1.0]).contains("d=\"M534.0 98.5\""));
     }
 }
