@@ -22,6 +22,8 @@ pub enum Role {
     WorkTree,
     /// Configuration and everything else that describes a repository.
     Config,
+    /// Files without names that hold what may be sent again.
+    Cache,
 }
 
 /// The kind of call.
@@ -49,7 +51,7 @@ pub enum Op {
     Attribute,
 }
 
-const ROLES: [(Role, &str); 8] = [
+const ROLES: [(Role, &str); 9] = [
     (Role::Client, "client"),
     (Role::Pack, "pack"),
     (Role::Index, "index"),
@@ -58,6 +60,7 @@ const ROLES: [(Role, &str); 8] = [
     (Role::Hook, "hook"),
     (Role::WorkTree, "worktree"),
     (Role::Config, "config"),
+    (Role::Cache, "cache"),
 ];
 const OPS: [(Op, &str); 10] = [
     (Op::Read, "read"),

@@ -219,6 +219,14 @@ impl NewFile {
         Ok(())
     }
 
+    /// Removes its name; the file lives as long as it is open.
+    pub(crate) fn into_unnamed(mut self) -> io::Result<File> {
+        self.flush()?;
+        let file = self.file.try_clone()?;
+        self.discard()?;
+        Ok(file)
+    }
+
     /// Removes it; to drop it does the same, but cannot tell a failure.
     pub fn discard(mut self) -> io::Result<()> {
         let path = self.path.take().expect("taken only by what consumes the file");

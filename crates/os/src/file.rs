@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::count::{self, Op, Role};
 
 /// What tells one version of a file from another without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
     device: u64,
     inode: u64,

@@ -17,6 +17,7 @@ pub mod process;
 pub mod simulated;
 pub mod sink;
 pub mod source;
+pub mod spool;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, mode,

@@ -13,7 +13,7 @@ use crate::file::FileIdentity;
 pub struct Mapped(Arc<Bytes>);
 
 enum Bytes {
-    Map { start: *const u8, length: usize, identity: FileIdentity },
+    Map { start: *const u8, length: usize, identity: Option<FileIdentity> },
     Owned(Vec<u8>),
 }
 
@@ -38,19 +38,31 @@ impl Mapped {
         if length == 0 {
             return Ok(Mapped::from(Vec::new()));
         }
+        Mapped::of_range(file, 0, length, Some(identity), role)
+    }
+
+    /// A part of a file that is not empty, whose beginning is a multiple of the size of a page.
+    pub(crate) fn of_range(
+        file: &std::fs::File,
+        offset: u64,
+        length: usize,
+        identity: Option<FileIdentity>,
+        role: Role,
+    ) -> io::Result<Mapped> {
         count::add(role, Op::Map, length);
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         // SAFETY: a fresh private read-only mapping of `length` bytes at an address the kernel chooses.
         #[allow(unsafe_code)]
         let start =
-            unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, 0)? };
+            unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, offset)? };
         Ok(Mapped(Arc::new(Bytes::Map { start: start.cast(), length, identity })))
     }
 
-    /// Which version of which file is mapped, as it was then; `None` for bytes that are no file, or none.
+    /// Which version of which file is mapped, as it was then; `None` for bytes that are no file or
+    /// only a part of one, and for none.
     pub fn identity(&self) -> Option<FileIdentity> {
         match &*self.0 {
-            Bytes::Map { identity, .. } => Some(*identity),
+            Bytes::Map { identity, .. } => *identity,
             Bytes::Owned(_) => None,
         }
     }

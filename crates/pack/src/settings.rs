@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::names::NameHashVersion;
 
 /// How a pack is made: the settings of `pack.*` and of pack-objects that change what it holds and what making it costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Objects that a delta base is looked for in (`pack.window`); 0: no search.
     pub window: usize,

@@ -18,7 +18,7 @@ pub use parse::BadFilter;
 pub(crate) use rules::Rules;
 
 /// What to leave out of a pack.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Filter {
     /// `blob:none`: no blobs.
     BlobNone,
@@ -35,7 +35,7 @@ pub enum Filter {
 }
 
 /// The blob that holds the patterns of a sparse checkout.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Patterns {
     /// What the client called it.
     pub name: Vec<u8>,

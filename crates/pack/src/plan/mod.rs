@@ -23,7 +23,7 @@ use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
 
 /// What a client asked for, after negotiation. Plain data.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PackRequest {
     /// Objects to send with everything they reach.
     pub wants: Vec<ObjectId>,
@@ -50,7 +50,7 @@ pub struct PackRequest {
 }
 
 /// Which objects may be missing here that are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Gaps {
     /// None.
     #[default]
