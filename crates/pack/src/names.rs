@@ -54,7 +54,7 @@ impl NameHash {
 }
 
 /// How paths are hashed for the delta search (git-pack-objects, "--name-hash-version").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum NameHashVersion {
     /// As bitmaps store it: the last bytes of the path. Files of one name in many directories come together.
     #[default]

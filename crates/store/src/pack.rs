@@ -1,3 +1,4 @@
+use std::hash::{Hash as _, Hasher};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -27,7 +28,7 @@ pub struct Pack {
 }
 
 /// Where a pack stands and what stands beside it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct PackPlace {
     /// The number of its object directory in the snapshot.
     pub(crate) dir: usize,
@@ -168,6 +169,15 @@ impl Pack {
         let opened = Mtimes::open(&**stored, self.len(), &self.checksum);
         let times = opened.and_then(|times| times.verify_checksum(self.hash).map(|()| times));
         times.map(Some).map_err(|error| Reason::Damaged(format!("{}.mtimes: {error}", self.name)).into())
+    }
+
+    /// Tells `hasher` which version of which files this is.
+    pub(crate) fn hash_version(&self, hasher: &mut impl Hasher) {
+        self.name.hash(hasher);
+        self.place.hash(hasher);
+        self.checksum.hash(hasher);
+        let beside = [&self.stored_reverse, &self.stored_times].map(|map| map.as_ref().map(Mapped::identity));
+        (self.data.identity(), self.index.data().identity(), beside).hash(hasher);
     }
 
     pub(crate) fn dir(&self) -> usize {

@@ -1,5 +1,6 @@
 //! An immutable view of everything a repository stores, held for a whole response.
 
+use std::hash::{Hash as _, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -135,6 +136,37 @@ impl Snapshot {
     /// How many packed objects there are; an object in two units counts twice.
     pub fn packed_len(&self) -> u32 {
         self.units.last().map_or(0, |unit| unit.range().end)
+    }
+
+    /// Tells `hasher` which repository this is a view of: its object directory.
+    pub fn hash_place(&self, hasher: &mut impl Hasher) {
+        self.sources.objects.hash(hasher);
+    }
+
+    /// Tells `hasher` everything that decides what is found here and how it is stored: which version of which packs and of
+    /// the files that make them searchable, from which object directories, where history is cut, and what of it may be used.
+    /// Loose objects are not in it, nor what attributes say. Nothing is looked at that is not in memory.
+    pub fn hash_version(&self, hasher: &mut impl Hasher) {
+        let Sources { hash, objects, extra_objects, shallow, attributes, .. } = &self.sources;
+        let Sources { use_commit_graph, use_multi_pack_index, use_bitmap, .. } = &self.sources;
+        (hash, objects, extra_objects, shallow).hash(hasher);
+        (use_commit_graph, use_multi_pack_index, use_bitmap).hash(hasher);
+        (&attributes.outside, &attributes.tree, &attributes.info, attributes.folds_case).hash(hasher);
+        self.dirs.len().hash(hasher);
+        self.dirs.iter().for_each(|dir| (dir.path(), dir.is_local).hash(hasher));
+        self.packs.len().hash(hasher);
+        self.packs.iter().for_each(|pack| pack.hash_version(hasher));
+        self.units.len().hash(hasher);
+        for unit in &self.units {
+            match &unit.index {
+                UnitIndex::Pack(pack) => pack.hash(hasher),
+                UnitIndex::Multi { index, packs, dir } => (index.data().identity(), packs, dir).hash(hasher),
+            }
+        }
+        let identities = |files: &[Mapped]| files.iter().map(Mapped::identity).collect::<Vec<_>>();
+        self.commit_graph_files.as_deref().map(identities).hash(hasher);
+        self.bitmap_files.len().hash(hasher);
+        self.bitmap_files.iter().for_each(|file| (&file.path, file.bytes.identity()).hash(hasher));
     }
 
     /// The packs, in the order in which they are searched.

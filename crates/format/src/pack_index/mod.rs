@@ -56,6 +56,11 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         Ok(PackIndex { data, hash, ids, tables })
     }
 
+    /// All bytes of the file.
+    pub fn data(&self) -> &D {
+        &self.data
+    }
+
     /// The number of objects.
     #[inline]
     pub fn len(&self) -> u32 {
