@@ -11,5 +11,6 @@ pub mod engine;
 pub mod host;
 pub mod metrics;
 pub mod outbox;
+pub mod pack_cache;
 pub mod transfers;
 pub mod transport;

@@ -1,15 +1,15 @@
-//! Makes a pack on a thread of its own while this thread sends it, keeps the connection alive and tells progress.
+//! Has a pack made on another thread, or joins one that is made or kept; this thread sends it, keeps the connection alive
+//! and tells progress.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use packrace_os::clock::Clock;
+use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::generate::{PackStream, Segment, Totals};
 use packrace_pack::meter::{Meter, Pace, total_line};
 use packrace_pack::plan::PackPlan;
-use packrace_pack::{PackRequest, Phase, Universe, Watch};
+use packrace_pack::{PackRequest, Phase, Universe};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use super::hook::{HookCall, HookRun};
@@ -17,10 +17,8 @@ use super::{Error, ErrorKind};
 use crate::admission::{Admission, Entry, Held};
 use crate::metrics::{Raised, Reason, Stage, Step};
 use crate::outbox::{Door, Framing, Outbox};
+use crate::pack_cache::{Generator, Joined, Key, Lead, PackCache, Reader, Received};
 use crate::transfers::Transfer;
-
-/// Segments that wait between the two threads: 16 of at most 4 MiB, nearly all of them ranges that own no memory.
-const WAITING_SEGMENTS: usize = 16;
 
 /// The longest time without a look at whether the client is still there.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -52,7 +50,7 @@ pub(super) struct Delivery<'a> {
     /// When the request was complete.
     pub(super) since: Duration,
     /// Told how far it is.
-    pub(super) transfer: &'a Transfer,
+    pub(super) transfer: &'a Arc<Transfer>,
 }
 
 /// What is to be done before sending.
@@ -63,9 +61,10 @@ pub(super) enum Work {
     Make(PackPlan),
 }
 
-/// Makes a pack and sends it.
+/// Sends a pack that is made for this client, or shared with others in `packs`.
 pub(super) fn send_pack(
     universe: &Arc<Universe>,
+    packs: &PackCache,
     work: Work,
     turn: Turn<'_>,
     delivery: Delivery<'_>,
@@ -77,24 +76,47 @@ pub(super) fn send_pack(
         Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
         Err(stop) => return sending.end(Err(stop)),
     };
-    let cancelled = AtomicBool::new(false);
-    let (sender, receiver) = mpsc::sync_channel(WAITING_SEGMENTS);
-    std::thread::scope(|scope| {
-        let watch = Reporter { sender: sender.clone(), cancelled: &cancelled };
-        let worker = std::thread::Builder::new().name("pack".into()).spawn_scoped(scope, move || {
-            let end = make(universe, work, &watch, delivery.transfer, clock).map(Some).map_err(Error::from);
-            // If nobody listens any more, nobody needs to know.
-            let _ = sender.send(Event::End(end));
-        });
-        worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
-        let result = sending.relay(&receiver);
-        if result.is_err() {
-            cancelled.store(true, Relaxed);
+    delivery.transfer.is_at(Step::Planning);
+    let lead = |lead: Lead, work: Work| {
+        let (universe, transfer) = (universe.clone(), delivery.transfer.clone());
+        lead.launch(move |generator| Ok(make(&universe, work, &transfer, generator)?))
+    };
+    let (reader, request) = match work {
+        Work::Make(plan) => (lead(PackCache::lead_alone(), Work::Make(plan)), None),
+        Work::Plan(request) => {
+            let reader = match packs.join(|| Key::of(universe.snapshot(), &request), clock.now()) {
+                Joined::Follow(reader) => Ok(reader),
+                Joined::Lead(new) => lead(new, Work::Plan(request.clone())),
+            };
+            (reader, Some(request))
         }
-        // A worker that waits for room in the channel wakes up when the receiver is gone.
-        drop(receiver);
-        sending.end(result)
-    })
+    };
+    let mut reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => return sending.end(Err(Stop::Failed(error))),
+    };
+    let mut result = sending.relay(|wait| event(&mut reader, wait));
+    if let (Err(Stop::LeftBehind), Some(request), false) = (&result, request, sending.has_begun) {
+        result = match lead(PackCache::lead_alone(), Work::Plan(request)) {
+            Ok(alone) => {
+                reader = alone;
+                sending.relay(|wait| event(&mut reader, wait))
+            }
+            Err(error) => Err(Stop::Failed(error)),
+        };
+    }
+    // The client knows how it ended before the reader goes, which may wait for the worker.
+    sending.end(result)
+}
+
+fn event(reader: &mut Reader, wait: Duration) -> Option<Event> {
+    match reader.next(wait) {
+        Received::Piece(segment) => Some(Event::Segment(segment)),
+        Received::Progress { phase, done, total } => Some(Event::Progress { phase, done, total }),
+        Received::End(result) => Some(Event::End(result.map(Some))),
+        Received::LeftBehind => Some(Event::LeftBehind),
+        Received::Nothing => None,
+    }
 }
 
 /// Sends the pack that a hook makes. A hook that runs already was asked for URIs.
@@ -115,7 +137,7 @@ pub(super) fn send_hook(
     let run = hook.or_else(HookRun::start);
     let result = match &run {
         Ok(run) => sending.relay_hook(run),
-        Err(error) => Err(Stop::Failed(Some(error.clone()))),
+        Err(error) => Err(Stop::Failed(error.clone())),
     };
     sending.end(result)
 }
@@ -134,47 +156,29 @@ pub(super) enum Event {
     Segment(Segment),
     /// Nothing follows; the totals if they are known.
     End(Result<Option<Totals>, Error>),
-}
-
-/// The worker's end of the channel.
-struct Reporter<'a> {
-    sender: SyncSender<Event>,
-    cancelled: &'a AtomicBool,
-}
-
-impl Watch for Reporter<'_> {
-    fn progress(&self, phase: Phase, done: u64, total: u64) {
-        // Progress is dropped when the channel is full: sending is then what the client sees.
-        let _ = self.sender.try_send(Event::Progress { phase, done, total });
-    }
-
-    fn cancelled(&self) -> bool {
-        self.cancelled.load(Relaxed)
-    }
+    /// What follows cannot be had any more.
+    LeftBehind,
 }
 
 fn make(
     universe: &Arc<Universe>,
     work: Work,
-    watch: &Reporter<'_>,
     transfer: &Transfer,
-    clock: &dyn Clock,
+    generator: &mut Generator,
 ) -> Result<Totals, packrace_pack::Error> {
+    // The thread may outlive the client for whom it began.
+    let clock = RealClock::default();
     let plan = match work {
         Work::Plan(request) => {
-            transfer.is_at(Step::Planning);
-            let _phase = transfer.phase(Stage::Plan, clock);
-            packrace_pack::plan::plan(universe, &request, watch)?
+            let _phase = transfer.phase(Stage::Plan, &clock);
+            packrace_pack::plan::plan(universe, &request, generator)?
         }
         Work::Make(plan) => plan,
     };
-    transfer.is_at(Step::Sending);
-    let _phase = transfer.phase(Stage::Generate, clock);
+    let _phase = transfer.phase(Stage::Generate, &clock);
     let mut stream = PackStream::new(plan);
-    while let Some(segment) = stream.next_segment(watch)? {
-        if watch.sender.send(Event::Segment(segment)).is_err() {
-            watch.cancelled.store(true, Relaxed);
-        }
+    while let Some(segment) = stream.next_segment(generator)? {
+        generator.push(segment);
     }
     Ok(stream.totals())
 }
@@ -184,7 +188,9 @@ enum Stop {
     /// The client is gone.
     Gone(std::io::Error),
     /// The pack could not be made.
-    Failed(Option<Error>),
+    Failed(Error),
+    /// It is made, but what this client needs next of it is gone.
+    LeftBehind,
 }
 
 impl From<std::io::Error> for Stop {
@@ -200,6 +206,8 @@ struct Sending<'a> {
     /// When it was last known that the client is there.
     looked_at: Duration,
     meter: Meter,
+    /// Whether any of the pack was sent.
+    has_begun: bool,
     /// Whether the client is told in words of its own why there is no pack. A hook has its own words.
     explains: bool,
 }
@@ -208,7 +216,15 @@ impl<'a> Sending<'a> {
     fn new(delivery: Delivery<'a>, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
         let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
         let looked_at = clock.now();
-        Sending { outbox, delivery, clock, looked_at, meter: Meter::new(PROGRESS_PACE), explains: true }
+        Sending {
+            outbox,
+            delivery,
+            clock,
+            looked_at,
+            meter: Meter::new(PROGRESS_PACE),
+            has_begun: false,
+            explains: true,
+        }
     }
 
     /// Waits until a clone has a place, tells the client how many are before it, and keeps the connection alive.
@@ -228,7 +244,7 @@ impl<'a> Sending<'a> {
             let waited = now.saturating_sub(since);
             if turn.admission.max_queue_time().is_some_and(|limit| waited >= limit) {
                 metrics.refused(Reason::QueueFull);
-                return Err(Stop::Failed(Some(Error::new(ErrorKind::Busy, BUSY))));
+                return Err(Stop::Failed(Error::new(ErrorKind::Busy, BUSY)));
             }
             let ahead = waiting.ahead();
             let is_due = told.is_none_or(|(at, said)| said != ahead && now - at >= PROGRESS_PACE.interval);
@@ -273,31 +289,43 @@ impl<'a> Sending<'a> {
         if !run.early.is_empty() {
             self.outbox.progress(&run.early, self.clock.now())?;
         }
-        self.relay(&run.receiver)
+        self.relay(|wait| match run.receiver.recv_timeout(wait) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            // The worker panicked, which was reported.
+            Err(RecvTimeoutError::Disconnected) => {
+                let error = Error::new(ErrorKind::Unavailable, "internal error while reading from a hook");
+                Some(Event::End(Err(error)))
+            }
+        })
     }
 
-    fn relay(&mut self, receiver: &mpsc::Receiver<Event>) -> Result<Option<Totals>, Stop> {
+    /// Sends what `next` gives, which waits no longer than it is told.
+    fn relay(&mut self, mut next: impl FnMut(Duration) -> Option<Event>) -> Result<Option<Totals>, Stop> {
         let _phase = self.delivery.transfer.phase(Stage::Send, self.clock);
         loop {
             let wait = self.until_look(self.clock.now());
-            let event = receiver.recv_timeout(wait);
+            let event = next(wait);
             let now = self.clock.now();
             match event {
-                Ok(Event::Segment(segment)) => self.outbox.pack(segment, now)?,
-                Ok(Event::Progress { phase, done, total }) => {
+                Some(Event::Segment(segment)) => {
+                    if !std::mem::replace(&mut self.has_begun, true) {
+                        self.delivery.transfer.is_at(Step::Sending);
+                    }
+                    self.outbox.pack(segment, now)?;
+                }
+                Some(Event::Progress { phase, done, total }) => {
                     let text = self.meter.update(phase, done, total, now);
                     if let Some(text) = text.filter(|_| self.delivery.progress) {
                         self.outbox.progress(text.as_bytes(), now)?;
                     }
                 }
-                Ok(Event::Text(text)) => self.outbox.progress(&text, now)?,
+                Some(Event::Text(text)) => self.outbox.progress(&text, now)?,
                 // Nobody asked.
-                Ok(Event::Uris(_)) => {}
-                Ok(Event::End(Ok(totals))) => return Ok(totals),
-                Ok(Event::End(Err(error))) => return Err(Stop::Failed(Some(error))),
-                Err(RecvTimeoutError::Timeout) => {}
-                // The worker panicked; the scope passes the panic on after the client was told.
-                Err(RecvTimeoutError::Disconnected) => return Err(Stop::Failed(None)),
+                Some(Event::Uris(_)) | None => {}
+                Some(Event::End(Ok(totals))) => return Ok(totals),
+                Some(Event::End(Err(error))) => return Err(Stop::Failed(error)),
+                Some(Event::LeftBehind) => return Err(Stop::LeftBehind),
             }
             // Also while events come: the worker reports more often than anything is sent.
             self.look(now)?;
@@ -316,26 +344,25 @@ impl<'a> Sending<'a> {
                 self.outbox.finish(now).map_err(Error::gone)
             }
             Err(Stop::Gone(error)) => Err(Error::gone(error)),
-            Err(Stop::Failed(error)) => {
-                let internal = || Error::new(ErrorKind::Unavailable, "internal error while making a pack");
-                let error = error.unwrap_or_else(internal);
-                let text = if self.explains && error.kind() != ErrorKind::Busy {
-                    format!("fatal: {error}\n")
-                } else {
-                    String::new()
-                };
-                let last_words =
-                    if error.kind() == ErrorKind::Busy { BUSY.as_bytes() } else { ABORT_MESSAGE };
-                let told = self
-                    .outbox
-                    .progress(text.as_bytes(), now)
-                    .and_then(|()| self.outbox.fail(last_words, now));
-                match told {
-                    Ok(()) if self.delivery.framing != Framing::Raw => Err(error.told()),
-                    Ok(()) => Err(error),
-                    Err(gone) => Err(Error::gone(gone)),
-                }
+            Err(Stop::LeftBehind) => {
+                let reason = "no memory and no disk to wait for a client that takes so little";
+                self.fail(Error::new(ErrorKind::LimitExceeded, reason), now)
             }
+            Err(Stop::Failed(error)) => self.fail(error, now),
+        }
+    }
+
+    /// Tells the client that the pack ends here.
+    fn fail(mut self, error: Error, now: Duration) -> Result<(), Error> {
+        let is_busy = error.kind() == ErrorKind::Busy;
+        let text = if self.explains && !is_busy { format!("fatal: {error}\n") } else { String::new() };
+        let last_words = if is_busy { BUSY.as_bytes() } else { ABORT_MESSAGE };
+        let told =
+            self.outbox.progress(text.as_bytes(), now).and_then(|()| self.outbox.fail(last_words, now));
+        match told {
+            Ok(()) if self.delivery.framing != Framing::Raw => Err(error.told()),
+            Ok(()) => Err(error),
+            Err(gone) => Err(Error::gone(gone)),
         }
     }
 }

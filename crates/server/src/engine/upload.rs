@@ -435,7 +435,8 @@ impl<'a> Upload<'a> {
             Some(plan) => Work::Make(plan),
             None => Work::Plan(self.pack_request(request)?),
         };
-        send_pack(&self.universe, work, turn, delivery, self.door, self.clock)
+        let packs = &self.call.subject.host.packs;
+        send_pack(&self.universe, packs, work, turn, delivery, self.door, self.clock)
     }
 
     /// The pack that is asked for, with what was found out about where history is cut.

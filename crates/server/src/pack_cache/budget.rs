@@ -1,0 +1,68 @@
+//! Bytes that may be taken, and who has taken them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number of bytes that may be in use at a moment.
+#[derive(Debug)]
+pub(super) struct Budget {
+    max: u64,
+    used: AtomicU64,
+}
+
+impl Budget {
+    pub(super) fn new(max: u64) -> Arc<Self> {
+        Arc::new(Budget { max, used: AtomicU64::new(0) })
+    }
+
+    pub(super) fn max(&self) -> u64 {
+        self.max
+    }
+
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    fn try_take(&self, bytes: u64) -> bool {
+        let take = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.max);
+        self.used.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+}
+
+/// What somebody has taken of a budget; it goes back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Charge {
+    /// Nothing yet.
+    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+        Charge { budget: budget.clone(), bytes: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes so much more, if there is room.
+    pub(super) fn grow(&mut self, bytes: u64) -> bool {
+        let has_room = self.budget.try_take(bytes);
+        self.bytes += if has_room { bytes } else { 0 };
+        has_room
+    }
+
+    /// Gives so much back.
+    pub(super) fn shrink(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.budget.used.fetch_sub(bytes, Relaxed);
+        self.bytes -= bytes;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+    }
+}

@@ -1,0 +1,389 @@
+//! One generation of a pack, and those who read what it makes.
+//!
+//! ```text
+//!            first                                            end, where the worker appends
+//!              │ piece │ piece │ piece │ piece │ piece │ piece │
+//!                          ▲                       ▲
+//!                    a slow reader           the fastest: the worker is so many pieces ahead of it and no more
+//! ```
+//!
+//! Pieces are ranges of mapped packs, which take no memory, of the spool, or of chunks that readers share. Readers
+//! take them at their own pace and frame them themselves; nothing is copied for a reader.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use packrace_os::Mapped;
+use packrace_os::clock::{Clock as _, RealClock};
+use packrace_pack::Phase;
+use packrace_pack::generate::{Segment, Totals};
+
+use super::budget::{Budget, Charge};
+use super::reader::{Place, Reader};
+use crate::engine::Error;
+
+/// The longest time in which nobody looks whether there is still a reader.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// What one generation may take. Plain data.
+#[derive(Debug, Clone)]
+pub(super) struct Bounds {
+    /// Pieces that the worker is ahead of the fastest reader.
+    pub(super) lead_pieces: u64,
+    /// Bytes in memory that it is ahead; one piece there may always be, however large.
+    pub(super) lead_bytes: u64,
+    /// Bytes in memory from the first byte on, before they go to disk or are not kept.
+    pub(super) kept_bytes: u64,
+    /// Bytes in memory between the slowest reader and the worker, where nothing is kept.
+    pub(super) held_bytes: u64,
+    /// How long, in all, the worker waits for readers that keep more than that. Then they lose their place.
+    pub(super) patience: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            lead_pieces: 16,
+            lead_bytes: 4 << 20,
+            kept_bytes: 4 << 20,
+            held_bytes: 8 << 20,
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A stretch of the pack.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) segment: Segment,
+    /// What it takes of memory, beside its place in the list: nothing if it is a range of a file.
+    pub(super) own_bytes: u64,
+    /// What it and all before it took when they were made.
+    made_bytes: u64,
+}
+
+impl Piece {
+    pub(super) fn new(segment: Segment, own_bytes: u64) -> Self {
+        Piece { segment, own_bytes, made_bytes: 0 }
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        self.own_bytes + Piece::PLACE_BYTES
+    }
+
+    /// What a place in the list takes.
+    pub(super) const PLACE_BYTES: u64 = size_of::<Piece>() as u64;
+}
+
+/// What becomes of pieces that all readers have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeping {
+    /// They are kept from the first one on, in memory.
+    Memory,
+    /// The same; what takes memory is in the spool, but for the last bytes.
+    Disk,
+    /// They go. Nobody can begin to read any more.
+    Nothing,
+}
+
+/// One generation of a pack.
+#[derive(Debug)]
+pub(super) struct Flight {
+    bounds: Bounds,
+    state: Mutex<State>,
+    /// There is something new for readers.
+    pub(super) for_readers: Condvar,
+    /// A reader has taken something, or left.
+    pub(super) for_worker: Condvar,
+    /// All readers have left before the end.
+    pub(super) cancelled: AtomicBool,
+    /// A reader has waited for long: what is there should come, however little.
+    pub(super) is_hungry: AtomicBool,
+    pub(super) worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) pieces: VecDeque<Piece>,
+    /// The number of the first of them.
+    pub(super) first: u64,
+    pub(super) keeping: Keeping,
+    /// It was asked for twice: here, or not long before.
+    pub(super) is_wanted_again: bool,
+    /// What is kept in memory and on disk.
+    pub(super) memory: Charge,
+    pub(super) disk: Charge,
+    /// What `pieces` take.
+    held_bytes: u64,
+    /// The memory of all pieces there ever were.
+    made_bytes: u64,
+    /// How far each reader is.
+    pub(super) readers: BTreeMap<u64, Place>,
+    next_reader: u64,
+    /// How many of them wait for something new.
+    pub(super) waiting_readers: usize,
+    /// The worker waits for room.
+    pub(super) is_worker_waiting: bool,
+    /// How long, in all, it has waited for slow readers.
+    waited: Duration,
+    /// The phases that there were, each with what was said last.
+    pub(super) phases: Vec<Report>,
+    /// How often anything was said.
+    pub(super) reports: u64,
+    pub(super) end: Option<Result<Totals, Error>>,
+}
+
+/// How far a phase is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Report {
+    pub(super) phase: Phase,
+    pub(super) done: u64,
+    pub(super) total: u64,
+    pub(super) number: u64,
+}
+
+impl Flight {
+    /// One that has nobody who makes or reads it.
+    pub(super) fn new(
+        bounds: Bounds,
+        keeping: Keeping,
+        memory: &Arc<Budget>,
+        disk: &Arc<Budget>,
+    ) -> Arc<Self> {
+        let state = State {
+            pieces: VecDeque::new(),
+            first: 0,
+            keeping,
+            is_wanted_again: false,
+            memory: Charge::new(memory),
+            disk: Charge::new(disk),
+            held_bytes: 0,
+            made_bytes: 0,
+            readers: BTreeMap::new(),
+            next_reader: 0,
+            waiting_readers: 0,
+            is_worker_waiting: false,
+            waited: Duration::ZERO,
+            phases: Vec::new(),
+            reports: 0,
+            end: None,
+        };
+        Arc::new(Flight {
+            bounds,
+            state: Mutex::new(state),
+            for_readers: Condvar::new(),
+            for_worker: Condvar::new(),
+            cancelled: AtomicBool::new(false),
+            is_hungry: AtomicBool::new(false),
+            worker: Mutex::new(None),
+        })
+    }
+
+    pub(super) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while held")
+    }
+
+    /// A reader at the first byte, where that can still be had; and whether all there will be is there.
+    pub(super) fn join(self: &Arc<Self>) -> Option<(Reader, bool)> {
+        let mut state = self.lock();
+        let has_failed = matches!(state.end, Some(Err(_)));
+        if state.keeping == Keeping::Nothing || has_failed || self.is_cancelled() {
+            return None;
+        }
+        state.is_wanted_again = true;
+        let is_complete = state.end.is_some();
+        Some((self.seat(&mut state), is_complete))
+    }
+
+    /// The first reader.
+    pub(super) fn lead(self: &Arc<Self>) -> Reader {
+        self.seat(&mut self.lock())
+    }
+
+    fn seat(self: &Arc<Self>, state: &mut State) -> Reader {
+        let number = state.next_reader;
+        state.next_reader += 1;
+        state.readers.insert(number, Place::default());
+        Reader::new(self.clone(), number)
+    }
+
+    /// Nobody reads it, and nobody makes it.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.readers.is_empty() && state.end.is_some()
+    }
+
+    /// What is kept, in memory and on disk.
+    pub(super) fn kept_bytes(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.memory.bytes(), state.disk.bytes())
+    }
+
+    pub(super) fn set_worker(&self, worker: JoinHandle<()>) {
+        *self.worker.lock().expect("no panic while held") = Some(worker);
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
+    }
+
+    /// Tells all readers how far the work is. They look when they have nothing else to do: nobody is woken.
+    pub(super) fn report(&self, phase: Phase, done: u64, total: u64) {
+        let mut state = self.lock();
+        state.reports += 1;
+        let news = Report { phase, done, total, number: state.reports };
+        match state.phases.iter_mut().find(|known| known.phase == phase) {
+            Some(known) => *known = news,
+            None => state.phases.push(news),
+        }
+    }
+
+    /// Appends a piece when there is room for it. False where nobody wants it any more.
+    pub(super) fn append(&self, piece: Piece) -> bool {
+        let clock = RealClock::default();
+        let mut state = self.lock();
+        while !self.is_cancelled() {
+            let obstacle = state.obstacle(&self.bounds);
+            let wait = match obstacle {
+                None => {
+                    state.push(piece);
+                    self.wake_readers(state);
+                    return true;
+                }
+                Some(Obstacle::AheadOfAll) => LOOK_INTERVAL,
+                Some(Obstacle::SlowReaders) => self.bounds.patience - state.waited,
+            };
+            if wait.is_zero() {
+                state.leave_behind(&self.bounds);
+                continue;
+            }
+            let since = clock.now();
+            state.is_worker_waiting = true;
+            let woken = self.for_worker.wait_timeout(state, wait.min(LOOK_INTERVAL));
+            state = woken.expect("no panic while held").0;
+            state.is_worker_waiting = false;
+            if obstacle == Some(Obstacle::SlowReaders) {
+                state.waited = self.bounds.patience.min(state.waited + clock.now().saturating_sub(since));
+            }
+        }
+        false
+    }
+
+    /// Nothing follows. False where what there is is not a whole pack.
+    pub(super) fn end(&self, result: Result<Totals, Error>) -> bool {
+        let mut state = self.lock();
+        // Nobody can cancel it once it has ended.
+        let is_whole = result.is_ok() && !self.is_cancelled();
+        state.end = Some(result);
+        self.wake_readers(state);
+        is_whole
+    }
+
+    fn wake_readers(&self, state: MutexGuard<'_, State>) {
+        let is_awaited = state.waiting_readers > 0;
+        drop(state);
+        if is_awaited {
+            self.for_readers.notify_all();
+        }
+    }
+}
+
+/// Why nothing may be appended now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    /// No reader has taken what there is.
+    AheadOfAll,
+    /// Some have; others are so far behind that it takes too much memory.
+    SlowReaders,
+}
+
+impl State {
+    /// The number of the next piece.
+    pub(super) fn next_piece(&self) -> u64 {
+        self.first + self.pieces.len() as u64
+    }
+
+    fn push(&mut self, mut piece: Piece) {
+        self.held_bytes += piece.cost();
+        self.made_bytes += piece.own_bytes;
+        piece.made_bytes = self.made_bytes;
+        self.pieces.push_back(piece);
+    }
+
+    /// A reader that is at this place takes what comes next, if it is there.
+    pub(super) fn take(&mut self, reader: u64) -> Option<Segment> {
+        let place = self.readers.get_mut(&reader)?;
+        let piece = self.pieces.get(place.pieces.checked_sub(self.first)? as usize)?;
+        *place = Place { pieces: place.pieces + 1, bytes: piece.made_bytes };
+        let segment = piece.segment.clone();
+        if self.keeping == Keeping::Nothing {
+            self.drop_what_all_have();
+        }
+        Some(segment)
+    }
+
+    /// Takes away the memory of a piece, which says the same from now on from a file.
+    pub(super) fn replace(&mut self, number: u64, map: &Mapped, start: usize) {
+        let Some(piece) = number.checked_sub(self.first).and_then(|at| self.pieces.get_mut(at as usize))
+        else {
+            return;
+        };
+        let length = piece.segment.bytes().len();
+        piece.segment = Segment::Mapped(map.clone(), start..start + length);
+        self.held_bytes -= std::mem::take(&mut piece.own_bytes);
+    }
+
+    /// From now on what all readers have goes, and nobody can begin.
+    pub(super) fn keep_nothing(&mut self) {
+        self.keeping = Keeping::Nothing;
+        self.memory.shrink(u64::MAX);
+        self.drop_what_all_have();
+    }
+
+    fn obstacle(&self, bounds: &Bounds) -> Option<Obstacle> {
+        let fastest = self.fastest();
+        let ahead = self.next_piece() - fastest.pieces;
+        let ahead_bytes = self.made_bytes - fastest.bytes;
+        if ahead >= bounds.lead_pieces || (ahead > 0 && ahead_bytes >= bounds.lead_bytes) {
+            return Some(Obstacle::AheadOfAll);
+        }
+        let is_full = self.keeping == Keeping::Nothing && self.held_bytes >= bounds.held_bytes;
+        (is_full && self.first < fastest.pieces).then_some(Obstacle::SlowReaders)
+    }
+
+    /// Nobody has taken less than that when there is no reader.
+    fn fastest(&self) -> Place {
+        self.readers.values().copied().max_by_key(|place| place.pieces).unwrap_or_default()
+    }
+
+    /// Makes room at the cost of the slowest readers.
+    fn leave_behind(&mut self, bounds: &Bounds) {
+        let fastest = self.fastest().pieces;
+        while self.first < fastest && self.held_bytes >= bounds.held_bytes {
+            self.drop_first();
+        }
+    }
+
+    pub(super) fn drop_what_all_have(&mut self) {
+        let next = self.next_piece();
+        let still_there = self.readers.values().map(|place| place.pieces).filter(|at| *at >= self.first);
+        let slowest = still_there.min().unwrap_or(next);
+        while self.first < slowest {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(piece) = self.pieces.pop_front() {
+            self.held_bytes -= piece.cost();
+            self.first += 1;
+        }
+    }
+}

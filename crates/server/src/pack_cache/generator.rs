@@ -1,0 +1,236 @@
+//! The one that makes a pack: gathers small segments, and puts aside what is to be kept.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use packrace_os::Mapped;
+use packrace_os::spool::Spool;
+use packrace_pack::generate::{Segment, Totals};
+use packrace_pack::{Phase, Watch};
+
+use super::flight::{Flight, Keeping, Piece};
+use super::key::Key;
+use super::{Resource, Shared};
+use crate::engine::Error;
+
+/// Ranges shorter than this are copied next to their neighbours: a place in the list of pieces, the lock around it and the
+/// piece of a gathered write cost more, once for every reader. They are hashed anyway, which costs ten times as much.
+const COPY_BELOW_BYTES: usize = 4 << 10;
+
+/// Chunks of copied and of made bytes have this size.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// A write to disk has at least this much, but for the last one.
+const WRITE_BYTES: u64 = 1 << 20;
+
+/// The one that makes a pack. What it is given goes to all readers, in this order.
+#[derive(Debug)]
+pub struct Generator {
+    flight: Arc<Flight>,
+    /// Where what it makes can be found, unless nobody else may have it.
+    shelf: Option<(Arc<Shared>, Key)>,
+    /// Small segments that belong next to each other.
+    chunk: Vec<u8>,
+    spool: Option<Spool>,
+    /// The first piece that may not be in the spool yet.
+    spooled_to: u64,
+    /// What pieces from there on have in memory.
+    unspooled_bytes: u64,
+}
+
+impl Watch for Generator {
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        self.flight.report(phase, done, total);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.flight.is_cancelled()
+    }
+}
+
+impl Generator {
+    pub(super) fn new(flight: Arc<Flight>, shelf: Option<(Arc<Shared>, Key)>) -> Self {
+        Generator { flight, shelf, chunk: Vec::new(), spool: None, spooled_to: 0, unspooled_bytes: 0 }
+    }
+
+    /// The next bytes of the pack. Waits for the fastest reader. When nobody reads any more, they go nowhere: then
+    /// [`Watch::cancelled`].
+    pub fn push(&mut self, segment: Segment) {
+        let length = segment.bytes().len();
+        match segment {
+            Segment::Mapped(..) if length >= COPY_BELOW_BYTES => {
+                self.close_chunk();
+                self.append(Piece::new(segment, 0));
+            }
+            Segment::Owned(bytes) if length >= CHUNK_BYTES => {
+                self.close_chunk();
+                self.append_own(bytes);
+            }
+            Segment::Mapped(..) | Segment::Owned(_) | Segment::EntryHeader(_) => {
+                if self.chunk.capacity() == 0 {
+                    self.chunk.reserve_exact(CHUNK_BYTES + COPY_BELOW_BYTES);
+                }
+                self.chunk.extend_from_slice(segment.bytes());
+                if self.chunk.len() >= CHUNK_BYTES || self.flight.is_hungry.load(Relaxed) {
+                    self.close_chunk();
+                }
+            }
+        }
+    }
+
+    /// Nothing follows.
+    pub(super) fn finish(mut self, result: Result<Totals, Error>) {
+        if result.is_ok() {
+            self.close_chunk();
+        }
+        if !self.flight.end(result) {
+            return self.leave_shelf();
+        }
+        let keeping = self.flight.lock().keeping;
+        match keeping {
+            // Readers have all they need; this only frees memory.
+            Keeping::Disk => self.write_out(),
+            Keeping::Memory => {}
+            Keeping::Nothing => self.leave_shelf(),
+        }
+    }
+
+    fn close_chunk(&mut self) {
+        if self.chunk.is_empty() {
+            return;
+        }
+        self.flight.is_hungry.store(false, Relaxed);
+        // What is short does not take a whole chunk's room for as long as it is kept.
+        if self.chunk.len() >= CHUNK_BYTES / 2 {
+            let chunk = std::mem::take(&mut self.chunk);
+            self.append_own(chunk);
+        } else {
+            let chunk = self.chunk.as_slice().to_vec();
+            self.chunk.clear();
+            self.append_own(chunk);
+        }
+    }
+
+    fn append_own(&mut self, bytes: Vec<u8>) {
+        let (length, own_bytes) = (bytes.len(), bytes.capacity() as u64);
+        self.append(Piece::new(Segment::Mapped(Mapped::from(bytes), 0..length), own_bytes));
+    }
+
+    fn append(&mut self, piece: Piece) {
+        let own_bytes = piece.own_bytes;
+        if self.flight.append(piece) {
+            self.unspooled_bytes += own_bytes;
+            self.keep(own_bytes);
+        }
+    }
+
+    /// Sees to it that the piece that was appended last can be kept, or that nothing is.
+    fn keep(&mut self, own_bytes: u64) {
+        let keeping = self.flight.lock().keeping;
+        match keeping {
+            Keeping::Nothing => {}
+            Keeping::Memory => {
+                let kept_bytes = self.flight.kept_bytes().0 + own_bytes + Piece::PLACE_BYTES;
+                let fits = kept_bytes <= self.flight.bounds().kept_bytes;
+                if !fits || !self.take(Resource::Memory, own_bytes + Piece::PLACE_BYTES) {
+                    self.go_on_disk();
+                }
+            }
+            Keeping::Disk => {
+                if !self.take(Resource::Memory, Piece::PLACE_BYTES) {
+                    self.keep_nothing();
+                } else if self.unspooled_bytes >= WRITE_BYTES {
+                    self.write_out();
+                }
+            }
+        }
+    }
+
+    /// What is kept has become too much for memory: it goes on disk if it was asked for twice, else nowhere.
+    fn go_on_disk(&mut self) {
+        let mut state = self.flight.lock();
+        if !state.is_wanted_again || !self.shelf.as_ref().is_some_and(|(shared, _)| shared.has_disk()) {
+            drop(state);
+            return self.keep_nothing();
+        }
+        state.keeping = Keeping::Disk;
+        // From here on only places in the list count: what is written gives its memory back.
+        let places = state.pieces.len() as u64 * Piece::PLACE_BYTES;
+        let own_bytes = state.memory.bytes().saturating_sub(places);
+        state.memory.shrink(own_bytes);
+        drop(state);
+        self.write_out();
+    }
+
+    /// Writes what is in memory to the spool, and lets readers have it from there.
+    fn write_out(&mut self) {
+        match self.try_write_out() {
+            Ok(()) => return,
+            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
+                tracing::debug!("a pack is not kept: all that may be kept is being sent");
+            }
+            Err(error) => tracing::warn!("a pack is not kept: {error}"),
+        }
+        self.keep_nothing();
+    }
+
+    fn try_write_out(&mut self) -> io::Result<()> {
+        let (pieces, next) = self.unspooled();
+        let slices: Vec<&[u8]> = pieces.iter().map(|(_, segment)| segment.bytes()).collect();
+        let bytes = slices.iter().map(|slice| slice.len() as u64).sum();
+        if bytes == 0 {
+            return Ok(());
+        }
+        if !self.take(Resource::Disk, bytes) {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        let mut spool = match (self.spool.take(), &self.shelf) {
+            (Some(spool), _) => spool,
+            (None, Some((shared, _))) => shared.new_spool()?,
+            (None, None) => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        let map = spool.append(&slices)?;
+        let mut state = self.flight.lock();
+        let mut start = 0;
+        for (number, segment) in &pieces {
+            state.replace(*number, &map, start);
+            start += segment.bytes().len();
+        }
+        drop(state);
+        (self.spool, self.spooled_to, self.unspooled_bytes) = (Some(spool), next, 0);
+        Ok(())
+    }
+
+    /// Pieces in memory that are to go on disk, with their numbers; and what number follows.
+    fn unspooled(&self) -> (Vec<(u64, Segment)>, u64) {
+        let state = self.flight.lock();
+        let known = self.spooled_to.saturating_sub(state.first) as usize;
+        let unspooled =
+            (state.first..).zip(&state.pieces).skip(known).filter(|(_, piece)| piece.own_bytes > 0);
+        (unspooled.map(|(number, piece)| (number, piece.segment.clone())).collect(), state.next_piece())
+    }
+
+    fn keep_nothing(&mut self) {
+        self.flight.lock().keep_nothing();
+        self.leave_shelf();
+    }
+
+    fn leave_shelf(&self) {
+        if let Some((shared, key)) = &self.shelf {
+            shared.remove(key, &self.flight);
+        }
+    }
+
+    /// Takes so much more of what may be kept; others have to go for it if nobody reads them.
+    fn take(&self, resource: Resource, bytes: u64) -> bool {
+        let grow = || {
+            let mut state = self.flight.lock();
+            match resource {
+                Resource::Memory => state.memory.grow(bytes),
+                Resource::Disk => state.disk.grow(bytes),
+            }
+        };
+        self.shelf.as_ref().is_some_and(|(shared, _)| shared.make_room(resource, bytes, grow))
+    }
+}

@@ -1,0 +1,151 @@
+//! What the bytes of a pack depend on, in 96 bytes.
+
+use std::hash::{Hash as _, Hasher};
+
+use packrace_object::{HashKind, TrailerHasher};
+use packrace_pack::PackRequest;
+use packrace_store::Snapshot;
+
+/// What the bytes of a pack depend on. Two requests with one key get the same pack.
+///
+/// - `repository`: its object directory.
+/// - `snapshot`: which version of which packs, indexes, bitmaps and commit-graphs it is answered from, from which
+///   alternates, and where its own history is cut ([`Snapshot::hash_version`]).
+/// - `request`: what is asked for, in any order and however often, and how packs are made; not on how many threads.
+///
+/// Not in it are:
+/// - refs: wants are ids, and whether a client may have them is asked before; the tags of `include-tag` are in the request;
+/// - loose objects: an id stands for the same content for ever, and what is wanted has been found. An object that has come
+///   since can make a fresh answer shorter, because a have is known by now that was passed over before. The kept answer then
+///   holds more than it would have to, and all that is needed;
+/// - attributes: they decide which deltas are made, not what is sent.
+///
+/// All that is derived with `Hash`, so that a field that somebody adds is in the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub(super) repository: Digest,
+    pub(super) snapshot: Digest,
+    pub(super) request: Digest,
+}
+
+/// SHA-256, so that nobody can make a request whose pack another one gets.
+pub(super) type Digest = [u8; 32];
+
+impl Key {
+    /// The key of what is asked of a snapshot.
+    pub fn of(snapshot: &Snapshot, request: &PackRequest) -> Self {
+        let request = normal(request);
+        Key {
+            repository: digest(|hasher| snapshot.hash_place(hasher)),
+            snapshot: digest(|hasher| snapshot.hash_version(hasher)),
+            request: digest(|hasher| request.hash(hasher)),
+        }
+    }
+}
+
+/// The same request in the form that all of its kind have.
+fn normal(request: &PackRequest) -> PackRequest {
+    let mut normal = request.clone();
+    for ids in [&mut normal.wants, &mut normal.haves, &mut normal.shallow, &mut normal.excluded] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    normal.tags.sort_unstable();
+    normal.tags.dedup();
+    normal.threads = 0;
+    normal.settings.threads = 0;
+    normal
+}
+
+fn digest(feed: impl FnOnce(&mut Feed)) -> Digest {
+    let mut hasher = Feed(TrailerHasher::new(HashKind::Sha256));
+    feed(&mut hasher);
+    let id = hasher.0.finish();
+    let mut digest = Digest::default();
+    digest.copy_from_slice(id.as_slice());
+    digest
+}
+
+/// What is hashed goes into SHA-256. Lengths and variants come along, as `Hash` is derived, so that no two values feed
+/// the same bytes.
+struct Feed(TrailerHasher);
+
+impl Hasher for Feed {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        unreachable!("the digest is asked for, not a number")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packrace_object::ObjectId;
+    use packrace_pack::filter::Filter;
+    use packrace_pack::plan::Gaps;
+
+    use super::*;
+
+    fn of(request: &PackRequest) -> Digest {
+        let request = normal(request);
+        digest(|hasher| request.hash(hasher))
+    }
+
+    fn id(byte: u8) -> ObjectId {
+        ObjectId::Sha1([byte; 20])
+    }
+
+    #[test]
+    fn order_repetition_and_threads_make_no_difference() {
+        let first = PackRequest {
+            wants: vec![id(1), id(2)],
+            haves: vec![id(3), id(4)],
+            tags: vec![(id(5), id(1)), (id(6), id(2))],
+            threads: 1,
+            ..PackRequest::default()
+        };
+        let mut second = PackRequest {
+            wants: vec![id(2), id(1), id(2)],
+            haves: vec![id(4), id(4), id(3)],
+            tags: vec![(id(6), id(2)), (id(5), id(1))],
+            threads: 8,
+            ..PackRequest::default()
+        };
+        second.settings.threads = 8;
+        assert_eq!(of(&first), of(&second));
+    }
+
+    #[test]
+    fn everything_else_does() {
+        let plain = PackRequest { wants: vec![id(1)], ..PackRequest::default() };
+        let changes: [fn(&mut PackRequest); 14] = [
+            |request| request.wants.push(id(2)),
+            |request| request.haves.push(id(2)),
+            // The same ids in another place.
+            |request| request.haves = std::mem::take(&mut request.wants),
+            |request| request.shallow.push(id(2)),
+            |request| request.excluded.push(id(2)),
+            |request| request.tags.push((id(2), id(1))),
+            |request| request.thin = true,
+            |request| request.ofs_delta = true,
+            |request| request.gaps = Gaps::Promised,
+            |request| request.filter = Some(Filter::BlobNone),
+            |request| request.filter = Some(Filter::BlobLimit(1)),
+            |request| request.filter = Some(Filter::BlobLimit(2)),
+            |request| request.settings.depth = 3,
+            |request| request.settings.compression = 9,
+        ];
+        let mut digests = vec![of(&plain)];
+        for change in changes {
+            let mut request = plain.clone();
+            change(&mut request);
+            digests.push(of(&request));
+        }
+        let count = digests.len();
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), count);
+    }
+}

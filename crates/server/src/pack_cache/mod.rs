@@ -1,0 +1,271 @@
+//! One pack for all who ask for the same: it is planned and made once, while any number of clients read it, and may be
+//! kept for those who come later.
+//!
+//! ```text
+//! Key ── join ──▶ Lead    ── launch ──▶ Generator (a thread of its own) ─ pieces ─▶ Flight
+//!            └──▶ Follow                                                              │ ranges of packs, chunks, spool
+//!                    └───────────────── a Reader each, from the first byte  ◀─────────┘
+//! ```
+//!
+//! Never wrong, only cold: what does not fit, cannot be written or is not certain to be the same is made anew.
+//! docs/decisions/0024-pack-cache.md.
+
+mod budget;
+mod flight;
+mod generator;
+mod key;
+mod reader;
+mod settings;
+mod shelf;
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use packrace_os::count::Role;
+use packrace_os::spool::Spool;
+use packrace_pack::generate::Totals;
+
+use crate::engine::{Error, ErrorKind};
+use budget::Budget;
+use flight::{Bounds, Flight, Keeping};
+pub use generator::Generator;
+pub use key::Key;
+pub use reader::{Reader, Received};
+pub use settings::CacheSettings;
+use shelf::{Removed, Shelf};
+
+/// Packs that are being made and packs that are kept. The default one keeps nothing and lets nobody share.
+#[derive(Debug, Clone, Default)]
+pub struct PackCache(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    settings: CacheSettings,
+    bounds: Bounds,
+    memory: Arc<Budget>,
+    disk: Arc<Budget>,
+    shelf: std::sync::Mutex<Shelf>,
+    counts: Counts,
+}
+
+/// What can be kept, and runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resource {
+    Memory,
+    Disk,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    hits_running: AtomicU64,
+    hits_kept: AtomicU64,
+    misses: AtomicU64,
+    evictions: AtomicU64,
+}
+
+/// What a cache has done and holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheStatus {
+    /// Requests that joined a pack that was being made.
+    pub hits_running: u64,
+    /// Requests that got a pack that was kept.
+    pub hits_kept: u64,
+    /// Requests that had their pack made.
+    pub misses: u64,
+    /// Packs that were kept and had to go: for others, because of their age, or because their repository has changed.
+    pub evictions: u64,
+    /// Packs that are kept or being made.
+    pub packs: u64,
+    /// Bytes of them in memory.
+    pub memory_bytes: u64,
+    /// Bytes of them on disk.
+    pub disk_bytes: u64,
+}
+
+/// How a request gets its pack.
+#[derive(Debug)]
+pub enum Joined {
+    /// Nobody makes it: this one does.
+    Lead(Lead),
+    /// It is being made, or kept.
+    Follow(Reader),
+}
+
+/// The right and the duty to make a pack.
+#[derive(Debug)]
+pub struct Lead {
+    flight: Arc<Flight>,
+    reader: Reader,
+    shelf: Option<(Arc<Shared>, Key)>,
+}
+
+impl PackCache {
+    /// One with these settings.
+    pub fn new(settings: CacheSettings) -> Self {
+        PackCache::with_bounds(settings, Bounds::default())
+    }
+
+    fn with_bounds(settings: CacheSettings, bounds: Bounds) -> Self {
+        if !settings.enabled {
+            return PackCache::default();
+        }
+        PackCache(Some(Arc::new(Shared {
+            memory: Budget::new(settings.max_memory_bytes),
+            disk: Budget::new(settings.max_disk_bytes),
+            settings,
+            bounds,
+            shelf: std::sync::Mutex::default(),
+            counts: Counts::default(),
+        })))
+    }
+
+    /// Looks whether the pack of `key` can be had, and else sees to it that others can have the one that is made now.
+    /// `key` is asked for only where anything is shared.
+    pub fn join(&self, key: impl FnOnce() -> Key, now: Duration) -> Joined {
+        let Some(shared) = &self.0 else { return Joined::Lead(PackCache::lead_alone()) };
+        shared.join(key(), now)
+    }
+
+    /// A pack that nobody shares.
+    pub fn lead_alone() -> Lead {
+        let none = Budget::new(0);
+        let flight = Flight::new(Bounds::default(), Keeping::Nothing, &none, &none);
+        Lead { reader: flight.lead(), flight, shelf: None }
+    }
+
+    /// Drops what was kept for too long. What is returned holds it until it is dropped itself, which may take a while.
+    pub fn expire(&self, now: Duration) -> impl Send + 'static {
+        self.0.as_ref().map(|shared| shared.expire(now))
+    }
+
+    /// What it has done and holds.
+    pub fn status(&self) -> CacheStatus {
+        let Some(shared) = &self.0 else { return CacheStatus::default() };
+        let counts = &shared.counts;
+        CacheStatus {
+            hits_running: counts.hits_running.load(Relaxed),
+            hits_kept: counts.hits_kept.load(Relaxed),
+            misses: counts.misses.load(Relaxed),
+            evictions: counts.evictions.load(Relaxed),
+            packs: shared.lock().len() as u64,
+            memory_bytes: shared.memory.used(),
+            disk_bytes: shared.disk.used(),
+        }
+    }
+}
+
+impl Lead {
+    /// Makes the pack on a thread of its own.
+    pub fn launch(
+        self,
+        make: impl FnOnce(&mut Generator) -> Result<Totals, Error> + Send + 'static,
+    ) -> Result<Reader, Error> {
+        let Lead { flight, reader, shelf } = self;
+        let mut generator = Generator::new(flight.clone(), shelf.clone());
+        let worker = std::thread::Builder::new().name("pack".into()).spawn(move || {
+            // A panic was reported; whoever waits has to know too.
+            let made = catch_unwind(AssertUnwindSafe(|| make(&mut generator)));
+            let internal = |_| Err(Error::new(ErrorKind::Unavailable, "internal error while making a pack"));
+            generator.finish(made.unwrap_or_else(internal));
+        });
+        match worker {
+            Ok(worker) => {
+                flight.set_worker(worker);
+                Ok(reader)
+            }
+            Err(error) => {
+                let error = Error::unavailable(format!("cannot start a thread: {error}"));
+                flight.end(Err(error.clone()));
+                if let Some((shared, key)) = shelf {
+                    shared.remove(&key, &flight);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shelf> {
+        self.shelf.lock().expect("no panic while held")
+    }
+
+    fn join(self: &Arc<Self>, key: Key, now: Duration) -> Joined {
+        let max_age = self.settings.max_age;
+        let mut shelf = self.lock();
+        let expired = shelf.expire(now, max_age);
+        let found = shelf.find(&key, now).and_then(|flight| flight.join());
+        let joined = match found {
+            Some((reader, is_complete)) => {
+                let counter = if is_complete { &self.counts.hits_kept } else { &self.counts.hits_running };
+                counter.fetch_add(1, Relaxed);
+                (Joined::Follow(reader), Removed::default())
+            }
+            None => {
+                self.counts.misses.fetch_add(1, Relaxed);
+                let flight = Flight::new(self.bounds.clone(), Keeping::Memory, &self.memory, &self.disk);
+                let removed = shelf.put(key, &flight, now, max_age);
+                let lead = Lead { reader: flight.lead(), flight, shelf: Some((self.clone(), key)) };
+                (Joined::Lead(lead), removed)
+            }
+        };
+        drop(shelf);
+        // Files are closed and maps given back when nobody waits for the lock.
+        let (joined, superseded) = joined;
+        self.count(&expired);
+        self.count(&superseded);
+        joined
+    }
+
+    fn expire(&self, now: Duration) -> Removed {
+        let removed = self.lock().expire(now, self.settings.max_age);
+        self.count(&removed);
+        removed
+    }
+
+    fn count(&self, removed: &Removed) {
+        self.counts.evictions.fetch_add(removed.len() as u64, Relaxed);
+    }
+
+    /// Nobody shall find this flight any more.
+    fn remove(&self, key: &Key, flight: &Arc<Flight>) {
+        let _removed = self.lock().remove(key, flight);
+    }
+
+    /// Whether anything can go on disk.
+    fn has_disk(&self) -> bool {
+        self.settings.directory.is_some() && self.disk.max() > 0
+    }
+
+    fn new_spool(&self) -> io::Result<Spool> {
+        let directory = self.settings.directory.as_deref();
+        Spool::create(directory.ok_or(io::ErrorKind::Unsupported)?, Role::Cache)
+    }
+
+    /// Lets what is kept go, the longest unused first, until `grow` has found room.
+    fn make_room(&self, resource: Resource, bytes: u64, mut grow: impl FnMut() -> bool) -> bool {
+        let budget = match resource {
+            Resource::Memory => &self.memory,
+            Resource::Disk => &self.disk,
+        };
+        if bytes > budget.max() {
+            return false;
+        }
+        loop {
+            if grow() {
+                return true;
+            }
+            let removed = self.lock().evict(resource);
+            if removed.len() == 0 {
+                return false;
+            }
+            self.count(&removed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

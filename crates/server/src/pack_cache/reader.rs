@@ -1,0 +1,121 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use packrace_pack::Phase;
+use packrace_pack::generate::{Segment, Totals};
+
+use super::flight::{Flight, Keeping, State};
+use crate::engine::Error;
+
+/// What a reader gets.
+#[derive(Debug)]
+pub enum Received {
+    /// The next bytes.
+    Piece(Segment),
+    /// How far the work is.
+    Progress {
+        /// Of which part.
+        phase: Phase,
+        /// So much is done.
+        done: u64,
+        /// Of so much; 0 if that is not known.
+        total: u64,
+    },
+    /// Nothing follows.
+    End(Result<Totals, Error>),
+    /// Nothing is there yet.
+    Nothing,
+    /// What comes next is not there any more, because this reader was too far behind for too long. Nothing follows.
+    LeftBehind,
+}
+
+/// One of those who read a pack from its first byte. When the last of them is dropped before the end, the pack is not made
+/// any further; in any case nobody makes it any more afterwards.
+#[derive(Debug)]
+pub struct Reader {
+    flight: Arc<Flight>,
+    number: u64,
+    reports_seen: u64,
+    has_just_reported: bool,
+}
+
+/// How far a reader is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) pieces: u64,
+    /// How much memory the pieces took that it has, when they were made.
+    pub(super) bytes: u64,
+}
+
+impl Reader {
+    pub(super) fn new(flight: Arc<Flight>, number: u64) -> Self {
+        Reader { flight, number, reports_seen: 0, has_just_reported: false }
+    }
+
+    /// What comes next; waits for it no longer than this.
+    pub fn next(&mut self, wait: Duration) -> Received {
+        let flight = self.flight.clone();
+        let mut state = flight.lock();
+        if let Some(received) = self.look(&mut state) {
+            return received;
+        }
+        state.waiting_readers += 1;
+        let woken = flight.for_readers.wait_timeout(state, wait);
+        let (mut state, timeout) = woken.expect("no panic while held");
+        state.waiting_readers -= 1;
+        if timeout.timed_out() {
+            flight.is_hungry.store(true, Relaxed);
+        }
+        self.look(&mut state).unwrap_or(Received::Nothing)
+    }
+
+    fn look(&mut self, state: &mut State) -> Option<Received> {
+        let at = state.readers.get(&self.number).map_or(0, |place| place.pieces);
+        if at < state.first {
+            return Some(Received::LeftBehind);
+        }
+        let is_piece_there = at < state.next_piece();
+        let unseen = state.phases.iter().filter(|report| report.number > self.reports_seen);
+        if let Some(report) = unseen.min_by_key(|report| report.number) {
+            let is_newest = report.number == state.reports;
+            // Of what is over, before the bytes; of what is under way, not so often that they have to wait.
+            if !is_newest || !is_piece_there || !self.has_just_reported {
+                self.reports_seen = report.number;
+                self.has_just_reported = is_newest;
+                return Some(Received::Progress {
+                    phase: report.phase,
+                    done: report.done,
+                    total: report.total,
+                });
+            }
+        }
+        self.has_just_reported = false;
+        let Some(segment) = state.take(self.number) else { return state.end.clone().map(Received::End) };
+        if state.is_worker_waiting {
+            self.flight.for_worker.notify_one();
+        }
+        Some(Received::Piece(segment))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = self.flight.lock();
+        state.readers.remove(&self.number);
+        if state.keeping == Keeping::Nothing {
+            state.drop_what_all_have();
+        }
+        let is_last = state.readers.is_empty();
+        if is_last && state.end.is_none() {
+            self.flight.cancelled.store(true, Relaxed);
+        }
+        drop(state);
+        self.flight.for_worker.notify_one();
+        if is_last {
+            let worker = self.flight.worker.lock().expect("no panic while held").take();
+            // What it had to say was said; a panic of it too.
+            let _ = worker.map(std::thread::JoinHandle::join);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Which packs can be had, and which have to go.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Resource;
+use super::flight::Flight;
+use super::key::Key;
+
+/// Packs that can be had at a moment. Each takes a kilobyte or two beside what budgets count.
+const MAX_PACKS: usize = 1024;
+
+/// Requests that are remembered, to know which comes a second time; 120 bytes each.
+const MAX_REMEMBERED: usize = 4096;
+
+/// Packs that can be had, and what was asked for not long ago.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    entries: HashMap<Key, Entry>,
+    asked: HashMap<Key, Duration>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    flight: Arc<Flight>,
+    used: Duration,
+}
+
+/// What was taken from the shelf. To drop it may close files and give maps back.
+#[derive(Debug, Default)]
+pub(super) struct Removed(Vec<Arc<Flight>>);
+
+impl Removed {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Shelf {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What stands under a key, which counts as used now.
+    pub(super) fn find(&mut self, key: &Key, now: Duration) -> Option<&Arc<Flight>> {
+        let entry = self.entries.get_mut(key)?;
+        entry.used = now;
+        Some(&entry.flight)
+    }
+
+    /// Puts something in place of what stands there. What is kept of other versions of the repository goes: nobody asks for
+    /// it any more, and it may hold files that were deleted.
+    pub(super) fn put(
+        &mut self,
+        key: Key,
+        flight: &Arc<Flight>,
+        now: Duration,
+        max_age: Duration,
+    ) -> Removed {
+        let mut removed =
+            self.take(|other, _| other.repository == key.repository && other.snapshot != key.snapshot);
+        if self.entries.len() >= MAX_PACKS {
+            removed.0.extend(self.evict_if(|_| true).0);
+        }
+        flight.lock().is_wanted_again = self.was_asked(key, now, max_age);
+        let replaced = self.entries.insert(key, Entry { flight: flight.clone(), used: now });
+        removed.0.extend(replaced.map(|entry| entry.flight));
+        removed
+    }
+
+    /// Notes that something was asked for, and whether it was before.
+    fn was_asked(&mut self, key: Key, now: Duration, max_age: Duration) -> bool {
+        if self.asked.len() >= MAX_REMEMBERED && !self.asked.contains_key(&key) {
+            self.asked.retain(|_, when| now.saturating_sub(*when) < max_age);
+            let oldest = self.asked.iter().min_by_key(|(_, when)| **when).map(|(key, _)| *key);
+            if let Some(oldest) = oldest.filter(|_| self.asked.len() >= MAX_REMEMBERED) {
+                self.asked.remove(&oldest);
+            }
+        }
+        self.asked.insert(key, now).is_some_and(|before| now.saturating_sub(before) < max_age)
+    }
+
+    /// Takes away what nobody has used for so long. What is being read or made is used now.
+    pub(super) fn expire(&mut self, now: Duration, max_age: Duration) -> Removed {
+        for entry in self.entries.values_mut() {
+            if !entry.flight.is_idle() {
+                entry.used = now;
+            }
+        }
+        self.take(|_, entry| now.saturating_sub(entry.used) >= max_age)
+    }
+
+    /// Takes away what was not used for the longest time of what nobody reads and would give back some of `resource`.
+    pub(super) fn evict(&mut self, resource: Resource) -> Removed {
+        self.evict_if(|flight| {
+            let (memory, disk) = flight.kept_bytes();
+            match resource {
+                Resource::Memory => memory > 0,
+                Resource::Disk => disk > 0,
+            }
+        })
+    }
+
+    fn evict_if(&mut self, helps: impl Fn(&Flight) -> bool) -> Removed {
+        let idle = self.entries.iter().filter(|(_, entry)| entry.flight.is_idle() && helps(&entry.flight));
+        let Some(key) = idle.min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key) else {
+            return Removed::default();
+        };
+        Removed(self.entries.remove(&key).map(|entry| entry.flight).into_iter().collect())
+    }
+
+    /// Takes this flight away, if it still stands there.
+    pub(super) fn remove(&mut self, key: &Key, flight: &Arc<Flight>) -> Removed {
+        let is_it = self.entries.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.flight, flight));
+        let removed = if is_it { self.entries.remove(key) } else { None };
+        Removed(removed.map(|entry| entry.flight).into_iter().collect())
+    }
+
+    fn take(&mut self, is_over: impl Fn(&Key, &Entry) -> bool) -> Removed {
+        let over = self.entries.extract_if(|key, entry| is_over(key, entry));
+        Removed(over.map(|(_, entry)| entry.flight).collect())
+    }
+}
