@@ -35,7 +35,8 @@ pub(super) struct Bounds {
     pub(super) lead_pieces: u64,
     /// Bytes in memory that it is ahead; one piece there may always be, however large.
     pub(super) lead_bytes: u64,
-    /// Bytes in memory from the first byte on, before they go to disk or are not kept.
+    /// Bytes in memory from the first byte on, before they go to disk or are not kept. More than
+    /// `lead_bytes`, so that those who ask at once can join.
     pub(super) kept_bytes: u64,
     /// Bytes in memory between the slowest reader and the worker, where nothing is kept.
     pub(super) held_bytes: u64,
@@ -48,7 +49,7 @@ impl Default for Bounds {
         Bounds {
             lead_pieces: 16,
             lead_bytes: 4 << 20,
-            kept_bytes: 4 << 20,
+            kept_bytes: 8 << 20,
             held_bytes: 8 << 20,
             patience: Duration::from_secs(10),
         }

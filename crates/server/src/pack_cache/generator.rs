@@ -18,7 +18,7 @@ use crate::engine::Error;
 /// piece of a gathered write cost more, once for every reader. They are hashed anyway, which costs ten times as much.
 const COPY_BELOW_BYTES: usize = 4 << 10;
 
-/// Chunks of copied and of made bytes have this size.
+/// Chunks of copied and of made bytes have this size, unless a reader has waited for long; longer segments stand alone.
 const CHUNK_BYTES: usize = 128 << 10;
 
 /// A write to disk has at least this much, but for the last one.
@@ -68,12 +68,17 @@ impl Generator {
                 self.append_own(bytes);
             }
             Segment::Mapped(..) | Segment::Owned(_) | Segment::EntryHeader(_) => {
-                if self.chunk.capacity() == 0 {
-                    self.chunk.reserve_exact(CHUNK_BYTES + COPY_BELOW_BYTES);
-                }
-                self.chunk.extend_from_slice(segment.bytes());
-                if self.chunk.len() >= CHUNK_BYTES || self.flight.is_hungry.load(Relaxed) {
-                    self.close_chunk();
+                let mut rest = segment.bytes();
+                while !rest.is_empty() {
+                    if self.chunk.capacity() == 0 {
+                        self.chunk.reserve_exact(CHUNK_BYTES);
+                    }
+                    let (now, later) = rest.split_at(rest.len().min(CHUNK_BYTES - self.chunk.len()));
+                    self.chunk.extend_from_slice(now);
+                    rest = later;
+                    if self.chunk.len() == CHUNK_BYTES || self.flight.is_hungry.load(Relaxed) {
+                        self.close_chunk();
+                    }
                 }
             }
         }

@@ -91,12 +91,13 @@ impl Shelf {
         self.take(|_, entry| now.saturating_sub(entry.used) >= max_age)
     }
 
-    /// Takes away what was not used for the longest time of what nobody reads and would give back some of `resource`.
+    /// Takes away what was not used for the longest time of what nobody reads and would give back some of `resource`. What
+    /// is on disk has little more than a list in memory, and does not go for that.
     pub(super) fn evict(&mut self, resource: Resource) -> Removed {
         self.evict_if(|flight| {
             let (memory, disk) = flight.kept_bytes();
             match resource {
-                Resource::Memory => memory > 0,
+                Resource::Memory => memory > 0 && disk == 0,
                 Resource::Disk => disk > 0,
             }
         })
