@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 
 use packrace_server::admission::AdmissionSettings;
+use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::serve::{inetd, serve};
 use packrace_server::transport::settings::{Admin, Limits, NewRepositories, Pushing, Settings};
 use packrace_store::Config;
@@ -71,6 +72,10 @@ fn settings(globals: &Globals, args: &Serve, environment: &Environment) -> Resul
             ..limits
         },
         admission: AdmissionSettings::default(),
+        cache: CacheSettings {
+            directory: Some(environment.temporary_dir.clone()),
+            ..CacheSettings::default()
+        },
         hook_environment: environment.for_upload_hooks(globals),
         pushing: Pushing {
             is_allowed: args.allow_push,

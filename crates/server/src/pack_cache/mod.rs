@@ -85,6 +85,12 @@ pub struct CacheStatus {
     pub disk_bytes: u64,
 }
 
+/// What was kept for too long.
+#[derive(Debug)]
+pub struct Expired {
+    _removed: Removed,
+}
+
 /// How a request gets its pack.
 #[derive(Debug)]
 pub enum Joined {
@@ -136,9 +142,10 @@ impl PackCache {
         Lead { reader: flight.lead(), flight, shelf: None }
     }
 
-    /// Drops what was kept for too long. What is returned holds it until it is dropped itself, which may take a while.
-    pub fn expire(&self, now: Duration) -> impl Send + 'static {
-        self.0.as_ref().map(|shared| shared.expire(now))
+    /// Takes away what was kept for too long. It takes up room until what is returned is dropped, which may take a while.
+    pub fn expire(&self, now: Duration) -> Option<Expired> {
+        let removed = self.0.as_ref()?.expire(now);
+        (removed.len() > 0).then_some(Expired { _removed: removed })
     }
 
     /// What it has done and holds.

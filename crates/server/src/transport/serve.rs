@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use packrace_os::clock::RealClock;
+use packrace_os::clock::{Clock as _, RealClock};
 use packrace_store::{Outlet, Repository};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -22,6 +22,7 @@ use super::{git_daemon, http_connection};
 use crate::admission::Admission;
 use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
 use crate::host::Host;
+use crate::pack_cache::PackCache;
 use crate::transfers::{Transfer, Transfers};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
@@ -33,6 +34,9 @@ const MAX_REFUSING: usize = 64;
 /// How long it is waited for what a client says that gets no place: a close with unread bytes would take the answer
 /// back.
 const REFUSING_TIME: Duration = Duration::from_secs(1);
+
+/// How often it is looked for what was kept for too long.
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -62,6 +66,7 @@ impl Shared {
         let host = Host {
             admission: Admission::new(&settings.admission),
             transfers: Transfers::new(settings.session_id.clone()),
+            packs: PackCache::new(settings.cache.clone()),
             ..Host::default()
         };
         Ok(Shared {
@@ -250,7 +255,9 @@ async fn run(
             )),
         };
     }
+    let keeping = tokio::spawn(keep_house(shared.clone()));
     stop_signal().await?;
+    keeping.abort();
     accepting.shutdown().await;
     shared.stopping.send_replace(true);
     let drain_time = shared.settings.limits.drain_time;
@@ -263,6 +270,18 @@ async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+}
+
+/// Lets go, now and then, of what nobody has asked for.
+async fn keep_house(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
+        let expired = shared.host.packs.expire(shared.clock.now());
+        if let Some(expired) = expired {
+            // Closing large files takes a while.
+            drop(tokio::task::spawn_blocking(move || drop(expired)));
+        }
+    }
 }
 
 /// Accepts connections until it is dropped, and the listener with it.

@@ -11,6 +11,7 @@ use packrace_store::init::InitOptions;
 pub use super::places::AddressRange;
 use crate::admission::AdmissionSettings;
 use crate::engine::Committer;
+use crate::pack_cache::CacheSettings;
 
 /// What is served, and where. Plain data.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct Settings {
     pub limits: Limits,
     /// How clones are let in.
     pub admission: AdmissionSettings,
+    /// What is kept of packs, to send it again.
+    pub cache: CacheSettings,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// What may be pushed.

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::engine::Committer;
+use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::serve::serve;
 use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
 use packrace_store::OpenOptions;
@@ -23,6 +24,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         session_id: "test".into(),
         limits: Limits::default(),
         admission: AdmissionSettings::default(),
+        cache: CacheSettings { directory: Some(temporary_dir.to_owned()), ..CacheSettings::default() },
         hook_environment: Vec::new(),
         pushing: Pushing {
             is_allowed: false,
