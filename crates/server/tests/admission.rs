@@ -28,7 +28,8 @@ impl Served {
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(Size::Medium).build_at(&root.join("a.git"), Git::stock());
         let settings = Settings { admission, ..served::settings(folder.path()) };
-        let (http, git) = served::start(&root, settings);
+        let addresses = served::start(&root, settings);
+        let (http, git) = (addresses[0], addresses[1]);
         Served { folder, http, git }
     }
 

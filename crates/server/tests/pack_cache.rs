@@ -15,6 +15,7 @@ use packrace_server::engine::{Error, ErrorKind, Mode, ProtocolVersion, Subject, 
 use packrace_server::host::Host;
 use packrace_server::outbox::{Door, GatherBatch};
 use packrace_server::pack_cache::{CacheSettings, CacheStatus, PackCache};
+use packrace_server::transfers::Transfer;
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::peer::{Feed, Script, http, tcp};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
@@ -52,7 +53,7 @@ impl Server {
             mode: Mode::StatelessRpc,
             namespace: String::new(),
             agent: "packrace/test".into(),
-            session_id: "1".into(),
+            transfer: Transfer::unlisted("1"),
             host: self.host.clone(),
         };
         let call = UploadPack { subject, hook_environment: Vec::new() };
@@ -338,8 +339,8 @@ fn clients_of_both_doors_get_the_same_pack_and_stock_git_a_whole_one() {
     let git = Git::stock();
     RepoBuilder::new(Size::Small).build_at(&path, git);
     git.run(&path, &["repack", "-adq", "--no-write-bitmap-index"]);
-    let (http_address, git_address) =
-        served::start(&folder.path().join("root"), served::settings(folder.path()));
+    let addresses = served::start(&folder.path().join("root"), served::settings(folder.path()));
+    let (http_address, git_address) = (addresses[0], addresses[1]);
     let main = git.run(&path, &["rev-parse", "main"]).trim().to_owned();
     // Without offsets no stored pack does as it lies: all deltas get new headers.
     let script = Script::new().line("command=fetch").line("object-format=sha1").delim();

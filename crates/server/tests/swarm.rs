@@ -10,7 +10,6 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use packrace_object::HashKind;
-use packrace_server::transport::settings::{Limits, Settings};
 use packrace_testkit::peer::Script;
 use packrace_testkit::raw_client::{Door, Pack, STACK_BYTES, Take, Target};
 use packrace_testkit::received::objects_in_pack;
@@ -179,8 +178,8 @@ fn clients_at_once_get_the_same_packs() {
     std::fs::create_dir(&root).unwrap();
     let repos = [("bitmap.git", Bitmap::Plain), ("plain.git", Bitmap::No)];
     let repos = repos.map(|(name, bitmap)| (name, build(&root, name, bitmap)));
-    let limits = Limits { max_git_connections: 256, max_http_connections: 256, ..Limits::default() };
-    let (http, git) = served::start(&root, Settings { limits, ..served::settings(folder.path()) });
+    let addresses = served::start(&root, served::settings(folder.path()));
+    let (http, git) = (addresses[0], addresses[1]);
     let mut groups = Vec::new();
     for (name, repo) in repos {
         for (door, address) in [(Door::Git, git), (Door::Http, http)] {

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_server::admission::AdmissionSettings;
+use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::cgi;
 use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
 use packrace_store::{Config, OpenOptions};
@@ -54,6 +55,8 @@ fn settings(globals: &Globals, environment: &Environment) -> Result<Settings, Fa
         session_id: environment.session_id.clone(),
         limits: Limits { max_request_bytes: max_request_bytes.unwrap_or(limits.max_request_bytes), ..limits },
         admission: AdmissionSettings::default(),
+        // One request is served, and nobody shares with it.
+        cache: CacheSettings { enabled: false, ..CacheSettings::default() },
         hook_environment: environment.for_upload_hooks(globals),
         pushing: Pushing {
             is_allowed: false,

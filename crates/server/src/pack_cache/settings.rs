@@ -10,7 +10,7 @@ pub struct CacheSettings {
     /// Bytes in memory of packs that are kept, all together. Where that is not enough, the packs go that were asked for
     /// the longest time ago; where those do not do, what is made goes on disk or is not kept. Default: 64 MiB.
     ///
-    /// A pack that is being made has up to 8 MiB more, whoever reads it.
+    /// Each pack that is being made may have 8 MiB more for as long, however many read it.
     pub max_memory_bytes: u64,
     /// Bytes on disk of packs that are kept, all together; 0: nothing goes on disk. As for memory, but what does not go
     /// on disk is not kept. Ranges of the repositories' own packs do not count. Default: 2 GiB.

@@ -1,5 +1,7 @@
 //! A served folder with one repository.
 
+#![allow(dead_code, reason = "every test that has it is a program of its own and uses some of it")]
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -24,7 +26,8 @@ impl Served {
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(size).build_at(&root.join("a.git"), Git::stock());
         let settings = Settings { limits, ..served::settings(folder.path()) };
-        let (http, git) = served::start(&root, settings);
+        let addresses = served::start(&root, settings);
+        let (http, git) = (addresses[0], addresses[1]);
         Served { folder, http, git }
     }
 

@@ -1,18 +1,16 @@
 //! What is to be seen of a server while it runs: the routes below `/-/`, and how the page looks in a browser.
 
 mod png;
+#[path = "../served/mod.rs"]
+mod served;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use packrace_server::engine::Committer;
-use packrace_server::transport::serve::serve;
-use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
-use packrace_store::OpenOptions;
+use packrace_server::transport::settings::{Admin, Settings};
 use packrace_testkit::peer::{Feed, HttpReply, Script, http};
 use packrace_testkit::{Git, RepoBuilder, Size};
 
@@ -32,31 +30,10 @@ impl Served {
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(size).build_at(&root.join("a.git"), Git::stock());
         RepoBuilder::new(Size::Tiny).build_at(&root.join("-"), Git::stock());
-        let settings = Settings {
-            http: Some(any()),
-            git: Some(any()),
-            admin,
-            open: OpenOptions::default(),
-            namespace: String::new(),
-            agent: "packrace/test".into(),
-            session_id: "test".into(),
-            limits: Limits::default(),
-            hook_environment: Vec::new(),
-            pushing: Pushing {
-                is_allowed: false,
-                new_repositories: None,
-                committer: Committer::new(|_, _| Err("nobody pushes".to_owned())),
-                hook_environment: Vec::new(),
-                temporary_dir: folder.path().to_owned(),
-            },
-        };
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || {
-            serve(&root, settings, |addresses| sender.send(addresses.to_vec()).unwrap()).unwrap();
-        });
-        let addresses = receiver.recv().unwrap();
-        let (http, git) = (addresses[0].1, addresses[1].1);
-        Served { folder, http, git, admin: addresses.get(2).map_or(http, |(_, address)| *address) }
+        let settings = Settings { admin, ..served::settings(folder.path()) };
+        let addresses = served::start(&root, settings);
+        let (http, git) = (addresses[0], addresses[1]);
+        Served { folder, http, git, admin: addresses.get(2).copied().unwrap_or(http) }
     }
 
     /// A clone of `a.git` over git:// by somebody who reads its beginning and then waits.

@@ -36,13 +36,15 @@ pub fn settings(temporary_dir: &Path) -> Settings {
     }
 }
 
-/// Serves `root`; gives the addresses of HTTP and of git://.
-pub fn start(root: &Path, settings: Settings) -> (SocketAddr, SocketAddr) {
+/// Serves `root`; gives the addresses of HTTP and of git://, and of the page where it has one of its own.
+pub fn start(root: &Path, settings: Settings) -> Vec<SocketAddr> {
     let (sender, receiver) = mpsc::channel();
     let root = root.to_owned();
     std::thread::spawn(move || {
-        serve(&root, settings, Vec::new(), |addresses| sender.send(addresses.to_vec()).unwrap()).unwrap();
+        let listening = |addresses: &[(&'static str, SocketAddr)]| {
+            sender.send(addresses.iter().map(|(_, address)| *address).collect()).unwrap();
+        };
+        serve(&root, settings, Vec::new(), listening).unwrap();
     });
-    let addresses = receiver.recv().unwrap();
-    (addresses[0].1, addresses[1].1)
+    receiver.recv().unwrap()
 }
