@@ -64,9 +64,15 @@ fn requests() {
     // Connections that ask for nothing are no requests.
     let idle = [served.http, served.git].map(|to| TcpStream::connect(to).unwrap());
     check_served(&served);
-    let mut clones = TcpStream::connect(served.git).unwrap();
-    clones.write_all(clone.bytes()).unwrap();
-    clones.read_exact(&mut [0; 1000]).unwrap();
+    // The request before may not be over yet for the server.
+    let mut clones = None;
+    assert!(until(PATIENCE, || {
+        let mut stream = TcpStream::connect(served.git).unwrap();
+        stream.write_all(clone.bytes()).unwrap();
+        let has_begun = stream.read_exact(&mut [0; 1000]).is_ok();
+        clones = Some(stream);
+        has_begun
+    }));
     check_refused(&served);
     drop(clones);
     check_served(&served);

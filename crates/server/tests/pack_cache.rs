@@ -5,12 +5,14 @@ mod served;
 use std::io::{self, Cursor};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use packrace_object::HashKind;
 use packrace_os::simulated::SimulatedClock;
+use packrace_server::admission::AdmissionSettings;
 use packrace_server::engine::{Error, ErrorKind, Mode, ProtocolVersion, Subject, UploadPack, upload_pack};
 use packrace_server::host::Host;
 use packrace_server::outbox::{Door, GatherBatch};
@@ -171,10 +173,10 @@ fn identical_requests_at_once_share_one_plan() {
     assert!(packs.iter().all(|pack| *pack == packs[0]));
     server.check(1, CLIENTS as u64 - 1);
     // And later ones.
-    assert!(server.fetch(repo.path(), &clone_script(&main)) == packs[0]);
+    assert!(server.fetch(&repo.path(), &clone_script(&main)) == packs[0]);
     assert_eq!(server.status().misses, 1);
     server.clock.advance(Duration::from_secs(301));
-    server.fetch(repo.path(), &clone_script(&main));
+    server.fetch(&repo.path(), &clone_script(&main));
     assert_eq!(server.status().misses, 2);
     let names: Vec<_> = std::fs::read_dir(server.directory.path()).unwrap().collect();
     assert!(names.is_empty(), "{names:?}");
@@ -315,6 +317,31 @@ fn others_get_their_pack_when_the_first_client_leaves() {
 }
 
 /// A pack of version 2 over either door.
+#[test]
+fn packs_of_clones_wait_for_memory_and_others_do_not() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let server = Server::new();
+    server.host.admission.set(&AdmissionSettings { pack_memory_bytes: 1, ..Default::default() });
+    let taken = server.host.admission.take(1);
+    let (main, before) = (id(&repo, "main"), id(&repo, "main~1"));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let cloning = scope.spawn(|| {
+            let pack = server.fetch(&repo.path(), &clone_script(&main));
+            is_done.store(true, SeqCst);
+            pack
+        });
+        // It has come as far as the pack; that of the fetch is made meanwhile.
+        while server.status().misses == 0 {
+            std::thread::yield_now();
+        }
+        server.fetch(repo.path(), &Script::new().fetch_v2("sha1", &[&main], &[&before]).flush());
+        assert!(!is_done.load(SeqCst));
+        drop(taken);
+        check_pack(&repo, &cloning.join().unwrap(), &main);
+    });
+}
+
 fn fetch_over(http_address: SocketAddr, git_address: SocketAddr, number: usize, script: &Script) -> Vec<u8> {
     let answer = match number % 2 {
         0 => {

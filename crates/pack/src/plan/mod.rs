@@ -2,6 +2,7 @@
 
 mod by_bitmap;
 mod by_walk;
+mod memory;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::settings::Settings;
 use crate::trees::{Absent, Lacking, TreeWalk};
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
+pub use memory::estimated_memory;
 
 /// What a client asked for, after negotiation. Plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

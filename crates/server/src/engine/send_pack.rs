@@ -9,12 +9,13 @@ use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::generate::{PackStream, Segment, Totals};
 use packrace_pack::meter::{Meter, Pace, total_line};
 use packrace_pack::plan::PackPlan;
-use packrace_pack::{PackRequest, Phase, Universe};
+use packrace_pack::{PackRequest, Phase, Universe, Watch};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use super::hook::{HookCall, HookRun};
 use super::{Error, ErrorKind};
 use crate::admission::{Admission, Entry, Held};
+use crate::host::Host;
 use crate::metrics::{Raised, Reason, Stage, Step};
 use crate::outbox::{Door, Framing, Outbox};
 use crate::pack_cache::{Generator, Joined, Key, Lead, PackCache, Reader, Received};
@@ -34,7 +35,7 @@ pub(super) const BUSY: &str = "the server is busy: too many clones wait already;
 
 /// Whose turn it is: of a clone, when it has a place.
 pub(super) struct Turn<'a> {
-    pub(super) admission: &'a Admission,
+    pub(super) host: &'a Arc<Host>,
     /// `None` for fetches, which do not wait.
     pub(super) entry: Option<Entry>,
 }
@@ -61,16 +62,16 @@ pub(super) enum Work {
     Make(PackPlan),
 }
 
-/// Sends a pack that is made for this client, or shared with others in `packs`.
+/// Sends a pack that is made for this client, or shared with others of the host.
 pub(super) fn send_pack(
     universe: &Arc<Universe>,
-    packs: &PackCache,
     work: Work,
     turn: Turn<'_>,
     delivery: Delivery<'_>,
     door: &mut dyn Door,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
+    let (host, is_clone) = (turn.host, turn.entry.is_some());
     let mut sending = Sending::new(delivery, door, clock);
     let _place = match sending.await_turn(turn) {
         Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
@@ -78,13 +79,22 @@ pub(super) fn send_pack(
     };
     delivery.transfer.is_at(Step::Planning);
     let lead = |lead: Lead, work: Work| {
-        let (universe, transfer) = (universe.clone(), delivery.transfer.clone());
-        lead.launch(move |generator| Ok(make(&universe, work, &transfer, generator)?))
+        let (universe, host, transfer) = (universe.clone(), host.clone(), delivery.transfer.clone());
+        lead.launch(move |generator| {
+            let _memory = match &work {
+                Work::Plan(request) => {
+                    let bytes = packrace_pack::plan::estimated_memory(&universe, request);
+                    claim(&host.admission, bytes, is_clone, generator)
+                }
+                Work::Make(_) => None,
+            };
+            Ok(make(&universe, work, &transfer, generator)?)
+        })
     };
     let (reader, request) = match work {
         Work::Make(plan) => (lead(PackCache::lead_alone(), Work::Make(plan)), None),
         Work::Plan(request) => {
-            let reader = match packs.join(|| Key::of(universe.snapshot(), &request), clock.now()) {
+            let reader = match host.packs.join(|| Key::of(universe.snapshot(), &request), clock.now()) {
                 Joined::Follow(reader) => Ok(reader),
                 Joined::Lead(new) => lead(new, Work::Plan(request.clone())),
             };
@@ -158,6 +168,25 @@ pub(super) enum Event {
     End(Result<Option<Totals>, Error>),
     /// What follows cannot be had any more.
     LeftBehind,
+}
+
+/// Claims memory for a pack. That of a clone waits for it; when nobody wants the pack any more, there is none.
+fn claim(admission: &Admission, bytes: u64, is_clone: bool, watch: &dyn Watch) -> Option<Held> {
+    if !is_clone {
+        return Some(admission.take(bytes));
+    }
+    let mut waiting = match admission.claim(bytes) {
+        Entry::Place(held) => return Some(held),
+        Entry::Waiting(waiting) => waiting,
+        Entry::Full => return None,
+    };
+    while !watch.cancelled() {
+        match waiting.wait(LOOK_INTERVAL) {
+            Ok(held) => return Some(held),
+            Err(still) => waiting = still,
+        }
+    }
+    None
 }
 
 fn make(
@@ -242,7 +271,7 @@ impl<'a> Sending<'a> {
         loop {
             let now = self.clock.now();
             let waited = now.saturating_sub(since);
-            if turn.admission.max_queue_time().is_some_and(|limit| waited >= limit) {
+            if turn.host.admission.max_queue_time().is_some_and(|limit| waited >= limit) {
                 metrics.refused(Reason::QueueFull);
                 return Err(Stop::Failed(Error::new(ErrorKind::Busy, BUSY)));
             }

@@ -416,7 +416,7 @@ impl<'a> Upload<'a> {
             Sideband::Small => Framing::Sideband { payload_bytes: sideband::SMALL_FRAME_PAYLOAD },
             Sideband::Large => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
         };
-        let turn = Turn { entry, admission: &self.call.subject.host.admission };
+        let turn = Turn { entry, host: &self.call.subject.host };
         let delivery = Delivery {
             framing,
             keepalive: self.settings.keepalive,
@@ -435,8 +435,7 @@ impl<'a> Upload<'a> {
             Some(plan) => Work::Make(plan),
             None => Work::Plan(self.pack_request(request)?),
         };
-        let packs = &self.call.subject.host.packs;
-        send_pack(&self.universe, packs, work, turn, delivery, self.door, self.clock)
+        send_pack(&self.universe, work, turn, delivery, self.door, self.clock)
     }
 
     /// The pack that is asked for, with what was found out about where history is cut.
