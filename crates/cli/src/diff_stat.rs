@@ -4,6 +4,7 @@ use packrace_object::Kind;
 use packrace_worktree::difference::{Difference, LineCounts, line_counts};
 use packrace_worktree::objects::Objects;
 
+use crate::columns::width;
 use crate::commands::Fatal;
 use crate::quoting::PathStyle;
 
@@ -15,8 +16,8 @@ const LEAST_GRAPH: usize = 6;
 
 /// What changed in one file.
 pub struct FileStat {
-    /// As it is shown.
-    name: String,
+    /// As it is shown: in any bytes, where `core.quotePath` lets them through.
+    name: Vec<u8>,
     counts: LineCounts,
 }
 
@@ -41,46 +42,58 @@ pub fn count(objects: &Objects, found: &[Difference], style: &PathStyle) -> Resu
 }
 
 /// The name of a file, or both names of one that was renamed with what they have in common said once.
-fn name(difference: &Difference, style: &PathStyle) -> String {
-    let show = |path: &[u8]| String::from_utf8_lossy(&style.show(path)).into_owned();
-    match &difference.renamed_from {
-        None => show(&difference.path),
-        Some(from) => {
-            let (old, new) = (show(from), show(&difference.path));
-            if old.starts_with('"') || new.starts_with('"') {
-                return format!("{old} => {new}");
-            }
-            both(&old, &new)
-        }
+fn name(difference: &Difference, style: &PathStyle) -> Vec<u8> {
+    let new = style.show(&difference.path);
+    let Some(old) = difference.renamed_from.as_ref().map(|from| style.show(from)) else {
+        return new;
+    };
+    match old.starts_with(b"\"") || new.starts_with(b"\"") {
+        true => [&old, &b" => "[..], &new].concat(),
+        false => both(&old, &new),
     }
 }
 
 /// `a/{b => c}/d`.
-fn both(old: &str, new: &str) -> String {
-    let same = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
-    let before = old[..same].rfind('/').map_or(0, |at| at + 1);
-    let (left_old, left_new) = (&old[before..], &new[before..]);
+fn both(old: &[u8], new: &[u8]) -> Vec<u8> {
+    let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let before = old[..same].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
     // What is behind begins with a slash, and may share that with what is before.
     let lend = usize::from(before > 0);
     let (tail_old, tail_new) = (&old[before - lend..], &new[before - lend..]);
-    let same = tail_old.bytes().rev().zip(tail_new.bytes().rev()).take_while(|(a, b)| a == b).count();
+    let same = tail_old.iter().rev().zip(tail_new.iter().rev()).take_while(|(a, b)| a == b).count();
     let tail = &tail_old[tail_old.len() - same..];
-    let behind = tail.find('/').map_or(0, |at| tail.len() - at);
+    let behind = tail.iter().position(|byte| *byte == b'/').map_or(0, |at| tail.len() - at);
     if before == 0 && behind == 0 {
-        return format!("{old} => {new}");
+        return [old, b" => ", new].concat();
     }
-    let middle = |left: &str| left[..left.len().saturating_sub(behind)].to_owned();
-    let (middle_old, middle_new) = (middle(left_old), middle(left_new));
-    format!("{}{{{middle_old} => {middle_new}}}{}", &old[..before], &old[old.len() - behind..])
+    [
+        &old[..before],
+        b"{",
+        middle(old, before, behind),
+        b" => ",
+        middle(new, before, behind),
+        b"}",
+        &old[old.len() - behind..],
+    ]
+    .concat()
+}
+
+/// What stands between the first bytes and the last, which may share a slash.
+fn middle(path: &[u8], before: usize, behind: usize) -> &[u8] {
+    &path[before..(path.len() - behind).max(before)]
 }
 
 /// `--numstat`.
-pub fn numstat(stats: &[FileStat]) -> String {
-    let line = |stat: &FileStat| match stat.counts.binary {
-        Some(_) => format!("-\t-\t{}\n", stat.name),
-        None => format!("{}\t{}\t{}\n", stat.counts.added, stat.counts.removed, stat.name),
-    };
-    stats.iter().map(line).collect()
+pub fn numstat(stats: &[FileStat]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for FileStat { name, counts } in stats {
+        let counts = match counts.binary {
+            Some(_) => "-\t-\t".to_owned(),
+            None => format!("{}\t{}\t", counts.added, counts.removed),
+        };
+        text.extend_from_slice(&[counts.as_bytes(), name, b"\n"].concat());
+    }
+    text
 }
 
 /// `--shortstat`.
@@ -103,52 +116,67 @@ pub fn shortstat(stats: &[FileStat]) -> String {
 }
 
 /// `--stat`.
-pub fn stat(stats: &[FileStat]) -> String {
-    let width = COLUMNS;
-    let longest = stats.iter().map(|stat| stat.name.chars().count()).max().unwrap_or(0);
+pub fn stat(stats: &[FileStat]) -> Vec<u8> {
+    let columns = COLUMNS;
+    let longest = stats.iter().map(|stat| width(&stat.name)).max().unwrap_or(0);
     let most = stats.iter().map(|stat| stat.counts.added + stat.counts.removed).max().unwrap_or(0);
     let bytes = stats.iter().filter_map(|stat| stat.counts.binary);
     let binary = bytes.map(|(old, new)| format!("Bin {old} -> {new} bytes").len()).max().unwrap_or(0);
     let has_binary = binary > 0;
     let digits = most.to_string().len().max(if has_binary { 3 } else { 0 });
     let (mut names, mut graph) = (longest, if binary > most + digits { binary - digits } else { most });
-    if names + digits + 6 + graph > width {
-        let share = (width * 3 / 8).saturating_sub(digits + 6);
+    if names + digits + 6 + graph > columns {
+        let share = (columns * 3 / 8).saturating_sub(digits + 6);
         graph = graph.min(share.max(LEAST_GRAPH));
-        if names > width.saturating_sub(digits + 6 + graph) {
-            names = width.saturating_sub(digits + 6 + graph);
+        if names > columns.saturating_sub(digits + 6 + graph) {
+            names = columns.saturating_sub(digits + 6 + graph);
         } else {
-            graph = width.saturating_sub(digits + 6 + names);
+            graph = columns.saturating_sub(digits + 6 + names);
         }
     }
-    let mut text = String::new();
+    let mut text = Vec::new();
     for stat in stats {
         let name = shortened(&stat.name, names);
-        let pad = " ".repeat(names - name.chars().count().min(names));
-        text += &match stat.counts.binary {
-            Some((0, 0)) => format!(" {name}{pad} | {:>digits$}\n", "Bin"),
-            Some((old, new)) => format!(" {name}{pad} | {:>digits$} {old} -> {new} bytes\n", "Bin"),
+        let pad = " ".repeat(names.saturating_sub(width(&name)));
+        let counts = match &stat.counts.binary {
+            Some((0, 0)) => format!("{:>digits$}", "Bin"),
+            Some((old, new)) => format!("{:>digits$} {old} -> {new} bytes", "Bin"),
             None => {
                 let LineCounts { added, removed, .. } = stat.counts;
                 let (plus, minus) = scaled(added, removed, most, graph);
                 let bars = format!("{}{}", "+".repeat(plus), "-".repeat(minus));
                 let gap = if bars.is_empty() { "" } else { " " };
-                format!(" {name}{pad} | {:>digits$}{gap}{bars}\n", added + removed)
+                format!("{:>digits$}{gap}{bars}", added + removed)
             }
         };
+        text.extend_from_slice(&[&b" "[..], &name, format!("{pad} | {counts}\n").as_bytes()].concat());
     }
-    text + &shortstat(stats)
+    text.extend_from_slice(shortstat(stats).as_bytes());
+    text
 }
 
 /// A name that is too long loses what it begins with, where possible up to a slash.
-fn shortened(name: &str, width: usize) -> String {
-    let length = name.chars().count();
-    if length <= width {
-        return name.to_owned();
+fn shortened(name: &[u8], columns: usize) -> Vec<u8> {
+    if width(name) <= columns {
+        return name.to_vec();
     }
-    let tail: String = name.chars().skip(length - width.saturating_sub(3)).collect();
-    let tail = tail.find('/').map_or(tail.as_str(), |at| &tail[at..]);
-    format!("...{tail}")
+    let room = columns.saturating_sub(3);
+    let start = match std::str::from_utf8(name) {
+        Ok(text) => {
+            let mut left = width(name);
+            let fits = |(_, letter): &(usize, char)| {
+                let fits = left <= room;
+                left -= width(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                fits
+            };
+            text.char_indices().find(fits).map_or(name.len(), |(at, _)| at)
+        }
+        // What is no UTF-8 is counted in bytes.
+        Err(_) => name.len() - room,
+    };
+    let tail = &name[start..];
+    let tail = tail.iter().position(|byte| *byte == b'/').map_or(tail, |at| &tail[at..]);
+    [b"...", tail].concat()
 }
 
 /// How long the bars are, where the longest may be `width`. What changed at all can be seen.
@@ -176,7 +204,9 @@ mod tests {
 
     #[test]
     fn names_of_what_was_renamed() {
-        let check = |old, new, expect| assert_eq!(both(old, new), expect);
+        let check = |old: &str, new: &str, expect: &str| {
+            assert_eq!(String::from_utf8(both(old.as_bytes(), new.as_bytes())).unwrap(), expect);
+        };
         check("a", "b", "a => b");
         check("d/a", "d/b", "d/{a => b}");
         check("a/f", "b/f", "{a => b}/f");
@@ -184,6 +214,9 @@ mod tests {
         check("a/b/c", "a/c", "a/{b => }/c");
         check("a/c", "a/b/c", "a/{ => b}/c");
         check("f", "d/f", "f => d/f");
+        check("ä", "ö", "ä => ö");
+        check("d/ä/f", "d/ö/f", "d/{ä => ö}/f");
+        check("d/©", "d/é", "d/{© => é}");
     }
 
     #[test]

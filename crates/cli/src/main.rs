@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod columns;
 mod commands;
 mod diff_stat;
 mod environment;

@@ -3,8 +3,8 @@
 
 use super::atom::{Atom, fatal, number, split_argument, unrecognized};
 use super::color;
-use super::columns::width;
 use super::quote::Quoting;
+use crate::columns::width;
 use crate::commands::Fatal;
 
 /// A format, read.

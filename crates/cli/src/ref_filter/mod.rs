@@ -5,7 +5,6 @@
 
 mod atom;
 mod color;
-mod columns;
 mod commits;
 mod dates;
 mod fields;

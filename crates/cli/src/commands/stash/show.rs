@@ -49,14 +49,14 @@ pub(super) fn run(context: &Context<'_>, args: &StashShow) -> Result<(), Fatal> 
     let style = PathStyle::of(config, b"")?;
     let mut text = Vec::new();
     if args.name_only || args.name_status {
-        text.extend(names(&found, &style, args.name_status).bytes());
+        text.extend(names(&found, &style, args.name_status));
     } else {
         let stats = diff_stat::count(&objects, &found, &style)?;
         if args.numstat {
-            text.extend(diff_stat::numstat(&stats).bytes());
+            text.extend(diff_stat::numstat(&stats));
         }
         if shows_stat {
-            text.extend(diff_stat::stat(&stats).bytes());
+            text.extend(diff_stat::stat(&stats));
         }
         if args.shortstat {
             text.extend(diff_stat::shortstat(&stats).bytes());
@@ -72,20 +72,22 @@ pub(super) fn run(context: &Context<'_>, args: &StashShow) -> Result<(), Fatal> 
 }
 
 /// `--name-only` and `--name-status`.
-fn names(found: &[Difference], style: &PathStyle, with_status: bool) -> String {
-    let show = |path: &[u8]| String::from_utf8_lossy(&style.show(path)).into_owned();
-    let mut text = String::new();
+fn names(found: &[Difference], style: &PathStyle, with_status: bool) -> Vec<u8> {
+    let mut text = Vec::new();
     for difference in found {
-        let path = show(&difference.path);
-        text += &match (&difference.renamed_from, &difference.old, &difference.new) {
-            _ if !with_status => path,
-            (Some(from), _, _) => format!("R{:03}\t{}\t{path}", difference.similarity, show(from)),
-            (None, None, _) => format!("A\t{path}"),
-            (None, Some(_), None) => format!("D\t{path}"),
-            _ if difference.is_of_type() => format!("T\t{path}"),
-            _ => format!("M\t{path}"),
+        let status = match (&difference.renamed_from, &difference.old, &difference.new) {
+            _ if !with_status => String::new(),
+            (Some(_), _, _) => format!("R{:03}\t", difference.similarity),
+            (None, None, _) => "A\t".to_owned(),
+            (None, Some(_), None) => "D\t".to_owned(),
+            _ if difference.is_of_type() => "T\t".to_owned(),
+            _ => "M\t".to_owned(),
         };
-        text.push('\n');
+        text.extend_from_slice(status.as_bytes());
+        if let Some(from) = difference.renamed_from.as_ref().filter(|_| with_status) {
+            text.extend_from_slice(&[&style.show(from), &b"\t"[..]].concat());
+        }
+        text.extend_from_slice(&[&style.show(&difference.path), &b"\n"[..]].concat());
     }
     text
 }

@@ -94,6 +94,31 @@ fn what_an_entry_changes() {
 }
 
 #[test]
+fn names_in_other_letters() {
+    let twins = Twins::new();
+    let long = "ein/überaus/länglicher/pfad/mit/vielen/öden/verzeichnissen/und/anderen/wörtern";
+    twins.both(&format!(
+        "latin=$(printf 'caf\\351'); mkdir -p ä '中' {long}; seq 30 > ä/ä; seq 40 > '中/文'; seq 50 > \"$latin\"; seq 60 > ü; \
+         seq 70 > {long}/a; git add .; git commit -qm second; git mv ä/ä ä/ö; git mv '中' '国'; git mv ü û; \
+         git mv \"$latin\" \"$latin\"x; echo x >> {long}/a; echo y >> '国/文'; git stash -q"
+    ));
+    for line in [
+        "stash show --stat",
+        "stash show --numstat",
+        "stash show --name-only",
+        "stash show --name-status",
+        "stash show -p",
+        "-c core.quotePath=false stash show --stat | od -c",
+        "-c core.quotePath=false stash show --numstat | od -c",
+        "-c core.quotePath=false stash show --name-only | od -c",
+        "-c core.quotePath=false stash show --name-status | od -c",
+        "-c core.quotePath=false stash show -p | od -c",
+    ] {
+        twins.check(line);
+    }
+}
+
+#[test]
 fn what_makes_no_sense() {
     let twins = three();
     for line in [
