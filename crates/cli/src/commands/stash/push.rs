@@ -40,6 +40,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         message: message.as_deref(),
         untracked: None,
         staged_only: false,
+        quiet: false,
     };
     let kept = keep(context, &mut session, &work, &mut pathspecs::parse(context, &[])?)?;
     complain(&session.finish()?);
@@ -73,6 +74,19 @@ struct Work<'a> {
     message: Option<&'a [u8]>,
     untracked: Option<&'a [Vec<u8>]>,
     staged_only: bool,
+    /// Whether the errors say all.
+    quiet: bool,
+}
+
+impl Work<'_> {
+    /// Complains of what stands in the way of keeping the work tree.
+    fn refused(&self, mut lines: Vec<String>) -> Fatal {
+        if !self.quiet {
+            lines.push("Cannot save the current worktree state".to_owned());
+        }
+        complain(&lines);
+        Fatal::silent(1)
+    }
 }
 
 fn push(
@@ -109,6 +123,7 @@ fn push(
         message: message.as_deref(),
         untracked: untracked.as_deref(),
         staged_only: options.staged,
+        quiet: options.quiet,
     };
     let kept = match keep(context, &mut session, &work, &mut specs)? {
         Outcome::Kept(kept) => kept,
@@ -177,11 +192,7 @@ fn keep(
 ) -> Result<Outcome, Fatal> {
     if let Some((key, _)) = session.index().entries().find(|(_, entry)| entry.intent_to_add) {
         let path = String::from_utf8_lossy(key.path()).into_owned();
-        complain(&[
-            format!("error: Entry '{path}' not uptodate. Cannot merge."),
-            "Cannot save the current worktree state".to_owned(),
-        ]);
-        return Err(Fatal::silent(1));
+        return Err(work.refused(vec![format!("error: Entry '{path}' not uptodate. Cannot merge.")]));
     }
     let encoding = context.repository.config().string("i18n.commitEncoding");
     let is_utf8 = |name: &[u8]| name.eq_ignore_ascii_case(b"utf-8") || name.eq_ignore_ascii_case(b"utf8");
@@ -197,11 +208,7 @@ fn keep(
     });
     complain(&session.take_told());
     match kept {
-        Err(WorkError::Unreadable(mut lines)) => {
-            lines.push("Cannot save the current worktree state".to_owned());
-            complain(&lines);
-            Err(Fatal::silent(1))
-        }
+        Err(WorkError::Unreadable(lines)) => Err(work.refused(lines)),
         kept => Ok(kept?),
     }
 }
