@@ -9,7 +9,7 @@ pub struct Add {
     #[arg(long, hide = true, overrides_with = "dry_run")]
     pub no_dry_run: bool,
     /// Say what is added and removed.
-    #[arg(long, short = 'v', overrides_with_all = ["verbose", "no_verbose"])]
+    #[arg(long, short = 'v', overrides_with = "no_verbose")]
     pub verbose: bool,
     #[arg(long, hide = true, overrides_with = "verbose")]
     pub no_verbose: bool,
@@ -23,12 +23,12 @@ pub struct Add {
     #[arg(long, short = 'e', hide = true)]
     pub edit: bool,
     /// Add ignored files, too.
-    #[arg(long, short = 'f', overrides_with_all = ["force", "no_force"])]
+    #[arg(long, short = 'f', overrides_with = "no_force")]
     pub force: bool,
     #[arg(long, hide = true, overrides_with = "force")]
     pub no_force: bool,
     /// Change and remove what the index has, and add nothing new.
-    #[arg(long, short = 'u', overrides_with_all = ["update", "no_update"])]
+    #[arg(long, short = 'u', overrides_with = "no_update")]
     pub update: bool,
     #[arg(long, hide = true, overrides_with = "update")]
     pub no_update: bool,
@@ -43,7 +43,7 @@ pub struct Add {
     #[arg(long, hide = true, overrides_with = "intent_to_add")]
     pub no_intent_to_add: bool,
     /// Take all changes, removals too (the default where paths are given); without paths, those of the whole work tree.
-    #[arg(long, short = 'A', visible_alias = "no-ignore-removal", overrides_with_all = ["all", "no_all"])]
+    #[arg(long, short = 'A', visible_alias = "no-ignore-removal", overrides_with = "no_all")]
     pub all: bool,
     /// Remove nothing.
     #[arg(long, visible_alias = "ignore-removal", overrides_with = "all")]

@@ -9,7 +9,7 @@ pub struct CloneRepository {
     #[arg(long, hide = true, overrides_with = "quiet")]
     pub no_quiet: bool,
     /// Say more of the connection.
-    #[arg(long, short = 'v', overrides_with_all = ["verbose", "no_verbose"])]
+    #[arg(long, short = 'v', overrides_with = "no_verbose")]
     pub verbose: bool,
     #[arg(long, hide = true, overrides_with = "verbose")]
     pub no_verbose: bool,

@@ -29,17 +29,17 @@ pub struct ForEachRef {
     #[arg(long, hide = true)]
     pub no_omit_empty: bool,
     /// Show at most N refs; 0 is all.
-    #[arg(long, value_name = "N", allow_hyphen_values = true, overrides_with_all = ["count", "no_count"])]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, overrides_with = "no_count")]
     pub count: Option<i64>,
     #[arg(long, hide = true)]
     pub no_count: bool,
     /// What to write of each ref, with %(FIELD)s.
-    #[arg(long, value_name = "FORMAT", allow_hyphen_values = true, overrides_with_all = ["format", "no_format"])]
+    #[arg(long, value_name = "FORMAT", allow_hyphen_values = true, overrides_with = "no_format")]
     pub format: Option<OsString>,
     #[arg(long, hide = true)]
     pub no_format: bool,
     /// Heed colours in the format: always, never or auto.
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always", overrides_with_all = ["color", "no_color"])]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always", overrides_with = "no_color")]
     pub color: Option<OsString>,
     #[arg(long, hide = true)]
     pub no_color: bool,

@@ -8,9 +8,9 @@ pub struct IndexPack {
     /// Say on standard error how far the work is.
     #[arg(short)]
     pub verbose: bool,
-    /// With -v, what is said of objects that come in.
+    /// With -v, what is said of objects that come in; one at most.
     #[arg(long, value_name = "TITLE", hide = true)]
-    pub progress_title: Option<String>,
+    pub progress_title: Vec<String>,
     /// Say how far the resolving of deltas is.
     #[arg(long)]
     pub show_resolving_progress: bool,
@@ -20,9 +20,9 @@ pub struct IndexPack {
     /// Complete a pack that lacks bases which the repository has.
     #[arg(long)]
     pub fix_thin: bool,
-    /// Where the index goes.
+    /// Where the index goes; to one place at most.
     #[arg(short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub output: Vec<PathBuf>,
     /// Write a .keep, so that no repack takes the pack away, with this text.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub keep: Option<String>,

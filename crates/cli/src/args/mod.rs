@@ -59,7 +59,13 @@ pub const DEFAULT_GIT: &str = "127.0.0.1:9418";
 
 /// Git's data path for people who host Git.
 #[derive(Debug, Parser)]
-#[command(name = "packrace", version, disable_help_subcommand = true, subcommand_required = true)]
+#[command(
+    name = "packrace",
+    version,
+    args_override_self = true,
+    disable_help_subcommand = true,
+    subcommand_required = true
+)]
 pub struct Cli {
     #[command(flatten)]
     globals: Globals,
@@ -232,7 +238,7 @@ pub struct UploadPack {
 #[derive(Debug, clap::Args)]
 pub struct ReceivePack {
     /// No progress.
-    #[arg(short, long, overrides_with_all = ["quiet", "no_quiet"])]
+    #[arg(short, long, overrides_with = "no_quiet")]
     pub quiet: bool,
     /// Progress (the default).
     #[arg(long)]

@@ -23,23 +23,23 @@ pub struct HashObject {
     #[arg(long, hide = true)]
     pub no_stdin: bool,
     /// Read names of files from standard input.
-    #[arg(long, overrides_with_all = ["stdin_paths", "no_stdin_paths"])]
+    #[arg(long, overrides_with = "no_stdin_paths")]
     pub stdin_paths: bool,
     #[arg(long, hide = true)]
     pub no_stdin_paths: bool,
     /// Take files as they are, without conversion.
-    #[arg(long, overrides_with_all = ["no_filters", "filters"])]
+    #[arg(long, overrides_with = "filters")]
     pub no_filters: bool,
     /// Convert files as their attributes say (the default).
-    #[arg(long, overrides_with_all = ["no_filters", "filters"])]
+    #[arg(long, overrides_with = "no_filters")]
     pub filters: bool,
     /// Take any bytes for an object of the kind, and any word for a kind.
-    #[arg(long, overrides_with_all = ["literally", "no_literally"])]
+    #[arg(long, overrides_with = "no_literally")]
     pub literally: bool,
     #[arg(long, hide = true)]
     pub no_literally: bool,
     /// Convert as if this was the file.
-    #[arg(long, value_name = "FILE", overrides_with_all = ["path", "no_path"])]
+    #[arg(long, value_name = "FILE", overrides_with = "no_path")]
     pub path: Option<OsString>,
     #[arg(long, hide = true)]
     pub no_path: bool,
@@ -52,12 +52,12 @@ pub struct HashObject {
 #[derive(Debug, clap::Args)]
 pub struct WriteTree {
     /// Do not look whether the objects are there that the index names.
-    #[arg(long, overrides_with_all = ["missing_ok", "no_missing_ok"])]
+    #[arg(long, overrides_with = "no_missing_ok")]
     pub missing_ok: bool,
     #[arg(long, hide = true)]
     pub no_missing_ok: bool,
     /// Say the tree of this directory.
-    #[arg(long, value_name = "PREFIX/", overrides_with_all = ["prefix", "no_prefix"])]
+    #[arg(long, value_name = "PREFIX/", overrides_with = "no_prefix")]
     pub prefix: Option<OsString>,
     #[arg(long, hide = true)]
     pub no_prefix: bool,

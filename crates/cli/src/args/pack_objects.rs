@@ -60,9 +60,9 @@ pub struct PackObjects {
     pub include_tag: bool,
     #[arg(long, hide = true)]
     pub no_include_tag: bool,
-    /// Leave out what this filter leaves out.
+    /// Leave out what this filter leaves out; of several, what any leaves out.
     #[arg(long, value_name = "SPEC", overrides_with = "no_filter")]
-    pub filter: Option<String>,
+    pub filter: Vec<String>,
     #[arg(long, hide = true)]
     pub no_filter: bool,
     /// What happens when objects are missing: error, allow-any or allow-promisor.

@@ -196,7 +196,7 @@ pub enum RefsCommand {
 #[derive(Debug, clap::Args)]
 pub struct RefsMigrate {
     /// The format that they have afterwards: files or reftable.
-    #[arg(long, value_name = "FORMAT", overrides_with_all = ["ref_format", "no_ref_format"])]
+    #[arg(long, value_name = "FORMAT", overrides_with = "no_ref_format")]
     pub ref_format: Option<String>,
     #[arg(long, hide = true, overrides_with = "ref_format")]
     pub no_ref_format: bool,

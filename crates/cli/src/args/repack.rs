@@ -67,9 +67,9 @@ pub struct Repack {
     pub no_keep_unreachable: bool,
     #[command(flatten)]
     pub packing: Packing,
-    /// With -a, put what this filter leaves out into a pack of its own.
+    /// With -a, put what this filter leaves out into a pack of its own; of several, what any leaves out.
     #[arg(long, value_name = "SPEC")]
-    pub filter: Option<String>,
+    pub filter: Vec<String>,
     /// Where that pack goes, as the beginning of the names of its files.
     #[arg(long, value_name = "PREFIX")]
     pub filter_to: Option<PathBuf>,

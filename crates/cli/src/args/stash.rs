@@ -125,7 +125,7 @@ pub struct StashPush {
     #[command(flatten)]
     pub options: StashOptions,
     /// What the list says of it.
-    #[arg(long, short = 'm', value_name = "MESSAGE", overrides_with = "message")]
+    #[arg(long, short = 'm', value_name = "MESSAGE")]
     pub message: Option<OsString>,
     /// Read pathspecs from a file; from standard input if it is -.
     #[arg(long, value_name = "FILE")]

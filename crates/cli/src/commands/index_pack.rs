@@ -34,7 +34,8 @@ pub fn run(globals: &Globals, args: &IndexPack, environment: &Environment) -> Re
 
 /// Refuses what git refuses, in its words and order.
 fn check_arguments(args: &IndexPack) -> Result<(), Fatal> {
-    if args.pack.is_none() && !args.stdin {
+    let is_repeated = args.output.len() > 1 || args.progress_title.len() > 1;
+    if is_repeated || (args.pack.is_none() && !args.stdin) {
         return Err(Fatal::usage_of("index-pack"));
     }
     if args.pack.is_none() && (args.verify || args.verify_stat || args.verify_stat_only) {
@@ -79,12 +80,12 @@ impl<'a> Job<'a> {
         };
         let hash = hash(args.object_format.as_deref(), repository.as_ref())?;
         let options = options(args, &config, hash)?;
-        let stem = |path: &Option<PathBuf>, extension| match path {
+        let stem = |path: Option<&PathBuf>, extension| match path {
             Some(path) => stem(globals, path, extension).map(Some),
             None => Ok(None),
         };
-        let pack = stem(&args.pack, "pack")?;
-        let index = stem(&args.output, "idx")?;
+        let pack = stem(args.pack.as_ref(), "pack")?;
+        let index = stem(args.output.first(), "idx")?;
         Ok(Job {
             args,
             repository,
@@ -180,7 +181,7 @@ impl<'a> Job<'a> {
 /// Progress of all, or of resolving alone.
 fn progress(args: &IndexPack, environment: &Environment) -> Result<Progress, Fatal> {
     let progress = Progress::new(args.verbose || args.show_resolving_progress, environment)?;
-    Ok(match (&args.progress_title, args.verbose) {
+    Ok(match (args.progress_title.first(), args.verbose) {
         (_, false) => progress.without_intake(),
         (Some(title), true) => progress.with_bytes().with_intake_title(title),
         (None, true) => progress.with_bytes(),

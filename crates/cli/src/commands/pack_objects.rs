@@ -151,13 +151,13 @@ impl Job<'_> {
             thin: args.thin,
             ofs_delta: args.delta_base_offset,
             gaps: gaps(args)?,
-            filter: filter(args.filter.as_deref(), self.repository.hash_kind())?,
+            filter: filter(&args.filter, self.repository.hash_kind())?,
             threads: self.settings.threads,
             settings: self.settings,
         };
         let places = Places::of(args);
         let snapshot = universe.snapshot();
-        let mut is_closed = request.gaps == Gaps::Errors && args.filter.is_none();
+        let mut is_closed = request.gaps == Gaps::Errors && args.filter.is_empty();
         let mut loosened = Vec::new();
         let adjust = |chosen: &Chosen<'_>| -> Result<(), Fatal> {
             let unreachable = Unreachable::of(snapshot, &places);
@@ -341,7 +341,7 @@ fn refuse_what_is_incompatible(args: &PackObjects) -> Result<(), Fatal> {
             args.keep_unreachable && args.unpack_unreachable.is_some(),
             "options '--keep-unreachable' and '--unpack-unreachable' cannot be used together",
         ),
-        (args.stdin_packs && args.filter.is_some(), "cannot use --filter with --stdin-packs"),
+        (args.stdin_packs && !args.filter.is_empty(), "cannot use --filter with --stdin-packs"),
         (args.stdin_packs && implies_revisions(args), "cannot use internal rev list with --stdin-packs"),
         (
             is_cruft(args) && (implies_revisions(args) || args.unpacked),
@@ -352,7 +352,7 @@ fn refuse_what_is_incompatible(args: &PackObjects) -> Result<(), Fatal> {
     if let Some((_, words)) = refused.iter().find(|(is_refused, _)| *is_refused) {
         return Err(Fatal::new(words));
     }
-    if args.filter.is_some() && !reads_revisions(args) {
+    if !args.filter.is_empty() && !reads_revisions(args) {
         return Err(Fatal::usage("option `filter' is not supported without --revs"));
     }
     Ok(())

@@ -96,10 +96,15 @@ pub(super) fn recent_objects(repository: &Repository) -> Result<Vec<ObjectId>, F
     Ok(recent)
 }
 
-/// The filter that `spec` means. The patterns of `sparse:oid` are named by their id.
-pub(super) fn filter(spec: Option<&str>, hash: HashKind) -> Result<Option<Filter>, Fatal> {
-    let Some(spec) = spec else { return Ok(None) };
-    let mut filter = Filter::parse(spec.as_bytes()).map_err(Fatal::new)?;
+/// The filter that `specs` mean, all together. The patterns of `sparse:oid` are named by their id.
+pub(super) fn filter(specs: &[String], hash: HashKind) -> Result<Option<Filter>, Fatal> {
+    let parsed = specs.iter().map(|spec| Filter::parse(spec.as_bytes()).map_err(Fatal::new));
+    let mut filters = parsed.collect::<Result<Vec<_>, _>>()?;
+    let mut filter = match filters.len() {
+        0 => return Ok(None),
+        1 => filters.remove(0),
+        _ => Filter::Combine(filters),
+    };
     for patterns in filter.patterns_mut() {
         let id = ObjectId::from_hex(&patterns.name).ok().filter(|id| id.kind() == hash);
         let name = String::from_utf8_lossy(&patterns.name).into_owned();

@@ -216,12 +216,10 @@ impl Plan {
 
 /// The filter that is asked for.
 fn asked_filter(args: &Repack, repository: &Repository) -> Result<Option<Filter>, Fatal> {
-    match &args.filter {
-        None if args.filter_to.is_some() => {
-            Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"))
-        }
-        spec => filter(spec.as_deref(), repository.hash_kind()),
+    if args.filter.is_empty() && args.filter_to.is_some() {
+        return Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"));
     }
+    filter(&args.filter, repository.hash_kind())
 }
 
 fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
@@ -244,9 +242,9 @@ fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
 
 fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
     let is_for_all = args.all && !args.all_and_loosen && !args.cruft && !args.keep_unreachable;
-    match args.filter {
-        Some(_) if !is_for_all => Err(Fatal::usage("option `filter' is not supported without -a")),
-        _ => Ok(()),
+    match args.filter.is_empty() || is_for_all {
+        true => Ok(()),
+        false => Err(Fatal::usage("option `filter' is not supported without -a")),
     }
 }
 

@@ -38,6 +38,7 @@ mod ref_twins;
 mod reflog;
 mod repack;
 mod repack_command;
+mod repeated_options;
 mod running;
 mod stash;
 mod stored_refs;

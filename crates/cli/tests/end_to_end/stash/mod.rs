@@ -83,6 +83,11 @@ impl Twins {
         self.check_state(line);
     }
 
+    /// What a line of shell writes to standard output in one of them.
+    pub fn says(&self, who: Who, line: &str) -> String {
+        String::from_utf8(self.sh(who, "", line).stdout).unwrap()
+    }
+
     /// Refs, entries, index and files are the same.
     pub fn check_state(&self, after: &str) {
         let (ours, theirs) = (state(&self.path(Who::Packrace)), state(&self.path(Who::Git)));
