@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 /// Undoes git's quoting, which is that of C (git-config, "core.quotePath"), after the opening quote; tells how many bytes
 /// it took, with the closing quote. `None` for what is not quoted well.
 pub fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
@@ -30,6 +32,16 @@ pub fn unquote(text: &[u8]) -> Option<(Vec<u8>, usize)> {
             byte => out.push(byte),
         }
         at += 1;
+    }
+}
+
+/// A line that is one path, quoted if it begins with a quote. `None` where it is not quoted well, or something follows.
+pub fn unquote_line(line: &[u8]) -> Option<Cow<'_, [u8]>> {
+    match line.strip_prefix(b"\"") {
+        None => Some(Cow::Borrowed(line)),
+        Some(quoted) => {
+            unquote(quoted).filter(|(_, length)| *length == quoted.len()).map(|(path, _)| Cow::Owned(path))
+        }
     }
 }
 
@@ -77,5 +89,17 @@ mod tests {
         check(r#""\9""#, None);
         check(r#""\38""#, None);
         check(r#""\"#, None);
+    }
+
+    #[test]
+    fn lines_that_are_one_path() {
+        let check = |line: &str, expect: Option<&str>| {
+            assert_eq!(unquote_line(line.as_bytes()).as_deref(), expect.map(str::as_bytes), "{line}");
+        };
+        check("a\\n\"", Some("a\\n\""));
+        check("", Some(""));
+        check(r#""a\nb""#, Some("a\nb"));
+        check(r#""a"b"#, None);
+        check("\"", None);
     }
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use packrace_object::fsck::{Checker, Rules, Severities, SkipList};
 use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch};
-use packrace_store::{Repository, Snapshot};
+use packrace_store::{Repository, Snapshot, unquote_line};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
 use packrace_worktree::index::Index;
 
-use super::{Fatal, in_directory, reason, repository, repository_if_any};
+use super::{Fatal, in_directory, repository, repository_if_any};
 use crate::args::{self, Globals, HashObject};
 use crate::environment::Environment;
 use crate::work_tree::WorkTree;
@@ -138,14 +138,8 @@ impl<'a> Hashing<'a> {
                 return Ok(());
             }
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            let unquoted = match text.strip_prefix(b"\"") {
-                None => None,
-                Some(quoted) => match packrace_store::unquote(quoted) {
-                    Some((path, length)) if length == quoted.len() => Some(path),
-                    _ => return Err(Fatal::new("line is badly quoted")),
-                },
-            };
-            self.file(unquoted.as_deref().unwrap_or(text))?;
+            let path = unquote_line(text).ok_or_else(|| Fatal::new("line is badly quoted"))?;
+            self.file(&path)?;
         }
     }
 
@@ -153,7 +147,7 @@ impl<'a> Hashing<'a> {
         use std::os::unix::ffi::OsStrExt as _;
         let shown = String::from_utf8_lossy(typed).into_owned();
         let cannot_open = |error: std::io::Error| {
-            Fatal::new(format!("could not open '{shown}' for reading: {}", reason(&error)))
+            Fatal::new(format!("could not open '{shown}' for reading: {}", super::reason(&error)))
         };
         let path: PathBuf = match typed.is_empty() {
             true => PathBuf::new(),

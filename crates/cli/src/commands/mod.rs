@@ -15,6 +15,7 @@ mod pack_input;
 pub mod pack_objects;
 pub mod pack_refs;
 mod packing;
+mod pathspec_file;
 pub mod receive_pack;
 pub mod reflog;
 pub mod refs;

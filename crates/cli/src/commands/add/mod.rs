@@ -8,25 +8,21 @@ mod find;
 mod refresh;
 mod report;
 
-use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
-use std::os::unix::ffi::OsStringExt as _;
+use std::io::Write as _;
 use std::sync::Arc;
 
 use packrace_store::publish::{BatchOptions, ObjectBatch};
-use packrace_store::{OpenOptions, Repository, Snapshot, unquote};
+use packrace_store::{OpenOptions, Repository, Snapshot};
 use packrace_worktree::filter::{Direction, Filters};
 use packrace_worktree::index::{IndexLock, StatRules};
 use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
 
-use super::{Fatal, reason, repository};
+use super::pathspec_file::PathspecSource;
+use super::{Fatal, repository};
 use crate::args::{Add, Globals};
 use crate::environment::Environment;
 use crate::work_tree::WorkTree;
 use find::Meant;
-
-/// The longest file of pathspecs.
-const MAX_SPEC_BYTES: u64 = 1 << 30;
 
 impl From<PathError> for Fatal {
     fn from(error: PathError) -> Self {
@@ -45,9 +41,14 @@ pub fn run(globals: &Globals, args: &Add, environment: &Environment) -> Result<(
     let repository = repository(globals, environment)?;
     let tree = WorkTree::of(&repository, globals, environment)?;
     let lock = IndexLock::take(&repository)?;
-    let elements = elements(args)?;
+    let source = PathspecSource {
+        typed: &args.pathspecs,
+        file: args.pathspec_from_file.as_ref(),
+        ends_in_nul: args.pathspec_file_nul,
+        prefix: &tree.prefix,
+    };
     let specs = Pathspecs::parse(
-        &elements,
+        &source.read(globals)?,
         &tree.prefix,
         tree.top.as_os_str().as_encoded_bytes(),
         environment.pathspecs,
@@ -105,56 +106,7 @@ fn check(args: &Add) -> Result<(), Fatal> {
     if let Some(mode) = args.chmod.as_ref().filter(|mode| !matches!(mode.as_str(), "+x" | "-x")) {
         return Err(Fatal::new(format!("--chmod param '{mode}' must be either -x or +x")));
     }
-    match args.pathspec_from_file {
-        Some(_) if !args.pathspecs.is_empty() => {
-            Err(Fatal::new("'--pathspec-from-file' and pathspec arguments cannot be used together"))
-        }
-        None if args.pathspec_file_nul => {
-            Err(Fatal::new("the option '--pathspec-file-nul' requires '--pathspec-from-file'"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Pathspecs from the command line, or from a file.
-fn elements(args: &Add) -> Result<Vec<Vec<u8>>, Fatal> {
-    let Some(file) = &args.pathspec_from_file else {
-        return Ok(args.pathspecs.iter().map(|spec| spec.clone().into_vec()).collect());
-    };
-    let text = read_specs(file)?;
-    let mut elements = Vec::new();
-    let end = if args.pathspec_file_nul { 0 } else { b'\n' };
-    for line in text.split_inclusive(|byte| *byte == end) {
-        let line = line.strip_suffix(&[end]).unwrap_or(line);
-        if args.pathspec_file_nul {
-            elements.push(line.to_vec());
-            continue;
-        }
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        elements.push(match line.first() {
-            Some(b'"') => match unquote(&line[1..]) {
-                Some((path, end)) if end + 1 == line.len() => path,
-                _ => {
-                    let shown = String::from_utf8_lossy(line);
-                    return Err(Fatal::new(format!("line is badly quoted: {shown}")));
-                }
-            },
-            _ => line.to_vec(),
-        });
-    }
-    Ok(elements)
-}
-
-fn read_specs(file: &OsString) -> Result<Vec<u8>, Fatal> {
-    if file == "-" {
-        let mut text = Vec::new();
-        std::io::stdin().lock().take(MAX_SPEC_BYTES).read_to_end(&mut text).map_err(Fatal::new)?;
-        return Ok(text);
-    }
-    let path = std::path::Path::new(file);
-    packrace_os::read_file(path, packrace_os::count::Role::WorkTree, MAX_SPEC_BYTES).map_err(|error| {
-        Fatal::new(format!("could not open '{}' for reading: {}", path.display(), reason(&error)))
-    })
+    Ok(())
 }
 
 /// One run.

@@ -1,8 +1,10 @@
 //! Entries that are told, not read: `--cacheinfo` and `--index-info`.
 
+use std::borrow::Cow;
 use std::io::BufRead as _;
 
 use packrace_object::ObjectId;
+use packrace_store::unquote_line;
 use packrace_worktree::index::{Entry, Mode};
 
 use super::Update;
@@ -50,15 +52,12 @@ impl Update<'_> {
             let malformed = || Fatal::new(format!("malformed index info {}", String::from_utf8_lossy(&line)));
             let tab = line.iter().position(|byte| *byte == b'\t').ok_or_else(malformed)?;
             let (mode, id, stage) = self.fields(&line[..tab]).ok_or_else(malformed)?;
-            let path = &line[tab + 1..];
-            let unquoted = match path.strip_prefix(b"\"").filter(|_| !is_nul) {
-                None => None,
-                Some(quoted) => match packrace_store::unquote(quoted) {
-                    Some((path, length)) if length == quoted.len() => Some(path),
-                    _ => return Err(Fatal::new("git update-index: bad quoting of path name")),
-                },
+            let path = match is_nul {
+                true => Some(Cow::Borrowed(&line[tab + 1..])),
+                false => unquote_line(&line[tab + 1..]),
             };
-            let path = unquoted.as_deref().unwrap_or(path);
+            let path = path.ok_or_else(|| Fatal::new("git update-index: bad quoting of path name"))?;
+            let path = path.as_ref();
             let shown = String::from_utf8_lossy(path).into_owned();
             if !self.rules.allow(path, mode_of(mode) == Mode::Link) {
                 eprintln!("Ignoring path {shown}");

@@ -4,12 +4,13 @@ mod again;
 mod info;
 mod paths;
 
+use std::borrow::Cow;
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use packrace_store::publish::{BatchOptions, DurableObjects, ObjectBatch};
-use packrace_store::{Repository, Snapshot};
+use packrace_store::{Repository, Snapshot, unquote_line};
 use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, RefreshOptions, refresh};
 use packrace_worktree::paths::NameRules;
 
@@ -268,14 +269,11 @@ impl<'a> Update<'a> {
         let end = if self.options.nul { 0 } else { b'\n' };
         for line in std::io::stdin().lock().split(end) {
             let line = line.map_err(Fatal::new)?;
-            let path = match line.strip_prefix(b"\"").filter(|_| !self.options.nul) {
-                None => line,
-                Some(quoted) => match packrace_store::unquote(quoted) {
-                    Some((path, length)) if length == quoted.len() => path,
-                    _ => return Err(Fatal::new("line is badly quoted")),
-                },
+            let path = match self.options.nul {
+                true => Some(Cow::Borrowed(line.as_slice())),
+                false => unquote_line(&line),
             };
-            self.typed_path(&path)?;
+            self.typed_path(&path.ok_or_else(|| Fatal::new("line is badly quoted"))?)?;
         }
         Ok(())
     }

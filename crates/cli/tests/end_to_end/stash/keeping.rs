@@ -135,6 +135,14 @@ fn only_some_paths() {
     twins.check("stash pop -q");
     twins.both("printf 'b\\0' > ../list");
     twins.check("stash push --pathspec-from-file=- --pathspec-file-nul < ../list");
+    twins.both("printf 'c\\n' > d/list; printf '\\n' > d/empty; echo x >> d/c; echo y >> d/e/f");
+    twins.check("-C d stash push --pathspec-from-file=list");
+    twins.check("-C d -C e stash push --pathspec-from-file=../empty");
+    twins.check("-C d/e add -v --pathspec-from-file=../empty");
+    twins.both("printf 'f\\n' > d/list; echo x >> d/c");
+    twins.check("-C d/e add -v --pathspec-from-file=../list");
+    twins.check("-C d -C e add --pathspec-from-file=list");
+    twins.check("add --pathspec-file-nul");
     twins.check("stash push --pathspec-from-file=nowhere");
     twins.check("stash push --pathspec-from-file=../list a");
     twins.check("stash push --pathspec-file-nul");
