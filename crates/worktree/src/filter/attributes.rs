@@ -4,20 +4,16 @@
 //! top, the user's file, the system's. Files are read as far as paths lead. One that is not in the work tree is taken from the
 //! index; when files are checked out, it is the other way round.
 
-use std::io::ErrorKind::{FileTooLarge, IsADirectory};
 use std::path::{Path, PathBuf};
 
 use gix_attributes::search::{MetadataCollection, Outcome};
 use gix_attributes::{Search, StateRef};
 use gix_glob::pattern::Case;
 use packrace_object::ObjectId;
-use packrace_os::count::Role;
 use packrace_store::{ObjectReader, Repository};
 
 use super::{Direction, Error, path_of};
-
-/// Longer files are passed over, as git does.
-const MAX_BYTES: u64 = 100 << 20;
+use crate::paths::levels::{self, Levels};
 
 /// Lines as long as this are passed over, as git does.
 const MAX_LINE_BYTES: usize = 2048;
@@ -59,19 +55,10 @@ pub(super) struct Attributes {
     names: MetadataCollection,
     outside: Search,
     info: Search,
-    /// The directory of the last path, with a slash behind it unless it is the top.
-    directory: Vec<u8>,
-    /// One for each directory from the top to that of the last path.
-    levels: Vec<Level>,
+    levels: Levels<Option<Search>>,
     outcome: Outcome,
     case: Case,
     direction: Direction,
-}
-
-struct Level {
-    /// Length of the path of its directory, with the slash behind it.
-    path_bytes: usize,
-    files: Option<Search>,
 }
 
 impl Attributes {
@@ -95,13 +82,9 @@ impl Attributes {
         if let Some(bytes) = read(&files.info, false, told) {
             add(&mut info, &bytes, &files.info.to_string_lossy(), &mut names, true, told)?;
         }
-        let case = match repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
-            true => Case::Fold,
-            false => Case::Sensitive,
-        };
-        let outcome = outcome(&names);
-        let (directory, levels, top) = (Vec::new(), Vec::new(), top.to_owned());
-        Ok(Attributes { top, names, outside, info, directory, levels, outcome, case, direction })
+        let case = levels::case(repository.config())?;
+        let (outcome, levels, top) = (outcome(&names), Levels::default(), top.to_owned());
+        Ok(Attributes { top, names, outside, info, levels, outcome, case, direction })
     }
 
     /// What is said about the file at `path`. Quick where one path after the other is of the same directory.
@@ -121,9 +104,9 @@ impl Attributes {
             }
         };
         look(&self.info, path);
-        for level in self.levels.iter().rev() {
-            if let Some(files) = &level.files {
-                look(files, &path[level.path_bytes..]);
+        for (files, path) in self.levels.above(path) {
+            if let Some(files) = files {
+                look(files, path);
             }
         }
         look(&self.outside, path);
@@ -154,65 +137,47 @@ impl Attributes {
         reader: &mut ObjectReader,
         told: &mut Vec<String>,
     ) -> Result<(), Error> {
-        let directory = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];
-        if directory == self.directory && !self.levels.is_empty() {
-            return Ok(());
-        }
-        let shared = self.directory.iter().zip(directory).take_while(|(one, other)| one == other).count();
-        self.levels.retain(|level| level.path_bytes <= shared);
+        let Attributes { top, names, levels, direction, .. } = self;
         let mut is_changed = false;
-        let mut at = self.levels.last().map_or(0, |level| level.path_bytes);
-        let mut is_first = self.levels.is_empty();
-        loop {
-            if !is_first {
-                let Some(slash) = directory[at..].iter().position(|byte| *byte == b'/') else { break };
-                at += slash + 1;
-            }
-            is_first = false;
-            let name = [&directory[..at], b".gitattributes"].concat();
-            let files = match self.content(&name, staged, reader, told)? {
-                Some(bytes) => {
-                    is_changed = true;
-                    let mut files = Search::default();
-                    let source = String::from_utf8_lossy(&name);
-                    add(&mut files, &bytes, &source, &mut self.names, at == 0, told)?;
-                    Some(files)
-                }
-                None => None,
-            };
-            self.levels.push(Level { path_bytes: at, files });
-        }
-        self.directory.clear();
-        self.directory.extend_from_slice(directory);
+        levels.go_to(path, |directory, _| {
+            let name = [directory, b".gitattributes"].concat();
+            let Some(bytes) = content(top, &name, *direction, staged, reader, told)? else { return Ok(None) };
+            is_changed = true;
+            let mut files = Search::default();
+            let source = String::from_utf8_lossy(&name);
+            add(&mut files, &bytes, &source, names, directory.is_empty(), told)?;
+            Ok::<_, Error>(Some(files))
+        })?;
         if is_changed {
             self.outcome = outcome(&self.names);
         }
         Ok(())
     }
+}
 
-    fn content(
-        &self,
-        name: &[u8],
-        staged: Staged<'_>,
-        reader: &mut ObjectReader,
-        told: &mut Vec<String>,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        let mut from_index = || match staged(name) {
-            Some(id) => reader.read(&id).map(|object| Some(object.data)),
-            None => Ok(None),
-        };
-        let mut from_tree = || read(&self.top.join(path_of(name)), true, told);
-        Ok(match self.direction {
-            Direction::CheckIn => match from_tree() {
-                Some(bytes) => Some(bytes),
-                None => from_index()?,
-            },
-            Direction::CheckOut => match from_index()? {
-                Some(bytes) => Some(bytes),
-                None => from_tree(),
-            },
-        })
-    }
+fn content(
+    top: &Path,
+    name: &[u8],
+    direction: Direction,
+    staged: Staged<'_>,
+    reader: &mut ObjectReader,
+    told: &mut Vec<String>,
+) -> Result<Option<Vec<u8>>, Error> {
+    let mut from_index = || match staged(name) {
+        Some(id) => reader.read(&id).map(|object| Some(object.data)),
+        None => Ok(None),
+    };
+    let mut from_tree = || read(&top.join(path_of(name)), true, told);
+    Ok(match direction {
+        Direction::CheckIn => match from_tree() {
+            Some(bytes) => Some(bytes),
+            None => from_index()?,
+        },
+        Direction::CheckOut => match from_index()? {
+            Some(bytes) => Some(bytes),
+            None => from_tree(),
+        },
+    })
 }
 
 fn outcome(names: &MetadataCollection) -> Outcome {
@@ -253,26 +218,6 @@ fn add(
 }
 
 fn read(path: &Path, is_in_tree: bool, told: &mut Vec<String>) -> Option<Vec<u8>> {
-    let found = match is_in_tree {
-        true => packrace_os::read_file_without_following(path, Role::Config, MAX_BYTES),
-        false => packrace_os::read_file(path, Role::Config, MAX_BYTES),
-    };
-    match found {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotADirectory | IsADirectory) => None,
-        Err(error) if error.kind() == FileTooLarge => {
-            told.push(format!("warning: ignoring overly large gitattributes file '{}'", path.display()));
-            None
-        }
-        Err(error) => {
-            let shown = path.file_name().filter(|_| is_in_tree).map_or(path.as_os_str(), |name| name);
-            told.push(format!(
-                "warning: unable to access '{}': {}",
-                shown.to_string_lossy(),
-                super::words(&error)
-            ));
-            None
-        }
-    }
+    let too_large = |path: &Path| format!("ignoring overly large gitattributes file '{}'", path.display());
+    levels::read(path, is_in_tree, too_large, told)
 }

@@ -11,6 +11,7 @@ use gix_worktree::stack::state::attributes::Source;
 use packrace_store::{Config, Repository};
 
 use crate::error::WorkError;
+use crate::paths::levels;
 
 /// Larger content is not merged line by line (git-config, "core.bigFileThreshold").
 const BIG_BYTES: u64 = 512 << 20;
@@ -56,10 +57,7 @@ fn stack(repository: &Repository) -> Result<Stack, WorkError> {
     let outside = Search::new_globals(files.outside, &mut buffer, &mut names)
         .map_err(|error| WorkError::io("gitattributes", error))?;
     let attributes = Attributes::new(outside, Some(files.info), Source::WorktreeThenIdMapping, names);
-    let case = match repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
-        true => gix_glob::pattern::Case::Fold,
-        false => gix_glob::pattern::Case::Sensitive,
-    };
+    let case = levels::case(repository.config())?;
     let top = repository.work_tree()?.unwrap_or_default();
     Ok(Stack::new(top, State::AttributesStack(attributes), case, buffer, Vec::new()))
 }

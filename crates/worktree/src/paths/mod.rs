@@ -2,6 +2,7 @@
 
 mod ignore;
 mod leading;
+pub(crate) mod levels;
 mod nested;
 mod pathspec;
 mod sparse;

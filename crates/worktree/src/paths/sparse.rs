@@ -5,7 +5,7 @@ use gix_ignore::Search;
 use packrace_os::count::Role;
 use packrace_store::Repository;
 
-use super::{PathError, ignore};
+use super::{PathError, ignore, levels};
 
 /// The longest file of patterns.
 const MAX_BYTES: u64 = 100 << 20;
@@ -32,11 +32,7 @@ impl SparseCheckout {
         };
         let mut patterns = Search::default();
         ignore::add(&mut patterns, &bytes, &path)?;
-        let case = match repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
-            true => Case::Fold,
-            false => Case::Sensitive,
-        };
-        Ok(Some(SparseCheckout { patterns, case }))
+        Ok(Some(SparseCheckout { patterns, case: levels::case(repository.config())? }))
     }
 
     /// Whether a file is in: the last pattern says so that matches it or else its directory, and so on.
