@@ -96,6 +96,12 @@ pub fn is_absent(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
+/// What the system says of a failure, without its number, as git shows it.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// What a symbolic link says; `None` if `path` is not one.
 pub fn read_link(path: &Path, role: Role) -> io::Result<Option<PathBuf>> {
     count::add(role, Op::Look, 0);

@@ -21,6 +21,7 @@ pub mod spool;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, mode,
-    open_without_following, owner, read_file, read_file_without_following, read_link, real_path, write_file,
+    open_without_following, owner, read_file, read_file_without_following, read_link, real_path, reason,
+    write_file,
 };
 pub use map::Mapped;

@@ -44,16 +44,10 @@ pub(crate) enum Reason {
         "Unable to create '{0}': File exists.\n\nAnother git process seems to be running in this repository, e.g.\nan editor opened by 'git commit'. Please make sure all processes\nare terminated then try again. If it still fails, a git process\nmay have crashed in this repository earlier:\nremove the file manually to continue."
     )]
     Locked(PathBuf),
-    #[error("Unable to create '{path}': {}", words(.source))]
+    #[error("Unable to create '{path}': {}", packrace_os::reason(.source))]
     Unlockable { path: PathBuf, source: std::io::Error },
     #[error("object of {size} bytes is larger than the limit of {limit}")]
     TooLarge { size: u64, limit: u64 },
-}
-
-/// What the system says of a failure, without its number.
-fn words(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 impl Error {

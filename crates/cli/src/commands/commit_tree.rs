@@ -8,7 +8,7 @@ use packrace_object::{Kind, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{Config, ObjectReader};
 
-use super::{Fatal, in_directory, reason, repository};
+use super::{Fatal, in_directory, repository};
 use crate::args::{CommitTree, Globals, MessagePart};
 use crate::environment::Environment;
 use crate::identity::Role;
@@ -102,7 +102,7 @@ fn message(globals: &Globals, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
                         "{what} '{}'{}: {}",
                         path.display(),
                         if what == "could not open" { " for reading" } else { "" },
-                        reason(error)
+                        packrace_os::reason(error)
                     ))
                 };
                 let mut file = std::fs::File::open(in_directory(globals, path)?)

@@ -147,7 +147,7 @@ impl<'a> Hashing<'a> {
         use std::os::unix::ffi::OsStrExt as _;
         let shown = String::from_utf8_lossy(typed).into_owned();
         let cannot_open = |error: std::io::Error| {
-            Fatal::new(format!("could not open '{shown}' for reading: {}", super::reason(&error)))
+            Fatal::new(format!("could not open '{shown}' for reading: {}", packrace_os::reason(&error)))
         };
         let path: PathBuf = match typed.is_empty() {
             true => PathBuf::new(),

@@ -210,7 +210,7 @@ pub(super) fn read_pack(
     progress: &Progress,
 ) -> Result<IndexedPack, Fatal> {
     let data = Mapped::open(path, Role::Pack).map_err(|error| {
-        let why = crate::commands::reason(&error);
+        let why = packrace_os::reason(&error);
         Fatal::new(format!("could not open '{}' for reading: {why}", path.display()))
     })?;
     Ok(Ingest::read_file(data, options, progress)?.resolve(existing, progress)?)

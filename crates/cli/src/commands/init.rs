@@ -11,7 +11,7 @@ use packrace_store::init::{self, Begun, InitOptions, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, is_good_name};
 
-use super::{Fatal, hash_of_name, in_directory, reason, warnings};
+use super::{Fatal, hash_of_name, in_directory, warnings};
 use crate::args::{Globals, Init};
 use crate::environment::Environment;
 
@@ -200,16 +200,19 @@ fn make_start(start: &Path, directory: &Path) -> Result<PathBuf, Fatal> {
     let path = start.join(directory);
     let mut missing: Vec<&Path> = Vec::new();
     for above in path.ancestors() {
-        match packrace_os::identity(above, Role::Config).map_err(|error| cannot(&reason(&error)))? {
+        match packrace_os::identity(above, Role::Config)
+            .map_err(|error| cannot(&packrace_os::reason(&error)))?
+        {
             Some(found) if found.is_dir => break,
             Some(_) => return Err(cannot("File exists")),
             None => missing.push(above),
         }
     }
     for dir in missing.into_iter().rev() {
-        durable::make_dir(dir, |mode| mode, Role::Config).map_err(|error| cannot(&reason(&error)))?;
+        durable::make_dir(dir, |mode| mode, Role::Config)
+            .map_err(|error| cannot(&packrace_os::reason(&error)))?;
     }
-    packrace_os::real_path(&path).map_err(|error| cannot(&reason(&error)))
+    packrace_os::real_path(&path).map_err(|error| cannot(&packrace_os::reason(&error)))
 }
 
 /// A path without links, the last part of which need not be there.
@@ -227,7 +230,7 @@ fn absolute(base: &Path, path: &Path) -> Result<PathBuf, Fatal> {
         Err(error) => {
             // The first part that is not there.
             let missing = parent.ancestors().take_while(|dir| look(dir).is_err()).last().unwrap_or(parent);
-            Err(Fatal::new(format!("Invalid path '{}': {}", missing.display(), reason(&error))))
+            Err(Fatal::new(format!("Invalid path '{}': {}", missing.display(), packrace_os::reason(&error))))
         }
     }
 }
@@ -237,7 +240,7 @@ fn look(path: &Path) -> Result<(), String> {
     match packrace_os::identity(path, Role::Config) {
         Ok(Some(_)) => Ok(()),
         Ok(None) => Err("No such file or directory".to_owned()),
-        Err(error) => Err(reason(&error)),
+        Err(error) => Err(packrace_os::reason(&error)),
     }
 }
 

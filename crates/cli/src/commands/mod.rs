@@ -180,12 +180,6 @@ fn tell_error(text: &str) {
     eprintln!("error: {}", harmless(text));
 }
 
-/// What the system says of a failure, without its number.
-fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
 /// The hash of this name (git-init, `--object-format`), or why there is none.
 fn hash_of_name(name: &str) -> Result<HashKind, String> {
     match name {

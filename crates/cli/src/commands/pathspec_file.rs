@@ -8,7 +8,7 @@ use std::path::Path;
 use packrace_os::count::Role;
 use packrace_store::unquote_line;
 
-use super::{Fatal, in_directory, reason};
+use super::{Fatal, in_directory};
 use crate::args::Globals;
 
 /// The longest file.
@@ -47,7 +47,7 @@ impl PathspecSource<'_> {
         }
         packrace_os::read_file(&in_directory(globals, file)?, Role::WorkTree, MAX_BYTES).map_err(|error| {
             let shown = Path::new(OsStr::from_bytes(self.prefix)).join(file);
-            let why = reason(&error);
+            let why = packrace_os::reason(&error);
             Fatal::new(format!("could not open '{}' for reading: {why}", shown.display()))
         })
     }

@@ -125,8 +125,7 @@ pub(super) fn connect(url: &Url, timeouts: Timeouts, say: &mut dyn FnMut(&str)) 
                 return Ok(stream);
             }
             Err(error) => {
-                let text = error.to_string();
-                let why = text.split(" (os error").next().unwrap_or(&text);
+                let why = packrace_os::reason(&error);
                 failures.push_str(&format!("{host}[{number}: {}]: errno={why}\n", address.ip()));
             }
         }

@@ -18,8 +18,7 @@ pub fn move_repository(from: &Path, to: &Path, policy: WritePolicy) -> Result<()
         return Err(Reason::Refused(text).into());
     }
     durable::move_dir(from, to, Role::Config).map_err(|error| {
-        let why = error.to_string();
-        let why = why.split(" (os error").next().unwrap_or_default();
+        let why = packrace_os::reason(&error);
         Error::from(Reason::Refused(format!("unable to move {} to {}: {why}", from.display(), to.display())))
     })?;
     sync_dirs(&[dir_of(from), dir_of(to)], policy)?;

@@ -196,7 +196,7 @@ fn run(command: &[u8], path: &[u8], content: &[u8], top: &Path, told: &mut Vec<S
 }
 
 fn cannot_exec(command: &[u8], error: &std::io::Error) -> String {
-    format!("fatal: cannot exec '{}': {}", String::from_utf8_lossy(command), super::words(error))
+    format!("fatal: cannot exec '{}': {}", String::from_utf8_lossy(command), packrace_os::reason(error))
 }
 
 /// `%f` is the path, quoted for the shell; `%%` is `%`.

@@ -323,12 +323,6 @@ impl Converter {
     }
 }
 
-/// What the system says of a failure, without its number.
-pub(crate) fn words(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
 /// The blob that an index without anything has at any path.
 pub fn nothing_staged(_path: &[u8]) -> Option<ObjectId> {
     None

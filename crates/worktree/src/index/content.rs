@@ -23,7 +23,7 @@ const BIG_FILE_BYTES: i64 = 512 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// A call failed.
-    #[error("{call}(\"{}\"): {}", String::from_utf8_lossy(.path), reason(.source))]
+    #[error("{call}(\"{}\"): {}", String::from_utf8_lossy(.path), packrace_os::reason(.source))]
     Io {
         /// In C.
         call: &'static str,
@@ -44,12 +44,6 @@ pub enum ContentError {
     /// Its object could not be stored.
     #[error(transparent)]
     Store(packrace_store::Error),
-}
-
-/// What the system says of a failure, without its number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 /// How a file compares with its entry.

@@ -102,7 +102,7 @@ pub(crate) fn read(
         }
         Err(error) => {
             let shown = path.file_name().filter(|_| is_in_tree).map_or(path.as_os_str(), |name| name);
-            let why = crate::filter::words(&error);
+            let why = packrace_os::reason(&error);
             told.push(format!("warning: unable to access '{}': {why}", shown.to_string_lossy()));
             None
         }

@@ -11,7 +11,7 @@ use packrace_os::count::{Op, Role, add};
 use packrace_store::publish::StreamError;
 
 use super::{Job, StageError, Staged, Stager, staged};
-use crate::filter::{Error as FilterError, words};
+use crate::filter::Error as FilterError;
 use crate::index::{Kind, Seen};
 use crate::paths::path_of;
 
@@ -42,7 +42,10 @@ impl Stager<'_> {
                 Ok(metadata) if metadata.is_symlink() => self.stage_link(job, place, &metadata),
                 // A socket, for one, cannot be opened.
                 Ok(metadata) if !metadata.is_file() => Err(not_a_file(job)),
-                _ => Err(unreadable(job, format!("open(\"{}\"): {}", job.shown(), words(&error)))),
+                _ => Err(unreadable(
+                    job,
+                    format!("open(\"{}\"): {}", job.shown(), packrace_os::reason(&error)),
+                )),
             },
         }
     }
@@ -91,8 +94,9 @@ impl Stager<'_> {
 
     fn stage_link(&self, job: &Job, place: &Path, metadata: &Metadata) -> Result<Staged, StageError> {
         add(Role::WorkTree, Op::Read, 0);
-        let target = std::fs::read_link(place)
-            .map_err(|error| unreadable(job, format!("readlink(\"{}\"): {}", job.shown(), words(&error))))?;
+        let target = std::fs::read_link(place).map_err(|error| {
+            unreadable(job, format!("readlink(\"{}\"): {}", job.shown(), packrace_os::reason(&error)))
+        })?;
         let id = self.store(job, target.as_os_str().as_bytes())?;
         Ok(Staged { id, seen: Seen::of(metadata), told: Vec::new() })
     }
@@ -143,7 +147,7 @@ fn read_failed(job: &Job, error: &io::Error) -> StageError {
     let path = job.shown();
     let what = match error.kind() {
         io::ErrorKind::UnexpectedEof => format!("short read while indexing {path}"),
-        _ => format!("read error while indexing {path}: {}", words(error)),
+        _ => format!("read error while indexing {path}: {}", packrace_os::reason(error)),
     };
     let lines =
         [what, format!("{path}: failed to insert into database"), format!("unable to index file '{path}'")];

@@ -318,7 +318,7 @@ impl AddCommand<'_> {
         let why = std::fs::symlink_metadata(self.place_of(path)).err();
         let why = why.unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
         let shown = String::from_utf8_lossy(path);
-        Fatal::new(format!("unable to stat '{shown}': {}", crate::commands::reason(&why)))
+        Fatal::new(format!("unable to stat '{shown}': {}", packrace_os::reason(&why)))
     }
 
     fn fail_repository(&mut self, path: &[u8], what: &str) -> Result<(), Fatal> {

@@ -9,7 +9,7 @@ use packrace_os::durable;
 
 use super::shown;
 use crate::args::Globals;
-use crate::commands::{Fatal, in_directory, reason};
+use crate::commands::{Fatal, in_directory};
 
 /// The directory of a new repository.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Place {
         let mut missing: Vec<&Path> = self.path.ancestors().take_while(is_missing).collect();
         while let Some(dir) = missing.pop() {
             durable::make_dir(dir, |mode| mode, Role::Config).map_err(|error| {
-                let why = reason(&error);
+                let why = packrace_os::reason(&error);
                 match missing.is_empty() {
                     true => Fatal::new(format!("could not create work tree dir '{}': {why}", self.shown)),
                     false => {
