@@ -212,17 +212,7 @@ impl Converter {
         told: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let shown = String::from_utf8_lossy(path);
-        let mut content = Cow::Borrowed(content);
-        if let Some(at) = conversion.driver {
-            let driver = &self.settings.drivers[at];
-            match self.processes().convert(driver, Way::Clean, path, &content, &self.top, told) {
-                Some(converted) => content = Cow::Owned(converted),
-                None if driver.is_required => {
-                    return Err(Error::Refused(format!("{shown}: clean filter '{}' failed", driver.name)));
-                }
-                None => {}
-            }
-        }
+        let mut content = self.driven(conversion, Way::Clean, path, Cow::Borrowed(content), told)?;
         if let Some(encoding) = &conversion.encoding
             && !content.is_empty()
         {
@@ -277,17 +267,31 @@ impl Converter {
                 }
             }
         }
-        if let Some(at) = conversion.driver {
-            let driver = &self.settings.drivers[at];
-            match self.processes().convert(driver, Way::Smudge, path, &content, &self.top, told) {
-                Some(converted) => content = Cow::Owned(converted),
-                None if driver.is_required => {
-                    return Err(Error::Refused(format!("{shown}: smudge filter {} failed", driver.name)));
-                }
-                None => {}
+        self.driven(conversion, Way::Smudge, path, content, told)
+    }
+
+    /// What the filter outside makes of it, if there is one.
+    fn driven<'a>(
+        &self,
+        conversion: &Conversion,
+        way: Way,
+        path: &[u8],
+        content: Cow<'a, [u8]>,
+        told: &mut Vec<String>,
+    ) -> Result<Cow<'a, [u8]>, Error> {
+        let Some(at) = conversion.driver else { return Ok(content) };
+        let driver = &self.settings.drivers[at];
+        match self.processes().convert(driver, way, path, &content, &self.top, told) {
+            Some(converted) => Ok(Cow::Owned(converted)),
+            None if driver.is_required => {
+                let (path, name) = (String::from_utf8_lossy(path), &driver.name);
+                Err(Error::Refused(match way {
+                    Way::Clean => format!("{path}: clean filter '{name}' failed"),
+                    Way::Smudge => format!("{path}: smudge filter {name} failed"),
+                }))
             }
+            None => Ok(content),
         }
-        Ok(content)
     }
 
     fn decoded(
