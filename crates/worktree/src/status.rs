@@ -9,7 +9,7 @@ use crate::difference::{Difference, between};
 use crate::error::WorkError;
 use crate::files::Comparison;
 use crate::index::{Index, Kind, Mode};
-use crate::paths::{Found, Pathspecs, SpecDefaults};
+use crate::paths::{Found, Pathspecs, SpecDefaults, directories_above};
 use crate::stash::Session;
 
 /// How a file stands beside the index.
@@ -113,10 +113,6 @@ impl Session<'_> {
 
 /// The first directory of a path of which the index knows nothing, with a slash at its end; or the path.
 fn unknown_part(index: &Index, path: Vec<u8>) -> Vec<u8> {
-    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let first = slashes.into_iter().find(|end| !index.contains_dir(&path[..*end]));
-    match first {
-        Some(end) => path[..=end].to_vec(),
-        None => path,
-    }
+    let unknown = directories_above(&path).find(|directory| !index.contains_dir(directory));
+    unknown.map(|directory| [directory, b"/"].concat()).unwrap_or(path)
 }

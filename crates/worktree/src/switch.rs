@@ -8,6 +8,7 @@ use crate::error::WorkError;
 use crate::files::{Comparison, Files};
 use crate::index::{Entry, Index, Kind, Mode};
 use crate::listing::{Item, Listing};
+use crate::paths::directories_above;
 
 /// What would be lost, which is why nothing was done.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -68,40 +69,10 @@ pub fn switch(
     to: &Listing,
     is_ignored: &mut IsIgnored<'_>,
 ) -> Result<Result<(), Blocked>, WorkError> {
-    let paths: BTreeSet<&BString> = from.keys().chain(to.keys()).collect();
-    let mut changes: Vec<(&BString, Option<Item>)> = Vec::new();
-    let mut blocked = Blocked::default();
-    for path in paths {
-        let (old, new) = (from.get(path).copied(), to.get(path).copied());
-        let entry = index.get(path, 0).copied();
-        let staged = entry.as_ref().map(Item::of);
-        if old == new || staged == new {
-            continue;
-        }
-        if staged != old {
-            blocked.changed.push(path.to_vec());
-            continue;
-        }
-        match entry {
-            Some(entry) => {
-                // What nobody is to look at may have changes all the same. A submodule is left alone.
-                let visible = Entry { assume_valid: false, skip_worktree: false, ..entry };
-                if entry.mode != Mode::Gitlink
-                    && let Comparison::Changed(_) = files.compare(index, path, &visible)?
-                {
-                    blocked.changed.push(path.to_vec());
-                    continue;
-                }
-                if new.is_some() {
-                    check_directory(index, files, path, to, is_ignored, &mut blocked)?;
-                }
-            }
-            None => check_absent(index, files, path, to, is_ignored, &mut blocked)?,
-        }
-        changes.push((path, new));
-    }
-    if !blocked.is_empty() {
-        return Ok(Err(blocked));
+    let mut look = Look { index, files, to, is_ignored, blocked: Blocked::default() };
+    let changes = look.changes(from)?;
+    if !look.blocked.is_empty() {
+        return Ok(Err(look.blocked));
     }
     for (path, new) in &changes {
         if new.is_none()
@@ -119,72 +90,102 @@ pub fn switch(
     Ok(Ok(()))
 }
 
-/// Whether something that git does not know is where a new file, or a directory of it, has to be.
-fn check_absent(
-    index: &Index,
-    files: &mut Files,
-    path: &[u8],
-    to: &Listing,
-    is_ignored: &mut IsIgnored<'_>,
-    blocked: &mut Blocked,
-) -> Result<(), WorkError> {
-    for (end, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
-        let above = &path[..end];
-        match files.tree.look(above)? {
-            Some(seen) if seen.kind == Kind::Dir => {}
-            None => return Ok(()),
-            Some(_) => {
-                // What git knows there has to go anyway, and is looked at as the entry that it is.
-                if index.get(above, 0).is_none()
-                    && !is_ignored(above)?
-                    && !blocked.untracked.iter().any(|known| known == above)
-                {
-                    blocked.untracked.push(above.to_vec());
-                }
-                return Ok(());
-            }
-        }
-    }
-    match files.tree.look(path)? {
-        None => {}
-        Some(seen) if seen.kind == Kind::Dir => {
-            check_directory(index, files, path, to, is_ignored, blocked)?;
-        }
-        Some(_) if is_ignored(path)? => {}
-        Some(_) => blocked.untracked.push(path.to_vec()),
-    }
-    Ok(())
+/// Looks at what is there before anything is changed.
+struct Look<'a, 'l, 'i> {
+    index: &'a Index,
+    files: &'a mut Files,
+    to: &'l Listing,
+    is_ignored: &'a mut IsIgnored<'i>,
+    blocked: Blocked,
 }
 
-/// Whether a directory where a file has to be holds more than files that go.
-fn check_directory(
-    index: &Index,
-    files: &mut Files,
-    path: &[u8],
-    to: &Listing,
-    is_ignored: &mut IsIgnored<'_>,
-    blocked: &mut Blocked,
-) -> Result<(), WorkError> {
-    if to.get(path).is_some_and(|item| item.mode == Mode::Gitlink) {
-        return Ok(());
-    }
-    let mut waiting = vec![path.to_vec()];
-    while let Some(directory) = waiting.pop() {
-        let Some(seen) = files.tree.look(&directory)? else { continue };
-        if seen.kind != Kind::Dir {
-            continue;
+impl<'l> Look<'_, 'l, '_> {
+    /// What has to be changed, if nothing is in the way.
+    fn changes(&mut self, from: &'l Listing) -> Result<Vec<(&'l BString, Option<Item>)>, WorkError> {
+        let paths: BTreeSet<&BString> = from.keys().chain(self.to.keys()).collect();
+        let mut changes = Vec::new();
+        for path in paths {
+            let (old, new) = (from.get(path).copied(), self.to.get(path).copied());
+            let entry = self.index.get(path, 0).copied();
+            let staged = entry.as_ref().map(Item::of);
+            if old == new || staged == new {
+                continue;
+            }
+            if staged != old {
+                self.blocked.changed.push(path.to_vec());
+                continue;
+            }
+            match entry {
+                Some(entry) => {
+                    // What nobody is to look at may have changes all the same. A submodule is left alone.
+                    let visible = Entry { assume_valid: false, skip_worktree: false, ..entry };
+                    if entry.mode != Mode::Gitlink
+                        && let Comparison::Changed(_) = self.files.compare(self.index, path, &visible)?
+                    {
+                        self.blocked.changed.push(path.to_vec());
+                        continue;
+                    }
+                    if new.is_some() {
+                        self.check_directory(path)?;
+                    }
+                }
+                None => self.check_absent(path)?,
+            }
+            changes.push((path, new));
         }
-        for entry in files.tree.entries(&directory)? {
-            let inside = [directory.as_slice(), b"/", entry.name.as_encoded_bytes()].concat();
-            if entry.kind == packrace_os::EntryType::Dir {
-                waiting.push(inside);
-            } else if index.get(&inside, 0).is_none() && !is_ignored(&inside)? {
-                blocked.directories.push(path.to_vec());
-                return Ok(());
+        Ok(changes)
+    }
+
+    /// Whether something that git does not know is where a new file, or a directory of it, has to be.
+    fn check_absent(&mut self, path: &[u8]) -> Result<(), WorkError> {
+        for above in directories_above(path) {
+            match self.files.tree.look(above)? {
+                Some(seen) if seen.kind == Kind::Dir => {}
+                None => return Ok(()),
+                Some(_) => {
+                    // What git knows there has to go anyway, and is looked at as the entry that it is.
+                    if self.index.get(above, 0).is_none()
+                        && !(self.is_ignored)(above)?
+                        && !self.blocked.untracked.iter().any(|known| known == above)
+                    {
+                        self.blocked.untracked.push(above.to_vec());
+                    }
+                    return Ok(());
+                }
             }
         }
+        match self.files.tree.look(path)? {
+            None => {}
+            Some(seen) if seen.kind == Kind::Dir => self.check_directory(path)?,
+            Some(_) if (self.is_ignored)(path)? => {}
+            Some(_) => self.blocked.untracked.push(path.to_vec()),
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Whether a directory where a file has to be holds more than files that go.
+    fn check_directory(&mut self, path: &[u8]) -> Result<(), WorkError> {
+        if self.to.get(path).is_some_and(|item| item.mode == Mode::Gitlink) {
+            return Ok(());
+        }
+        let mut waiting = vec![path.to_vec()];
+        while let Some(directory) = waiting.pop() {
+            let Some(seen) = self.files.tree.look(&directory)? else { continue };
+            if seen.kind != Kind::Dir {
+                continue;
+            }
+            for entry in self.files.tree.entries(&directory)? {
+                let inside = [directory.as_slice(), b"/", entry.name.as_encoded_bytes()].concat();
+                if entry.kind == packrace_os::EntryType::Dir {
+                    waiting.push(inside);
+                } else if self.index.get(&inside, 0).is_none() && !(self.is_ignored)(&inside)? {
+                    self.blocked.directories.push(path.to_vec());
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Makes the index and the work tree what `to` says, whatever is there, for the paths that `is_meant` says. Files that are as

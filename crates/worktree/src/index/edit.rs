@@ -3,6 +3,7 @@
 use packrace_object::ObjectId;
 
 use super::{CacheTree, Entry, EntryKey, Index, Mode, StatData};
+use crate::paths::directories_above;
 
 /// A path is there as a file and would be as a directory, too, or the other way round.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,8 +11,8 @@ use super::{CacheTree, Entry, EntryKey, Index, Mode, StatData};
 pub struct Conflict(pub Vec<u8>);
 
 impl Index {
-    /// Puts an entry in its place, whose file was looked at just now, if it says how that looks; also that of files which are where its directories have to be, and of all that is in a
-    /// directory of its name. At stage 0 it resolves a conflict of its path.
+    /// Puts an entry in its place. What the entry says of its file's looks was seen just now. Entries go that are where one of its
+    /// directories has to be, or in a directory of its name; at stage 0 it resolves a conflict of its path.
     pub fn insert(&mut self, path: &[u8], stage: u8, entry: Entry) {
         for key in self.in_the_way(path, stage) {
             self.remove_entry(&key);
@@ -111,8 +112,7 @@ impl Index {
 
     /// What cannot be there together with this path: of the same stage, as sides of a conflict may differ.
     fn in_the_way(&self, path: &[u8], stage: u8) -> Vec<EntryKey> {
-        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        let above = slashes.map(|at| EntryKey::new(&path[..at], stage));
+        let above = directories_above(path).map(|directory| EntryKey::new(directory, stage));
         let above = above.filter(|key| self.entries.contains_key(key));
         let below = self.below(path).map(|(key, _)| key).filter(|key| key.stage() == stage).cloned();
         above.chain(below).collect()

@@ -40,6 +40,11 @@ pub enum PathError {
     },
 }
 
+/// The directories that lead to a path, from the top down, without slashes at their ends.
+pub fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at])
+}
+
 /// The path that these bytes are.
 pub(crate) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gix_glob::wildmatch::Mode;
 
-use super::PathError;
+use super::{PathError, directories_above};
 
 /// What holds for all pathspecs (git, `GIT_LITERAL_PATHSPECS` and the like).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -246,9 +246,8 @@ impl Pathspecs {
             look(at);
         }
         if !self.by_path.is_empty() {
-            let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-            for end in ends.chain([path.len()]) {
-                self.by_path.get(&path[..end]).into_iter().flatten().copied().for_each(&mut look);
+            for name in directories_above(path).chain([path]) {
+                self.by_path.get(name).into_iter().flatten().copied().for_each(&mut look);
             }
         }
         self.others.iter().copied().for_each(&mut look);

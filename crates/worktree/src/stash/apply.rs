@@ -8,7 +8,7 @@ use crate::error::WorkError;
 use crate::index::Entry;
 use crate::listing::{Item, Listing, list};
 use crate::merge::{Merged, Names, merge};
-use crate::paths::IgnoreRules;
+use crate::paths::{IgnoreRules, directories_above};
 use crate::switch::{self, Blocked};
 
 const NOT_UNSTASHED: &str = "Index was not unstashed.";
@@ -218,13 +218,12 @@ impl Session<'_> {
         let mut problems = Vec::new();
         for (path, item) in untracked {
             let shown = path.to_str_lossy();
-            let mut above =
-                path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
-            let blocking = above.try_fold((), |(), directory| match self.files.tree.look(directory) {
-                Ok(Some(seen)) if seen.kind != crate::index::Kind::Dir => Err(Ok(directory.to_vec())),
-                Ok(_) => Ok(()),
-                Err(error) => Err(Err(error)),
-            });
+            let blocking =
+                directories_above(path).try_fold((), |(), directory| match self.files.tree.look(directory) {
+                    Ok(Some(seen)) if seen.kind != crate::index::Kind::Dir => Err(Ok(directory.to_vec())),
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(Err(error)),
+                });
             match blocking {
                 Err(Err(error)) => return Err(error),
                 Err(Ok(directory)) => {

@@ -7,7 +7,7 @@ use std::path::Path;
 use packrace_os::count::{Op, Role, add};
 use packrace_worktree::filter::nothing_staged;
 use packrace_worktree::index::{Entry, EntryKey, Index, IndexLock, Mode, look};
-use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, Untracked, Walk};
+use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, Untracked, Walk, directories_above};
 use packrace_worktree::stage::{Change, Look};
 
 use super::{AddCommand, Fatal, report};
@@ -34,12 +34,10 @@ impl AddCommand<'_> {
         for (spec, _) in self.specs.iter() {
             let path = spec.path();
             let shown = String::from_utf8_lossy(&spec.original);
-            let slashes = path.iter().enumerate().filter(|(at, byte)| **byte == b'/' && at + 1 < path.len());
-            for (at, _) in slashes {
-                if submodules.contains(&path[..at]) {
-                    let submodule = String::from_utf8_lossy(&path[..at]);
-                    return Err(Fatal::new(format!("Pathspec '{shown}' is in submodule '{submodule}'")));
-                }
+            let mut above = directories_above(path.strip_suffix(b"/").unwrap_or(path));
+            if let Some(submodule) = above.find(|directory| submodules.contains(directory)) {
+                let submodule = String::from_utf8_lossy(submodule);
+                return Err(Fatal::new(format!("Pathspec '{shown}' is in submodule '{submodule}'")));
             }
             if spec.is_one_path() && leading.has_link(path) {
                 return Err(Fatal::new(format!("pathspec '{shown}' is beyond a symbolic link")));
@@ -154,10 +152,8 @@ impl AddCommand<'_> {
         told: &mut Vec<String>,
     ) -> Result<Option<Vec<u8>>, Fatal> {
         let mut reader = self.snapshot.reader(READER_CACHE_BYTES);
-        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        for end in slashes.chain([path.len()]) {
-            let name = &path[..end];
-            let is_dir = end < path.len()
+        for name in directories_above(path).chain([path]) {
+            let is_dir = name.len() < path.len()
                 || look(&self.place_of(name)).is_ok_and(|found| {
                     found.is_some_and(|found| found.kind == packrace_worktree::index::Kind::Dir)
                 });
