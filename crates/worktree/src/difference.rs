@@ -11,6 +11,7 @@ use packrace_object::{Kind, ObjectId};
 use packrace_store::Repository;
 
 pub use self::hunks::write_hunks;
+pub(crate) use self::hunks::{Hunk, hunks};
 use crate::error::WorkError;
 use crate::index::Mode;
 use crate::listing::Item;

@@ -4,17 +4,31 @@ use std::ops::Range;
 
 use gix_diff::blob::{Algorithm, InternedInput, diff_with_slider_heuristics};
 
-/// Lines around changes.
+/// Lines around changes; fewer are at the beginning or the end of the content.
 const CONTEXT_LINES: usize = 3;
 
 /// Longest heading of a hunk.
 const HEADING_BYTES: usize = 80;
 
 /// Changes so close to each other that they share lines around them.
-struct Hunk {
-    old: Range<usize>,
-    new: Range<usize>,
+pub(crate) struct Hunk {
+    /// Lines of the old content, those around changes too.
+    pub(crate) old: Range<usize>,
+    /// Lines of the new content.
+    pub(crate) new: Range<usize>,
     changes: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Hunk {
+    /// Whether there are too few lines around for anything to stand before it.
+    pub(crate) fn is_first(&self) -> bool {
+        self.changes.first().is_some_and(|(removed, _)| removed.start - self.old.start < CONTEXT_LINES)
+    }
+
+    /// The same for what is behind.
+    pub(crate) fn is_last(&self) -> bool {
+        self.changes.last().is_some_and(|(removed, _)| self.old.end - removed.end < CONTEXT_LINES)
+    }
 }
 
 /// Appends hunks, as a patch has them.
@@ -78,7 +92,8 @@ fn write_lines(sign: u8, content: &[u8], lines: &[Range<usize>], out: &mut Vec<u
     }
 }
 
-fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize) -> Vec<Hunk> {
+/// How contents of so many lines differ.
+pub(crate) fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize) -> Vec<Hunk> {
     let input = InternedInput::new(old, new);
     let diff = diff_with_slider_heuristics(Algorithm::Myers, &input);
     let mut hunks: Vec<Hunk> = Vec::new();

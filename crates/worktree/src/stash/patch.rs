@@ -1,22 +1,10 @@
 //! Doing to a content what was done to another: what `git apply` does with a patch that has three lines of context.
 
-use gix_diff::blob::{Algorithm, InternedInput, diff_with_slider_heuristics};
-
-/// Lines around each change that must be there.
-const CONTEXT_LINES: usize = 3;
+use crate::difference::{Hunk, hunks};
 
 /// A line which must be found, by its number in the old content, from 1; no such lines are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misfit(pub usize);
-
-/// Changes that stand so close together that they share lines around them, by the lines of the old and the new content.
-struct Hunk {
-    old: std::ops::Range<usize>,
-    new: std::ops::Range<usize>,
-    /// Nothing stands before it, or behind it.
-    is_first: bool,
-    is_last: bool,
-}
 
 /// Does to `target` what makes `new` of `old`.
 pub fn apply(old: &[u8], new: &[u8], target: &[u8]) -> Result<Vec<u8>, Misfit> {
@@ -47,33 +35,14 @@ fn lines(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-fn hunks(old: &[u8], new: &[u8], old_lines: usize, new_lines: usize) -> Vec<Hunk> {
-    let input = InternedInput::new(old, new);
-    let diff = diff_with_slider_heuristics(Algorithm::Myers, &input);
-    let mut hunks: Vec<Hunk> = Vec::new();
-    for change in diff.hunks() {
-        let before = (change.before.start as usize).min(CONTEXT_LINES);
-        let behind = (old_lines - change.before.end as usize).min(CONTEXT_LINES);
-        let range = |lines: &std::ops::Range<u32>| lines.start as usize - before..lines.end as usize + behind;
-        let (old, new) = (range(&change.before), range(&change.after));
-        match hunks.last_mut().filter(|last| last.old.end >= old.start) {
-            Some(last) => (last.old.end, last.new.end) = (old.end, new.end),
-            None => hunks.push(Hunk { old, new, is_first: before < CONTEXT_LINES, is_last: false }),
-        }
-        debug_assert!(hunks.last().is_none_or(|last| last.new.end <= new_lines));
-        hunks.last_mut().expect("just pushed").is_last = behind < CONTEXT_LINES;
-    }
-    hunks
-}
-
 /// Where these lines are, next to where they are expected. What began or ended the old content has to begin or end this.
 fn find(target: &[&[u8]], wanted: &[&[u8]], expected: isize, from: usize, hunk: &Hunk) -> Option<usize> {
     let last = target.len().checked_sub(wanted.len())?;
     let fits = |at: usize| {
         at >= from
             && at <= last
-            && (!hunk.is_first || at == 0)
-            && (!hunk.is_last || at == last)
+            && (!hunk.is_first() || at == 0)
+            && (!hunk.is_last() || at == last)
             && target[at..at + wanted.len()] == *wanted
     };
     let expected = expected.clamp(0, last as isize) as usize;
