@@ -8,7 +8,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use gix_validate::path::component;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 use packrace_os::{DirEntry, EntryType};
@@ -17,6 +16,7 @@ use packrace_store::Config;
 use crate::error::WorkError;
 use crate::index::{Kind, Mode, Seen, StatData, StatRules, look};
 use crate::listing::Item;
+use crate::paths::{NameRules, directories_above};
 
 /// Longest target of a symbolic link that is looked for in an object.
 const MAX_LINK_BYTES: usize = 1 << 16;
@@ -26,22 +26,14 @@ const MAX_LINK_BYTES: usize = 1 << 16;
 pub struct TreeSettings {
     /// How files are compared.
     pub rules: StatRules,
-    /// `core.protectHFS` and `core.protectNTFS`.
-    protect: component::Options,
+    /// Which paths there may be.
+    names: NameRules,
 }
 
 impl TreeSettings {
     /// As configured.
     pub fn of(config: &Config) -> Result<Self, WorkError> {
-        let on = |key: &str, default: bool| config.boolean(key).map(|value| value.unwrap_or(default));
-        Ok(TreeSettings {
-            rules: StatRules::of(config)?,
-            protect: component::Options {
-                protect_windows: false,
-                protect_hfs: on("core.protectHFS", false)?,
-                protect_ntfs: on("core.protectNTFS", true)?,
-            },
-        })
+        Ok(TreeSettings { rules: StatRules::of(config)?, names: NameRules::of(config)? })
     }
 }
 
@@ -72,12 +64,7 @@ impl WorkTree {
 
     /// Refuses a path that an index must not have, in git's words.
     pub fn check_path(&self, path: &[u8], is_link: bool) -> Result<(), WorkError> {
-        let mode = is_link.then_some(component::Mode::Symlink);
-        let is_good = !path.is_empty()
-            && path
-                .split(|byte| *byte == b'/')
-                .all(|part| gix_validate::path::component(part.into(), mode, self.settings.protect).is_ok());
-        match is_good {
+        match self.settings.names.allow(path, is_link) {
             true => Ok(()),
             false => Err(WorkError::Refused(format!("invalid path '{}'", String::from_utf8_lossy(path)))),
         }
@@ -199,37 +186,25 @@ impl WorkTree {
 
     /// Whether all directories of a path are ones, and no links.
     fn is_in_real_directory(&mut self, path: &[u8]) -> Result<bool, WorkError> {
-        for end in slashes(path) {
-            if self.real.contains(&path[..end]) {
+        for above in directories_above(path) {
+            if self.real.contains(above) {
                 continue;
             }
-            match seen(&self.place(&path[..end]))? {
-                Some(found) if found.kind == Kind::Dir => self.real.insert(path[..end].to_vec()),
+            match seen(&self.place(above))? {
+                Some(found) if found.kind == Kind::Dir => self.real.insert(above.to_vec()),
                 _ => return Ok(false),
             };
         }
         Ok(true)
     }
 
-    /// Whether a path leads through a symbolic link.
-    pub(crate) fn is_beyond_link(&self, path: &[u8]) -> Result<bool, WorkError> {
-        for end in slashes(path) {
-            match seen(&self.place(&path[..end]))? {
-                Some(found) if found.kind == Kind::Dir => {}
-                Some(found) => return Ok(found.kind == Kind::Link),
-                None => return Ok(false),
-            }
-        }
-        Ok(false)
-    }
-
     /// Makes the directories of a path; what is in their way goes.
     fn make_directories(&mut self, path: &[u8]) -> Result<(), WorkError> {
-        for end in slashes(path) {
-            if self.real.contains(&path[..end]) {
+        for above in directories_above(path) {
+            if self.real.contains(above) {
                 continue;
             }
-            let place = self.place(&path[..end]);
+            let place = self.place(above);
             match seen(&place)? {
                 Some(found) if found.kind == Kind::Dir => {}
                 Some(_) => {
@@ -238,7 +213,7 @@ impl WorkTree {
                 }
                 None => self.make_dir(&place)?,
             }
-            self.real.insert(path[..end].to_vec());
+            self.real.insert(above.to_vec());
         }
         Ok(())
     }
@@ -279,11 +254,6 @@ fn remove_whole(place: &Path) -> std::io::Result<()> {
         }
     }
     durable::remove_empty_dir(place, Role::WorkTree)
-}
-
-/// Where the slashes of a path are.
-fn slashes(path: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at)
 }
 
 #[cfg(test)]

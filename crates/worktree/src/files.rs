@@ -15,6 +15,7 @@ use crate::filter::{Direction, Filters, Purpose};
 use crate::index::{Entry, Index, Kind, Mode, Seen, StatData};
 use crate::listing::Item;
 use crate::objects::Objects;
+use crate::paths::head_of_nested;
 use crate::stage::{Job, StageError, Stager};
 
 /// What an entry's file is, beside the entry.
@@ -102,11 +103,7 @@ impl Files {
 
     /// The commit that is checked out in a submodule, if there is one.
     fn submodule(&self, path: &[u8]) -> Option<ObjectId> {
-        let place = self.tree.place(path);
-        // Without one of its own it would be looked for in the directories above.
-        packrace_os::identity(&place.join(".git"), packrace_os::count::Role::WorkTree).ok()??;
-        let repository = Repository::open(&place, &OpenOptions::default()).ok()?;
-        Some(repository.refs().resolve(b"HEAD").ok()??.id)
+        head_of_nested(&self.tree.place(path), &OpenOptions::default()).commit()
     }
 
     /// What a file that was seen is to git, with its content; nothing is stored. `before` is what an entry says that the file
@@ -127,9 +124,8 @@ impl Files {
         Ok(Some((Item { mode, id }, content)))
     }
 
-    /// Reads and stores files beside each other. Gives what each is to git, and what it looked like when it was read;
-    /// none for what git does not keep. Beside each path
-    /// stands what an entry says of it that the file system may not tell.
+    /// Reads and stores files beside each other. Gives what each is to git, and what it looked like when it was read; none for
+    /// what git does not keep. Beside each path stands what an entry says of it that the file system may not tell.
     pub fn store(
         &mut self,
         repository: &Repository,

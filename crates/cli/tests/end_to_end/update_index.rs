@@ -162,7 +162,9 @@ fn names() {
     for name in refused.into_iter().chain(taken).chain(["/x", "x/", ""]) {
         twins.check(&format!("update-index --add --cacheinfo 100644,{{a}},{name}"), "");
     }
-    for name in [".gitmodules", "y/.gitmodules", ".gitattributes", "gitmod~1"] {
+    for name in
+        [".gitmodules", "y/.gitmodules", ".gitattributes", "gitmod~1", ".gitmodules/x", "v/.gitmodules/x"]
+    {
         twins.check(&format!("update-index --add --cacheinfo 120000,{{a}},{name}"), "");
     }
     for (config, mode, name) in [

@@ -16,6 +16,16 @@ pub enum NestedHead {
     None,
 }
 
+impl NestedHead {
+    /// The commit, if there is one.
+    pub fn commit(self) -> Option<ObjectId> {
+        match self {
+            NestedHead::At(id) => Some(id),
+            NestedHead::Unborn | NestedHead::None => None,
+        }
+    }
+}
+
 /// Looks at the repository in a directory; `config` is what is outside of it.
 pub fn head_of_nested(path: &Path, options: &OpenOptions) -> NestedHead {
     let git = path.join(".git");

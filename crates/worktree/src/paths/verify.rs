@@ -3,15 +3,13 @@
 use gix_validate::path::component::{Mode as Kind, Options};
 use packrace_store::Config;
 
-use super::PathError;
-
 /// What counts as dangerous.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRules(Options);
 
 impl NameRules {
     /// What the configuration says.
-    pub fn of(config: &Config) -> Result<Self, PathError> {
+    pub fn of(config: &Config) -> Result<Self, packrace_store::Error> {
         Ok(NameRules(Options {
             protect_windows: false,
             protect_hfs: config.boolean("core.protectHFS")?.unwrap_or(false),
@@ -19,15 +17,10 @@ impl NameRules {
         }))
     }
 
-    /// Whether every name of a path may be there.
+    /// Whether every name of a path may be there. What a link must not be called, no directory of it may be either, as in git.
     pub fn allow(&self, path: &[u8], is_link: bool) -> bool {
-        let mut names = path.split(|byte| *byte == b'/').peekable();
-        while let Some(name) = names.next() {
-            let kind = (is_link && names.peek().is_none()).then_some(Kind::Symlink);
-            if gix_validate::path::component(name.into(), kind, self.0).is_err() {
-                return false;
-            }
-        }
-        true
+        let kind = is_link.then_some(Kind::Symlink);
+        let mut names = path.split(|byte| *byte == b'/');
+        names.all(|name| gix_validate::path::component(name.into(), kind, self.0).is_ok())
     }
 }

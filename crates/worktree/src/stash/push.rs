@@ -10,6 +10,7 @@ use crate::error::WorkError;
 use crate::files::Comparison;
 use crate::index::{Entry, Index, Kind, Mode, StatData};
 use crate::listing::{Item, Listing, list, make_trees};
+use crate::paths::LeadingDirs;
 use crate::switch;
 
 /// What is to be kept.
@@ -120,6 +121,7 @@ impl Session<'_> {
         let mut result = staged.clone();
         let mut is_changed = request.untracked.is_some_and(|paths| !paths.is_empty());
         let mut changed: Vec<(&[u8], Option<Mode>)> = Vec::new();
+        let mut leading = LeadingDirs::new(self.files.tree.top());
         let paths: BTreeSet<&BString> = head.keys().chain(staged.keys()).collect();
         for path in paths {
             if !(request.is_meant)(path) {
@@ -138,8 +140,10 @@ impl Session<'_> {
             match comparison {
                 Comparison::Same | Comparison::Touched(_) => {}
                 Comparison::Gone => {
-                    if old.is_some() && self.files.tree.is_beyond_link(path)? {
-                        return Err(cannot_process(path, "'{}' is beyond a symbolic link"));
+                    if old.is_some() && leading.has_link(path) {
+                        return Err(cannot_process(path, |path| {
+                            format!("'{path}' is beyond a symbolic link")
+                        }));
                     }
                     is_changed |= now.is_some();
                     // Of what is in neither place, only the index tells.
@@ -150,7 +154,7 @@ impl Session<'_> {
                 // As git does it, what a submodule has checked out is not put aside.
                 Comparison::Changed(seen) if seen.kind == Kind::Dir => {}
                 Comparison::Changed(seen) if seen.kind == Kind::Other => {
-                    return Err(cannot_process(path, "{}: unsupported file type"));
+                    return Err(cannot_process(path, |path| format!("{path}: unsupported file type")));
                 }
                 Comparison::Changed(_) => {
                     let before = entry.map(|entry| entry.mode);
@@ -315,11 +319,11 @@ impl Session<'_> {
     }
 }
 
-/// In git's words; `{}` in `why` stands for the path.
-fn cannot_process(path: &[u8], why: &str) -> WorkError {
+/// In git's words; `why` is told the path as it is shown.
+fn cannot_process(path: &[u8], why: impl FnOnce(&str) -> String) -> WorkError {
     let shown = String::from_utf8_lossy(path);
     WorkError::Unreadable(vec![
-        format!("error: {}", why.replace("{}", &shown)),
+        format!("error: {}", why(&shown)),
         format!("fatal: Unable to process path {shown}"),
     ])
 }
