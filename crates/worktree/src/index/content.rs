@@ -12,9 +12,9 @@ use packrace_os::count::{self, Op, Role};
 use packrace_store::publish::ObjectBatch;
 use packrace_store::{OpenOptions, Repository, Snapshot};
 
-use super::{Entry, Index, IndexError, Kind, Mode, Seen, StatRules, look};
+use super::{Entry, Index, Kind, Mode, Seen, StatRules, look};
 use crate::filter::{Conversion, Direction, Filters, Purpose};
-use crate::paths::{LeadingDirs, NestedHead, head_of_nested};
+use crate::paths::{LeadingDirs, head_of_nested};
 
 /// From this size on a file is stored as it comes, without being in memory (git-config, `core.bigFileThreshold`).
 const BIG_FILE_BYTES: i64 = 512 << 20;
@@ -79,10 +79,7 @@ impl Contents {
         let mut told = Vec::new();
         let filters = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut told)?;
         let big = config.integer("core.bigFileThreshold").map_err(ContentError::Store)?;
-        let rules = StatRules::of(config).map_err(|error| match error {
-            IndexError::Store(error) => ContentError::Store(error),
-            _ => unreachable!("only the configuration is read"),
-        })?;
+        let rules = StatRules::of(config).map_err(ContentError::Store)?;
         Ok(Contents {
             top: top.to_owned(),
             hash: repository.hash_kind(),
@@ -117,10 +114,7 @@ impl Contents {
 
     /// The commit that is checked out in a submodule, if there is one.
     pub fn submodule_head(&self, path: &[u8]) -> Option<ObjectId> {
-        match head_of_nested(&self.place(path), &self.options) {
-            NestedHead::At(id) => Some(id),
-            NestedHead::Unborn | NestedHead::None => None,
-        }
+        head_of_nested(&self.place(path), &self.options).commit()
     }
 
     /// The blob of a file or link that was seen; stored if there is a batch.

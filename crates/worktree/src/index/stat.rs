@@ -8,7 +8,7 @@ use std::path::Path;
 use packrace_os::count::{self, Op, Role};
 use packrace_store::Config;
 
-use super::{Entry, IndexError, Mode, StatData, Time};
+use super::{Entry, Mode, StatData, Time};
 
 /// What a file in the work tree is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +96,8 @@ pub struct StatRules {
 
 impl StatRules {
     /// What the configuration says.
-    pub fn of(config: &Config) -> Result<Self, IndexError> {
-        let flag = |name: &str| -> Result<bool, IndexError> { Ok(config.boolean(name)?.unwrap_or(true)) };
+    pub fn of(config: &Config) -> Result<Self, packrace_store::Error> {
+        let flag = |name: &str| config.boolean(name).map(|value| value.unwrap_or(true));
         Ok(StatRules {
             trust_changed: flag("core.trustCtime")?,
             check_all: config
