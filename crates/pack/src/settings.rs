@@ -1,4 +1,4 @@
-use packrace_store::Config;
+use packrace_store::{BIG_FILE_BYTES, Config};
 
 use crate::error::Error;
 use crate::names::NameHashVersion;
@@ -55,7 +55,7 @@ impl Default for Settings {
             base_cache_bytes: 96 << 20,
             name_hash: NameHashVersion::V1,
             compression: -1,
-            big_file_bytes: 512 << 20,
+            big_file_bytes: BIG_FILE_BYTES,
             reuse_deltas: true,
             reuse_objects: true,
             threads: 1,
@@ -86,7 +86,7 @@ impl Settings {
             base_cache_bytes: base_cache_bytes(config)?,
             name_hash: default.name_hash,
             compression: compression(config)?,
-            big_file_bytes: number("core.bigFileThreshold")?.unwrap_or(default.big_file_bytes),
+            big_file_bytes: config.big_file_bytes()?,
             threads: Settings::threads(config, threads)?,
             ..default
         })

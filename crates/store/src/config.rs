@@ -11,6 +11,9 @@ use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
 
+/// What [`Config::big_file_bytes`] says where nothing is set.
+pub const BIG_FILE_BYTES: u64 = 512 << 20;
+
 /// Longest configuration file that is read.
 pub(crate) const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
@@ -197,6 +200,13 @@ impl Config {
     /// The last value of `name` as a number; `k`, `m` and `g` multiply.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
         self.last(name).map(Entry::integer).transpose()
+    }
+
+    /// Larger contents are not held in memory, where that can be, and are not compared with others (git-config,
+    /// "core.bigFileThreshold"). A number below zero is the default.
+    pub fn big_file_bytes(&self) -> Result<u64, Error> {
+        let set = self.integer("core.bigFileThreshold")?;
+        Ok(set.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(BIG_FILE_BYTES))
     }
 
     /// The number that the repository itself says, ignoring everybody else.
@@ -413,6 +423,7 @@ mod tests {
         assert_eq!(config.strings("a.c"), [b"1".as_slice(), b""]);
         assert_eq!((config.integer("a.Sub.b").unwrap(), config.integer("a.sub.b").unwrap()), (Some(2), None));
         assert_eq!(config.integer("a.old.x").unwrap(), Some(3));
+        assert_eq!(config.big_file_bytes().unwrap(), BIG_FILE_BYTES);
         assert_eq!(
             (config.boolean("d.e").unwrap(), config.boolean("d.f").unwrap()),
             (Some(false), Some(true))

@@ -33,7 +33,7 @@ mod verified;
 pub use attributes::DeltaAttribute;
 pub use base_cache::BaseCache;
 pub use bitmap::{DamagedBitmap, SnapshotBitmap};
-pub use config::{Config, ConfigSources};
+pub use config::{BIG_FILE_BYTES, Config, ConfigSources};
 pub use error::{Error, ErrorKind};
 pub use fsck_settings::{FsckSettings, FsckUse, strict_fsck_rules};
 pub use graph_files::{Expiry, GraphFiles};

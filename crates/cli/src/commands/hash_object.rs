@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use packrace_object::fsck::{Checker, Rules, Severities, SkipList};
 use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId, object_id};
-use packrace_store::publish::{BatchOptions, ObjectBatch};
-use packrace_store::{Repository, Snapshot, unquote_line};
+use packrace_store::publish::{BatchOptions, ObjectBatch, StreamError, name_blob_stream};
+use packrace_store::{BIG_FILE_BYTES, Repository, Snapshot, unquote_line};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
 use packrace_worktree::index::Index;
 
@@ -17,9 +17,6 @@ use super::{Fatal, in_directory, repository, repository_if_any};
 use crate::args::{self, Globals, HashObject};
 use crate::environment::Environment;
 use crate::work_tree::WorkTree;
-
-/// From this size on a file is stored as it comes (git-config, `core.bigFileThreshold`).
-const BIG_FILE_BYTES: i64 = 512 << 20;
 
 /// What is read of standard input, and of large files, at once.
 const READ_BYTES: usize = 1 << 16;
@@ -88,9 +85,9 @@ impl<'a> Hashing<'a> {
             Some(repository) => WorkTree::find(repository, globals, environment)?,
             None => None,
         };
-        let big = match repository {
-            Some(repository) => repository.config().integer("core.bigFileThreshold")?,
-            None => None,
+        let big_file_bytes = match repository {
+            Some(repository) => repository.config().big_file_bytes()?,
+            None => BIG_FILE_BYTES,
         };
         let snapshot = repository.map(Repository::snapshot).transpose()?;
         Ok(Hashing {
@@ -102,7 +99,7 @@ impl<'a> Hashing<'a> {
             kind,
             snapshot,
             filters: None,
-            big_file_bytes: big.unwrap_or(BIG_FILE_BYTES).max(0) as u64,
+            big_file_bytes,
             batch: None,
             waiting: Vec::new(),
         })
@@ -160,7 +157,7 @@ impl<'a> Hashing<'a> {
             let name = self.args.path.as_ref().map_or(typed, |path| path.as_encoded_bytes());
             name.to_vec()
         });
-        let is_big = size.is_file() && size.len() >= self.big_file_bytes;
+        let is_big = size.is_file() && size.len() > self.big_file_bytes;
         if is_big && self.kind == Type::Known(Kind::Blob) && self.is_plain(name.as_deref())? {
             return self.large(&mut file, size.len(), &shown);
         }
@@ -283,23 +280,10 @@ impl<'a> Hashing<'a> {
                 unable()
             })?
         } else {
-            let mut hasher = ObjectHasher::new(self.hash, Kind::Blob, size);
-            let mut piece = vec![0; READ_BYTES];
-            let mut left = file.take(size);
-            let mut read_bytes = 0;
-            loop {
-                match left.read(&mut piece).map_err(|_| unable())? {
-                    0 => break,
-                    count => {
-                        hasher.update(&piece[..count]);
-                        read_bytes += count as u64;
-                    }
-                }
-            }
-            if read_bytes != size {
-                return Err(unable());
-            }
-            hasher.finish().map_err(Fatal::new)?
+            name_blob_stream(self.hash, size, file).map_err(|error| match error {
+                StreamError::Attack(attack) => Fatal::new(attack),
+                StreamError::Source(_) | StreamError::Store(_) => unable(),
+            })?
         };
         self.name(&id)
     }

@@ -24,7 +24,7 @@ pub use loose::{remove_loose, write_loose};
 pub use loose_batch::{LooseBatch, PublishedLoose, loose_compression};
 pub use loose_limit::{DEFAULT_LOOSE_LIMIT, Form, LooseLimit};
 pub use multi_pack_index::MultiPackIndexLock;
-pub use object_batch::{BatchOptions, ObjectBatch, PublishedObjects, StreamError};
+pub use object_batch::{BatchOptions, ObjectBatch, PublishedObjects, StreamError, name_blob_stream};
 pub use pack_writer::PackWriter;
 pub use policy::{Component, Sharing, WritePolicy};
 pub use quarantine::{Migrated, Quarantine};

@@ -9,15 +9,12 @@ use std::sync::Arc;
 
 use packrace_object::{HashKind, Kind as ObjectKind, ObjectId, object_id};
 use packrace_os::count::{self, Op, Role};
-use packrace_store::publish::ObjectBatch;
+use packrace_store::publish::{ObjectBatch, StreamError, name_blob_stream};
 use packrace_store::{OpenOptions, Repository, Snapshot};
 
 use super::{Entry, Index, Kind, Mode, Seen, StatRules, look};
 use crate::filter::{Conversion, Direction, Filters, Purpose};
 use crate::paths::{LeadingDirs, head_of_nested};
-
-/// From this size on a file is stored as it comes, without being in memory (git-config, `core.bigFileThreshold`).
-const BIG_FILE_BYTES: i64 = 512 << 20;
 
 /// Why a file could not be read or stored. Each text is a line for standard error.
 #[derive(Debug, thiserror::Error)]
@@ -78,13 +75,12 @@ impl Contents {
         let config = repository.config();
         let mut told = Vec::new();
         let filters = Filters::new(repository, snapshot, top, Direction::CheckIn, &mut told)?;
-        let big = config.integer("core.bigFileThreshold").map_err(ContentError::Store)?;
         let rules = StatRules::of(config).map_err(ContentError::Store)?;
         Ok(Contents {
             top: top.to_owned(),
             hash: repository.hash_kind(),
             rules,
-            big_file_bytes: big.unwrap_or(BIG_FILE_BYTES).max(0) as u64,
+            big_file_bytes: config.big_file_bytes().map_err(ContentError::Store)?,
             filters,
             leading: LeadingDirs::new(top),
             options: OpenOptions::default(),
@@ -132,7 +128,7 @@ impl Contents {
             id = object_id(self.hash, ObjectKind::Blob, &content)?;
         } else {
             let conversion = self.conversion(index, path)?;
-            if conversion.is_identity() && seen.size_bytes >= self.big_file_bytes {
+            if conversion.is_identity() && seen.size_bytes > self.big_file_bytes {
                 return self.stream(path, seen, batch);
             }
             let read = self.read(path, seen.size_bytes)?;
@@ -221,28 +217,14 @@ impl Contents {
         seen: &Seen,
         batch: Option<&ObjectBatch>,
     ) -> Result<ObjectId, ContentError> {
-        use packrace_store::publish::StreamError;
         let mut file = self.open(path)?;
         let size = seen.size_bytes;
         count::add(Role::WorkTree, Op::Read, size as usize);
-        let Some(batch) = batch else {
-            let mut hasher = packrace_object::ObjectHasher::new(self.hash, ObjectKind::Blob, size);
-            let mut piece = vec![0; 1 << 20];
-            let mut left = size;
-            while left > 0 {
-                let want = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-                let found = match file.read(&mut piece[..want]) {
-                    Ok(0) => return Err(ContentError::Short(path.to_vec())),
-                    Ok(found) => found,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(source) => return Err(failed("read", path, source)),
-                };
-                hasher.update(&piece[..found]);
-                left -= found as u64;
-            }
-            return Ok(hasher.finish()?);
+        let id = match batch {
+            Some(batch) => batch.add_blob_stream(size, &mut file),
+            None => name_blob_stream(self.hash, size, &mut file),
         };
-        batch.add_blob_stream(size, &mut file).map_err(|error| match error {
+        id.map_err(|error| match error {
             StreamError::Source(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 ContentError::Short(path.to_vec())
             }

@@ -13,16 +13,12 @@ use packrace_store::{Config, Repository};
 use crate::error::WorkError;
 use crate::paths::levels;
 
-/// Larger content is not merged line by line (git-config, "core.bigFileThreshold").
-const BIG_BYTES: u64 = 512 << 20;
-
 /// To look for renames with, and to merge content.
 pub(crate) fn open(
     repository: &Repository,
 ) -> Result<(gix_diff::blob::Platform, gix_merge::blob::Platform), WorkError> {
     let config = repository.config();
-    let big = config.integer("core.bigFileThreshold")?.and_then(|bytes| u64::try_from(bytes).ok());
-    let large_file_threshold_bytes = big.unwrap_or(BIG_BYTES);
+    let large_file_threshold_bytes = config.big_file_bytes()?;
     let hash = repository.hash_kind();
     let filters = || gix_filter::Pipeline::new(Default::default(), hash, Default::default());
     let for_renames = gix_diff::blob::Platform::new(

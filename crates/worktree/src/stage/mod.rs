@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use packrace_object::{HashKind, ObjectId};
 use packrace_store::publish::ObjectBatch;
-use packrace_store::{Config, Repository};
+use packrace_store::Repository;
 
 pub use self::changes::{Change, Look, What};
 use self::read::Reading;
@@ -29,9 +29,6 @@ const FILES_AT_ONCE: usize = 8;
 
 /// Most threads.
 const MAX_THREADS: usize = 16;
-
-/// Larger files are streamed, where the configuration says nothing (git-config, "core.bigFileThreshold").
-const BIG_FILE_BYTES: u64 = 512 << 20;
 
 /// A file that is to be read.
 #[derive(Debug, Clone)]
@@ -115,7 +112,7 @@ impl<'a> Stager<'a> {
             converter: Arc::clone(converter),
             purpose: Purpose::Store,
             hash: repository.hash_kind(),
-            big_file_bytes: big_file_bytes(repository.config())?,
+            big_file_bytes: repository.config().big_file_bytes()?,
             batch,
             index,
             goes_on: false,
@@ -193,9 +190,4 @@ impl<'a> Stager<'a> {
 /// The blob that the index has at a path.
 pub fn staged(index: &Index, path: &[u8]) -> Option<ObjectId> {
     index.get(path, 0).filter(|entry| entry.mode.is_file()).map(|entry| entry.id)
-}
-
-fn big_file_bytes(config: &Config) -> Result<u64, packrace_store::Error> {
-    let set = config.integer("core.bigFileThreshold")?;
-    Ok(set.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(BIG_FILE_BYTES))
 }

@@ -6,17 +6,14 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use packrace_object::{CollisionAttack, Kind as ObjectKind, ObjectHasher, ObjectId};
+use packrace_object::{CollisionAttack, Kind as ObjectKind, ObjectId};
 use packrace_os::count::{Op, Role, add};
-use packrace_store::publish::StreamError;
+use packrace_store::publish::{StreamError, name_blob_stream};
 
 use super::{Job, StageError, Staged, Stager, staged};
 use crate::filter::Error as FilterError;
 use crate::index::{Kind, Seen};
 use crate::paths::path_of;
-
-/// What is hashed at once of a file that is not stored.
-const CHUNK_BYTES: usize = 1 << 20;
 
 /// What a thread keeps from file to file.
 #[derive(Default)]
@@ -114,24 +111,14 @@ impl Stager<'_> {
     fn stream(&self, job: &Job, file: &mut File, seen: Seen) -> Result<Staged, StageError> {
         let size = seen.size_bytes;
         let id = match self.batch {
-            Some(batch) => batch.add_blob_stream(size, file).map_err(|error| match error {
-                StreamError::Source(error) => read_failed(job, &error),
-                StreamError::Attack(error) => attack(&error),
-                StreamError::Store(error) => error.into(),
-            })?,
-            None => {
-                let mut hasher = ObjectHasher::new(self.hash, ObjectKind::Blob, size);
-                let mut chunk = vec![0; CHUNK_BYTES];
-                let mut left = size;
-                while left > 0 {
-                    let length = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
-                    file.read_exact(&mut chunk[..length]).map_err(|error| read_failed(job, &error))?;
-                    hasher.update(&chunk[..length]);
-                    left -= length as u64;
-                }
-                hasher.finish().map_err(|error| attack(&error))?
-            }
+            Some(batch) => batch.add_blob_stream(size, file),
+            None => name_blob_stream(self.hash, size, file),
         };
+        let id = id.map_err(|error| match error {
+            StreamError::Source(error) => read_failed(job, &error),
+            StreamError::Attack(error) => attack(&error),
+            StreamError::Store(error) => error.into(),
+        })?;
         add(Role::WorkTree, Op::Read, usize::try_from(size).unwrap_or(usize::MAX));
         Ok(Staged { id, seen, told: Vec::new() })
     }

@@ -95,23 +95,11 @@ impl GrowingPack {
             out.clear();
             Ok(())
         };
-        let mut buffer = vec![0; STREAM_BYTES.min(usize::try_from(size).unwrap_or(STREAM_BYTES)).max(1)];
-        let mut left = size;
-        while left > 0 {
-            let room = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let piece = match source.read(&mut buffer[..room]) {
-                Ok(0) => return Err(StreamError::Source(std::io::ErrorKind::UnexpectedEof.into())),
-                Ok(length) => &buffer[..length],
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(StreamError::Source(error)),
-            };
-            left -= piece.len() as u64;
+        for_each_piece(size, source, |piece| {
             hasher.update(piece);
             deflater.deflate(piece, &mut out);
-            if out.len() >= STREAM_BYTES {
-                put(&mut out)?;
-            }
-        }
+            if out.len() >= STREAM_BYTES { put(&mut out) } else { Ok(()) }
+        })?;
         deflater.finish(&mut out);
         put(&mut out)?;
         let id = hasher.finish().map_err(StreamError::Attack)?;
@@ -133,4 +121,35 @@ impl GrowingPack {
         };
         self.writer.seal(count)?.publish(&self.entries, &beside).map(Some)
     }
+}
+
+/// The name of a blob of `size` bytes that `source` gives, without having all of it in memory. Reads no more than `size`.
+pub fn name_blob_stream(hash: HashKind, size: u64, source: &mut dyn Read) -> Result<ObjectId, StreamError> {
+    let mut hasher = ObjectHasher::new(hash, Kind::Blob, size);
+    for_each_piece(size, source, |piece| {
+        hasher.update(piece);
+        Ok(())
+    })?;
+    hasher.finish().map_err(StreamError::Attack)
+}
+
+fn for_each_piece(
+    size: u64,
+    source: &mut dyn Read,
+    mut take: impl FnMut(&[u8]) -> Result<(), StreamError>,
+) -> Result<(), StreamError> {
+    let mut buffer = vec![0; STREAM_BYTES.min(usize::try_from(size).unwrap_or(STREAM_BYTES)).max(1)];
+    let mut left = size;
+    while left > 0 {
+        let room = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let piece = match source.read(&mut buffer[..room]) {
+            Ok(0) => return Err(StreamError::Source(std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(length) => &buffer[..length],
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(StreamError::Source(error)),
+        };
+        left -= piece.len() as u64;
+        take(piece)?;
+    }
+    Ok(())
 }

@@ -28,6 +28,7 @@ use super::{Component, DurableObjects, Form, LooseBatch, PublishedPack};
 use crate::error::{Error, Reason};
 use crate::freshen::{Freshened, Touched};
 use crate::snapshot::Snapshot;
+pub use growing_pack::name_blob_stream;
 use growing_pack::{GrowingPack, PreparedEntry};
 
 pub use options::BatchOptions;
