@@ -33,6 +33,14 @@ impl Entry<'_> {
             _ => EntryKind::Blob,
         }
     }
+
+    /// Appends itself to a tree. The order of entries is the caller's business.
+    pub fn append_to(&self, tree: &mut Vec<u8>) {
+        tree.extend_from_slice(format!("{:o} ", self.mode).as_bytes());
+        tree.extend_from_slice(self.name);
+        tree.push(0);
+        tree.extend_from_slice(self.id.as_bytes());
+    }
 }
 
 /// Iterates over the entries of a tree; stops after the first malformed one.
@@ -107,6 +115,11 @@ mod tests {
             .collect::<Result<_, _>>()
             .unwrap();
         assert_eq!(got, expect);
+        let mut again = Vec::new();
+        for entry in Entries::new(tree, HashKind::Sha1) {
+            entry.unwrap().append_to(&mut again);
+        }
+        assert_eq!(again, tree);
     }
 
     #[test]

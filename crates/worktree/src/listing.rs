@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gix_object::bstr::BString;
-use packrace_object::tree::{Entries, EntryKind};
+use packrace_object::tree::{Entries, Entry as TreeEntry, EntryKind};
 use packrace_object::{Kind, ObjectId};
 
 use crate::error::WorkError;
@@ -83,7 +83,8 @@ pub fn make_trees<'a>(
             at += end + 1;
             open.push((directory[..at].to_vec(), Vec::new()));
         }
-        add(&mut open.last_mut().expect("the top stays").1, item.mode.bits(), &path[name_at..], &item.id);
+        let entry = TreeEntry { mode: item.mode.bits(), name: &path[name_at..], id: &item.id };
+        entry.append_to(&mut open.last_mut().expect("the top stays").1);
     }
     while open.len() > 1 {
         close(objects, &mut open)?;
@@ -97,15 +98,9 @@ fn close(objects: &Objects, open: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Result<(), Wo
     let (directory, content) = open.pop().expect("the top is not closed");
     let id = objects.make(Kind::Tree, content)?;
     let (above, entries) = open.last_mut().expect("the top stays");
-    add(entries, 0o40000, &directory[above.len()..directory.len() - 1], &id);
+    let name = &directory[above.len()..directory.len() - 1];
+    TreeEntry { mode: Mode::Dir.bits(), name, id: &id }.append_to(entries);
     Ok(())
-}
-
-fn add(entries: &mut Vec<u8>, mode: u32, name: &[u8], id: &ObjectId) {
-    entries.extend_from_slice(format!("{mode:o} ").as_bytes());
-    entries.extend_from_slice(name);
-    entries.push(0);
-    entries.extend_from_slice(id.as_slice());
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use packrace_object::{Kind, ObjectId, object_id};
+use packrace_object::{Kind, NewCommit, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{Config, ObjectReader};
 
@@ -55,10 +55,18 @@ pub fn run(globals: &Globals, args: &CommitTree, environment: &Environment) -> R
         return Err(Fatal::error("a NUL byte in commit log message not allowed."));
     }
     expect(&mut reader, &tree, Kind::Tree)?;
-    let mut content = header(&tree, &parents, environment, config)?;
-    content.push(b'\n');
-    content.extend_from_slice(&message);
-    if encoding(config).is_none()
+    let person = |role| environment.person(role).known(role, config);
+    let (author, committer, encoding) = (person(Role::Author)?, person(Role::Committer)?, encoding(config));
+    let commit = NewCommit {
+        tree: &tree,
+        parents: &parents,
+        author: &author,
+        committer: &committer,
+        encoding: encoding.as_deref(),
+        message: &message,
+    };
+    let mut content = commit.encode();
+    if encoding.is_none()
         && let Some(mended) = utf8::mended(&content)
     {
         eprintln!("{NOT_UTF8}");
@@ -114,28 +122,8 @@ fn message(globals: &Globals, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
     Ok(message)
 }
 
-fn header(
-    tree: &ObjectId,
-    parents: &[ObjectId],
-    environment: &Environment,
-    config: &Config,
-) -> Result<Vec<u8>, Fatal> {
-    let mut header = format!("tree {tree}\n").into_bytes();
-    for parent in parents {
-        header.extend_from_slice(format!("parent {parent}\n").as_bytes());
-    }
-    for (name, person) in [("author", Role::Author), ("committer", Role::Committer)] {
-        let who = environment.person(person).known(person, config)?;
-        header.extend([name.as_bytes(), b" ", &who, b"\n"].concat());
-    }
-    if let Some(encoding) = encoding(config) {
-        header.extend([b"encoding ".as_slice(), &encoding, b"\n"].concat());
-    }
-    Ok(header)
-}
-
 /// What messages are written in, unless that is UTF-8.
-fn encoding(config: &Config) -> Option<Vec<u8>> {
+pub(super) fn encoding(config: &Config) -> Option<Vec<u8>> {
     let configured = config.string("i18n.commitEncoding")?;
     let is_utf8 = configured.eq_ignore_ascii_case(b"UTF-8") || configured.eq_ignore_ascii_case(b"UTF8");
     (!is_utf8).then_some(configured)

@@ -1,5 +1,6 @@
 //! Making trees of an index.
 
+use packrace_object::tree::Entry as TreeEntry;
 use packrace_object::{Kind as ObjectKind, ObjectId, object_id};
 use packrace_store::publish::ObjectBatch;
 
@@ -125,7 +126,7 @@ impl Builder<'_> {
                     is_whole = false;
                 } else {
                     self.check(key, entry)?;
-                    append(&mut content, entry.mode.bits(), rest, &entry.id);
+                    TreeEntry { mode: entry.mode.bits(), name: rest, id: &entry.id }.append_to(&mut content);
                 }
                 continue;
             };
@@ -140,7 +141,7 @@ impl Builder<'_> {
                 self.found = Some(built.id);
             }
             if !built.is_empty {
-                append(&mut content, Mode::Dir.bits(), name, &built.id);
+                TreeEntry { mode: Mode::Dir.bits(), name, id: &built.id }.append_to(&mut content);
             }
             children.push((name.into(), built.tree));
         }
@@ -159,11 +160,4 @@ impl Builder<'_> {
         }
         Err(TreeError::Missing { mode: entry.mode.bits(), id: entry.id, path: key.path().to_vec() })
     }
-}
-
-fn append(tree: &mut Vec<u8>, mode: u32, name: &[u8], id: &ObjectId) {
-    tree.extend_from_slice(format!("{mode:o} ").as_bytes());
-    tree.extend_from_slice(name);
-    tree.push(0);
-    tree.extend_from_slice(id.as_slice());
 }

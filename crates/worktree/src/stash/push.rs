@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use gix_object::bstr::BString;
-use packrace_object::{Kind as ObjectKind, ObjectId};
+use packrace_object::{Kind as ObjectKind, NewCommit, ObjectId};
 use packrace_os::EntryType;
 use packrace_store::publish::{DurableObjects, ObjectBatch};
 
@@ -78,8 +78,10 @@ impl Session<'_> {
         };
         let text = |before: &[u8], after: &[u8]| [before, description.as_slice(), after].concat();
         let commit = |tree: ObjectId, parents: &[ObjectId], message: &[u8]| {
-            let content = commit_text(&tree, parents, request.people, request.encoding, message);
-            self.objects.make(ObjectKind::Commit, content)
+            let People { author, committer } = request.people;
+            let encoding = request.encoding;
+            let commit = NewCommit { tree: &tree, parents, author, committer, encoding, message };
+            self.objects.make(ObjectKind::Commit, commit.encode())
         };
         let index_commit = commit(tree(&staged)?, &[request.head.commit], &text(b"index on ", b"\n"))?;
         let mut parents = vec![request.head.commit, index_commit];
@@ -326,33 +328,4 @@ fn cannot_process(path: &[u8], why: impl FnOnce(&str) -> String) -> WorkError {
         format!("error: {}", why(&shown)),
         format!("fatal: Unable to process path {shown}"),
     ])
-}
-
-fn commit_text(
-    tree: &ObjectId,
-    parents: &[ObjectId],
-    people: &People,
-    encoding: Option<&[u8]>,
-    message: &[u8],
-) -> Vec<u8> {
-    let mut text = format!("tree {tree}\n");
-    for parent in parents {
-        text += &format!("parent {parent}\n");
-    }
-    let mut text = text.into_bytes();
-    for (name, value) in [
-        ("author", Some(people.author.as_slice())),
-        ("committer", Some(&people.committer)),
-        ("encoding", encoding),
-    ] {
-        if let Some(value) = value {
-            text.extend_from_slice(name.as_bytes());
-            text.push(b' ');
-            text.extend_from_slice(value);
-            text.push(b'\n');
-        }
-    }
-    text.push(b'\n');
-    text.extend_from_slice(message);
-    text
 }

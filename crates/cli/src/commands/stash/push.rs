@@ -10,6 +10,7 @@ use packrace_worktree::stash::{Head, Kept, Outcome, People, Request, Session};
 use super::{Context, REF, complain, pathspecs, say};
 use crate::args::{StashOptions, StashPush};
 use crate::commands::Fatal;
+use crate::commands::commit_tree::encoding as commit_encoding;
 use crate::ref_changes::{RefChanges, edit};
 
 pub(super) fn save(context: &Context<'_>, options: &StashOptions, words: &[OsString]) -> Result<(), Fatal> {
@@ -194,8 +195,7 @@ fn keep(
         let path = String::from_utf8_lossy(key.path()).into_owned();
         return Err(work.refused(vec![format!("error: Entry '{path}' not uptodate. Cannot merge.")]));
     }
-    let encoding = context.repository.config().string("i18n.commitEncoding");
-    let is_utf8 = |name: &[u8]| name.eq_ignore_ascii_case(b"utf-8") || name.eq_ignore_ascii_case(b"utf8");
+    let encoding = commit_encoding(context.repository.config());
     let mut is_meant = |path: &[u8]| specs.is_meant(path, false);
     let kept = session.keep(&mut Request {
         head: work.head,
@@ -204,7 +204,7 @@ fn keep(
         staged_only: work.staged_only,
         message: work.message,
         people: work.people,
-        encoding: encoding.as_deref().filter(|name| !is_utf8(name)),
+        encoding: encoding.as_deref(),
     });
     complain(&session.take_told());
     match kept {
