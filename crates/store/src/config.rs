@@ -177,6 +177,16 @@ impl Config {
         entries.map(|entry| (entry.name.as_slice(), entry.value.as_deref()))
     }
 
+    /// The subsections of a section: their names, keys and values, in the order in which they were read.
+    pub fn subsections(&self, section: &str) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
+        let prefix_bytes = section.len() + 1;
+        self.section(section).filter_map(move |(name, value)| {
+            let rest = &name[prefix_bytes..];
+            let dot = rest.iter().rposition(|byte| *byte == b'.')?;
+            Some((&rest[..dot], &rest[dot + 1..], value))
+        })
+    }
+
     /// All values of `name`, the most important last.
     pub fn strings(&self, name: &str) -> Vec<Vec<u8>> {
         self.values(name, |_| true)
@@ -415,6 +425,8 @@ mod tests {
         let config = config(&[], local);
         let names: Vec<_> = config.section("A").map(|(name, _)| String::from_utf8_lossy(name)).collect();
         assert_eq!(names, ["a.b", "a.c", "a.b", "a.c", "a.Sub.b", "a.old.x"]);
+        let found: Vec<_> = config.subsections("A").collect();
+        assert_eq!(found, [(&b"Sub"[..], &b"b"[..], Some(&b"2"[..])), (b"old", b"x", Some(b"3"))]);
         let values: Vec<_> = config.section("d").map(|(_, value)| value).collect();
         assert_eq!(values, [Some(&b""[..]), None, Some(b"h")]);
         assert_eq!(config.boolean("a.b").unwrap(), Some(false));

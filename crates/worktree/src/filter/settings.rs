@@ -42,16 +42,14 @@ impl Settings {
         let checked_encodings =
             checked.split([',', ' ', '\t']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let eol = Configuration { auto_crlf, eol };
-        Ok(Settings { eol, safety, checked_encodings, drivers: drivers(config) })
+        Ok(Settings { eol, safety, checked_encodings, drivers: drivers(config)? })
     }
 }
 
-fn drivers(config: &Config) -> Vec<Driver> {
+fn drivers(config: &Config) -> Result<Vec<Driver>, Error> {
     let mut drivers: Vec<Driver> = Vec::new();
-    for (name, value) in config.section("filter") {
-        let rest = name.get("filter.".len()..).unwrap_or_default();
-        let Some(dot) = rest.iter().rposition(|byte| *byte == b'.') else { continue };
-        let (driver, key) = (String::from_utf8_lossy(&rest[..dot]), &rest[dot + 1..]);
+    for (driver, key, value) in config.subsections("filter") {
+        let driver = String::from_utf8_lossy(driver);
         let at = drivers.iter().position(|known| known.name == driver).unwrap_or_else(|| {
             drivers.push(Driver { name: driver.into_owned(), ..Driver::default() });
             drivers.len() - 1
@@ -62,13 +60,11 @@ fn drivers(config: &Config) -> Vec<Driver> {
             b"smudge" => drivers[at].smudge = value,
             b"process" => drivers[at].process = value,
             b"required" => {
-                let is_true = |value: &Vec<u8>| {
-                    ["true", "yes", "on", "1"].iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
-                };
-                drivers[at].is_required = value.as_ref().is_none_or(is_true);
+                let name = format!("filter.{}.required", drivers[at].name);
+                drivers[at].is_required = config.boolean(&name)?.unwrap_or(false);
             }
             _ => {}
         }
     }
-    drivers
+    Ok(drivers)
 }

@@ -61,10 +61,7 @@ fn stack(repository: &Repository) -> Result<Stack, WorkError> {
 /// Programs that merge (gitattributes, "Defining a custom merge driver").
 fn drivers(config: &Config) -> Vec<Driver> {
     let mut drivers: Vec<Driver> = Vec::new();
-    for (name, value) in config.section("merge") {
-        let rest = name.get("merge.".len()..).unwrap_or_default();
-        let Some(dot) = rest.iter().rposition(|byte| *byte == b'.') else { continue };
-        let (driver, key) = (&rest[..dot], &rest[dot + 1..]);
+    for (driver, key, value) in config.subsections("merge") {
         let at = drivers.iter().position(|known| known.name == driver).unwrap_or_else(|| {
             drivers.push(Driver { name: driver.into(), ..Driver::default() });
             drivers.len() - 1
