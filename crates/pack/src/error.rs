@@ -44,8 +44,6 @@ pub(crate) enum Reason {
     CommitLoop,
     #[error("more than 4294967295 objects")]
     TooManyObjects,
-    #[error("bad {what} compression level {level}")]
-    BadCompression { what: &'static str, level: i64 },
     #[error("unable to access sparse blob in '{0}'")]
     NoPatterns(String),
     #[error("unable to parse sparse filter data in {0}")]
@@ -59,10 +57,6 @@ pub(crate) enum Reason {
 }
 
 impl Error {
-    pub(crate) fn bad_compression(what: &'static str, level: i64) -> Self {
-        Error(Reason::BadCompression { what, level })
-    }
-
     /// The remedy.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
@@ -75,12 +69,12 @@ impl Error {
             | Reason::DeepChain(_)
             | Reason::DeepTags(_)
             | Reason::CommitLoop => ErrorKind::Corrupt,
-            Reason::BadCompression { .. } => ErrorKind::Misconfigured,
             Reason::TooManyObjects | Reason::LargeFilter { .. } => ErrorKind::LimitExceeded,
             Reason::NoPatterns(_) | Reason::BadPatterns(_) => ErrorKind::BadRequest,
             Reason::Cancelled => ErrorKind::Cancelled,
             Reason::Store(error) => match error.kind() {
                 packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
+                packrace_store::ErrorKind::Refused => ErrorKind::Misconfigured,
                 _ => ErrorKind::Unavailable,
             },
         }

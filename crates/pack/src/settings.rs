@@ -1,3 +1,4 @@
+use packrace_store::publish::pack_compression;
 use packrace_store::{BIG_FILE_BYTES, Config};
 
 use crate::error::Error;
@@ -85,7 +86,7 @@ impl Settings {
                 .map_or(default.delta_cache_limit_bytes, |limit| limit.min(MAX_DELTA_CACHE_LIMIT) as usize),
             base_cache_bytes: base_cache_bytes(config)?,
             name_hash: default.name_hash,
-            compression: compression(config)?,
+            compression: pack_compression(config)?,
             big_file_bytes: config.big_file_bytes()?,
             threads: Settings::threads(config, threads)?,
             ..default
@@ -100,19 +101,6 @@ impl Settings {
             Some(threads) => usize::try_from(threads).unwrap_or(usize::MAX).min(MAX_THREADS),
         })
     }
-}
-
-/// `pack.compression`, or `core.compression` where that is not set; a bad one is an error also where it does not count.
-pub(crate) fn compression(config: &Config) -> Result<i32, Error> {
-    let mut found = Settings::default().compression;
-    for (section, name) in [("core", "zlib"), ("pack", "pack")] {
-        match config.integer(&format!("{section}.compression"))? {
-            None => {}
-            Some(level @ -1..=9) => found = level as i32,
-            Some(level) => return Err(Error::bad_compression(name, level)),
-        }
-    }
-    Ok(found)
 }
 
 /// `core.deltaBaseCacheLimit`.

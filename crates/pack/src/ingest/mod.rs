@@ -30,7 +30,9 @@ use packrace_format::pack::{EntryKind, write_entry_header};
 use packrace_format::pack_index::{self, Entry};
 use packrace_format::zlib::Deflater;
 use packrace_object::{HashKind, ObjectId};
-use packrace_store::publish::{PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack};
+use packrace_store::publish::{
+    PackWriter, PublishOptions, PublishedPack, Scratch, SealedPack, pack_compression,
+};
 use packrace_store::{Config, Mapped, ObjectStream, Snapshot};
 
 use self::content::Maker;
@@ -84,7 +86,7 @@ impl Options {
             cache_bytes: settings::base_cache_bytes(config)?,
             max_bytes: None,
             fix_thin: false,
-            level: settings::compression(config)?,
+            level: pack_compression(config)?,
             refuse_duplicates: false,
             checks: None,
         })

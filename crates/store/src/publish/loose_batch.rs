@@ -15,8 +15,7 @@ use packrace_os::count::Role;
 use packrace_os::durable::{self, ClosedFile, NewFile, ToSync};
 
 use super::{Component, DurableObjects, WritePolicy};
-use crate::config::Config;
-use crate::error::{Error, Reason};
+use crate::error::Error;
 use crate::freshen::{Freshened, Touched};
 use crate::snapshot::Snapshot;
 
@@ -25,18 +24,6 @@ const MODE: u32 = 0o444;
 
 /// So many files are open, and wait to be synced together. A process may have 1,024 open on most systems.
 const MAX_OPEN: usize = 256;
-
-/// zlib's level for loose objects (git-config, "core.looseCompression").
-pub fn loose_compression(config: &Config) -> Result<i32, Error> {
-    let level = match config.integer("core.looseCompression")? {
-        Some(level) => Some(level),
-        None => config.integer("core.compression")?,
-    };
-    match level.unwrap_or(1) {
-        level @ -1..=9 => Ok(level as i32),
-        level => Err(Reason::Config(format!("bad zlib compression level {level}")).into()),
-    }
-}
 
 /// Loose objects that are being written. Dropping it removes what has no name yet.
 pub struct LooseBatch {

@@ -4,6 +4,7 @@
 //! and synced, then named, the index last, because it is the index that readers look for. What is removed goes in the
 //! other order: the index first. Names, modes and orders are those that stock git was seen to use.
 
+mod compression;
 mod durable_objects;
 mod lock;
 mod loose;
@@ -18,10 +19,11 @@ mod remove;
 mod scratch;
 mod sealed_pack;
 
+pub use compression::{loose_compression, pack_compression};
 pub use durable_objects::DurableObjects;
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
 pub use loose::{remove_loose, write_loose};
-pub use loose_batch::{LooseBatch, PublishedLoose, loose_compression};
+pub use loose_batch::{LooseBatch, PublishedLoose};
 pub use loose_limit::{DEFAULT_LOOSE_LIMIT, Form, LooseLimit};
 pub use multi_pack_index::MultiPackIndexLock;
 pub use object_batch::{BatchOptions, ObjectBatch, PublishedObjects, StreamError, name_blob_stream};

@@ -205,20 +205,6 @@ fn a_failure_leaves_no_temporary() {
     }
 }
 
-#[test]
-fn compression_levels() {
-    let check = |settings: &[(&str, &str)], expect: Result<i32, &str>| {
-        let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
-        let sources = crate::ConfigSources { overrides: overrides.collect(), ..Default::default() };
-        let found = loose_compression(&Config::outside(&sources).unwrap());
-        assert_eq!(found.map_err(|error| error.to_string()), expect.map_err(str::to_owned));
-    };
-    check(&[], Ok(1));
-    check(&[("core.compression", "9")], Ok(9));
-    check(&[("core.compression", "9"), ("core.looseCompression", "-1")], Ok(-1));
-    check(&[("core.compression", "10")], Err("bad zlib compression level 10"));
-}
-
 /// Syncs are counted where they are made, and there is no other.
 #[test]
 fn counted_syncs_are_those_of_the_disk() {

@@ -8,7 +8,7 @@ use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
 
 use super::{BatchOptions, StreamError, leftovers};
 use crate::error::{Error, Reason};
-use crate::publish::{PackWriter, PublishOptions, PublishedPack};
+use crate::publish::{PackWriter, PublishedPack};
 
 /// So much of a long content is in memory at a time.
 const STREAM_BYTES: usize = 256 << 10;
@@ -114,12 +114,7 @@ impl GrowingPack {
         let count = u32::try_from(self.entries.len())
             .map_err(|_| Reason::Damaged("too many objects for a pack".to_owned()))?;
         pack_index::sort(&mut self.entries);
-        let beside = PublishOptions {
-            index_version: options.index_version,
-            reverse_index: options.reverse_index,
-            ..PublishOptions::default()
-        };
-        self.writer.seal(count)?.publish(&self.entries, &beside).map(Some)
+        self.writer.seal(count)?.publish(&self.entries, &options.beside).map(Some)
     }
 }
 

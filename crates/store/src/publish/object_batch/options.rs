@@ -1,8 +1,6 @@
-use packrace_format::pack_index;
-
 use crate::config::Config;
-use crate::error::{Error, Reason};
-use crate::publish::{LooseLimit, PublishOptions, WritePolicy, loose_compression};
+use crate::error::Error;
+use crate::publish::{LooseLimit, PublishOptions, WritePolicy, loose_compression, pack_compression};
 
 /// How new objects are stored.
 #[derive(Debug, Clone, Copy)]
@@ -15,35 +13,19 @@ pub struct BatchOptions {
     pub loose_compression: i32,
     /// zlib's level in a pack.
     pub pack_compression: i32,
-    /// Which index a pack gets.
-    pub index_version: pack_index::Version,
-    /// Whether a pack gets a `.rev`.
-    pub reverse_index: bool,
+    /// What a pack gets beside it.
+    pub beside: PublishOptions<'static>,
 }
 
 impl BatchOptions {
     /// What the configuration says.
     pub fn of(config: &Config) -> Result<Self, Error> {
-        let PublishOptions { index_version, reverse_index, .. } = PublishOptions::of(config)?;
         Ok(BatchOptions {
             policy: WritePolicy::of(config)?.of_new_objects(),
             loose_limit: LooseLimit::of(config)?,
             loose_compression: loose_compression(config)?,
             pack_compression: pack_compression(config)?,
-            index_version,
-            reverse_index,
+            beside: PublishOptions::of(config)?,
         })
-    }
-}
-
-/// zlib's level for packs (git-config, "pack.compression").
-fn pack_compression(config: &Config) -> Result<i32, Error> {
-    let level = match config.integer("pack.compression")? {
-        Some(level) => Some(level),
-        None => config.integer("core.compression")?,
-    };
-    match level.unwrap_or(-1) {
-        level @ -1..=9 => Ok(level as i32),
-        level => Err(Reason::Config(format!("bad pack compression level {level}")).into()),
     }
 }
