@@ -1,7 +1,6 @@
 //! What changed, file by file, in the forms of `git diff --stat` and its relatives.
 
-use packrace_object::Kind;
-use packrace_worktree::difference::{Difference, LineCounts, line_counts};
+use packrace_worktree::difference::{Difference, LineCounts, content, line_counts};
 use packrace_worktree::objects::Objects;
 
 use crate::columns::width;
@@ -23,18 +22,11 @@ pub struct FileStat {
 
 /// Counts the lines of each file.
 pub fn count(objects: &Objects, found: &[Difference], style: &PathStyle) -> Result<Vec<FileStat>, Fatal> {
-    let content = |item: &Option<packrace_worktree::listing::Item>| match item {
-        Some(item) if item.mode == packrace_worktree::index::Mode::Gitlink => {
-            Ok(format!("Subproject commit {}\n", item.id).into_bytes())
-        }
-        Some(item) => objects.read_as(&item.id, Kind::Blob),
-        None => Ok(Vec::new()),
-    };
     let mut stats = Vec::with_capacity(found.len());
     for difference in found {
         let counts = match (&difference.old, &difference.new) {
             (Some(old), Some(new)) if old.id == new.id => LineCounts::default(),
-            (old, new) => line_counts(&content(old)?, &content(new)?),
+            (old, new) => line_counts(&content(objects, old.as_ref())?, &content(objects, new.as_ref())?),
         };
         stats.push(FileStat { name: name(difference, style), counts });
     }

@@ -1,8 +1,8 @@
 //! What changed, as a patch (git-diff, "Generating patch text with -p").
 
-use packrace_object::{Kind, ObjectId};
+use packrace_object::ObjectId;
 use packrace_store::{Config, Snapshot};
-use packrace_worktree::difference::{Difference, is_binary, write_hunks};
+use packrace_worktree::difference::{Difference, content, is_binary, write_hunks};
 use packrace_worktree::index::Mode;
 use packrace_worktree::listing::Item;
 use packrace_worktree::objects::Objects;
@@ -82,7 +82,7 @@ impl<'a> PatchWriter<'a> {
             }
             _ => line(&[b"index ", &old_name, b"..", &new_name]),
         }
-        let (before, after) = (self.content(old)?, self.content(new)?);
+        let (before, after) = (content(self.objects, old.as_ref())?, content(self.objects, new.as_ref())?);
         let side = |item: &Option<Item>, name: &[u8]| match item {
             Some(_) => name.to_vec(),
             None => b"/dev/null".to_vec(),
@@ -101,14 +101,6 @@ impl<'a> PatchWriter<'a> {
         line(&[b"+++ ", &b, end(&b)]);
         write_hunks(&before, &after, out);
         Ok(())
-    }
-
-    fn content(&self, item: &Option<Item>) -> Result<Vec<u8>, Fatal> {
-        Ok(match item {
-            None => Vec::new(),
-            Some(Item { mode: Mode::Gitlink, id }) => format!("Subproject commit {id}\n").into_bytes(),
-            Some(item) => self.objects.read_as(&item.id, Kind::Blob)?,
-        })
     }
 
     /// The short name of an object; zeros for none.

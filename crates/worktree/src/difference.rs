@@ -43,6 +43,15 @@ impl Difference {
     }
 }
 
+/// What is compared of a side: of a submodule a line that names its commit; nothing where nothing is.
+pub fn content(objects: &Objects, item: Option<&Item>) -> Result<Vec<u8>, WorkError> {
+    match item {
+        None => Ok(Vec::new()),
+        Some(Item { mode: Mode::Gitlink, id }) => Ok(format!("Subproject commit {id}\n").into_bytes()),
+        Some(item) => objects.read_as(&item.id, Kind::Blob),
+    }
+}
+
 /// What differs, in the order of paths. `rename_limit` says how many files are compared in search of renames, if any are.
 pub fn between(
     repository: &Repository,

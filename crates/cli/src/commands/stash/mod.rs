@@ -135,15 +135,18 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Names the paths with conflicts.
+fn say_unmerged(paths: &[Vec<u8>]) -> Result<(), Fatal> {
+    paths.iter().try_for_each(|path| say(&[path, b": needs merge"]))
+}
+
 /// Looks at all files, and ends if there are conflicts.
 fn refresh(session: &mut Session<'_>) -> Result<(), Fatal> {
     let unmerged = session.refresh()?;
     if unmerged.is_empty() {
         return Ok(());
     }
-    for path in unmerged {
-        say(&[&path, b": needs merge"])?;
-    }
+    say_unmerged(&unmerged)?;
     complain(&["error: could not write index".to_owned()]);
     Err(Fatal::silent(1))
 }

@@ -53,9 +53,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
 
 /// There is no tree of an index with conflicts.
 fn conflicts(session: &Session<'_>, unmerged: &[Vec<u8>]) -> Result<(), Fatal> {
-    for path in unmerged {
-        say(&[path, b": needs merge"])?;
-    }
+    super::say_unmerged(unmerged)?;
     let entries = session.index().entries().filter(|(key, _)| key.stage() > 0);
     let line = |path: &[u8], id| format!("{}: unmerged ({id})", String::from_utf8_lossy(path));
     let mut lines: Vec<String> = entries.map(|(key, entry)| line(key.path(), entry.id)).collect();
