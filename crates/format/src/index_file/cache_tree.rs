@@ -2,6 +2,8 @@
 
 use packrace_object::{HashKind, ObjectId, StoredId};
 
+use super::until;
+
 /// The deepest directory that is believed in; git does not make deeper trees (git-config, `core.maxTreeDepth`).
 const MAX_DEPTH: usize = 2048;
 
@@ -106,13 +108,6 @@ fn decode_one<'a>(rest: &mut &'a [u8], hash: HashKind, depth: usize) -> Option<(
     let tree = CacheTree::new(known, children);
     let is_twice = tree.children.windows(2).any(|pair| pair[0].0 == pair[1].0);
     (!is_twice).then_some((name, tree))
-}
-
-fn until<'a>(rest: &mut &'a [u8], end: u8) -> Option<&'a [u8]> {
-    let at = memchr::memchr(end, rest)?;
-    let (found, after) = (&rest[..at], &rest[at + 1..]);
-    *rest = after;
-    Some(found)
 }
 
 fn number(text: &[u8]) -> Option<i64> {

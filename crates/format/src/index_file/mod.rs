@@ -180,6 +180,14 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Takes what stands before the next `end`, and that.
+fn until<'a>(rest: &mut &'a [u8], end: u8) -> Option<&'a [u8]> {
+    let at = memchr::memchr(end, rest)?;
+    let (found, after) = (&rest[..at], &rest[at + 1..]);
+    *rest = after;
+    Some(found)
+}
+
 #[cfg(test)]
 mod file_tests;
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use packrace_object::{HashKind, ObjectId, StoredId};
 
+use super::until;
+
 /// What the three sides of a conflict were: of stages 1 to 3, mode and object, where there was one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolveUndo {
@@ -16,10 +18,10 @@ impl ResolveUndo {
     pub(super) fn decode(mut rest: &[u8], hash: HashKind) -> Option<Vec<Self>> {
         let mut found = Vec::new();
         while !rest.is_empty() {
-            let path = until_nul(&mut rest)?.to_vec();
+            let path = until(&mut rest, 0)?.to_vec();
             let mut modes = [0; 3];
             for mode in &mut modes {
-                *mode = u32::from_str_radix(str::from_utf8(until_nul(&mut rest)?).ok()?, 8).ok()?;
+                *mode = u32::from_str_radix(str::from_utf8(until(&mut rest, 0)?).ok()?, 8).ok()?;
             }
             let mut stages = [None; 3];
             for (stage, mode) in stages.iter_mut().zip(modes).filter(|(_, mode)| *mode != 0) {
@@ -43,11 +45,4 @@ impl ResolveUndo {
             out.extend_from_slice(id.as_slice());
         }
     }
-}
-
-fn until_nul<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let at = memchr::memchr(0, rest)?;
-    let (found, after) = (&rest[..at], &rest[at + 1..]);
-    *rest = after;
-    Some(found)
 }
