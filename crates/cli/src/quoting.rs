@@ -52,31 +52,12 @@ fn relative(path: &[u8], prefix: &[u8]) -> Vec<u8> {
 }
 
 fn quote(text: &[u8], quotes_all: bool, quotes_spaces: bool) -> Vec<u8> {
-    let escape = |byte: u8| match byte {
-        0x07 => Some(b'a'),
-        0x08 => Some(b'b'),
-        b'\t' => Some(b't'),
-        b'\n' => Some(b'n'),
-        0x0b => Some(b'v'),
-        0x0c => Some(b'f'),
-        b'\r' => Some(b'r'),
-        b'"' | b'\\' => Some(byte),
-        _ => None,
-    };
-    let is_plain =
-        |byte: u8| escape(byte).is_none() && byte >= b' ' && byte != 0x7f && (byte < 0x80 || !quotes_all);
-    if text.iter().all(|byte| is_plain(*byte)) && !(quotes_spaces && text.contains(&b' ')) {
+    let has_space = quotes_spaces && text.contains(&b' ');
+    if !has_space && !packrace_store::needs_quotes(text, quotes_all) {
         return text.to_vec();
     }
-    let mut quoted = vec![b'"'];
-    for &byte in text {
-        match escape(byte) {
-            Some(letter) => quoted.extend([b'\\', letter]),
-            None if is_plain(byte) => quoted.push(byte),
-            None => quoted.extend(format!("\\{byte:03o}").bytes()),
-        }
-    }
-    quoted.push(b'"');
+    let mut quoted = Vec::new();
+    packrace_store::quote(text, quotes_all, &mut quoted);
     quoted
 }
 

@@ -43,7 +43,7 @@ pub use pack::Pack;
 pub use pack_set::Unit;
 pub use packrace_os::Mapped;
 pub use parameters::parse_config_parameters;
-pub use quoted::{unquote, unquote_line};
+pub use quoted::{needs_quotes, quote, unquote, unquote_line};
 pub use reader::{MAX_CHAIN, Object, ObjectReader};
 pub use repository::{AttributeFiles, OpenOptions, Repository};
 pub use roots::{Roots, roots};

@@ -167,7 +167,7 @@ pub fn join_alternates<'a>(paths: impl IntoIterator<Item = &'a Path>) -> std::ff
         }
         let bytes = path.as_os_str().as_bytes();
         match bytes.contains(&b':') || bytes.starts_with(b"\"") {
-            true => quote(bytes, &mut text),
+            true => quote(bytes, true, &mut text),
             false => text.extend_from_slice(bytes),
         }
     }

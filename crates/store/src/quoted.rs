@@ -45,31 +45,41 @@ pub fn unquote_line(line: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
+/// Whether a text is not what it is without quotes. With `quotes_high` bytes above 0x7f stand for themselves nowhere.
+pub fn needs_quotes(text: &[u8], quotes_high: bool) -> bool {
+    !text.iter().all(|byte| is_plain(*byte, quotes_high))
+}
+
 /// Appends `text` in quotes, as [`unquote`] undoes it.
-pub fn quote(text: &[u8], out: &mut Vec<u8>) {
+pub fn quote(text: &[u8], quotes_high: bool, out: &mut Vec<u8>) {
     out.push(b'"');
-    for byte in text {
-        let letter = match byte {
-            7 => b'a',
-            8 => b'b',
-            12 => b'f',
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            11 => b'v',
-            b'\\' | b'"' => *byte,
-            b' '..=b'~' => {
-                out.push(*byte);
-                continue;
-            }
-            _ => {
-                out.extend_from_slice(format!("\\{byte:03o}").as_bytes());
-                continue;
-            }
-        };
-        out.extend([b'\\', letter]);
+    for &byte in text {
+        match letter(byte) {
+            Some(letter) => out.extend([b'\\', letter]),
+            None if is_plain(byte, quotes_high) => out.push(byte),
+            None => out.extend_from_slice(format!("\\{byte:03o}").as_bytes()),
+        }
     }
     out.push(b'"');
+}
+
+fn is_plain(byte: u8, quotes_high: bool) -> bool {
+    letter(byte).is_none() && byte >= b' ' && byte != 0x7f && (byte < 0x80 || !quotes_high)
+}
+
+/// What stands for a byte behind a backslash, if that is a letter or itself.
+fn letter(byte: u8) -> Option<u8> {
+    match byte {
+        0x07 => Some(b'a'),
+        0x08 => Some(b'b'),
+        b'\t' => Some(b't'),
+        b'\n' => Some(b'n'),
+        0x0b => Some(b'v'),
+        0x0c => Some(b'f'),
+        b'\r' => Some(b'r'),
+        b'"' | b'\\' => Some(byte),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use packrace_object::{HashKind, ObjectId};
-use packrace_store::publish::ObjectBatch;
 use packrace_store::Repository;
+use packrace_store::publish::ObjectBatch;
 
 pub use self::changes::{Change, Look, What};
 use self::read::Reading;
