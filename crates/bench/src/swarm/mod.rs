@@ -54,10 +54,10 @@ pub fn run(
     let doors = doors(git, packrace, root);
     println!("\n{}\n", figures::HOW);
     println!("{}", figures::head());
-    let mut records = Vec::new();
+    let (mut records, mut indexed) = (Vec::new(), scenes::Indexed::default());
     for scene in scenes::all(args, &bitmap, &plain) {
         for contenders in &doors {
-            records.extend(scene.compare(args, git, contenders)?);
+            records.extend(scene.compare(args, git, contenders, &mut indexed)?);
         }
     }
     println!("\n{}", latency::head());

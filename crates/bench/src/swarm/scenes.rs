@@ -1,7 +1,8 @@
 //! What crowds ask for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
+use std::path::PathBuf;
 
 use packrace_testkit::Git;
 use packrace_testkit::raw_client::{Received, Take};
@@ -82,16 +83,26 @@ pub fn all<'a>(args: &Args, bitmap: &'a Subject, plain: &'a Subject) -> Vec<Scen
         .collect()
 }
 
+/// Packs, by repository, size and sum, that were indexed and have what was asked for: it takes longer than all else.
+#[derive(Default)]
+pub struct Indexed(HashSet<(PathBuf, Vec<String>, u64, u32)>);
+
 impl Scene<'_> {
     /// Looks at each server once, then times them in turns, and prints the rows.
-    pub fn compare(&self, args: &Args, git: &Git, contenders: &[Contender]) -> Result<Vec<Value>, Error> {
+    pub fn compare(
+        &self,
+        args: &Args,
+        git: &Git,
+        contenders: &[Contender],
+        indexed: &mut Indexed,
+    ) -> Result<Vec<Value>, Error> {
         let mut servers = Vec::new();
         let mut figures = Vec::new();
         for contender in contenders {
             let server = contender.start()?;
             let (crowd, peak) =
                 server.watched(|| self.send(contender, &server, |number| self.look(number)))?;
-            self.check(git, contender, &crowd).map_err(|why| self.told(contender, &why))?;
+            self.check(git, contender, &crowd, indexed).map_err(|why| self.told(contender, &why))?;
             figures.push(Figures::new(contender.who, self.clients, peak));
             servers.push(server);
         }
@@ -150,13 +161,21 @@ impl Scene<'_> {
     }
 
     /// Packs that were hashed have been found right by their clients; here the first is indexed, where that is to be.
-    fn check(&self, git: &Git, contender: &Contender, crowd: &Crowd) -> Result<(), String> {
+    fn check(
+        &self,
+        git: &Git,
+        contender: &Contender,
+        crowd: &Crowd,
+        indexed: &mut Indexed,
+    ) -> Result<(), String> {
         self.agree(contender, &crowd.received)?;
-        if !self.is_indexed {
+        let (pack, wants) = (&crowd.received[0].pack, &self.fetches[0].wants);
+        let known = (self.subject.repo.clone(), wants.clone(), pack.bytes, pack.crc);
+        if !self.is_indexed || !indexed.0.insert(known) {
             return Ok(());
         }
-        let there = objects_in_pack(git, &crowd.received[0].pack.kept, self.subject.hash, None);
-        let mut revisions = self.fetches[0].wants.join("\n");
+        let there = objects_in_pack(git, &pack.kept, self.subject.hash, None);
+        let mut revisions = wants.join("\n");
         revisions.push('\n');
         let list = ["rev-list", "--objects", "--no-object-names", "--stdin"];
         let needed = git.run_with_input(&self.subject.repo, &list, revisions.as_bytes());
