@@ -93,6 +93,7 @@ impl Server {
 #[derive(Default)]
 struct Recorder {
     bytes: Vec<u8>,
+    batches: usize,
     gate: Option<(Sender<()>, Receiver<()>)>,
     is_gone: bool,
 }
@@ -100,6 +101,7 @@ struct Recorder {
 impl Door for Recorder {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         self.bytes.extend(batch.pieces().flatten());
+        self.batches += 1;
         if batch.mapped_bytes() > 0
             && let Some((told, gate)) = self.gate.take()
         {
@@ -292,6 +294,24 @@ fn a_running_pack_is_finished_when_its_repository_is_repacked_and_deleted() {
     for door in [first, second] {
         assert!(fetch_answer(&door.bytes).unwrap().bands.pack == expect);
     }
+}
+
+#[test]
+fn a_client_gets_no_more_batches_than_without_a_cache() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let tip = add_large_file(&repo, 12 << 20);
+    let (server, without) = (Server::new(), Server { host: Arc::default(), ..Server::new() });
+    let script = clone_script(&tip);
+    let batches = |server: &Server| {
+        let mut door = Recorder::default();
+        server.call(repo.path(), &script, ProtocolVersion::V2, &mut door).unwrap();
+        (door.batches, door.bytes.len())
+    };
+    let expect = batches(&without);
+    assert!((12..=16).contains(&expect.0), "{expect:?}");
+    assert_eq!([batches(&server), batches(&server)], [expect; 2]);
+    server.check(1, 1);
+    without.check(0, 0);
 }
 
 #[test]

@@ -154,10 +154,12 @@ impl Generator {
 
     /// What is kept has become too much for memory: it goes on disk if it was asked for twice, else nowhere.
     fn go_on_disk(&mut self) {
+        let has_disk = self.shelf.as_ref().is_some_and(|(shared, _)| shared.has_disk());
         let mut state = self.flight.lock();
-        if !state.is_wanted_again || !self.shelf.as_ref().is_some_and(|(shared, _)| shared.has_disk()) {
+        if !state.is_wanted_again || !has_disk {
+            state.keep_nothing();
             drop(state);
-            return self.keep_nothing();
+            return self.leave_shelf();
         }
         state.keeping = Keeping::Disk;
         // From here on only places in the list count: what is written gives its memory back.
