@@ -175,10 +175,10 @@ fn identical_requests_at_once_share_one_plan() {
     assert!(packs.iter().all(|pack| *pack == packs[0]));
     server.check(1, CLIENTS as u64 - 1);
     // And later ones.
-    assert!(server.fetch(&repo.path(), &clone_script(&main)) == packs[0]);
+    assert!(server.fetch(repo.path(), &clone_script(&main)) == packs[0]);
     assert_eq!(server.status().misses, 1);
     server.clock.advance(Duration::from_secs(301));
-    server.fetch(&repo.path(), &clone_script(&main));
+    server.fetch(repo.path(), &clone_script(&main));
     assert_eq!(server.status().misses, 2);
     let names: Vec<_> = std::fs::read_dir(server.directory.path()).unwrap().collect();
     assert!(names.is_empty(), "{names:?}");
@@ -347,7 +347,7 @@ fn packs_of_clones_wait_for_memory_and_others_do_not() {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let cloning = scope.spawn(|| {
-            let pack = server.fetch(&repo.path(), &clone_script(&main));
+            let pack = server.fetch(repo.path(), &clone_script(&main));
             is_done.store(true, SeqCst);
             pack
         });

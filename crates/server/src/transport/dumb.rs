@@ -88,11 +88,7 @@ pub(super) fn find(file: &File, repository: &Repository, namespace: &str) -> Res
 }
 
 fn read(path: PathBuf, role: Role, caching: Caching) -> Result<Found, Error> {
-    let why = |error: &io::Error| {
-        let text = error.to_string();
-        let text = text.split(" (os error").next().unwrap_or_default();
-        format!("Cannot open '{}': {text}", path.display())
-    };
+    let why = |error: &io::Error| format!("Cannot open '{}': {}", path.display(), packrace_os::reason(error));
     let map = Mapped::open(&path, role).map_err(|error| match packrace_os::is_absent(&error) {
         true => Error::NotThere(why(&error)),
         false => Error::Broken(why(&error)),
