@@ -173,6 +173,7 @@ impl Environment {
                 content_type: text("CONTENT_TYPE").unwrap_or_default(),
                 content_length: text("CONTENT_LENGTH"),
                 content_encoding: text("HTTP_CONTENT_ENCODING").unwrap_or_default(),
+                max_request_bytes: None,
                 server_protocol: text("SERVER_PROTOCOL").unwrap_or_default(),
                 remote_user: text("REMOTE_USER"),
                 remote_address: text("REMOTE_ADDR"),

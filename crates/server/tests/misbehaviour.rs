@@ -41,6 +41,17 @@ fn held() -> Held {
     Held { descriptors: count("/proc/self/fd") - 1, threads: count("/proc/self/task") }
 }
 
+/// What is held when nobody comes or goes any more.
+fn settled() -> Held {
+    let mut last = held();
+    assert!(until(PATIENCE, || {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = held();
+        std::mem::replace(&mut last, now) == now
+    }));
+    last
+}
+
 /// Waits until no more is held than `before`, but for threads that wait for work for a while.
 #[track_caller]
 fn check_nothing_stays(before: Held) {
@@ -91,10 +102,10 @@ impl Served {
 /// A server that is soon tired of clients.
 fn impatient() -> Served {
     let limits = Limits {
-        request_time: Duration::from_secs(2),
-        body_time: Duration::from_secs(2),
-        idle_time: Duration::from_secs(2),
-        stall_time: Duration::from_secs(2),
+        request_time: Duration::from_secs(4),
+        body_time: Duration::from_secs(4),
+        idle_time: Duration::from_secs(4),
+        stall_time: Duration::from_secs(4),
         stall_bytes: 256 << 10,
         ..Limits::default()
     };
@@ -123,10 +134,10 @@ fn thousands_of_idle_connections() {
     let limits = Limits { request_time: Duration::from_secs(3600), ..Limits::default() };
     let served = Served::new(Size::Small, limits);
     served.check_well();
-    let before = held();
+    let before = settled();
     // Both ends are here.
     let descriptors = packrace_os::process::raise_descriptor_limit();
-    let many = (descriptors.saturating_sub(1000) / 2 * 3 / 4).min(MANY);
+    let many = (descriptors.saturating_sub(1000) / 2).min(MANY);
     assert!(many >= 1000, "{descriptors} descriptors are too few for this test");
     let starts: [(SocketAddr, &[u8]); 6] = [
         (served.http, b""),
@@ -168,7 +179,7 @@ fn check_trickle_ends(to: SocketAddr, start: &[u8], then: u8) {
 }
 
 fn slow_writers(served: &Served) {
-    let before = held();
+    let before = settled();
     let long = "Content-Length: 100000\r\n\r\n";
     let push = UPLOAD.replace("upload", "receive");
     let http2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -197,7 +208,7 @@ fn slow_writers(served: &Served) {
 
 /// Clients that read so many bytes of a clone, and then nothing.
 fn readers_that_stop(served: &Served) {
-    let before = held();
+    let before = settled();
     let mut stopped = Vec::new();
     for (to, request) in served.clones() {
         for bytes in [0, 1, 5, 100, 70_000, 1 << 20] {
@@ -219,7 +230,7 @@ fn readers_that_stop(served: &Served) {
 }
 
 fn readers_that_trickle(served: &Served) {
-    let before = held();
+    let before = settled();
     let mut streams: Vec<TcpStream> =
         served.clones().into_iter().map(|(to, request)| said(to, &request)).collect();
     let start = Instant::now();
@@ -238,7 +249,7 @@ fn readers_that_trickle(served: &Served) {
 
 /// Clients that reset the connection while much is on its way to them.
 fn resets(served: &Served) {
-    let before = held();
+    let before = settled();
     for bytes in [0, 10, 100_000, 3 << 20] {
         for (to, request) in served.clones() {
             let mut stream = said(to, &request);
@@ -253,7 +264,7 @@ fn resets(served: &Served) {
 
 /// Clients that say that they have no more to say, before they have said anything, in the middle, and behind all.
 fn half_closed(served: &Served) {
-    let before = held();
+    let before = settled();
     let [(git, git_clone), (http, http_clone)] = served.clones();
     for (to, bytes) in [
         (git, &b""[..]),
@@ -281,14 +292,15 @@ fn half_closed(served: &Served) {
 
 /// Bytes behind requests that are none, and requests whose answers nobody reads.
 fn garbage(served: &Served) {
-    let before = held();
+    let before = settled();
     let rubbish = vec![b'\xff'; 1 << 20];
     for start in ["", ADVERTISE, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\nX: "] {
         let mut stream = connect(served.http);
         let _ = stream.write_all(start.as_bytes()).and_then(|()| stream.write_all(&rubbish));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        assert!(answer.len() < 100_000);
+        // One answer, if any.
+        assert!(answer.len() < 1 << 20, "{} bytes", answer.len());
     }
     let many_headers = "X: y\r\n".repeat(200);
     for head in [
@@ -317,7 +329,7 @@ fn garbage(served: &Served) {
 }
 
 fn bombs_and_lies(served: &Served) {
-    let before = held();
+    let before = settled();
     let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     bomb.write_all(&vec![b'0'; 200 << 20]).unwrap();
     let bomb = bomb.finish().unwrap();
@@ -350,7 +362,7 @@ fn bombs_and_lies(served: &Served) {
 
 /// A clone that has begun ends as if nothing had happened, whatever becomes of the repository.
 fn check_clones(served: &Served, meanwhile: impl FnOnce()) {
-    let before = held();
+    let before = settled();
     let repo = served.root().join("a.git");
     let expect = packrace_testkit::reachable_objects(Git::stock(), &repo).len();
     let mut begun: Vec<(TcpStream, Vec<u8>)> = Vec::new();

@@ -6,9 +6,9 @@ use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::cgi;
+use packrace_server::transport::cgi::{self, CgiRequest};
 use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
-use packrace_store::{Config, OpenOptions};
+use packrace_store::OpenOptions;
 
 use super::Fatal;
 use super::receive_pack::committer;
@@ -17,8 +17,8 @@ use crate::environment::Environment;
 
 pub fn run(globals: &Globals, environment: &Environment) -> Result<(), Fatal> {
     super::warnings::to_stderr();
-    let settings = match settings(globals, environment) {
-        Ok(settings) => settings,
+    let (request, settings) = match told(globals, environment) {
+        Ok(told) => told,
         Err(fatal) => {
             // The web server must be told something.
             let _ = std::io::stdout().write_all(b"Status: 500 Internal Server Error\r\n\r\n");
@@ -27,33 +27,26 @@ pub fn run(globals: &Globals, environment: &Environment) -> Result<(), Fatal> {
     };
     let input = FdSource::stdin(None).map_err(Fatal::new)?;
     let output = FdSink::stdout().map_err(Fatal::new)?;
-    match cgi::http_backend(&environment.cgi, &settings, input, output) {
-        Ok(()) => Ok(()),
-        // What was answered is an answer; a client that leaves is no fault of this program.
-        Err(why) => {
-            if !why.is_empty() {
-                let _ = writeln!(std::io::stderr(), "{}", super::harmless(&why));
-            }
-            Ok(())
-        }
+    // What was refused is answered.
+    if let Err(why) = cgi::http_backend(&request, &settings, input, output)
+        && !why.is_empty()
+    {
+        let _ = writeln!(std::io::stderr(), "{}", super::harmless(&why));
     }
+    Ok(())
 }
 
-fn settings(globals: &Globals, environment: &Environment) -> Result<Settings, Fatal> {
-    let open = OpenOptions { check_ownership: true, ..environment.open_options(globals)? };
-    let configured = Config::outside(&open.config)?.integer("http.maxRequestBuffer")?;
-    let configured = configured.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
-    let limits = Limits::default();
-    let max_request_bytes = environment.max_request_buffer()?.or(configured);
-    Ok(Settings {
+fn told(globals: &Globals, environment: &Environment) -> Result<(CgiRequest, Settings), Fatal> {
+    let max_request_bytes = environment.max_request_buffer()?;
+    let settings = Settings {
         http: None,
         git: None,
         admin: Admin::default(),
-        open,
+        open: OpenOptions { check_ownership: true, ..environment.open_options(globals)? },
         namespace: environment.namespace(globals)?,
         agent: environment.agent(),
         session_id: environment.session_id.clone(),
-        limits: Limits { max_request_bytes: max_request_bytes.unwrap_or(limits.max_request_bytes), ..limits },
+        limits: Limits::default(),
         admission: AdmissionSettings::default(),
         // One request is served, and nobody shares with it.
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
@@ -65,5 +58,6 @@ fn settings(globals: &Globals, environment: &Environment) -> Result<Settings, Fa
             hook_environment: environment.for_push_hooks(globals),
             temporary_dir: environment.temporary_dir.clone(),
         },
-    })
+    };
+    Ok((CgiRequest { max_request_bytes, ..environment.cgi.clone() }, settings))
 }

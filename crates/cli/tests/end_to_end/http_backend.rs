@@ -36,6 +36,7 @@ impl Root {
             ("open.git", "http.receivepack", "true"),
             ("never.git", "http.receivepack", "false"),
             ("broken.git", "http.uploadpack", "perhaps"),
+            ("small.git", "http.maxRequestBuffer", "10"),
         ] {
             git.run(dir.path(), &["clone", "-q", "--bare", "a.git", name]);
             git.run(&dir.path().join(name), &["config", setting, value]);
@@ -301,6 +302,16 @@ fn calls() {
     instead(&[("CONTENT_LENGTH", "100000")], &ls_refs[..10], "400 Bad Request");
     instead(&[("HTTP_CONTENT_ENCODING", "gzip")], ls_refs, "400 Bad Request");
     instead(&[("GIT_HTTP_MAX_REQUEST_BUFFER", "10")], ls_refs, "413 Payload Too Large");
+    let small = [("PATH_INFO", "/small.git/git-upload-pack"), ("GIT_HTTP_EXPORT_ALL", "1")];
+    instead(&small, ls_refs, "413 Payload Too Large");
+    check_with(
+        &root,
+        &post(
+            &[&small[..], &[("GIT_HTTP_MAX_REQUEST_BUFFER", "1k"), ("GIT_PROTOCOL", "version=2")]].concat(),
+        ),
+        ls_refs,
+        None,
+    );
 }
 
 /// A web server that runs a program for each request (RFC 3875), as far as git needs one; it lives as long as the

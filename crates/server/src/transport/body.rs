@@ -365,6 +365,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn spans_of_a_map_are_handed_over_and_not_copied() {
+        let pace = Pace { time: Duration::from_secs(1), bytes: 1 };
+        let conversation = Conversation::new(Duration::from_secs(1), pace);
+        let map = Mapped::from(vec![7; 1 << 20]);
+        let mut batch = GatherBatch::of(b"head".to_vec());
+        batch.push_mapped(&map, 1000..500_000);
+        let mut buf = BatchBuf::new(batch, conversation.exchange());
+        buf.advance(4 + 100_000);
+        let mut slots = [IoSlice::new(&[]); 4];
+        assert_eq!(buf.chunks_vectored(&mut slots), 1);
+        assert!(std::ptr::eq(&slots[0][..], &map[101_000..500_000]), "the range itself");
+        assert!(std::ptr::eq(buf.chunk(), &map[101_000..500_000]));
+    }
+
     fn check(body: &[u8], is_gzip: bool, max_bytes: usize, room: usize, expect: Result<&[u8], BadBody>) {
         let memory = BodyMemory::new(room);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -58,6 +58,8 @@ pub struct CgiRequest {
     pub content_encoding: String,
     /// `SERVER_PROTOCOL`.
     pub server_protocol: String,
+    /// `GIT_HTTP_MAX_REQUEST_BUFFER`: longest request but a push, before `http.maxRequestBuffer`.
+    pub max_request_bytes: Option<usize>,
     /// `REMOTE_USER`: who may push unless `http.receivepack` says no.
     pub remote_user: Option<String>,
     /// `REMOTE_ADDR`.
@@ -159,7 +161,7 @@ impl<S: Sink> Backend<'_, S> {
                     );
                     return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
                 }
-                let mut body = self.body(service, input)?;
+                let mut body = self.body(service, &repository, input)?;
                 self.door.head = Some(Head::of_service(service.result()));
                 self.call(service, repository, Mode::StatelessRpc, &mut *body)
             }
@@ -215,6 +217,10 @@ impl<S: Sink> Backend<'_, S> {
             let why = format!("Repository not exported: '{}'", path.display());
             return Err(Refused::new(StatusCode::NOT_FOUND, why));
         }
+        // As git, which answers nothing where one of these makes no sense.
+        for name in ["http.getanyfile", "http.uploadpack", "http.receivepack"] {
+            self.boolean(&repository, name)?;
+        }
         Ok(repository)
     }
 
@@ -237,7 +243,12 @@ impl<S: Sink> Backend<'_, S> {
     }
 
     /// The body of a request, inflated: that of a push as it comes, of other requests whole and within the limit.
-    fn body(&self, service: Service, input: FdSource) -> Result<Box<dyn Read + Send>, Refused> {
+    fn body(
+        &self,
+        service: Service,
+        repository: &Repository,
+        input: FdSource,
+    ) -> Result<Box<dyn Read + Send>, Refused> {
         let length = match self.request.content_length.as_deref() {
             None | Some("") => u64::MAX,
             Some(text) => text
@@ -252,7 +263,10 @@ impl<S: Sink> Backend<'_, S> {
         if service == Service::ReceivePack {
             return Ok(body);
         }
-        let max_bytes = self.settings.limits.max_request_bytes as u64;
+        let configured = repository.config().integer("http.maxRequestBuffer").map_err(Refused::broken)?;
+        let configured = configured.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+        let max_bytes = self.request.max_request_bytes.or(configured);
+        let max_bytes = max_bytes.unwrap_or(self.settings.limits.max_request_bytes) as u64;
         let mut whole = Vec::new();
         let read = body.by_ref().take(max_bytes.saturating_add(1)).read_to_end(&mut whole);
         read.map_err(|error| Refused::new(StatusCode::BAD_REQUEST, error))?;
