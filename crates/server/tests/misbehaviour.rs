@@ -350,8 +350,8 @@ fn bombs_and_lies(served: &Served) {
     check(&format!("Content-Encoding: gzip\r\nContent-Length: {}", bomb.len()), &bomb, &["413"]);
     // Less than was said, more, no number, two numbers, another coding as well.
     check(&format!("Content-Length: {}", length + 1), body, &["400", ""]);
-    check("Content-Length: 18446744073709551615", body, &["400", "413", ""]);
-    check("Content-Length: 99999999999999999999999", body, &["400"]);
+    check("Content-Length: 18446744073709551615", body, &["400", "413", "431"]);
+    check("Content-Length: 99999999999999999999999", body, &["400", "431"]);
     check("Content-Length: -1", body, &["400"]);
     check(&format!("Content-Length: {length}\r\nContent-Length: 1"), body, &["400"]);
     check("Transfer-Encoding: chunked", b"fffffffffffffffff\r\n", &["400"]);

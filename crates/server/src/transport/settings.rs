@@ -66,8 +66,8 @@ pub struct Limits {
     /// `Retry-After`, `ERR` over git://.
     pub max_connections: usize,
     /// Requests that run at the same time, at all doors; also no more than a sixteenth of the descriptors that the
-    /// process may have. Each has a thread, of which no other waits: 2 MiB of addresses, of which it touches 50 to 100
-    /// KiB while it waits. Beyond: HTTP 503 with `Retry-After`, `ERR` over git://.
+    /// process may have. Each has a thread, for which no other waits: 2 MiB of addresses, and the pages of them that it
+    /// touches. Beyond: HTTP 503 with `Retry-After`, `ERR` over git://.
     pub max_requests: usize,
     /// Connections that one client has open at the same time: one IPv4 address, or one /64 of IPv6. Beyond: HTTP 429 with
     /// `Retry-After`, `ERR` over git://.
