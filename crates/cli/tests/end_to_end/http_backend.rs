@@ -82,6 +82,10 @@ impl Answer {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         let status = headers.remove("Status").unwrap_or_else(|| "200 OK".to_owned());
+        if status != "200 OK" {
+            // Git says when something can be kept from before it finds out that it is not there.
+            headers.remove("Date");
+        }
         for moment in ["Date", "Expires"] {
             if let Some(value) = headers.get_mut(moment).filter(|value| !value.contains("1980")) {
                 // A second may lie between the two.

@@ -27,7 +27,7 @@ use crate::transfers::Transfer;
 pub use error::{Error, ErrorKind};
 pub use features::{BlobUri, blob_uris, uris_of};
 pub use receive::{Committer, Pusher, ReceivePack, receive_pack};
-pub use ref_list::ref_list;
+pub use ref_list::{head_line, ref_list};
 
 /// The version of the wire protocol that the client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -1,9 +1,9 @@
-//! The file `info/refs` of the dumb protocol, as it would be now (gitrepository-layout).
+//! The files `info/refs` and `HEAD` of the dumb protocol, as they would be now (gitrepository-layout).
 
 use packrace_store::Repository;
 
 use super::Error;
-use super::refs_view::{HiddenRefs, RefsView, VisibleRef, namespace_prefix};
+use super::refs_view::{Head, HiddenRefs, RefsView, VisibleRef, namespace_prefix};
 
 /// All refs of a namespace and what they point at, a line each; hidden ones too, as in git.
 pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Error> {
@@ -23,4 +23,16 @@ pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Err
         Ok(())
     })?;
     Ok(text)
+}
+
+/// What `HEAD` of a namespace stands for, in a line; empty before the first commit.
+pub fn head_line(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Error> {
+    let namespace = namespace_prefix(namespace);
+    let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.snapshot()?);
+    let hidden = HiddenRefs::default();
+    Ok(match RefsView::new(&refs, &snapshot, &hidden, &namespace).head()? {
+        Some(Head { id: Some(_), target: Some(target) }) => [b"ref: ", &*target, b"\n"].concat(),
+        Some(Head { id: Some(id), target: None }) => format!("{id}\n").into_bytes(),
+        _ => Vec::new(),
+    })
 }

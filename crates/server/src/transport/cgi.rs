@@ -78,11 +78,13 @@ struct Refused {
     header: Option<(&'static str, &'static str)>,
     /// For the log of the web server.
     why: String,
+    /// Whether the client is told that too.
+    is_told: bool,
 }
 
 impl Refused {
     fn new(status: StatusCode, why: impl ToString) -> Self {
-        Refused { status, header: None, why: why.to_string() }
+        Refused { status, header: None, why: why.to_string(), is_told: false }
     }
 
     fn broken(why: impl ToString) -> Self {
@@ -109,8 +111,9 @@ pub fn http_backend<S: Sink>(
             head.line(name, value);
         }
         backend.door.head = Some(head.finish());
+        let body = if refused.is_told { format!("{}\n", refused.why) } else { String::new() };
         // Nobody is left to be told otherwise.
-        let _ = backend.door.finish();
+        let _ = backend.door.send(GatherBatch::of(body.into_bytes()));
     }
     Err(refused.why)
 }
@@ -159,7 +162,8 @@ impl<S: Sink> Backend<'_, S> {
                     let why = format!(
                         "Expected POST with Content-Type '{expected}', but received '{got}' instead."
                     );
-                    return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+                    let refused = Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
+                    return Err(Refused { is_told: true, ..refused });
                 }
                 let mut body = self.body(service, &repository, input)?;
                 self.door.head = Some(Head::of_service(service.result()));

@@ -67,8 +67,8 @@ pub(super) fn find(file: &File, repository: &Repository, namespace: &str) -> Res
     let for_ever = Caching::AYearFrom(SystemTime::now());
     match file {
         File::Head => {
-            let found = read(repository.git_dir().join("HEAD"), Role::Refs, Caching::Unsaid)?;
-            Ok(Found { modified: None, ..found })
+            let line = engine::head_line(repository, namespace).map_err(|error| broken(&error))?;
+            Ok(Found { caching: Caching::Unsaid, ..made(line) })
         }
         File::Refs => {
             let text = engine::ref_list(repository, namespace).map_err(|error| broken(&error))?;
