@@ -38,7 +38,7 @@ impl Server {
         let directory = tempfile::tempdir().unwrap();
         let settings =
             CacheSettings { directory: Some(directory.path().to_owned()), ..CacheSettings::default() };
-        let host = Host { packs: PackCache::new(settings), ..Host::default() };
+        let host = Host { packs: PackCache::new(settings, Arc::default()), ..Host::default() };
         Server { host: Arc::new(host), clock: SimulatedClock::default(), directory }
     }
 
@@ -415,6 +415,15 @@ fn clients_of_both_doors_get_the_same_pack_and_stock_git_a_whole_one() {
         });
         clients.collect::<Vec<_>>().into_iter().map(|client| client.join().unwrap()).collect()
     });
+    // One plan for the scripted clients; those of stock git are two, who ask for the same thing too.
+    let metrics = http(http_address, "GET /-/metrics HTTP/1.1", b"", Feed::Whole).body;
+    let count = |name: &str| -> u64 {
+        let metrics = String::from_utf8_lossy(&metrics);
+        let found = metrics.lines().find_map(|line| line.strip_prefix(&format!("packrace_{name}_total ")));
+        found.unwrap_or_else(|| panic!("{name} in {metrics}")).parse().unwrap()
+    };
+    assert_eq!(count("cache_misses"), 2);
+    assert_eq!(count("cache_hits_running") + count("cache_hits_kept"), CLIENTS as u64);
     let got = objects_in_pack(git, &packs[0], HashKind::Sha1, None);
     let wanted = git.run(&path, &["rev-list", "--objects", "--no-object-names", "main"]);
     assert!(wanted.lines().all(|id| got.contains(id)));

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use prometheus_client::metrics::gauge::Gauge;
+
 /// A number of bytes that may be in use at a moment.
 #[derive(Debug)]
 pub(super) struct Budget {
     max: u64,
     used: AtomicU64,
+    /// Shows what is used, of this budget and others.
+    gauge: Gauge,
 }
 
 impl Budget {
-    pub(super) fn new(max: u64) -> Arc<Self> {
-        Arc::new(Budget { max, used: AtomicU64::new(0) })
+    pub(super) fn new(max: u64, gauge: &Gauge) -> Arc<Self> {
+        Arc::new(Budget { max, used: AtomicU64::new(0), gauge: gauge.clone() })
     }
 
     pub(super) fn max(&self) -> u64 {
@@ -25,7 +29,14 @@ impl Budget {
 
     fn try_take(&self, bytes: u64) -> bool {
         let take = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.max);
-        self.used.fetch_update(Relaxed, Relaxed, take).is_ok()
+        let has_room = self.used.fetch_update(Relaxed, Relaxed, take).is_ok();
+        self.gauge.inc_by(if has_room { bytes as i64 } else { 0 });
+        has_room
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Relaxed);
+        self.gauge.dec_by(bytes as i64);
     }
 }
 
@@ -56,7 +67,7 @@ impl Charge {
     /// Gives so much back.
     pub(super) fn shrink(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
-        self.budget.used.fetch_sub(bytes, Relaxed);
+        self.budget.give_back(bytes);
         self.bytes -= bytes;
     }
 }

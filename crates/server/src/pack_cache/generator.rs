@@ -86,9 +86,8 @@ impl Generator {
 
     /// Nothing follows.
     pub(super) fn finish(mut self, result: Result<Totals, Error>) {
-        if result.is_ok() {
-            self.close_chunk();
-        }
+        // Also what came before a failure: the client gets a pack that is cut off where it happened.
+        self.close_chunk();
         if !self.flight.end(result) {
             return self.leave_shelf();
         }

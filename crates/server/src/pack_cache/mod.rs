@@ -21,14 +21,15 @@ mod shelf;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use packrace_os::count::Role;
 use packrace_os::spool::Spool;
 use packrace_pack::generate::Totals;
+use prometheus_client::metrics::gauge::Gauge;
 
 use crate::engine::{Error, ErrorKind};
+use crate::metrics::Metrics;
 use budget::Budget;
 use flight::{Bounds, Flight, Keeping};
 pub use generator::Generator;
@@ -48,7 +49,7 @@ pub(super) struct Shared {
     memory: Arc<Budget>,
     disk: Arc<Budget>,
     shelf: std::sync::Mutex<Shelf>,
-    counts: Counts,
+    metrics: Arc<Metrics>,
 }
 
 /// What can be kept, and runs out.
@@ -56,14 +57,6 @@ pub(super) struct Shared {
 pub(super) enum Resource {
     Memory,
     Disk,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    hits_running: AtomicU64,
-    hits_kept: AtomicU64,
-    misses: AtomicU64,
-    evictions: AtomicU64,
 }
 
 /// What a cache has done and holds.
@@ -109,22 +102,22 @@ pub struct Lead {
 }
 
 impl PackCache {
-    /// One with these settings.
-    pub fn new(settings: CacheSettings) -> Self {
-        PackCache::with_bounds(settings, Bounds::default())
+    /// One with these settings, which counts in `metrics`.
+    pub fn new(settings: CacheSettings, metrics: Arc<Metrics>) -> Self {
+        PackCache::with_bounds(settings, metrics, Bounds::default())
     }
 
-    fn with_bounds(settings: CacheSettings, bounds: Bounds) -> Self {
+    fn with_bounds(settings: CacheSettings, metrics: Arc<Metrics>, bounds: Bounds) -> Self {
         if !settings.enabled {
             return PackCache::default();
         }
         PackCache(Some(Arc::new(Shared {
-            memory: Budget::new(settings.max_memory_bytes),
-            disk: Budget::new(settings.max_disk_bytes),
+            memory: Budget::new(settings.max_memory_bytes, &metrics.cache_bytes),
+            disk: Budget::new(settings.max_disk_bytes, &metrics.cache_bytes),
             settings,
             bounds,
             shelf: std::sync::Mutex::default(),
-            counts: Counts::default(),
+            metrics,
         })))
     }
 
@@ -137,7 +130,7 @@ impl PackCache {
 
     /// A pack that nobody shares.
     pub fn lead_alone() -> Lead {
-        let none = Budget::new(0);
+        let none = Budget::new(0, &Gauge::default());
         let flight = Flight::new(Bounds::default(), Keeping::Nothing, &none, &none);
         Lead { reader: flight.lead(), flight, shelf: None }
     }
@@ -151,12 +144,12 @@ impl PackCache {
     /// What it has done and holds.
     pub fn status(&self) -> CacheStatus {
         let Some(shared) = &self.0 else { return CacheStatus::default() };
-        let counts = &shared.counts;
+        let metrics = &shared.metrics;
         CacheStatus {
-            hits_running: counts.hits_running.load(Relaxed),
-            hits_kept: counts.hits_kept.load(Relaxed),
-            misses: counts.misses.load(Relaxed),
-            evictions: counts.evictions.load(Relaxed),
+            hits_running: metrics.cache_hits_running.get(),
+            hits_kept: metrics.cache_hits_kept.get(),
+            misses: metrics.cache_misses.get(),
+            evictions: metrics.cache_evictions.get(),
             packs: shared.lock().len() as u64,
             memory_bytes: shared.memory.used(),
             disk_bytes: shared.disk.used(),
@@ -207,12 +200,12 @@ impl Shared {
         let found = shelf.find(&key, now).and_then(|flight| flight.join());
         let joined = match found {
             Some((reader, is_complete)) => {
-                let counter = if is_complete { &self.counts.hits_kept } else { &self.counts.hits_running };
-                counter.fetch_add(1, Relaxed);
+                let metrics = &self.metrics;
+                if is_complete { &metrics.cache_hits_kept } else { &metrics.cache_hits_running }.inc();
                 (Joined::Follow(reader), Removed::default())
             }
             None => {
-                self.counts.misses.fetch_add(1, Relaxed);
+                self.metrics.cache_misses.inc();
                 let flight = Flight::new(self.bounds.clone(), Keeping::Memory, &self.memory, &self.disk);
                 let removed = shelf.put(key, &flight, now, max_age);
                 let lead = Lead { reader: flight.lead(), flight, shelf: Some((self.clone(), key)) };
@@ -234,7 +227,7 @@ impl Shared {
     }
 
     fn count(&self, removed: &Removed) {
-        self.counts.evictions.fetch_add(removed.len() as u64, Relaxed);
+        self.metrics.cache_evictions.inc_by(removed.len() as u64);
     }
 
     /// Nobody shall find this flight any more.

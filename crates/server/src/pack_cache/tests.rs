@@ -1,5 +1,5 @@
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 
 use packrace_os::Mapped;
@@ -19,6 +19,10 @@ fn key(repository: u8, snapshot: u8, request: u8) -> Key {
 
 fn settings(directory: &Path) -> CacheSettings {
     CacheSettings { directory: Some(directory.to_owned()), ..CacheSettings::default() }
+}
+
+fn cache_of(settings: CacheSettings) -> PackCache {
+    PackCache::new(settings, Arc::default())
 }
 
 fn owned(bytes: &[u8]) -> Segment {
@@ -80,7 +84,7 @@ fn make(cache: &PackCache, key: Key, now: u64, bytes: &[u8], piece: usize) {
 
 #[test]
 fn followers_begin_at_the_first_byte_while_the_pack_is_made() {
-    let cache = PackCache::new(CacheSettings::default());
+    let cache = cache_of(CacheSettings::default());
     let bytes = Random::new(1).bytes(1 << 20);
     let (content, (go, gate)) = (bytes.clone(), mpsc::channel());
     let mut first = lead(&cache, key(1, 1, 1), 0)
@@ -114,7 +118,7 @@ fn followers_begin_at_the_first_byte_while_the_pack_is_made() {
 
 #[test]
 fn it_goes_on_without_the_first_reader_and_ends_with_the_last() {
-    let cache = PackCache::new(CacheSettings::default());
+    let cache = cache_of(CacheSettings::default());
     let (go, gate) = mpsc::channel();
     let (told, end) = mpsc::channel();
     let first = lead(&cache, key(1, 1, 1), 0)
@@ -143,7 +147,7 @@ fn it_goes_on_without_the_first_reader_and_ends_with_the_last() {
 
 #[test]
 fn a_worker_that_waits_for_room_notices_that_everybody_has_left() {
-    let cache = PackCache::new(CacheSettings::default());
+    let cache = cache_of(CacheSettings::default());
     let first = lead(&cache, key(1, 1, 1), 0)
         .launch(|generator| {
             while !generator.cancelled() {
@@ -158,20 +162,22 @@ fn a_worker_that_waits_for_room_notices_that_everybody_has_left() {
 
 #[test]
 fn failures_and_panics_are_told_to_all_and_nothing_is_kept() {
-    let cache = PackCache::new(CacheSettings::default());
+    let cache = cache_of(CacheSettings::default());
     let check = |make: fn() -> Result<Totals, Error>, expect: &str| {
         let (go, gate) = mpsc::channel::<()>();
         let mut first = lead(&cache, key(1, 1, 1), 0)
             .launch(move |generator| {
                 generator.push(owned(&[7; 1 << 17]));
                 gate.recv().unwrap();
+                generator.push(owned(b"just before"));
                 make()
             })
             .unwrap();
         let mut second = follow(&cache, key(1, 1, 1), 0);
         go.send(()).unwrap();
         for reader in [&mut first, &mut second] {
-            assert_eq!(drain(reader), (vec![7; 1 << 17], Some(Err(expect.to_owned()))));
+            let before = [vec![7; 1 << 17], b"just before".to_vec()].concat();
+            assert_eq!(drain(reader), (before, Some(Err(expect.to_owned()))));
         }
         drop((first, second));
         assert_eq!((cache.status().packs, cache.status().memory_bytes), (0, 0));
@@ -183,7 +189,7 @@ fn failures_and_panics_are_told_to_all_and_nothing_is_kept() {
 #[test]
 fn a_slow_reader_beside_a_fast_one_reads_from_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let cache = PackCache::new(settings(directory.path()));
+    let cache = cache_of(settings(directory.path()));
     let bytes = Random::new(2).bytes(24 << 20);
     let content = bytes.clone();
     let mut fast = lead(&cache, key(1, 1, 1), 0)
@@ -208,7 +214,7 @@ fn a_slow_reader_beside_a_fast_one_reads_from_disk() {
 #[test]
 fn what_is_asked_for_once_is_not_put_on_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let cache = PackCache::new(settings(directory.path()));
+    let cache = cache_of(settings(directory.path()));
     let bytes = Random::new(3).bytes(12 << 20);
     make(&cache, key(1, 1, 1), 0, &bytes, 10_000);
     let status = cache.status();
@@ -226,7 +232,7 @@ fn what_is_asked_for_once_is_not_put_on_disk() {
 
 #[test]
 fn what_is_small_is_kept_in_memory_from_the_first_time() {
-    let cache = PackCache::new(CacheSettings::default());
+    let cache = cache_of(CacheSettings::default());
     make(&cache, key(1, 1, 1), 0, b"a small pack", 1);
     check_whole(&mut follow(&cache, key(1, 1, 1), 1), b"a small pack", 1);
     let status = cache.status();
@@ -239,7 +245,7 @@ fn ranges_of_packs_are_kept_as_ranges() {
     let path = directory.path().join("pack");
     std::fs::write(&path, vec![5; 64 << 20]).unwrap();
     let map = Mapped::open(&path, Role::Pack).unwrap();
-    let cache = PackCache::new(settings(directory.path()));
+    let cache = cache_of(settings(directory.path()));
     let content = map.clone();
     let mut reader = lead(&cache, key(1, 1, 1), 0)
         .launch(move |generator| {
@@ -262,7 +268,7 @@ fn ranges_of_packs_are_kept_as_ranges() {
 
 #[test]
 fn the_worker_is_only_so_far_ahead_of_the_fastest_reader() {
-    let cache = PackCache::new(CacheSettings::default());
+    let cache = cache_of(CacheSettings::default());
     let made = Arc::new(AtomicUsize::new(0));
     let counter = made.clone();
     let mut reader = lead(&cache, key(1, 1, 1), 0)
@@ -300,7 +306,7 @@ fn without_disk_slow_readers_are_left_behind_and_nobody_gets_a_wrong_pack() {
     let bounds = || Bounds { patience: Duration::from_millis(300), ..Bounds::default() };
     let missing = directory.path().join("missing");
     let check = |settings: CacheSettings, fault: DiskFault| {
-        let cache = PackCache::with_bounds(settings, bounds());
+        let cache = PackCache::with_bounds(settings, Arc::default(), bounds());
         let content = bytes.clone();
         let mut fast = lead(&cache, key(1, 1, 1), 0)
             .launch(move |generator| {
@@ -334,7 +340,7 @@ fn without_disk_slow_readers_are_left_behind_and_nobody_gets_a_wrong_pack() {
 #[test]
 fn a_full_disk_disturbs_nobody_who_keeps_up() {
     let directory = tempfile::tempdir().unwrap();
-    let cache = PackCache::new(settings(directory.path()));
+    let cache = cache_of(settings(directory.path()));
     let bytes = Random::new(5).bytes(24 << 20);
     let content = bytes.clone();
     let first = lead(&cache, key(1, 1, 1), 0)
@@ -359,7 +365,7 @@ fn a_full_disk_disturbs_nobody_who_keeps_up() {
 #[test]
 fn the_longest_unused_goes_first() {
     let directory = tempfile::tempdir().unwrap();
-    let cache = PackCache::new(CacheSettings {
+    let cache = cache_of(CacheSettings {
         max_memory_bytes: 2 << 20,
         max_disk_bytes: 32 << 20,
         ..settings(directory.path())
@@ -387,7 +393,7 @@ fn the_longest_unused_goes_first() {
 
 #[test]
 fn what_is_being_read_does_not_go() {
-    let cache = PackCache::new(CacheSettings { max_memory_bytes: 1 << 20, ..CacheSettings::default() });
+    let cache = cache_of(CacheSettings { max_memory_bytes: 1 << 20, ..CacheSettings::default() });
     let bytes = Random::new(8).bytes(600 << 10);
     make(&cache, key(1, 1, 1), 0, &bytes, 10_000);
     let mut reader = follow(&cache, key(1, 1, 1), 1);
@@ -405,7 +411,7 @@ fn what_is_being_read_does_not_go() {
 
 #[test]
 fn age_counts_from_the_last_use() {
-    let cache = PackCache::new(CacheSettings::default());
+    let cache = cache_of(CacheSettings::default());
     make(&cache, key(1, 1, 1), 0, b"a", 1);
     check_whole(&mut follow(&cache, key(1, 1, 1), 299), b"a", 1);
     check_whole(&mut follow(&cache, key(1, 1, 1), 598), b"a", 1);
@@ -415,7 +421,7 @@ fn age_counts_from_the_last_use() {
 
 #[test]
 fn another_version_of_a_repository_takes_the_place_of_the_one_before() {
-    let cache = PackCache::new(CacheSettings::default());
+    let cache = cache_of(CacheSettings::default());
     make(&cache, key(1, 1, 1), 0, b"one", 1);
     make(&cache, key(1, 1, 2), 0, b"two", 1);
     make(&cache, key(2, 1, 1), 0, b"other", 1);
@@ -430,7 +436,7 @@ fn another_version_of_a_repository_takes_the_place_of_the_one_before() {
 #[test]
 fn nothing_is_shared_where_it_is_turned_off() {
     for cache in
-        [PackCache::default(), PackCache::new(CacheSettings { enabled: false, ..CacheSettings::default() })]
+        [PackCache::default(), cache_of(CacheSettings { enabled: false, ..CacheSettings::default() })]
     {
         for _ in 0..2 {
             let Joined::Lead(lead) = cache.join(|| unreachable!("nobody asks"), Duration::ZERO) else {
@@ -519,6 +525,7 @@ fn every_reader_gets_the_same_bytes() {
                 directory: has_disk.then(|| directory.path().to_owned()),
                 ..CacheSettings::default()
             },
+            Arc::default(),
             bounds,
         );
         let readers = 1 + random.below(4);

@@ -63,10 +63,12 @@ impl Shared {
         let places = Places::new(limits, packrace_os::process::raise_descriptor_limit());
         // One request of the largest size must fit, twice: as it came, and inflated.
         let body_bytes = limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2));
+        let metrics = Arc::default();
         let host = Host {
             admission: Admission::new(&settings.admission),
             transfers: Transfers::new(settings.session_id.clone()),
-            packs: PackCache::new(settings.cache.clone()),
+            packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
+            metrics,
             ..Host::default()
         };
         Ok(Shared {
