@@ -17,6 +17,7 @@ mod ref_changes;
 mod ref_filter;
 mod ref_script;
 mod revisions;
+mod serve_config;
 mod trace2;
 mod users;
 mod utf8;

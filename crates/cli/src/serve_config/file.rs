@@ -1,0 +1,57 @@
+//! Configuration files: TOML with a table for each group of settings.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use super::item::Given;
+use super::{Told, find};
+
+/// Takes all that a file says, or nothing and the place at fault.
+pub(super) fn take(told: &mut Told, name: &str, text: &str) -> Result<(), String> {
+    let at = |span: Range<usize>, why: String| {
+        let (line, column) = place(text, span.start);
+        format!("{name}:{line}:{column}: {why}")
+    };
+    let parsed = DeTable::parse(text)
+        .map_err(|error| at(error.span().unwrap_or_default(), error.message().trim_end().to_owned()))?;
+    let mut taken = told.clone();
+    for (group, settings) in parsed.get_ref() {
+        let DeValue::Table(settings) = settings.get_ref() else {
+            let why = format!("{}: there is no such setting; settings stand in tables", group.get_ref());
+            return Err(at(group.span(), why));
+        };
+        for (key, value) in settings {
+            let key_name = format!("{}.{}", group.get_ref(), key.get_ref());
+            let setting = find(&key_name)
+                .ok_or_else(|| at(key.span(), format!("{key_name}: there is no such setting")))?;
+            (setting.take)(&mut taken, &given(value.get_ref()))
+                .map_err(|why| at(value.span(), format!("{key_name}: {why}")))?;
+        }
+        if !super::all().iter().any(|setting| setting.group == group.get_ref()) {
+            return Err(at(group.span(), format!("{}: there is no such table", group.get_ref())));
+        }
+    }
+    *told = taken;
+    Ok(())
+}
+
+fn given<'a>(value: &'a DeValue<'_>) -> Given<'a> {
+    match value {
+        DeValue::String(text) => Given::Text(text),
+        DeValue::Integer(number) if number.radix() == 10 => Given::Number(number.as_str()),
+        DeValue::Boolean(flag) => Given::Flag(*flag),
+        DeValue::Array(values) => {
+            let texts: Option<Vec<&str>> = values.iter().map(|value| value.get_ref().as_str()).collect();
+            texts.map_or(Given::Other("array of mixed values"), Given::List)
+        }
+        other => Given::Other(other.type_str()),
+    }
+}
+
+/// Line and column, from 1, in characters.
+fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}

@@ -1,0 +1,327 @@
+//! Kinds of values: how each is written, and what is taken for it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use packrace_server::transport::settings::{AddressRange, Admin};
+
+use super::{Format, Level};
+
+/// What stands where a value is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Given<'a> {
+    /// A word of the environment or the command line, whose kind is not known.
+    Word(&'a str),
+    /// A number of a file.
+    Number(&'a str),
+    /// Text of a file.
+    Text(&'a str),
+    /// Yes or no in a file.
+    Flag(bool),
+    /// A list of a file.
+    List(Vec<&'a str>),
+    /// Something else, by its name.
+    Other(&'a str),
+}
+
+impl Given<'_> {
+    fn refuse<T>(&self, expect: &str) -> Result<T, String> {
+        let shown = match self {
+            Given::Word(text) | Given::Text(text) => format!("{text:?}"),
+            Given::Number(text) => (*text).to_owned(),
+            Given::Flag(flag) => flag.to_string(),
+            Given::List(_) => "a list".to_owned(),
+            Given::Other(kind) => format!("a value of kind {kind}"),
+        };
+        Err(format!("{shown} is not {expect}"))
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Given::Word(text) | Given::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// A kind of value.
+pub(super) trait Item: Sized {
+    /// What is expected, after "is not".
+    const EXPECTED: &'static str;
+
+    /// Reads one; `None` if it is not what is expected.
+    fn read(given: &Given<'_>) -> Option<Self>;
+
+    /// As a file has it.
+    fn write(&self) -> String;
+
+    /// Reads one, or says why it is none.
+    fn take(given: &Given<'_>) -> Result<Self, String> {
+        Self::read(given).map_or_else(|| given.refuse(Self::EXPECTED), Ok)
+    }
+}
+
+/// A number and the unit behind it.
+fn split(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+fn number(given: &Given<'_>) -> Option<u64> {
+    match given {
+        Given::Word(text) | Given::Number(text) => {
+            split(text).filter(|(_, unit)| unit.is_empty()).map(|(number, _)| number)
+        }
+        _ => None,
+    }
+}
+
+/// A count, for which there are no units.
+impl Item for usize {
+    const EXPECTED: &'static str = "a whole number";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        usize::try_from(number(given)?).ok()
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A number of bytes, in an integer of any kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bytes(pub(super) u64);
+
+impl Item for Bytes {
+    const EXPECTED: &'static str =
+        "a number of bytes: a whole number, with k, m or g behind it for 1024, 1024² or 1024³";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        if let Given::Number(_) = given {
+            return number(given).map(Bytes);
+        }
+        let (number, unit) = split(given.text()?)?;
+        let factor = match unit {
+            "" => 1,
+            "k" | "K" => 1 << 10,
+            "m" | "M" => 1 << 20,
+            "g" | "G" => 1 << 30,
+            _ => return None,
+        };
+        number.checked_mul(factor).map(Bytes)
+    }
+
+    fn write(&self) -> String {
+        let units = [(30, "g"), (20, "m"), (10, "k")];
+        let unit = units.into_iter().find(|(bits, _)| self.0 > 0 && self.0.trailing_zeros() >= *bits);
+        match unit {
+            Some((bits, unit)) => format!("\"{}{unit}\"", self.0 >> bits),
+            None => self.0.to_string(),
+        }
+    }
+}
+
+impl Item for Duration {
+    const EXPECTED: &'static str = "a time: seconds, or a whole number with ms, s, m, h or d behind it";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        if let Given::Number(_) = given {
+            return number(given).map(Duration::from_secs);
+        }
+        let (number, unit) = split(given.text()?)?;
+        let seconds = match unit {
+            "ms" => return Some(Duration::from_millis(number)),
+            "" | "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            _ => return None,
+        };
+        number.checked_mul(seconds).map(Duration::from_secs)
+    }
+
+    fn write(&self) -> String {
+        let seconds = self.as_secs();
+        match self.subsec_millis() {
+            0 if seconds > 0 && seconds.is_multiple_of(60) => format!("\"{}m\"", seconds / 60),
+            0 => format!("\"{seconds}s\""),
+            _ => format!("\"{}ms\"", self.as_millis()),
+        }
+    }
+}
+
+impl Item for bool {
+    const EXPECTED: &'static str = "true or false";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given {
+            Given::Flag(flag) => Some(*flag),
+            Given::Word("true") => Some(true),
+            Given::Word("false") => Some(false),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Item for Option<SocketAddr> {
+    const EXPECTED: &'static str = "an address with a port (127.0.0.1:8417, [::1]:8417), or \"none\"";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given.text()? {
+            "none" => Some(None),
+            text => text.parse().ok().map(Some),
+        }
+    }
+
+    fn write(&self) -> String {
+        self.map_or("\"none\"".to_owned(), |address| format!("\"{address}\""))
+    }
+}
+
+impl Item for Admin {
+    const EXPECTED: &'static str = "\"http\", an address with a port, or \"none\"";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given.text()? {
+            "http" => Some(Admin::OnHttp),
+            "none" => Some(Admin::Nowhere),
+            text => text.parse().ok().map(Admin::At),
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Admin::OnHttp => "\"http\"".to_owned(),
+            Admin::Nowhere => "\"none\"".to_owned(),
+            Admin::At(address) => format!("\"{address}\""),
+        }
+    }
+}
+
+impl Item for Vec<AddressRange> {
+    const EXPECTED: &'static str = "a list of addresses and ranges of addresses (10.0.0.0/8, ::1)";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        let parse = |text: &str| text.trim().parse().ok();
+        match given {
+            Given::List(texts) => texts.iter().map(|text| parse(text)).collect(),
+            Given::Word("") => Some(Vec::new()),
+            Given::Word(text) => text.split(',').map(parse).collect(),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> String {
+        let ranges: Vec<String> = self.iter().map(|range| format!("\"{range}\"")).collect();
+        format!("[{}]", ranges.join(", "))
+    }
+}
+
+impl Item for Option<PathBuf> {
+    const EXPECTED: &'static str = "an absolute path, or \"none\"";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given.text()? {
+            "none" => Some(None),
+            text => Some(PathBuf::from(text)).filter(|path| path.is_absolute()).map(Some),
+        }
+    }
+
+    fn write(&self) -> String {
+        // Rust's escapes of text are those of TOML but for what no path of a person has.
+        self.as_ref().map_or("\"none\"".to_owned(), |path| format!("{:?}", path.display().to_string()))
+    }
+}
+
+/// An item that is one of a few words.
+macro_rules! words {
+    ($kind:ty, $expected:literal, $($word:literal = $value:path),*) => {
+        impl Item for $kind {
+            const EXPECTED: &'static str = $expected;
+
+            fn read(given: &Given<'_>) -> Option<Self> {
+                match given.text()? {
+                    $($word => Some($value),)*
+                    _ => None,
+                }
+            }
+
+            fn write(&self) -> String {
+                match self {
+                    $($value => concat!("\"", $word, "\"").to_owned(),)*
+                }
+            }
+        }
+    };
+}
+
+words!(
+    Level,
+    "one of off, error, warn, info and debug",
+    "off" = Level::Off,
+    "error" = Level::Error,
+    "warn" = Level::Warn,
+    "info" = Level::Info,
+    "debug" = Level::Debug
+);
+words!(Format, "text or json", "text" = Format::Text, "json" = Format::Json);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T: Item>(given: &Given<'_>, expect: Option<&str>) {
+        let read = T::read(given);
+        assert_eq!(read.map(|value| value.write()).as_deref(), expect, "{given:?}");
+    }
+
+    #[test]
+    fn values_of_each_kind() {
+        use Given::{Flag, List, Number, Text, Word};
+        check::<usize>(&Number("32"), Some("32"));
+        check::<usize>(&Word("0"), Some("0"));
+        for bad in [Text("32"), Word("3k"), Word(""), Word("-1"), Number("-1"), Number("1_000"), Flag(true)] {
+            check::<usize>(&bad, None);
+        }
+        check::<Bytes>(&Number("1024"), Some("\"1k\""));
+        check::<Bytes>(&Text("10m"), Some("\"10m\""));
+        check::<Bytes>(&Word("3G"), Some("\"3g\""));
+        check::<Bytes>(&Word("1025"), Some("1025"));
+        check::<Bytes>(&Number("0"), Some("0"));
+        for bad in [Text("1t"), Text("k"), Text("1.5m"), Text("18446744073709551615k"), Text("")] {
+            check::<Bytes>(&bad, None);
+        }
+        check::<Duration>(&Number("90"), Some("\"90s\""));
+        check::<Duration>(&Text("5m"), Some("\"5m\""));
+        check::<Duration>(&Word("1d"), Some("\"1440m\""));
+        check::<Duration>(&Text("250ms"), Some("\"250ms\""));
+        check::<Duration>(&Text("0"), Some("\"0s\""));
+        for bad in [Text("5 m"), Text("5w"), Text("m"), Flag(false)] {
+            check::<Duration>(&bad, None);
+        }
+        check::<bool>(&Flag(true), Some("true"));
+        check::<bool>(&Word("false"), Some("false"));
+        check::<bool>(&Text("true"), None);
+        check::<bool>(&Word("yes"), None);
+        check::<Option<SocketAddr>>(&Text("[::1]:80"), Some("\"[::1]:80\""));
+        check::<Option<SocketAddr>>(&Text("none"), Some("\"none\""));
+        check::<Option<SocketAddr>>(&Text("localhost"), None);
+        check::<Admin>(&Word("127.0.0.1:9"), Some("\"127.0.0.1:9\""));
+        check::<Admin>(&Word("http"), Some("\"http\""));
+        check::<Admin>(&Word("https"), None);
+        check::<Vec<AddressRange>>(&List(vec!["10.0.0.0/8"]), Some("[\"10.0.0.0/8\"]"));
+        check::<Vec<AddressRange>>(&Word(""), Some("[]"));
+        check::<Vec<AddressRange>>(&Word("10.0.0.0/8,x"), None);
+        check::<Option<PathBuf>>(&Text("/a \"b"), Some("\"/a \\\"b\""));
+        check::<Option<PathBuf>>(&Text("a"), None);
+        check::<Level>(&Text("debug"), Some("\"debug\""));
+        check::<Level>(&Text("trace"), None);
+        check::<Format>(&Text("json"), Some("\"json\""));
+    }
+}

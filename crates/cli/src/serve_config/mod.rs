@@ -1,0 +1,130 @@
+//! What `packrace serve` is told: defaults, then a file (TOML), then the environment, then the command line, each over
+//! the one before.
+//!
+//! One [table](table) says which settings there are; the file, the variables, `--set` and the printed example all come
+//! from it. Nothing is passed over: a key, a variable or a value that is not understood ends the start, with the place
+//! at fault.
+
+mod file;
+mod item;
+mod print;
+mod table;
+
+use std::net::SocketAddr;
+
+use packrace_server::admission::AdmissionSettings;
+use packrace_server::transport::settings::{Admin, Limits};
+
+pub use print::example;
+pub use table::{Setting, all};
+
+use item::Given;
+
+/// How variables begin that give a setting: `PACKRACE_SERVE_LIMITS_DRAIN_TIME` is `limits.drain-time`.
+pub const VARIABLE_PREFIX: &str = "PACKRACE_SERVE_";
+
+/// All that may be said.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// Where.
+    pub listen: Listen,
+    /// What clients may take.
+    pub limits: Limits,
+    /// How clones are let in.
+    pub admission: AdmissionSettings,
+    /// What may be pushed.
+    pub push: Push,
+    /// What is written to standard error.
+    pub log: Log,
+}
+
+/// Where is listened.
+#[derive(Debug, Clone, Default)]
+pub struct Listen {
+    /// For HTTP.
+    pub http: Option<SocketAddr>,
+    /// For git://.
+    pub git: Option<SocketAddr>,
+    /// For those who look on.
+    pub admin: Admin,
+}
+
+/// What may be pushed.
+#[derive(Debug, Clone, Default)]
+pub struct Push {
+    /// By everybody.
+    pub allowed: bool,
+}
+
+/// What is written to standard error.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    /// How much.
+    pub level: Level,
+    /// In which form.
+    pub format: Format,
+}
+
+/// How much is logged: this, and what is worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    /// Nothing.
+    Off,
+    /// What must be mended.
+    Error,
+    /// What may have to be.
+    Warn,
+    /// A line a request.
+    #[default]
+    Info,
+    /// And the phases of each.
+    Debug,
+}
+
+/// How a line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// For people: `key=value`.
+    #[default]
+    Text,
+    /// For machines: one object a line.
+    Json,
+}
+
+impl Told {
+    /// Takes what a file says; `name` is what it is called in errors.
+    pub fn take_file(&mut self, name: &str, text: &str) -> Result<(), String> {
+        file::take(self, name, text)
+    }
+
+    /// Takes a variable of the environment whose name begins with [`VARIABLE_PREFIX`].
+    pub fn take_variable(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let setting = all().iter().find(|setting| setting.variable() == name);
+        let setting = setting.ok_or_else(|| format!("{name}: there is no such setting"))?;
+        self.take_word(setting, value).map_err(|why| format!("{name}: {why}"))
+    }
+
+    /// Takes `KEY=VALUE`, as `--set` has it.
+    pub fn take_assignment(&mut self, assignment: &str) -> Result<(), String> {
+        let (key, value) =
+            assignment.split_once('=').ok_or_else(|| format!("--set {assignment}: there is no '='"))?;
+        let setting = find(key).ok_or_else(|| format!("--set {assignment}: there is no setting {key}"))?;
+        self.take_word(setting, value).map_err(|why| format!("--set {assignment}: {why}"))
+    }
+
+    fn take_word(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
+        (setting.take)(self, &Given::Word(value))
+    }
+
+    /// The settings that have another value in `other`.
+    pub fn differences<'a>(&'a self, other: &'a Told) -> impl Iterator<Item = &'static Setting> + 'a {
+        all().iter().filter(|setting| (setting.show)(self) != (setting.show)(other))
+    }
+}
+
+fn find(key: &str) -> Option<&'static Setting> {
+    all().iter().find(|setting| setting.key() == key)
+}
+
+#[cfg(test)]
+mod tests;

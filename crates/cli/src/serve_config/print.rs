@@ -1,0 +1,51 @@
+//! The example that `--print-config` prints: every setting with its default, which is commented out.
+
+use std::fmt::Write as _;
+
+use super::{Told, VARIABLE_PREFIX, all};
+
+/// Longest line of a comment.
+const WIDTH: usize = 100;
+
+/// A file that changes nothing.
+pub fn example() -> String {
+    let defaults = Told::default();
+    let mut text = String::new();
+    let head = format!(
+        "Configuration of packrace serve: packrace serve --config FILE ROOT. Every setting is here with its default. \
+         Sizes are bytes, or a number with k, m or g behind it; times are seconds, or a number with ms, s, m, h or d. \
+         A variable of the environment, {VARIABLE_PREFIX} with table and key in capitals \
+         ({VARIABLE_PREFIX}LIMITS_DRAIN_TIME=30s), goes before what stands here, and --set limits.drain-time=30s before \
+         both. SIGHUP has this file read again; what says \"restart\" needs one. What belongs to one repository \
+         stands in its git configuration."
+    );
+    comment(&head, &mut text);
+    let mut group = "";
+    for setting in all() {
+        if setting.group != group {
+            group = setting.group;
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(text, "\n[{group}]\n");
+        }
+        let restart = if setting.is_reloaded { "" } else { " (restart)" };
+        text.push('\n');
+        comment(&format!("{}{restart}", setting.doc), &mut text);
+        let _ = writeln!(text, "#{} = {}", setting.name(), (setting.show)(&defaults));
+    }
+    text
+}
+
+fn comment(doc: &str, text: &mut String) {
+    let mut line = String::from("#");
+    for word in doc.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            text.push_str(&line);
+            text.push('\n');
+            line = String::from("#");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}

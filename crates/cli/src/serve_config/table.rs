@@ -1,0 +1,182 @@
+//! All settings: what they are called, what they mean, and where they go.
+
+use std::sync::LazyLock;
+
+use packrace_server::admission::AdmissionSettings;
+use packrace_server::transport::settings::Limits;
+
+use super::item::{Bytes, Given, Item};
+use super::{Listen, Log, Push, Told};
+
+/// One setting.
+pub struct Setting {
+    /// The table of a file that it stands in.
+    pub group: &'static str,
+    /// Its name in the program.
+    field: &'static str,
+    /// What it means, in which unit, and what happens at the bound.
+    pub doc: &'static str,
+    /// Whether a new value counts without a restart.
+    pub is_reloaded: bool,
+    /// Sets it.
+    pub(super) take: fn(&mut Told, &Given<'_>) -> Result<(), String>,
+    /// Its value, as a file has it.
+    pub(super) show: fn(&Told) -> String,
+}
+
+impl Setting {
+    /// The key within its table.
+    pub fn name(&self) -> String {
+        self.field.replace('_', "-")
+    }
+
+    /// Table and key.
+    pub fn key(&self) -> String {
+        format!("{}.{}", self.group, self.name())
+    }
+
+    /// The variable of the environment.
+    pub fn variable(&self) -> String {
+        format!("{}{}_{}", super::VARIABLE_PREFIX, self.group, self.field).to_uppercase()
+    }
+}
+
+/// All that there are, group by group.
+pub fn all() -> &'static [Setting] {
+    static ALL: LazyLock<Vec<Setting>> =
+        LazyLock::new(|| [listen(), limits(), admission(), push(), log()].into_iter().flatten().collect());
+    &ALL
+}
+
+/// Whether SIGHUP is enough.
+macro_rules! is_reloaded {
+    (reload) => {
+        true
+    };
+    (restart) => {
+        false
+    };
+}
+
+/// The value of a field, and how it becomes one: `bytes` are an integer of any kind.
+macro_rules! take {
+    ($field:expr, $given:expr, bytes) => {{
+        let Bytes(bytes) = Bytes::take($given)?;
+        $field = bytes.try_into().map_err(|_| "more than this machine can count".to_owned())?;
+    }};
+    ($field:expr, $given:expr, value) => {
+        $field = Item::take($given)?
+    };
+}
+
+macro_rules! show {
+    ($field:expr, bytes) => {
+        Bytes($field as u64).write()
+    };
+    ($field:expr, value) => {
+        $field.write()
+    };
+}
+
+/// The settings of one group, which are all fields of a struct: one that is not here is an error of the compiler.
+macro_rules! group {
+    ($group:ident: $kind:ident { $($field:ident: $form:ident, $when:ident, $doc:literal;)* }) => {
+        fn $group() -> Vec<Setting> {
+            // Names every field.
+            let $kind { $($field: _,)* } = $kind::default();
+            vec![$(Setting {
+                group: stringify!($group),
+                field: stringify!($field),
+                doc: $doc,
+                is_reloaded: is_reloaded!($when),
+                take: |told, given| {
+                    take!(told.$group.$field, given, $form);
+                    Ok(())
+                },
+                show: |told| show!(told.$group.$field, $form),
+            },)*]
+        }
+    };
+}
+
+group!(listen: Listen {
+    http: value, restart,
+        "Address and port for HTTP (1.1 and 2). \"none\": no HTTP; but where nothing at all is said of http and git, and no \
+         socket is inherited, 127.0.0.1:8417.";
+    git: value, restart,
+        "Address and port for git://, whose usual port is 9418. \"none\": no git://.";
+    admin: value, restart,
+        "Where the server can be looked at while it runs: /-/ (a page for people), /-/metrics (Prometheus), /-/healthz \
+         and /-/readyz. \"http\": on the address for HTTP, and the page does not tell clients and repositories. An \
+         address and port of its own: all of it there, with clients and repositories; on the address for HTTP \
+         only healthz and readyz. \"none\": nowhere.";
+});
+
+group!(limits: Limits {
+    max_connections: value, reload,
+        "Connections that are open at the same time, at all doors; also no more than three quarters of the descriptors \
+         that the process may have. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+    max_requests: value, restart,
+        "Requests that run at the same time, at all doors, each on a thread; also no more than a sixteenth of the \
+         descriptors that the process may have. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+    max_connections_per_address: value, reload,
+        "Connections that one client (an IPv4 address, or a /64 of IPv6) has open at the same time. Beyond: HTTP 429 with \
+         Retry-After, ERR over git://.";
+    max_requests_per_address: value, reload,
+        "Requests of one client that run at the same time. Beyond: as for connections.";
+    exempt_addresses: value, reload,
+        "Clients whose connections and requests are not limited by address, as those that come through a proxy: a list \
+         of addresses and ranges.";
+    max_request_bytes: bytes, reload,
+        "Longest upload request over HTTP, in bytes, inflated or not; GIT_HTTP_MAX_REQUEST_BUFFER goes before what a file \
+         says. Beyond: HTTP 413.";
+    body_memory_bytes: bytes, restart,
+        "Memory in bytes for the bodies of all requests that are read or answered at a moment; room for one of the largest \
+         size, twice, there is always. Beyond: HTTP 503.";
+    request_time: value, reload,
+        "How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So \
+         long, and at most twice as long, an HTTP connection is also kept between requests. Beyond: it is closed.";
+    body_time: value, reload,
+        "How long a client may take for the body of an HTTP request, but that of a push. Beyond: HTTP 408.";
+    idle_time: value, reload,
+        "How long a client of git:// may be silent while it is its turn: in as much waiting it must send stall-bytes, or \
+         all that it has to say. Beyond: it is cut.";
+    stall_time: value, reload,
+        "In this time a client must take stall-bytes of what waits for it, or all that waits; and of a push over HTTP \
+         send as many, or the rest. Else it is cut.";
+    stall_bytes: bytes, reload,
+        "See stall-time; in bytes.";
+    drain_time: value, reload,
+        "How long running requests may go on after the server was told to stop. Beyond: they are cut. A second signal \
+         ends them at once.";
+});
+
+group!(admission: AdmissionSettings {
+    max_clones: value, reload,
+        "Clones (requests without haves) that are made or sent at the same time, of all repositories. Beyond: they wait \
+         in line, are told so, and are kept alive.";
+    max_clones_per_repository: value, reload,
+        "Clones of one repository that are made or sent at the same time. Beyond: they wait; those of others may pass.";
+    max_queued: value, reload,
+        "Clones that wait for a place. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+    max_queue_time: value, reload,
+        "How long a clone may wait for a place. Beyond: it is refused.";
+    pack_memory_bytes: bytes, reload,
+        "Memory in bytes, by estimate, for packs that are made at the same time. Beyond: others wait; one is always made, \
+         whatever its size, and fetches do not wait.";
+});
+
+group!(push: Push {
+    allowed: value, reload,
+        "Whether everybody may push, where http.receivepack or daemon.receivepack of a repository says nothing else. With \
+         packrace.createOnPush in git's configuration, a push to a path that ends in .git makes a bare repository \
+         where nothing is.";
+});
+
+group!(log: Log {
+    level: value, reload,
+        "What is written to standard error: \"off\", \"error\", \"warn\", \"info\" (a line for each request) or \"debug\" \
+         (phases of each request, and how long they took).";
+    format: value, restart,
+        "How a line is written: \"text\" (key=value) or \"json\" (an object a line).";
+});
