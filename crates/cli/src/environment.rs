@@ -17,6 +17,7 @@ use packrace_worktree::paths::SpecDefaults;
 use crate::args::Globals;
 use crate::commands::Fatal;
 use crate::identity::{Person, Role};
+use crate::serve_config::VARIABLE_PREFIX;
 
 /// The system-wide configuration file.
 const SYSTEM_CONFIG: &str = "/etc/gitconfig";
@@ -76,6 +77,8 @@ pub struct Environment {
     pub trace2_parent: Option<String>,
     /// What traces, logs and clients know this process by: no variable, but made of one.
     pub session_id: String,
+    /// Variables that are settings of `serve`, and their values.
+    pub serve: Vec<(String, String)>,
     /// `PACKRACE_IO_REPORT`.
     pub io_report: Option<PathBuf>,
 }
@@ -98,7 +101,12 @@ pub struct InitVariables {
 impl Environment {
     /// The environment of this process.
     pub fn of_process() -> Self {
-        Self::from_lookup(&|name| std::env::var_os(name))
+        let mut environment = Self::from_lookup(&|name| std::env::var_os(name));
+        let text = |text: OsString| text.to_string_lossy().into_owned();
+        let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+        environment.serve = all.filter(|(name, _)| name.starts_with(VARIABLE_PREFIX)).collect();
+        environment.serve.sort();
+        environment
     }
 
     /// Sockets that listen already, handed over by whoever started this process (sd_listen_fds). Gives them once.
@@ -194,6 +202,7 @@ impl Environment {
             trace2: get("GIT_TRACE2_EVENT"),
             trace2_parent: text("GIT_TRACE2_PARENT_SID"),
             session_id: String::new(),
+            serve: Vec::new(),
         };
         environment.read_config_count(&text);
         environment

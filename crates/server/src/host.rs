@@ -1,6 +1,7 @@
 //! What the calls of one process share.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::admission::Admission;
 use crate::metrics::Metrics;
@@ -19,4 +20,21 @@ pub struct Host {
     pub transfers: Transfers,
     /// Packs that are being made, and packs that are kept.
     pub packs: PackCache,
+}
+
+impl Host {
+    /// The numbers, with those that others count.
+    pub fn metrics_now(&self) -> &Metrics {
+        let (metrics, packs) = (&self.metrics, self.packs.status());
+        for (counter, count) in [
+            (&metrics.cache_hits_running, packs.hits_running),
+            (&metrics.cache_hits_kept, packs.hits_kept),
+            (&metrics.cache_misses, packs.misses),
+            (&metrics.cache_evictions, packs.evictions),
+        ] {
+            counter.inner().store(count, Relaxed);
+        }
+        metrics.cache_bytes.set(i64::try_from(packs.memory_bytes + packs.disk_bytes).unwrap_or(i64::MAX));
+        metrics
+    }
 }

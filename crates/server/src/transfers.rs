@@ -5,7 +5,7 @@
 //! locked when a call begins and when it ends.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ pub struct Transfers {
     session_id: String,
     last: AtomicU64,
     live: Mutex<BTreeMap<u64, Arc<Transfer>>>,
+    is_stopping: AtomicBool,
 }
 
 impl Transfers {
@@ -35,6 +36,16 @@ impl Transfers {
     /// All that run at the moment, the oldest first.
     pub fn list(&self) -> Vec<Arc<Transfer>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// The process was told to stop: what begins from now on is late.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Relaxed);
+    }
+
+    /// Whether the process was told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Relaxed)
     }
 
     /// Calls so far.
@@ -60,6 +71,7 @@ impl Listed {
             session_id: format!("{}/{number}", transfers.session_id),
             door,
             peer: peer.to_owned(),
+            is_late: transfers.is_stopping(),
             metrics: host.metrics.clone(),
             ..Transfer::default()
         });
@@ -91,6 +103,8 @@ pub struct Transfer {
     door: DoorName,
     peer: String,
     since: Instant,
+    /// Whether it began when the process had been told to stop.
+    is_late: bool,
     metrics: Arc<Metrics>,
     repository: OnceLock<String>,
     client_session_id: OnceLock<String>,
@@ -109,6 +123,7 @@ impl Default for Transfer {
             door: DoorName::Stdio,
             peer: String::new(),
             since: Instant::now(),
+            is_late: false,
             metrics: Arc::default(),
             repository: OnceLock::new(),
             client_session_id: OnceLock::new(),
@@ -144,6 +159,16 @@ impl Transfer {
     /// How long it has been running.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
+    }
+
+    /// Whether it began when the process had been told to stop.
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// A span of `tracing` that lasts as long as what is returned: the whole call, on the thread that serves it.
+    pub fn enter_span(&self) -> tracing::span::EnteredSpan {
+        tracing::debug_span!("call", session = self.session_id, door = self.door.name()).entered()
     }
 
     /// Says which repository it is about, as the client has it.

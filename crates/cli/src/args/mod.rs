@@ -301,7 +301,18 @@ pub struct Serve {
     /// Serve one connection of git:// on standard input and output, and end.
     #[arg(long, conflicts_with_all = ["http", "git"])]
     pub inetd: bool,
+    /// Take settings from this file (TOML); SIGHUP has it read again. Variables PACKRACE_SERVE_<TABLE>_<KEY> go before it,
+    /// and what is said here before both.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Give a setting, as `limits.drain-time=30s`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub assignments: Vec<String>,
+    /// Print an example of a file with every setting, its meaning and its default, and end.
+    #[arg(long)]
+    pub print_config: bool,
     /// The folder whose repositories are served, all of them.
+    #[arg(required_unless_present = "print_config", default_value = ".", hide_default_value = true)]
     pub root: PathBuf,
 }
 

@@ -4,46 +4,144 @@ use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 
-use packrace_server::admission::AdmissionSettings;
-use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::serve::{inetd, serve};
-use packrace_server::transport::settings::{Admin, Limits, NewRepositories, Pushing, Settings};
+use packrace_server::transport::serve::{inetd, serve_and_reload};
+use packrace_server::transport::settings::{NewRepositories, Pushing, Settings};
 use packrace_store::Config;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Registry, fmt, reload};
 
 use super::receive_pack::committer;
-use super::{Fatal, in_directory, init};
+use super::{Fatal, harmless, in_directory, init};
 use crate::args::{Globals, Serve};
 use crate::environment::Environment;
+use crate::serve_config::{Format, Level, Log, Setting, Told, example};
 
 /// Where HTTP is served when nothing is said.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
 
+/// How much is logged; it may change.
+type LogLevel = reload::Handle<LevelFilter, Registry>;
+
 pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result<(), Fatal> {
-    if !args.inetd || has_log_of_its_own() {
-        let is_terminal = std::io::stderr().is_terminal();
-        tracing_subscriber::fmt()
-            .with_writer(std::io::stderr)
-            .with_ansi(is_terminal)
-            .with_target(false)
-            .init();
+    if args.print_config {
+        // Nobody has to read it to its end.
+        let _ = std::io::stdout().write_all(example(&defaults(environment)).as_bytes());
+        return Ok(());
     }
+    let mut told = told(globals, args, environment)?;
+    let log = (!args.inetd || has_log_of_its_own()).then(|| start_log(&told.log));
     let root = in_directory(globals, &args.root)?;
     let failed = |error| Fatal::new(format!("{}: {error}", root.display()));
-    let settings = settings(globals, args, environment)?;
+    let settings = settings(globals, &told, environment)?;
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
     }
     let inherited = Environment::inherited_listeners()?;
-    let nothing_said = args.http.is_none() && args.git.is_none() && inherited.is_empty();
-    let settings = Settings { http: args.http.or(nothing_said.then(|| DEFAULT_HTTP.into())), ..settings };
-    serve(&root, settings, inherited, |addresses| {
+    let nothing_said = settings.http.is_none() && settings.git.is_none() && inherited.is_empty();
+    let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));
+    let settings = Settings { http, ..settings };
+    let listening = |addresses: &[(&str, std::net::SocketAddr)]| {
         let mut stdout = std::io::stdout().lock();
         for (scheme, address) in addresses {
             // Nobody has to listen.
-            let _ = writeln!(stdout, "packrace: serving {} at {scheme}://{address}/", root.display());
+            let _ = match *scheme {
+                "admin" => writeln!(stdout, "packrace: to be looked at at http://{address}/-/"),
+                _ => writeln!(stdout, "packrace: serving {} at {scheme}://{address}/", root.display()),
+            };
         }
-    })
-    .map_err(failed)
+    };
+    let reload = || {
+        let settings = reload_settings(globals, args, environment, &mut told);
+        let settings = settings.inspect_err(|error| {
+            tracing::error!("settings stay as they were: {}", harmless(&error.message));
+        });
+        if let Some(log) = &log {
+            // It is there as long as the process.
+            let _ = log.reload(level(told.log.level));
+        }
+        settings.ok().map(|settings| Settings { http, ..settings })
+    };
+    serve_and_reload(&root, settings, inherited, listening, reload).map_err(failed)
+}
+
+/// Reads everything again. Either all of it counts, but for what needs a restart, or nothing.
+fn reload_settings(
+    globals: &Globals,
+    args: &Serve,
+    environment: &Environment,
+    running: &mut Told,
+) -> Result<Settings, Fatal> {
+    let mut next = running.clone();
+    let (changed, stays) = next.reload(told(globals, args, environment)?);
+    let settings = settings(globals, &next, environment)?;
+    *running = next;
+    let names =
+        |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>().join(", ");
+    match stays.is_empty() {
+        true => tracing::info!("settings were read again; changed: {}", names(changed)),
+        false => tracing::warn!(
+            "settings were read again; changed: {}; not without a restart: {}",
+            names(changed),
+            names(stays)
+        ),
+    }
+    Ok(settings)
+}
+
+/// What counts where nothing is said.
+fn defaults(environment: &Environment) -> Told {
+    let mut told = Told::default();
+    told.cache.directory = Some(environment.temporary_dir.clone());
+    told
+}
+
+/// What file, environment and command line say together.
+fn told(globals: &Globals, args: &Serve, environment: &Environment) -> Result<Told, Fatal> {
+    let mut told = defaults(environment);
+    if let Some(path) = &args.config {
+        let path = in_directory(globals, path)?;
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path).map_err(|error| Fatal::new(format!("{name}: {error}")))?;
+        told.take_file(&name, &text).map_err(Fatal::new)?;
+    }
+    if let Some(bytes) = environment.max_request_buffer()? {
+        told.limits.max_request_bytes = bytes;
+    }
+    for (name, value) in &environment.serve {
+        told.take_variable(name, value).map_err(Fatal::new)?;
+    }
+    for assignment in &args.assignments {
+        told.take_assignment(assignment).map_err(Fatal::new)?;
+    }
+    told.listen.http = args.http.or(told.listen.http);
+    told.listen.git = args.git.or(told.listen.git);
+    told.push.allowed |= args.allow_push;
+    Ok(told)
+}
+
+fn start_log(log: &Log) -> LogLevel {
+    let is_terminal = std::io::stderr().is_terminal();
+    let (filter, handle) = reload::Layer::new(level(log.level));
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false).with_span_events(FmtSpan::CLOSE);
+    match log.format {
+        Format::Text => registry.with(lines.with_ansi(is_terminal)).init(),
+        Format::Json => registry.with(lines.json().flatten_event(true)).init(),
+    }
+    handle
+}
+
+fn level(level: Level) -> LevelFilter {
+    match level {
+        Level::Off => LevelFilter::OFF,
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+    }
 }
 
 /// Whether standard error is not the connection itself, as where inetd starts a server.
@@ -56,30 +154,24 @@ fn has_log_of_its_own() -> bool {
     identity(std::io::stderr().as_fd()) != identity(std::io::stdin().as_fd())
 }
 
-/// What is served, and how: all but where.
-fn settings(globals: &Globals, args: &Serve, environment: &Environment) -> Result<Settings, Fatal> {
-    let limits = Limits::default();
+/// What is served, and how.
+fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result<Settings, Fatal> {
+    let Told { listen, limits, admission, cache, push, log: _ } = told.clone();
     Ok(Settings {
-        http: args.http,
-        git: args.git,
-        admin: Admin::default(),
+        http: listen.http,
+        git: listen.git,
+        admin: listen.admin,
         open: environment.open_options(globals)?,
         namespace: environment.namespace(globals)?,
         agent: environment.agent(),
         session_id: environment.session_id.clone(),
-        limits: Limits {
-            max_request_bytes: environment.max_request_buffer()?.unwrap_or(limits.max_request_bytes),
-            ..limits
-        },
-        admission: AdmissionSettings::default(),
-        cache: CacheSettings {
-            directory: Some(environment.temporary_dir.clone()),
-            ..CacheSettings::default()
-        },
+        limits,
+        admission,
+        cache,
         hook_environment: environment.for_upload_hooks(globals),
         pushing: Pushing {
-            is_allowed: args.allow_push,
-            new_repositories: new_repositories(globals, args, environment)?,
+            is_allowed: push.allowed,
+            new_repositories: new_repositories(globals, push.allowed, environment)?,
             committer: committer(environment),
             hook_environment: environment.for_push_hooks(globals),
             temporary_dir: environment.temporary_dir.clone(),
@@ -90,11 +182,11 @@ fn settings(globals: &Globals, args: &Serve, environment: &Environment) -> Resul
 /// What is made where a push finds nothing, if anything is: `packrace.createOnPush`, from where no repository can set it.
 fn new_repositories(
     globals: &Globals,
-    args: &Serve,
+    may_push: bool,
     environment: &Environment,
 ) -> Result<Option<NewRepositories>, Fatal> {
     let config = Config::outside(&environment.open_options(globals)?.config)?;
-    if !args.allow_push || !config.boolean("packrace.createOnPush")?.unwrap_or(false) {
+    if !may_push || !config.boolean("packrace.createOnPush")?.unwrap_or(false) {
         return Ok(None);
     }
     let (options, head) = init::bare_prototype(globals, environment, None)?;

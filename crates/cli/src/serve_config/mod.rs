@@ -13,6 +13,7 @@ mod table;
 use std::net::SocketAddr;
 
 use packrace_server::admission::AdmissionSettings;
+use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::settings::{Admin, Limits};
 
 pub use print::example;
@@ -32,6 +33,8 @@ pub struct Told {
     pub limits: Limits,
     /// How clones are let in.
     pub admission: AdmissionSettings,
+    /// What is kept of packs.
+    pub cache: CacheSettings,
     /// What may be pushed.
     pub push: Push,
     /// What is written to standard error.
@@ -119,6 +122,16 @@ impl Told {
     /// The settings that have another value in `other`.
     pub fn differences<'a>(&'a self, other: &'a Told) -> impl Iterator<Item = &'static Setting> + 'a {
         all().iter().filter(|setting| (setting.show)(self) != (setting.show)(other))
+    }
+
+    /// Becomes `other` as far as that takes no restart. Gives what has changed, and what would have with one.
+    pub fn reload(&mut self, other: Told) -> (Vec<&'static Setting>, Vec<&'static Setting>) {
+        let (changed, stays): (Vec<_>, Vec<_>) =
+            self.differences(&other).partition(|setting| setting.is_reloaded);
+        for setting in &changed {
+            (setting.copy)(self, &other);
+        }
+        (changed, stays)
     }
 }
 

@@ -7,9 +7,8 @@ use super::{Told, VARIABLE_PREFIX, all};
 /// Longest line of a comment.
 const WIDTH: usize = 100;
 
-/// A file that changes nothing.
-pub fn example() -> String {
-    let defaults = Told::default();
+/// A file that changes nothing of `defaults`.
+pub fn example(defaults: &Told) -> String {
     let mut text = String::new();
     let head = format!(
         "Configuration of packrace serve: packrace serve --config FILE ROOT. Every setting is here with its default. \
@@ -30,7 +29,7 @@ pub fn example() -> String {
         let restart = if setting.is_reloaded { "" } else { " (restart)" };
         text.push('\n');
         comment(&format!("{}{restart}", setting.doc), &mut text);
-        let _ = writeln!(text, "#{} = {}", setting.name(), (setting.show)(&defaults));
+        let _ = writeln!(text, "#{} = {}", setting.name(), (setting.show)(defaults));
     }
     text
 }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use packrace_server::admission::AdmissionSettings;
+use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::settings::Limits;
 
 use super::item::{Bytes, Given, Item};
@@ -20,6 +21,8 @@ pub struct Setting {
     pub is_reloaded: bool,
     /// Sets it.
     pub(super) take: fn(&mut Told, &Given<'_>) -> Result<(), String>,
+    /// Takes over the value that it has elsewhere.
+    pub(super) copy: fn(&mut Told, &Told),
     /// Its value, as a file has it.
     pub(super) show: fn(&Told) -> String,
 }
@@ -43,8 +46,9 @@ impl Setting {
 
 /// All that there are, group by group.
 pub fn all() -> &'static [Setting] {
-    static ALL: LazyLock<Vec<Setting>> =
-        LazyLock::new(|| [listen(), limits(), admission(), push(), log()].into_iter().flatten().collect());
+    static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
+        [listen(), limits(), admission(), cache(), push(), log()].into_iter().flatten().collect()
+    });
     &ALL
 }
 
@@ -93,6 +97,7 @@ macro_rules! group {
                     take!(told.$group.$field, given, $form);
                     Ok(())
                 },
+                copy: |told, from| told.$group.$field.clone_from(&from.$group.$field),
                 show: |told| show!(told.$group.$field, $form),
             },)*]
         }
@@ -146,8 +151,12 @@ group!(limits: Limits {
          send as many, or the rest. Else it is cut.";
     stall_bytes: bytes, reload,
         "See stall-time; in bytes.";
+    grace_time: value, reload,
+        "How long the server listens on after it was told to stop, so that balancers of load notice that it is not ready \
+         (/-/readyz says 503). Clones that come in this time are refused (HTTP 503 with Retry-After, ERR over git://), \
+         all else is served. Then it stops to listen.";
     drain_time: value, reload,
-        "How long running requests may go on after the server was told to stop. Beyond: they are cut. A second signal \
+        "How long running requests may go on after that. Beyond: they are cut. A second signal \
          ends them at once.";
 });
 
@@ -164,6 +173,23 @@ group!(admission: AdmissionSettings {
     pack_memory_bytes: bytes, reload,
         "Memory in bytes, by estimate, for packs that are made at the same time. Beyond: others wait; one is always made, \
          whatever its size, and fetches do not wait.";
+});
+
+group!(cache: CacheSettings {
+    enabled: value, restart,
+        "Whether identical requests share one pack. Without it every request makes its own, and nothing is kept.";
+    max_memory_bytes: bytes, restart,
+        "Bytes in memory of packs that are kept, all together. Beyond: the packs go that were asked for the longest time \
+         ago; what still does not fit goes on disk or is not kept. Each pack that is being made may have 8 MiB more for \
+         as long.";
+    max_disk_bytes: bytes, restart,
+        "Bytes on disk of packs that are kept, all together. Beyond: as for memory, but what does not go on disk is not \
+         kept. 0: nothing goes on disk.";
+    max_age: value, restart,
+        "How long a pack is kept that nobody asks for.";
+    directory: value, restart,
+        "The directory on whose file system packs are kept, in files without names that are gone with the process. \
+         \"none\": nothing goes on disk.";
 });
 
 group!(push: Push {

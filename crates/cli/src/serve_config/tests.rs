@@ -6,7 +6,7 @@ fn shown(told: &Told) -> Vec<(String, String)> {
 
 #[test]
 fn the_example_says_what_counts_anyway() {
-    let example = example();
+    let example = example(&Told::default());
     let mut uncommented = String::new();
     for line in example.lines() {
         let setting = line.strip_prefix('#').filter(|rest| !rest.starts_with(' '));
@@ -80,6 +80,12 @@ fn variables_and_assignments() {
     told.take_assignment("limits.exempt-addresses=10.0.0.0/8,::1").unwrap();
     let changed: Vec<_> = told.differences(&Told::default()).map(Setting::key).collect();
     assert_eq!(changed, ["listen.admin", "limits.exempt-addresses", "limits.drain-time"]);
+    let mut running = Told { log: Log { level: Level::Debug, format: Format::Text }, ..Told::default() };
+    let (done, stay) = running.reload(told.clone());
+    let keys = |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>();
+    assert_eq!(keys(done), ["limits.exempt-addresses", "limits.drain-time", "log.level"]);
+    assert_eq!(keys(stay), ["listen.admin"]);
+    assert_eq!((running.limits.drain_time.as_secs(), running.listen.admin), (30, Admin::OnHttp));
     let check = |result: Result<(), String>, expect: &str| assert_eq!(result.unwrap_err(), expect);
     check(told.take_variable("PACKRACE_SERVE_X", "1"), "PACKRACE_SERVE_X: there is no such setting");
     check(

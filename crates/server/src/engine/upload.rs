@@ -29,6 +29,9 @@ use crate::admission::Entry;
 use crate::metrics::{Kind, Reason};
 use crate::outbox::{BATCH_BYTES, Door, Framing, GatherBatch};
 
+/// What a clone is told that comes when the server was told to stop.
+const STOPPING: &str = "the server is stopping; try again";
+
 /// Bytes read from a client at once.
 const READ_BYTES: usize = 64 << 10;
 
@@ -243,19 +246,24 @@ impl<'a> Upload<'a> {
         if !request.haves.is_empty() {
             return Ok(None);
         }
-        let Subject { host, repository, mode, .. } = &self.call.subject;
-        let entry = host.admission.enter(repository.common_dir());
-        if !matches!(entry, Entry::Full) {
-            return Ok(Some(entry));
-        }
-        host.metrics.refused(Reason::QueueFull);
-        let busy = Error::new(ErrorKind::Busy, BUSY);
+        let Subject { host, repository, mode, transfer, .. } = &self.call.subject;
+        let (reason, words) = if transfer.is_late() {
+            (Reason::Stopping, STOPPING)
+        } else {
+            let entry = host.admission.enter(repository.common_dir());
+            if !matches!(entry, Entry::Full) {
+                return Ok(Some(entry));
+            }
+            (Reason::QueueFull, BUSY)
+        };
+        host.metrics.refused(reason);
+        let busy = Error::new(ErrorKind::Busy, words);
         if *mode == Mode::StatelessRpc && !self.has_sent {
             return Err(busy);
         }
         // What came before the pack is worth nothing without it.
         self.out.clear();
-        pkt_line::write_data(format!("ERR {}", BUSY).as_bytes(), &mut self.out);
+        pkt_line::write_data(format!("ERR {words}").as_bytes(), &mut self.out);
         self.flush()?;
         Err(busy.told())
     }

@@ -39,7 +39,7 @@ const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
 pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
     let open = shared.host.metrics.connection(DoorName::Git);
     let mut stopping = shared.stopping.subscribe();
-    let request_time = shared.settings.limits.request_time;
+    let request_time = shared.settings().limits.request_time;
     let request = tokio::select! {
         request = tokio::time::timeout(request_time, read_request(&mut stream)) => request,
         _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
@@ -110,7 +110,8 @@ pub(super) fn inetd(shared: &Shared) -> io::Result<()> {
     let socket = TcpStreamStd::from(stdin.as_fd().try_clone_to_owned()?);
     // Pipes have no address.
     let peer = socket.peer_addr().map_or_else(|_| "inetd".to_owned(), |peer| peer.to_string());
-    let limits = &shared.settings.limits;
+    let settings = shared.settings();
+    let limits = &settings.limits;
     // However slowly it comes.
     let whole = Pace { time: limits.request_time, bytes: usize::MAX };
     let mut first = FdSource::stdin(None)?.with_pace(whole);
@@ -128,7 +129,8 @@ fn serve(stream: TcpStream, request: &[u8], shared: &Shared, peer: &str) -> io::
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
-    let limits = &shared.settings.limits;
+    let settings = shared.settings();
+    let limits = &settings.limits;
     let stall = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
     let input = OwnedFd::from(stream.try_clone()?);
     converse(input, FdSink::socket(OwnedFd::from(stream), stall)?, request, shared, peer);
@@ -137,12 +139,14 @@ fn serve(stream: TcpStream, request: &[u8], shared: &Shared, peer: &str) -> io::
 
 /// Serves what a first packet asks for.
 fn converse(input: OwnedFd, output: FdSink, request: &[u8], shared: &Shared, peer: &str) {
-    let limits = &shared.settings.limits;
+    let settings = shared.settings();
+    let limits = &settings.limits;
     let idle = Pace { time: limits.idle_time, bytes: limits.stall_bytes };
     let mut source = FdSource::new(input, None).with_pace(idle);
     let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut access = Access::new(&shared.host, DoorName::Git, peer, line);
     let transfer = access.transfer().clone();
+    let _span = transfer.enter_span();
     let mut door = Told { door: SinkDoor::new(output), transfer: &transfer };
     let outcome = match parse(request) {
         Ok(request) => run(&request, &mut source, &mut door, shared, &transfer),

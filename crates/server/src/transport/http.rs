@@ -161,9 +161,9 @@ async fn upload_pack(
     let service = Service::UploadPack;
     let is_gzip = is_gzip(request.headers(), service)?;
     let version = version(request.headers());
-    let max_bytes = shared.settings.limits.max_request_bytes;
+    let max_bytes = shared.settings().limits.max_request_bytes;
     let body = read_request(request.into_body(), is_gzip, max_bytes, &shared.body_memory);
-    let input = match tokio::time::timeout(shared.settings.limits.body_time, body).await {
+    let input = match tokio::time::timeout(shared.settings().limits.body_time, body).await {
         Ok(input) => Body::Whole(input.map_err(status_of)?),
         Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
     };
@@ -184,7 +184,7 @@ async fn receive_pack(
     // As from git, who may not push is told that first.
     let input = match is_gzip(request.headers(), service) {
         Ok(is_gzip) => {
-            let limits = &shared.settings.limits;
+            let limits = shared.settings().limits.clone();
             let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
             Body::Stream(StreamedBody::start(request.into_body(), is_gzip, pace))
         }
@@ -247,7 +247,7 @@ async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) ->
         http_connection::status_of(why)
     })?;
     let (door, mut receiver) =
-        BodyDoor::new(std::mem::take(&mut call.prefix), shared.settings.limits.stall_time);
+        BodyDoor::new(std::mem::take(&mut call.prefix), shared.settings().limits.stall_time);
     let stopping = shared.stopping.subscribe();
     let engine = tokio::task::spawn_blocking(move || {
         // The place is taken as long as this thread works, and the server waits for it when it stops.
@@ -270,6 +270,7 @@ async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) ->
 /// Serves a call. Says with which status it ends if nothing was sent.
 fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode {
     call.called.transfer.is_about(&call.path);
+    let _span = call.called.transfer.enter_span();
     let path = quoted(&call.path);
     let opened = match call.service {
         Service::UploadPack => shared.root.open(&call.path),

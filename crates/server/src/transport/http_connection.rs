@@ -46,7 +46,8 @@ pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, _place: Plac
     let _ = stream.set_nodelay(true);
     let mut stopping = shared.stopping.subscribe();
     let metrics = shared.host.metrics.clone();
-    let limits = &shared.settings.limits;
+    let settings = shared.settings();
+    let limits = &settings.limits;
     let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
     let conversation = Conversation::new(limits.request_time, pace);
     let for_service = (shared.clone(), conversation.clone());

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::settings::Limits;
 use crate::metrics::Reason;
@@ -59,10 +59,16 @@ impl NoPlace {
 /// All places of a server.
 #[derive(Debug)]
 pub(crate) struct Places {
+    max_descriptors: usize,
+    bounds: Mutex<Bounds>,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Bounds {
     max: Counts,
     max_of_a_client: Counts,
     exempt: Vec<AddressRange>,
-    taken: Mutex<Taken>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,10 +96,17 @@ struct Taken {
 impl Places {
     /// As many as `limits` says, and no more than `max_descriptors` go round for.
     pub(crate) fn new(limits: &Limits, max_descriptors: usize) -> Arc<Self> {
+        let places = Places { max_descriptors, bounds: Mutex::default(), taken: Mutex::default() };
+        places.set(limits);
+        Arc::new(places)
+    }
+
+    /// Other limits count from now on; nobody loses a place.
+    pub(crate) fn set(&self, limits: &Limits) {
         let (share, of) = CONNECTION_SHARE;
-        let for_connections = max_descriptors / of * share;
-        let for_requests = (max_descriptors - for_connections) / DESCRIPTORS_A_REQUEST;
-        Arc::new(Places {
+        let for_connections = self.max_descriptors / of * share;
+        let for_requests = (self.max_descriptors - for_connections) / DESCRIPTORS_A_REQUEST;
+        *self.bounds() = Bounds {
             max: Counts {
                 connections: limits.max_connections.min(for_connections),
                 requests: limits.max_requests.min(for_requests),
@@ -103,26 +116,33 @@ impl Places {
                 requests: limits.max_requests_per_address,
             },
             exempt: limits.exempt_addresses.clone(),
-            taken: Mutex::default(),
-        })
+        };
+    }
+
+    fn bounds(&self) -> MutexGuard<'_, Bounds> {
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many requests may run.
     pub(crate) fn max_requests(&self) -> usize {
-        self.max.requests
+        self.bounds().max.requests
     }
 
     /// Takes a place for a client, or says why there is none.
     pub(crate) fn take(self: &Arc<Self>, what: For, address: IpAddr) -> Result<Place, NoPlace> {
         let client = client(address);
-        let is_exempt = self.exempt.iter().any(|range| range.contains(address));
+        let (mut max, mut max_of_a_client, is_exempt) = {
+            let bounds = self.bounds();
+            let is_exempt = bounds.exempt.iter().any(|range| range.contains(address));
+            (bounds.max, bounds.max_of_a_client, is_exempt)
+        };
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if *taken.all.of(what) >= *{ self.max }.of(what) {
+        if *taken.all.of(what) >= *max.of(what) {
             return Err(NoPlace::Full);
         }
         let of_client = taken.by_client.entry(client).or_default().of(what);
         // Who has enough has something: no entry stays that was made just now.
-        if !is_exempt && *of_client > 0 && *of_client >= *{ self.max_of_a_client }.of(what) {
+        if !is_exempt && *of_client > 0 && *of_client >= *max_of_a_client.of(what) {
             return Err(NoPlace::ClientHasEnough);
         }
         *of_client += 1;
@@ -285,7 +305,7 @@ mod tests {
     fn descriptors_set_a_limit_too() {
         let check = |descriptors: usize, connections, requests| {
             let places = Places::new(&Limits::default(), descriptors);
-            assert_eq!(places.max, Counts { connections, requests }, "{descriptors}");
+            assert_eq!(places.bounds().max, Counts { connections, requests }, "{descriptors}");
         };
         check(1024, 768, 64);
         check(20_000, 15_000, 1024);

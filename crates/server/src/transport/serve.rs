@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_store::{Outlet, Repository};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -42,7 +43,8 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) root: Root,
-    pub(crate) settings: Settings,
+    /// They change while the server runs; a request keeps to those that it began with.
+    settings: RwLock<Arc<Settings>>,
     pub(crate) clock: RealClock,
     pub(crate) places: Arc<Places>,
     refusing: Arc<Semaphore>,
@@ -78,16 +80,23 @@ impl Shared {
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
             seeing: Seeing::default(),
             body_memory: BodyMemory::new(body_bytes),
-            settings,
+            settings: RwLock::new(Arc::new(settings)),
             clock: RealClock::default(),
             host: Arc::new(host),
             stopping: watch::Sender::new(false),
         })
     }
 
-    /// Whether the server was told to stop.
-    pub(super) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+    /// What counts for requests that begin now.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on, these count. Where the server listens, and what it has set aside at its start, stays.
+    fn set(&self, settings: Settings) {
+        self.places.set(&settings.limits);
+        self.host.admission.set(&settings.admission);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// A call of upload-pack on behalf of a connection.
@@ -98,7 +107,7 @@ impl Shared {
         mode: Mode,
         transfer: &Arc<Transfer>,
     ) -> UploadPack {
-        let hook_environment = self.settings.hook_environment.clone();
+        let hook_environment = self.settings().hook_environment.clone();
         UploadPack { subject: self.subject(repository, version, mode, transfer), hook_environment }
     }
 
@@ -109,12 +118,13 @@ impl Shared {
         mode: Mode,
         transfer: &Arc<Transfer>,
     ) -> Subject {
+        let settings = self.settings();
         Subject {
             repository: Arc::new(repository),
             version,
             mode,
-            namespace: self.settings.namespace.clone(),
-            agent: self.settings.agent.clone(),
+            namespace: settings.namespace.clone(),
+            agent: settings.agent.clone(),
             transfer: transfer.clone(),
             host: self.host.clone(),
         }
@@ -122,7 +132,7 @@ impl Shared {
 
     /// The repository that somebody wants to push to; where there is none, and some may be made, a new one.
     pub(crate) fn open_for_push(&self, path: &[u8]) -> Result<Repository, NotServed> {
-        match (self.root.open(path), &self.settings.pushing.new_repositories) {
+        match (self.root.open(path), &self.settings().pushing.new_repositories) {
             (Err(NotServed::NotFound(_)), Some(new)) => self.root.create(path, new),
             (opened, _) => opened,
         }
@@ -134,7 +144,7 @@ impl Shared {
         repository: &Repository,
         setting: &str,
     ) -> Result<bool, packrace_store::Error> {
-        Ok(repository.config().boolean(setting)?.unwrap_or(self.settings.pushing.is_allowed))
+        Ok(repository.config().boolean(setting)?.unwrap_or(self.settings().pushing.is_allowed))
     }
 
     /// A call of receive-pack on behalf of a connection.
@@ -147,7 +157,8 @@ impl Shared {
         pusher: Option<Pusher>,
         variables: Vec<(OsString, OsString)>,
     ) -> ReceivePack {
-        let pushing = &self.settings.pushing;
+        let settings = self.settings();
+        let pushing = &settings.pushing;
         let mut hook_environment = pushing.for_hooks_with(variables);
         if version == ProtocolVersion::V1 {
             hook_environment.push(("GIT_PROTOCOL".into(), "version=1".into()));
@@ -193,6 +204,17 @@ pub fn serve(
     inherited: Vec<(Scheme, std::net::TcpListener)>,
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
 ) -> std::io::Result<()> {
+    serve_and_reload(root, settings, inherited, listening, || None)
+}
+
+/// The same, and asks for other settings when SIGHUP comes; `None` leaves all as it is.
+pub fn serve_and_reload(
+    root: &Path,
+    settings: Settings,
+    inherited: Vec<(Scheme, std::net::TcpListener)>,
+    listening: impl FnOnce(&[(&'static str, SocketAddr)]),
+    reload: impl FnMut() -> Option<Settings>,
+) -> std::io::Result<()> {
     let shared = Arc::new(Shared::new(root, settings)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(packrace_os::process::available_threads().min(4))
@@ -201,7 +223,7 @@ pub fn serve(
         .thread_keep_alive(Duration::from_secs(10))
         .enable_all()
         .build()?;
-    let result = runtime.block_on(run(shared, inherited, listening));
+    let result = runtime.block_on(run(shared, inherited, listening, reload));
     runtime.shutdown_background();
     result
 }
@@ -215,13 +237,16 @@ async fn run(
     shared: Arc<Shared>,
     inherited: Vec<(Scheme, std::net::TcpListener)>,
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
+    mut reload: impl FnMut() -> Option<Settings>,
 ) -> std::io::Result<()> {
+    let mut signals = Signals::new()?;
+    let settings = shared.settings();
     let mut listeners = Vec::new();
     for (scheme, listener) in inherited {
         listener.set_nonblocking(true)?;
         listeners.push((scheme, TcpListener::from_std(listener)?));
     }
-    for (scheme, address) in [(Scheme::Http, shared.settings.http), (Scheme::Git, shared.settings.git)] {
+    for (scheme, address) in [(Scheme::Http, settings.http), (Scheme::Git, settings.git)] {
         if let Some(address) = address {
             listeners.push((scheme, bind(address).await?));
         }
@@ -233,7 +258,7 @@ async fn run(
     // Whoever looks on sees the end, too.
     let mut looking = JoinSet::new();
     looking.spawn(seeing::remember(shared.clone()));
-    if let Admin::At(address) = shared.settings.admin {
+    if let Admin::At(address) = settings.admin {
         let listener = bind(address).await?;
         addresses.push(("admin", listener.local_addr()?));
         looking.spawn(seeing::listen(listener, shared.clone()));
@@ -257,15 +282,32 @@ async fn run(
             )),
         };
     }
-    let keeping = tokio::spawn(keep_house(shared.clone()));
-    stop_signal().await?;
-    keeping.abort();
+    looking.spawn(keep_house(shared.clone()));
+    while signals.next().await == Signal::Reload {
+        if let Some(settings) = reload() {
+            shared.set(settings);
+        }
+    }
+    tokio::select! {
+        () = drain(&shared, accepting) => {}
+        () = signals.stop() => tracing::warn!("told to stop again: what still runs is cut"),
+    }
+    Ok(())
+}
+
+/// Ends what runs in good order, as far as its time allows.
+async fn drain(shared: &Shared, mut accepting: JoinSet<()>) {
+    // From now on the server is not ready, and lets in no clones.
+    shared.host.transfers.stop();
+    let limits = shared.settings().limits.clone();
+    if !limits.grace_time.is_zero() {
+        tracing::info!("stopping: clones are refused; in {} s nobody is let in", limits.grace_time.as_secs());
+        tokio::time::sleep(limits.grace_time).await;
+    }
     accepting.shutdown().await;
     shared.stopping.send_replace(true);
-    let drain_time = shared.settings.limits.drain_time;
-    tracing::info!("stopping: running requests have {} seconds", drain_time.as_secs());
-    let _ = tokio::time::timeout(drain_time, shared.stopping.closed()).await;
-    Ok(())
+    tracing::info!("stopping: running requests have {} seconds", limits.drain_time.as_secs());
+    let _ = tokio::time::timeout(limits.drain_time, shared.stopping.closed()).await;
 }
 
 async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -325,12 +367,38 @@ async fn refuse(stream: TcpStream, words: &[u8], _refusing: OwnedSemaphorePermit
     let _ = stream.try_write(words);
 }
 
-async fn stop_signal() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// What an administrator wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Stop,
+    Reload,
+}
+
+/// Signals to this process. From the moment on that they are waited for, they do not end it.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
     }
-    Ok(())
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.hang_up.recv() => Signal::Reload,
+        }
+    }
+
+    async fn stop(&mut self) {
+        while self.next().await != Signal::Stop {}
+    }
 }

@@ -95,7 +95,10 @@ pub struct Limits {
     pub stall_time: Duration,
     /// See `stall_time`.
     pub stall_bytes: usize,
-    /// How long running requests may go on after the server was told to stop.
+    /// How long the server listens on after it was told to stop, so that balancers of load notice that it is not ready;
+    /// clones that come in this time are refused (HTTP 503 with `Retry-After`, `ERR` over git://), other requests served.
+    pub grace_time: Duration,
+    /// How long running requests may go on after that.
     pub drain_time: Duration,
 }
 
@@ -114,6 +117,7 @@ impl Default for Limits {
             idle_time: Duration::from_secs(600),
             stall_time: Duration::from_secs(300),
             stall_bytes: 4096,
+            grace_time: Duration::ZERO,
             drain_time: Duration::from_secs(10),
         }
     }

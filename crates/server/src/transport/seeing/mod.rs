@@ -89,19 +89,20 @@ pub(super) fn answer<B>(
     shared: &Shared,
     onlooker: Onlooker,
 ) -> Option<Response<String>> {
-    if onlooker == Onlooker::Client && shared.settings.admin == Admin::Nowhere {
+    let admin = shared.settings().admin;
+    if onlooker == Onlooker::Client && admin == Admin::Nowhere {
         return None;
     }
-    let is_told = onlooker == Onlooker::Admin || shared.settings.admin == Admin::OnHttp;
+    let is_told = onlooker == Onlooker::Admin || admin == Admin::OnHttp;
     let (status, content_type, text) = match request.uri().path() {
         "/-/healthz" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
-        "/-/readyz" if shared.is_stopping() => {
+        "/-/readyz" if shared.host.transfers.is_stopping() => {
             (StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n".to_owned())
         }
         "/-/readyz" => (StatusCode::OK, "text/plain", "ready\n".to_owned()),
-        "/-/metrics" if is_told => (StatusCode::OK, METRICS_TYPE, shared.host.metrics.text()),
+        "/-/metrics" if is_told => (StatusCode::OK, METRICS_TYPE, shared.host.metrics_now().text()),
         "/-/" if is_told => {
-            let page = view(shared, onlooker, request.uri().query()).render();
+            let page = page(shared, onlooker, request.uri().query());
             (StatusCode::OK, "text/html; charset=utf-8", page)
         }
         _ => return None,
@@ -122,17 +123,18 @@ pub(super) fn answer<B>(
     Some(answer)
 }
 
-fn view<'a>(shared: &'a Shared, onlooker: Onlooker, query: Option<&str>) -> View<'a> {
+fn page(shared: &Shared, onlooker: Onlooker, query: Option<&str>) -> String {
     View {
-        agent: &shared.settings.agent,
+        agent: &shared.settings().agent,
         uptime: shared.seeing.began.elapsed(),
-        is_stopping: shared.is_stopping(),
+        is_stopping: shared.host.transfers.is_stopping(),
         refreshes: query != Some("refresh=off"),
         shows_names: onlooker == Onlooker::Admin,
         live: shared.host.transfers.list(),
         samples: shared.seeing.history.lock().unwrap_or_else(PoisonError::into_inner).samples(),
-        metrics: &shared.host.metrics,
+        metrics: shared.host.metrics_now(),
     }
+    .render()
 }
 
 fn plain(status: StatusCode, content_type: &'static str, text: String) -> Response<String> {
