@@ -111,15 +111,18 @@ fn doors<'a>(git: &'a Git, packrace: Option<&'a Path>, root: &'a Path) -> Vec<Ve
 pub struct Fetch {
     /// The objects wanted.
     pub wants: Vec<String>,
+    /// The one that is there, with all that it leads to.
+    pub have: Option<String>,
     /// The command as it is sent.
     pub command: Vec<u8>,
 }
 
 impl Fetch {
-    fn new(hash: HashKind, wants: Vec<String>, haves: &[&str]) -> Self {
-        let borrowed: Vec<&str> = wants.iter().map(String::as_str).collect();
-        let command = Script::new().fetch_v2(&hash.to_string(), &borrowed, haves).bytes().to_vec();
-        Fetch { wants, command }
+    fn new(hash: HashKind, wants: Vec<String>, have: Option<&String>) -> Self {
+        let want_ids: Vec<&str> = wants.iter().map(String::as_str).collect();
+        let have_ids: Vec<&str> = have.iter().map(|id| id.as_str()).collect();
+        let command = Script::new().fetch_v2(&hash.to_string(), &want_ids, &have_ids).bytes().to_vec();
+        Fetch { wants, have: have.cloned(), command }
     }
 }
 
@@ -132,36 +135,43 @@ pub struct Subject {
     pub hash: HashKind,
     /// All objects that refs name.
     tips: Vec<String>,
-    /// The newest commit, and the one before.
-    newest: [String; 2],
+    /// First parents, the newest first.
+    commits: Vec<String>,
 }
 
 impl Subject {
     fn new(git: &Git, repo: PathBuf) -> Self {
-        let say = |args: &[&str]| git.run(&repo, args).trim().to_string();
-        let format = say(&["rev-parse", "--show-object-format"]);
+        let format = git.run(&repo, &["rev-parse", "--show-object-format"]);
+        let count = format!("--max-count={}", 2 * scenes::MOST_CLIENTS);
+        let commits = git.run(&repo, &["rev-list", "--first-parent", &count, "HEAD"]);
         Subject {
-            hash: if format == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 },
+            hash: if format.trim() == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 },
             tips: work::tips(git, &repo),
-            newest: ["HEAD", "HEAD~1"].map(|name| say(&["rev-parse", name])),
+            commits: commits.lines().map(str::to_string).collect(),
             repo,
         }
     }
 
     /// Everything that refs name.
     pub fn clone_all(&self) -> Fetch {
-        Fetch::new(self.hash, self.tips.clone(), &[])
+        Fetch::new(self.hash, self.tips.clone(), None)
     }
 
     /// Everything but what one ref names, another one for each `number`.
     pub fn clone_almost_all(&self, number: usize) -> Fetch {
         let mut wants = self.tips.clone();
         wants.remove(number % wants.len());
-        Fetch::new(self.hash, wants, &[])
+        Fetch::new(self.hash, wants, None)
+    }
+
+    /// The newest commits, from another one for each `number`.
+    pub fn fetch_some(&self, number: usize) -> Fetch {
+        let have = self.commits.get(1 + number).or(self.commits.last());
+        Fetch::new(self.hash, self.commits[..1].to_vec(), have)
     }
 
     /// The newest commit.
     pub fn fetch_one(&self) -> Fetch {
-        Fetch::new(self.hash, vec![self.newest[0].clone()], &[&self.newest[1]])
+        self.fetch_some(0)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use packrace_testkit::Git;
 use packrace_testkit::raw_client::{Received, Take};
@@ -16,12 +16,13 @@ use crate::Error;
 use crate::args::Args;
 use crate::measure::{own_processor_seconds, processor_seconds};
 use crate::serve::Server;
+use crate::work::needed_objects;
 
 /// One client in so many hashes its pack; the others sum it up.
 const HASHES_ONE_IN: usize = 16;
 
 /// Most clients at once.
-const MOST_CLIENTS: usize = 256;
+pub const MOST_CLIENTS: usize = 256;
 
 /// Fewer where each pack takes seconds of work.
 const SLOW_DIVISOR: usize = 4;
@@ -71,21 +72,23 @@ pub fn all<'a>(args: &Args, bitmap: &'a Subject, plain: &'a Subject) -> Vec<Scen
         goals: Vec::new(),
     };
     let near = (0..clients).map(|number| bitmap.clone_almost_all(number)).collect();
+    let fetches = (0..clients).map(|number| bitmap.fetch_some(clients + number)).collect();
     let slow = (clients / SLOW_DIVISOR).max(2);
     let near_slow = (0..slow).map(|number| plain.clone_almost_all(number)).collect();
     identical
         .chain([
             other("identical, cold", bitmap, clients, vec![bitmap.clone_all()], true),
             other("near-identical", bitmap, clients, near, false),
+            other("fetches, each of one commit more", bitmap, clients, fetches, false),
             other("identical, no bitmap", plain, slow, vec![plain.clone_all()], false),
             other("near-identical, no bitmap", plain, slow, near_slow, false),
         ])
         .collect()
 }
 
-/// Packs, by repository, size and sum, that were indexed and have what was asked for: it takes longer than all else.
+/// Packs, by repository, request, size and sum, that were indexed and have what was asked for: it takes longer than all else.
 #[derive(Default)]
-pub struct Indexed(HashSet<(PathBuf, Vec<String>, u64, u32)>);
+pub struct Indexed(HashSet<(PathBuf, Vec<u8>, u64, u32)>);
 
 impl Scene<'_> {
     /// Looks at each server once, then times them in turns, and prints the rows.
@@ -169,19 +172,18 @@ impl Scene<'_> {
         indexed: &mut Indexed,
     ) -> Result<(), String> {
         self.agree(contender, &crowd.received)?;
-        let (pack, wants) = (&crowd.received[0].pack, &self.fetches[0].wants);
-        let known = (self.subject.repo.clone(), wants.clone(), pack.bytes, pack.crc);
+        let (pack, fetch) = (&crowd.received[0].pack, &self.fetches[0]);
+        let known = (self.subject.repo.clone(), fetch.command.clone(), pack.bytes, pack.crc);
         if !self.is_indexed || !indexed.0.insert(known) {
             return Ok(());
         }
-        let there = objects_in_pack(git, &pack.kept, self.subject.hash, None);
-        let mut revisions = wants.join("\n");
-        revisions.push('\n');
-        let list = ["rev-list", "--objects", "--no-object-names", "--stdin"];
-        let needed = git.run_with_input(&self.subject.repo, &list, revisions.as_bytes());
-        let needed = String::from_utf8_lossy(&needed);
-        let needed: BTreeSet<&str> = needed.lines().collect();
-        let missing = needed.iter().filter(|id| !there.contains(**id)).count();
+        let base = fetch.have.as_ref().map(|_| self.subject.repo.as_path());
+        let there = objects_in_pack(git, &pack.kept, self.subject.hash, base);
+        let needed = match &fetch.have {
+            Some(have) => needed_objects(git, &self.subject.repo, have),
+            None => reached(git, &self.subject.repo, &fetch.wants),
+        };
+        let missing = needed.difference(&there).count();
         if missing == 0 { Ok(()) } else { Err(format!("{missing} of {} objects are missing", needed.len())) }
     }
 
@@ -194,4 +196,11 @@ impl Scene<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// All objects that these reach.
+fn reached(git: &Git, repo: &Path, ids: &[String]) -> BTreeSet<String> {
+    let list = ["rev-list", "--objects", "--no-object-names", "--stdin"];
+    let reached = git.run_with_input(repo, &list, (ids.join("\n") + "\n").as_bytes());
+    String::from_utf8_lossy(&reached).lines().map(str::to_string).collect()
 }
