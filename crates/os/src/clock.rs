@@ -1,6 +1,6 @@
 //! Monotonic time as an argument.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A monotonic clock. Simulated twin: [`crate::simulated::SimulatedClock`].
 pub trait Clock: Send + Sync {
@@ -22,6 +22,11 @@ impl Clock for RealClock {
     fn now(&self) -> Duration {
         self.0.elapsed()
     }
+}
+
+/// The time of day, by which files are stamped too.
+pub fn time_of_day() -> SystemTime {
+    SystemTime::now()
 }
 
 /// Lets this thread wait.

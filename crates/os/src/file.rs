@@ -3,7 +3,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::count::{self, Op, Role};
 
@@ -24,6 +24,13 @@ pub struct FileIdentity {
     /// Last modification.
     pub modified: Option<SystemTime>,
 }
+
+/// The coarsest that file systems of today count time, and some more: Linux takes the time of a timer that ticks each
+/// 1 to 10 ms.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The same for file systems that count seconds, or two of them.
+const TICK_OF_SECONDS: Duration = Duration::from_secs(3);
 
 /// The kind of a directory entry, symbolic links not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,6 +162,31 @@ pub fn identity(path: &Path, role: Role) -> io::Result<Option<FileIdentity>> {
 }
 
 impl FileIdentity {
+    /// Whether a change after this look gives another identity for certain: the last one was so long before `look`, the
+    /// time just before it was done, that the clock of the file system has ticked since. Otherwise a file may change
+    /// twice in one tick, and look the same (what git calls racy of its index).
+    pub fn is_settled(&self, look: SystemTime) -> bool {
+        let since = look.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let tick = if self.changed_nanoseconds % 1_000_000_000 == 0 { TICK_OF_SECONDS } else { TICK };
+        self.changed_nanoseconds + tick.as_nanos() as i128 <= since.as_nanos() as i128
+    }
+
+    /// Whether both are of the same directory, or of the same other thing, whatever became of its contents.
+    pub fn is_same_place(&self, other: &FileIdentity) -> bool {
+        self.device == other.device && self.inode == other.inode && self.is_dir == other.is_dir
+    }
+
+    /// All that tells versions apart, for a hash.
+    pub fn to_bytes(&self) -> [u8; 56] {
+        let mut bytes = [0; 56];
+        bytes[..8].copy_from_slice(&self.device.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.inode.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.modified_nanoseconds.to_le_bytes());
+        bytes[32..48].copy_from_slice(&self.changed_nanoseconds.to_le_bytes());
+        bytes[48..].copy_from_slice(&self.length.to_le_bytes());
+        bytes
+    }
+
     pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
         let nanoseconds = |seconds, rest| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         FileIdentity {

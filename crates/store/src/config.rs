@@ -238,6 +238,28 @@ impl Config {
         found.collect()
     }
 
+    /// The files that `include.path` and `includeIf.<condition>.path` name, whether they were read or not; `None` for
+    /// one whose place is not known here.
+    pub(crate) fn included(&self) -> impl Iterator<Item = Option<PathBuf>> {
+        let names = |entry: &&Entry| {
+            let name = entry.name.as_slice();
+            name == b"include.path" || (name.starts_with(b"includeif.") && name.ends_with(b".path"))
+        };
+        self.entries.iter().filter(names).map(|entry| {
+            let value = entry.value.as_deref().filter(|value| !value.is_empty())?;
+            let path = match value.strip_prefix(b"~/") {
+                Some(rest) => self.home.as_ref()?.join(OsStr::from_bytes(rest)),
+                // Of another user, or of git's installation.
+                None if value.starts_with(b"~") || value.starts_with(b"%(") => return None,
+                None => PathBuf::from(OsStr::from_bytes(value)),
+            };
+            match path.is_absolute() {
+                true => Some(path),
+                false => Some(entry.file.as_ref()?.parent()?.join(path)),
+            }
+        })
+    }
+
     fn last(&self, name: &str) -> Option<&Entry> {
         let name = normalized(name);
         self.entries.iter().rev().find(|entry| entry.name == name)

@@ -10,6 +10,7 @@ use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
 use crate::quoted::{quote, unquote};
+use crate::witnesses::Witnesses;
 
 /// Alternates of alternates are followed this far, as in git.
 const MAX_ALTERNATES_DEPTH: usize = 5;
@@ -37,6 +38,11 @@ pub(crate) struct LooseLookup {
 impl ObjectsDir {
     fn new(path: PathBuf, is_local: bool, hash: HashKind) -> Self {
         ObjectsDir { path, is_local, hash, fan_out: [const { OnceLock::new() }; 256] }
+    }
+
+    /// The same directory, of which nothing has been listed yet.
+    pub(crate) fn anew(&self) -> Self {
+        ObjectsDir::new(self.path.clone(), self.is_local, self.hash)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -116,14 +122,35 @@ impl ObjectsDir {
 /// The object directory of a repository and everything it borrows from, in the order in which git looks: `extra`
 /// before what the repository itself names.
 pub(crate) fn open(own: &Path, extra: &[PathBuf], hash: HashKind) -> Vec<ObjectsDir> {
+    open_seen(own, extra, hash, &mut Witnesses::default())
+}
+
+/// The same; `seen` gets what decided it, and what a [`Snapshot`](crate::Snapshot) of these directories is made from.
+pub(crate) fn open_seen(
+    own: &Path,
+    extra: &[PathBuf],
+    hash: HashKind,
+    seen: &mut Witnesses,
+) -> Vec<ObjectsDir> {
+    seen.real(own);
     let real = packrace_os::real_path(own).unwrap_or_else(|_| own.to_owned());
-    let mut dirs = Dirs { hash, seen: HashSet::from([real.clone()]), found: Vec::new() };
+    let mut dirs = Dirs { hash, seen: HashSet::from([real.clone()]), found: Vec::new(), named: seen };
     let named = read_alternates(&real);
     dirs.found.push(ObjectsDir::new(real, true, hash));
     for path in extra.iter().chain(&named) {
         dirs.follow(path, 1);
     }
-    dirs.found
+    let found = dirs.found;
+    for dir in &found {
+        let info = dir.path().join("info");
+        let files = [info.join("alternates"), info.join("commit-graph")];
+        let pack_dir = dir.pack_dir();
+        files.iter().for_each(|file| seen.file(file));
+        seen.file(&info.join("commit-graphs/commit-graph-chain"));
+        seen.file(&pack_dir.join("multi-pack-index"));
+        seen.file(&pack_dir);
+    }
+    found
 }
 
 /// The number of the directory that `wanted` names.
@@ -174,15 +201,17 @@ pub fn join_alternates<'a>(paths: impl IntoIterator<Item = &'a Path>) -> std::ff
     std::ffi::OsString::from_vec(text)
 }
 
-struct Dirs {
+struct Dirs<'a> {
     hash: HashKind,
+    named: &'a mut Witnesses,
     /// Links resolved, so that a loop ends and nothing is searched twice.
     seen: HashSet<PathBuf>,
     found: Vec<ObjectsDir>,
 }
 
-impl Dirs {
+impl Dirs<'_> {
     fn follow(&mut self, path: &Path, depth: usize) {
+        self.named.real(path);
         let Ok(real) = packrace_os::real_path(path) else {
             let has_parent = path.parent().is_some_and(|parent| packrace_os::real_path(parent).is_ok());
             if has_parent {

@@ -5,7 +5,7 @@ mod extensions;
 mod ownership;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
@@ -17,6 +17,7 @@ use crate::error::{Error, Reason};
 use crate::objects_dir;
 use crate::refs::{Backend, RefStore};
 use crate::snapshot::{Snapshot, Sources};
+use crate::witnesses::Witnesses;
 
 /// Longest `shallow` file: one id a line.
 const MAX_SHALLOW_BYTES: u64 = 64 << 20;
@@ -69,23 +70,35 @@ pub struct Repository {
     outside: ConfigSources,
     hash: HashKind,
     refs: RefStore,
+    /// What [`Repository::kept_snapshot`] has mapped.
+    mapped: Mutex<Option<Snapshot>>,
 }
 
 impl Repository {
     /// Opens the repository at `path`: a bare one, a work tree, or a gitfile.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, Error> {
-        let found = discovery::enter(path, options.strict)?;
+        Repository::open_seen(path, options, &mut Witnesses::default())
+    }
+
+    /// The same; `seen` gets all that decided it, but what the objects are (see [`Repository::see_objects`]).
+    pub(crate) fn open_seen(path: &Path, options: &OpenOptions, seen: &mut Witnesses) -> Result<Self, Error> {
+        let found = discovery::enter(path, options.strict, seen)?;
         let common_dir = match &options.common_dir {
             Some(common_dir) => common_dir.clone(),
             None => discovery::common_dir_of(&found.git_dir)?,
         };
-        let mut config = Config::outside(&options.config)?;
+        let outside = &options.config;
+        let mut config = Config::outside(outside)?;
+        outside.system.iter().chain(&outside.global).for_each(|path| seen.file(path));
         if options.check_ownership {
             let user = packrace_os::process::effective_user();
-            ownership::check(&found, user, &config, options.config.home.as_deref())?;
+            ownership::check(&found, user, &config, outside.home.as_deref(), seen)?;
         }
         let git_dir = found.git_dir;
         config.add_local(&common_dir, &git_dir)?;
+        seen.file(&common_dir.join("config"));
+        seen.file(&git_dir.join("config.worktree"));
+        config.included().for_each(|path| seen.file_if_known(path.as_deref()));
         let format = Format::of(&config)?;
         let object_dir = options.object_dir.clone().unwrap_or_else(|| common_dir.join("objects"));
         let refs = RefStore::open(git_dir.clone(), common_dir.clone(), format.refs, format.hash);
@@ -102,6 +115,7 @@ impl Repository {
             outside: options.config.clone(),
             hash: format.hash,
             refs,
+            mapped: Mutex::default(),
         };
         if let Some(index_file) = &options.index_file {
             // A path in the environment is one from the top of the work tree, where git runs.
@@ -180,6 +194,7 @@ impl Repository {
             outside: self.outside.clone(),
             hash: self.hash,
             refs: self.refs.clone(),
+            mapped: Mutex::default(),
         }
     }
 
@@ -239,9 +254,39 @@ impl Repository {
             use_commit_graph,
             use_multi_pack_index,
             use_bitmap,
-            attributes: self.attribute_sources()?,
         };
-        Snapshot::take(sources).map(Arc::new)
+        Snapshot::take(sources, self.attribute_sources()?).map(Arc::new)
+    }
+
+    /// The objects, with packs, bitmaps and commit-graph as they were when this was first asked for, and loose objects as
+    /// they are now. What is packed since is found where it is looked for, as from any [`Snapshot`]. For one who knows
+    /// how old this repository may be: see [`Kept`](crate::Kept).
+    pub fn kept_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
+        let attributes = self.attribute_sources()?;
+        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = match &mut *mapped {
+            Some(first) => first,
+            none => {
+                let first = self.snapshot()?.with_loose_anew(attributes.clone());
+                none.insert(first)
+            }
+        };
+        Ok(Arc::new(first.with_loose_anew(attributes)))
+    }
+
+    /// How many packs are mapped for [`Repository::kept_snapshot`].
+    pub fn kept_packs(&self) -> usize {
+        let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        mapped.as_ref().map_or(0, |first| first.packs().len())
+    }
+
+    /// Tells `seen` what decides which packs, bitmaps and commit-graph there are.
+    pub(crate) fn see_objects(&self, seen: &mut Witnesses) {
+        objects_dir::open_seen(&self.object_dir, &self.alternates, self.hash, seen);
+        seen.file(&self.common_dir.join("info/grafts"));
+        if !self.shallow_file.as_os_str().is_empty() {
+            seen.file(&self.shallow_file);
+        }
     }
 
     /// The files of attributes that are not part of a work tree.

@@ -42,8 +42,16 @@ pub struct Location {
 /// read when needed; those that a repack has moved meanwhile are found through `Snapshot::later`.
 #[derive(Debug)]
 pub struct Snapshot {
-    sources: Sources,
+    shared: Arc<Shared>,
+    attributes: AttributeSources,
     dirs: Vec<ObjectsDir>,
+    later: Mutex<Option<Arc<Snapshot>>>,
+}
+
+/// What never changes, so that snapshots which are taken one after the other may have it together.
+#[derive(Debug)]
+struct Shared {
+    sources: Sources,
     packs: Vec<Pack>,
     units: Vec<Unit>,
     commit_graph_files: Option<Vec<Mapped>>,
@@ -52,7 +60,6 @@ pub struct Snapshot {
     bitmap: OnceLock<Option<OpenBitmap>>,
     /// The pack directories as they were just before they were listed.
     pack_dirs: PackDirs,
-    later: Mutex<Option<Arc<Snapshot>>>,
 }
 
 /// What a snapshot is made from.
@@ -66,22 +73,20 @@ pub(crate) struct Sources {
     pub(crate) use_commit_graph: bool,
     pub(crate) use_multi_pack_index: bool,
     pub(crate) use_bitmap: bool,
-    pub(crate) attributes: AttributeSources,
 }
 
 /// One identity for each object directory; a file that comes or goes changes it.
 type PackDirs = Vec<Option<FileIdentity>>;
 
 impl Snapshot {
-    pub(crate) fn take(sources: Sources) -> Result<Self, Error> {
+    pub(crate) fn take(sources: Sources, attributes: AttributeSources) -> Result<Self, Error> {
         let dirs = objects_dir::open(&sources.objects, &sources.extra_objects, sources.hash);
         let pack_dirs = look_at_pack_dirs(&dirs)?;
         let PackSet { packs, units, bitmap_files } = PackSet::map(&dirs, &sources)?;
         let commit_graph_files =
             if sources.use_commit_graph { accelerators::commit_graph_files(&dirs) } else { None };
-        Ok(Snapshot {
+        let shared = Shared {
             sources,
-            dirs,
             packs,
             units,
             commit_graph_files,
@@ -89,8 +94,14 @@ impl Snapshot {
             bitmap_files,
             bitmap: OnceLock::new(),
             pack_dirs,
-            later: Mutex::new(None),
-        })
+        };
+        Ok(Snapshot { shared: Arc::new(shared), attributes, dirs, later: Mutex::new(None) })
+    }
+
+    /// The same packs, with loose objects as they are now.
+    pub(crate) fn with_loose_anew(&self, attributes: AttributeSources) -> Self {
+        let dirs = self.dirs.iter().map(ObjectsDir::anew).collect();
+        Snapshot { shared: self.shared.clone(), attributes, dirs, later: Mutex::new(None) }
     }
 
     /// A view of one pack, of which nothing but these bytes need exist.
@@ -112,11 +123,9 @@ impl Snapshot {
             use_commit_graph: false,
             use_multi_pack_index: false,
             use_bitmap: false,
-            attributes: AttributeSources::default(),
         };
-        Ok(Snapshot {
+        let shared = Shared {
             sources,
-            dirs: Vec::new(),
             units: PackSet::number_one(&pack),
             packs: vec![pack],
             commit_graph_files: None,
@@ -124,91 +133,101 @@ impl Snapshot {
             bitmap_files: Vec::new(),
             bitmap: OnceLock::new(),
             pack_dirs: Vec::new(),
+        };
+        Ok(Snapshot {
+            shared: Arc::new(shared),
+            attributes: AttributeSources::default(),
+            dirs: Vec::new(),
             later: Mutex::new(None),
         })
     }
 
     /// The hash of object names.
     pub fn hash_kind(&self) -> HashKind {
-        self.sources.hash
+        self.shared.sources.hash
     }
 
     /// How many packed objects there are; an object in two units counts twice.
     pub fn packed_len(&self) -> u32 {
-        self.units.last().map_or(0, |unit| unit.range().end)
+        self.shared.units.last().map_or(0, |unit| unit.range().end)
     }
 
     /// Tells `hasher` which repository this is a view of: its object directory.
     pub fn hash_place(&self, hasher: &mut impl Hasher) {
-        self.sources.objects.hash(hasher);
+        self.shared.sources.objects.hash(hasher);
     }
 
     /// Tells `hasher` everything that decides what is found here and how it is stored: which version of which packs and of
     /// the files that make them searchable, from which object directories, where history is cut, and what of it may be used.
     /// Loose objects are not in it, nor what attributes say. Nothing is looked at that is not in memory.
     pub fn hash_version(&self, hasher: &mut impl Hasher) {
-        let Sources { hash, objects, extra_objects, shallow, attributes, .. } = &self.sources;
-        let Sources { use_commit_graph, use_multi_pack_index, use_bitmap, .. } = &self.sources;
+        let Shared { sources, packs, units, commit_graph_files, bitmap_files, .. } = &*self.shared;
+        let Sources { hash, objects, extra_objects, shallow, .. } = sources;
+        let Sources { use_commit_graph, use_multi_pack_index, use_bitmap, .. } = sources;
+        let attributes = &self.attributes;
         (hash, objects, extra_objects, shallow).hash(hasher);
         (use_commit_graph, use_multi_pack_index, use_bitmap).hash(hasher);
         (&attributes.outside, &attributes.tree, &attributes.info, attributes.folds_case).hash(hasher);
         self.dirs.len().hash(hasher);
         self.dirs.iter().for_each(|dir| (dir.path(), dir.is_local).hash(hasher));
-        self.packs.len().hash(hasher);
-        self.packs.iter().for_each(|pack| pack.hash_version(hasher));
-        self.units.len().hash(hasher);
-        for unit in &self.units {
+        packs.len().hash(hasher);
+        packs.iter().for_each(|pack| pack.hash_version(hasher));
+        units.len().hash(hasher);
+        for unit in units {
             match &unit.index {
                 UnitIndex::Pack(pack) => pack.hash(hasher),
                 UnitIndex::Multi { index, packs, dir } => (index.data().identity(), packs, dir).hash(hasher),
             }
         }
         let identities = |files: &[Mapped]| files.iter().map(Mapped::identity).collect::<Vec<_>>();
-        self.commit_graph_files.as_deref().map(identities).hash(hasher);
-        self.bitmap_files.len().hash(hasher);
-        self.bitmap_files.iter().for_each(|file| (&file.path, file.bytes.identity()).hash(hasher));
+        commit_graph_files.as_deref().map(identities).hash(hasher);
+        bitmap_files.len().hash(hasher);
+        bitmap_files.iter().for_each(|file| (&file.path, file.bytes.identity()).hash(hasher));
     }
 
     /// The packs, in the order in which they are searched.
     pub fn packs(&self) -> &[Pack] {
-        &self.packs
+        &self.shared.packs
     }
 
     /// The units, in the order in which they are searched.
     pub fn units(&self) -> &[Unit] {
-        &self.units
+        &self.shared.units
     }
 
     /// The commits at which this repository's own history is cut.
     pub fn shallow(&self) -> &[ObjectId] {
-        &self.sources.shallow
+        &self.shared.sources.shallow
     }
 
     /// The commit-graph, if there is one and it may be used. Opened and checked when first asked for.
     pub fn commit_graph(&self) -> Option<&CommitGraph<Mapped>> {
-        let files = self.commit_graph_files.as_ref()?;
-        self.commit_graph.get_or_init(|| accelerators::open_commit_graph(files, self.sources.hash)).as_ref()
+        let files = self.shared.commit_graph_files.as_ref()?;
+        self.shared
+            .commit_graph
+            .get_or_init(|| accelerators::open_commit_graph(files, self.shared.sources.hash))
+            .as_ref()
     }
 
     /// Whether there are files of bitmaps, which were not looked into: [`Snapshot::bitmap`] may find them damaged.
     pub fn has_bitmap_files(&self) -> bool {
-        !self.bitmap_files.is_empty()
+        !self.shared.bitmap_files.is_empty()
     }
 
     /// The reachability bitmaps, if there are any and they may be used: those of a multi-pack-index first. Opened and
     /// checked when first asked for.
     pub fn bitmap(&self) -> Option<SnapshotBitmap<'_>> {
-        let open = || self.bitmap_files.iter().find_map(|file| OpenBitmap::new(file, self));
-        let open = self.bitmap.get_or_init(open).as_ref()?;
+        let open = || self.shared.bitmap_files.iter().find_map(|file| OpenBitmap::new(file, self));
+        let open = self.shared.bitmap.get_or_init(open).as_ref()?;
         Some(SnapshotBitmap::new(self, open))
     }
 
     /// The first packed object of this name.
     #[inline]
     pub fn lookup(&self, id: &oid) -> Option<ObjectIx> {
-        self.units.iter().find_map(|unit| {
+        self.shared.units.iter().find_map(|unit| {
             let position = match &unit.index {
-                UnitIndex::Pack(pack) => self.packs[pack.0 as usize].index().position_of(id),
+                UnitIndex::Pack(pack) => self.shared.packs[pack.0 as usize].index().position_of(id),
                 UnitIndex::Multi { index, .. } => index.position_of(id),
             };
             Some(ObjectIx(unit.start + position?))
@@ -226,7 +245,7 @@ impl Snapshot {
         let unit = self.unit_of(ix);
         let position = ix.0 - unit.start;
         match &unit.index {
-            UnitIndex::Pack(pack) => self.packs[pack.0 as usize].index().id_at(position),
+            UnitIndex::Pack(pack) => self.shared.packs[pack.0 as usize].index().id_at(position),
             UnitIndex::Multi { index, .. } => index.id_at(position),
         }
     }
@@ -237,9 +256,10 @@ impl Snapshot {
         let unit = self.unit_of(ix);
         let position = ix.0 - unit.start;
         match &unit.index {
-            UnitIndex::Pack(pack) => {
-                Location { pack: *pack, offset: self.packs[pack.0 as usize].index().offset_at(position) }
-            }
+            UnitIndex::Pack(pack) => Location {
+                pack: *pack,
+                offset: self.shared.packs[pack.0 as usize].index().offset_at(position),
+            },
             UnitIndex::Multi { index, packs, .. } => match index.pack_and_offset_at(position) {
                 Some((pack, offset)) => Location { pack: packs[pack as usize], offset },
                 None => Location { pack: PackIx(0), offset: u64::MAX },
@@ -251,10 +271,10 @@ impl Snapshot {
     /// unit, that number, so that every object has one number.
     #[inline]
     pub fn ix_of_offset(&self, pack: PackIx, offset: u64) -> Option<ObjectIx> {
-        let stored = &self.packs[pack.0 as usize];
+        let stored = &self.shared.packs[pack.0 as usize];
         let position = stored.reverse().index_position_at(stored.position_of_offset(offset)?);
         // In the first unit no other number can come before this one.
-        match self.units.first() {
+        match self.shared.units.first() {
             Some(unit) if unit.single_pack() == Some(pack) => Some(ObjectIx(position)),
             _ => self.lookup(stored.index().id_at(position)),
         }
@@ -277,6 +297,19 @@ impl Snapshot {
         // What a repack took away before the listing is in a pack that it put down before.
         let later = if has_listed { self.later()? } else { self.lock_later().clone() };
         Ok(later.is_some_and(|later| later.lookup(id).is_some()))
+    }
+
+    /// Whether there is an object of this name now, whatever lists of loose objects said before. For what somebody has
+    /// just been told to be here.
+    pub fn has_now(&self, id: &oid) -> Result<bool, Error> {
+        if self.contains(id)? {
+            return Ok(true);
+        }
+        // A loose object that is packed in between is found behind it.
+        if self.open_loose(id)?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.later()?.is_some_and(|later| later.lookup(id).is_some()))
     }
 
     /// Whether an alternate has a loose object of this name.
@@ -318,7 +351,7 @@ impl Snapshot {
     /// The names of the packs that the repository's own multi-pack-index covers, without `.idx`; `None` if there is none
     /// that can be read. Also where the configuration says not to use it.
     pub fn own_multi_pack_index_names(&self) -> Option<Vec<String>> {
-        let index = accelerators::multi_pack_index(&self.own_pack_dir(), self.sources.hash)?;
+        let index = accelerators::multi_pack_index(&self.own_pack_dir(), self.shared.sources.hash)?;
         Some(index.pack_names().map(|name| name.strip_suffix(".idx").unwrap_or(name).to_owned()).collect())
     }
 
@@ -335,17 +368,18 @@ impl Snapshot {
     /// A snapshot with the packs that came since this one was made, if any did. For objects that were loose then.
     pub(crate) fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
         let mut later = self.lock_later();
-        let known = later.as_ref().map_or(&self.pack_dirs, |later| &later.pack_dirs);
+        let known = later.as_ref().map_or(&self.shared.pack_dirs, |later| &later.shared.pack_dirs);
         if look_at_pack_dirs(&self.dirs)? != *known {
-            let sources = Sources { use_commit_graph: false, use_bitmap: false, ..self.sources.clone() };
-            *later = Some(Arc::new(Snapshot::take(sources)?));
+            let sources =
+                Sources { use_commit_graph: false, use_bitmap: false, ..self.shared.sources.clone() };
+            *later = Some(Arc::new(Snapshot::take(sources, self.attributes.clone())?));
         }
         Ok(later.clone())
     }
 
     /// What says of paths whether they may be stored as deltas, if anything does.
     pub fn delta_attribute(self: &Arc<Self>) -> Result<Option<DeltaAttribute>, Error> {
-        DeltaAttribute::read(&self.sources.attributes, self)
+        DeltaAttribute::read(&self.attributes, self)
     }
 
     fn lock_later(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
@@ -376,7 +410,7 @@ impl Snapshot {
 
     /// Everywhere that a packed object of this name is stored.
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
-        self.packs.iter().zip(0..).filter_map(move |(pack, number)| {
+        self.shared.packs.iter().zip(0..).filter_map(move |(pack, number)| {
             let position = pack.index().position_of(id)?;
             Some(Location { pack: PackIx(number), offset: pack.index().offset_at(position) })
         })
@@ -389,7 +423,7 @@ impl Snapshot {
 
     #[inline]
     fn unit_of(&self, ix: ObjectIx) -> &Unit {
-        match self.units.as_slice() {
+        match self.shared.units.as_slice() {
             [only] => only,
             units => &units[units.partition_point(|unit| unit.range().end <= ix.0)],
         }

@@ -15,6 +15,7 @@ use packrace_os::count::Role;
 use packrace_os::{EntryType, FileIdentity, Mapped, is_absent};
 
 use super::reflog::{self, LoggedChange};
+use super::stamp::Looking;
 use super::{Error, NameRange, Places, StoredRef, Target, Value, is_good_name, is_per_worktree};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
@@ -96,7 +97,8 @@ pub(super) fn read_one(places: &Places, name: &[u8], hash: HashKind) -> Result<O
 
 /// All loose refs below `refs/` that are not symbolic.
 pub(super) fn direct_loose(places: &Places, hash: HashKind) -> Result<BTreeMap<Vec<u8>, ObjectId>, Error> {
-    let mut loose = LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new() };
+    let mut nobody = Looking::off();
+    let mut loose = LooseRefs::none(places, hash, &mut nobody);
     loose.read(&[])?;
     let direct = loose.found.into_iter().filter_map(|(name, loose)| match loose {
         Loose::Direct(id) if name.starts_with(b"refs/") => Some((name, id)),
@@ -247,11 +249,22 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn read(places: &Places, prefixes: &[&[u8]], hash: HashKind) -> Result<Self, Error> {
-        let mut loose = LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new() };
+    /// `looking` is told of every name before it is read, but of `packed-refs`.
+    pub(super) fn read(
+        places: &Places,
+        prefixes: &[&[u8]],
+        hash: HashKind,
+        looking: &mut Looking,
+    ) -> Result<Self, Error> {
+        let mut loose = LooseRefs::none(places, hash, looking);
         loose.read(prefixes)?;
         let LooseRefs { found, broken, .. } = loose;
         Ok(Files { loose: found, broken, packed: PackedFile::read(places, hash)? })
+    }
+
+    /// Which `packed-refs` it is, as it was before it was opened.
+    pub(super) fn packed_identity(&self) -> Option<FileIdentity> {
+        self.packed.identity
     }
 
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
@@ -310,9 +323,15 @@ struct LooseRefs<'a> {
     hash: HashKind,
     found: BTreeMap<Vec<u8>, Loose>,
     broken: BTreeSet<Vec<u8>>,
+    /// Told of every name before it is read.
+    looking: &'a mut Looking,
 }
 
-impl LooseRefs<'_> {
+impl<'a> LooseRefs<'a> {
+    fn none(places: &'a Places, hash: HashKind, looking: &'a mut Looking) -> Self {
+        LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new(), looking }
+    }
+
     /// Reads `HEAD`, every loose ref below the prefixes, and what symbolic ones among them stand for.
     fn read(&mut self, prefixes: &[&[u8]]) -> Result<(), Error> {
         let all: [&[u8]; 1] = [b"refs/"];
@@ -368,9 +387,13 @@ impl LooseRefs<'_> {
 
     /// Where `HEAD` leads if it is a symbolic link to a ref, as it was of old (`core.preferSymlinkRefs`). A link below
     /// `refs` is no symbolic ref: git reads through it.
-    fn read_link_of_head(&self) -> Result<Option<Vec<u8>>, Error> {
+    fn read_link_of_head(&mut self) -> Result<Option<Vec<u8>>, Error> {
         let path = self.places.path_of(b"HEAD");
         let link = packrace_os::read_link(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+        // Where a link leads shows in nothing that is looked at.
+        if link.is_some() {
+            self.looking.doubt();
+        }
         let target = link.map(|link| link.into_os_string().into_vec());
         Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
     }
@@ -379,6 +402,7 @@ impl LooseRefs<'_> {
     /// real paths of the directories above it that were reached through a symbolic link.
     fn read_directory(&mut self, name: &[u8], prefix: &[u8], linked: &mut Vec<PathBuf>) -> Result<(), Error> {
         let path = self.places.path_of(name);
+        self.looking.look(self.places.place_of(name), name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(()),
@@ -397,6 +421,7 @@ impl LooseRefs<'_> {
                 EntryType::Dir => true,
                 // A link to a directory is a directory of refs, as in git.
                 EntryType::Symlink => {
+                    self.looking.doubt();
                     match packrace_os::identity(&self.places.path_of(&full_name), Role::Refs) {
                         Ok(Some(file)) if file.is_dir => true,
                         Ok(Some(file)) if file.is_file => false,
@@ -442,6 +467,7 @@ impl LooseRefs<'_> {
 
     /// Reads a loose ref, if there is one. A broken one is reported and left out, as in git's listings.
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), Error> {
+        self.looking.look(self.places.place_of(&name), &name);
         match read_loose(self.places, &name, self.hash)? {
             LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
             LooseFile::Broken => {
@@ -531,7 +557,7 @@ mod tests {
         let places = Places { git_dir: path.into(), common_dir: path.into() };
         let long = format!("refs/heads/{}/", "x".repeat(300));
         let prefixes = [b"refs/heads/".as_slice(), long.as_bytes(), b"refs/a/"];
-        let files = Files::read(&places, &prefixes, HashKind::Sha1).unwrap();
+        let files = Files::read(&places, &prefixes, HashKind::Sha1, &mut Looking::off()).unwrap();
         let direct: Vec<&[u8]> = files
             .loose
             .iter()
@@ -539,7 +565,7 @@ mod tests {
             .map(|(name, _)| name.as_slice())
             .collect();
         assert_eq!(direct, [b"refs/a/real/main".as_slice(), b"refs/heads/real/main"]);
-        let all = Files::read(&places, &[], HashKind::Sha1).unwrap();
+        let all = Files::read(&places, &[], HashKind::Sha1, &mut Looking::off()).unwrap();
         assert_eq!(all.loose.values().filter(|loose| matches!(loose, Loose::Direct(_))).count(), 4);
     }
 }

@@ -8,6 +8,7 @@ mod files;
 mod migrate;
 mod reflog;
 mod reftable;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -25,6 +26,7 @@ pub use packrace_format::NameRange;
 pub use packrace_format::packed_refs::Peeled;
 use packrace_object::{HashKind, ObjectId, StoredId};
 pub use reflog::{LogEntry, LoggedChange};
+pub use stamp::RefStamp;
 pub use transaction::{
     Cause, Change, Expected, LogEdit, LogPolicy, Mode, PackRefs, PrepareError, Prepared, RefEdit, RefObjects,
     RefWrites, Refusal, StoredObjects, TableWrites, Update, Value,
@@ -65,6 +67,11 @@ impl Places {
     /// The directory that a ref belongs to: some are a work tree's own (gitglossary, "per-worktree ref").
     fn of(&self, name: &[u8]) -> &PathBuf {
         if is_per_worktree(name) { &self.git_dir } else { &self.common_dir }
+    }
+
+    /// The same without its path.
+    fn place_of(&self, name: &[u8]) -> stamp::Place {
+        if is_per_worktree(name) { stamp::Place::Own } else { stamp::Place::Common }
     }
 
     /// Where a ref's own file is, if it has one.
@@ -224,10 +231,33 @@ impl RefStore {
     /// The refs as they are now: `HEAD`, and all whose names start with one of `prefixes` (none: all).
     pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, Error> {
         let inner = match self.backend {
-            Backend::Files => files::Files::read(&self.places, prefixes, self.hash).map(Inner::Files),
+            Backend::Files => {
+                let mut nobody = stamp::Looking::off();
+                files::Files::read(&self.places, prefixes, self.hash, &mut nobody).map(Inner::Files)
+            }
             Backend::Reftable => reftable::Stacks::read(&self.places, self.hash).map(Inner::Reftable),
         };
         Ok(RefSnapshot(Arc::new(inner?)))
+    }
+
+    /// The same, and by what to tell whether they are still as they were.
+    pub fn stamped_snapshot(&self, prefixes: &[&[u8]]) -> Result<(RefSnapshot, RefStamp), Error> {
+        let mut looking = stamp::Looking::at(&self.places);
+        let inner = match self.backend {
+            Backend::Files => {
+                let files = files::Files::read(&self.places, prefixes, self.hash, &mut looking)?;
+                looking.file(stamp::Place::Common, b"packed-refs", files.packed_identity());
+                Inner::Files(files)
+            }
+            Backend::Reftable => {
+                looking.look(stamp::Place::Common, stamp::TABLES_LIST);
+                if self.places.git_dir != self.places.common_dir {
+                    looking.look(stamp::Place::Own, stamp::TABLES_LIST);
+                }
+                Inner::Reftable(reftable::Stacks::read(&self.places, self.hash)?)
+            }
+        };
+        Ok((RefSnapshot(Arc::new(inner)), looking.stamp()))
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::witnesses::Witnesses;
 
 /// Longest gitfile, `commondir` and similar one-line file.
 const MAX_LINE_BYTES: u64 = 64 << 10;
@@ -21,8 +22,8 @@ pub(crate) struct Found {
     pub(crate) gitfile: Option<PathBuf>,
 }
 
-/// The git directory that `path` leads to. With `strict` only the path itself is tried.
-pub(crate) fn enter(path: &Path, strict: bool) -> Result<Found, Error> {
+/// The git directory that `path` leads to. With `strict` only the path itself is tried. `seen` gets what decided it.
+pub(crate) fn enter(path: &Path, strict: bool, seen: &mut Witnesses) -> Result<Found, Error> {
     let not_found = || Error::from(Reason::NotARepository(path.to_owned()));
     let mut bytes = path.as_os_str().as_bytes();
     while bytes.len() > 1 && bytes.ends_with(b"/") {
@@ -34,7 +35,7 @@ pub(crate) fn enter(path: &Path, strict: bool) -> Result<Found, Error> {
     let suffixes: &[&str] = if strict { &[""] } else { &SUFFIXES };
     for suffix in suffixes {
         let candidate = PathBuf::from(OsStr::from_bytes(&[bytes, suffix.as_bytes()].concat()));
-        if let Some(found) = git_dir_at(candidate)? {
+        if let Some(found) = git_dir_at(candidate, seen)? {
             return Ok(found);
         }
     }
@@ -51,16 +52,18 @@ pub(crate) fn common_dir_of(git_dir: &Path) -> Result<PathBuf, Error> {
 
 /// `path`, or what it points to if it is a gitfile. A directory that does not look like a git directory is passed
 /// over; a gitfile that leads nowhere is an error, as in git.
-fn git_dir_at(path: PathBuf) -> Result<Option<Found>, Error> {
+fn git_dir_at(path: PathBuf, seen: &mut Witnesses) -> Result<Option<Found>, Error> {
+    seen.place(&path);
     let Some(found) = look(&path)? else { return Ok(None) };
     if found.is_dir {
-        return Ok(is_git_dir(&path)?.then_some(Found { git_dir: path, gitfile: None }));
+        return Ok(is_git_dir(&path, seen)?.then_some(Found { git_dir: path, gitfile: None }));
     }
     if !found.is_file {
         return Ok(None);
     }
     let refused =
         |text: &str, path: &Path| Error::from(Reason::Refused(format!("{text}: {}", path.display())));
+    seen.file(&path);
     let line = read_line(&path)?.unwrap_or_default();
     let Some(target) = line.strip_prefix(b"gitdir: ") else {
         return Err(refused("invalid gitfile format", &path));
@@ -69,27 +72,35 @@ fn git_dir_at(path: PathBuf) -> Result<Option<Found>, Error> {
         return Err(refused("no path in gitfile", &path));
     }
     let git_dir = join(path.parent().unwrap_or(Path::new("")), target);
-    if !is_git_dir(&git_dir)? {
+    if !is_git_dir(&git_dir, seen)? {
         return Err(refused("not a git repository", &git_dir));
     }
     Ok(Some(Found { git_dir, gitfile: Some(path) }))
 }
 
 /// Whether there are a `HEAD` that can be one, objects and refs (gitrepository-layout).
-fn is_git_dir(path: &Path) -> Result<bool, Error> {
+fn is_git_dir(path: &Path, seen: &mut Witnesses) -> Result<bool, Error> {
     let head = path.join("HEAD");
+    seen.file(&head);
     // A HEAD may be a symbolic link to a branch that does not exist yet.
     let is_head = match look(&head)? {
         Some(found) if !found.is_file => false,
         Some(_) => read_line(&head)?.is_some_and(|line| is_head_line(&line)),
-        None => packrace_os::owner(&head).is_ok(),
+        None => {
+            seen.owner(&head);
+            packrace_os::owner(&head).is_ok()
+        }
     };
     if !is_head {
         return Ok(false);
     }
+    seen.file(&path.join("commondir"));
     let common_dir = common_dir_of(path)?;
-    let is_dir =
-        |name: &str| look(&common_dir.join(name)).map(|found| found.is_some_and(|found| found.is_dir));
+    let mut is_dir = |name: &str| {
+        let path = common_dir.join(name);
+        seen.place(&path);
+        look(&path).map(|found| found.is_some_and(|found| found.is_dir))
+    };
     // In a repository with reftables `refs` exists too, for old versions of git to recognise it.
     Ok(is_dir("objects")? && is_dir("refs")?)
 }

@@ -5,9 +5,18 @@ use std::path::Path;
 use super::discovery::{Found, join};
 use crate::config::Config;
 use crate::error::{Error, Reason};
+use crate::witnesses::Witnesses;
 
-/// The repository belongs to `user`, or protected configuration names its git directory in `safe.directory`.
-pub(super) fn check(found: &Found, user: u32, config: &Config, home: Option<&Path>) -> Result<(), Error> {
+/// The repository belongs to `user`, or protected configuration names its git directory in `safe.directory`. `seen` gets what
+/// was looked at.
+pub(super) fn check(
+    found: &Found,
+    user: u32,
+    config: &Config,
+    home: Option<&Path>,
+    seen: &mut Witnesses,
+) -> Result<(), Error> {
+    found.gitfile.iter().chain([&found.git_dir]).for_each(|path| seen.owner(path));
     let is_ours = |path: &Path| {
         packrace_os::owner(path).map(|owner| owner == user).map_err(|error| Error::io(path, error))
     };
@@ -19,7 +28,7 @@ pub(super) fn check(found: &Found, user: u32, config: &Config, home: Option<&Pat
     let mut is_safe = false;
     for value in config.protected_strings("safe.directory") {
         // An empty value forgets what came before.
-        is_safe = !value.is_empty() && (is_safe || covers(&value, &real, home));
+        is_safe = !value.is_empty() && (is_safe || covers(&value, &real, home, seen));
     }
     if is_safe {
         return Ok(());
@@ -34,7 +43,7 @@ pub(super) fn check(found: &Found, user: u32, config: &Config, home: Option<&Pat
 }
 
 /// Whether one value of `safe.directory` covers `path`.
-fn covers(value: &[u8], path: &Path, home: Option<&Path>) -> bool {
+fn covers(value: &[u8], path: &Path, home: Option<&Path>, seen: &mut Witnesses) -> bool {
     if value == b"*" {
         return true;
     }
@@ -51,8 +60,10 @@ fn covers(value: &[u8], path: &Path, home: Option<&Path>) -> bool {
     if value.ends_with(b"/*") {
         let Some(parent) = named.parent() else { return false };
         let is_below = |parent: &Path| path.starts_with(parent) && path != parent;
+        seen.real(parent);
         return is_below(parent) || packrace_os::real_path(parent).is_ok_and(|parent| is_below(&parent));
     }
+    seen.real(&named);
     path == named || packrace_os::real_path(&named).is_ok_and(|named| path == named)
 }
 
@@ -70,7 +81,7 @@ mod tests {
         config.add_local(git_dir, git_dir).unwrap();
         let found = Found { git_dir: git_dir.to_owned(), gitfile: None };
         let stranger = packrace_os::process::effective_user() + 1;
-        let result = check(&found, stranger, &config, git_dir.parent());
+        let result = check(&found, stranger, &config, git_dir.parent(), &mut Witnesses::default());
         assert_eq!(result.is_ok(), expect, "{values:?}");
         if let Err(error) = result {
             let text = error.to_string();
@@ -114,15 +125,16 @@ mod tests {
         let gitfile = dir.path().join(".git");
         std::fs::write(&gitfile, "gitdir: elsewhere").unwrap();
         let user = packrace_os::process::effective_user();
+        let check = |found: &Found, user| check(found, user, &config, None, &mut Witnesses::default());
         let found = |gitfile: Option<&Path>| Found {
             git_dir: dir.path().to_owned(),
             gitfile: gitfile.map(Path::to_owned),
         };
-        assert!(check(&found(Some(&gitfile)), user, &config, None).is_ok());
-        assert!(check(&found(None), user + 1, &config, None).is_err());
+        assert!(check(&found(Some(&gitfile)), user).is_ok());
+        assert!(check(&found(None), user + 1).is_err());
         // `/` belongs to somebody else unless we are root; then nobody else's file is at hand.
         if user != 0 {
-            assert!(check(&found(Some(Path::new("/"))), user, &config, None).is_err());
+            assert!(check(&found(Some(Path::new("/"))), user).is_err());
         }
     }
 }

@@ -1,0 +1,152 @@
+//! Whether refs are still as they were when they were read, by one look at each name that was read then:
+//! docs/decisions/0025-warm-repositories.md.
+//!
+//! | backend | names |
+//! |---|---|
+//! | files | `HEAD`, `packed-refs`, every directory that was listed, every loose ref, and what symbolic ones lead to |
+//! | reftable | `tables.list`: tables never change, and get new names when they are compacted |
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use packrace_object::{HashKind, ObjectId, TrailerHasher};
+use packrace_os::count::Role;
+use packrace_os::{FileIdentity, clock};
+
+use super::Places;
+
+/// The list of the tables of a stack.
+pub(super) const TABLES_LIST: &[u8] = b"reftable/tables.list";
+
+/// In which directory a name stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In that of a linked work tree.
+    Own = b'o' as isize,
+    /// In that of the repository.
+    Common = b'c' as isize,
+}
+
+/// What tells whether refs may have changed. Takes the memory of the names that were read and a hash.
+#[derive(Debug)]
+pub struct RefStamp {
+    places: Places,
+    /// For each name its place and a NUL behind it.
+    names: Box<[u8]>,
+    /// Of what the looks have shown, in the order of the names.
+    digest: ObjectId,
+    /// Every later change shows.
+    is_settled: bool,
+}
+
+impl RefStamp {
+    /// Whether refs that were read when the stamp was made would be read the same now. When in doubt, no: also where one
+    /// changed so shortly before that a further change might not show.
+    pub fn holds(&self) -> bool {
+        if !self.is_settled {
+            return false;
+        }
+        let mut looking = Looking::at(&self.places);
+        let names = self.names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        for name in names {
+            let place = if name[0] == Place::Own as u8 { Place::Own } else { Place::Common };
+            let found = looking.identity(place, &name[1..]);
+            looking.digest(found);
+        }
+        looking.hasher.finish() == self.digest && !looking.has_doubt
+    }
+
+    /// Whether it may hold at any time.
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// The memory that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.names.len()
+    }
+}
+
+/// Notes what names are looked at while refs are read, or nothing.
+pub(super) struct Looking {
+    places: Option<Places>,
+    /// The time before the first look.
+    began: SystemTime,
+    names: Vec<u8>,
+    hasher: TrailerHasher,
+    has_doubt: bool,
+}
+
+impl Looking {
+    /// Notes nothing, and looks at nothing.
+    pub(super) fn off() -> Self {
+        Looking {
+            places: None,
+            began: SystemTime::UNIX_EPOCH,
+            names: Vec::new(),
+            hasher: TrailerHasher::new(HashKind::Sha256),
+            has_doubt: true,
+        }
+    }
+
+    /// Notes names in these places.
+    pub(super) fn at(places: &Places) -> Self {
+        let began = clock::time_of_day();
+        Looking { places: Some(places.clone()), began, has_doubt: false, ..Looking::off() }
+    }
+
+    /// Looks at what is read next.
+    pub(super) fn look(&mut self, place: Place, name: &[u8]) {
+        if self.places.is_some() {
+            let found = self.identity(place, name);
+            self.file(place, name, found);
+        }
+    }
+
+    /// Notes what somebody has looked at before reading it.
+    pub(super) fn file(&mut self, place: Place, name: &[u8], found: Option<FileIdentity>) {
+        self.names.push(place as u8);
+        self.names.extend_from_slice(name);
+        self.names.push(0);
+        self.has_doubt |= found.is_some_and(|found| !found.is_settled(self.began)) || name.contains(&0);
+        self.digest(found);
+    }
+
+    /// Something counts that no look shows.
+    pub(super) fn doubt(&mut self) {
+        self.has_doubt = true;
+    }
+
+    pub(super) fn stamp(self) -> RefStamp {
+        let places = self.places.expect("only what notes anything is made a stamp");
+        let (digest, is_settled) = (self.hasher.finish(), !self.has_doubt);
+        RefStamp { places, names: self.names.into(), digest, is_settled }
+    }
+
+    fn identity(&mut self, place: Place, name: &[u8]) -> Option<FileIdentity> {
+        let found = packrace_os::identity(&self.path_of(place, name)?, Role::Refs);
+        self.has_doubt |= found.is_err();
+        found.ok().flatten()
+    }
+
+    fn path_of(&self, place: Place, name: &[u8]) -> Option<PathBuf> {
+        let places = self.places.as_ref()?;
+        let dir = match place {
+            Place::Own => &places.git_dir,
+            Place::Common => &places.common_dir,
+        };
+        Some(dir.join(OsStr::from_bytes(name)))
+    }
+
+    fn digest(&mut self, found: Option<FileIdentity>) {
+        match found {
+            Some(found) => {
+                self.hasher.update(b"f");
+                self.hasher.update(&found.to_bytes());
+            }
+            None => self.hasher.update(b"-"),
+        }
+    }
+}
