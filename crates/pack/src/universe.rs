@@ -66,13 +66,31 @@ impl Universe {
         self.find(id)?.ok_or_else(|| Reason::Missing(id.to_owned()).into())
     }
 
+    /// Whether the object exists now, also if it did not when somebody asked for the first time: it may have come
+    /// while a client talks with us.
+    pub fn contains_now(&self, id: &oid) -> Result<bool, Error> {
+        if self.contains(id)? {
+            return Ok(true);
+        }
+        Ok(self.number_loose(id, |snapshot| snapshot.has_now(id))?.is_some())
+    }
+
     #[cold]
     fn find_loose(&self, id: &oid) -> Result<Option<Ix>, Error> {
+        self.number_loose(id, |snapshot| snapshot.has_loose(id))
+    }
+
+    /// Gives an object a number that has none yet, if it is there.
+    fn number_loose(
+        &self,
+        id: &oid,
+        is_there: impl FnOnce(&Snapshot) -> Result<bool, packrace_store::Error>,
+    ) -> Result<Option<Ix>, Error> {
         let mut loose = self.loose.lock().expect("no panic while held");
         if let Some(&number) = loose.numbers.get(id) {
             return Ok(Some(Ix(number)));
         }
-        if !self.snapshot.has_loose(id)? {
+        if !is_there(&self.snapshot)? {
             return Ok(None);
         }
         let number = u32::try_from(loose.ids.len())

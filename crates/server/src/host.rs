@@ -7,6 +7,7 @@ use crate::admission::Admission;
 use crate::metrics::Metrics;
 use crate::pack_cache::PackCache;
 use crate::transfers::Transfers;
+use crate::warm::RefAnswers;
 
 /// What the calls of one process share. A call on standard input and output has one of its own, with nothing in it and
 /// without limits.
@@ -20,6 +21,8 @@ pub struct Host {
     pub transfers: Transfers,
     /// Packs that are being made, and packs that are kept.
     pub packs: PackCache,
+    /// What was told of refs.
+    pub answers: RefAnswers,
 }
 
 impl Host {

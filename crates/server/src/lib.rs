@@ -14,3 +14,4 @@ pub mod outbox;
 pub mod pack_cache;
 pub mod transfers;
 pub mod transport;
+pub mod warm;

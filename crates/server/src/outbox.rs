@@ -56,6 +56,13 @@ impl GatherBatch {
         GatherBatch { pieces, own: bytes, bytes: length }
     }
 
+    /// A batch of one piece that others may be sending, too.
+    pub fn of_shared(bytes: &Mapped, range: Range<usize>) -> Self {
+        let mut batch = GatherBatch::default();
+        batch.push_mapped(bytes, range);
+        batch
+    }
+
     /// Length of all pieces together.
     pub fn len(&self) -> usize {
         self.bytes

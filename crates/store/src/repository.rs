@@ -274,10 +274,10 @@ impl Repository {
         Ok(Arc::new(first.with_loose_anew(attributes)))
     }
 
-    /// How many packs are mapped for [`Repository::kept_snapshot`].
+    /// How many packs are mapped for [`Repository::kept_snapshot`]; none while they are being mapped.
     pub fn kept_packs(&self) -> usize {
-        let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
-        mapped.as_ref().map_or(0, |first| first.packs().len())
+        let mapped = self.mapped.try_lock().ok();
+        mapped.and_then(|mapped| mapped.as_ref().map(|first| first.packs().len())).unwrap_or(0)
     }
 
     /// Tells `seen` what decides which packs, bitmaps and commit-graph there are.

@@ -156,7 +156,7 @@ fn has_log_of_its_own() -> bool {
 
 /// What is served, and how.
 fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result<Settings, Fatal> {
-    let Told { listen, limits, admission, cache, push, log: _ } = told.clone();
+    let Told { listen, limits, admission, cache, warm, push, log: _ } = told.clone();
     Ok(Settings {
         http: listen.http,
         git: listen.git,
@@ -168,6 +168,7 @@ fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result
         limits,
         admission,
         cache,
+        warm,
         hook_environment: environment.for_upload_hooks(globals),
         pushing: Pushing {
             is_allowed: push.allowed,

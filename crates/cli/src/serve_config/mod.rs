@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::settings::{Admin, Limits};
+use packrace_server::warm::WarmSettings;
 
 pub use print::example;
 pub use table::{Setting, all};
@@ -35,6 +36,8 @@ pub struct Told {
     pub admission: AdmissionSettings,
     /// What is kept of packs.
     pub cache: CacheSettings,
+    /// What is kept open of repositories.
+    pub warm: WarmSettings,
     /// What may be pushed.
     pub push: Push,
     /// What is written to standard error.

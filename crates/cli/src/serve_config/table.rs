@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::settings::Limits;
+use packrace_server::warm::WarmSettings;
 
 use super::item::{Bytes, Given, Item};
 use super::{Listen, Log, Push, Told};
@@ -47,7 +48,7 @@ impl Setting {
 /// All that there are, group by group.
 pub fn all() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        [listen(), limits(), admission(), cache(), push(), log()].into_iter().flatten().collect()
+        [listen(), limits(), admission(), cache(), warm(), push(), log()].into_iter().flatten().collect()
     });
     &ALL
 }
@@ -190,6 +191,23 @@ group!(cache: CacheSettings {
     directory: value, restart,
         "The directory on whose file system packs are kept, in files without names that are gone with the process. \
          \"none\": nothing goes on disk.";
+});
+
+group!(warm: WarmSettings {
+    enabled: value, restart,
+        "Whether repositories stay open between requests, and answers about their refs are used again. Without it every \
+         request opens its repository and reads its refs. Changes from outside are noticed either way.";
+    max_repositories: value, restart,
+        "Repositories that are kept open. Beyond: those go that were not used for the longest time.";
+    max_packs: value, restart,
+        "Packs of all of them together, each of which takes up to four of the maps that a process may have (65,530 on \
+         most systems). Beyond: as above, but for the last that was opened.";
+    idle_time: value, restart,
+        "How long a repository is kept that nobody asks for. Packs that were deleted take their place on disk until then at \
+         the most.";
+    max_answer_bytes: bytes, restart,
+        "Memory in bytes for answers about refs. Beyond: those go that were not used for the longest time; one that takes \
+         more than a quarter is not kept. 0: none is.";
 });
 
 group!(push: Push {

@@ -4,6 +4,7 @@ mod error;
 mod features;
 mod filter;
 mod hook;
+mod lines;
 mod object_info;
 mod packfile_uris;
 mod receive;
@@ -11,6 +12,7 @@ mod ref_list;
 mod refs_view;
 mod send_pack;
 mod settings;
+mod show_refs;
 mod upload;
 mod wants;
 

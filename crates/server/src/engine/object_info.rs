@@ -4,7 +4,8 @@ use packrace_protocol::message::object_info;
 use packrace_protocol::session::ObjectInfoRequest;
 
 use super::Error;
-use super::upload::{Lines, Upload};
+use super::lines::Lines;
+use super::upload::Upload;
 
 /// Bytes that following delta chains to a size keeps.
 const READER_CACHE_BYTES: usize = 1 << 20;
@@ -14,7 +15,7 @@ impl Upload<'_> {
     pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
         let askable = self.askable()?;
         let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
-        let mut sender = Lines { out: &mut self.out, door: self.door };
+        let mut sender = Lines::new(&mut self.out, self.door);
         object_info::write_attributes(sender.out, request);
         for id in &request.ids {
             let is_told = match &askable {

@@ -1,5 +1,6 @@
 //! The refs that a client may see: below the namespace, without the hidden ones, peeled.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -104,6 +105,8 @@ pub(super) struct RefsView<'a> {
     hidden: &'a HiddenRefs,
     /// What namespaced names begin with; empty without a namespace.
     namespace: &'a [u8],
+    /// Something could not be read that might be there at another time.
+    has_gaps: Cell<bool>,
 }
 
 /// Bytes that peeling tags keeps as delta bases.
@@ -119,7 +122,12 @@ impl<'a> RefsView<'a> {
         hidden: &'a HiddenRefs,
         namespace: &'a [u8],
     ) -> Self {
-        RefsView { refs, snapshot, hidden, namespace }
+        RefsView { refs, snapshot, hidden, namespace, has_gaps: Cell::new(false) }
+    }
+
+    /// Whether every object was there that had to be read for what was told.
+    pub(super) fn has_read_all(&self) -> bool {
+        !self.has_gaps.get()
     }
 
     /// `HEAD`, unless it is broken or hidden.
@@ -209,7 +217,10 @@ impl<'a> RefsView<'a> {
             Peeled::NotATag => None,
             Peeled::To(id) => Some(id),
             Peeled::Unknown => {
-                found = peel_tag(reader, id.to_id());
+                found = peel_tag(reader, id.to_id()).unwrap_or_else(|Unreadable| {
+                    self.has_gaps.set(true);
+                    None
+                });
                 found.as_ref().map(StoredId::from)
             }
         };
@@ -217,22 +228,25 @@ impl<'a> RefsView<'a> {
     }
 }
 
-/// What an annotated tag finally tags; `None` for anything else and for what cannot be read, as in git.
-fn peel_tag(reader: &mut ObjectReader, id: ObjectId) -> Option<ObjectId> {
+/// An object is missing or damaged.
+struct Unreadable;
+
+/// What an annotated tag finally tags; `None` for anything else. git takes what cannot be read for that, too.
+fn peel_tag(reader: &mut ObjectReader, id: ObjectId) -> Result<Option<ObjectId>, Unreadable> {
     let mut at = id;
     for depth in 0..MAX_TAG_DEPTH {
-        match reader.kind_and_size(&at).ok()?? {
-            (Kind::Tag, _) => {}
-            _ => return (depth > 0).then_some(at),
+        let found = reader.kind_and_size(&at).ok().flatten().ok_or(Unreadable)?;
+        if found.0 != Kind::Tag {
+            return Ok((depth > 0).then_some(at));
         }
-        let object = reader.read(&at).ok()?;
-        at = parse_tag(&object.data, id.kind()).ok()?.target;
+        let object = reader.read(&at).map_err(|_| Unreadable)?;
+        at = parse_tag(&object.data, id.kind()).map_err(|_| Unreadable)?.target;
     }
-    None
+    Err(Unreadable)
 }
 
 /// Sorted prefixes of which none is a prefix of another; everything if there are none.
-fn disjoint(prefixes: &[Vec<u8>]) -> Vec<&[u8]> {
+pub(super) fn disjoint(prefixes: &[Vec<u8>]) -> Vec<&[u8]> {
     if prefixes.is_empty() {
         return vec![b""];
     }

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
-use packrace_object::{ObjectId, StoredId};
+use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_pack::filter::Filter;
 use packrace_pack::negotiate::{Checked, Negotiation};
 use packrace_pack::plan::{Gaps, PackPlan};
 use packrace_pack::{PackRequest, Phase, Universe, Watch, shallow};
-use packrace_protocol::message::{advertisement, ls_refs};
+use packrace_protocol::message::advertisement;
 use packrace_protocol::session::{
-    Carriage, Deepen, HavesAnswer, Input, Limits, Output, RefsRequest, ServiceConfig, ShallowAnswer,
-    ShallowRequest, Sideband, fetch_v0, fetch_v2,
+    Carriage, Deepen, HavesAnswer, Input, Limits, Output, ServiceConfig, ShallowAnswer, ShallowRequest,
+    Sideband, fetch_v0, fetch_v2,
 };
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_protocol::{Refusal, session};
@@ -27,7 +27,7 @@ use super::settings::Settings;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject, UploadPack};
 use crate::admission::Entry;
 use crate::metrics::{Kind, Reason};
-use crate::outbox::{BATCH_BYTES, Door, Framing, GatherBatch};
+use crate::outbox::{Door, Framing, GatherBatch};
 
 /// What a clone is told that comes when the server was told to stop.
 const STOPPING: &str = "the server is stopping; try again";
@@ -96,7 +96,7 @@ impl<'a> Upload<'a> {
     ) -> Result<Self, Error> {
         let repository = &call.subject.repository;
         let settings = Settings::of(repository)?;
-        let snapshot = repository.snapshot()?;
+        let snapshot = repository.kept_snapshot()?;
         let config = ServiceConfig {
             agent: call.subject.agent.clone(),
             session_id: settings.advertise_session_id.then(|| call.subject.transfer.session_id().to_owned()),
@@ -269,7 +269,7 @@ impl<'a> Upload<'a> {
     }
 
     /// Sends what waits.
-    fn flush(&mut self) -> Result<(), Error> {
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
         if self.out.is_empty() {
             return Ok(());
         }
@@ -290,69 +290,6 @@ impl<'a> Upload<'a> {
                 self.advertise_refs()
             }
         }
-    }
-
-    fn advertise_refs(&mut self) -> Result<(), Error> {
-        let refs = self.call.subject.repository.refs().snapshot(&[])?;
-        let universe = self.universe.clone();
-        let view = RefsView::new(&refs, universe.snapshot(), &self.settings.hidden, &self.namespace);
-        let head = view.head()?;
-        let head_target = head.as_ref().and_then(|head| head.id.and(head.target.as_deref()));
-        let is_http = self.call.subject.mode == Mode::Advertise;
-        let capabilities = advertisement::v0_capabilities(&self.config, head_target, is_http);
-        let mut capabilities = Some(capabilities);
-        let mut sender = Lines { out: &mut self.out, door: self.door };
-        if let Some(id) = head.and_then(|head| head.id) {
-            let id = StoredId::from(&id);
-            advertisement::write_v0_ref(sender.out, id, b"HEAD", capabilities.take().as_deref());
-        }
-        view.visit(&[], true, |line: VisibleRef<'_>| {
-            advertisement::write_v0_ref(sender.out, line.id, line.name, capabilities.take().as_deref());
-            if let Some(peeled) = line.peeled {
-                advertisement::write_v0_peeled(sender.out, peeled, line.name);
-            }
-            sender.send_if_full()
-        })?;
-        if let Some(capabilities) = capabilities {
-            advertisement::write_v0_no_refs(&mut self.out, &capabilities, self.config.hash);
-        }
-        for id in universe.snapshot().shallow() {
-            advertisement::write_v0_shallow(&mut self.out, id);
-        }
-        self.out.extend_from_slice(pkt_line::FLUSH);
-        Ok(())
-    }
-
-    /// Answers `ls-refs`.
-    fn send_refs(&mut self, request: &RefsRequest) -> Result<(), Error> {
-        let in_namespace = |name: &[u8]| [self.namespace.as_slice(), name].concat();
-        let mut full: Vec<Vec<u8>> = request.prefixes.iter().map(|prefix| in_namespace(prefix)).collect();
-        if !full.is_empty() {
-            full.push(in_namespace(b"HEAD"));
-        }
-        let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
-        let refs = self.call.subject.repository.refs().snapshot(&full)?;
-        let universe = self.universe.clone();
-        let view = RefsView::new(&refs, universe.snapshot(), &self.settings.hidden, &self.namespace);
-        let wants_head =
-            request.prefixes.is_empty() || request.prefixes.iter().any(|prefix| b"HEAD".starts_with(prefix));
-        let mut sender = Lines { out: &mut self.out, door: self.door };
-        if let Some(head) = view.head()?.filter(|_| wants_head) {
-            let target = head.target.as_deref();
-            match (head.id, target) {
-                (Some(id), _) => {
-                    let target = target.filter(|_| request.symrefs);
-                    ls_refs::write_ref(sender.out, StoredId::from(&id), b"HEAD", target, None);
-                }
-                (None, Some(target)) if request.unborn => ls_refs::write_unborn_head(sender.out, target),
-                (None, _) => {}
-            }
-        }
-        view.visit(&request.prefixes, request.peel, |line: VisibleRef<'_>| {
-            let target = line.symref_target.filter(|_| request.symrefs);
-            ls_refs::write_ref(sender.out, line.id, line.name, target, line.peeled);
-            sender.send_if_full()
-        })
     }
 
     /// The negotiation goes on over all rounds of a stateful conversation in version 0.
@@ -515,27 +452,6 @@ impl Watch for WhileThere<'_> {
 
     fn cancelled(&self) -> bool {
         self.0.lock().expect("no panic while held").peer_gone()
-    }
-}
-
-/// Lines on their way out, a batch at a time.
-pub(super) struct Lines<'a> {
-    pub(super) out: &'a mut Vec<u8>,
-    pub(super) door: &'a mut dyn Door,
-}
-
-impl Lines<'_> {
-    #[inline]
-    pub(super) fn send_if_full(&mut self) -> Result<(), Error> {
-        if self.out.len() < BATCH_BYTES { Ok(()) } else { self.send() }
-    }
-
-    /// One batch is held at a time.
-    #[cold]
-    fn send(&mut self) -> Result<(), Error> {
-        self.door.send(GatherBatch::of(std::mem::take(self.out))).map_err(Error::gone)?;
-        self.out.reserve(BATCH_BYTES + pkt_line::MAX_PACKET);
-        Ok(())
     }
 }
 

@@ -19,7 +19,7 @@ impl Upload<'_> {
         let may_be_any = self.settings.allow_any || is_v2 && !self.settings.require_reachable;
         let mut absent = None;
         for want in wants {
-            if absent.is_none() && !self.universe.contains(want).map_err(Error::from)? {
+            if absent.is_none() && !self.universe.contains_now(want).map_err(Error::from)? {
                 absent = Some(*want);
             }
         }

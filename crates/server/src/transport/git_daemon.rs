@@ -247,7 +247,7 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
     vec![("REMOTE_ADDR".into(), ip.into()), ("REMOTE_PORT".into(), address.port().to_string().into())]
 }
 
-fn open(request: &Request, shared: &Shared) -> Result<Repository, String> {
+fn open(request: &Request, shared: &Shared) -> Result<Arc<Repository>, String> {
     let opened = match request.service {
         Service::UploadPack => shared.root.open(&request.path),
         Service::ReceivePack => shared.open_for_push(&request.path),

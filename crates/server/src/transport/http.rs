@@ -331,7 +331,7 @@ fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode
 
 fn serve_call(
     call: &mut Call,
-    repository: Repository,
+    repository: Arc<Repository>,
     door: &mut BodyDoor,
     shared: &Shared,
 ) -> Result<(), engine::Error> {

@@ -1,11 +1,13 @@
 //! The folder whose repositories are served, and which request paths lead into it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use packrace_store::init::{Begun, InitOptions};
-use packrace_store::{Error, ErrorKind, OpenOptions, Repository};
+use packrace_store::{Error, ErrorKind, Kept, OpenOptions, Repository};
 
 use super::settings::NewRepositories;
+use crate::warm::{WarmRepositories, WarmSettings};
 
 /// Longest request path.
 const MAX_PATH_BYTES: usize = 4096;
@@ -16,6 +18,7 @@ pub(crate) struct Root {
     /// Without links.
     path: PathBuf,
     options: OpenOptions,
+    pub(super) warm: WarmRepositories,
 }
 
 /// Why a path leads to no repository.
@@ -29,28 +32,39 @@ pub(crate) enum NotServed {
 
 impl Root {
     /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository.
-    pub(crate) fn new(path: &Path, options: OpenOptions) -> std::io::Result<Self> {
+    pub(crate) fn new(path: &Path, options: OpenOptions, warm: WarmSettings) -> std::io::Result<Self> {
         let path = packrace_os::real_path(path)?;
         let config = options.config;
-        Ok(Root { path, options: OpenOptions { check_ownership: true, config, ..OpenOptions::default() } })
+        let options = OpenOptions { check_ownership: true, config, ..OpenOptions::default() };
+        Ok(Root { path, options, warm: WarmRepositories::new(warm) })
     }
 
     /// Opens the repository at a path of a request, which starts with a slash. Links and gitfiles that lead out of
     /// the folder are not followed, but where the folder itself is one: its owner chose it. Alternates may lie
-    /// anywhere.
-    pub(crate) fn open(&self, request_path: &[u8]) -> Result<Repository, NotServed> {
+    /// anywhere. It may have been opened before, and is then as it would be if it was opened now.
+    pub(crate) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
         let path = self.path.join(relative);
-        let repository = Repository::open(&path, &self.options).map_err(|error| match error.kind() {
-            ErrorKind::Refused => NotServed::NotFound(error.to_string()),
-            _ => NotServed::Broken(error),
-        })?;
+        if !self.warm.is_enabled() {
+            let repository = Repository::open(&path, &self.options).map_err(not_opened)?;
+            self.check_inside(relative, &repository)?;
+            return Ok(Arc::new(repository));
+        }
+        self.warm.get(relative, || {
+            let kept = Kept::open(&path, &self.options).map_err(not_opened)?;
+            // Where it lies is one of the things that are looked at before it is used again.
+            self.check_inside(relative, kept.repository())?;
+            Ok(kept)
+        })
+    }
+
+    fn check_inside(&self, relative: &Path, repository: &Repository) -> Result<(), NotServed> {
         let is_inside =
             |dir: &Path| packrace_os::real_path(dir).is_ok_and(|real| real.starts_with(&self.path));
         if relative.as_os_str().is_empty()
             || (is_inside(repository.git_dir()) && is_inside(repository.common_dir()))
         {
-            return Ok(repository);
+            return Ok(());
         }
         Err(NotServed::NotFound("leads out of the served folder".to_owned()))
     }
@@ -58,7 +72,11 @@ impl Root {
 
 impl Root {
     /// Makes a bare repository at a path of a request that ends in `.git`, where nothing is, in a folder that is there.
-    pub(crate) fn create(&self, request_path: &[u8], new: &NewRepositories) -> Result<Repository, NotServed> {
+    pub(crate) fn create(
+        &self,
+        request_path: &[u8],
+        new: &NewRepositories,
+    ) -> Result<Arc<Repository>, NotServed> {
         let not_found = |why: &str| NotServed::NotFound(why.to_owned());
         let relative = check_path(request_path).map_err(not_found)?;
         let (Some(name), Some(parent)) = (relative.file_name(), relative.parent()) else {
@@ -81,6 +99,13 @@ impl Root {
         begun.finish(&new.head).map_err(NotServed::Broken)?;
         tracing::info!("made {}", git_dir.display());
         self.open(request_path)
+    }
+}
+
+fn not_opened(error: Error) -> NotServed {
+    match error.kind() {
+        ErrorKind::Refused => NotServed::NotFound(error.to_string()),
+        _ => NotServed::Broken(error),
     }
 }
 

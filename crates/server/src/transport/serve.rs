@@ -25,6 +25,7 @@ use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadP
 use crate::host::Host;
 use crate::pack_cache::PackCache;
 use crate::transfers::{Transfer, Transfers};
+use crate::warm::RefAnswers;
 
 /// Threads beside those of requests, for what the runtime itself does on them.
 const MAX_OTHER_THREADS: usize = 16;
@@ -65,16 +66,20 @@ impl Shared {
         let places = Places::new(limits, packrace_os::process::raise_descriptor_limit());
         // One request of the largest size must fit, twice: as it came, and inflated.
         let body_bytes = limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2));
+        // An answer is about an opened repository: without those, there is none to be used again.
+        let warm = &settings.warm;
+        let answers = RefAnswers::new(if warm.enabled { warm.max_answer_bytes } else { 0 });
         let metrics = Arc::default();
         let host = Host {
             admission: Admission::new(&settings.admission),
             transfers: Transfers::new(settings.session_id.clone()),
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
+            answers,
             metrics,
             ..Host::default()
         };
         Ok(Shared {
-            root: Root::new(root, settings.open.clone())?,
+            root: Root::new(root, settings.open.clone(), warm.clone())?,
             places,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
@@ -102,7 +107,7 @@ impl Shared {
     /// A call of upload-pack on behalf of a connection.
     pub(crate) fn upload_pack(
         &self,
-        repository: Repository,
+        repository: Arc<Repository>,
         version: ProtocolVersion,
         mode: Mode,
         transfer: &Arc<Transfer>,
@@ -113,14 +118,14 @@ impl Shared {
 
     fn subject(
         &self,
-        repository: Repository,
+        repository: Arc<Repository>,
         version: ProtocolVersion,
         mode: Mode,
         transfer: &Arc<Transfer>,
     ) -> Subject {
         let settings = self.settings();
         Subject {
-            repository: Arc::new(repository),
+            repository,
             version,
             mode,
             namespace: settings.namespace.clone(),
@@ -131,7 +136,7 @@ impl Shared {
     }
 
     /// The repository that somebody wants to push to; where there is none, and some may be made, a new one.
-    pub(crate) fn open_for_push(&self, path: &[u8]) -> Result<Repository, NotServed> {
+    pub(crate) fn open_for_push(&self, path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         match (self.root.open(path), &self.settings().pushing.new_repositories) {
             (Err(NotServed::NotFound(_)), Some(new)) => self.root.create(path, new),
             (opened, _) => opened,
@@ -150,7 +155,7 @@ impl Shared {
     /// A call of receive-pack on behalf of a connection.
     pub(crate) fn receive_pack(
         &self,
-        repository: Repository,
+        repository: Arc<Repository>,
         version: ProtocolVersion,
         mode: Mode,
         transfer: &Arc<Transfer>,
@@ -229,7 +234,9 @@ pub fn serve_and_reload(
 }
 
 /// Serves one connection of git:// on standard input and output, as `git daemon --inetd`.
-pub fn inetd(root: &Path, settings: Settings) -> std::io::Result<()> {
+pub fn inetd(root: &Path, mut settings: Settings) -> std::io::Result<()> {
+    // There is no second call.
+    settings.warm.enabled = false;
     git_daemon::inetd(&Shared::new(root, settings)?)
 }
 
@@ -265,6 +272,7 @@ async fn run(
     }
     listening(&addresses);
     let mut accepting = JoinSet::new();
+    accepting.spawn(sweep(shared.clone()));
     for (scheme, listener) in listeners {
         let for_one = shared.clone();
         match scheme {
@@ -324,6 +332,21 @@ async fn keep_house(shared: Arc<Shared>) {
         if let Some(expired) = expired {
             // Closing large files takes a while.
             drop(tokio::task::spawn_blocking(move || drop(expired)));
+        }
+    }
+}
+
+/// Lets go of what nobody needs of what is kept, again and again.
+async fn sweep(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(shared.settings.warm.sweep_interval()).await;
+        let shared = shared.clone();
+        let swept = tokio::task::spawn_blocking(move || {
+            shared.root.warm.sweep();
+            shared.host.answers.sweep();
+        });
+        if let Err(panic) = swept.await {
+            tracing::error!("a sweep failed: {panic}");
         }
     }
 }

@@ -12,6 +12,7 @@ pub use super::places::AddressRange;
 use crate::admission::AdmissionSettings;
 use crate::engine::Committer;
 use crate::pack_cache::CacheSettings;
+use crate::warm::WarmSettings;
 
 /// What is served, and where. Plain data.
 #[derive(Debug, Clone)]
@@ -36,6 +37,8 @@ pub struct Settings {
     pub admission: AdmissionSettings,
     /// What is kept of packs, to send it again.
     pub cache: CacheSettings,
+    /// What is kept of repositories between calls.
+    pub warm: WarmSettings,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// What may be pushed.

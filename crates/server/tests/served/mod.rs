@@ -9,6 +9,7 @@ use packrace_server::engine::Committer;
 use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::serve::serve;
 use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
+use packrace_server::warm::WarmSettings;
 use packrace_store::OpenOptions;
 
 /// Both doors on ports that the system chooses; nobody may push. What needs a place of its own is in `temporary_dir`.
@@ -25,6 +26,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         limits: Limits::default(),
         admission: AdmissionSettings::default(),
         cache: CacheSettings { directory: Some(temporary_dir.to_owned()), ..CacheSettings::default() },
+        warm: WarmSettings::default(),
         hook_environment: Vec::new(),
         pushing: Pushing {
             is_allowed: false,

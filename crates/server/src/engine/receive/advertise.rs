@@ -12,7 +12,7 @@ use packrace_protocol::wire::pkt_line;
 use packrace_store::refs::{RefSnapshot, StoredRef, Target};
 use packrace_store::{OpenOptions, Repository};
 
-use super::super::upload::Lines;
+use super::super::lines::Lines;
 use super::settings::Settings;
 use super::{Error, ReceivePack};
 

@@ -171,7 +171,7 @@ impl<'a> Receive<'a> {
         let version = (self.call.subject.version == ProtocolVersion::V1).then_some("version 1");
         let mut out = Vec::new();
         version.into_iter().for_each(|line| pkt_line::write_text(line, &mut out));
-        let mut lines = super::upload::Lines { out: &mut out, door: self.door };
+        let mut lines = super::lines::Lines::new(&mut out, self.door);
         advertise::refs(self.call, &self.settings, &self.offer, &self.namespace, &mut lines)?;
         self.door.send(GatherBatch::of(out)).map_err(Error::gone)
     }

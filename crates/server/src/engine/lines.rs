@@ -1,0 +1,72 @@
+//! Lines on their way out, a batch at a time.
+
+use packrace_protocol::wire::pkt_line;
+
+use super::Error;
+use crate::outbox::{BATCH_BYTES, Door, GatherBatch};
+use crate::warm::Chunk;
+
+/// Lines on their way out, a batch at a time.
+pub(super) struct Lines<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+    door: &'a mut dyn Door,
+    keeping: Option<Keeping>,
+}
+
+/// What was sent, for who asks the same again.
+struct Keeping {
+    /// Where in what was not sent yet the kept bytes begin.
+    start: usize,
+    chunks: Vec<Chunk>,
+    room: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(out: &'a mut Vec<u8>, door: &'a mut dyn Door) -> Self {
+        Lines { out, door, keeping: None }
+    }
+
+    /// Lines that are kept, too, if they do not take more than `room`.
+    pub(super) fn kept(out: &'a mut Vec<u8>, door: &'a mut dyn Door, room: usize) -> Self {
+        let keeping = Keeping { start: out.len(), chunks: Vec::new(), room };
+        Lines { out, door, keeping: Some(keeping) }
+    }
+
+    #[inline]
+    pub(super) fn send_if_full(&mut self) -> Result<(), Error> {
+        if self.out.len() < BATCH_BYTES { Ok(()) } else { self.send() }
+    }
+
+    /// All lines, those that were not sent yet too, if they were kept.
+    pub(super) fn end(mut self) -> Option<Vec<Chunk>> {
+        let rest = self.out.len();
+        let keeping = self.keeping.as_mut().filter(|keeping| keeping.fits(rest))?;
+        keeping.chunks.push(Chunk::new(self.out[keeping.start..].to_vec(), 0));
+        self.keeping.map(|keeping| keeping.chunks)
+    }
+
+    /// One batch is held at a time.
+    #[cold]
+    fn send(&mut self) -> Result<(), Error> {
+        let bytes = std::mem::take(self.out);
+        self.keeping.take_if(|keeping| !keeping.fits(bytes.len()));
+        let batch = match &mut self.keeping {
+            None => GatherBatch::of(bytes),
+            Some(keeping) => {
+                keeping.room -= bytes.len();
+                let chunk = Chunk::new(bytes, std::mem::take(&mut keeping.start));
+                keeping.chunks.push(chunk.clone());
+                chunk.whole()
+            }
+        };
+        self.door.send(batch).map_err(Error::gone)?;
+        self.out.reserve(BATCH_BYTES + pkt_line::MAX_PACKET);
+        Ok(())
+    }
+}
+
+impl Keeping {
+    fn fits(&self, bytes: usize) -> bool {
+        bytes <= self.room
+    }
+}

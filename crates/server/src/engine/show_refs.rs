@@ -1,0 +1,165 @@
+//! What a client is told of refs: the advertisement of version 0, and `ls-refs`. What was told once is kept by
+//! [`crate::warm::RefAnswers`] and sent again for as long as no ref has changed.
+
+use packrace_object::StoredId;
+use packrace_pack::Universe;
+use packrace_protocol::message::{advertisement, ls_refs};
+use packrace_protocol::session::RefsRequest;
+use packrace_protocol::wire::pkt_line;
+
+use super::lines::Lines;
+use super::refs_view::{RefsView, VisibleRef, disjoint};
+use super::settings::Settings;
+use super::upload::Upload;
+use super::{Error, Mode, Subject};
+use crate::outbox::Door;
+use crate::warm::Answer;
+
+/// The last part of a kept answer is copied next to what follows it, if it is as short as this.
+const COPY_BELOW_BYTES: usize = 64 << 10;
+
+impl Upload<'_> {
+    /// The advertisement of version 0, flush included.
+    pub(super) fn advertise_refs(&mut self) -> Result<(), Error> {
+        let is_http = self.call.subject.mode == Mode::Advertise;
+        let Upload { call, door, settings, config, universe, namespace, out, .. } = self;
+        // All that is said beside refs. A session id is never the same again.
+        let capabilities = advertisement::v0_capabilities(config, None, is_http);
+        let question =
+            config.session_id.is_none().then(|| question("advertisement", &[namespace, &capabilities]));
+        let asked = Asked { subject: &call.subject, settings, universe, namespace, question, prefixes: &[] };
+        asked.answer(out, *door, |view, lines| {
+            let head = view.head()?;
+            let head_target = head.as_ref().and_then(|head| head.id.and(head.target.as_deref()));
+            let mut capabilities = Some(advertisement::v0_capabilities(config, head_target, is_http));
+            if let Some(id) = head.and_then(|head| head.id) {
+                let id = StoredId::from(&id);
+                advertisement::write_v0_ref(lines.out, id, b"HEAD", capabilities.take().as_deref());
+            }
+            view.visit(&[], true, |line: VisibleRef<'_>| {
+                advertisement::write_v0_ref(lines.out, line.id, line.name, capabilities.take().as_deref());
+                if let Some(peeled) = line.peeled {
+                    advertisement::write_v0_peeled(lines.out, peeled, line.name);
+                }
+                lines.send_if_full()
+            })?;
+            if let Some(capabilities) = capabilities {
+                advertisement::write_v0_no_refs(lines.out, &capabilities, config.hash);
+            }
+            for id in universe.snapshot().shallow() {
+                advertisement::write_v0_shallow(lines.out, id);
+            }
+            lines.out.extend_from_slice(pkt_line::FLUSH);
+            Ok(())
+        })
+    }
+
+    /// Answers `ls-refs`.
+    pub(super) fn send_refs(&mut self, request: &RefsRequest) -> Result<(), Error> {
+        let Upload { call, door, settings, universe, namespace, out, .. } = self;
+        let in_namespace = |name: &[u8]| [namespace.as_slice(), name].concat();
+        let mut full: Vec<Vec<u8>> = request.prefixes.iter().map(|prefix| in_namespace(prefix)).collect();
+        if !full.is_empty() {
+            full.push(in_namespace(b"HEAD"));
+        }
+        let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
+        let wants_head =
+            request.prefixes.is_empty() || request.prefixes.iter().any(|prefix| b"HEAD".starts_with(prefix));
+        let flags = [request.peel, request.symrefs, request.unborn, wants_head].map(u8::from);
+        let mut parts: Vec<&[u8]> = vec![namespace, &flags];
+        parts.extend(disjoint(&request.prefixes));
+        let question = Some(question("ls-refs", &parts));
+        let asked =
+            Asked { subject: &call.subject, settings, universe, namespace, question, prefixes: &full };
+        asked.answer(out, *door, |view, lines| {
+            if let Some(head) = view.head()?.filter(|_| wants_head) {
+                let target = head.target.as_deref();
+                match (head.id, target) {
+                    (Some(id), _) => {
+                        let target = target.filter(|_| request.symrefs);
+                        ls_refs::write_ref(lines.out, StoredId::from(&id), b"HEAD", target, None);
+                    }
+                    (None, Some(target)) if request.unborn => {
+                        ls_refs::write_unborn_head(lines.out, target);
+                    }
+                    (None, _) => {}
+                }
+            }
+            view.visit(&request.prefixes, request.peel, |line: VisibleRef<'_>| {
+                let target = line.symref_target.filter(|_| request.symrefs);
+                ls_refs::write_ref(lines.out, line.id, line.name, target, line.peeled);
+                lines.send_if_full()
+            })
+        })
+    }
+}
+
+/// A question about refs.
+struct Asked<'a> {
+    subject: &'a Subject,
+    settings: &'a Settings,
+    universe: &'a Universe,
+    namespace: &'a [u8],
+    /// All that the answer depends on beside the repository, its configuration and its refs; none if it is not kept.
+    question: Option<Vec<u8>>,
+    /// Full names of all that is asked for begin with one of these; none for everything.
+    prefixes: &'a [&'a [u8]],
+}
+
+impl Asked<'_> {
+    /// Sends the kept answer, or what `tell` tells.
+    fn answer(
+        &self,
+        out: &mut Vec<u8>,
+        door: &mut dyn Door,
+        tell: impl FnOnce(&RefsView<'_>, &mut Lines<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Subject { repository, host, .. } = self.subject;
+        let question = self.question.as_deref().filter(|question| host.answers.room_for(question) > 0);
+        let view_of =
+            |refs| RefsView::new(refs, self.universe.snapshot(), &self.settings.hidden, self.namespace);
+        let Some(question) = question else {
+            let refs = repository.refs().snapshot(self.prefixes)?;
+            return tell(&view_of(&refs), &mut Lines::new(out, door));
+        };
+        if let Some(answer) = host.answers.find(repository, question) {
+            return send(&answer, out, door);
+        }
+        let (refs, stamp) = repository.refs().stamped_snapshot(self.prefixes)?;
+        let view = view_of(&refs);
+        if !stamp.is_settled() {
+            return tell(&view, &mut Lines::new(out, door));
+        }
+        let mut lines = Lines::kept(out, door, host.answers.room_for(question));
+        tell(&view, &mut lines)?;
+        if let Some(chunks) = lines.end().filter(|_| view.has_read_all()) {
+            host.answers.keep(repository, question, stamp, chunks);
+        }
+        Ok(())
+    }
+}
+
+/// Sends what was kept.
+fn send(answer: &Answer, out: &mut Vec<u8>, door: &mut dyn Door) -> Result<(), Error> {
+    for chunk in answer.chunks() {
+        if chunk.bytes().len() < COPY_BELOW_BYTES {
+            out.extend_from_slice(chunk.bytes());
+            continue;
+        }
+        if !out.is_empty() {
+            door.send(crate::outbox::GatherBatch::of(std::mem::take(out))).map_err(Error::gone)?;
+        }
+        door.send(chunk.to_batch()).map_err(Error::gone)?;
+    }
+    Ok(())
+}
+
+/// What is asked and its parts, told apart by their lengths.
+fn question(what: &str, parts: &[&[u8]]) -> Vec<u8> {
+    let mut text = what.as_bytes().to_vec();
+    for part in parts {
+        text.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        text.extend_from_slice(part);
+    }
+    text
+}

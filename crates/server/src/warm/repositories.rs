@@ -1,0 +1,324 @@
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use packrace_os::clock::{Clock, RealClock};
+use packrace_store::{Kept, Repository};
+
+use super::WarmSettings;
+
+/// Repositories that stay open between calls, by the path under which they were asked for. A repository that has two
+/// names is there twice.
+///
+/// Nobody waits for another repository: the lock of all is held for looks into memory only. Many that come at once for one
+/// that is not open wait for the first of them. What cannot be opened leaves nothing behind.
+#[derive(Debug)]
+pub struct WarmRepositories {
+    settings: WarmSettings,
+    slots: Mutex<HashMap<PathBuf, Arc<Slot>>>,
+    clock: RealClock,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// How many there are, and how calls found theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RepositoryCounts {
+    /// Kept open now.
+    pub open: usize,
+    /// Calls that found theirs open.
+    pub hits: u64,
+    /// Calls that had to open it, or to wait until another had.
+    pub misses: u64,
+}
+
+/// The place of one path.
+#[derive(Debug, Default)]
+struct Slot {
+    kept: Mutex<Option<Opened>>,
+    /// Held by the one who opens it.
+    opening: Mutex<()>,
+    /// How often somebody began to open it.
+    begun: AtomicU64,
+    /// When it was last asked for, in nanoseconds.
+    used: AtomicU64,
+}
+
+#[derive(Debug, Clone)]
+struct Opened {
+    /// Which opening it is from.
+    number: u64,
+    kept: Arc<Kept>,
+}
+
+impl Slot {
+    fn kept(&self) -> MutexGuard<'_, Option<Opened>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn use_now(&self, now: Duration) {
+        self.used.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), SeqCst);
+    }
+
+    fn last_used(&self) -> Duration {
+        Duration::from_nanos(self.used.load(SeqCst))
+    }
+
+    fn packs(&self) -> usize {
+        let opened = self.kept().clone();
+        opened.map_or(0, |opened| opened.kept.repository().kept_packs())
+    }
+}
+
+impl WarmRepositories {
+    /// None yet.
+    pub fn new(settings: WarmSettings) -> Self {
+        WarmRepositories {
+            settings,
+            slots: Mutex::default(),
+            clock: RealClock::default(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether anything is kept.
+    pub fn is_enabled(&self) -> bool {
+        self.settings.enabled
+    }
+
+    /// The repository that was opened under this path, if it would be opened the same way now; or what `open` opens.
+    pub fn get<E>(&self, path: &Path, open: impl FnOnce() -> Result<Kept, E>) -> Result<Arc<Repository>, E> {
+        let slot = self.lock().entry(path.to_owned()).or_default().clone();
+        slot.use_now(self.clock.now());
+        // What begins to be opened from here on shows everything that the caller can know of.
+        let begun_before = slot.begun.load(SeqCst);
+        let opened = slot.kept().clone();
+        if let Some(opened) = opened.filter(|opened| opened.kept.is_current()) {
+            self.hits.fetch_add(1, SeqCst);
+            return Ok(opened.kept.repository().clone());
+        }
+        self.misses.fetch_add(1, SeqCst);
+        let _turn = slot.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = slot.kept().as_ref().filter(|opened| opened.number > begun_before) {
+            return Ok(opened.kept.repository().clone());
+        }
+        let number = slot.begun.fetch_add(1, SeqCst) + 1;
+        let result = open().map(Arc::new);
+        let opened = result.as_ref().ok().map(|kept| Opened { number, kept: kept.clone() });
+        // Unmaps what was there before: not under the lock.
+        let before = std::mem::replace(&mut *slot.kept(), opened);
+        drop(before);
+        match result {
+            Ok(kept) => {
+                self.trim();
+                Ok(kept.repository().clone())
+            }
+            Err(error) => {
+                self.forget(path, &slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// Drops what nobody has asked for of late, and what has changed.
+    pub fn sweep(&self) {
+        let now = self.clock.now();
+        let slots: Vec<(PathBuf, Arc<Slot>)> =
+            self.lock().iter().map(|(path, slot)| (path.clone(), slot.clone())).collect();
+        for (path, slot) in slots {
+            let is_idle = now.saturating_sub(slot.last_used()) >= self.settings.idle_time;
+            let Some(opened) = slot.kept().clone() else {
+                // Somebody is opening it, or panicked at it.
+                if is_idle {
+                    self.forget(&path, &slot);
+                }
+                continue;
+            };
+            if is_idle || !opened.kept.is_current() {
+                let mut kept = slot.kept();
+                let dropped = kept.take_if(|other| other.number == opened.number);
+                drop(kept);
+                drop(dropped);
+                self.forget(&path, &slot);
+            }
+        }
+        self.trim();
+    }
+
+    /// How many there are, and how calls found theirs.
+    pub fn counts(&self) -> RepositoryCounts {
+        let open = self.lock().values().filter(|slot| slot.kept().is_some()).count();
+        RepositoryCounts { open, hits: self.hits.load(SeqCst), misses: self.misses.load(SeqCst) }
+    }
+
+    /// Drops those that were not used for the longest time, until the rest is as few as it may be.
+    fn trim(&self) {
+        let mut slots: Vec<(Duration, PathBuf, Arc<Slot>)> = {
+            let slots = self.lock();
+            let by_use = slots.iter().map(|(path, slot)| (slot.last_used(), path.clone(), slot.clone()));
+            by_use.collect()
+        };
+        slots.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let (mut packs, mut dropped) = (0usize, Vec::new());
+        for (number, (_, path, slot)) in slots.into_iter().enumerate() {
+            packs = packs.saturating_add(slot.packs());
+            let is_last = number == 0;
+            if number >= self.settings.max_repositories || !is_last && packs > self.settings.max_packs {
+                dropped.extend(slot.kept().take());
+                self.forget(&path, &slot);
+            }
+        }
+    }
+
+    /// Takes away a place where nothing is.
+    fn forget(&self, path: &Path, slot: &Arc<Slot>) {
+        let mut slots = self.lock();
+        let is_same = slots.get(path).is_some_and(|other| Arc::ptr_eq(other, slot));
+        if is_same && slot.kept().is_none() {
+            slots.remove(path);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use packrace_store::{Error, OpenOptions};
+    use packrace_testkit::{Repo, RepoBuilder, Size};
+
+    use super::*;
+
+    fn open(repo: &Repo) -> Result<Kept, Error> {
+        Kept::open(repo.path(), &OpenOptions::default())
+    }
+
+    /// Old enough for its stamps to be believed.
+    fn settled_repo() -> Repo {
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while !open(&repo).unwrap().is_current() {
+            assert!(std::time::Instant::now() < end, "never settled");
+            packrace_os::clock::sleep(Duration::from_millis(10));
+        }
+        repo
+    }
+
+    fn warm(settings: WarmSettings) -> WarmRepositories {
+        WarmRepositories::new(settings)
+    }
+
+    #[test]
+    fn many_at_once_open_it_once() {
+        let (repo, warm) = (settled_repo(), warm(WarmSettings::default()));
+        let (opened, all) = (AtomicU64::new(0), Barrier::new(16));
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    all.wait();
+                    let open = || {
+                        opened.fetch_add(1, SeqCst);
+                        open(&repo)
+                    };
+                    warm.get(Path::new("a"), open).unwrap();
+                });
+            }
+        });
+        assert_eq!(opened.load(SeqCst), 1);
+        assert_eq!(warm.counts().open, 1);
+    }
+
+    /// One that is being opened while a change is made and told of is not for who comes after that.
+    #[test]
+    fn who_waits_gets_nothing_older_than_his_coming() {
+        let (repo, warm) = (settled_repo(), warm(WarmSettings::default()));
+        let (is_opening, may_end) = (Barrier::new(2), Barrier::new(2));
+        let path = Path::new("a");
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                let open = || {
+                    let kept = open(&repo);
+                    is_opening.wait();
+                    may_end.wait();
+                    kept
+                };
+                warm.get(path, open).unwrap()
+            });
+            is_opening.wait();
+            repo.git(&["config", "a.b", "new"]);
+            let second = scope.spawn(|| warm.get(path, || open(&repo)).unwrap());
+            while warm.counts().misses < 2 {
+                std::thread::yield_now();
+            }
+            may_end.wait();
+            assert_eq!(first.join().unwrap().config().string("a.b"), None);
+            assert_eq!(second.join().unwrap().config().string("a.b").unwrap(), b"new");
+        });
+    }
+
+    #[test]
+    fn errors_and_panics_leave_nothing_behind() {
+        let (repo, warm) = (settled_repo(), warm(WarmSettings::default()));
+        for number in 0..100 {
+            let path = PathBuf::from(format!("no{number}"));
+            warm.get(&path, || Kept::open(&repo.path().join("absent"), &OpenOptions::default())).unwrap_err();
+        }
+        assert!(warm.lock().is_empty());
+        let path = Path::new("a");
+        let panicking =
+            std::panic::AssertUnwindSafe(|| warm.get(path, || -> Result<Kept, Error> { panic!() }));
+        std::panic::catch_unwind(panicking).unwrap_err();
+        warm.get(path, || open(&repo)).unwrap();
+        warm.get(path, || -> Result<Kept, Error> { panic!("it is open") }).unwrap();
+    }
+
+    #[test]
+    fn the_longest_unused_go() {
+        let (one, two) = (settled_repo(), settled_repo());
+        let check = |settings: WarmSettings, expect: &[&str]| {
+            let warm = warm(settings);
+            for (path, repo) in [("one", &one), ("two", &two), ("one", &one), ("three", &two)] {
+                let repository = warm.get(Path::new(path), || open(repo)).unwrap();
+                repository.kept_snapshot().unwrap();
+            }
+            let mut paths: Vec<PathBuf> = warm.lock().keys().cloned().collect();
+            paths.sort();
+            assert_eq!(paths, expect.iter().map(PathBuf::from).collect::<Vec<_>>());
+        };
+        let settings = WarmSettings::default();
+        check(settings.clone(), &["one", "three", "two"]);
+        check(WarmSettings { max_repositories: 2, ..settings.clone() }, &["one", "three"]);
+        check(WarmSettings { max_repositories: 1, ..settings.clone() }, &["three"]);
+        let packs = one.path().join("objects/pack").read_dir().unwrap();
+        let packs =
+            packs.filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "pack")).count();
+        assert!(packs > 0);
+        check(WarmSettings { max_packs: packs, ..settings }, &["one", "three"]);
+    }
+
+    #[test]
+    fn a_sweep_drops_what_is_idle_or_has_changed() {
+        let (one, two) = (settled_repo(), settled_repo());
+        let idle_time = Duration::from_secs(3600);
+        let warm_long = warm(WarmSettings { idle_time, ..WarmSettings::default() });
+        warm_long.get(Path::new("one"), || open(&one)).unwrap();
+        let repository = Arc::downgrade(&warm_long.get(Path::new("two"), || open(&two)).unwrap());
+        warm_long.sweep();
+        assert_eq!(warm_long.counts().open, 2);
+        two.git(&["repack", "-adq"]);
+        warm_long.sweep();
+        assert_eq!(warm_long.counts().open, 1);
+        assert_eq!(repository.strong_count(), 0);
+        let warm_short = warm(WarmSettings { idle_time: Duration::ZERO, ..WarmSettings::default() });
+        warm_short.get(Path::new("one"), || open(&one)).unwrap();
+        warm_short.sweep();
+        assert!(warm_short.lock().is_empty());
+    }
+}
