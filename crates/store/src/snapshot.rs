@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use packrace_format::commit_graph::CommitGraph;
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
-use packrace_os::{FileIdentity, Mapped};
+use packrace_os::{FileIdentity, Mapped, clock};
 
 use crate::accelerators;
 use crate::attributes::{AttributeSources, DeltaAttribute};
@@ -60,6 +60,8 @@ struct Shared {
     bitmap: OnceLock<Option<OpenBitmap>>,
     /// The pack directories as they were just before they were listed.
     pack_dirs: PackDirs,
+    /// Whether every pack that came since then shows in them.
+    are_pack_dirs_settled: bool,
 }
 
 /// What a snapshot is made from.
@@ -81,7 +83,9 @@ type PackDirs = Vec<Option<FileIdentity>>;
 impl Snapshot {
     pub(crate) fn take(sources: Sources, attributes: AttributeSources) -> Result<Self, Error> {
         let dirs = objects_dir::open(&sources.objects, &sources.extra_objects, sources.hash);
+        let looked = clock::time_of_day();
         let pack_dirs = look_at_pack_dirs(&dirs)?;
+        let are_pack_dirs_settled = pack_dirs.iter().flatten().all(|dir| dir.is_settled(looked));
         let PackSet { packs, units, bitmap_files } = PackSet::map(&dirs, &sources)?;
         let commit_graph_files =
             if sources.use_commit_graph { accelerators::commit_graph_files(&dirs) } else { None };
@@ -94,6 +98,7 @@ impl Snapshot {
             bitmap_files,
             bitmap: OnceLock::new(),
             pack_dirs,
+            are_pack_dirs_settled,
         };
         Ok(Snapshot { shared: Arc::new(shared), attributes, dirs, later: Mutex::new(None) })
     }
@@ -133,6 +138,7 @@ impl Snapshot {
             bitmap_files: Vec::new(),
             bitmap: OnceLock::new(),
             pack_dirs: Vec::new(),
+            are_pack_dirs_settled: true,
         };
         Ok(Snapshot {
             shared: Arc::new(shared),
@@ -309,7 +315,7 @@ impl Snapshot {
         if self.open_loose(id)?.is_some() {
             return Ok(true);
         }
-        Ok(self.later()?.is_some_and(|later| later.lookup(id).is_some()))
+        Ok(self.look_later(true)?.is_some_and(|later| later.lookup(id).is_some()))
     }
 
     /// Whether an alternate has a loose object of this name.
@@ -367,9 +373,15 @@ impl Snapshot {
 
     /// A snapshot with the packs that came since this one was made, if any did. For objects that were loose then.
     pub(crate) fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
+        self.look_later(false)
+    }
+
+    /// The same; with `in_doubt` also where packs may have come so shortly after others that it does not show.
+    fn look_later(&self, in_doubt: bool) -> Result<Option<Arc<Snapshot>>, Error> {
         let mut later = self.lock_later();
-        let known = later.as_ref().map_or(&self.shared.pack_dirs, |later| &later.shared.pack_dirs);
-        if look_at_pack_dirs(&self.dirs)? != *known {
+        let known = &later.as_ref().map_or(&self.shared, |later| &later.shared);
+        let is_in_doubt = in_doubt && !known.are_pack_dirs_settled;
+        if is_in_doubt || look_at_pack_dirs(&self.dirs)? != known.pack_dirs {
             let sources =
                 Sources { use_commit_graph: false, use_bitmap: false, ..self.shared.sources.clone() };
             *later = Some(Arc::new(Snapshot::take(sources, self.attributes.clone())?));
