@@ -233,3 +233,35 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     count::add(Role::Config, Op::Look, 0);
     std::fs::canonicalize(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a look so long after the last change is believed.
+    #[track_caller]
+    fn check(changed_nanoseconds: i128, after: Duration, expect: bool) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let identity = FileIdentity::of(&file.as_file().metadata().unwrap());
+        let identity = FileIdentity { changed_nanoseconds, ..identity };
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_nanos(changed_nanoseconds as u64);
+        assert_eq!(identity.is_settled(changed + after), expect);
+    }
+
+    #[test]
+    fn what_changed_within_a_tick_is_not_settled() {
+        let changed = 1_700_000_000_123_456_789;
+        check(changed, Duration::ZERO, false);
+        check(changed, Duration::from_millis(49), false);
+        check(changed, Duration::from_millis(50), true);
+        // A file system that counts seconds.
+        let changed = 1_700_000_000_000_000_000;
+        check(changed, Duration::from_millis(2999), false);
+        check(changed, Duration::from_secs(3), true);
+        // A clock that was set back, or that of a server which is ahead.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let identity = FileIdentity::of(&file.as_file().metadata().unwrap());
+        assert!(!identity.is_settled(SystemTime::now() - Duration::from_secs(60)));
+        assert!(!identity.is_settled(SystemTime::UNIX_EPOCH - Duration::from_secs(60)));
+    }
+}

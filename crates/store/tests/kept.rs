@@ -277,6 +277,25 @@ fn changes_of_refs_in_reftables_show() {
     changes_of_refs_show(RefFormat::Reftable);
 }
 
+/// Where a further change might not show, nothing is believed, though nothing has changed.
+#[test]
+fn what_has_just_changed_is_not_believed() {
+    let repo = RepoBuilder::new(Size::Tiny).build();
+    let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
+    // A machine may take longer for these steps than it takes to settle, but not each time.
+    until("unsettled", || {
+        std::fs::write(repo.path().join("refs/heads/new"), repo.git(&["rev-parse", "HEAD"])).unwrap();
+        let stamp = repository.refs().stamped_snapshot(&[]).unwrap().1;
+        (!stamp.is_settled() && !stamp.holds()).then_some(())
+    });
+    until("unsettled", || {
+        std::fs::write(repo.path().join("objects/pack/new"), "").unwrap();
+        std::fs::remove_file(repo.path().join("objects/pack/new")).unwrap();
+        let kept = Kept::open(repo.path(), &OpenOptions::default()).unwrap();
+        (!kept.is_current()).then_some(())
+    });
+}
+
 /// Links below `refs` are never trusted: what they lead to shows nowhere.
 #[test]
 fn links_are_not_trusted() {
