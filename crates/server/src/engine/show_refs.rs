@@ -123,8 +123,10 @@ impl Asked<'_> {
             return tell(&view_of(&refs), &mut Lines::new(out, door));
         };
         if let Some(answer) = host.answers.find(repository, question) {
+            host.metrics.answer_hits.inc();
             return send(&answer, out, door);
         }
+        host.metrics.answer_misses.inc();
         let (refs, stamp) = repository.refs().stamped_snapshot(self.prefixes)?;
         let view = view_of(&refs);
         if !stamp.is_settled() {

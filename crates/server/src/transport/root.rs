@@ -7,7 +7,7 @@ use packrace_store::init::{Begun, InitOptions};
 use packrace_store::{Error, ErrorKind, Kept, OpenOptions, Repository};
 
 use super::settings::NewRepositories;
-use crate::warm::{WarmRepositories, WarmSettings};
+use crate::warm::WarmRepositories;
 
 /// Longest request path.
 const MAX_PATH_BYTES: usize = 4096;
@@ -32,11 +32,11 @@ pub(crate) enum NotServed {
 
 impl Root {
     /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository.
-    pub(crate) fn new(path: &Path, options: OpenOptions, warm: WarmSettings) -> std::io::Result<Self> {
+    pub(crate) fn new(path: &Path, options: OpenOptions, warm: WarmRepositories) -> std::io::Result<Self> {
         let path = packrace_os::real_path(path)?;
         let config = options.config;
         let options = OpenOptions { check_ownership: true, config, ..OpenOptions::default() };
-        Ok(Root { path, options, warm: WarmRepositories::new(warm) })
+        Ok(Root { path, options, warm })
     }
 
     /// Opens the repository at a path of a request, which starts with a slash. Links and gitfiles that lead out of

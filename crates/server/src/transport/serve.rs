@@ -25,7 +25,7 @@ use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadP
 use crate::host::Host;
 use crate::pack_cache::PackCache;
 use crate::transfers::{Transfer, Transfers};
-use crate::warm::RefAnswers;
+use crate::warm::{RefAnswers, WarmRepositories};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
 const MAX_OTHER_THREADS: usize = 16;
@@ -78,8 +78,9 @@ impl Shared {
             metrics,
             ..Host::default()
         };
+        let warm = WarmRepositories::new(warm.clone(), host.metrics.clone());
         Ok(Shared {
-            root: Root::new(root, settings.open.clone(), warm.clone())?,
+            root: Root::new(root, settings.open.clone(), warm)?,
             places,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),

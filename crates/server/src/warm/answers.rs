@@ -1,6 +1,5 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use packrace_os::Mapped;
@@ -26,21 +25,6 @@ const LARGEST_PART: usize = 4;
 pub struct RefAnswers {
     max_bytes: usize,
     kept: Mutex<Answers>,
-    hits: AtomicU64,
-    misses: AtomicU64,
-}
-
-/// How many answers there are, and how often they served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AnswerCounts {
-    /// Kept now.
-    pub answers: usize,
-    /// The memory that they take.
-    pub bytes: usize,
-    /// Questions that were answered from here.
-    pub hits: u64,
-    /// Questions that were not.
-    pub misses: u64,
 }
 
 #[derive(Debug, Default)]
@@ -134,10 +118,8 @@ impl RefAnswers {
             None => (None, false),
         };
         if is_current {
-            self.hits.fetch_add(1, Relaxed);
             return found;
         }
-        self.misses.fetch_add(1, Relaxed);
         let mut kept = self.lock();
         let dropped = found.and_then(|old| {
             let is_same = kept.by_question.get(&question).is_some_and(|kept| Arc::ptr_eq(&kept.answer, &old));
@@ -183,15 +165,10 @@ impl RefAnswers {
         drop(dropped);
     }
 
-    /// How many answers there are, and how often they served.
-    pub fn counts(&self) -> AnswerCounts {
+    /// How many answers there are, and the memory that they take.
+    pub fn size(&self) -> (usize, usize) {
         let kept = self.lock();
-        AnswerCounts {
-            answers: kept.by_question.len(),
-            bytes: kept.bytes,
-            hits: self.hits.load(Relaxed),
-            misses: self.misses.load(Relaxed),
-        }
+        (kept.by_question.len(), kept.bytes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Answers> {
@@ -277,7 +254,7 @@ mod tests {
         let answers = RefAnswers::default();
         keep(&answers, &repository, "a", 1);
         assert!(!has(&answers, &repository, "a"));
-        assert_eq!(answers.counts(), AnswerCounts { misses: 1, ..AnswerCounts::default() });
+        assert_eq!(answers.size(), (0, 0));
     }
 
     #[test]
@@ -295,8 +272,8 @@ mod tests {
         // One that is too large leaves the others alone, and so does a question that is too long.
         keep(&answers, &repository, "f", 25_001);
         keep(&answers, &repository, &"q".repeat(MAX_QUESTION_BYTES + 1), 1);
-        assert_eq!(answers.counts().answers, 4);
-        assert!(answers.counts().bytes <= 100_000);
+        assert_eq!(answers.size().0, 4);
+        assert!(answers.size().1 <= 100_000);
     }
 
     #[test]
@@ -310,16 +287,16 @@ mod tests {
         assert!(!has(&answers, &again, "a"));
         repo.git(&["update-ref", "refs/heads/new", "HEAD"]);
         assert!(!has(&answers, &repository, "a"));
-        assert_eq!(answers.counts().answers, 0);
+        assert_eq!(answers.size().0, 0);
         keep(&answers, &repository, "a", 10);
         keep(&answers, &other, "a", 10);
         answers.sweep();
-        assert_eq!(answers.counts().answers, 2);
+        assert_eq!(answers.size().0, 2);
         drop(repository);
         answers.sweep();
-        assert_eq!(answers.counts().answers, 1);
+        assert_eq!(answers.size().0, 1);
         drop(other);
         answers.sweep();
-        assert_eq!((answers.counts().answers, answers.counts().bytes), (0, 0));
+        assert_eq!(answers.size(), (0, 0));
     }
 }

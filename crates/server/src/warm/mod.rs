@@ -7,9 +7,9 @@ mod repositories;
 
 use std::time::Duration;
 
+pub use answers::RefAnswers;
 pub(crate) use answers::{Answer, Chunk};
-pub use answers::{AnswerCounts, RefAnswers};
-pub use repositories::{RepositoryCounts, WarmRepositories};
+pub use repositories::WarmRepositories;
 
 /// What is kept of repositories between calls. Plain data; changes count from the next start on.
 #[derive(Debug, Clone)]

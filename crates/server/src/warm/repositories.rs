@@ -8,6 +8,7 @@ use packrace_os::clock::{Clock, RealClock};
 use packrace_store::{Kept, Repository};
 
 use super::WarmSettings;
+use crate::metrics::Metrics;
 
 /// Repositories that stay open between calls, by the path under which they were asked for. A repository that has two
 /// names is there twice.
@@ -19,19 +20,7 @@ pub struct WarmRepositories {
     settings: WarmSettings,
     slots: Mutex<HashMap<PathBuf, Arc<Slot>>>,
     clock: RealClock,
-    hits: AtomicU64,
-    misses: AtomicU64,
-}
-
-/// How many there are, and how calls found theirs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RepositoryCounts {
-    /// Kept open now.
-    pub open: usize,
-    /// Calls that found theirs open.
-    pub hits: u64,
-    /// Calls that had to open it, or to wait until another had.
-    pub misses: u64,
+    metrics: Arc<Metrics>,
 }
 
 /// The place of one path.
@@ -74,14 +63,8 @@ impl Slot {
 
 impl WarmRepositories {
     /// None yet.
-    pub fn new(settings: WarmSettings) -> Self {
-        WarmRepositories {
-            settings,
-            slots: Mutex::default(),
-            clock: RealClock::default(),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-        }
+    pub fn new(settings: WarmSettings, metrics: Arc<Metrics>) -> Self {
+        WarmRepositories { settings, slots: Mutex::default(), clock: RealClock::default(), metrics }
     }
 
     /// Whether anything is kept.
@@ -97,10 +80,10 @@ impl WarmRepositories {
         let begun_before = slot.begun.load(SeqCst);
         let opened = slot.kept().clone();
         if let Some(opened) = opened.filter(|opened| opened.kept.is_current()) {
-            self.hits.fetch_add(1, SeqCst);
+            self.metrics.warm_hits.inc();
             return Ok(opened.kept.repository().clone());
         }
-        self.misses.fetch_add(1, SeqCst);
+        self.metrics.warm_misses.inc();
         let _turn = slot.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = slot.kept().as_ref().filter(|opened| opened.number > begun_before) {
             return Ok(opened.kept.repository().clone());
@@ -148,10 +131,9 @@ impl WarmRepositories {
         self.trim();
     }
 
-    /// How many there are, and how calls found theirs.
-    pub fn counts(&self) -> RepositoryCounts {
-        let open = self.lock().values().filter(|slot| slot.kept().is_some()).count();
-        RepositoryCounts { open, hits: self.hits.load(SeqCst), misses: self.misses.load(SeqCst) }
+    /// How many are open.
+    pub fn open_now(&self) -> usize {
+        self.lock().values().filter(|slot| slot.kept().is_some()).count()
     }
 
     /// Drops those that were not used for the longest time, until the rest is as few as it may be.
@@ -171,6 +153,7 @@ impl WarmRepositories {
                 self.forget(&path, &slot);
             }
         }
+        self.metrics.warm_open.set(self.open_now() as i64);
     }
 
     /// Takes away a place where nothing is.
@@ -212,7 +195,7 @@ mod tests {
     }
 
     fn warm(settings: WarmSettings) -> WarmRepositories {
-        WarmRepositories::new(settings)
+        WarmRepositories::new(settings, Arc::default())
     }
 
     #[test]
@@ -232,7 +215,7 @@ mod tests {
             }
         });
         assert_eq!(opened.load(SeqCst), 1);
-        assert_eq!(warm.counts().open, 1);
+        assert_eq!(warm.open_now(), 1);
     }
 
     /// One that is being opened while a change is made and told of is not for who comes after that.
@@ -254,7 +237,7 @@ mod tests {
             is_opening.wait();
             repo.git(&["config", "a.b", "new"]);
             let second = scope.spawn(|| warm.get(path, || open(&repo)).unwrap());
-            while warm.counts().misses < 2 {
+            while warm.metrics.warm_misses.get() < 2 {
                 std::thread::yield_now();
             }
             may_end.wait();
@@ -311,10 +294,10 @@ mod tests {
         warm_long.get(Path::new("one"), || open(&one)).unwrap();
         let repository = Arc::downgrade(&warm_long.get(Path::new("two"), || open(&two)).unwrap());
         warm_long.sweep();
-        assert_eq!(warm_long.counts().open, 2);
+        assert_eq!(warm_long.open_now(), 2);
         two.git(&["repack", "-adq"]);
         warm_long.sweep();
-        assert_eq!(warm_long.counts().open, 1);
+        assert_eq!(warm_long.open_now(), 1);
         assert_eq!(repository.strong_count(), 0);
         let warm_short = warm(WarmSettings { idle_time: Duration::ZERO, ..WarmSettings::default() });
         warm_short.get(Path::new("one"), || open(&one)).unwrap();
