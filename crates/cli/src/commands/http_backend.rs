@@ -8,6 +8,7 @@ use packrace_server::admission::AdmissionSettings;
 use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::cgi::{self, CgiRequest};
 use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
+use packrace_server::warm::WarmSettings;
 use packrace_store::OpenOptions;
 
 use super::Fatal;
@@ -50,6 +51,7 @@ fn told(globals: &Globals, environment: &Environment) -> Result<(CgiRequest, Set
         admission: AdmissionSettings::default(),
         // One request is served, and nobody shares with it.
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
+        warm: WarmSettings { enabled: false, ..WarmSettings::default() },
         hook_environment: environment.for_upload_hooks(globals),
         pushing: Pushing {
             is_allowed: false,

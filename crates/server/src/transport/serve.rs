@@ -76,7 +76,6 @@ impl Shared {
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
             answers,
             metrics,
-            ..Host::default()
         };
         let warm = WarmRepositories::new(warm.clone(), host.metrics.clone());
         Ok(Shared {
@@ -340,7 +339,7 @@ async fn keep_house(shared: Arc<Shared>) {
 /// Lets go of what nobody needs of what is kept, again and again.
 async fn sweep(shared: Arc<Shared>) {
     loop {
-        tokio::time::sleep(shared.settings.warm.sweep_interval()).await;
+        tokio::time::sleep(shared.settings().warm.sweep_interval()).await;
         let shared = shared.clone();
         let swept = tokio::task::spawn_blocking(move || {
             shared.root.warm.sweep();
