@@ -4,7 +4,7 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
                       [index-pack] [unpack] [push] [receive] [add] [stash] [durable]
-                      [swarm] [soak] [options]
+                      [swarm: crowds latency waiting] [soak] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -51,13 +51,17 @@ pub enum Item {
     /// Files of a work tree put aside.
     Stash,
     /// Many clones at once from servers.
-    Swarm,
+    Crowds,
+    /// Small fetches beside many clones.
+    Latency,
+    /// Clones that nobody reads.
+    Waiting,
     /// A server that is treated badly for some time.
     Soak,
 }
 
 /// What is measured when nothing is named.
-const ALL: [Item; 15] = [
+const ALL: [Item; 17] = [
     Item::Clone,
     Item::Fetch,
     Item::Filter,
@@ -71,12 +75,17 @@ const ALL: [Item; 15] = [
     Item::Receive,
     Item::Add,
     Item::Stash,
-    Item::Swarm,
+    Item::Crowds,
+    Item::Latency,
+    Item::Waiting,
     Item::Soak,
 ];
 
 /// What is measured by how it waits for the disk.
 const DURABLE: [Item; 4] = [Item::Add, Item::Stash, Item::Unpack, Item::Push];
+
+/// What is measured of many clients at once.
+pub const SWARM: [Item; 3] = [Item::Crowds, Item::Latency, Item::Waiting];
 
 /// Which packrace to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +164,10 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "durable" => args.items.extend(DURABLE),
             "receive" => args.items.push(Item::Receive),
             "stash" => args.items.push(Item::Stash),
-            "swarm" => args.items.push(Item::Swarm),
+            "crowds" => args.items.push(Item::Crowds),
+            "latency" => args.items.push(Item::Latency),
+            "waiting" => args.items.push(Item::Waiting),
+            "swarm" => args.items.extend(SWARM),
             "soak" => args.items.push(Item::Soak),
             "--gix" => args.gix = Some(value()?.into()),
             "--repo" => args.repo = Some(value()?.into()),

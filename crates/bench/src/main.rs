@@ -30,7 +30,7 @@ use packrace_testkit::mounted::Mount;
 use serde_json::json;
 
 use crate::add::Add;
-use crate::args::{Args, Item, Packrace};
+use crate::args::{Args, Item, Packrace, SWARM};
 use crate::commands::OnCopy;
 use crate::measure::{Contender, Feed, Observation, Timing};
 use crate::prepare::Scratch;
@@ -93,7 +93,7 @@ fn run(args: &Args) -> Result<(), Error> {
         refs::print_again(args, &git, packrace.as_deref(), &scratch)?;
     }
     let mut records: Vec<_> = done.iter().flat_map(Comparison::json).collect();
-    if args.items.contains(&Item::Swarm) {
+    if args.items.iter().any(|item| SWARM.contains(item)) {
         let history = work::history(args, &scratch)?;
         records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
     }

@@ -7,7 +7,7 @@ use packrace_testkit::peer::Script;
 use packrace_testkit::{Git, RefFormat, Size};
 
 use crate::add::{self, Add};
-use crate::args::{Args, Item};
+use crate::args::{Args, Item, SWARM};
 use crate::prepare::Scratch;
 use crate::push::{self, Pushes};
 use crate::take::{self, Take};
@@ -104,10 +104,9 @@ pub struct Work {
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
     let needs_none = |item: &Item| {
-        matches!(
-            item,
-            Item::LsRefs | Item::Refs | Item::Unpack | Item::Add | Item::Stash | Item::Swarm | Item::Soak
-        )
+        let by_others = [&SWARM[..], &[Item::Soak]].concat();
+        let made = [Item::LsRefs, Item::Refs, Item::Unpack, Item::Add, Item::Stash];
+        by_others.contains(item) || made.contains(item)
     };
     let history = match args.items.iter().all(needs_none) {
         true => PathBuf::new(),
@@ -134,7 +133,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Add => work.extend(add::all(scratch, args.smoke)?),
             Item::Stash => work.extend(stash::all(git, scratch)?),
             Item::Receive => work.push(receiving(scratch, &history)?),
-            Item::Swarm | Item::Soak => {}
+            Item::Crowds | Item::Latency | Item::Waiting | Item::Soak => {}
         }
     }
     Ok(work)

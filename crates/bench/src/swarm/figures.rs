@@ -18,7 +18,7 @@ pub const ENOUGH_SECONDS: f64 = 60.0;
 /// A figure to reach, beside stock git's server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// At least so many times its throughput.
+    /// At least so many times its clones in the same time.
     Throughput(f64),
     /// At most this much of its CPU time.
     Cpu(f64),
@@ -126,7 +126,7 @@ impl Figures {
         let first = |share| quantile(&self.first_bytes, share) / quantile(&git.first_bytes, share);
         let judged = goals.iter().map(|goal| match goal {
             Goal::Throughput(limit) => {
-                verdict(&format!("throughput ≥ {limit} ×"), Some(throughput >= *limit))
+                verdict(&format!("throughput ≥ {limit} ×"), Some(1.0 / wall >= *limit))
             }
             Goal::Cpu(limit) => verdict(&format!("CPU ≤ {limit} ×"), Some(cpu <= *limit)),
         });

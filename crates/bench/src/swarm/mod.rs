@@ -17,7 +17,7 @@ use packrace_testkit::peer::Script;
 use packrace_testkit::raw_client::Door;
 use serde_json::Value;
 
-use crate::args::Args;
+use crate::args::{Args, Item};
 use crate::prepare::Scratch;
 use crate::serve::{self, Server};
 use crate::{Error, work};
@@ -53,20 +53,27 @@ pub fn run(
     let root = bitmap.repo.parent().ok_or("a repository lies in a directory")?;
     let doors = doors(git, packrace, root);
     println!("\n{}\n", figures::HOW);
-    println!("{}", figures::head());
-    let (mut records, mut indexed) = (Vec::new(), scenes::Indexed::default());
-    for scene in scenes::all(args, &bitmap, &plain) {
-        for contenders in &doors {
-            records.extend(scene.compare(args, git, contenders, &mut indexed)?);
+    let mut records = Vec::new();
+    if args.items.contains(&Item::Crowds) {
+        println!("{}", figures::head());
+        let mut indexed = scenes::Indexed::default();
+        for scene in scenes::all(args, &bitmap, &plain) {
+            for contenders in &doors {
+                records.extend(scene.compare(args, git, contenders, &mut indexed)?);
+            }
         }
     }
-    println!("\n{}", latency::head());
-    for contenders in &doors {
-        records.extend(latency::compare(args, contenders, &bitmap)?);
+    if args.items.contains(&Item::Latency) {
+        println!("\n{}", latency::head());
+        for contenders in &doors {
+            records.extend(latency::compare(args, contenders, &bitmap)?);
+        }
     }
-    println!("\n{}", waiting::head());
-    for contenders in &doors {
-        records.extend(waiting::compare(args, contenders, &bitmap)?);
+    if args.items.contains(&Item::Waiting) {
+        println!("\n{}", waiting::head());
+        for contenders in &doors {
+            records.extend(waiting::compare(args, contenders, &bitmap)?);
+        }
     }
     Ok(records)
 }
