@@ -1,6 +1,7 @@
 //! How long small fetches take beside clones.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,9 @@ const MOST_SECONDS: f64 = 120.0;
 /// The first ones warm the server up.
 const UNCOUNTED: usize = 5;
 
+/// Until all clones have begun.
+const RAMP: Duration = Duration::from_millis(500);
+
 /// How many times its idle time a fetch may take.
 const GOAL: f64 = 5.0;
 
@@ -37,18 +41,20 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
         let clone = target.request(&subject.clone_all().command);
         let most_seconds = if args.smoke { 2.0 } else { MOST_SECONDS };
         let idle = fetch_times(&target, &fetch, most_seconds)?;
-        let (busy, answers, seconds) =
-            beside_clones(&target, &clone, clones, || fetch_times(&target, &fetch, most_seconds))?;
+        let ((busy, pings), answers, seconds) = beside_clones(&target, &clone, clones, || {
+            Ok((fetch_times(&target, &fetch, most_seconds)?, ping_times()?))
+        })?;
         let ratio = quantile(&busy, 0.99) / quantile(&idle, 0.5);
         let goal =
             contender.is_packrace.then(|| verdict(&format!("p99 ≤ {GOAL} × idle p50"), Some(ratio <= GOAL)));
         let both =
             |times: &[f64]| format!("{:.1}, {:.1}", quantile(times, 0.5) * 1e3, quantile(times, 0.99) * 1e3);
         println!(
-            "| {clones} | {} | {} | {} | {} | {ratio:.1} × | {:.2} | {} |",
+            "| {clones} | {} | {} | {} | {} | {} | {ratio:.1} × | {:.2} | {} |",
             contender.who,
             both(&idle),
             both(&busy),
+            both(&pings),
             busy.len(),
             answers as f64 / seconds,
             goal.unwrap_or_default(),
@@ -62,6 +68,8 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
             "idle_seconds_p99": quantile(&idle, 0.99),
             "busy_seconds_p50": quantile(&busy, 0.5),
             "busy_seconds_p99": quantile(&busy, 0.99),
+            "ping_seconds_p50": quantile(&pings, 0.5),
+            "ping_seconds_p99": quantile(&pings, 0.99),
         }));
     }
     Ok(records)
@@ -69,8 +77,8 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
 
 /// The table's head.
 pub fn head() -> &'static str {
-    "| clones at once | who | one-commit fetch, idle ms p50, p99 | beside clones ms p50, p99 | samples | p99 to idle p50 | clones/s meanwhile | goals |\n\
-     |---|---|---:|---:|---:|---:|---:|---|"
+    "| clones at once | who | one-commit fetch, idle ms p50, p99 | beside clones ms p50, p99 | ping beside clones ms p50, p99 | samples | p99 to idle p50 | clones/s meanwhile | goals |\n\
+     |---|---|---:|---:|---:|---:|---:|---:|---|"
 }
 
 /// Does something while so many clients clone, each again when it is done; gives how many clones came to their end.
@@ -86,6 +94,7 @@ fn beside_clones<T>(
             let again = || crowd::again_and_again(target, clone, &is_over, &answers);
             std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, again)?;
         }
+        std::thread::sleep(RAMP);
         let start = Instant::now();
         let result = act();
         let seconds = start.elapsed().as_secs_f64();
@@ -106,4 +115,40 @@ fn fetch_times(target: &Target, request: &[u8], most_seconds: f64) -> io::Result
         times.push(received.whole.as_secs_f64());
     }
     Ok(times.split_off(UNCOUNTED))
+}
+
+/// Seconds that a byte takes from one thread of this program to another and back, over a socket: what of a fetch is
+/// the machine's, which has more to run than it has cores.
+fn ping_times() -> io::Result<Vec<f64>> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut near = TcpStream::connect(listener.local_addr()?)?;
+    let (mut far, _) = listener.accept()?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut byte = [0];
+            // Ends when the other end is closed.
+            while far.read_exact(&mut byte).and_then(|()| far.write_all(&byte)).is_ok() {}
+        });
+        let mut ping = || {
+            let start = Instant::now();
+            near.write_all(b"x")?;
+            near.read_exact(&mut [0])?;
+            Ok(start.elapsed().as_secs_f64())
+        };
+        let times = (0..SAMPLES).map(|_| ping()).collect();
+        drop(near);
+        times
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pings_come_back() {
+        assert_eq!(ping_times().unwrap().len(), SAMPLES);
+    }
 }
