@@ -65,7 +65,7 @@ fn files_are_taken_whole_or_not_at_all() {
         "dir/f.toml:2:16: limits.max-requests: a value of kind float is not a whole number",
     );
     for (text, place) in
-        [("[limits]\nstall-bytes = 1\nstall-bytes = 2\n", "3:1"), ("[limits\n", "1:8"), ("\n ä = [\n", "2:2")]
+        [("[limits]\nstall-bytes = 1\nstall-bytes = 2\n", "3:1"), ("[limits\n", "1:8"), ("\n ä = [\n", "2:7")]
     {
         let error = told.take_file("f", text).unwrap_err();
         assert!(error.starts_with(&format!("f:{place}: ")), "{text}: {error}");

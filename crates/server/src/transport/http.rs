@@ -184,7 +184,8 @@ async fn receive_pack(
     // As from git, who may not push is told that first.
     let input = match is_gzip(request.headers(), service) {
         Ok(is_gzip) => {
-            let limits = shared.settings().limits.clone();
+            let settings = shared.settings();
+            let limits = &settings.limits;
             let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
             Body::Stream(StreamedBody::start(request.into_body(), is_gzip, pace))
         }
