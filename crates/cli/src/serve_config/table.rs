@@ -133,7 +133,7 @@ group!(limits: Limits {
     exempt_addresses: value, reload,
         "Clients whose connections and requests are not limited by address, as those that come through a proxy: a list \
          of addresses and ranges.";
-    max_request_bytes: bytes, reload,
+    max_request_bytes: bytes, restart,
         "Longest upload request over HTTP, in bytes, inflated or not; GIT_HTTP_MAX_REQUEST_BUFFER goes before what a file \
          says. Beyond: HTTP 413.";
     body_memory_bytes: bytes, restart,
