@@ -70,3 +70,55 @@ impl Keeping {
         bytes <= self.room
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a client gets.
+    #[derive(Default)]
+    struct Received(Vec<u8>);
+
+    impl Door for Received {
+        fn send(&mut self, batch: GatherBatch) -> std::io::Result<()> {
+            batch.pieces().for_each(|piece| self.0.extend_from_slice(piece));
+            Ok(())
+        }
+
+        fn peer_gone(&mut self) -> bool {
+            false
+        }
+    }
+
+    /// So many bytes of lines behind some that are not kept: what is sent is the same, and what is kept is all of it or
+    /// nothing.
+    #[track_caller]
+    fn check(bytes: usize, room: usize, expect_chunks: Option<usize>) {
+        let (mut out, mut door) = (b"before".to_vec(), Received::default());
+        let mut expect = Vec::new();
+        let mut lines = Lines::kept(&mut out, &mut door, room);
+        for number in 0..bytes / 8 {
+            let line = format!("{number:07}\n");
+            lines.out.extend_from_slice(line.as_bytes());
+            expect.extend_from_slice(line.as_bytes());
+            lines.send_if_full().unwrap();
+        }
+        let chunks = lines.end();
+        assert_eq!(chunks.as_ref().map(Vec::len), expect_chunks);
+        let kept =
+            chunks.map(|chunks| chunks.iter().flat_map(|chunk| chunk.bytes()).copied().collect::<Vec<u8>>());
+        assert!(kept.is_none_or(|kept| kept == expect));
+        door.0.extend_from_slice(&out);
+        assert!(door.0 == [b"before".as_slice(), &expect].concat());
+    }
+
+    #[test]
+    fn lines_are_kept_as_they_were_sent() {
+        check(0, 100, Some(1));
+        check(800, 900, Some(1));
+        check(800, 700, None);
+        check(BATCH_BYTES * 5 / 2, BATCH_BYTES * 3, Some(3));
+        check(BATCH_BYTES * 5 / 2, BATCH_BYTES * 2, None);
+        check(BATCH_BYTES * 5 / 2, 10, None);
+    }
+}

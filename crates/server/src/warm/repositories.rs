@@ -113,7 +113,8 @@ impl WarmRepositories {
             self.lock().iter().map(|(path, slot)| (path.clone(), slot.clone())).collect();
         for (path, slot) in slots {
             let is_idle = now.saturating_sub(slot.last_used()) >= self.settings.idle_time;
-            let Some(opened) = slot.kept().clone() else {
+            let opened = slot.kept().clone();
+            let Some(opened) = opened else {
                 // Somebody is opening it, or panicked at it.
                 if is_idle {
                     self.forget(&path, &slot);
@@ -260,6 +261,16 @@ mod tests {
         std::panic::catch_unwind(panicking).unwrap_err();
         warm.get(path, || open(&repo)).unwrap();
         warm.get(path, || -> Result<Kept, Error> { panic!("it is open") }).unwrap();
+        // A place that is left empty goes when it is swept.
+        let warm = WarmRepositories::new(
+            WarmSettings { idle_time: Duration::ZERO, ..warm.settings },
+            Arc::default(),
+        );
+        let panicking =
+            std::panic::AssertUnwindSafe(|| warm.get(path, || -> Result<Kept, Error> { panic!() }));
+        std::panic::catch_unwind(panicking).unwrap_err();
+        warm.sweep();
+        assert!(warm.lock().is_empty());
     }
 
     #[test]
