@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a client waits for a server that says nothing.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(300);
 
+/// What a server must not say: that something panicked, or that settings were wrong.
+const COMPLAINTS: [&str; 2] = ["panicked", "settings stay as they were"];
+
 /// A server of all repositories in one directory; it ends when dropped.
 pub struct Server {
     child: Child,
@@ -27,7 +30,7 @@ pub struct Server {
     http: Option<SocketAddr>,
     /// What it was configured with.
     _folder: Option<tempfile::TempDir>,
-    /// What packrace has said of panics.
+    /// What packrace has said of [`COMPLAINTS`].
     complaints: Arc<Mutex<Vec<String>>>,
     /// Whether the child is strace, which ends after what it looks at.
     is_traced: bool,
@@ -88,9 +91,20 @@ impl Server {
 
     /// `packrace serve` on ports that it chooses and prints.
     pub fn packrace(binary: &Path, root: &Path, calls: Option<&Path>) -> io::Result<Server> {
+        Server::packrace_as(binary, root, calls, None)
+    }
+
+    /// The same with settings from a file.
+    pub fn packrace_as(
+        binary: &Path,
+        root: &Path,
+        calls: Option<&Path>,
+        settings: Option<&Path>,
+    ) -> io::Result<Server> {
         let mut command = Command::new(binary);
         clean_environment(&mut command);
-        command.args(["serve", "--allow-push", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"]).arg(root);
+        command.args(["serve", "--allow-push", "--http", "127.0.0.1:0", "--git", "127.0.0.1:0"]);
+        command.args(settings.map(|file| format!("--config={}", file.display()))).arg(root);
         let mut command = traced(command, calls);
         let (reader, writer) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
@@ -109,7 +123,9 @@ impl Server {
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let said = complaints.clone();
         std::thread::spawn(move || {
-            let panics = lines.map_while(Result::ok).filter(|line| line.contains("panicked"));
+            let panics = lines
+                .map_while(Result::ok)
+                .filter(|line| COMPLAINTS.iter().any(|words| line.contains(words)));
             panics.for_each(|line| said.lock().expect("nobody panics with it").push(line));
         });
         let (Some(address), http @ Some(_)) = addresses else {
@@ -123,7 +139,14 @@ impl Server {
         self.child.id()
     }
 
-    /// What it has said of panics, or that it has ended.
+    /// Tells it to read its settings again.
+    pub fn reload(&self) -> io::Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("no process"))?;
+        Ok(rustix::process::kill_process(pid, rustix::process::Signal::HUP)?)
+    }
+
+    /// What it has said and should not have, and whether it has ended.
     pub fn complaints(&mut self) -> Vec<String> {
         let mut complaints = self.complaints.lock().expect("nobody panics with it").clone();
         if let Ok(Some(status)) = self.child.try_wait() {

@@ -10,7 +10,7 @@ use super::Soak;
 /// Time between two changes.
 const EVERY: Duration = Duration::from_millis(700);
 
-/// Repacks with and without a bitmap, packs refs, and deletes a repository and makes it again.
+/// Changes settings, repacks with and without a bitmap, packs refs, and deletes a repository and makes it again.
 pub fn meddle(soak: &Soak, is_over: &AtomicBool) {
     let changing = &soak.site.changing;
     let changes: [&dyn Fn() -> io::Result<()>; 6] = [
@@ -21,7 +21,14 @@ pub fn meddle(soak: &Soak, is_over: &AtomicBool) {
         &|| copy(&soak.site.outside, &soak.site.fleeting),
         &|| stock(soak, changing, &["-c", "repack.writeBitmaps=false", "repack", "-adq"]),
     ];
-    while !is_over.load(Relaxed) {
+    for number in 0.. {
+        if is_over.load(Relaxed) {
+            break;
+        }
+        let settings = soak.settings.write(number).and_then(|()| soak.server.reload());
+        if let Err(error) = settings {
+            soak.fail("new settings", error);
+        }
         for change in changes {
             if let Err(error) = change() {
                 soak.fail("a change from outside", error);

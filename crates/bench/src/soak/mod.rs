@@ -8,6 +8,7 @@ mod faults;
 mod good;
 mod meddling;
 mod samples;
+mod settings;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -21,6 +22,7 @@ use crate::Error;
 use crate::args::Args;
 use crate::serve::Server;
 use samples::{Held, Samples};
+use settings::{SettingsFile, SmallDisk};
 
 /// Clients that do what is wrong.
 const BAD_CLIENTS: u64 = 8;
@@ -49,10 +51,15 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<(), Error>
     let binary = packrace.ok_or("soak needs a packrace")?;
     let folder = tempfile::tempdir()?;
     let site = Site::new(folder.path(), git)?;
-    let mut server = Server::packrace(binary, &site.root, None)?;
+    let cache = folder.path().join("cache");
+    std::fs::create_dir(&cache)?;
+    let disk = SmallDisk::new(&cache);
+    let settings = SettingsFile::new(folder.path(), &cache)?;
+    let mut server = Server::packrace_as(binary, &site.root, None, Some(settings.path()))?;
     let soak = Soak {
         git,
         site: &site,
+        settings: &settings,
         samples: Samples::new(server.id()),
         server: &server,
         failures: Mutex::default(),
@@ -63,7 +70,13 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<(), Error>
         0 => SMOKE,
         _ => [WARM_UP.min(whole / 4), whole - WARM_UP.min(whole / 4)],
     };
-    println!("\nSoak: {} s to warm up, then {} s.\n\n{}", warm_up.as_secs(), rest.as_secs(), samples::head());
+    println!(
+        "\nSoak: {} s to warm up, then {} s.{}\n\n{}",
+        warm_up.as_secs(),
+        rest.as_secs(),
+        if disk.is_some() { "" } else { " The disk of the cache is not full: that needs a mount." },
+        samples::head()
+    );
     let (before, after) = soak.samples.while_sampling(|| {
         let mut minute = 0;
         let [before, after] = [warm_up, rest].map(|time| {
@@ -83,7 +96,7 @@ struct Site {
     root: PathBuf,
     /// Nobody changes it; with a bitmap.
     steady: PathBuf,
-    /// Nobody changes it; without.
+    /// Nobody changes it; without, and in several packs.
     plain: PathBuf,
     /// Repacked and pushed to.
     changing: PathBuf,
@@ -97,7 +110,9 @@ impl Site {
         let root = folder.join("root");
         std::fs::create_dir(&root)?;
         let built = |path: PathBuf, size, bitmap, seed| {
-            let storage = Storage { bitmap, ..Storage::default() };
+            // What has a bitmap is one pack, sent as it is; of several ones a new pack is made, which may be kept.
+            let packs = if bitmap == Bitmap::No { 3 } else { 1 };
+            let storage = Storage { bitmap, packs, ..Storage::default() };
             RepoBuilder::new(size).storage(storage).seed(seed).build_at(&path, git);
             path
         };
@@ -138,6 +153,7 @@ impl std::fmt::Display for Counts {
 struct Soak<'a> {
     git: &'a Git,
     site: &'a Site,
+    settings: &'a SettingsFile,
     server: &'a Server,
     samples: Samples,
     failures: Mutex<Vec<String>>,

@@ -25,7 +25,7 @@ impl SettingsFile {
 
     /// Writes another one for each `number`. With every other, most clones wait in line.
     pub fn write(&self, number: usize) -> io::Result<()> {
-        let clones = if number % 2 == 0 { 512 } else { 2 };
+        let clones = if number.is_multiple_of(2) { 512 } else { 2 };
         // Nothing is kept in memory, so that packs that are asked for twice go on disk, or would.
         let text = format!(
             "[limits]\nmax-connections = {}\n\n[admission]\nmax-clones = {clones}\n\n\
