@@ -13,6 +13,8 @@ use crate::warm::RefAnswers;
 /// without limits.
 #[derive(Debug, Default)]
 pub struct Host {
+    /// Whether threads that make and send clones let others go before them.
+    pub clones_step_back: bool,
     /// Which clones go first.
     pub admission: Admission,
     /// What they have done, in numbers.

@@ -163,6 +163,9 @@ pub trait Door: Send {
 
     /// Whether the client is known to have gone, without sending anything.
     fn peer_gone(&mut self) -> bool;
+
+    /// What follows is long, and what others are sent goes before it.
+    fn step_back(&mut self) {}
 }
 
 /// How pack bytes are framed.

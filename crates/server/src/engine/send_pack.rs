@@ -81,6 +81,9 @@ pub(super) fn send_pack(
     let lead = |lead: Lead, work: Work| {
         let (universe, host, transfer) = (universe.clone(), host.clone(), delivery.transfer.clone());
         lead.launch(move |generator| {
+            if is_clone && host.clones_step_back {
+                packrace_os::process::lower_thread_priority();
+            }
             let _memory = match &work {
                 Work::Plan(request) => {
                     let bytes = packrace_pack::plan::estimated_memory(&universe, request);
@@ -117,6 +120,28 @@ pub(super) fn send_pack(
     }
     // The client knows how it ended before the reader goes, which may wait for the worker.
     sending.end(result)
+}
+
+/// Does the work of a clone where others go before it, if there are others.
+pub(super) fn step_back(
+    turn: Turn<'_>,
+    door: &mut dyn Door,
+    work: impl FnOnce(Turn<'_>, &mut dyn Door) -> Result<(), Error> + Send,
+) -> Result<(), Error> {
+    if turn.entry.is_none() || !turn.host.clones_step_back {
+        return work(turn, door);
+    }
+    door.step_back();
+    let span = tracing::Span::current();
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("clone".into()).spawn_scoped(scope, move || {
+            let _entered = span.enter();
+            packrace_os::process::lower_thread_priority();
+            work(turn, door)
+        });
+        let worker = worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn event(reader: &mut Reader, wait: Duration) -> Option<Event> {

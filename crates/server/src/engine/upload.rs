@@ -22,7 +22,7 @@ use super::features::features;
 use super::filter;
 use super::hook::HookRun;
 use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
-use super::send_pack::{BUSY, Delivery, Turn, Work, send_hook, send_pack};
+use super::send_pack::{BUSY, Delivery, Turn, Work, send_hook, send_pack, step_back};
 use super::settings::Settings;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject, UploadPack};
 use crate::admission::Entry;
@@ -374,13 +374,17 @@ impl<'a> Upload<'a> {
                 Some(run) => Ok(run),
                 None => Err(self.hook_call(&hook, request)?),
             };
-            return send_hook(hook, turn, delivery, self.door, self.clock);
+            let clock = self.clock;
+            return step_back(turn, self.door, move |turn, door| {
+                send_hook(hook, turn, delivery, door, clock)
+            });
         }
         let work = match self.planned.take() {
             Some(plan) => Work::Make(plan),
             None => Work::Plan(self.pack_request(request)?),
         };
-        send_pack(&self.universe, work, turn, delivery, self.door, self.clock)
+        let (universe, clock) = (&self.universe, self.clock);
+        step_back(turn, self.door, move |turn, door| send_pack(universe, work, turn, delivery, door, clock))
     }
 
     /// The pack that is asked for, with what was found out about where history is cut.

@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::access::Access;
 use super::conversation::Exchange;
@@ -120,6 +120,8 @@ pub(super) struct BodyDoor {
     stall_time: Duration,
     /// Goes before the first batch.
     prefix: Vec<u8>,
+    /// See [`Door::step_back`].
+    background: Arc<Notify>,
     has_sent: bool,
 }
 
@@ -132,9 +134,14 @@ pub(super) enum Message {
 
 impl BodyDoor {
     /// A door, and the end where batches come out. For a thread that may block.
-    pub(super) fn new(prefix: Vec<u8>, stall_time: Duration) -> (Self, mpsc::Receiver<Message>) {
+    pub(super) fn new(
+        prefix: Vec<u8>,
+        stall_time: Duration,
+        background: Arc<Notify>,
+    ) -> (Self, mpsc::Receiver<Message>) {
         let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
-        (BodyDoor { sender, runtime: Handle::current(), stall_time, prefix, has_sent: false }, receiver)
+        let runtime = Handle::current();
+        (BodyDoor { sender, runtime, stall_time, prefix, background, has_sent: false }, receiver)
     }
 
     /// Whether the client has got, or will get, a part of the answer.
@@ -166,6 +173,10 @@ impl Door for BodyDoor {
 
     fn peer_gone(&mut self) -> bool {
         self.sender.is_closed()
+    }
+
+    fn step_back(&mut self) {
+        self.background.notify_one();
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use packrace_os::pace::Pace;
+use tokio::sync::Notify;
 
 /// A connection, from accept to close.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Conversation {
     request_time: Duration,
     /// The least that a client takes of an answer.
     pace: Pace,
+    /// Told when a long answer begins, which steps back behind those to other clients.
+    background: Arc<Notify>,
     state: Mutex<State>,
 }
 
@@ -68,7 +71,12 @@ impl std::fmt::Display for TooSlow {
 impl Conversation {
     pub(super) fn new(request_time: Duration, pace: Pace) -> Arc<Self> {
         let state = State { idle_since: Instant::now(), exchanges: Vec::new() };
-        Arc::new(Conversation { request_time, pace, state: Mutex::new(state) })
+        Arc::new(Conversation { request_time, pace, background: Arc::default(), state: Mutex::new(state) })
+    }
+
+    /// What is told when a long answer begins.
+    pub(super) fn background(&self) -> &Arc<Notify> {
+        &self.background
     }
 
     /// A request has come. It is under way until what is given is dropped.
@@ -137,6 +145,11 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
+    /// The conversation that it belongs to.
+    pub(super) fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
     /// Bytes were handed over to be sent.
     pub(super) fn handed(&self, bytes: usize) {
         self.sent.handed_bytes.fetch_add(bytes as u64, Relaxed);

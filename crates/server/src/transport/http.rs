@@ -29,6 +29,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use hyper::body::Incoming;
 use packrace_os::pace::Pace;
 use packrace_store::Repository;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
 use super::access::{Access, quoted, reason};
@@ -69,7 +70,8 @@ pub(super) async fn answer(
         Some(path) => route(method.as_str(), &path, uri.query().unwrap_or("")),
         None => return refusal(StatusCode::BAD_REQUEST, access, exchange),
     };
-    let called = Called { peer, transfer: access.transfer().clone() };
+    let background = exchange.conversation().background().clone();
+    let called = Called { peer, transfer: access.transfer().clone(), background };
     let result = match route {
         Route::Advertise(service, path) => advertise(request.headers(), service, path, called, shared).await,
         Route::Call(Service::UploadPack, path) => upload_pack(request, path, called, shared).await,
@@ -220,6 +222,8 @@ fn status_of(bad: BadBody) -> StatusCode {
 struct Called {
     peer: SocketAddr,
     transfer: Arc<Transfer>,
+    /// See [`crate::outbox::Door::step_back`].
+    background: Arc<Notify>,
 }
 
 struct Call {
@@ -247,8 +251,9 @@ async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) ->
         shared.host.metrics.refused(why.reason());
         http_connection::status_of(why)
     })?;
+    let background = call.called.background.clone();
     let (door, mut receiver) =
-        BodyDoor::new(std::mem::take(&mut call.prefix), shared.settings().limits.stall_time);
+        BodyDoor::new(std::mem::take(&mut call.prefix), shared.settings().limits.stall_time, background);
     let stopping = shared.stopping.subscribe();
     let engine = tokio::task::spawn_blocking(move || {
         // The place is taken as long as this thread works, and the server waits for it when it stops.

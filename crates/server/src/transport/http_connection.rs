@@ -39,17 +39,38 @@ const MAX_RESET_STREAMS: usize = 20;
 /// After how many seconds a client that gets no place may come back.
 pub(super) const RETRY_AFTER: &str = "10";
 
-/// Serves one connection to its end.
-pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, _place: Place, shared: Arc<Shared>) {
+/// Serves one connection to its end. When a clone begins on it, it goes on in the background, behind all others.
+pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
+    let conversation = {
+        let settings = shared.settings();
+        let limits = &settings.limits;
+        let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
+        Conversation::new(limits.request_time, pace)
+    };
+    let stepped_back = conversation.background().clone();
+    let background = shared.background.clone();
+    let mut serving = Box::pin(serve(stream, peer, place, conversation, shared));
+    tokio::select! {
+        () = serving.as_mut() => {}
+        () = stepped_back.notified() => match background {
+            Some(background) => drop(background.spawn(serving)),
+            None => serving.await,
+        },
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    _place: Place,
+    conversation: Arc<Conversation>,
+    shared: Arc<Shared>,
+) {
     let _open = shared.host.metrics.connection(DoorName::Http);
     // Small answers must not wait for more.
     let _ = stream.set_nodelay(true);
     let mut stopping = shared.stopping.subscribe();
     let metrics = shared.host.metrics.clone();
-    let settings = shared.settings();
-    let limits = &settings.limits;
-    let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
-    let conversation = Conversation::new(limits.request_time, pace);
     let for_service = (shared.clone(), conversation.clone());
     let service = hyper::service::service_fn(move |request| {
         let (shared, conversation) = for_service.clone();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_store::{Outlet, Repository};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(super) admin_places: Arc<Semaphore>,
     pub(super) seeing: Seeing,
     pub(super) body_memory: BodyMemory,
+    /// Where connections go on that others go before; of threads of lower priority.
+    pub(super) background: Option<Handle>,
     /// What the calls of all connections share.
     pub(crate) host: Arc<Host>,
     /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender knows
@@ -76,6 +79,7 @@ impl Shared {
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
             answers,
             metrics,
+            clones_step_back: true,
         };
         let warm = WarmRepositories::new(warm.clone(), host.metrics.clone());
         Ok(Shared {
@@ -84,6 +88,7 @@ impl Shared {
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
             seeing: Seeing::default(),
+            background: None,
             body_memory: BodyMemory::new(body_bytes),
             settings: RwLock::new(Arc::new(settings)),
             clock: RealClock::default(),
@@ -220,7 +225,15 @@ pub fn serve_and_reload(
     listening: impl FnOnce(&[(&'static str, SocketAddr)]),
     reload: impl FnMut() -> Option<Settings>,
 ) -> std::io::Result<()> {
-    let shared = Arc::new(Shared::new(root, settings)?);
+    let mut shared = Shared::new(root, settings)?;
+    let background = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(packrace_os::process::available_threads().min(4))
+        .thread_name("background")
+        .on_thread_start(packrace_os::process::lower_thread_priority)
+        .enable_all()
+        .build()?;
+    shared.background = Some(background.handle().clone());
+    let shared = Arc::new(shared);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(packrace_os::process::available_threads().min(4))
         // A request that has a place never waits for a thread.
@@ -230,6 +243,7 @@ pub fn serve_and_reload(
         .build()?;
     let result = runtime.block_on(run(shared, inherited, listening, reload));
     runtime.shutdown_background();
+    background.shutdown_background();
     result
 }
 
