@@ -85,7 +85,9 @@ impl WarmRepositories {
         }
         self.metrics.warm_misses.inc();
         let _turn = slot.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = slot.kept().as_ref().filter(|opened| opened.number > begun_before) {
+        let opened = slot.kept().clone();
+        let is_new = |opened: &Opened| opened.number > begun_before || opened.kept.is_current();
+        if let Some(opened) = opened.filter(is_new) {
             return Ok(opened.kept.repository().clone());
         }
         let number = slot.begun.fetch_add(1, SeqCst) + 1;
