@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use packrace_server::engine::Committer;
+use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::settings::{Pushing, Settings};
 use packrace_server::warm::WarmSettings;
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, reachable_objects};
@@ -30,7 +31,9 @@ impl Served {
             committer: Committer::new(|_, _| Ok(b"A U Thor <author@example.com> 1112911993 +0000".to_vec())),
             ..settings.pushing
         };
-        let addresses = served::start(&root, Settings { warm, pushing, ..settings });
+        // Kept packs keep maps of theirs.
+        let cache = CacheSettings { enabled: false, ..CacheSettings::default() };
+        let addresses = served::start(&root, Settings { warm, cache, pushing, ..settings });
         let [http, git] = [addresses[0], addresses[1]];
         let urls = [format!("http://{http}/a.git"), format!("git://{git}/a.git")];
         Served { folder, urls }
