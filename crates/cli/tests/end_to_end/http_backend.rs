@@ -29,7 +29,7 @@ impl Root {
         std::fs::create_dir_all(a.join("objects/info")).unwrap();
         std::fs::write(a.join("objects/info/http-alternates"), "/b.git\n").unwrap();
         git.run(dir.path(), &["init", "-q", "--bare", "closed.git"]);
-        git.run(dir.path(), &["init", "-q", "work"]);
+        git.run(dir.path(), &["init", "-q", "tree"]);
         for (name, setting, value) in [
             ("smart.git", "http.getanyfile", "false"),
             ("dumb.git", "http.uploadpack", "false"),
@@ -205,8 +205,8 @@ fn places() {
     let export = ("GIT_HTTP_EXPORT_ALL", "");
     for path in [
         "/closed.git/HEAD",
-        "/work/HEAD",
-        "/work/.git/HEAD",
+        "/tree/HEAD",
+        "/tree/.git/HEAD",
         "/HEAD",
         "/a.git/../a.git/HEAD",
         "/./a.git/HEAD",
