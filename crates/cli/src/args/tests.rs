@@ -24,7 +24,9 @@ fn commands_and_options() {
     check("packrace -C a -C b -c x.y=z -c q.r --namespace=n upload-pack dir", None, r#"["a", "b"]"#);
     check("packrace serve --http 127.0.0.1:0 --git 127.0.0.1:0 root", None, "127.0.0.1:0");
     check("packrace serve root", None, "http: None");
-    check("packrace serve --git root", None, "git: Some(127.0.0.1:9418), allow_push: false, root: \"root\"");
+    check("packrace serve --git root", None, "git: Some(127.0.0.1:9418)");
+    check("packrace serve --git root", None, "root: \"root\"");
+    check("packrace serve --print-config", None, "print_config: true");
     check("packrace serve --git --http [::1]:1 root", None, "http: Some([::1]:1), git: Some(127.0.0.1:9418)");
     check("packrace serve root --http", None, "http: Some(127.0.0.1:8417), git: None");
     check("packrace serve --git=127.0.0.1:1 root", None, "git: Some(127.0.0.1:1)");
