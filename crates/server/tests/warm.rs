@@ -20,7 +20,16 @@ struct Served {
 
 impl Served {
     /// `a.git`, to be read and pushed to by everybody.
-    fn new(format: RefFormat, warm: WarmSettings) -> Self {
+    fn new(format: RefFormat) -> Self {
+        Served::start(format, WarmSettings::default(), CacheSettings::default())
+    }
+
+    /// The same, without packs that are kept, as they keep maps of theirs.
+    fn without_cache(format: RefFormat, warm: WarmSettings) -> Self {
+        Served::start(format, warm, CacheSettings { enabled: false, ..CacheSettings::default() })
+    }
+
+    fn start(format: RefFormat, warm: WarmSettings, cache: CacheSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
@@ -31,8 +40,6 @@ impl Served {
             committer: Committer::new(|_, _| Ok(b"A U Thor <author@example.com> 1112911993 +0000".to_vec())),
             ..settings.pushing
         };
-        // Kept packs keep maps of theirs.
-        let cache = CacheSettings { enabled: false, ..CacheSettings::default() };
         let addresses = served::start(&root, Settings { warm, cache, pushing, ..settings });
         let [http, git] = [addresses[0], addresses[1]];
         let urls = [format!("http://{http}/a.git"), format!("git://{git}/a.git")];
@@ -115,7 +122,7 @@ fn mapped(folder: &Path) -> Vec<String> {
 }
 
 fn changes_are_seen_by_the_next_request(format: RefFormat) {
-    let served = Served::new(format, WarmSettings::default());
+    let served = Served::new(format);
     let tip = served.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let old = served.git(&["rev-parse", "HEAD~1"]).trim().to_owned();
     let check = |what: &str, change: &dyn Fn(), is_as_expected: &dyn Fn(&str, &str) -> bool| {
@@ -202,7 +209,7 @@ fn changes_in_reftables_are_seen_by_the_next_request() {
 
 #[test]
 fn pushes_are_seen_by_the_next_request() {
-    let served = Served::new(RefFormat::Files, WarmSettings::default());
+    let served = Served::new(RefFormat::Files);
     let work = served.folder.path().join("work");
     Git::stock().run(served.folder.path(), &["clone", "-q", &served.urls[0], work.to_str().unwrap()]);
     let git = |args: &[&str]| Git::stock().run(&work, args);
@@ -226,7 +233,7 @@ fn pushes_are_seen_by_the_next_request() {
 
 #[test]
 fn a_repository_goes_and_another_comes() {
-    let served = Served::new(RefFormat::Files, WarmSettings::default());
+    let served = Served::new(RefFormat::Files);
     let root = served.folder.path().join("root");
     for (hash, format) in [("sha256", "files"), ("sha1", "reftable"), ("sha1", "files")] {
         let before = served.warm_up();
@@ -248,7 +255,7 @@ fn a_repository_goes_and_another_comes() {
 
 #[test]
 fn clones_finish_while_packs_are_replaced() {
-    let served = Served::new(RefFormat::Files, WarmSettings::default());
+    let served = Served::new(RefFormat::Files);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -282,7 +289,7 @@ fn clones_finish_while_packs_are_replaced() {
 #[test]
 fn what_is_idle_is_given_back() {
     let warm = WarmSettings { idle_time: Duration::from_millis(300), ..WarmSettings::default() };
-    let served = Served::new(RefFormat::Reftable, warm);
+    let served = Served::without_cache(RefFormat::Reftable, warm);
     served.clone_both();
     until("given back", || mapped(served.folder.path()).is_empty().then_some(()));
     served.clone_both();
@@ -293,7 +300,7 @@ fn what_is_idle_is_given_back() {
 #[test]
 fn deleted_packs_are_given_back() {
     let warm = WarmSettings { idle_time: Duration::from_secs(600), ..WarmSettings::default() };
-    let served = Served::new(RefFormat::Files, warm);
+    let served = Served::without_cache(RefFormat::Files, warm);
     served.warm_up();
     served.git(&["repack", "-adfq", "--window=3", "--depth=1"]);
     let is_deleted = |line: &String| line.contains("(deleted)");
@@ -302,7 +309,8 @@ fn deleted_packs_are_given_back() {
 
 #[test]
 fn nothing_is_kept_where_it_is_turned_off() {
-    let served = Served::new(RefFormat::Files, WarmSettings { enabled: false, ..WarmSettings::default() });
+    let served =
+        Served::without_cache(RefFormat::Files, WarmSettings { enabled: false, ..WarmSettings::default() });
     served.clone_both();
     served.refs();
     until("given back", || mapped(served.folder.path()).is_empty().then_some(()));
