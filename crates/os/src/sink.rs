@@ -2,10 +2,12 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
 use crate::pace::{Pace, Paced};
+use crate::turns::Turns;
 
 /// Bytes that one call may carry at most; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
 pub const MAX_CALL_BYTES: usize = 8 << 20;
@@ -36,6 +38,9 @@ pub trait Sink: Send {
 
     /// Whether the peer is known to have gone, without writing to it.
     fn peer_gone(&mut self) -> bool;
+
+    /// What follows is long: from now on, it is written when it is its turn.
+    fn step_back(&mut self) {}
 }
 
 /// Writes all `pieces`, as few calls as the sink's limits allow. Partial writes continue where they stopped;
@@ -96,6 +101,9 @@ pub struct FdSink {
     /// How long the peer may take nothing once a write would block.
     stall_limit: Option<Duration>,
     pace: Option<Paced>,
+    /// Whose turn it is among those that have stepped back.
+    turns: Option<Arc<Turns>>,
+    has_stepped_back: bool,
     /// Whether the peer of a socket had finished sending when it was first looked at.
     had_finished_sending: Option<bool>,
 }
@@ -103,7 +111,14 @@ pub struct FdSink {
 impl FdSink {
     /// Takes over `fd`.
     pub fn new(fd: OwnedFd) -> Self {
-        FdSink { fd, stall_limit: None, pace: None, had_finished_sending: None }
+        FdSink {
+            fd,
+            stall_limit: None,
+            pace: None,
+            turns: None,
+            has_stepped_back: false,
+            had_finished_sending: None,
+        }
     }
 
     /// Takes over a socket that blocks, whose peer is given up when it is slower than `pace`.
@@ -118,6 +133,11 @@ impl FdSink {
     /// with a send timeout.
     pub fn with_stall_limit(self, stall_limit: Duration) -> Self {
         FdSink { stall_limit: Some(stall_limit), ..self }
+    }
+
+    /// Once it has stepped back, a socket is written to in a turn of these, and never waited for in one.
+    pub fn with_turns(self, turns: Arc<Turns>) -> Self {
+        FdSink { turns: Some(turns), ..self }
     }
 
     /// A duplicate of the process's standard output.
@@ -148,11 +168,14 @@ impl FdSink {
 
 impl Sink for FdSink {
     fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let turn = self.turns.as_deref().filter(|_| self.has_stepped_back).map(Turns::take);
         let since = self.pace.is_some().then(Instant::now);
         let written = match pieces {
+            pieces if turn.is_some() => send_at_once(&self.fd, pieces),
             [one] => rustix::io::write(&self.fd, one),
             many => rustix::io::writev(&self.fd, many),
         };
+        drop(turn);
         let taken = *written.as_ref().unwrap_or(&0);
         count::add(Role::Client, Op::Write, taken);
         if let (Some(pace), Some(since)) = (&mut self.pace, since) {
@@ -189,6 +212,17 @@ impl Sink for FdSink {
         let had_finished = *self.had_finished_sending.get_or_insert(has_finished);
         has_finished && !had_finished
     }
+
+    fn step_back(&mut self) {
+        self.has_stepped_back = true;
+    }
+}
+
+/// Sends to a socket what it takes without waiting.
+fn send_at_once(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+    use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+    let mut nothing = SendAncillaryBuffer::default();
+    sendmsg(socket, pieces, &mut nothing, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 
 #[cfg(test)]

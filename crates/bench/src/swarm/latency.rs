@@ -15,10 +15,13 @@ use crate::Error;
 use crate::args::Args;
 use crate::report::verdict;
 
-/// Fetches, one after the other.
+/// Fetches, one after the other, at least.
 const SAMPLES: usize = 200;
 
-/// Not more of them after this time.
+/// They go on for so long, so that clones end and begin meanwhile; 200 quick ones would be over in a moment of chance.
+const LEAST_SECONDS: f64 = 10.0;
+
+/// Not more of them after this time, however few they are.
 const MOST_SECONDS: f64 = 120.0;
 
 /// The first ones warm the server up.
@@ -107,9 +110,11 @@ fn beside_clones<T>(
 fn fetch_times(target: &Target, request: &[u8], most_seconds: f64) -> io::Result<Vec<f64>> {
     let start = Instant::now();
     let mut times = Vec::new();
-    while times.len() < SAMPLES + UNCOUNTED
-        && (times.len() <= UNCOUNTED || start.elapsed().as_secs_f64() < most_seconds)
-    {
+    loop {
+        let (seconds, are_enough) = (start.elapsed().as_secs_f64(), times.len() >= SAMPLES + UNCOUNTED);
+        if times.len() > UNCOUNTED && (seconds >= most_seconds || (are_enough && seconds >= LEAST_SECONDS)) {
+            break;
+        }
         let deadline = Instant::now() + Duration::from_secs(300);
         let (received, _) = target.fetch_patiently(request, Take::Checksum, deadline)?;
         times.push(received.whole.as_secs_f64());

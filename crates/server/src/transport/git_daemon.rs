@@ -133,7 +133,13 @@ fn serve(stream: TcpStream, request: &[u8], shared: &Shared, peer: &str) -> io::
     let limits = &settings.limits;
     let stall = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
     let input = OwnedFd::from(stream.try_clone()?);
-    converse(input, FdSink::socket(OwnedFd::from(stream), stall)?, request, shared, peer);
+    converse(
+        input,
+        FdSink::socket(OwnedFd::from(stream), stall)?.with_turns(shared.turns.clone()),
+        request,
+        shared,
+        peer,
+    );
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use packrace_os::clock::{Clock as _, RealClock};
+use packrace_os::turns::Turns;
 use packrace_store::{Outlet, Repository};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub(super) admin_places: Arc<Semaphore>,
     pub(super) seeing: Seeing,
     pub(super) body_memory: BodyMemory,
+    /// Among clones that are written by threads of their own.
+    pub(super) turns: Arc<Turns>,
     /// Where connections go on that others go before; of threads of lower priority.
     pub(super) background: Option<Handle>,
     /// What the calls of all connections share.
@@ -88,6 +91,7 @@ impl Shared {
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
             seeing: Seeing::default(),
+            turns: Arc::new(Turns::new(packrace_os::process::available_threads())),
             background: None,
             body_memory: BodyMemory::new(body_bytes),
             settings: RwLock::new(Arc::new(settings)),

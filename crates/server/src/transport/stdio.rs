@@ -49,4 +49,8 @@ impl<S: Sink> Door for SinkDoor<S> {
     fn peer_gone(&mut self) -> bool {
         self.sink.peer_gone()
     }
+
+    fn step_back(&mut self) {
+        self.sink.step_back();
+    }
 }
