@@ -221,6 +221,7 @@ fn answer(output: &Output) -> Option<Input<'static>> {
         Output::NeedPack(_) => Some(Input::PackSent),
         Output::CheckFilter(_)
         | Output::ClientShallow(_)
+        | Output::ClientSession(_)
         | Output::Write(_)
         | Output::NeedInput
         | Output::Done => None,

@@ -301,8 +301,8 @@ pub struct Serve {
     /// Serve one connection of git:// on standard input and output, and end.
     #[arg(long, conflicts_with_all = ["http", "git"])]
     pub inetd: bool,
-    /// Take settings from this file (TOML); SIGHUP has it read again. Variables PACKRACE_SERVE_<TABLE>_<KEY> go before it,
-    /// and what is said here before both.
+    /// Take settings from this file (TOML); SIGHUP has it read again. Variables (PACKRACE_SERVE_LIMITS_DRAIN_TIME for
+    /// limits.drain-time) go before it, and what is said here before both.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Give a setting, as `limits.drain-time=30s`.
