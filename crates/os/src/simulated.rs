@@ -117,4 +117,6 @@ impl Sink for SimulatedSink {
     fn peer_gone(&mut self) -> bool {
         self.gone
     }
+
+    fn step_back(&mut self) {}
 }

@@ -40,7 +40,7 @@ pub trait Sink: Send {
     fn peer_gone(&mut self) -> bool;
 
     /// What follows is long: from now on, it is written when it is its turn.
-    fn step_back(&mut self) {}
+    fn step_back(&mut self);
 }
 
 /// Writes all `pieces`, as few calls as the sink's limits allow. Partial writes continue where they stopped;
@@ -339,6 +339,30 @@ mod tests {
         let result = write_all(&mut sink, &[&vec![0; 4 << 20]]);
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
+
+    #[test]
+    fn who_waits_for_a_peer_holds_up_no_turn() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let turns = Arc::new(Turns::new(1));
+        let pace = Pace { time: Duration::from_secs(60), bytes: 0 };
+        let connect = || {
+            let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let sink = FdSink::socket(listener.accept().unwrap().0.into(), pace).unwrap();
+            let mut sink = sink.with_turns(turns.clone());
+            sink.step_back();
+            (client, sink)
+        };
+        let (takes_nothing, mut waiting) = connect();
+        let (_client, mut other) = connect();
+        let waits = std::thread::spawn(move || write_all(&mut waiting, &[&vec![0; 64 << 20]]));
+        // It has had its turn by now, and more to send than a socket holds.
+        std::thread::sleep(Duration::from_millis(100));
+        write_all(&mut other, &[b"goes past"]).unwrap();
+        assert!(!waits.is_finished());
+        drop(takes_nothing);
+        waits.join().unwrap().unwrap_err();
+    }
+
     #[test]
     fn a_peer_of_a_socket_that_takes_a_byte_now_and_then_is_given_up() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

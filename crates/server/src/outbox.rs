@@ -165,7 +165,7 @@ pub trait Door: Send {
     fn peer_gone(&mut self) -> bool;
 
     /// What follows is long, and what others are sent goes before it.
-    fn step_back(&mut self) {}
+    fn step_back(&mut self);
 }
 
 /// How pack bytes are framed.

@@ -33,6 +33,8 @@ impl Door for Sink {
     fn peer_gone(&mut self) -> bool {
         false
     }
+
+    fn step_back(&mut self) {}
 }
 
 fn request(repo: &Repo, wants: &str, ofs_delta: bool) -> PackRequest {

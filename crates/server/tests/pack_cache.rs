@@ -115,6 +115,8 @@ impl Door for Recorder {
     fn peer_gone(&mut self) -> bool {
         self.is_gone
     }
+
+    fn step_back(&mut self) {}
 }
 
 fn gated() -> (Recorder, Receiver<()>, Sender<()>) {

@@ -88,6 +88,8 @@ mod tests {
         fn peer_gone(&mut self) -> bool {
             false
         }
+
+        fn step_back(&mut self) {}
     }
 
     /// So many bytes of lines behind some that are not kept: what is sent is the same, and what is kept is all of it or

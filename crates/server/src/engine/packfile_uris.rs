@@ -106,6 +106,8 @@ mod tests {
         fn peer_gone(&mut self) -> bool {
             self.is_gone
         }
+
+        fn step_back(&mut self) {}
     }
 
     /// What a client gets that waits 12 seconds.

@@ -372,6 +372,10 @@ impl<S: Sink> Door for CgiDoor<S> {
     fn peer_gone(&mut self) -> bool {
         self.door.peer_gone()
     }
+
+    fn step_back(&mut self) {
+        self.door.step_back();
+    }
 }
 
 /// Header lines of an answer.

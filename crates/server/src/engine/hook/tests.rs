@@ -44,6 +44,8 @@ impl Door for Recorder {
     fn peer_gone(&mut self) -> bool {
         self.is_gone.load(Relaxed)
     }
+
+    fn step_back(&mut self) {}
 }
 
 /// A call of upload-pack with a hook, after the advertisement.
