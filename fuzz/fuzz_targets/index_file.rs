@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packrace_format::index_file::{IndexFile, IndexParts, encode, named_objects};
+use packrace_format::index_file::{IndexFile, IndexParts, encode};
 use packrace_format::mtimes::{self, Mtimes};
 use packrace_object::{HashKind, TrailerHasher};
 
@@ -19,10 +19,8 @@ fuzz_target!(|input: &[u8]| {
             hasher.update(&file);
             file.extend_from_slice(hasher.finish().as_slice());
         }
-        if let Ok(found) = named_objects(&file, hash) {
-            assert!(found.ids.len() * hash.len_in_bytes() <= file.len());
-        }
         if let Ok(mut found) = IndexFile::decode(&file, hash) {
+            assert!(found.named_objects().len() * hash.len_in_bytes() <= file.len());
             let parts = IndexParts {
                 cache_tree: found.cache_tree.as_ref(),
                 resolve_undo: &found.resolve_undo,

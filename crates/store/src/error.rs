@@ -28,6 +28,8 @@ pub(crate) enum Reason {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
     Format { path: PathBuf, source: packrace_format::Error },
+    #[error("{path}: {source}")]
+    Index { path: PathBuf, source: packrace_format::index_file::IndexFileError },
     #[error("loose object {id} is corrupt: {what}")]
     DamagedLoose { id: packrace_object::ObjectId, what: &'static str },
     #[error("packed entry at offset {offset} of {pack}: {what}")]
@@ -60,6 +62,7 @@ impl Error {
             }
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
             Reason::Format { .. }
+            | Reason::Index { .. }
             | Reason::DamagedLoose { .. }
             | Reason::DamagedEntry { .. }
             | Reason::Damaged(_)

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use packrace_format::index_file;
+use packrace_format::index_file::IndexFile;
 use packrace_object::ObjectId;
 use packrace_os::EntryType;
 use packrace_os::count::Role;
@@ -99,12 +99,12 @@ fn add_index(path: &Path, repository: &Repository, ids: &mut Vec<ObjectId>) -> R
     let mut next = Some(path.to_owned());
     while let Some(path) = next.take() {
         let Some(bytes) = read(&path)? else { break };
-        let found = index_file::named_objects(&bytes, repository.hash_kind())
-            .map_err(|source| Reason::Format { path: path.clone(), source })?;
-        ids.extend(found.ids);
+        let found = IndexFile::decode(&bytes, repository.hash_kind())
+            .map_err(|source| Reason::Index { path: path.clone(), source })?;
+        ids.extend(found.named_objects());
         // A shared index names no other.
-        let is_first = path.file_name().is_some_and(|name| name == "index");
-        next = found.shared.filter(|_| is_first).map(|id| path.with_file_name(format!("sharedindex.{id}")));
+        let link = found.link.filter(|_| path.file_name().is_some_and(|name| name == "index"));
+        next = link.map(|link| path.with_file_name(format!("sharedindex.{}", link.shared)));
     }
     Ok(())
 }

@@ -149,6 +149,22 @@ impl IndexFile {
     }
 }
 
+impl IndexFile {
+    /// The objects that it keeps alive: blobs of entries, trees that are known for directories, and blobs to undo resolved
+    /// conflicts with; some of them more than once. Commits of submodules are in other repositories.
+    pub fn named_objects(&self) -> Vec<ObjectId> {
+        let own = self.entries.iter().filter(|(_, entry)| entry.mode != Mode::Gitlink);
+        let undo = self.resolve_undo.iter().flat_map(|undo| undo.stages.iter().flatten());
+        let mut ids: Vec<ObjectId> = own.map(|(_, entry)| entry.id).chain(undo.map(|(_, id)| *id)).collect();
+        let mut trees: Vec<&CacheTree> = self.cache_tree.iter().collect();
+        while let Some(tree) = trees.pop() {
+            ids.extend(tree.known.map(|(_, id)| id));
+            trees.extend(tree.children().map(|(_, child)| child));
+        }
+        ids
+    }
+}
+
 fn check_order(entries: &[(EntryKey, Entry)]) -> Result<(), IndexFileError> {
     for pair in entries.windows(2) {
         match pair[0].0.cmp(&pair[1].0) {

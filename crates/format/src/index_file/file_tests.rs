@@ -1,7 +1,9 @@
+use packrace_object::HashKind;
 use packrace_testkit::{Git, Random};
 
 use super::tests::{index_of, work_tree};
 use super::*;
+use crate::checksum;
 use crate::test_files::{HASHES, damage, read};
 
 fn written(file: &IndexFile, hash: HashKind) -> Vec<u8> {
