@@ -24,13 +24,14 @@ use packrace_os::sink::Sink;
 use packrace_os::source::FdSource;
 use packrace_store::{ErrorKind as StoreErrorKind, Outlet, Repository};
 
+use super::call::{Call, Service};
 use super::dumb::{self, Caching};
 use super::pusher::pusher;
 use super::root::check_path;
-use super::routes::{Route, Service, route};
+use super::routes::{Route, route, status_of};
 use super::settings::Settings;
 use super::stdio::SinkDoor;
-use crate::engine::{self, ErrorKind, Mode, ProtocolVersion, ReceivePack, Subject, UploadPack};
+use crate::engine::{Mode, ProtocolVersion};
 use crate::outbox::{Door, GatherBatch};
 use crate::transfers::Transfer;
 
@@ -233,17 +234,19 @@ impl<S: Sink> Backend<'_, S> {
     }
 
     fn check_enabled(&self, service: Service, repository: &Repository) -> Result<(), Refused> {
-        let (name, setting, by_default) = match service {
-            Service::UploadPack => ("upload-pack", "http.uploadpack", true),
-            Service::ReceivePack => {
-                let user = self.request.remote_user.as_ref().is_some_and(|user| !user.is_empty());
-                ("receive-pack", "http.receivepack", user)
-            }
-        };
-        match self.boolean(repository, setting)?.unwrap_or(by_default) {
+        let by_default = service == Service::UploadPack || self.user().is_some();
+        match service.is_enabled(repository, "http", by_default).map_err(Refused::broken)? {
             true => Ok(()),
-            false => Err(Refused::new(StatusCode::FORBIDDEN, format!("Service not enabled: '{name}'"))),
+            false => {
+                let why = format!("Service not enabled: '{}'", service.name());
+                Err(Refused::new(StatusCode::FORBIDDEN, why))
+            }
         }
+    }
+
+    /// Who the web server says it is.
+    fn user(&self) -> Option<&str> {
+        self.request.remote_user.as_deref().filter(|user| !user.is_empty())
     }
 
     /// The body of a request, inflated: that of a push as it comes, of other requests whole and within the limit.
@@ -290,58 +293,22 @@ impl<S: Sink> Backend<'_, S> {
         mode: Mode,
         input: &mut (dyn Read + Send),
     ) -> Result<(), Refused> {
-        let (settings, clock) = (self.settings, RealClock::default());
-        let named = repository.git_dir().as_os_str().to_owned();
-        let subject = Subject {
+        let address = self.request.remote_address.as_deref().filter(|address| !address.is_empty());
+        let call = Call {
+            service,
             repository: Arc::new(repository),
             version: self.request.version,
             mode,
-            namespace: settings.namespace.clone(),
-            agent: settings.agent.clone(),
-            transfer: Transfer::unlisted(settings.session_id.clone()),
+            client: pusher(self.user(), address),
+            transfer: Transfer::unlisted(self.settings.session_id.clone()),
             host: Arc::default(),
-        };
-        let ended = match service {
-            Service::UploadPack => {
-                let hook_environment = settings.hook_environment.clone();
-                let call = UploadPack { subject, hook_environment };
-                engine::upload_pack(&call, input, &mut self.door, &clock)
-            }
-            Service::ReceivePack => {
-                let call = self.push(subject, named);
-                engine::receive_pack(&call, input, &mut self.door, &clock)
-            }
-        };
-        let ended = ended.map_err(|error| {
-            let status = match error.kind() {
-                ErrorKind::PeerFault | ErrorKind::PeerGone => StatusCode::BAD_REQUEST,
-                ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
-                _ => StatusCode::INTERNAL_SERVER_ERROR,
-            };
-            Refused::new(status, error)
-        });
-        ended?;
-        // Nothing asked for, nothing said.
-        self.door.finish().map_err(Refused::broken)
-    }
-
-    fn push(&self, subject: Subject, named: OsString) -> ReceivePack {
-        let pushing = &self.settings.pushing;
-        let user = self.request.remote_user.as_deref().filter(|user| !user.is_empty());
-        let address = self.request.remote_address.as_deref().filter(|address| !address.is_empty());
-        let (pusher, variables) = pusher(user, address);
-        ReceivePack {
-            subject,
-            named,
-            temporary_dir: pushing.temporary_dir.clone(),
-            hook_environment: pushing.for_hooks_with(variables),
-            committer: pushing.committer.clone(),
-            pusher: Some(pusher),
-            quiet: false,
-            skip_connectivity_check: false,
             // Nobody is left to be told where standard error is closed.
             messages: Outlet::new(|text| drop(io::stderr().write_all(text))),
-        }
+        };
+        let ended = call.serve(self.settings, input, &mut self.door, &RealClock::default());
+        ended.map_err(|error| Refused::new(status_of(error.kind()), error))?;
+        // Nothing asked for, nothing said.
+        self.door.finish().map_err(Refused::broken)
     }
 }
 

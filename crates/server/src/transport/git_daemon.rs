@@ -22,12 +22,14 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 use super::access::Access;
+use super::call::{self, Call, Client, Service};
 use super::places::{For, NoPlace, Place};
 use super::root::NotServed;
-use super::serve::Shared;
+use super::settings::Settings;
+use super::shared::Shared;
 use super::stdio::SinkDoor;
 use super::tallied::{Heard, Told};
-use crate::engine::{self, Mode, ProtocolVersion};
+use crate::engine::{Mode, ProtocolVersion};
 use crate::metrics::{DoorName, Reason};
 use crate::outbox::{Door, GatherBatch};
 use crate::transfers::{Transfer, kept};
@@ -119,9 +121,9 @@ pub(super) fn inetd(shared: &Shared) -> io::Result<()> {
     first.read_exact(&mut digits)?;
     let mut request = vec![0; payload_bytes(digits)?];
     first.read_exact(&mut request)?;
-    let stall = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
-    let sink = FdSink::socket(stdout.as_fd().try_clone_to_owned()?, stall).or_else(|_| FdSink::stdout())?;
-    converse(OwnedFd::from(socket), sink, &request, shared, &peer);
+    let output = stdout.as_fd().try_clone_to_owned()?;
+    let sink = FdSink::socket(output, limits.stall_pace()).or_else(|_| FdSink::stdout())?;
+    converse(OwnedFd::from(socket), sink, &request, shared, &settings, &peer);
     Ok(())
 }
 
@@ -130,32 +132,29 @@ fn serve(stream: TcpStream, request: &[u8], shared: &Shared, peer: &str) -> io::
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     let settings = shared.settings();
-    let limits = &settings.limits;
-    let stall = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
     let input = OwnedFd::from(stream.try_clone()?);
-    converse(
-        input,
-        FdSink::socket(OwnedFd::from(stream), stall)?.with_turns(shared.turns.clone()),
-        request,
-        shared,
-        peer,
-    );
+    let sink = FdSink::socket(OwnedFd::from(stream), settings.limits.stall_pace())?;
+    converse(input, sink.with_turns(shared.turns.clone()), request, shared, &settings, peer);
     Ok(())
 }
 
 /// Serves what a first packet asks for.
-fn converse(input: OwnedFd, output: FdSink, request: &[u8], shared: &Shared, peer: &str) {
-    let settings = shared.settings();
-    let limits = &settings.limits;
-    let idle = Pace { time: limits.idle_time, bytes: limits.stall_bytes };
-    let mut source = FdSource::new(input, None).with_pace(idle);
+fn converse(
+    input: OwnedFd,
+    output: FdSink,
+    request: &[u8],
+    shared: &Shared,
+    settings: &Settings,
+    peer: &str,
+) {
+    let mut source = FdSource::new(input, None).with_pace(settings.limits.idle_pace());
     let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut access = Access::new(&shared.host, DoorName::Git, peer, line);
     let transfer = access.transfer().clone();
     let _span = transfer.enter_span();
     let mut door = Told { door: SinkDoor::new(output), transfer: &transfer };
     let outcome = match parse(request) {
-        Ok(request) => run(&request, &mut source, &mut door, shared, &transfer),
+        Ok(request) => run(&request, &mut source, &mut door, shared, settings, &transfer),
         Err(refusal) => {
             shared.host.metrics.refused(Reason::Forbidden);
             Err(refuse(&mut door, &refusal))
@@ -175,13 +174,6 @@ fn reason(error: &io::Error) -> Reason {
     }
 }
 
-/// What a client wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Service {
-    UploadPack,
-    ReceivePack,
-}
-
 /// What a client asks for.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
@@ -198,11 +190,7 @@ fn parse(request: &[u8]) -> Result<Request, String> {
         Some(at) => (&line[..at], &line[at + 1..]),
         None => (line, &b""[..]),
     };
-    let service = match service {
-        b"git-upload-pack" => Service::UploadPack,
-        b"git-receive-pack" => Service::ReceivePack,
-        _ => return Err(access_denied(path)),
-    };
+    let service = Service::named(service).ok_or_else(|| access_denied(path))?;
     // host=…, then an empty part, then what a newer client adds.
     let extra: Vec<&[u8]> =
         parts.skip_while(|part| !part.is_empty()).filter(|part| !part.is_empty()).collect();
@@ -221,26 +209,25 @@ fn run(
     source: &mut FdSource,
     door: &mut dyn Door,
     shared: &Shared,
+    settings: &Settings,
     transfer: &Arc<Transfer>,
 ) -> Result<(), String> {
     transfer.is_about(&request.path);
     let repository = open(request, shared).inspect_err(|_| {
         refuse(door, &access_denied(&request.path));
     })?;
-    let mut input = Heard { input: source, transfer };
-    let (version, mode) = (request.version, Mode::Stateful);
-    let ended = match request.service {
-        Service::UploadPack => {
-            let call = shared.upload_pack(repository, version, mode, transfer);
-            engine::upload_pack(&call, &mut input, door, &shared.clock)
-        }
-        Service::ReceivePack => {
-            let variables = variables(transfer.peer());
-            let call = shared.receive_pack(repository, version, mode, transfer, None, variables);
-            engine::receive_pack(&call, &mut input, door, &shared.clock)
-        }
+    let call = Call {
+        service: request.service,
+        repository,
+        version: request.version,
+        mode: Mode::Stateful,
+        client: Client { pusher: None, variables: variables(transfer.peer()) },
+        transfer: transfer.clone(),
+        host: shared.host.clone(),
+        messages: call::to_log(),
     };
-    ended.map_err(|error| error.to_string())
+    let mut input = Heard { input: source, transfer };
+    call.serve(settings, &mut input, door, &shared.clock).map_err(|error| error.to_string())
 }
 
 /// What git's daemon tells hooks of the client.
@@ -254,32 +241,17 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
 }
 
 fn open(request: &Request, shared: &Shared) -> Result<Arc<Repository>, String> {
-    let opened = match request.service {
-        Service::UploadPack => shared.root.open(&request.path),
-        Service::ReceivePack => shared.open_for_push(&request.path),
+    let opened = shared.open(request.service, "daemon", &request.path);
+    let (reason, why) = match opened {
+        Ok(repository) => return Ok(repository),
+        Err(NotServed::NotFound(why)) => (Some(Reason::NotFound), why),
+        Err(NotServed::Disabled) => {
+            (Some(Reason::Forbidden), format!("'{}': service not enabled", request.service.name()))
+        }
+        Err(NotServed::Broken(error)) => (None, error.to_string()),
     };
-    let repository = opened.map_err(|why| match why {
-        NotServed::NotFound(why) => {
-            shared.host.metrics.refused(Reason::NotFound);
-            why
-        }
-        NotServed::Broken(error) => error.to_string(),
-    })?;
-    let (name, is_enabled) = match request.service {
-        Service::UploadPack => {
-            let enabled = repository.config().boolean("daemon.uploadpack");
-            ("upload-pack", enabled.map(|enabled| enabled.unwrap_or(true)))
-        }
-        Service::ReceivePack => ("receive-pack", shared.may_push(&repository, "daemon.receivepack")),
-    };
-    match is_enabled {
-        Ok(true) => Ok(repository),
-        Ok(false) => {
-            shared.host.metrics.refused(Reason::Forbidden);
-            Err(format!("'{name}': service not enabled"))
-        }
-        Err(error) => Err(error.to_string()),
-    }
+    reason.inspect(|reason| shared.host.metrics.refused(*reason));
+    Err(why)
 }
 
 /// Tells the client, and gives the text back.

@@ -27,24 +27,24 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use packrace_os::pace::Pace;
 use packrace_store::Repository;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
 use super::access::{Access, quoted, reason};
 use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, read_request};
+use super::call::{self, Call, Service};
 use super::conversation::Exchange;
 use super::http_connection::{self, RETRY_AFTER};
 use super::places::For;
 use super::pusher::pusher;
 use super::root::NotServed;
-use super::routes::{NO_CACHE, Route, Service, percent_decode, route};
+use super::routes::{self, NO_CACHE, Route, percent_decode, route};
 use super::seeing::{self, Onlooker};
-use super::serve::Shared;
+use super::shared::Shared;
 use super::streamed_body::StreamedBody;
 use super::tallied::Heard;
-use crate::engine::{self, ErrorKind, Mode, ProtocolVersion};
+use crate::engine::{self, Mode, ProtocolVersion};
 use crate::metrics::DoorName;
 use crate::outbox::GatherBatch;
 use crate::transfers::Transfer;
@@ -150,8 +150,8 @@ async fn advertise(
         _ => service.announcement().to_vec(),
     };
     let input = Body::Whole(RequestBody::empty(&shared.body_memory).map_err(status_of)?);
-    let call = Call { service, path, version, mode: Mode::Advertise, input, prefix, called };
-    run(call, service.advertisement(), shared).await
+    let wanted = Wanted { service, path, version, mode: Mode::Advertise, input, prefix, called };
+    run(wanted, service.advertisement(), shared).await
 }
 
 async fn upload_pack(
@@ -163,15 +163,16 @@ async fn upload_pack(
     let service = Service::UploadPack;
     let is_gzip = is_gzip(request.headers(), service)?;
     let version = version(request.headers());
-    let max_bytes = shared.settings().limits.max_request_bytes;
-    let body = read_request(request.into_body(), is_gzip, max_bytes, &shared.body_memory);
-    let input = match tokio::time::timeout(shared.settings().limits.body_time, body).await {
+    let settings = shared.settings();
+    let limits = &settings.limits;
+    let body = read_request(request.into_body(), is_gzip, limits.max_request_bytes, &shared.body_memory);
+    let input = match tokio::time::timeout(limits.body_time, body).await {
         Ok(input) => Body::Whole(input.map_err(status_of)?),
         Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
     };
     let prefix = Vec::new();
-    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
-    run(call, service.result(), shared).await
+    let wanted = Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
+    run(wanted, service.result(), shared).await
 }
 
 /// A push may be of any length: its body is never held whole.
@@ -186,16 +187,14 @@ async fn receive_pack(
     // As from git, who may not push is told that first.
     let input = match is_gzip(request.headers(), service) {
         Ok(is_gzip) => {
-            let settings = shared.settings();
-            let limits = &settings.limits;
-            let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
+            let pace = shared.settings().limits.stall_pace();
             Body::Stream(StreamedBody::start(request.into_body(), is_gzip, pace))
         }
         Err(status) => Body::Refused(status),
     };
     let prefix = Vec::new();
-    let call = Call { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
-    run(call, service.result(), shared).await
+    let wanted = Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
+    run(wanted, service.result(), shared).await
 }
 
 /// Whether a body is gzipped; refuses bodies that are something else than a request of this service.
@@ -226,7 +225,8 @@ struct Called {
     background: Arc<Notify>,
 }
 
-struct Call {
+/// A request, as far as it needs no repository.
+struct Wanted {
     service: Service,
     path: Vec<u8>,
     version: ProtocolVersion,
@@ -245,20 +245,24 @@ enum Body {
 }
 
 /// Runs the engine on a thread of its own. The status is decided by its first bytes, or by how it ends without any.
-async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) -> Result<Started, StatusCode> {
-    let place = shared.places.take(For::Request, call.called.peer.ip()).map_err(|why| {
-        tracing::warn!("http {}: {why}, refusing this request", call.called.peer);
+async fn run(
+    mut wanted: Wanted,
+    content_type: &'static str,
+    shared: Arc<Shared>,
+) -> Result<Started, StatusCode> {
+    let place = shared.places.take(For::Request, wanted.called.peer.ip()).map_err(|why| {
+        tracing::warn!("http {}: {why}, refusing this request", wanted.called.peer);
         shared.host.metrics.refused(why.reason());
         http_connection::status_of(why)
     })?;
-    let background = call.called.background.clone();
+    let background = wanted.called.background.clone();
     let (door, mut receiver) =
-        BodyDoor::new(std::mem::take(&mut call.prefix), shared.settings().limits.stall_time, background);
+        BodyDoor::new(std::mem::take(&mut wanted.prefix), shared.settings().limits.stall_time, background);
     let stopping = shared.stopping.subscribe();
     let engine = tokio::task::spawn_blocking(move || {
         // The place is taken as long as this thread works, and the server waits for it when it stops.
         let _held = (place, stopping);
-        run_engine(call, door, &shared)
+        run_engine(wanted, door, &shared)
     });
     match receiver.recv().await {
         Some(Message::Batch(first)) => Ok(Started { first, rest: Some(receiver), content_type }),
@@ -274,43 +278,26 @@ async fn run(mut call: Call, content_type: &'static str, shared: Arc<Shared>) ->
 }
 
 /// Serves a call. Says with which status it ends if nothing was sent.
-fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode {
-    call.called.transfer.is_about(&call.path);
-    let _span = call.called.transfer.enter_span();
-    let path = quoted(&call.path);
-    let opened = match call.service {
-        Service::UploadPack => shared.root.open(&call.path),
-        Service::ReceivePack => shared.open_for_push(&call.path),
-    };
-    let repository = match opened {
+fn run_engine(wanted: Wanted, mut door: BodyDoor, shared: &Shared) -> StatusCode {
+    wanted.called.transfer.is_about(&wanted.path);
+    let _span = wanted.called.transfer.enter_span();
+    let path = quoted(&wanted.path);
+    let repository = match shared.open(wanted.service, "http", &wanted.path) {
         Ok(repository) => repository,
         Err(NotServed::NotFound(why)) => {
             tracing::info!("{path} is not served: {}", quoted(why.as_bytes()));
             return StatusCode::NOT_FOUND;
         }
+        Err(NotServed::Disabled) => return StatusCode::FORBIDDEN,
         Err(NotServed::Broken(error)) => {
             tracing::error!("{path}: {error}");
             return StatusCode::INTERNAL_SERVER_ERROR;
         }
     };
-    let is_enabled = match call.service {
-        Service::UploadPack => {
-            repository.config().boolean("http.uploadpack").map(|enabled| enabled.unwrap_or(true))
-        }
-        Service::ReceivePack => shared.may_push(&repository, "http.receivepack"),
-    };
-    match is_enabled {
-        Ok(true) => {}
-        Ok(false) => return StatusCode::FORBIDDEN,
-        Err(error) => {
-            tracing::error!("{path}: {error}");
-            return StatusCode::INTERNAL_SERVER_ERROR;
-        }
-    }
-    if let Body::Refused(status) = call.input {
+    if let Body::Refused(status) = wanted.input {
         return status;
     }
-    let result = catch_unwind(AssertUnwindSafe(|| serve_call(&mut call, repository, &mut door, shared)));
+    let result = catch_unwind(AssertUnwindSafe(|| serve_wanted(wanted, repository, &mut door, shared)));
     match result {
         Ok(Ok(())) => {
             door.end();
@@ -321,11 +308,7 @@ fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode
             if error.was_told() && door.has_sent() {
                 door.end();
             }
-            match error.kind() {
-                ErrorKind::PeerFault | ErrorKind::PeerGone => StatusCode::BAD_REQUEST,
-                ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
-                _ => StatusCode::INTERNAL_SERVER_ERROR,
-            }
+            routes::status_of(error.kind())
         }
         Err(_) => {
             shared.host.metrics.panics.inc();
@@ -335,14 +318,16 @@ fn run_engine(mut call: Call, mut door: BodyDoor, shared: &Shared) -> StatusCode
     }
 }
 
-fn serve_call(
-    call: &mut Call,
+fn serve_wanted(
+    wanted: Wanted,
     repository: Arc<Repository>,
     door: &mut BodyDoor,
     shared: &Shared,
 ) -> Result<(), engine::Error> {
     let mut whole: &[u8];
-    let input: &mut (dyn Read + Send) = match &mut call.input {
+    let Called { peer, transfer, .. } = wanted.called;
+    let mut body = wanted.input;
+    let input: &mut (dyn Read + Send) = match &mut body {
         Body::Whole(body) => {
             whole = &body.bytes;
             &mut whole
@@ -350,18 +335,16 @@ fn serve_call(
         Body::Stream(body) => body,
         Body::Refused(_) => &mut std::io::empty(),
     };
-    let transfer = &call.called.transfer;
-    let input = &mut Heard { input, transfer };
-    match call.service {
-        Service::UploadPack => {
-            let upload = shared.upload_pack(repository, call.version, call.mode, transfer);
-            engine::upload_pack(&upload, input, door, &shared.clock)
-        }
-        Service::ReceivePack => {
-            let (pusher, variables) = pusher(None, Some(&call.called.peer.ip().to_string()));
-            let (version, mode) = (call.version, call.mode);
-            let push = shared.receive_pack(repository, version, mode, transfer, Some(pusher), variables);
-            engine::receive_pack(&push, input, door, &shared.clock)
-        }
-    }
+    let input = &mut Heard { input, transfer: &transfer };
+    let call = Call {
+        service: wanted.service,
+        repository,
+        version: wanted.version,
+        mode: wanted.mode,
+        client: pusher(None, Some(&peer.ip().to_string())),
+        transfer: transfer.clone(),
+        host: shared.host.clone(),
+        messages: call::to_log(),
+    };
+    call.serve(&shared.settings(), input, door, &shared.clock)
 }

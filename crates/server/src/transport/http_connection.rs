@@ -12,14 +12,13 @@ use ::http::StatusCode;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use packrace_os::count::{self, Op, Role};
-use packrace_os::pace::Pace;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::conversation::{Conversation, TooSlow};
 use super::http::answer;
 use super::places::{NoPlace, Place};
-use super::serve::Shared;
+use super::shared::Shared;
 use crate::metrics::{DoorName, Reason};
 
 /// Longest head of a request, and what is read of a body at once.
@@ -44,7 +43,7 @@ pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, place: Place
     let conversation = {
         let settings = shared.settings();
         let limits = &settings.limits;
-        let pace = Pace { time: limits.stall_time, bytes: limits.stall_bytes };
+        let pace = limits.stall_pace();
         Conversation::new(limits.request_time, pace)
     };
     let stepped_back = conversation.background().clone();

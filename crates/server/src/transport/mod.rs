@@ -2,6 +2,7 @@
 
 mod access;
 mod body;
+mod call;
 pub mod cgi;
 mod conversation;
 mod dumb;
@@ -15,6 +16,8 @@ mod routes;
 mod seeing;
 pub mod serve;
 pub mod settings;
+mod shared;
+mod signals;
 pub mod stdio;
 mod streamed_body;
 mod tallied;

@@ -1,11 +1,10 @@
 //! Who pushes over HTTP, as git-http-backend tells it.
 
-use std::ffi::OsString;
-
+use super::call::Client;
 use crate::engine::Pusher;
 
-/// Who pushes, and what hooks are told of it. A client whose web server did not ask who it is has no name.
-pub(super) fn pusher(user: Option<&str>, address: Option<&str>) -> (Pusher, Vec<(OsString, OsString)>) {
+/// A client whose web server did not ask who it is has no name.
+pub(super) fn pusher(user: Option<&str>, address: Option<&str>) -> Client {
     let name = user.unwrap_or("anonymous").to_owned();
     let address = address.unwrap_or("(none)");
     let pusher = Pusher { email: format!("{name}@http.{address}"), name };
@@ -15,5 +14,5 @@ pub(super) fn pusher(user: Option<&str>, address: Option<&str>) -> (Pusher, Vec<
         ("REMOTE_ADDR", address.to_owned()),
     ];
     let variables = variables.map(|(name, value)| (name.into(), value.into())).to_vec();
-    (pusher, variables)
+    Client { pusher: Some(pusher), variables }
 }

@@ -14,7 +14,7 @@ const MAX_PATH_BYTES: usize = 4096;
 
 /// The served folder.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(super) struct Root {
     /// Without links.
     path: PathBuf,
     options: OpenOptions,
@@ -23,16 +23,18 @@ pub(crate) struct Root {
 
 /// Why a path leads to no repository.
 #[derive(Debug)]
-pub(crate) enum NotServed {
+pub(super) enum NotServed {
     /// It is not one that is looked at, or there is nothing that may be served. Clients are not told which.
     NotFound(String),
+    /// It does not offer what is wanted.
+    Disabled,
     /// There is a repository, but it cannot be read.
     Broken(Error),
 }
 
 impl Root {
     /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository.
-    pub(crate) fn new(path: &Path, options: OpenOptions, warm: WarmRepositories) -> std::io::Result<Self> {
+    pub(super) fn new(path: &Path, options: OpenOptions, warm: WarmRepositories) -> std::io::Result<Self> {
         let path = packrace_os::real_path(path)?;
         let config = options.config;
         let options = OpenOptions { check_ownership: true, config, ..OpenOptions::default() };
@@ -42,7 +44,7 @@ impl Root {
     /// Opens the repository at a path of a request, which starts with a slash. Links and gitfiles that lead out of
     /// the folder are not followed, but where the folder itself is one: its owner chose it. Alternates may lie
     /// anywhere. It may have been opened before, and is then as it would be if it was opened now.
-    pub(crate) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
+    pub(super) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
         let path = self.path.join(relative);
         if !self.warm.is_enabled() {
@@ -72,7 +74,7 @@ impl Root {
 
 impl Root {
     /// Makes a bare repository at a path of a request that ends in `.git`, where nothing is, in a folder that is there.
-    pub(crate) fn create(
+    pub(super) fn create(
         &self,
         request_path: &[u8],
         new: &NewRepositories,

@@ -1,18 +1,16 @@
 //! Which request of HTTP asks for what, for every door that speaks it (gitprotocol-http).
 
+use http::StatusCode;
+
+use super::call::Service;
+use crate::engine::ErrorKind;
+
 /// What answers say that must not be kept: header names in lower case, and values.
 pub(super) const NO_CACHE: [(&str, &str); 3] = [
     ("expires", "Fri, 01 Jan 1980 00:00:00 GMT"),
     ("pragma", "no-cache"),
     ("cache-control", "no-cache, max-age=0, must-revalidate"),
 ];
-
-/// What a client wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Service {
-    UploadPack,
-    ReceivePack,
-}
 
 impl Service {
     pub(super) fn advertisement(self) -> &'static str {
@@ -140,10 +138,11 @@ pub(super) fn route(method: &str, path: &[u8], query: &str) -> Route {
         let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
         return match service {
             _ if !is_get => Route::NotAllowed("GET, HEAD"),
-            Some("git-upload-pack") => Route::Advertise(Service::UploadPack, rooted(repository)),
-            Some("git-receive-pack") => Route::Advertise(Service::ReceivePack, rooted(repository)),
-            Some(_) => Route::NotOffered(rooted(repository)),
             None => Route::File(File::Refs, rooted(repository)),
+            Some(name) => match Service::named(name.as_bytes()) {
+                Some(service) => Route::Advertise(service, rooted(repository)),
+                None => Route::NotOffered(rooted(repository)),
+            },
         };
     }
     for (end, service) in [
@@ -162,6 +161,15 @@ pub(super) fn route(method: &str, path: &[u8], query: &str) -> Route {
         Some(_) if !is_get => Route::NotAllowed("GET, HEAD"),
         Some((file, repository)) => Route::File(file, rooted(repository)),
         None => Route::Unknown,
+    }
+}
+
+/// The status of an answer of which nothing was sent before a call failed.
+pub(super) fn status_of(failure: ErrorKind) -> StatusCode {
+    match failure {
+        ErrorKind::PeerFault | ErrorKind::PeerGone => StatusCode::BAD_REQUEST,
+        ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

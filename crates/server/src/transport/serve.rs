@@ -1,195 +1,28 @@
-//! The server: listeners, what they share, and how it stops.
+//! The server: its listeners, its threads, and how it stops.
 
-use std::ffi::OsString;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use packrace_os::clock::{Clock as _, RealClock};
-use packrace_os::turns::Turns;
-use packrace_store::{Outlet, Repository};
+use packrace_os::clock::Clock as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
-use super::body::BodyMemory;
-use super::places::{For, NoPlace, Place, Places};
-use super::root::{NotServed, Root};
-use super::seeing::{self, Seeing};
+use super::places::{For, NoPlace, Place};
 use super::settings::{Admin, Settings};
-use super::{git_daemon, http_connection};
-use crate::admission::Admission;
-use crate::engine::{Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
-use crate::host::Host;
-use crate::pack_cache::PackCache;
-use crate::transfers::{Transfer, Transfers};
-use crate::warm::{RefAnswers, WarmRepositories};
+use super::shared::Shared;
+use super::signals::{Signal, Signals};
+use super::{git_daemon, http_connection, seeing};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
 const MAX_OTHER_THREADS: usize = 16;
 
-/// Clients that are told at the same time that there is no place; others are dropped without a word.
-const MAX_REFUSING: usize = 64;
-
 /// How long it is waited for what a client says that gets no place: a close with unread bytes would take the answer
 /// back.
 const REFUSING_TIME: Duration = Duration::from_secs(1);
-
-/// How often it is looked for what was kept for too long.
-const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(30);
-
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) root: Root,
-    /// They change while the server runs; a request keeps to those that it began with.
-    settings: RwLock<Arc<Settings>>,
-    pub(crate) clock: RealClock,
-    pub(crate) places: Arc<Places>,
-    refusing: Arc<Semaphore>,
-    /// Places for connections of those who only look.
-    pub(super) admin_places: Arc<Semaphore>,
-    pub(super) seeing: Seeing,
-    pub(super) body_memory: BodyMemory,
-    /// Among clones that are written by threads of their own.
-    pub(super) turns: Arc<Turns>,
-    /// Where connections go on that others go before; of threads of lower priority.
-    pub(super) background: Option<Handle>,
-    /// What the calls of all connections share.
-    pub(crate) host: Arc<Host>,
-    /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender knows
-    /// when the last is gone.
-    pub(crate) stopping: watch::Sender<bool>,
-}
-
-impl Shared {
-    fn new(root: &Path, settings: Settings) -> std::io::Result<Self> {
-        let limits = &settings.limits;
-        let places = Places::new(limits, packrace_os::process::raise_descriptor_limit());
-        // One request of the largest size must fit, twice: as it came, and inflated.
-        let body_bytes = limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2));
-        // An answer is about an opened repository: without those, there is none to be used again.
-        let warm = &settings.warm;
-        let answers = RefAnswers::new(if warm.enabled { warm.max_answer_bytes } else { 0 });
-        let metrics = Arc::default();
-        let host = Host {
-            admission: Admission::new(&settings.admission),
-            transfers: Transfers::new(settings.session_id.clone()),
-            packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
-            answers,
-            metrics,
-            clones_step_back: true,
-        };
-        let warm = WarmRepositories::new(warm.clone(), host.metrics.clone());
-        Ok(Shared {
-            root: Root::new(root, settings.open.clone(), warm)?,
-            places,
-            refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
-            admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
-            seeing: Seeing::default(),
-            turns: Arc::new(Turns::new(packrace_os::process::available_threads())),
-            background: None,
-            body_memory: BodyMemory::new(body_bytes),
-            settings: RwLock::new(Arc::new(settings)),
-            clock: RealClock::default(),
-            host: Arc::new(host),
-            stopping: watch::Sender::new(false),
-        })
-    }
-
-    /// What counts for requests that begin now.
-    pub(crate) fn settings(&self) -> Arc<Settings> {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// From now on, these count. Where the server listens, and what it has set aside at its start, stays.
-    fn set(&self, settings: Settings) {
-        self.places.set(&settings.limits);
-        self.host.admission.set(&settings.admission);
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-    }
-
-    /// A call of upload-pack on behalf of a connection.
-    pub(crate) fn upload_pack(
-        &self,
-        repository: Arc<Repository>,
-        version: ProtocolVersion,
-        mode: Mode,
-        transfer: &Arc<Transfer>,
-    ) -> UploadPack {
-        let hook_environment = self.settings().hook_environment.clone();
-        UploadPack { subject: self.subject(repository, version, mode, transfer), hook_environment }
-    }
-
-    fn subject(
-        &self,
-        repository: Arc<Repository>,
-        version: ProtocolVersion,
-        mode: Mode,
-        transfer: &Arc<Transfer>,
-    ) -> Subject {
-        let settings = self.settings();
-        Subject {
-            repository,
-            version,
-            mode,
-            namespace: settings.namespace.clone(),
-            agent: settings.agent.clone(),
-            transfer: transfer.clone(),
-            host: self.host.clone(),
-        }
-    }
-
-    /// The repository that somebody wants to push to; where there is none, and some may be made, a new one.
-    pub(crate) fn open_for_push(&self, path: &[u8]) -> Result<Arc<Repository>, NotServed> {
-        match (self.root.open(path), &self.settings().pushing.new_repositories) {
-            (Err(NotServed::NotFound(_)), Some(new)) => self.root.create(path, new),
-            (opened, _) => opened,
-        }
-    }
-
-    /// Whether a repository may be pushed to, where `setting` is what its configuration has for this door.
-    pub(crate) fn may_push(
-        &self,
-        repository: &Repository,
-        setting: &str,
-    ) -> Result<bool, packrace_store::Error> {
-        Ok(repository.config().boolean(setting)?.unwrap_or(self.settings().pushing.is_allowed))
-    }
-
-    /// A call of receive-pack on behalf of a connection.
-    pub(crate) fn receive_pack(
-        &self,
-        repository: Arc<Repository>,
-        version: ProtocolVersion,
-        mode: Mode,
-        transfer: &Arc<Transfer>,
-        pusher: Option<Pusher>,
-        variables: Vec<(OsString, OsString)>,
-    ) -> ReceivePack {
-        let settings = self.settings();
-        let pushing = &settings.pushing;
-        let mut hook_environment = pushing.for_hooks_with(variables);
-        if version == ProtocolVersion::V1 {
-            hook_environment.push(("GIT_PROTOCOL".into(), "version=1".into()));
-        }
-        ReceivePack {
-            named: repository.git_dir().as_os_str().to_owned(),
-            subject: self.subject(repository, version, mode, transfer),
-            temporary_dir: pushing.temporary_dir.clone(),
-            hook_environment,
-            committer: pushing.committer.clone(),
-            pusher,
-            quiet: false,
-            skip_connectivity_check: false,
-            messages: Outlet::new(|text| tracing::info!("{}", String::from_utf8_lossy(text).trim_end())),
-        }
-    }
-}
 
 /// What is spoken at a door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -290,7 +123,6 @@ async fn run(
     }
     listening(&addresses);
     let mut accepting = JoinSet::new();
-    accepting.spawn(sweep(shared.clone()));
     for (scheme, listener) in listeners {
         let for_one = shared.clone();
         match scheme {
@@ -342,29 +174,19 @@ async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
         .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
 }
 
-/// Lets go, now and then, of what nobody has asked for.
+/// Lets go, now and then, of what was kept for too long, or of what has changed.
 async fn keep_house(shared: Arc<Shared>) {
-    loop {
-        tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
-        let expired = shared.host.packs.expire(shared.clock.now());
-        if let Some(expired) = expired {
-            // Closing large files takes a while.
-            drop(tokio::task::spawn_blocking(move || drop(expired)));
-        }
-    }
-}
-
-/// Lets go of what nobody needs of what is kept, again and again.
-async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(shared.settings().warm.sweep_interval()).await;
         let shared = shared.clone();
-        let swept = tokio::task::spawn_blocking(move || {
+        // Files are looked at and closed, which may take a while.
+        let kept = tokio::task::spawn_blocking(move || {
             shared.root.warm.sweep();
             shared.host.answers.sweep();
+            drop(shared.host.packs.expire(shared.clock.now()));
         });
-        if let Err(panic) = swept.await {
-            tracing::error!("a sweep failed: {panic}");
+        if let Err(panic) = kept.await {
+            tracing::error!("housekeeping failed: {panic}");
         }
     }
 }
@@ -406,40 +228,4 @@ async fn refuse(stream: TcpStream, words: &[u8], _refusing: OwnedSemaphorePermit
     let _ = stream.try_read(&mut [0; 4096]);
     // Whether it is heard does not matter.
     let _ = stream.try_write(words);
-}
-
-/// What an administrator wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Signal {
-    Stop,
-    Reload,
-}
-
-/// Signals to this process. From the moment on that they are waited for, they do not end it.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-    hang_up: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.terminate.recv() => Signal::Stop,
-            _ = self.interrupt.recv() => Signal::Stop,
-            _ = self.hang_up.recv() => Signal::Reload,
-        }
-    }
-
-    async fn stop(&mut self) {
-        while self.next().await != Signal::Stop {}
-    }
 }

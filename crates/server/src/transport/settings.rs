@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use packrace_os::pace::Pace;
 use packrace_store::OpenOptions;
 use packrace_store::init::InitOptions;
 
@@ -123,6 +124,18 @@ impl Default for Limits {
             grace_time: Duration::ZERO,
             drain_time: Duration::from_secs(10),
         }
+    }
+}
+
+impl Limits {
+    /// How fast a client must take what waits for it, or send the rest of a push.
+    pub(super) fn stall_pace(&self) -> Pace {
+        Pace { time: self.stall_time, bytes: self.stall_bytes }
+    }
+
+    /// How fast a client of git:// must say what it has to say.
+    pub(super) fn idle_pace(&self) -> Pace {
+        Pace { time: self.idle_time, bytes: self.stall_bytes }
     }
 }
 

@@ -45,7 +45,7 @@ impl<R: Read + ?Sized> Read for Heard<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    
+
     #[derive(Default)]
     struct Recorder {
         sent: Vec<u8>,

@@ -26,8 +26,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use packrace_object::{HashKind, TrailerHasher};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::serve::Shared;
 use super::settings::Admin;
+use super::shared::Shared;
 use history::{History, Reading};
 use page::View;
 

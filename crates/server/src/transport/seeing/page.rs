@@ -103,11 +103,11 @@ impl View<'_> {
         };
         tile("Sending", rate(last.sent_rate), format!("{} so far", bytes(sent)));
         tile("Receiving", rate(last.received_rate), format!("{} so far", bytes(received)));
-        tile("Running", self.live.len().to_string(), format!("{} clones", metrics.running_clones.get()));
+        tile("Running", self.live.len().to_string(), format!("clones: {}", metrics.running_clones.get()));
         tile("Queue", metrics.queue_length.get().to_string(), "clones that wait".to_owned());
         tile("Connections", (http + git).to_string(), format!("{http} http, {git} git"));
         tile("Pack cache hits", share(hits, metrics.cache_misses.get()), cache);
-        tile("Ref answer hits", answers, format!("{} repositories open", metrics.warm_open.get()));
+        tile("Ref answer hits", answers, format!("open repositories: {}", metrics.warm_open.get()));
         out.push_str("</dl>");
     }
 

@@ -1,0 +1,128 @@
+//! A call of the engine on behalf of a client, the same at every door.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::sync::Arc;
+
+use packrace_os::clock::Clock;
+use packrace_store::{Error as StoreError, Outlet, Repository};
+
+use super::settings::Settings;
+use crate::engine::{self, Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
+use crate::host::Host;
+use crate::outbox::Door;
+use crate::transfers::Transfer;
+
+/// What a client wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Service {
+    UploadPack,
+    ReceivePack,
+}
+
+impl Service {
+    /// The one that clients ask for by this name.
+    pub(super) fn named(name: &[u8]) -> Option<Self> {
+        match name {
+            b"git-upload-pack" => Some(Service::UploadPack),
+            b"git-receive-pack" => Some(Service::ReceivePack),
+            _ => None,
+        }
+    }
+
+    /// Its name without `git-`, as it stands in git's refusals.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Service::UploadPack => "upload-pack",
+            Service::ReceivePack => "receive-pack",
+        }
+    }
+
+    /// Whether a repository offers it at a door: `section` is where its configuration says so.
+    pub(super) fn is_enabled(
+        self,
+        repository: &Repository,
+        section: &str,
+        by_default: bool,
+    ) -> Result<bool, StoreError> {
+        let variable = match self {
+            Service::UploadPack => "uploadpack",
+            Service::ReceivePack => "receivepack",
+        };
+        let configured = repository.config().boolean(&format!("{section}.{variable}"))?;
+        Ok(configured.unwrap_or(by_default))
+    }
+}
+
+/// Who pushes, and what hooks are told of it.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    /// Nobody, where the door does not know.
+    pub(super) pusher: Option<Pusher>,
+    pub(super) variables: Vec<(OsString, OsString)>,
+}
+
+/// What is wanted of a repository.
+pub(super) struct Call {
+    pub(super) service: Service,
+    pub(super) repository: Arc<Repository>,
+    pub(super) version: ProtocolVersion,
+    pub(super) mode: Mode,
+    pub(super) client: Client,
+    pub(super) transfer: Arc<Transfer>,
+    pub(super) host: Arc<Host>,
+    /// Where a push leaves what is not for the client.
+    pub(super) messages: Outlet,
+}
+
+impl Call {
+    /// Serves it, as these settings want it.
+    pub(super) fn serve(
+        self,
+        settings: &Settings,
+        input: &mut (dyn Read + Send),
+        door: &mut dyn Door,
+        clock: &dyn Clock,
+    ) -> Result<(), engine::Error> {
+        let named = self.repository.git_dir().as_os_str().to_owned();
+        let subject = Subject {
+            repository: self.repository,
+            version: self.version,
+            mode: self.mode,
+            namespace: settings.namespace.clone(),
+            agent: settings.agent.clone(),
+            transfer: self.transfer,
+            host: self.host,
+        };
+        match self.service {
+            Service::UploadPack => {
+                let call = UploadPack { subject, hook_environment: settings.hook_environment.clone() };
+                engine::upload_pack(&call, input, door, clock)
+            }
+            Service::ReceivePack => {
+                let pushing = &settings.pushing;
+                let mut hook_environment = pushing.for_hooks_with(self.client.variables);
+                if self.version == ProtocolVersion::V1 {
+                    hook_environment.push(("GIT_PROTOCOL".into(), "version=1".into()));
+                }
+                let call = ReceivePack {
+                    subject,
+                    named,
+                    temporary_dir: pushing.temporary_dir.clone(),
+                    hook_environment,
+                    committer: pushing.committer.clone(),
+                    pusher: self.client.pusher,
+                    quiet: false,
+                    skip_connectivity_check: false,
+                    messages: self.messages,
+                };
+                engine::receive_pack(&call, input, door, clock)
+            }
+        }
+    }
+}
+
+/// Messages of pushes go to the log.
+pub(super) fn to_log() -> Outlet {
+    Outlet::new(|text| tracing::info!("{}", String::from_utf8_lossy(text).trim_end()))
+}

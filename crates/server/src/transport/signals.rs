@@ -1,0 +1,42 @@
+//! What the process is told by signals.
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What an administrator wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    Stop,
+    Reload,
+}
+
+/// Signals to this process. From the moment on that they are waited for, they do not end it.
+pub(super) struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// From now on.
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for one.
+    pub(super) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.hang_up.recv() => Signal::Reload,
+        }
+    }
+
+    /// Waits until the process shall stop.
+    pub(super) async fn stop(&mut self) {
+        while self.next().await != Signal::Stop {}
+    }
+}
