@@ -58,7 +58,7 @@ impl Person {
         let (name, email) = self.said(role, config);
         let unknown = |why: String| {
             let who = if role == Role::Author { "Author" } else { "Committer" };
-            eprintln!("{who} identity unknown\n\n{UNKNOWN}");
+            tell!("{who} identity unknown\n\n{UNKNOWN}");
             Fatal::new(why)
         };
         let only_said = config.boolean("user.useConfigOnly")?.unwrap_or(false);

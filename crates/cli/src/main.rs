@@ -1,6 +1,11 @@
 //! The `packrace` command: what was typed and the environment go in, standard error and an exit code come out.
 
 #![forbid(unsafe_code)]
+// They panic where nobody listens or the disk is full: `output` has what does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod output;
 
 mod args;
 mod columns;
@@ -54,7 +59,7 @@ fn main() -> ExitCode {
     if let Some(path) = &environment.io_report
         && let Err(error) = packrace_os::write_file(path, packrace_os::count::report().as_bytes())
     {
-        eprintln!("warning: cannot write {}: {error}", path.display());
+        tell!("warning: cannot write {}: {error}", path.display());
     }
     if let Some(trace) = trace {
         trace.end(name, code);

@@ -232,7 +232,7 @@ impl Fields<'_> {
     fn update(&mut self, resolve: &mut Resolve<'_>) -> Result<(Change, Expected), Fatal> {
         let change = match self.object("<new-oid>", resolve)? {
             Named::Missing if self.is_nul => {
-                eprintln!("warning: update {}: missing <new-oid>, treating as zero", self.name);
+                tell!("warning: update {}: missing <new-oid>, treating as zero", self.name);
                 Change::Delete
             }
             Named::Missing => return Err(self.wrong("missing <new-oid>")),

@@ -110,13 +110,11 @@ impl Plan {
         let files = GraphFiles::open(repository, object_dir)?;
         if !config.boolean("core.commitGraph")?.unwrap_or(true) {
             let text = "warning: attempting to write a commit-graph, but 'core.commitGraph' is disabled";
-            eprintln!("{text}");
+            tell!("{text}");
             return Ok(());
         }
         if config.boolean("commitGraph.changedPaths")?.unwrap_or(false) {
-            eprintln!(
-                "warning: commitGraph.changedPaths is not supported: no changed-path filters are written"
-            );
+            tell!("warning: commitGraph.changedPaths is not supported: no changed-path filters are written");
         }
         let universe = Arc::new(Universe::new(repository.snapshot()?));
         // Commits have other parents here than they name, which must not be written down (git-commit-graph, "CAVEATS").
@@ -248,19 +246,19 @@ fn verify(
     let mut report = |text: String| {
         has_errors = true;
         progress.stop();
-        eprintln!("{text}");
+        tell!("{text}");
     };
     for count in first + 1..=lens.len() {
         let part = Graph::open(layers[..count].iter().cloned(), hash).map_err(Fatal::error)?;
         if part.verify_last_checksum().is_err() {
-            eprintln!("the commit-graph file has incorrect checksum and is likely corrupt");
+            tell!("the commit-graph file has incorrect checksum and is likely corrupt");
             is_flipped = true;
         }
     }
     verify_commits(&universe, &graph, start, &mut report, progress)?;
     progress.finish();
     if !files.is_complete() {
-        eprintln!("error: one or more commit-graph chain files could not be loaded");
+        tell!("error: one or more commit-graph chain files could not be loaded");
     }
     match (has_errors, is_flipped) {
         (true, _) => Err(Fatal { message: String::new(), code: 1 }),

@@ -1,7 +1,7 @@
 //! `packrace commit-tree`: makes a commit of a tree.
 
 use std::ffi::OsStr;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::Path;
 
 use packrace_object::{Kind, NewCommit, ObjectId, object_id};
@@ -12,6 +12,7 @@ use super::{Fatal, in_directory, repository};
 use crate::args::{CommitTree, Globals, MessagePart};
 use crate::environment::Environment;
 use crate::identity::Role;
+use crate::output;
 use crate::revisions::Revisions;
 use crate::utf8;
 
@@ -41,7 +42,7 @@ pub fn run(globals: &Globals, args: &CommitTree, environment: &Environment) -> R
         let id = named(name)?;
         expect(&mut reader, &id, Kind::Commit)?;
         match parents.contains(&id) {
-            true => eprintln!("error: duplicate parent {id} ignored"),
+            true => tell!("error: duplicate parent {id} ignored"),
             false => parents.push(id),
         }
     }
@@ -69,14 +70,14 @@ pub fn run(globals: &Globals, args: &CommitTree, environment: &Environment) -> R
     if encoding.is_none()
         && let Some(mended) = utf8::mended(&content)
     {
-        eprintln!("{NOT_UTF8}");
+        tell!("{NOT_UTF8}");
         content = mended;
     }
     let id = object_id(repository.hash_kind(), Kind::Commit, &content).map_err(Fatal::new)?;
     let batch = ObjectBatch::new(repository.object_dir(), snapshot, BatchOptions::of(config)?);
     batch.add(&id, Kind::Commit, &content)?;
     batch.publish()?;
-    writeln!(std::io::stdout(), "{id}").map_err(Fatal::new)
+    output::write_line(id.to_string())
 }
 
 fn expect(reader: &mut ObjectReader, id: &ObjectId, kind: Kind) -> Result<(), Fatal> {

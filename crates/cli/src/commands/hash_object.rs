@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use packrace_worktree::index::Index;
 use super::{Fatal, in_directory, repository, repository_if_any};
 use crate::args::{self, Globals, HashObject};
 use crate::environment::Environment;
+use crate::output;
 use crate::work_tree::WorkTree;
 
 /// What is read of standard input, and of large files, at once.
@@ -32,7 +33,7 @@ pub fn run(globals: &Globals, args: &HashObject, environment: &Environment) -> R
         _ => None,
     };
     if let Some(refusal) = refusal {
-        eprintln!("error: {refusal}\n{}", args::usage_of("hash-object").trim_end());
+        tell!("error: {refusal}\n{}", args::usage_of("hash-object").trim_end());
         return Err(Fatal::silent(129));
     }
     let found = match args.write {
@@ -194,7 +195,7 @@ impl<'a> Hashing<'a> {
             Cow::Borrowed(_) => None,
             Cow::Owned(converted) => Some(converted),
         });
-        told.iter().for_each(|line| eprintln!("{line}"));
+        told.iter().for_each(|line| tell!("{line}"));
         Ok(converted.map_err(Fatal::new)?.unwrap_or(content))
     }
 
@@ -215,7 +216,7 @@ impl<'a> Hashing<'a> {
             };
             let mut told = Vec::new();
             let filters = Filters::new(repository, snapshot, &top, Direction::CheckIn, &mut told);
-            told.iter().for_each(|line| eprintln!("{line}"));
+            told.iter().for_each(|line| tell!("{line}"));
             self.filters = Some((filters.map_err(Fatal::new)?, Index::read(repository)?));
         }
         Ok(self.filters.as_mut().expect("just made"))
@@ -233,7 +234,7 @@ impl<'a> Hashing<'a> {
         if self.args.write {
             let added = self.batch()?.add(&id, kind, content);
             added.map_err(|error| {
-                eprintln!("error: {error}");
+                tell!("error: {error}");
                 Fatal::new(format!("Unable to add {} to database", shown.unwrap_or("(null)")))
             })?;
         }
@@ -249,10 +250,10 @@ impl<'a> Hashing<'a> {
         let findings = Checker::new(Arc::new(rules), self.hash).check(kind, id, content);
         for finding in &findings {
             if let Some(before) = finding.before {
-                eprintln!("error: {before}");
+                tell!("error: {before}");
             }
             let text = String::from_utf8_lossy(&finding.text);
-            eprintln!("error: object fails fsck: {}: {text}", finding.message.name());
+            tell!("error: object fails fsck: {}: {text}", finding.message.name());
         }
         match findings.is_empty() {
             true => Ok(()),
@@ -276,7 +277,7 @@ impl<'a> Hashing<'a> {
         let unable = || Fatal::new(format!("Unable to hash {shown}"));
         let id = if self.args.write {
             self.batch()?.add_blob_stream(size, file).map_err(|error| {
-                eprintln!("error: {error}");
+                tell!("error: {error}");
                 unable()
             })?
         } else {
@@ -309,9 +310,8 @@ impl<'a> Hashing<'a> {
         if let Some(batch) = self.batch.take() {
             batch.publish()?;
         }
-        let mut stdout = std::io::stdout();
-        let written = stdout.write_all(&self.waiting).and_then(|()| stdout.flush());
+        let written = output::write(&self.waiting);
         self.waiting.clear();
-        written.map_err(Fatal::new)
+        written
     }
 }

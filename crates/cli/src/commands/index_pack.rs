@@ -19,6 +19,7 @@ use super::verify_pack::{self, Listing};
 use super::{Fatal, hash_of_name, in_directory, repository_if_any};
 use crate::args::{Globals, IndexPack};
 use crate::environment::Environment;
+use crate::output;
 use crate::progress::Progress;
 
 /// Threads beyond this many are of no use to one pack.
@@ -133,7 +134,7 @@ impl<'a> Job<'a> {
         let published = indexed.publish(&PublishOptions { name, index, ..self.publishing(&notes) })?;
         let word = if published.made_keep { "keep" } else { "pack" };
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{word}\t{checksum}").map_err(Fatal::new)?;
+        writeln!(out, "{word}\t{checksum}").map_err(output::not_written)?;
         input.pass_on(&rest, &mut out)?;
         self.tell_links(&found)
     }
@@ -158,14 +159,14 @@ impl<'a> Job<'a> {
         let (checksum, entries) = (indexed.checksum(), indexed.entries());
         let notes = Notes::of(self.args);
         publish_index(stem, index, checksum, entries, &self.publishing(&notes), self.policy)?;
-        writeln!(std::io::stdout(), "{checksum}").map_err(Fatal::new)?;
+        output::write_line(checksum.to_string())?;
         self.tell_links(indexed.found())
     }
 
     /// Says what whoever asked for the pack must look at, and by the exit code whether it is all there is.
     fn tell_links(&self, found: &Found) -> Result<(), Fatal> {
         for id in &found.missing_modules {
-            writeln!(std::io::stdout(), "{id}").map_err(Fatal::new)?;
+            output::write_line(id.to_string())?;
         }
         match self.args.check_self_contained_and_connected && found.leaves_pack {
             true => Err(Fatal::silent(1)),

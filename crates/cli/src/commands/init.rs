@@ -14,6 +14,7 @@ use packrace_store::refs::{Backend, is_good_name};
 use super::{Fatal, hash_of_name, in_directory, warnings};
 use crate::args::{Globals, Init};
 use crate::environment::Environment;
+use crate::output;
 
 /// What git says to those who did not choose a name, word for word.
 const BRANCH_HINT: &str = "\
@@ -26,8 +27,7 @@ hint:
 hint: Names commonly chosen instead of 'master' are 'main', 'trunk' and
 hint: 'development'. The just-created branch can be renamed via this command:
 hint:
-hint: \tgit branch -m <name>
-";
+hint: \tgit branch -m <name>";
 
 pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<(), Fatal> {
     warnings::to_stderr();
@@ -123,15 +123,17 @@ fn make(args: &Init, options: InitOptions, config: &Config) -> Result<(), Fatal>
     let (is_new, is_shared) = (begun.is_new(), begun.is_shared());
     let branch = if is_new { initial_branch(args, config)? } else { Vec::new() };
     if let Some(name) = args.initial_branch.as_ref().filter(|_| !is_new) {
-        eprintln!("warning: re-init: ignored --initial-branch={}", name.to_string_lossy());
+        tell!("warning: re-init: ignored --initial-branch={}", name.to_string_lossy());
     }
     begun.finish(&branch)?;
     if !args.quiet {
         let what = if is_new { "Initialized empty" } else { "Reinitialized existing" };
         let shared = if is_shared { " shared" } else { "" };
         let git_dir = packrace_os::real_path(&git_dir).map_err(Fatal::new)?;
-        let shown = git_dir.display().to_string();
-        println!("{what}{shared} Git repository in {}/", shown.trim_end_matches('/'));
+        let shown = git_dir.as_os_str().as_encoded_bytes();
+        let shown = shown.strip_suffix(b"/").unwrap_or(shown);
+        let words = format!("{what}{shared} Git repository in ");
+        output::write_line([words.as_bytes(), shown, b"/"].concat())?;
     }
     Ok(())
 }
@@ -330,7 +332,7 @@ fn initial_branch(args: &Init, config: &Config) -> Result<Vec<u8>, Fatal> {
         };
     }
     if !args.quiet {
-        eprint!("{BRANCH_HINT}");
+        tell!("{BRANCH_HINT}");
     }
     Ok(full(b"master"))
 }

@@ -68,13 +68,13 @@ impl Fatal {
 
     /// Arguments that make no sense together: how the command is used is all that is said.
     pub fn usage_of(command: &str) -> Self {
-        eprint!("{}", args::usage_of(command));
+        tell!("{}", args::usage_of(command).trim_end());
         Fatal { message: String::new(), code: 129 }
     }
 
     /// An option whose value makes no sense; nothing is said of how the command is used.
     pub fn usage_text(message: &str) -> Self {
-        eprintln!("error: {message}");
+        tell!("error: {message}");
         Fatal { message: String::new(), code: 129 }
     }
 
@@ -112,7 +112,7 @@ impl From<packrace_pack::ingest::Error> for Fatal {
 impl From<packrace_worktree::index::IndexError> for Fatal {
     fn from(error: packrace_worktree::index::IndexError) -> Self {
         if let Some(cause) = error.cause() {
-            eprintln!("error: {cause}");
+            tell!("error: {cause}");
         }
         Fatal::new(error)
     }
@@ -177,7 +177,7 @@ pub fn harmless(text: &str) -> String {
 
 /// Says what is wrong, and goes on.
 fn tell_error(text: &str) {
-    eprintln!("error: {}", harmless(text));
+    tell!("error: {}", harmless(text));
 }
 
 /// The hash of this name (git-init, `--object-format`), or why there is none.

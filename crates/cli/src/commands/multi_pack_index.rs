@@ -74,7 +74,7 @@ fn write(
     if let Some(name) = preferred {
         let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
         if !own.any(|pack| pack.name() == stem(name)) {
-            eprintln!("warning: unknown preferred pack: '{name}'");
+            tell!("warning: unknown preferred pack: '{name}'");
         }
     }
     let made = make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some(), progress);
@@ -135,7 +135,7 @@ pub fn bitmap_of_multi_pack_index(
         BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(missing) => {
             progress.stop();
-            eprintln!("warning: {}", not_closed_warning(&missing));
+            tell!("warning: {}", not_closed_warning(&missing));
             Err(failed())
         }
     }
@@ -192,7 +192,7 @@ fn verify(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     let mut report = |text: String| {
         is_damaged = true;
         progress.stop();
-        eprintln!("{text}");
+        tell!("{text}");
     };
     if index.verify_checksum().is_err() {
         report("incorrect checksum".to_owned());

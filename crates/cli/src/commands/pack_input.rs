@@ -6,6 +6,7 @@ use packrace_os::source::FdSource;
 use packrace_pack::ingest::{self, Ingest};
 
 use super::Fatal;
+use crate::output;
 
 /// Read at a time: the most that a pipe of an ordinary user holds.
 pub const READ_BYTES: usize = 1 << 20;
@@ -65,7 +66,7 @@ impl PackInput {
     /// Passes on what does not belong to the pack: `rest`, and what is still to be read. It is for whoever reads on.
     pub fn pass_on(mut self, rest: &[u8], out: &mut impl std::io::Write) -> Result<(), Fatal> {
         let said = out.write_all(rest);
-        said.and_then(|()| std::io::copy(&mut self.source, out).map(drop)).map_err(Fatal::new)
+        said.and_then(|()| std::io::copy(&mut self.source, out).map(drop)).map_err(output::not_written)
     }
 }
 

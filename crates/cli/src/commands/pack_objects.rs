@@ -1,7 +1,7 @@
 //! `packrace pack-objects`: makes a pack of what revisions reach, on standard output or as files.
 
 use std::collections::HashSet;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, PackObjects, when};
 use crate::environment::Environment;
 use crate::object_list;
+use crate::output;
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 
@@ -75,18 +76,18 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
     let made = files.write(planned.plan.to_stay(), &special, &progress);
     if let (Err(PackFilesError::NotClosed(missing)), false) = (&made, args.write_bitmap_index_quiet) {
         progress.stop();
-        eprintln!("warning: {}", not_closed_warning(missing));
+        tell!("warning: {}", not_closed_warning(missing));
     }
     let made = made?;
     if bitmap.is_some() && args.write_bitmap_index {
         if !planned.is_closed {
-            eprintln!("warning: disabling bitmap writing, as some objects are not being packed");
+            tell!("warning: disabling bitmap writing, as some objects are not being packed");
         } else if made.len() > 1 {
-            eprintln!("warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
+            tell!("warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
         }
     }
     let list: String = made.iter().map(|pack| format!("{}\n", pack.checksum)).collect();
-    std::io::stdout().write_all(list.as_bytes()).map_err(Fatal::new)?;
+    output::write(list.as_bytes())?;
     job.loosen(&planned.loosened)
 }
 

@@ -34,7 +34,7 @@ pub(super) fn settings(args: &Packing, config: &Config, threads: usize) -> Resul
     }
     if let Some(depth) = args.depth {
         if depth > i64::from(MAX_DEPTH) {
-            eprintln!("warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
+            tell!("warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
         }
         settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
         settings.reused_depth = settings.depth;
@@ -72,7 +72,7 @@ fn limit(args: &Packing, config: &Config) -> Result<Option<u64>, Fatal> {
 pub(super) fn at_least_a_mebibyte(limit: Option<u64>) -> Option<u64> {
     let limit = limit.filter(|bytes| *bytes > 0)?;
     if limit < LEAST_PACK_BYTES {
-        eprintln!("warning: minimum pack size limit is 1 MiB");
+        tell!("warning: minimum pack size limit is 1 MiB");
     }
     Some(limit.max(LEAST_PACK_BYTES))
 }

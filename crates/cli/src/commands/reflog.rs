@@ -14,6 +14,7 @@ use crate::args::{
     Globals, Reflog, ReflogChange, ReflogCommand, ReflogDelete, ReflogDrop, ReflogExpire, ReflogShow, when,
 };
 use crate::environment::Environment;
+use crate::output;
 use crate::ref_changes::RefChanges;
 use crate::revisions::RULES;
 
@@ -67,7 +68,7 @@ pub fn run(globals: &Globals, args: &Reflog, environment: &Environment) -> Resul
 
 /// An error with git's exit code of a subcommand that returns one.
 fn failed(text: String) -> Fatal {
-    eprintln!("error: {text}");
+    tell!("error: {text}");
     Fatal::silent(FAILED)
 }
 
@@ -146,7 +147,7 @@ fn show(repository: &Repository, args: &ReflogShow) -> Result<(), Fatal> {
         text.extend_from_slice(&shown.message);
         text.push(b'\n');
     }
-    std::io::Write::write_all(&mut std::io::stdout(), &text).map_err(Fatal::new)
+    output::write(&text)
 }
 
 /// The entries of a reflog that lead to commits, oldest first.
@@ -197,7 +198,7 @@ fn list(repository: &Repository) -> Result<(), Fatal> {
     if !names.is_empty() {
         names.push(b'\n');
     }
-    std::io::Write::write_all(&mut std::io::stdout(), &names).map_err(Fatal::new)
+    output::write(&names)
 }
 
 fn exists(repository: &Repository, name: &[u8]) -> Result<(), Fatal> {
@@ -343,7 +344,7 @@ fn kept(
                 (true, true) if says_would => "would prune",
                 (true, _) => "prune",
             };
-            println!("{word} {}", String::from_utf8_lossy(&change.message));
+            output::write_line([word.as_bytes(), b" ", &change.message].concat())?;
         }
         if is_pruned {
             continue;

@@ -5,6 +5,7 @@ use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
 use super::{Fatal, for_each_ref, pack_refs, repository};
 use crate::args::{Globals, Refs, RefsCommand, RefsMigrate, RefsVerify};
 use crate::environment::Environment;
+use crate::output;
 use crate::ref_changes::RefChanges;
 
 /// What `exists` ends with where there is no such ref.
@@ -24,7 +25,7 @@ pub fn run(globals: &Globals, args: &Refs, environment: &Environment) -> Result<
             if is_good_name(name) && repository.refs().read(name).map_err(Fatal::new)?.is_some() {
                 return Ok(());
             }
-            eprintln!("error: reference does not exist");
+            tell!("error: reference does not exist");
             Err(Fatal::silent(NO_SUCH_REF))
         }
         RefsCommand::List(args) => for_each_ref::run(globals, args, environment),
@@ -38,21 +39,21 @@ pub fn run(globals: &Globals, args: &Refs, environment: &Environment) -> Result<
 fn verify(globals: &Globals, args: &RefsVerify, environment: &Environment) -> Result<(), Fatal> {
     let repository = repository(globals, environment)?;
     if args.verbose {
-        eprintln!("Checking references consistency");
+        tell!("Checking references consistency");
     }
     let mut has_errors = false;
     repository
         .refs()
         .verify(&mut |path, problem| {
             if args.verbose && problem.is_none() {
-                eprintln!("Checking {path}");
+                tell!("Checking {path}");
             }
             let Some(problem) = problem else { return };
             let least = if args.strict { Severity::Warning } else { Severity::Error };
             let is_error = problem.severity >= least;
             has_errors |= is_error;
             let word = if is_error { "error" } else { "warning" };
-            eprintln!("{word}: {path}: {}: {}", problem.id, problem.text);
+            tell!("{word}: {path}: {}: {}", problem.id, problem.text);
         })
         .map_err(Fatal::new)?;
     if has_errors { Err(Fatal::silent(FAILED)) } else { Ok(()) }
@@ -62,7 +63,7 @@ fn verify(globals: &Globals, args: &RefsVerify, environment: &Environment) -> Re
 fn migrate(globals: &Globals, args: &RefsMigrate, environment: &Environment) -> Result<(), Fatal> {
     let repository = repository(globals, environment)?;
     let misused = |words: &str| {
-        eprintln!("usage: {words}");
+        tell!("usage: {words}");
         Fatal::silent(129)
     };
     if !args.arguments.is_empty() {
@@ -72,7 +73,7 @@ fn migrate(globals: &Globals, args: &RefsMigrate, environment: &Environment) -> 
         return Err(misused("missing --ref-format=<format>"));
     };
     let failed = |error: &dyn std::fmt::Display| {
-        eprintln!("error: {error}");
+        tell!("error: {error}");
         Fatal::silent(FAILED)
     };
     let to = match format.as_str() {
@@ -84,7 +85,9 @@ fn migrate(globals: &Globals, args: &RefsMigrate, environment: &Environment) -> 
     let migration = Migration { to, keeps_logs: !args.no_reflog, is_dry_run: args.dry_run };
     let moved = repository.refs().migrate(&migration, &changes.writes, &mut changes.objects);
     if let Some(dir) = moved.map_err(|error| failed(&error))? {
-        println!("Finished dry-run migration of refs, the result can be found at '{}'", dir.display());
+        let dir = dir.as_os_str().as_encoded_bytes();
+        let words = b"Finished dry-run migration of refs, the result can be found at '";
+        output::write_line([words, dir, b"'"].concat())?;
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ use super::packing::{
 use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, Packing, Repack, when};
 use crate::environment::Environment;
+use crate::output;
 use crate::progress::{self, Progress};
 
 pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Result<(), Fatal> {
@@ -66,16 +67,16 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     let repacked = write(&universe, &request, &progress).map_err(|error| {
         progress.stop();
         if let PackFilesError::NotClosed(missing) = &error {
-            eprintln!("warning: {}", not_closed_warning(missing));
+            tell!("warning: {}", not_closed_warning(missing));
         }
         Fatal::new(error)
     })?;
     progress.finish();
     if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
-        eprintln!("warning: disabling bitmap writing, as some objects are not being packed");
+        tell!("warning: disabling bitmap writing, as some objects are not being packed");
     }
     if repacked.new.is_empty() && !args.quiet {
-        println!("Nothing new to pack.");
+        output::write_line("Nothing new to pack.")?;
     }
     if args.write_midx {
         let bitmap = (bitmaps == Bitmaps::Asked).then_some(&bitmap);

@@ -1,6 +1,6 @@
 //! `packrace show-ref`: lists refs and what they point at.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::BufRead as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use packrace_store::{Repository, Snapshot};
 use super::{Fatal, repository};
 use crate::args::{Globals, ShowRef};
 use crate::environment::Environment;
+use crate::output;
 
 /// Lines are written when there are so many bytes of them.
 const PIECE_BYTES: usize = 256 << 10;
@@ -53,7 +54,7 @@ fn exists(repository: &Repository, names: &[&[u8]]) -> Result<(), Fatal> {
     match repository.refs().read(name).map_err(Fatal::new)?.is_some() {
         true => Ok(()),
         false => {
-            eprintln!("error: reference does not exist");
+            tell!("error: reference does not exist");
             Err(Fatal::silent(NO_SUCH_REF))
         }
     }
@@ -72,7 +73,7 @@ fn exclude_existing(repository: &Repository, prefix: &[u8]) -> Result<(), Fatal>
             continue;
         }
         if !is_good_name(name) {
-            eprintln!("warning: ref '{}' ignored", String::from_utf8_lossy(name));
+            tell!("warning: ref '{}' ignored", String::from_utf8_lossy(name));
             continue;
         }
         let is_there = name.starts_with(b"refs/") && refs.resolve(name).map_err(Fatal::new)?.is_some();
@@ -228,9 +229,9 @@ impl Output {
     }
 
     fn flush(&mut self) -> Result<(), Fatal> {
-        let result = std::io::stdout().write_all(&self.bytes);
+        let result = output::write(&self.bytes);
         self.bytes.clear();
-        result.map_err(Fatal::new)
+        result
     }
 }
 

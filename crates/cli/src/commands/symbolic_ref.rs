@@ -6,6 +6,7 @@ use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefStore, Value, is_
 use super::{Fatal, repository};
 use crate::args::{Globals, SymbolicRef};
 use crate::environment::Environment;
+use crate::output;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_filter::shorten;
 
@@ -56,8 +57,7 @@ fn show(repository: &Repository, args: &SymbolicRef, name: &[u8]) -> Result<(), 
         let mut exists = |name: &[u8]| Ok(refs.read(name).map_err(Fatal::new)?.is_some());
         last = shorten(&last, false, &mut exists)?.to_vec();
     }
-    println!("{}", String::from_utf8_lossy(&last));
-    Ok(())
+    output::write_line(&last)
 }
 
 fn target(refs: &RefStore, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {

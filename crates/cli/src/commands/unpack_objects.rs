@@ -103,7 +103,7 @@ impl Job<'_> {
         let data = file.map()?;
         let Salvaged { errors, fatal, end } = salvage(&data, &self.repository, self.args.dry_run)?;
         for error in &errors {
-            eprintln!("error: {error}");
+            tell!("error: {error}");
         }
         match fatal {
             Some(fatal) => Err(Fatal::new(fatal)),

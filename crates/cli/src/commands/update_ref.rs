@@ -1,6 +1,6 @@
 //! `packrace update-ref`: changes refs, one or as many as standard input names.
 
-use std::io::{BufReader, StdinLock, Write as _};
+use std::io::{BufReader, StdinLock};
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
@@ -10,6 +10,7 @@ use packrace_store::refs::{Change, Expected, Mode, PrepareError, RefEdit, Refusa
 use super::{Fatal, repository};
 use crate::args::{Globals, UpdateRef};
 use crate::environment::Environment;
+use crate::output;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_script::{Command, Phase, Script};
 
@@ -214,7 +215,7 @@ fn failed(prefix: &str, error: PrepareError) -> Fatal {
 fn report(asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -> Result<(), Fatal> {
     let mut lines = Vec::new();
     for refusal in refused {
-        eprintln!("error: {refusal}");
+        tell!("error: {refusal}");
         let RefEdit { change, expected, .. } = &asked[refusal.edit];
         let null = || null.to_string().into_bytes();
         let new = match change {
@@ -232,11 +233,10 @@ fn report(asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -> Result<(), 
         lines.extend([b"rejected", refusal.name.as_slice(), &new, &old, reason].join(&b' '));
         lines.push(b'\n');
     }
-    std::io::stdout().write_all(&lines).map_err(Fatal::new)
+    output::write(&lines)
 }
 
 /// One by one: whoever sends commands waits for the answer.
 fn say(line: &str) -> Result<(), Fatal> {
-    let mut stdout = std::io::stdout();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(Fatal::new)
+    output::write_line(line)
 }

@@ -1,7 +1,6 @@
 //! `packrace verify-pack`: compares packs with their indexes.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use packrace_format::pack_index::PackIndex;
@@ -14,6 +13,7 @@ use super::index_pack::{hash, read_pack};
 use super::{Fatal, in_directory, repository_if_any};
 use crate::args::{Globals, VerifyPack};
 use crate::environment::Environment;
+use crate::output;
 use crate::progress::Progress;
 
 /// What is said of a pack.
@@ -46,7 +46,7 @@ pub fn run(globals: &Globals, args: &VerifyPack, environment: &Environment) -> R
         let word = if verified.is_ok() { "ok" } else { "bad" };
         if let Err(fatal) = verified {
             is_good = false;
-            eprintln!("fatal: {}", fatal.message);
+            tell!("fatal: {}", fatal.message);
         }
         if listing == Listing::Objects {
             say(&format!("{}: {word}\n", with_extension(&stem, "pack").display()))?;
@@ -128,7 +128,7 @@ fn list(objects: &[Listed], listing: Listing) -> String {
 }
 
 fn say(text: &str) -> Result<(), Fatal> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(Fatal::new)
+    output::write(text.as_bytes())
 }
 
 /// A pack may be named by its index, by itself, or without either extension.

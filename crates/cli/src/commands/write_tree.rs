@@ -8,6 +8,7 @@ use packrace_worktree::index::{IndexLock, TreeError};
 use super::{Fatal, repository};
 use crate::args::{Globals, WriteTree};
 use crate::environment::Environment;
+use crate::output;
 
 pub fn run(globals: &Globals, args: &WriteTree, environment: &Environment) -> Result<(), Fatal> {
     let repository = repository(globals, environment)?;
@@ -22,13 +23,13 @@ pub fn run(globals: &Globals, args: &WriteTree, environment: &Environment) -> Re
     if lock.index().is_changed()
         && let Err(error) = lock.commit(&durable, &mut |_, _| false)
     {
-        eprintln!("warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
+        tell!("warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
     }
     let id = id.ok_or_else(|| {
         let prefix = String::from_utf8_lossy(prefix);
         Fatal::new(format!("git-write-tree: prefix {prefix} not found"))
     })?;
-    writeln!(std::io::stdout(), "{id}").map_err(Fatal::new)
+    output::write_line(id.to_string())
 }
 
 fn failed(error: TreeError) -> Fatal {

@@ -331,7 +331,7 @@ impl Control {
                 let text = argument.ok_or_else(|| Fatal::new("expected format: %(color:<color>)"))?;
                 let shown = String::from_utf8_lossy(text);
                 Control::Color(color::parse(&shown).ok_or_else(|| {
-                    eprintln!("error: invalid color value: {shown}");
+                    tell!("error: invalid color value: {shown}");
                     Fatal::new(format!("unrecognized color: %(color:{shown})"))
                 })?)
             }

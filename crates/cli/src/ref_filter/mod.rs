@@ -39,6 +39,7 @@ pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};
 pub use self::tracking::Tracking;
 use crate::commands::Fatal;
+use crate::output;
 
 /// What is written where no format is given.
 pub const DEFAULT_FORMAT: &[u8] = b"%(objectname) %(objecttype)\t%(refname)";
@@ -136,7 +137,7 @@ fn parse_format(request: &Request) -> Result<Format, Fatal> {
 
 /// An error of usage in git's words, which have no `fatal:`.
 pub fn refused(text: &str) -> Fatal {
-    eprintln!("error: {text}");
+    tell!("error: {text}");
     Fatal::silent(129)
 }
 
@@ -162,11 +163,7 @@ impl Output<'_> {
     fn flush(&mut self) -> Result<(), Fatal> {
         let written = self.to.write_all(&self.bytes).and_then(|()| self.to.flush());
         self.bytes.clear();
-        written.map_err(|error| match error.kind() {
-            // Whoever asked has gone, as behind `| head`; git is ended by a signal then.
-            std::io::ErrorKind::BrokenPipe => Fatal::silent(141),
-            _ => Fatal::new(format!("write error: {error}")),
-        })
+        written.map_err(output::not_written)
     }
 }
 

@@ -54,7 +54,7 @@ impl<'a> Objects<'a> {
             found += usize::from(refs.resolve(&full).map_err(Fatal::new)?.is_some());
         }
         if found > 1 {
-            eprintln!("warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
+            tell!("warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
         }
         Ok(())
     }
@@ -72,7 +72,7 @@ impl<'a> Objects<'a> {
                     id = parse_tag(&reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
                 }
                 Some((kind, _)) => {
-                    eprintln!("error: object {id} is a {kind}, not a commit");
+                    tell!("error: object {id} is a {kind}, not a commit");
                     return Ok(None);
                 }
             }

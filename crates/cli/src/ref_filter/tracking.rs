@@ -38,8 +38,8 @@ impl<'a> Tracking<'a> {
             Some(b"upstream" | b"tracking") => PushDefault::Upstream,
             Some(other) => {
                 let text = String::from_utf8_lossy(other);
-                eprintln!("error: malformed value for push.default: {text}");
-                eprintln!("error: must be one of nothing, matching, simple, upstream or current");
+                tell!("error: malformed value for push.default: {text}");
+                tell!("error: must be one of nothing, matching, simple, upstream or current");
                 return Err(Fatal::new("bad config variable 'push.default'"));
             }
         };

@@ -28,6 +28,7 @@ mod matrix;
 mod migrate;
 mod multi_pack_index;
 mod negotiation;
+mod outputs;
 mod pack_objects;
 mod pack_objects_to_stay;
 mod progress;

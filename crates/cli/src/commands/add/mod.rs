@@ -21,6 +21,7 @@ use super::pathspec_file::PathspecSource;
 use super::{Fatal, repository};
 use crate::args::{Add, Globals};
 use crate::environment::Environment;
+use crate::output;
 use crate::work_tree::WorkTree;
 use find::Meant;
 
@@ -133,9 +134,9 @@ impl AddCommand<'_> {
     fn run(mut self, mut lock: IndexLock) -> Result<(), Fatal> {
         let done = self.add(&mut lock);
         self.tell();
-        let said = std::io::stdout().write_all(&self.out);
+        let said = output::write(&self.out);
         let batch = done?;
-        said.map_err(Fatal::new)?;
+        said?;
         if self.args.dry_run || !lock.index().is_changed() {
             return if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) };
         }
@@ -188,7 +189,7 @@ impl AddCommand<'_> {
         let mut is_unknown = false;
         for spec in self.specs.without_entry() {
             let shown = String::from_utf8_lossy(&spec.original);
-            eprintln!("error: pathspec '{shown}' did not match any file(s) known to git");
+            tell!("error: pathspec '{shown}' did not match any file(s) known to git");
             is_unknown = true;
         }
         if is_unknown { Err(Fatal::silent(128)) } else { Ok(()) }

@@ -6,26 +6,26 @@ use super::Fatal;
 
 /// Nothing was asked for.
 pub fn nothing_specified(config: &Config) -> Result<(), Fatal> {
-    eprintln!("Nothing specified, nothing added.");
+    tell!("Nothing specified, nothing added.");
     hint(config, "addEmptyPathspec", "Maybe you wanted to say 'git add .'?")
 }
 
 /// Paths that were named, and that are ignored.
 pub fn ignored(paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
-    eprintln!("The following paths are ignored by one of your .gitignore files:");
+    tell!("The following paths are ignored by one of your .gitignore files:");
     for path in paths {
-        eprintln!("{}", String::from_utf8_lossy(path));
+        tell!("{}", String::from_utf8_lossy(path));
     }
     hint(config, "addIgnoredFile", "Use -f if you really want to add them.")
 }
 
 /// Paths outside of a sparse checkout.
 pub fn outside_of_sparse(paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
-    eprintln!("The following paths and/or pathspecs matched paths that exist");
-    eprintln!("outside of your sparse-checkout definition, so will not be");
-    eprintln!("updated in the index:");
+    tell!("The following paths and/or pathspecs matched paths that exist");
+    tell!("outside of your sparse-checkout definition, so will not be");
+    tell!("updated in the index:");
     for path in paths {
-        eprintln!("{}", String::from_utf8_lossy(path));
+        tell!("{}", String::from_utf8_lossy(path));
     }
     let text = "If you intend to update such entries, try one of the following:\n\
                 * Use the --sparse option.\n\
@@ -36,7 +36,7 @@ pub fn outside_of_sparse(paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal
 /// A repository that was added as if it were a submodule; only the first is explained.
 pub fn embedded(path: &[u8], is_first: bool, config: &Config) -> Result<(), Fatal> {
     let path = String::from_utf8_lossy(path);
-    eprintln!("warning: adding embedded git repository: {path}");
+    tell!("warning: adding embedded git repository: {path}");
     if !is_first {
         return Ok(());
     }
@@ -65,13 +65,13 @@ fn hint(config: &Config, name: &str, text: &str) -> Result<(), Fatal> {
     }
     for line in text.split('\n') {
         match line.is_empty() {
-            true => eprintln!("hint:"),
-            false => eprintln!("hint: {line}"),
+            true => tell!("hint:"),
+            false => tell!("hint: {line}"),
         }
     }
     // Whoever has set it knows how.
     if set.is_none() {
-        eprintln!("hint: Disable this message with \"git config advice.{name} false\"");
+        tell!("hint: Disable this message with \"git config advice.{name} false\"");
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod remote_text;
 mod take;
 
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -43,7 +44,7 @@ pub fn run(globals: &Globals, args: &args::CloneRepository, environment: &Enviro
     let config = Config::outside(&options.config)?;
     let place = Place::find(globals, url, args.directory.as_deref())?;
     if !args.quiet {
-        eprintln!("Cloning into bare repository '{}'...", place.shown);
+        tell!("Cloning into bare repository '{}'...", place.shown);
     }
     let origin = origin(args, &config)?;
     let shows_progress = !args.quiet && progress::is_wanted(args.progress, args.no_progress);
@@ -101,7 +102,7 @@ impl Job<'_> {
         let is_verbose = self.args.verbose && !self.args.quiet;
         let mut say = |text: &str| {
             if is_verbose {
-                eprint!("{text}")
+                let _ = write!(std::io::stderr(), "{text}");
             }
         };
         match url.scheme {
@@ -113,7 +114,7 @@ impl Job<'_> {
                 Ok(())
             }
             Scheme::Http => {
-                let mut warn = |text: &str| eprintln!("warning: {text}");
+                let mut warn = |text: &str| tell!("warning: {text}");
                 let exchange = client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
                 self.take_from(&mut open(exchange, &agent, timeouts)?)
             }
@@ -131,7 +132,7 @@ impl Job<'_> {
         wants.sort_unstable();
         wants.dedup();
         if wants.is_empty() {
-            eprintln!("warning: You appear to have cloned an empty repository.");
+            tell!("warning: You appear to have cloned an empty repository.");
             return Ok(());
         }
         let request = FetchRequest {
@@ -166,7 +167,7 @@ impl Job<'_> {
             }
             if !is_good_name(listed.name) {
                 let name = listed.name.escape_ascii();
-                eprintln!("error: * Ignoring funny ref '{name}' locally");
+                tell!("error: * Ignoring funny ref '{name}' locally");
                 continue;
             }
             refs.push((listed.name.to_vec(), id));

@@ -42,13 +42,13 @@ pub fn receive<E: Exchange>(
     let _ = std::io::stderr().write_all(&found.warnings);
     if let Some(id) = found.missing_modules.first() {
         // Nothing else is there where it could be.
-        eprintln!("fatal: did not receive expected object {id}");
+        tell!("fatal: did not receive expected object {id}");
         return Err(Fatal::new("fsck failed"));
     }
     let entries = indexed.entries();
     let is_missing = |id| entries.binary_search_by(|entry| entry.id.cmp(id)).is_err();
     if let Some(id) = request.wants.iter().find(|id| is_missing(id)) {
-        eprintln!("fatal: bad object {id}");
+        tell!("fatal: bad object {id}");
         return Err(Fatal::new("remote did not send all necessary objects"));
     }
     Ok(indexed.publish(&PublishOptions::of(config)?)?.durable())
@@ -92,7 +92,7 @@ fn broken_off(error: client::Error, is_complete: bool, text: &mut RemoteText<std
     match error {
         client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
         client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
-            eprintln!("fetch-pack: {error}");
+            tell!("fetch-pack: {error}");
         }
         client::Error::Pack(error) => return not_accepted(error),
         other => return other.into(),
@@ -100,12 +100,12 @@ fn broken_off(error: client::Error, is_complete: bool, text: &mut RemoteText<std
     if is_complete {
         return Fatal::new("error in sideband demultiplexer");
     }
-    eprintln!("fatal: early EOF");
+    tell!("fatal: early EOF");
     Fatal::new("fetch-pack: invalid index-pack output")
 }
 
 fn not_accepted(error: packrace_pack::ingest::Error) -> Fatal {
     let _ = std::io::stderr().write_all(error.lines());
-    eprintln!("fatal: {error}");
+    tell!("fatal: {error}");
     Fatal::new("fetch-pack: invalid index-pack output")
 }

@@ -1,7 +1,5 @@
 //! `stash apply` and `stash pop`.
 
-use std::io::Write as _;
-
 use packrace_worktree::merge::Names;
 use packrace_worktree::stash::{IndexMode, Stash};
 
@@ -9,6 +7,7 @@ use super::{Context, complain, entries, say};
 use crate::args::StashApply;
 use crate::commands::Fatal;
 use crate::long_status::{LongStatus, rename_limit, untracked_mode};
+use crate::output;
 
 pub(super) fn run(context: &Context<'_>, args: &StashApply, drops: bool) -> Result<(), Fatal> {
     let entry = entries::find(context, &args.entries)?;
@@ -76,5 +75,5 @@ fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
     complain(&session.finish()?);
     let text =
         LongStatus::new(context.repository, &context.prefix)?.tell(&status, head.map(|head| head.commit))?;
-    std::io::stdout().write_all(text.as_bytes()).map_err(Fatal::new)
+    output::write(text.as_bytes())
 }

@@ -20,6 +20,7 @@ use super::{Fatal, repository};
 use crate::args::{Globals, Stash, StashCommand};
 use crate::environment::Environment;
 use crate::identity::Role;
+use crate::output;
 use crate::revisions::Revisions;
 use crate::work_tree::WorkTree;
 
@@ -163,7 +164,7 @@ fn subject(commit: &[u8]) -> Vec<u8> {
 fn say(parts: &[&[u8]]) -> Result<(), Fatal> {
     let mut line = parts.concat();
     line.push(b'\n');
-    std::io::stdout().write_all(&line).map_err(Fatal::new)
+    output::write(&line)
 }
 
 /// Writes lines to standard error.

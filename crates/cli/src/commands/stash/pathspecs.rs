@@ -39,13 +39,13 @@ pub(super) fn check(context: &Context<'_>, index: &Index, specs: &mut Pathspecs)
                 format!(":(prefix:{}){path}", context.prefix.len())
             }
         };
-        eprintln!("error: pathspec '{shown}' did not match any file(s) known to git");
+        tell!("error: pathspec '{shown}' did not match any file(s) known to git");
         is_missing = true;
     }
     match is_missing {
         false => Ok(()),
         true => {
-            eprintln!("Did you forget to 'git add'?");
+            tell!("Did you forget to 'git add'?");
             Err(Fatal::silent(1))
         }
     }

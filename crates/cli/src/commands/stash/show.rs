@@ -1,7 +1,5 @@
 //! `stash show`.
 
-use std::io::Write as _;
-
 use packrace_worktree::difference::{Difference, between};
 use packrace_worktree::listing::{list, make_trees};
 use packrace_worktree::objects::Objects;
@@ -11,6 +9,7 @@ use crate::args::StashShow;
 use crate::commands::Fatal;
 use crate::diff_stat;
 use crate::long_status::diff_rename_limit;
+use crate::output;
 use crate::patch_text::PatchWriter;
 use crate::quoting::PathStyle;
 
@@ -68,7 +67,7 @@ pub(super) fn run(context: &Context<'_>, args: &StashShow) -> Result<(), Fatal> 
         }
         text.extend(PatchWriter::new(&objects, &snapshot, &style, config)?.write(&found)?);
     }
-    std::io::stdout().write_all(&text).map_err(Fatal::new)
+    output::write(&text)
 }
 
 /// `--name-only` and `--name-status`.

@@ -60,7 +60,7 @@ impl Update<'_> {
             let path = path.as_ref();
             let shown = String::from_utf8_lossy(path).into_owned();
             if !self.rules.allow(path, mode_of(mode) == Mode::Link) {
-                eprintln!("Ignoring path {shown}");
+                tell!("Ignoring path {shown}");
             } else if mode == 0 {
                 self.index().remove(path);
             } else if let Err(error) = self.told(&Told { mode, id, stage, path }) {

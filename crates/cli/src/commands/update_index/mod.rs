@@ -5,7 +5,7 @@ mod info;
 mod paths;
 
 use std::borrow::Cow;
-use std::io::{BufRead as _, Write as _};
+use std::io::BufRead as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use packrace_worktree::paths::NameRules;
 use super::{Fatal, repository};
 use crate::args::{Globals, Step, Switch, UpdateIndex};
 use crate::environment::Environment;
+use crate::output;
 use crate::work_tree::WorkTree;
 
 pub fn run(globals: &Globals, args: &UpdateIndex, environment: &Environment) -> Result<(), Fatal> {
@@ -159,7 +160,7 @@ impl<'a> Update<'a> {
     /// Says what conversions have to say.
     fn tell(&mut self) {
         if let Some(contents) = &mut self.contents {
-            contents.told.drain(..).for_each(|line| eprintln!("{line}"));
+            contents.told.drain(..).for_each(|line| tell!("{line}"));
         }
     }
 
@@ -222,7 +223,7 @@ impl<'a> Update<'a> {
         });
         self.tell();
         self.has_errors |= !is_well.map_err(Fatal::new)?;
-        std::io::stdout().write_all(&out).map_err(Fatal::new)
+        output::write(&out)
     }
 
     /// Does what is left, and writes the index if it has changed.
@@ -308,5 +309,5 @@ impl<'a> Update<'a> {
 fn say(before: &str, path: &[u8]) -> Result<(), Fatal> {
     let quote: &[u8] = if path.is_empty() { b"" } else { b"'" };
     let line = [before.as_bytes(), quote, path, quote, b"\n"].concat();
-    std::io::stdout().write_all(&line).map_err(Fatal::new)
+    output::write(&line)
 }

@@ -27,7 +27,7 @@ impl Update<'_> {
         let seen = self.parts()?.1.look(path);
         let is_link = matches!(seen, Ok(Some(Seen { kind: Kind::Link, .. })));
         if !self.rules.allow(path, is_link) {
-            eprintln!("Ignoring path {shown}");
+            tell!("Ignoring path {shown}");
             return Ok(());
         }
         let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
