@@ -12,6 +12,9 @@ use crate::turns::Turns;
 /// Bytes that one call may carry at most; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
 pub const MAX_CALL_BYTES: usize = 8 << 20;
 
+/// Bytes that one call may carry at most in a turn: half a millisecond of a processor that the kernel may not take away.
+pub const MAX_TURN_BYTES: usize = 512 << 10;
+
 /// Pieces that one gathered call may carry at most: POSIX promises 16, Linux takes 1,024 (IOV_MAX).
 pub const MAX_CALL_PIECES: usize = 1024;
 
@@ -136,8 +139,8 @@ impl FdSink {
     }
 
     /// Once it has stepped back, a socket is written to in a turn of these, and never waited for in one.
-    pub fn with_turns(self, turns: Arc<Turns>) -> Self {
-        FdSink { turns: Some(turns), ..self }
+    pub fn with_turns(self, turns: Option<Arc<Turns>>) -> Self {
+        FdSink { turns, ..self }
     }
 
     /// A duplicate of the process's standard output.
@@ -185,7 +188,11 @@ impl Sink for FdSink {
     }
 
     fn limits(&self) -> GatherLimits {
-        GatherLimits { pieces: MAX_CALL_PIECES, bytes: MAX_CALL_BYTES }
+        let takes_turns = self.has_stepped_back && self.turns.is_some();
+        GatherLimits {
+            pieces: MAX_CALL_PIECES,
+            bytes: if takes_turns { MAX_TURN_BYTES } else { MAX_CALL_BYTES },
+        }
     }
 
     fn wait_writable(&mut self) -> io::Result<()> {
@@ -348,7 +355,7 @@ mod tests {
         let connect = || {
             let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let sink = FdSink::socket(listener.accept().unwrap().0.into(), pace).unwrap();
-            let mut sink = sink.with_turns(turns.clone());
+            let mut sink = sink.with_turns(Some(turns.clone()));
             sink.step_back();
             (client, sink)
         };

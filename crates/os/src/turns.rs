@@ -1,40 +1,127 @@
-//! Turns: so many threads at once do something, and the others wait outside of the kernel.
+//! Turns: so many threads at once do something long, short work goes before them, and they wait outside of the kernel.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// So many turns at once.
+/// Work that goes first is short: after this time it is not waited for.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// After so long without a turn, divided by the number of turns, the next one is given whatever goes first.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Threads that short work keeps busy: one that makes something, and one that sends it.
+const SHORT_THREADS: usize = 2;
+
+/// So many turns at once, half as many as there are processors. Where short work needs more than the other half, turns
+/// wait for it, but not for long.
 ///
 /// Many threads that are all about to write hold up others even when their priority is low: each may be preempted while
-/// it holds a lock of the kernel that the others need.
+/// it holds a lock of the kernel that the others need, together they weigh as much as threads of usual priority, and a
+/// kernel that does not preempt itself lets each of them write all it has.
 #[derive(Debug)]
 pub struct Turns {
-    free: Mutex<usize>,
-    given_back: Condvar,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    count: usize,
+    free: usize,
+    /// When the last turn was given.
+    given: Instant,
+    /// What goes first: since when, the latest at the end, and which.
+    first: Vec<(Instant, u64)>,
+    next: u64,
 }
 
 /// A turn, over when it is dropped.
 #[derive(Debug)]
 pub struct Turn<'a>(&'a Turns);
 
+/// Short work for which turns wait, until it is dropped or turns out to be not that short.
+#[derive(Debug)]
+pub struct First {
+    turns: Arc<Turns>,
+    number: u64,
+}
+
 impl Turns {
     /// `count` threads may have a turn at the same time; at least one.
     pub fn new(count: usize) -> Self {
-        Turns { free: Mutex::new(count.max(1)), given_back: Condvar::new() }
+        let count = count.max(1);
+        let state = State { count, free: count, given: Instant::now(), first: Vec::new(), next: 0 };
+        Turns { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Waits for a turn.
     pub fn take(&self) -> Turn<'_> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = self.given_back.wait_while(free, |free| *free == 0);
-        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
-        Turn(self)
+        let mut state = self.lock();
+        loop {
+            if state.free == 0 {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let now = Instant::now();
+            let Some(wait) = state.wait(now) else {
+                state.free -= 1;
+                state.given = now;
+                let has_more = state.free > 0;
+                drop(state);
+                if has_more {
+                    self.changed.notify_one();
+                }
+                return Turn(self);
+            };
+            let woken = self.changed.wait_timeout(state, wait);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Goes before those that wait for a turn.
+    pub fn go_first(self: &Arc<Self>) -> First {
+        let mut state = self.lock();
+        let number = state.next;
+        state.next += 1;
+        state.first.push((Instant::now(), number));
+        First { turns: self.clone(), number }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// How long the next turn has to wait for what goes first, if it has to.
+    fn wait(&mut self, now: Instant) -> Option<Duration> {
+        self.first.retain(|(since, _)| now.duration_since(*since) < SHORT);
+        let (since, _) = self.first.last()?;
+        let taken = self.count - self.free;
+        if taken + SHORT_THREADS * self.first.len() < 2 * self.count {
+            return None;
+        }
+        let pause = (LONGEST_PAUSE / self.count as u32).checked_sub(now.duration_since(self.given))?;
+        Some(pause.min(SHORT.saturating_sub(now.duration_since(*since)))).filter(|wait| !wait.is_zero())
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.given_back.notify_one();
+        self.0.lock().free += 1;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        let mut state = self.turns.lock();
+        state.first.retain(|(_, number)| *number != self.number);
+        let has_turns = state.free > 0;
+        drop(state);
+        if has_turns {
+            self.turns.changed.notify_one();
+        }
     }
 }
 
@@ -46,22 +133,75 @@ mod tests {
 
     #[test]
     fn no_more_than_that_at_once() {
-        let (turns, inside, all) = (Turns::new(3), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (turns, inside, all) = (Arc::new(Turns::new(3)), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
-            for _ in 0..16 {
-                scope.spawn(|| {
+            for number in 0..16 {
+                let (turns, inside, all) = (&turns, &inside, &all);
+                scope.spawn(move || {
                     for _ in 0..200 {
+                        let first = (number == 0).then(|| turns.go_first());
                         let turn = turns.take();
                         assert!(inside.fetch_add(1, SeqCst) < 3);
                         all.fetch_add(1, SeqCst);
                         std::thread::yield_now();
                         inside.fetch_sub(1, SeqCst);
-                        drop(turn);
+                        drop((turn, first));
                     }
                 });
             }
         });
         assert_eq!(all.load(SeqCst), 16 * 200);
-        assert_eq!(*turns.free.lock().unwrap(), 3);
+        let state = turns.lock();
+        assert_eq!((state.free, state.first.len()), (3, 0));
+    }
+
+    /// Times are given, not waited for.
+    #[test]
+    fn what_is_short_goes_first_and_for_a_moment_only() {
+        let turns = Arc::new(Turns::new(1));
+        let start = turns.lock().given;
+        let wait = |after: Duration| turns.lock().wait(start + after);
+        assert_eq!(wait(Duration::ZERO), None);
+        let first = turns.go_first();
+        turns.lock().first[0].0 = start;
+        assert_eq!(wait(Duration::ZERO), Some(LONGEST_PAUSE));
+        assert_eq!(wait(Duration::from_millis(2)), Some(LONGEST_PAUSE - Duration::from_millis(2)));
+        // A turn now and then there is in any case.
+        assert_eq!(wait(LONGEST_PAUSE), None);
+        turns.lock().given = start + SHORT - Duration::from_millis(1);
+        assert_eq!(wait(SHORT - Duration::from_millis(1)), Some(Duration::from_millis(1)));
+        // What was not that short is forgotten.
+        assert_eq!(wait(SHORT), None);
+        assert!(turns.lock().first.is_empty());
+        drop(first);
+        // Of eight processors, two turns and two that are short leave some, but not with a third.
+        let many = Arc::new(Turns::new(4));
+        let _taken = [many.take(), many.take()];
+        let _short = [(); 2].map(|()| many.go_first());
+        let given = many.lock().given;
+        assert_eq!(many.lock().wait(given), None);
+        let _third = many.go_first();
+        many.lock().first.iter_mut().for_each(|(since, _)| *since = given);
+        assert_eq!(many.lock().wait(given), Some(LONGEST_PAUSE / 4));
+        let (one, two) = (turns.go_first(), turns.go_first());
+        drop(one);
+        assert_eq!(turns.lock().first.len(), 1);
+        drop(two);
+        assert_eq!(turns.lock().first.len(), 0);
+    }
+
+    #[test]
+    fn who_waits_goes_on_when_the_short_work_is_done() {
+        let turns = Arc::new(Turns::new(1));
+        let held = turns.take();
+        let first = turns.go_first();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| drop(turns.take()));
+            }
+            drop(held);
+            drop(first);
+        });
+        assert_eq!(turns.lock().free, 1);
     }
 }

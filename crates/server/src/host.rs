@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use packrace_os::turns::Turns;
+
 use crate::admission::Admission;
 use crate::metrics::Metrics;
 use crate::pack_cache::PackCache;
@@ -13,8 +15,8 @@ use crate::warm::RefAnswers;
 /// without limits.
 #[derive(Debug, Default)]
 pub struct Host {
-    /// Whether threads that make and send clones let others go before them.
-    pub clones_step_back: bool,
+    /// Among those who send clones, for whom others do not wait. Without, this process serves nobody else.
+    pub turns: Option<Arc<Turns>>,
     /// Which clones go first.
     pub admission: Admission,
     /// What they have done, in numbers.

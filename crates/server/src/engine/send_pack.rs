@@ -81,7 +81,7 @@ pub(super) fn send_pack(
     let lead = |lead: Lead, work: Work| {
         let (universe, host, transfer) = (universe.clone(), host.clone(), delivery.transfer.clone());
         lead.launch(move |generator| {
-            if is_clone && host.clones_step_back {
+            if is_clone && host.turns.is_some() {
                 packrace_os::process::lower_thread_priority();
             }
             let _memory = match &work {
@@ -128,7 +128,7 @@ pub(super) fn step_back(
     door: &mut dyn Door,
     work: impl FnOnce(Turn<'_>, &mut dyn Door) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
-    if turn.entry.is_none() || !turn.host.clones_step_back {
+    if turn.entry.is_none() || turn.host.turns.is_none() {
         return work(turn, door);
     }
     door.step_back();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
+use packrace_os::turns::{First, Turns};
 use packrace_pack::filter::Filter;
 use packrace_pack::negotiate::{Checked, Negotiation};
 use packrace_pack::plan::{Gaps, PackPlan};
@@ -86,6 +87,8 @@ pub(super) struct Upload<'a> {
     pub(super) planned: Option<PackPlan>,
     /// The hook that makes it, if it was asked something before.
     pub(super) hook_run: Option<HookRun>,
+    /// Clones of others wait while this answers something short.
+    first: Option<First>,
 }
 
 impl<'a> Upload<'a> {
@@ -126,6 +129,7 @@ impl<'a> Upload<'a> {
             boundary: shallow::Boundary::default(),
             planned: None,
             hook_run: None,
+            first: None,
         })
     }
 
@@ -171,9 +175,13 @@ impl<'a> Upload<'a> {
                 Output::Write(bytes) => self.out.extend_from_slice(&bytes),
                 Output::NeedInput => {
                     self.flush()?;
+                    self.first = None;
                     match input.read(&mut buffer) {
                         Ok(0) => session.handle(Input::Eof)?,
-                        Ok(length) => session.handle(Input::Bytes(&buffer[..length]))?,
+                        Ok(length) => {
+                            self.first = self.call.subject.host.turns.as_ref().map(Turns::go_first);
+                            session.handle(Input::Bytes(&buffer[..length]))?;
+                        }
                         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                         Err(error) => return Err(Error::gone(error).into()),
                     }
@@ -361,6 +369,9 @@ impl<'a> Upload<'a> {
             Sideband::Small => Framing::Sideband { payload_bytes: sideband::SMALL_FRAME_PAYLOAD },
             Sideband::Large => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
         };
+        if entry.is_some() {
+            self.first = None;
+        }
         let turn = Turn { entry, host: &self.call.subject.host };
         let delivery = Delivery {
             framing,

@@ -134,7 +134,7 @@ fn serve(stream: TcpStream, request: &[u8], shared: &Shared, peer: &str) -> io::
     let settings = shared.settings();
     let input = OwnedFd::from(stream.try_clone()?);
     let sink = FdSink::socket(OwnedFd::from(stream), settings.limits.stall_pace())?;
-    converse(input, sink.with_turns(shared.turns.clone()), request, shared, &settings, peer);
+    converse(input, sink.with_turns(shared.host.turns.clone()), request, shared, &settings, peer);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::places::{For, NoPlace, Place};
 use super::settings::{Admin, Settings};
-use super::shared::Shared;
+use super::shared::{Shared, processors_for_clones};
 use super::signals::{Signal, Signals};
 use super::{git_daemon, http_connection, seeing};
 
@@ -64,7 +64,7 @@ pub fn serve_and_reload(
 ) -> std::io::Result<()> {
     let mut shared = Shared::new(root, settings)?;
     let background = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(packrace_os::process::available_threads().min(4))
+        .worker_threads(processors_for_clones().min(4))
         .thread_name("background")
         .on_thread_start(packrace_os::process::lower_thread_priority)
         .enable_all()

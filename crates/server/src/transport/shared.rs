@@ -37,8 +37,6 @@ pub(super) struct Shared {
     pub(super) admin_places: Arc<Semaphore>,
     pub(super) seeing: Seeing,
     pub(super) body_memory: BodyMemory,
-    /// Among clones that are written by threads of their own.
-    pub(super) turns: Arc<Turns>,
     /// Where connections go on that others go before; of threads of lower priority.
     pub(super) background: Option<Handle>,
     /// What the calls of all connections share.
@@ -64,7 +62,7 @@ impl Shared {
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
             answers,
             metrics,
-            clones_step_back: true,
+            turns: Some(Arc::new(Turns::new(processors_for_clones()))),
         };
         let warm = WarmRepositories::new(warm.clone(), host.metrics.clone());
         Ok(Shared {
@@ -73,7 +71,6 @@ impl Shared {
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
             seeing: Seeing::default(),
-            turns: Arc::new(Turns::new(packrace_os::process::available_threads())),
             background: None,
             body_memory: BodyMemory::new(body_bytes),
             settings: RwLock::new(Arc::new(settings)),
@@ -124,4 +121,9 @@ impl Shared {
             (opened, _) => opened,
         }
     }
+}
+
+/// So many processors may be busy with sending clones: every other one, so that not all that is short waits for them.
+pub(super) fn processors_for_clones() -> usize {
+    (packrace_os::process::available_threads() / 2).max(1)
 }
