@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 /// Work that goes first is short: after this time it is not waited for.
 const SHORT: Duration = Duration::from_millis(20);
 
+/// More of it often follows: so long after it was done, it is still waited for.
+const LINGER: Duration = Duration::from_millis(1);
+
 /// After so long without a turn, divided by the number of turns, the next one is given whatever goes first.
-const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Threads that short work keeps busy: one that makes something, and one that sends it.
 const SHORT_THREADS: usize = 2;
@@ -30,7 +33,7 @@ struct State {
     free: usize,
     /// When the last turn was given.
     given: Instant,
-    /// What goes first: since when, the latest at the end, and which.
+    /// What goes first: until when, and which.
     first: Vec<(Instant, u64)>,
     next: u64,
 }
@@ -83,7 +86,7 @@ impl Turns {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        state.first.push((Instant::now(), number));
+        state.first.push((Instant::now() + SHORT, number));
         First { turns: self.clone(), number }
     }
 
@@ -95,14 +98,14 @@ impl Turns {
 impl State {
     /// How long the next turn has to wait for what goes first, if it has to.
     fn wait(&mut self, now: Instant) -> Option<Duration> {
-        self.first.retain(|(since, _)| now.duration_since(*since) < SHORT);
-        let (since, _) = self.first.last()?;
+        self.first.retain(|(until, _)| *until > now);
+        let (until, _) = self.first.iter().min()?;
         let taken = self.count - self.free;
         if taken + SHORT_THREADS * self.first.len() < 2 * self.count {
             return None;
         }
         let pause = (LONGEST_PAUSE / self.count as u32).checked_sub(now.duration_since(self.given))?;
-        Some(pause.min(SHORT.saturating_sub(now.duration_since(*since)))).filter(|wait| !wait.is_zero())
+        Some(pause.min(*until - now)).filter(|wait| !wait.is_zero())
     }
 }
 
@@ -114,14 +117,12 @@ impl Drop for Turn<'_> {
 }
 
 impl Drop for First {
+    /// Whoever waits looks again by itself.
     fn drop(&mut self) {
+        let end = Instant::now() + LINGER;
         let mut state = self.turns.lock();
-        state.first.retain(|(_, number)| *number != self.number);
-        let has_turns = state.free > 0;
-        drop(state);
-        if has_turns {
-            self.turns.changed.notify_one();
-        }
+        let own = state.first.iter_mut().find(|(_, number)| *number == self.number);
+        own.into_iter().for_each(|(until, _)| *until = end.min(*until));
     }
 }
 
@@ -151,43 +152,46 @@ mod tests {
             }
         });
         assert_eq!(all.load(SeqCst), 16 * 200);
-        let state = turns.lock();
-        assert_eq!((state.free, state.first.len()), (3, 0));
+        assert_eq!(turns.lock().free, 3);
     }
 
     /// Times are given, not waited for.
     #[test]
     fn what_is_short_goes_first_and_for_a_moment_only() {
         let turns = Arc::new(Turns::new(1));
+        let wait = |now| turns.lock().wait(now);
         let start = turns.lock().given;
-        let wait = |after: Duration| turns.lock().wait(start + after);
-        assert_eq!(wait(Duration::ZERO), None);
+        assert_eq!(wait(start), None);
         let first = turns.go_first();
-        turns.lock().first[0].0 = start;
-        assert_eq!(wait(Duration::ZERO), Some(LONGEST_PAUSE));
-        assert_eq!(wait(Duration::from_millis(2)), Some(LONGEST_PAUSE - Duration::from_millis(2)));
+        let until = turns.lock().first[0].0;
+        assert!(until >= start + SHORT);
+        assert_eq!(wait(start), Some(LONGEST_PAUSE));
+        assert_eq!(wait(start + LONGEST_PAUSE / 2), Some(LONGEST_PAUSE / 2));
         // A turn now and then there is in any case.
-        assert_eq!(wait(LONGEST_PAUSE), None);
-        turns.lock().given = start + SHORT - Duration::from_millis(1);
-        assert_eq!(wait(SHORT - Duration::from_millis(1)), Some(Duration::from_millis(1)));
+        assert_eq!(wait(start + LONGEST_PAUSE), None);
         // What was not that short is forgotten.
-        assert_eq!(wait(SHORT), None);
+        turns.lock().given = until;
+        assert_eq!(wait(until - LINGER), Some(LINGER));
+        assert_eq!(wait(until), None);
         assert!(turns.lock().first.is_empty());
         drop(first);
-        // Of eight processors, two turns and two that are short leave some, but not with a third.
-        let many = Arc::new(Turns::new(4));
-        let _taken = [many.take(), many.take()];
-        let _short = [(); 2].map(|()| many.go_first());
-        let given = many.lock().given;
-        assert_eq!(many.lock().wait(given), None);
-        let _third = many.go_first();
-        many.lock().first.iter_mut().for_each(|(since, _)| *since = given);
-        assert_eq!(many.lock().wait(given), Some(LONGEST_PAUSE / 4));
-        let (one, two) = (turns.go_first(), turns.go_first());
-        drop(one);
-        assert_eq!(turns.lock().first.len(), 1);
-        drop(two);
-        assert_eq!(turns.lock().first.len(), 0);
+        // What is done is soon forgotten.
+        drop(turns.go_first());
+        let until = turns.lock().first[0].0;
+        assert!(until <= Instant::now() + LINGER);
+        assert_eq!(wait(until), None);
+    }
+
+    /// Of eight processors, two turns and two that are short leave some.
+    #[test]
+    fn turns_go_on_where_there_are_processors() {
+        let turns = Arc::new(Turns::new(4));
+        let _taken = [turns.take(), turns.take()];
+        let _short = [(); 2].map(|()| turns.go_first());
+        let given = turns.lock().given;
+        assert_eq!(turns.lock().wait(given), None);
+        let _third = turns.go_first();
+        assert_eq!(turns.lock().wait(given), Some(LONGEST_PAUSE / 4));
     }
 
     #[test]

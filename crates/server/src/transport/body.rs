@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
+use packrace_os::turns::Turns;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -122,6 +123,8 @@ pub(super) struct BodyDoor {
     prefix: Vec<u8>,
     /// See [`Door::step_back`].
     background: Arc<Notify>,
+    turns: Option<Arc<Turns>>,
+    has_stepped_back: bool,
     has_sent: bool,
 }
 
@@ -138,10 +141,21 @@ impl BodyDoor {
         prefix: Vec<u8>,
         stall_time: Duration,
         background: Arc<Notify>,
+        turns: Option<Arc<Turns>>,
     ) -> (Self, mpsc::Receiver<Message>) {
         let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
         let runtime = Handle::current();
-        (BodyDoor { sender, runtime, stall_time, prefix, background, has_sent: false }, receiver)
+        let door = BodyDoor {
+            sender,
+            runtime,
+            stall_time,
+            prefix,
+            background,
+            turns,
+            has_stepped_back: false,
+            has_sent: false,
+        };
+        (door, receiver)
     }
 
     /// Whether the client has got, or will get, a part of the answer.
@@ -168,6 +182,8 @@ impl Door for BodyDoor {
             let prefix = GatherBatch::of(std::mem::take(&mut self.prefix));
             self.pass(Message::Batch(prefix))?;
         }
+        // Only the moment counts: another thread writes it.
+        drop(self.turns.as_deref().filter(|_| self.has_stepped_back).map(Turns::take));
         self.pass(Message::Batch(batch))
     }
 
@@ -176,6 +192,7 @@ impl Door for BodyDoor {
     }
 
     fn step_back(&mut self) {
+        self.has_stepped_back = true;
         self.background.notify_one();
     }
 }

@@ -256,8 +256,9 @@ async fn run(
         http_connection::status_of(why)
     })?;
     let background = wanted.called.background.clone();
+    let stall_time = shared.settings().limits.stall_time;
     let (door, mut receiver) =
-        BodyDoor::new(std::mem::take(&mut wanted.prefix), shared.settings().limits.stall_time, background);
+        BodyDoor::new(std::mem::take(&mut wanted.prefix), stall_time, background, shared.host.turns.clone());
     let stopping = shared.stopping.subscribe();
     let engine = tokio::task::spawn_blocking(move || {
         // The place is taken as long as this thread works, and the server waits for it when it stops.
