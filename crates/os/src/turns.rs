@@ -36,6 +36,8 @@ struct State {
     /// What goes first: until when, and which.
     first: Vec<(Instant, u64)>,
     next: u64,
+    /// Somebody waits until the next turn is due.
+    is_watched: bool,
 }
 
 /// A turn, over when it is dropped.
@@ -53,7 +55,14 @@ impl Turns {
     /// `count` threads may have a turn at the same time; at least one.
     pub fn new(count: usize) -> Self {
         let count = count.max(1);
-        let state = State { count, free: count, given: Instant::now(), first: Vec::new(), next: 0 };
+        let state = State {
+            count,
+            free: count,
+            given: Instant::now(),
+            first: Vec::new(),
+            next: 0,
+            is_watched: false,
+        };
         Turns { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -61,12 +70,9 @@ impl Turns {
     pub fn take(&self) -> Turn<'_> {
         let mut state = self.lock();
         loop {
-            if state.free == 0 {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
             let now = Instant::now();
-            let Some(wait) = state.wait(now) else {
+            let pause = state.pause(now);
+            if state.free > 0 && pause.is_none() {
                 state.free -= 1;
                 state.given = now;
                 let has_more = state.free > 0;
@@ -75,9 +81,19 @@ impl Turns {
                     self.changed.notify_one();
                 }
                 return Turn(self);
+            }
+            // One of all that wait looks at the clock.
+            let watched = pause.filter(|_| state.free > 0 && !state.is_watched);
+            state = match watched {
+                Some(pause) => {
+                    state.is_watched = true;
+                    let woken = self.changed.wait_timeout(state, pause);
+                    let mut state = woken.unwrap_or_else(PoisonError::into_inner).0;
+                    state.is_watched = false;
+                    state
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
-            let woken = self.changed.wait_timeout(state, wait);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -97,7 +113,7 @@ impl Turns {
 
 impl State {
     /// How long the next turn has to wait for what goes first, if it has to.
-    fn wait(&mut self, now: Instant) -> Option<Duration> {
+    fn pause(&mut self, now: Instant) -> Option<Duration> {
         self.first.retain(|(until, _)| *until > now);
         let (until, _) = self.first.iter().min()?;
         let taken = self.count - self.free;
@@ -159,27 +175,27 @@ mod tests {
     #[test]
     fn what_is_short_goes_first_and_for_a_moment_only() {
         let turns = Arc::new(Turns::new(1));
-        let wait = |now| turns.lock().wait(now);
+        let pause = |now| turns.lock().pause(now);
         let start = turns.lock().given;
-        assert_eq!(wait(start), None);
+        assert_eq!(pause(start), None);
         let first = turns.go_first();
         let until = turns.lock().first[0].0;
         assert!(until >= start + SHORT);
-        assert_eq!(wait(start), Some(LONGEST_PAUSE));
-        assert_eq!(wait(start + LONGEST_PAUSE / 2), Some(LONGEST_PAUSE / 2));
+        assert_eq!(pause(start), Some(LONGEST_PAUSE));
+        assert_eq!(pause(start + LONGEST_PAUSE / 2), Some(LONGEST_PAUSE / 2));
         // A turn now and then there is in any case.
-        assert_eq!(wait(start + LONGEST_PAUSE), None);
+        assert_eq!(pause(start + LONGEST_PAUSE), None);
         // What was not that short is forgotten.
         turns.lock().given = until;
-        assert_eq!(wait(until - LINGER), Some(LINGER));
-        assert_eq!(wait(until), None);
+        assert_eq!(pause(until - LINGER), Some(LINGER));
+        assert_eq!(pause(until), None);
         assert!(turns.lock().first.is_empty());
         drop(first);
         // What is done is soon forgotten.
         drop(turns.go_first());
         let until = turns.lock().first[0].0;
         assert!(until <= Instant::now() + LINGER);
-        assert_eq!(wait(until), None);
+        assert_eq!(pause(until), None);
     }
 
     /// Of eight processors, two turns and two that are short leave some.
@@ -189,9 +205,32 @@ mod tests {
         let _taken = [turns.take(), turns.take()];
         let _short = [(); 2].map(|()| turns.go_first());
         let given = turns.lock().given;
-        assert_eq!(turns.lock().wait(given), None);
+        assert_eq!(turns.lock().pause(given), None);
         let _third = turns.go_first();
-        assert_eq!(turns.lock().wait(given), Some(LONGEST_PAUSE / 4));
+        assert_eq!(turns.lock().pause(given), Some(LONGEST_PAUSE / 4));
+    }
+
+    /// Half of them do something short all the time; all have their turns, however many wait at once.
+    #[test]
+    fn everybody_comes_to_an_end() {
+        for count in [1, 3] {
+            let turns = Arc::new(Turns::new(count));
+            std::thread::scope(|scope| {
+                for number in 0..32 {
+                    let turns = turns.clone();
+                    scope.spawn(move || {
+                        for _ in 0..20 {
+                            match number % 2 {
+                                0 => drop(turns.take()),
+                                _ => drop((turns.go_first(), std::thread::yield_now())),
+                            }
+                        }
+                    });
+                }
+            });
+            let state = turns.lock();
+            assert_eq!((state.free, state.is_watched), (count, false));
+        }
     }
 
     #[test]

@@ -250,7 +250,9 @@ fn open(request: &Request, shared: &Shared) -> Result<Arc<Repository>, String> {
         }
         Err(NotServed::Broken(error)) => (None, error.to_string()),
     };
-    reason.inspect(|reason| shared.host.metrics.refused(*reason));
+    if let Some(reason) = reason {
+        shared.host.metrics.refused(reason);
+    }
     Err(why)
 }
 
