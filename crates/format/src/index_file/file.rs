@@ -147,9 +147,7 @@ impl IndexFile {
         self.is_sparse |= shared.is_sparse;
         check_order(&self.entries)
     }
-}
 
-impl IndexFile {
     /// The objects that it keeps alive: blobs of entries, trees that are known for directories, and blobs to undo resolved
     /// conflicts with; some of them more than once. Commits of submodules are in other repositories.
     pub fn named_objects(&self) -> Vec<ObjectId> {

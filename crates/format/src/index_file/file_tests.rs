@@ -167,6 +167,7 @@ fn damage_never_panics() {
             if let Ok(mut found) = IndexFile::decode(bytes, hash) {
                 let again = written(&found, hash);
                 assert_eq!(list(&IndexFile::decode(&again, hash).unwrap()), list(&found));
+                assert!(found.named_objects().len() * hash.len_in_bytes() <= bytes.len());
                 let _ = found.join(IndexFile::decode(&file, hash).unwrap());
             }
         };
