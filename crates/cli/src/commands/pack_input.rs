@@ -65,8 +65,9 @@ impl PackInput {
 
     /// Passes on what does not belong to the pack: `rest`, and what is still to be read. It is for whoever reads on.
     pub fn pass_on(mut self, rest: &[u8], out: &mut impl std::io::Write) -> Result<(), Fatal> {
-        let said = out.write_all(rest);
-        said.and_then(|()| std::io::copy(&mut self.source, out).map(drop)).map_err(output::not_written)
+        out.write_all(rest).map_err(output::not_written)?;
+        // It may have failed to read.
+        std::io::copy(&mut self.source, out).map(drop).map_err(Fatal::new)
     }
 }
 
