@@ -13,7 +13,7 @@ use crate::turns::Turns;
 pub const MAX_CALL_BYTES: usize = 8 << 20;
 
 /// Bytes that one call may carry at most in a turn: half a millisecond of a processor that the kernel may not take away.
-pub const MAX_TURN_BYTES: usize = 512 << 10;
+const MAX_TURN_BYTES: usize = 512 << 10;
 
 /// Pieces that one gathered call may carry at most: POSIX promises 16, Linux takes 1,024 (IOV_MAX).
 pub const MAX_CALL_PIECES: usize = 1024;
