@@ -162,9 +162,7 @@ fn subject(commit: &[u8]) -> Vec<u8> {
 
 /// Writes a line to standard output.
 fn say(parts: &[&[u8]]) -> Result<(), Fatal> {
-    let mut line = parts.concat();
-    line.push(b'\n');
-    output::write(&line)
+    output::write_line(parts.concat())
 }
 
 /// Writes lines to standard error.
