@@ -78,12 +78,6 @@ pub struct CacheStatus {
     pub disk_bytes: u64,
 }
 
-/// What was kept for too long.
-#[derive(Debug)]
-pub struct Expired {
-    _removed: Removed,
-}
-
 /// How a request gets its pack.
 #[derive(Debug)]
 pub enum Joined {
@@ -135,10 +129,11 @@ impl PackCache {
         Lead { reader: flight.lead(), flight, shelf: None }
     }
 
-    /// Takes away what was kept for too long. It takes up room until what is returned is dropped, which may take a while.
-    pub fn expire(&self, now: Duration) -> Option<Expired> {
-        let removed = self.0.as_ref()?.expire(now);
-        (removed.len() > 0).then_some(Expired { _removed: removed })
+    /// Takes away what was kept for too long, and closes its files, which may take a while.
+    pub fn expire(&self, now: Duration) {
+        if let Some(shared) = &self.0 {
+            drop(shared.expire(now));
+        }
     }
 
     /// What it has done and holds.

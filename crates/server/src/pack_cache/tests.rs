@@ -399,13 +399,13 @@ fn what_is_being_read_does_not_go() {
     let mut reader = follow(&cache, key(1, 1, 1), 1);
     make(&cache, key(1, 1, 2), 2, &bytes, 10_000);
     assert_eq!(cache.status().packs, 1);
-    drop(cache.expire(Duration::from_secs(1000)));
+    cache.expire(Duration::from_secs(1000));
     check_whole(&mut reader, &bytes, 1);
     drop(reader);
     assert_eq!(cache.status().packs, 1);
-    drop(cache.expire(Duration::from_secs(1299)));
+    cache.expire(Duration::from_secs(1299));
     assert_eq!(cache.status().packs, 1);
-    drop(cache.expire(Duration::from_secs(1300)));
+    cache.expire(Duration::from_secs(1300));
     assert_eq!((cache.status().packs, cache.status().memory_bytes), (0, 0));
 }
 
@@ -569,7 +569,7 @@ fn every_reader_gets_the_same_bytes() {
         });
         assert!(left_behind.into_inner() < readers, "the fastest is never left behind");
         let CacheStatus { memory_bytes, disk_bytes, .. } = cache.status();
-        drop(cache.expire(Duration::from_secs(300)));
+        cache.expire(Duration::from_secs(300));
         let after = cache.status();
         assert_eq!(
             (after.packs, after.memory_bytes, after.disk_bytes),

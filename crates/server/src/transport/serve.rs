@@ -183,7 +183,7 @@ async fn keep_house(shared: Arc<Shared>) {
         let kept = tokio::task::spawn_blocking(move || {
             shared.root.warm.sweep();
             shared.host.answers.sweep();
-            drop(shared.host.packs.expire(shared.clock.now()));
+            shared.host.packs.expire(shared.clock.now());
         });
         if let Err(panic) = kept.await {
             tracing::error!("housekeeping failed: {panic}");
