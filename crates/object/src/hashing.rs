@@ -1,5 +1,6 @@
 use sha1::Digest as _;
 
+use crate::midstates::{Like, Midstates, hash_object};
 use crate::{HashKind, Kind, ObjectId};
 
 /// Hashes a trailer of a file or stream that we ourselves produce: hardware SHA-1 without collision detection,
@@ -50,8 +51,17 @@ pub struct ObjectHasher(gix_hash::Hasher);
 impl ObjectHasher {
     /// A hasher that has seen the header `<kind> <size>\0` of an object whose content follows in `update`.
     pub fn new(hash: HashKind, kind: Kind, size: u64) -> Self {
+        ObjectHasher::begun_with(hash, &ObjectHasher::header(kind, size))
+    }
+
+    /// What an object is hashed behind.
+    pub(crate) fn header(kind: Kind, size: u64) -> String {
+        format!("{kind} {size}\0")
+    }
+
+    pub(crate) fn begun_with(hash: HashKind, header: &str) -> Self {
         let mut hasher = gix_hash::hasher(hash);
-        hasher.update(format!("{kind} {size}\0").as_bytes());
+        hasher.update(header.as_bytes());
         ObjectHasher(hasher)
     }
 
@@ -73,9 +83,7 @@ impl ObjectHasher {
 
 /// The name of the object with this kind and content.
 pub fn object_id(hash: HashKind, kind: Kind, content: &[u8]) -> Result<ObjectId, CollisionAttack> {
-    let mut hasher = ObjectHasher::new(hash, kind, content.len() as u64);
-    hasher.update(content);
-    hasher.finish()
+    hash_object(hash, kind, content, None, None).finish()
 }
 
 /// An object that is to be named.
@@ -85,10 +93,21 @@ pub struct Unnamed<'a> {
     pub kind: Kind,
     /// Its content.
     pub content: &'a [u8],
+    /// An object that it may begin like: it is not hashed again as far as both are the same.
+    pub like: Option<Like<'a>>,
+    /// Where to note midstates, for those that may begin like this one.
+    pub notes: Option<&'a Midstates>,
+}
+
+impl<'a> Unnamed<'a> {
+    /// An object that is to be named on its own.
+    pub fn new(kind: Kind, content: &'a [u8]) -> Self {
+        Unnamed { kind, content, like: None, notes: None }
+    }
 }
 
 /// Appends the names of many objects to `ids`, in their order. If one looks like an attack nothing is appended, and the
-/// error says which. Hashing several messages at once in the lanes of wide registers belongs behind this door.
+/// error says which. An object stands before those that may begin like it. Hashing several messages at once in the lanes of wide registers belongs behind this door.
 pub fn object_ids(
     hash: HashKind,
     objects: &[Unnamed<'_>],
@@ -96,7 +115,8 @@ pub fn object_ids(
 ) -> Result<(), (usize, CollisionAttack)> {
     let start = ids.len();
     for (number, object) in objects.iter().enumerate() {
-        match object_id(hash, object.kind, object.content) {
+        let Unnamed { kind, content, like, notes } = *object;
+        match hash_object(hash, kind, content, like, notes).finish() {
             Ok(id) => ids.push(id),
             Err(attack) => {
                 ids.truncate(start);

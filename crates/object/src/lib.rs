@@ -9,6 +9,7 @@
 pub mod fsck;
 mod hashing;
 mod kind;
+mod midstates;
 mod new_commit;
 mod parse;
 mod stored_id;
@@ -17,6 +18,7 @@ pub mod tree;
 pub use gix_hash::{Kind as HashKind, ObjectId, oid};
 pub use hashing::{CollisionAttack, ObjectHasher, TrailerHasher, Unnamed, object_id, object_ids};
 pub use kind::Kind;
+pub use midstates::{Like, Midstates};
 pub use new_commit::NewCommit;
 pub use parse::{Commit, MalformedObject, Tag, parse_commit, parse_tag};
 pub use stored_id::StoredId;

@@ -1,7 +1,7 @@
 //! What follows the first pass: the pack is hashed and written, and whole objects are named. On a thread of its own once
 //! there is enough to do, so that whoever receives has only to find the entries.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -52,6 +52,15 @@ pub(super) enum Form {
     Delta(EntryNumber),
 }
 
+/// What is left of a job that was done.
+#[derive(Default)]
+pub(super) struct Returned {
+    /// To be used again.
+    pub(super) buffer: Vec<u8>,
+    /// Deltas in it that could not be applied, as their bases were not at hand.
+    pub(super) left: Vec<(EntryNumber, Range<usize>)>,
+}
+
 /// What came of all jobs.
 pub(super) struct Done {
     /// None where the pack is a file already.
@@ -78,7 +87,7 @@ enum Place {
     Here(Box<Worker>),
     Thread {
         jobs: SyncSender<Job>,
-        buffers: Receiver<Vec<u8>>,
+        returned: Receiver<Returned>,
         worker: JoinHandle<Result<Box<Worker>, Reason>>,
         waiting: Arc<AtomicUsize>,
     },
@@ -108,24 +117,24 @@ impl Behind {
             Place::Here(mut worker) => {
                 worker.early = worker.inspector.is_none().then(|| Early::new(cache_bytes));
                 let (jobs, taken) = sync_channel(MAX_WAITING);
-                let (returned, buffers) = channel();
+                let (done, returned) = channel();
                 let waiting = Arc::new(AtomicUsize::new(0));
                 let left = waiting.clone();
-                let worker = std::thread::spawn(move || worker.follow(&taken, &returned, &left));
-                Place::Thread { jobs, buffers, worker, waiting }
+                let worker = std::thread::spawn(move || worker.follow(&taken, &done, &left));
+                Place::Thread { jobs, returned, worker, waiting }
             }
             other => other,
         };
     }
 
-    /// Does the job, or sees to it that it is done. Gives back an empty buffer.
-    pub(super) fn run(&mut self, job: Job) -> Result<Vec<u8>, Reason> {
+    /// Does the job, or sees to it that it is done. Gives back what is left of it, or of one before.
+    pub(super) fn run(&mut self, job: Job) -> Result<Returned, Reason> {
         match &mut self.0 {
             Place::Here(worker) => worker.run(job),
-            Place::Thread { jobs, buffers, waiting, .. } => {
+            Place::Thread { jobs, returned, waiting, .. } => {
                 waiting.fetch_add(1, Relaxed);
                 if jobs.send(job).is_ok() {
-                    return Ok(buffers.try_recv().unwrap_or_default());
+                    return Ok(returned.try_recv().unwrap_or_default());
                 }
                 Err(self.join().err().unwrap_or(Reason::Cancelled))
             }
@@ -173,49 +182,57 @@ impl Worker {
     fn follow(
         mut self: Box<Self>,
         jobs: &Receiver<Job>,
-        buffers: &Sender<Vec<u8>>,
+        done: &Sender<Returned>,
         waiting: &AtomicUsize,
     ) -> Result<Box<Self>, Reason> {
         while let Ok(job) = jobs.recv() {
-            let buffer = self.run(job)?;
+            let returned = self.run(job)?;
             waiting.fetch_sub(1, Relaxed);
             // Nobody takes it back at the end.
-            let _ = buffers.send(buffer);
+            let _ = done.send(returned);
         }
         Ok(self)
     }
 
-    fn run(&mut self, job: Job) -> Result<Vec<u8>, Reason> {
-        let mut buffer = match job {
+    fn run(&mut self, job: Job) -> Result<Returned, Reason> {
+        match job {
             Job::Piece(bytes, counted) => {
                 self.hasher.update(&bytes[..counted]);
                 if let Some(writer) = &mut self.writer {
                     writer.write(&bytes)?;
                 }
-                bytes
+                Ok(Returned { buffer: bytes, left: Vec::new() })
             }
             Job::Objects(contents, list) => {
-                self.name(&contents, &list)?;
-                contents
+                let left = self.name(&contents, &list)?;
+                Ok(Returned { buffer: contents, left })
             }
-        };
-        buffer.clear();
-        Ok(buffer)
+        }
     }
 
-    fn name(&mut self, contents: &[u8], list: &[Arrived]) -> Result<(), Reason> {
-        let Ok(named) = &mut self.named else { return Ok(()) };
-        let mut rest = contents;
+    /// Names objects, and says which are left.
+    fn name(
+        &mut self,
+        contents: &[u8],
+        list: &[Arrived],
+    ) -> Result<Vec<(EntryNumber, Range<usize>)>, Reason> {
+        let mut left = Vec::new();
+        let Ok(named) = &mut self.named else { return Ok(left) };
+        let mut end = 0;
         let mut found: Vec<(EntryNumber, Kind, Bytes<'_>)> = Vec::with_capacity(list.len());
         for object in list {
-            let (bytes, after) = rest.split_at(object.length);
-            rest = after;
+            let place = end..end + object.length;
+            end = place.end;
+            let bytes = &contents[place.clone()];
             let (kind, content) = match (object.form, &mut self.early) {
                 (Form::Whole(kind), None) => (kind, Bytes::OfBatch(bytes)),
                 (Form::Whole(kind), Some(_)) => (kind, Bytes::Kept(Arc::new(bytes.to_vec()))),
                 (Form::Delta(base), Some(early)) => match early.resolve(base, bytes) {
                     Some((kind, content)) => (kind, Bytes::Kept(content)),
-                    None => continue,
+                    None => {
+                        left.push((object.entry, place));
+                        continue;
+                    }
                 },
                 (Form::Delta(_), None) => continue,
             };
@@ -224,12 +241,11 @@ impl Worker {
             }
             found.push((object.entry, kind, content));
         }
-        let objects: Vec<_> =
-            found.iter().map(|(_, kind, content)| Unnamed { kind: *kind, content }).collect();
+        let objects: Vec<_> = found.iter().map(|(_, kind, content)| Unnamed::new(*kind, content)).collect();
         let mut ids = Vec::with_capacity(objects.len());
         if let Err((number, _)) = object_ids(self.hash, &objects, &mut ids) {
             self.named = Err(found[number].0);
-            return Ok(());
+            return Ok(left);
         }
         for ((entry, kind, content), id) in found.iter().zip(ids) {
             if let Some(inspector) = &mut self.inspector {
@@ -237,7 +253,7 @@ impl Worker {
             }
             named.push(Named { entry: *entry, id });
         }
-        Ok(())
+        Ok(left)
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use packrace_format::pack::delta::{self, Instruction, Instructions};
 use packrace_format::zlib::{Inflater, PieceInflater};
+use packrace_object::Midstates;
 use packrace_store::Mapped;
 use packrace_store::publish::Scratch;
 
@@ -21,17 +22,33 @@ const ROOM_BYTES: usize = 1 << 18;
 
 /// The content of an object, or a delta.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) struct Content {
+    bytes: Bytes,
+    /// Of the object, for those that are deltas of it.
+    pub(super) midstates: Midstates,
+}
+
+#[derive(Debug)]
+enum Bytes {
     InMemory(Vec<u8>),
     Aside(Mapped),
 }
 
 impl Content {
-    /// What it takes of the memory.
+    /// One that is in memory.
+    pub(super) fn in_memory(bytes: Vec<u8>) -> Self {
+        Content { bytes: Bytes::InMemory(bytes), midstates: Midstates::default() }
+    }
+
+    fn aside(map: Mapped) -> Self {
+        Content { bytes: Bytes::Aside(map), midstates: Midstates::default() }
+    }
+
+    /// What it takes of the memory, without midstates.
     pub(super) fn memory_bytes(&self) -> usize {
-        match self {
-            Content::InMemory(bytes) => bytes.capacity(),
-            Content::Aside(_) => 0,
+        match &self.bytes {
+            Bytes::InMemory(bytes) => bytes.capacity(),
+            Bytes::Aside(_) => 0,
         }
     }
 }
@@ -40,9 +57,9 @@ impl Deref for Content {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match self {
-            Content::InMemory(bytes) => bytes,
-            Content::Aside(map) => map,
+        match &self.bytes {
+            Bytes::InMemory(bytes) => bytes,
+            Bytes::Aside(map) => map,
         }
     }
 }
@@ -67,7 +84,7 @@ impl Maker {
 
     /// Takes a buffer back.
     pub(super) fn recycle(&mut self, content: Content) {
-        if let Content::InMemory(mut buffer) = content
+        if let Bytes::InMemory(mut buffer) = content.bytes
             && self.spare.len() < MAX_SPARE
             && buffer.capacity() <= MAX_SPARE_BYTES
         {
@@ -83,7 +100,7 @@ impl Maker {
             _ => {
                 let mut out = self.spare.pop().unwrap_or_default();
                 self.inflater.inflate_exact(stream, size as usize, &mut out).map_err(|_| changed())?;
-                Ok(Content::InMemory(out))
+                Ok(Content::in_memory(out))
             }
         }
     }
@@ -111,7 +128,7 @@ impl Maker {
             Some(scratch) if sizes.result > IN_MEMORY_BYTES => apply_aside(scratch, base, delta, &sizes),
             _ => {
                 let mut out = self.spare.pop().unwrap_or_default();
-                Ok(delta::apply(base, delta, &mut out).ok().map(|()| Content::InMemory(out)))
+                Ok(delta::apply(base, delta, &mut out).ok().map(|()| Content::in_memory(out)))
             }
         }
     }
@@ -132,7 +149,7 @@ fn inflate_aside(scratch: &Scratch, stream: &[u8], size: u64) -> Result<Content,
         produced += inflated.produced as u64;
         file.write(&room[..inflated.produced])?;
         if inflated.is_over && produced == size {
-            return Ok(Content::Aside(file.finish()?));
+            return Ok(Content::aside(file.finish()?));
         }
         if inflated.is_over || inflated.consumed == 0 && inflated.produced == 0 || produced > size {
             return Err(changed());
@@ -163,7 +180,7 @@ fn apply_aside(
     for instruction in Instructions::new(delta, sizes.length).flatten() {
         file.write(piece(base, delta, instruction).unwrap_or_default())?;
     }
-    Ok(Some(Content::Aside(file.finish()?)))
+    Ok(Some(Content::aside(file.finish()?)))
 }
 
 /// What an instruction appends.

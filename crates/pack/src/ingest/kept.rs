@@ -4,7 +4,11 @@
 use super::table::EntryNumber;
 
 /// Longer deltas are inflated again.
-const MAX_DELTA_BYTES: usize = 4096;
+const MAX_DELTA_BYTES: usize = u16::MAX as usize;
+
+/// A delta may take so many times the room that is left for each entry to come: inflating many short ones again would take longer
+/// than a few long ones.
+const FAIR_SHARES: usize = 8;
 
 /// Bytes of deltas that are kept, all together.
 const MAX_BYTES: usize = 32 << 20;
@@ -18,16 +22,25 @@ const LENGTH_BYTES: usize = 2;
 /// Deltas by their entries.
 #[derive(Debug, Default)]
 pub(super) struct KeptDeltas {
+    /// How many entries the pack is said to have.
+    announced: u32,
     /// Of each entry so far the place of its delta plus one; no longer than up to the last that is kept.
     places: Vec<u32>,
     chunks: Vec<Vec<u8>>,
 }
 
 impl KeptDeltas {
-    /// Keeps a delta, if it is short and there is room; entries come in their order.
+    /// None yet, of a pack that announces so many entries.
+    pub(super) fn new(announced: u32) -> Self {
+        KeptDeltas { announced, ..KeptDeltas::default() }
+    }
+
+    /// Keeps a delta, if it is short for the room there is; entries come about in their order.
     pub(super) fn keep(&mut self, entry: EntryNumber, delta: &[u8]) {
         let needed = LENGTH_BYTES + delta.len();
-        if delta.len() > MAX_DELTA_BYTES {
+        let to_come = self.announced.saturating_sub(entry).max(1);
+        let fair = self.room() / to_come as usize;
+        if delta.len() > MAX_DELTA_BYTES || needed > fair * FAIR_SHARES {
             return;
         }
         let is_full = |chunk: &Vec<u8>| chunk.len() + needed > CHUNK_BYTES;
@@ -39,10 +52,17 @@ impl KeptDeltas {
         }
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
-        self.places.resize(entry as usize, 0);
-        self.places.push((number * CHUNK_BYTES + chunk.len() + 1) as u32);
+        if self.places.len() <= entry as usize {
+            self.places.resize(entry as usize + 1, 0);
+        }
+        self.places[entry as usize] = (number * CHUNK_BYTES + chunk.len() + 1) as u32;
         chunk.extend_from_slice(&(delta.len() as u16).to_le_bytes());
         chunk.extend_from_slice(delta);
+    }
+
+    fn room(&self) -> usize {
+        let of_last = self.chunks.last().map_or(0, |chunk| CHUNK_BYTES - chunk.len());
+        MAX_BYTES - self.chunks.len() * CHUNK_BYTES + of_last
     }
 
     /// The delta of an entry, if it was kept.
@@ -58,23 +78,46 @@ impl KeptDeltas {
 mod tests {
     use super::*;
 
-    #[test]
-    fn keeps_short_deltas_until_it_is_full() {
-        let mut kept = KeptDeltas::default();
-        let delta = |entry: u32| vec![entry as u8; entry as usize % (MAX_DELTA_BYTES + 2)];
-        // Every third entry is no delta.
-        let entries = (0..30_000).filter(|entry| entry % 3 != 0);
-        entries.clone().for_each(|entry| kept.keep(entry, &delta(entry)));
-        let mut bytes = 0;
-        for entry in entries {
-            let expect = delta(entry);
-            match kept.get(entry) {
-                Some(delta) => assert_eq!(delta, expect),
-                None => assert!(expect.len() > MAX_DELTA_BYTES || bytes > MAX_BYTES - (MAX_BYTES >> 6)),
-            }
-            bytes += kept.get(entry).map_or(0, |delta| delta.len());
-            assert_eq!(kept.get(entry / 3 * 3), None);
+    /// Keeps deltas of these lengths, but of every third entry, which is none. Says how many there are, and how long those are that
+    /// are kept.
+    fn check(entries: u32, length_of: impl Fn(u32) -> usize) -> (usize, Vec<usize>) {
+        let mut kept = KeptDeltas::new(entries);
+        let delta = |entry: u32| vec![entry as u8; length_of(entry)];
+        let deltas = || (0..entries).filter(|entry| entry % 3 != 0);
+        for start in (0..entries).step_by(100) {
+            let these = || (start..entries.min(start + 100)).filter(|entry| entry % 3 != 0);
+            // Some come a little later.
+            these().filter(|entry| entry % 4 != 0).for_each(|entry| kept.keep(entry, &delta(entry)));
+            these().filter(|entry| entry % 4 == 0).for_each(|entry| kept.keep(entry, &delta(entry)));
         }
-        assert!(bytes <= MAX_BYTES && kept.chunks.iter().all(|chunk| chunk.capacity() == CHUNK_BYTES));
+        let found: Vec<_> = deltas().filter_map(|entry| Some((entry, kept.get(entry)?))).collect();
+        found.iter().for_each(|(entry, found)| assert_eq!(*found, delta(*entry)));
+        assert!((0..entries).step_by(3).all(|entry| kept.get(entry).is_none()));
+        assert!(kept.chunks.iter().all(|chunk| chunk.capacity() == CHUNK_BYTES));
+        (deltas().count(), found.iter().map(|(_, delta)| delta.len()).collect())
+    }
+
+    #[test]
+    fn keeps_everything_where_there_is_room() {
+        for length in [0, 1, 5000, MAX_DELTA_BYTES] {
+            assert_eq!(check(30, |_| length), (20, vec![length; 20]));
+        }
+        assert_eq!(check(30, |_| MAX_DELTA_BYTES + 1), (20, vec![]));
+    }
+
+    #[test]
+    fn keeps_what_is_short_for_the_room_there_is() {
+        let (_, kept) = check(20_000, |entry| if entry % 2 == 0 { 100 } else { 10_000 });
+        let short = kept.iter().filter(|length| **length == 100).count();
+        assert!(short > 6600, "{short} of 6666");
+        let bytes = kept.iter().sum::<usize>();
+        assert!((MAX_BYTES / 2..=MAX_BYTES).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn keeps_no_more_than_it_may() {
+        let (count, kept) = check(200_000, |_| 400);
+        let bytes = kept.iter().sum::<usize>();
+        assert!(kept.len() < count && (MAX_BYTES - (MAX_BYTES >> 4)..=MAX_BYTES).contains(&bytes), "{bytes}");
     }
 }

@@ -6,7 +6,7 @@ use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
 use packrace_store::publish::PackWriter;
 
 use super::Options;
-use super::behind::{Arrived, BATCH_BYTES, Behind, Done, Form, Job, PIECE_BYTES};
+use super::behind::{Arrived, BATCH_BYTES, Behind, Done, Form, Job, PIECE_BYTES, Returned};
 use super::checks::Inspector;
 use super::error::Reason;
 use super::kept::KeptDeltas;
@@ -191,14 +191,22 @@ impl Receiver {
     fn hand_on_piece(&mut self, trailer_bytes: usize) -> Result<(), Reason> {
         let piece = std::mem::take(&mut self.piece);
         let counted = piece.len() - trailer_bytes;
-        self.piece = self.behind.run(Job::Piece(piece, counted))?;
+        self.piece = self.give(Job::Piece(piece, counted))?;
         Ok(())
     }
 
     fn hand_on_objects(&mut self) -> Result<(), Reason> {
         let (contents, objects) = (std::mem::take(&mut self.contents), std::mem::take(&mut self.objects));
-        self.contents = self.behind.run(Job::Objects(contents, objects))?;
+        self.contents = self.give(Job::Objects(contents, objects))?;
         Ok(())
+    }
+
+    /// Gives somebody else something to do, and gets an empty buffer. Deltas that are left over are kept.
+    fn give(&mut self, job: Job) -> Result<Vec<u8>, Reason> {
+        let Returned { mut buffer, left } = self.behind.run(job)?;
+        left.into_iter().for_each(|(entry, place)| self.kept.keep(entry, &buffer[place]));
+        buffer.clear();
+        Ok(buffer)
     }
 
     /// Everything has come.
@@ -230,6 +238,7 @@ impl Receiver {
         }
         self.table = Table::new(self.hash, self.announced);
         self.table.end = HEADER_BYTES as u64;
+        self.kept = KeptDeltas::new(self.announced);
         self.carry.clear();
         self.state = if self.announced == 0 { State::Trailer } else { State::EntryHeader };
         Ok(taken)

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use packrace_object::{Kind, ObjectId, Unnamed, object_ids};
+use packrace_object::{Kind, Like, ObjectId, Unnamed, object_ids};
 use packrace_store::publish::Scratch;
 use packrace_store::{Mapped, Snapshot};
 
@@ -217,6 +217,30 @@ impl Queue<'_> {
     }
 }
 
+/// An object that has no name yet.
+struct Pending {
+    entry: EntryNumber,
+    kind: Kind,
+    content: Arc<Content>,
+    /// What it is a delta of.
+    base: Arc<Content>,
+    /// Whether there are, or may be, deltas of it.
+    is_base: bool,
+}
+
+impl Pending {
+    /// Trees keep their length when a file changes, blobs seldom do, so that only trees are hashed from where they differ.
+    fn unnamed(&self) -> Unnamed<'_> {
+        let is_tree = self.kind == Kind::Tree;
+        let like = Like { content: &self.base, midstates: &self.base.midstates };
+        Unnamed {
+            like: is_tree.then_some(like),
+            notes: (is_tree && self.is_base).then_some(&self.content.midstates),
+            ..Unnamed::new(self.kind, &self.content)
+        }
+    }
+}
+
 struct Worker<'a> {
     resolver: &'a Resolver<'a>,
     queue: &'a Queue<'a>,
@@ -226,7 +250,7 @@ struct Worker<'a> {
     /// What the contents in the stack take.
     stack_bytes: usize,
     /// Objects that have no name yet.
-    unnamed: Vec<(EntryNumber, Kind, Arc<Content>)>,
+    unnamed: Vec<Pending>,
     unnamed_bytes: usize,
     ids: Vec<ObjectId>,
     resolved: Vec<Named>,
@@ -300,7 +324,7 @@ impl<'a> Worker<'a> {
             Root::Existing(id) => {
                 let reader = self.reader.as_mut().expect("what exists was found in a snapshot");
                 let object = reader.read(&id)?;
-                Ok((object.kind, Content::InMemory(object.data)))
+                Ok((object.kind, Content::in_memory(object.data)))
             }
         }
     }
@@ -341,12 +365,15 @@ impl<'a> Worker<'a> {
             path = self.pop_path();
         }
         let content = Arc::new(self.apply(entry, &base)?);
-        self.recycle(base);
-        let named = match self.resolver.table.is_unnamed(entry) {
-            true => self.await_name(entry, kind, &content)?,
-            false => self.resolver.claim(&self.resolver.table.entries[entry as usize].id)?,
-        };
         let children = self.resolver.children.of(entry);
+        let named = if self.resolver.table.is_unnamed(entry) {
+            let content = content.clone();
+            let is_base = !children.is_empty() || !self.resolver.named.is_empty();
+            self.await_name(Pending { entry, kind, content, base, is_base })?
+        } else {
+            self.recycle(base);
+            self.resolver.claim(&self.resolver.table.entries[entry as usize].id)?
+        };
         if children.is_empty() && named.is_empty() {
             self.recycle(content);
         } else {
@@ -360,18 +387,13 @@ impl<'a> Worker<'a> {
 
     /// Names a result together with others, or at once if there are deltas that name their bases: those of this one can only be
     /// looked for by its name.
-    fn await_name(
-        &mut self,
-        entry: EntryNumber,
-        kind: Kind,
-        content: &Arc<Content>,
-    ) -> Result<Range<u32>, Reason> {
+    fn await_name(&mut self, pending: Pending) -> Result<Range<u32>, Reason> {
         self.unreported += 1;
         if self.unreported == REPORT_EVERY {
             self.report();
         }
-        self.unnamed_bytes += content.len();
-        self.unnamed.push((entry, kind, content.clone()));
+        self.unnamed_bytes += pending.content.len() + pending.base.len();
+        self.unnamed.push(pending);
         let is_full = self.unnamed.len() == BATCH_OBJECTS || self.unnamed_bytes > BATCH_BYTES;
         if is_full || !self.resolver.named.is_empty() {
             let id = self.name()?;
@@ -400,21 +422,21 @@ impl<'a> Worker<'a> {
     /// Names everything that has no name, and gives back the last name.
     fn name(&mut self) -> Result<ObjectId, Reason> {
         let hash = self.resolver.table.hash;
-        let objects: Vec<Unnamed<'_>> =
-            self.unnamed.iter().map(|(_, kind, content)| Unnamed { kind: *kind, content }).collect();
+        let objects: Vec<Unnamed<'_>> = self.unnamed.iter().map(Pending::unnamed).collect();
         self.ids.clear();
         object_ids(hash, &objects, &mut self.ids).map_err(|(number, _)| {
-            let entry = self.unnamed[number].0;
+            let entry = self.unnamed[number].entry;
             Reason::CollisionAttack(self.resolver.table.entries[entry as usize].offset)
         })?;
         self.unnamed_bytes = 0;
         let last = self.ids.last().copied().unwrap_or(hash.null());
-        for ((entry, kind, content), id) in self.unnamed.drain(..).zip(&self.ids) {
+        for (pending, id) in self.unnamed.drain(..).zip(&self.ids) {
+            let Pending { entry, kind, content, base, .. } = pending;
             if let Some(inspector) = &mut self.inspector {
                 inspector.inspect(kind, id, &content)?;
             }
             self.resolved.push(Named { entry, id: *id });
-            if let Some(content) = Arc::into_inner(content) {
+            for content in [content, base].into_iter().filter_map(Arc::into_inner) {
                 self.maker.recycle(content);
             }
         }

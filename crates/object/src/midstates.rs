@@ -1,0 +1,190 @@
+//! Midstates: where a hasher stood within an object, so that it can go on from there for another that begins with the
+//! same bytes.
+//!
+//! A tree in which a file has changed is as long as before, so that it has the same header, and the same up to the name
+//! of that file's object. What both begin with is hashed once.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::{HashKind, Kind, ObjectHasher};
+
+/// Bytes of a block of SHA-1 and of SHA-256 (FIPS 180-4, "Preliminaries"): from where one ends hashers go on without copying.
+const BLOCK_BYTES: usize = 64;
+
+/// Midstates are no closer to each other than this, so that they take an eighth of the object's length at most.
+const MIN_STEP_BYTES: usize = 1 << 10;
+
+/// How many midstates an object has at most, or one more.
+const MAX_STEPS: usize = 32;
+
+/// The midstates of an object, once it is named. Shorter ones than a kibibyte have none.
+#[derive(Default)]
+pub struct Midstates(OnceLock<Noted>);
+
+struct Noted {
+    kind: Kind,
+    length: usize,
+    states: Vec<ObjectHasher>,
+}
+
+/// An object that another may begin like.
+#[derive(Debug, Clone, Copy)]
+pub struct Like<'a> {
+    /// Its content.
+    pub content: &'a [u8],
+    /// What was noted when it was named.
+    pub midstates: &'a Midstates,
+}
+
+impl fmt::Debug for Midstates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.get().map(|noted| noted.states.len());
+        f.debug_tuple("Midstates").field(&count).finish()
+    }
+}
+
+/// Where in a content its midstates are.
+struct Places {
+    first: usize,
+    step: usize,
+    count: usize,
+}
+
+impl Midstates {
+    /// Notes those of an object that has its name already.
+    pub fn note(&self, hash: HashKind, kind: Kind, content: &[u8]) {
+        EXTRA.fetch_add(content.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        hash_object(hash, kind, content, None, Some(self));
+    }
+}
+
+impl Places {
+    fn of(length: usize, header_bytes: usize) -> Self {
+        let step = (length / MAX_STEPS).next_multiple_of(BLOCK_BYTES).max(MIN_STEP_BYTES);
+        let first = step - header_bytes;
+        let count = if length < first { 0 } else { (length - first) / step + 1 };
+        Places { first, step, count }
+    }
+
+    fn at(&self, number: usize) -> usize {
+        self.first + number * self.step
+    }
+}
+
+impl<'a> Like<'a> {
+    /// The midstates that an object of this kind and content has, too.
+    fn shared(&self, kind: Kind, content: &[u8], places: &Places) -> &'a [ObjectHasher] {
+        let fits = |noted: &&Noted| noted.kind == kind && noted.length == content.len();
+        let Some(noted) = self.midstates.0.get().filter(fits) else { return &[] };
+        let mut at = 0;
+        let is_same = |number: &usize| {
+            let piece = at..places.at(*number);
+            at = piece.end;
+            self.content[piece.clone()] == content[piece]
+        };
+        &noted.states[..(0..places.count).take_while(is_same).count()]
+    }
+}
+
+/// A hasher that has seen the object, or has gone on from where it is no longer like another; its own midstates are put
+/// into `notes`.
+pub(crate) fn hash_object(
+    hash: HashKind,
+    kind: Kind,
+    content: &[u8],
+    like: Option<Like<'_>>,
+    notes: Option<&Midstates>,
+) -> ObjectHasher {
+    let header = ObjectHasher::header(kind, content.len() as u64);
+    let places = Places::of(content.len(), header.len());
+    let shared = like.map_or(&[][..], |like| like.shared(kind, content, &places));
+    let (mut hasher, mut at) = match shared.last() {
+        Some(last) => (last.clone(), places.at(shared.len() - 1)),
+        None => (ObjectHasher::begun_with(hash, &header), 0),
+    };
+    if let Some(notes) = notes {
+        let mut states = Vec::with_capacity(places.count);
+        states.extend_from_slice(shared);
+        for number in shared.len()..places.count {
+            let end = places.at(number);
+            hasher.update(&content[at..end]);
+            at = end;
+            states.push(hasher.clone());
+        }
+        // Whoever names an object twice notes the same.
+        let _ = notes.0.set(Noted { kind, length: content.len(), states });
+    }
+    SAVED.fetch_add(
+        shared.last().map_or(0, |_| places.at(shared.len() - 1)) as u64,
+        std::sync::atomic::Ordering::Relaxed,
+    );
+    hasher.update(&content[at..]);
+    hasher
+}
+pub static SAVED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+pub static EXTRA: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_id;
+
+    fn content(length: usize) -> Vec<u8> {
+        (0..length).map(|at| ((at * at) >> 5) as u8).collect()
+    }
+
+    /// Names `content` like an object that was named before, and says how many midstates they share.
+    fn check(hash: HashKind, before: (Kind, &[u8]), now: (Kind, &[u8])) -> usize {
+        let (first, second) = (Midstates::default(), Midstates::default());
+        let name = |(kind, content), like, notes| hash_object(hash, kind, content, like, notes).finish();
+        assert_eq!(name(before, None, Some(&first)), object_id(hash, before.0, before.1));
+        let like = Like { content: before.1, midstates: &first };
+        let expected = object_id(hash, now.0, now.1);
+        assert_eq!(name(now, Some(like), None), expected);
+        assert_eq!(name(now, Some(like), Some(&second)), expected);
+        // What was noted on the way serves as well as what is noted from the start.
+        let again = Like { content: now.1, midstates: &second };
+        assert_eq!(name(now, Some(again), None), expected);
+        let header = ObjectHasher::header(now.0, now.1.len() as u64);
+        let places = Places::of(now.1.len(), header.len());
+        assert_eq!(again.shared(now.0, now.1, &places).len(), places.count);
+        like.shared(now.0, now.1, &places).len()
+    }
+
+    #[test]
+    fn names_are_those_of_whole_contents() {
+        for hash in [HashKind::Sha1, HashKind::Sha256] {
+            for length in [0, 1, 63, 64, 1012, 1013, 1014, 1024, 2036, 2037, 5000, 32 << 10, 100_000] {
+                let before = content(length);
+                for changed in [0, 1, 1012, 1013, 1014, 2037, 40_000, length.saturating_sub(1)] {
+                    let mut now = before.clone();
+                    let Some(byte) = now.get_mut(changed) else { continue };
+                    *byte ^= 1;
+                    let shared = check(hash, (Kind::Tree, &before), (Kind::Tree, &now));
+                    let step = if length == 100_000 { 3136 } else { MIN_STEP_BYTES };
+                    assert_eq!(
+                        shared,
+                        (changed + ObjectHasher::header(Kind::Tree, length as u64).len()) / step
+                    );
+                }
+                assert!(check(hash, (Kind::Tree, &before), (Kind::Tree, &before)) <= MAX_STEPS + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn others_have_other_headers() {
+        let (before, longer) = (content(5000), content(5001));
+        assert_eq!(check(HashKind::Sha1, (Kind::Tree, &before), (Kind::Blob, &before)), 0);
+        assert_eq!(check(HashKind::Sha1, (Kind::Tree, &before), (Kind::Tree, &longer)), 0);
+    }
+
+    #[test]
+    fn nothing_is_shared_with_what_was_not_named() {
+        let bytes = content(5000);
+        let like = Like { content: &bytes, midstates: &Midstates::default() };
+        let found = hash_object(HashKind::Sha1, Kind::Tree, &bytes, Some(like), None).finish();
+        assert_eq!(found, object_id(HashKind::Sha1, Kind::Tree, &bytes));
+    }
+}
