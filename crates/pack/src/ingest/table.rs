@@ -88,10 +88,21 @@ impl Table {
 
     /// A delta of what begins at `base`, which is the entry that is given back; should no entry begin there, nothing resolves it.
     pub(super) fn push_delta_at(&mut self, base: u64, offset: u64, crc32: u32) -> Option<EntryNumber> {
-        let position = self.entries.binary_search_by_key(&base, |entry| entry.offset);
-        let base = position.map_or(Base::NOWHERE, |at| Base(at as u32));
+        let base = self.find(base).map_or(Base::NOWHERE, |at| Base(at as u32));
         self.push(offset, crc32, self.hash.null(), base);
         base.entry()
+    }
+
+    /// The entry that begins here. It is looked for from the end, as most bases stand a few entries before their deltas.
+    fn find(&self, offset: u64) -> Option<usize> {
+        let count = self.entries.len();
+        let mut reach = 8;
+        while reach < count && self.entries[count - reach].offset > offset {
+            reach *= 2;
+        }
+        let start = count.saturating_sub(reach);
+        let found = self.entries[start..].binary_search_by_key(&offset, |entry| entry.offset);
+        found.ok().map(|at| start + at)
     }
 
     /// A delta of an object that is named.
