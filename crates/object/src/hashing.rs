@@ -107,7 +107,8 @@ impl<'a> Unnamed<'a> {
 }
 
 /// Appends the names of many objects to `ids`, in their order. If one looks like an attack nothing is appended, and the
-/// error says which. An object stands before those that may begin like it. Hashing several messages at once in the lanes of wide registers belongs behind this door.
+/// error says which. An object stands before those that may begin like it. Hashing several messages at once in the lanes of
+/// wide registers belongs behind this door.
 pub fn object_ids(
     hash: HashKind,
     objects: &[Unnamed<'_>],

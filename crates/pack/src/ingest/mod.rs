@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Nothing of the pack is read with a system call again. Memory: 64 bytes an entry, 28 an entry for the index when it is
-//! written, 32 MiB for short deltas, 16 MiB for early ones, and `cache_bytes` a thread, with an eighth more for midstates of trees; contents
-//! above 8 MiB are put aside in files without names.
+//! written, 32 MiB for short deltas, 16 MiB for early ones, and `cache_bytes` a thread, with an eighth more for midstates of
+//! trees; contents above 8 MiB are put aside in files without names.
 
 mod behind;
 mod checks;
