@@ -9,14 +9,17 @@ const SHORT: Duration = Duration::from_millis(20);
 /// More of it often follows: so long after it was done, it is still waited for.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// After so long without a turn, divided by the number of turns, the next one is given whatever goes first.
+/// After so long without a turn, divided by half the number of processors, the next one is given whatever goes first.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Threads that short work keeps busy: one that makes something, and one that sends it.
 const SHORT_THREADS: usize = 2;
 
-/// So many turns at once, half as many as there are processors. Where short work needs more than the other half, turns
-/// wait for it, but not for long.
+/// After so long without short work no processor is left to it.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// As many turns at once as there are processors, or half as many where something short was done lately. Where that needs more than
+/// the other half, turns wait for it, but not for long.
 ///
 /// Many threads that are all about to write hold up others even when their priority is low: each may be preempted while
 /// it holds a lock of the kernel that the others need, together they weigh as much as threads of usual priority, and a
@@ -29,13 +32,15 @@ pub struct Turns {
 
 #[derive(Debug)]
 struct State {
-    count: usize,
-    free: usize,
+    processors: usize,
+    taken: usize,
     /// When the last turn was given.
     given: Instant,
     /// What goes first: until when, and which.
     first: Vec<(Instant, u64)>,
     next: u64,
+    /// Until when half of the processors are left to what goes first.
+    shared_until: Instant,
     /// Somebody waits until the next turn is due.
     is_watched: bool,
 }
@@ -52,15 +57,16 @@ pub struct First {
 }
 
 impl Turns {
-    /// `count` threads may have a turn at the same time; at least one.
-    pub fn new(count: usize) -> Self {
-        let count = count.max(1);
+    /// Turns on so many processors.
+    pub fn new(processors: usize) -> Self {
+        let now = Instant::now();
         let state = State {
-            count,
-            free: count,
-            given: Instant::now(),
+            processors,
+            taken: 0,
+            given: now,
             first: Vec::new(),
             next: 0,
+            shared_until: now,
             is_watched: false,
         };
         Turns { state: Mutex::new(state), changed: Condvar::new() }
@@ -72,10 +78,11 @@ impl Turns {
         loop {
             let now = Instant::now();
             let pause = state.pause(now);
-            if state.free > 0 && pause.is_none() {
-                state.free -= 1;
+            let count = state.count(now);
+            if state.taken < count && pause.is_none() {
+                state.taken += 1;
                 state.given = now;
-                let has_more = state.free > 0;
+                let has_more = state.taken < count;
                 drop(state);
                 if has_more {
                     self.changed.notify_one();
@@ -83,7 +90,7 @@ impl Turns {
                 return Turn(self);
             }
             // One of all that wait looks at the clock.
-            let watched = pause.filter(|_| state.free > 0 && !state.is_watched);
+            let watched = pause.filter(|_| state.taken < count && !state.is_watched);
             state = match watched {
                 Some(pause) => {
                     state.is_watched = true;
@@ -100,9 +107,10 @@ impl Turns {
     /// Goes before those that wait for a turn.
     pub fn go_first(self: &Arc<Self>) -> First {
         let mut state = self.lock();
-        let number = state.next;
+        let (now, number) = (Instant::now(), state.next);
         state.next += 1;
-        state.first.push((Instant::now() + SHORT, number));
+        state.shared_until = now + QUIET;
+        state.first.push((now + SHORT, number));
         First { turns: self.clone(), number }
     }
 
@@ -112,22 +120,30 @@ impl Turns {
 }
 
 impl State {
+    /// How many may have turns at the same time.
+    fn count(&self, now: Instant) -> usize {
+        if now < self.shared_until { self.half() } else { self.processors.max(1) }
+    }
+
+    fn half(&self) -> usize {
+        (self.processors / 2).max(1)
+    }
+
     /// How long the next turn has to wait for what goes first, if it has to.
     fn pause(&mut self, now: Instant) -> Option<Duration> {
         self.first.retain(|(until, _)| *until > now);
         let (until, _) = self.first.iter().min()?;
-        let taken = self.count - self.free;
-        if taken + SHORT_THREADS * self.first.len() < 2 * self.count {
+        if self.taken + SHORT_THREADS * self.first.len() < 2 * self.half() {
             return None;
         }
-        let pause = (LONGEST_PAUSE / self.count as u32).checked_sub(now.duration_since(self.given))?;
+        let pause = (LONGEST_PAUSE / self.half() as u32).checked_sub(now.duration_since(self.given))?;
         Some(pause.min(*until - now)).filter(|wait| !wait.is_zero())
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.lock().free += 1;
+        self.0.lock().taken -= 1;
         self.0.changed.notify_one();
     }
 }
@@ -135,8 +151,10 @@ impl Drop for Turn<'_> {
 impl Drop for First {
     /// Whoever waits looks again by itself.
     fn drop(&mut self) {
-        let end = Instant::now() + LINGER;
+        let now = Instant::now();
+        let end = now + LINGER;
         let mut state = self.turns.lock();
+        state.shared_until = now + QUIET;
         let own = state.first.iter_mut().find(|(_, number)| *number == self.number);
         own.into_iter().for_each(|(until, _)| *until = end.min(*until));
     }
@@ -168,7 +186,7 @@ mod tests {
             }
         });
         assert_eq!(all.load(SeqCst), 16 * 200);
-        assert_eq!(turns.lock().free, 3);
+        assert_eq!(turns.lock().taken, 0);
     }
 
     /// Times are given, not waited for.
@@ -201,7 +219,7 @@ mod tests {
     /// Of eight processors, two turns and two that are short leave some.
     #[test]
     fn turns_go_on_where_there_are_processors() {
-        let turns = Arc::new(Turns::new(4));
+        let turns = Arc::new(Turns::new(8));
         let _taken = [turns.take(), turns.take()];
         let _short = [(); 2].map(|()| turns.go_first());
         let given = turns.lock().given;
@@ -213,8 +231,8 @@ mod tests {
     /// Half of them do something short all the time; all have their turns, however many wait at once.
     #[test]
     fn everybody_comes_to_an_end() {
-        for count in [1, 3] {
-            let turns = Arc::new(Turns::new(count));
+        for processors in [1, 2, 6] {
+            let turns = Arc::new(Turns::new(processors));
             std::thread::scope(|scope| {
                 for number in 0..32 {
                     let turns = turns.clone();
@@ -229,7 +247,25 @@ mod tests {
                 }
             });
             let state = turns.lock();
-            assert_eq!((state.free, state.is_watched), (count, false));
+            assert_eq!((state.taken, state.is_watched), (0, false));
+        }
+    }
+
+    #[test]
+    fn half_of_the_processors_are_left_to_what_is_short() {
+        for (processors, all, half) in [(0, 1, 1), (1, 1, 1), (2, 2, 1), (5, 5, 2), (8, 8, 4)] {
+            let turns = Arc::new(Turns::new(processors));
+            let start = turns.lock().given;
+            assert_eq!(turns.lock().count(start), all);
+            let first = turns.go_first();
+            let until = turns.lock().shared_until;
+            assert!(until >= start + QUIET);
+            assert_eq!(turns.lock().count(until - QUIET), half);
+            drop(first);
+            assert!(turns.lock().shared_until >= until);
+            let until = turns.lock().shared_until;
+            assert_eq!(turns.lock().count(until - QUIET), half);
+            assert_eq!(turns.lock().count(until), all);
         }
     }
 
@@ -245,6 +281,6 @@ mod tests {
             drop(held);
             drop(first);
         });
-        assert_eq!(turns.lock().free, 1);
+        assert_eq!(turns.lock().taken, 0);
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::places::{For, NoPlace, Place};
 use super::settings::{Admin, Settings};
-use super::shared::{Shared, processors_for_clones};
+use super::shared::Shared;
 use super::signals::{Signal, Signals};
 use super::{git_daemon, http_connection, seeing};
 
@@ -63,8 +63,10 @@ pub fn serve_and_reload(
     reload: impl FnMut() -> Option<Settings>,
 ) -> std::io::Result<()> {
     let mut shared = Shared::new(root, settings)?;
+    let processors = packrace_os::process::available_threads();
     let background = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(processors_for_clones().min(4))
+        // Every other one, so that not all that is short waits for clones.
+        .worker_threads((processors / 2).clamp(1, 4))
         .thread_name("background")
         .on_thread_start(packrace_os::process::lower_thread_priority)
         .enable_all()
@@ -72,7 +74,7 @@ pub fn serve_and_reload(
     shared.background = Some(background.handle().clone());
     let shared = Arc::new(shared);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(packrace_os::process::available_threads().min(4))
+        .worker_threads(processors.min(4))
         // A request that has a place never waits for a thread.
         .max_blocking_threads(shared.places.max_requests() + MAX_OTHER_THREADS)
         .thread_keep_alive(Duration::from_secs(10))

@@ -62,7 +62,7 @@ impl Shared {
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
             answers,
             metrics,
-            turns: Some(Arc::new(Turns::new(processors_for_clones()))),
+            turns: Some(Arc::new(Turns::new(packrace_os::process::available_threads()))),
         };
         let warm = WarmRepositories::new(warm.clone(), host.metrics.clone());
         Ok(Shared {
@@ -121,9 +121,4 @@ impl Shared {
             (opened, _) => opened,
         }
     }
-}
-
-/// So many processors may be busy with sending clones: every other one, so that not all that is short waits for them.
-pub(super) fn processors_for_clones() -> usize {
-    (packrace_os::process::available_threads() / 2).max(1)
 }
