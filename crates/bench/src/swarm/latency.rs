@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use packrace_testkit::raw_client::{STACK_BYTES, Take, Target};
@@ -44,7 +44,7 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
         let clone = target.request(&subject.clone_all().command);
         let most_seconds = if args.smoke { 2.0 } else { MOST_SECONDS };
         let idle = fetch_times(&target, &fetch, most_seconds)?;
-        let ((busy, pings), answers, seconds) = beside_clones(&target, &clone, clones, || {
+        let ((busy, pings), bytes, seconds) = beside_clones(&target, &clone, clones, || {
             Ok((fetch_times(&target, &fetch, most_seconds)?, ping_times()?))
         })?;
         let ratio = quantile(&busy, 0.99) / quantile(&idle, 0.5);
@@ -59,7 +59,7 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
             both(&busy),
             both(&pings),
             busy.len(),
-            answers as f64 / seconds,
+            bytes as f64 / seconds / 1e6,
             goal.unwrap_or_default(),
         );
         records.push(json!({
@@ -67,6 +67,8 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
             "who": contender.who,
             "clones": clones,
             "samples": busy.len(),
+            "clone_bytes": bytes,
+            "seconds": seconds,
             "idle_seconds_p50": quantile(&idle, 0.5),
             "idle_seconds_p99": quantile(&idle, 0.99),
             "busy_seconds_p50": quantile(&busy, 0.5),
@@ -80,29 +82,29 @@ pub fn compare(args: &Args, contenders: &[Contender], subject: &Subject) -> Resu
 
 /// The table's head.
 pub fn head() -> &'static str {
-    "| clones at once | who | one-commit fetch, idle ms p50, p99 | beside clones ms p50, p99 | ping beside clones ms p50, p99 | samples | p99 to idle p50 | clones/s meanwhile | goals |\n\
+    "| clones at once | who | one-commit fetch, idle ms p50, p99 | beside clones ms p50, p99 | ping beside clones ms p50, p99 | samples | p99 to idle p50 | MB/s of clones meanwhile | goals |\n\
      |---|---|---:|---:|---:|---:|---:|---:|---|"
 }
 
-/// Does something while so many clients clone, each again when it is done; gives how many clones came to their end.
+/// Does something while so many clients clone, each again when it is done; gives how many bytes they got, in so many seconds.
 fn beside_clones<T>(
     target: &Target,
     clone: &[u8],
     count: usize,
     act: impl FnOnce() -> io::Result<T>,
-) -> io::Result<(T, usize, f64)> {
-    let (is_over, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
+) -> io::Result<(T, u64, f64)> {
+    let (is_over, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..count {
-            let again = || crowd::again_and_again(target, clone, &is_over, &answers);
+            let again = || crowd::again_and_again(target, clone, &is_over, &bytes);
             std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, again)?;
         }
         std::thread::sleep(RAMP);
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), bytes.load(Relaxed));
         let result = act();
         let seconds = start.elapsed().as_secs_f64();
         is_over.store(true, Relaxed);
-        Ok((result?, answers.load(Relaxed), seconds))
+        Ok((result?, bytes.load(Relaxed) - before, seconds))
     })
 }
 
