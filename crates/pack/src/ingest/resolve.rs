@@ -538,3 +538,41 @@ impl Drop for Worker<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use packrace_object::{HashKind, object_id};
+
+    use super::*;
+
+    /// Names a base and a delta of it together, and says what was noted of both.
+    fn check(kind: Kind) -> [String; 2] {
+        let hash = HashKind::Sha1;
+        let bytes = vec![1; 5000];
+        let mut changed = bytes.clone();
+        changed[4500] = 2;
+        let root = Arc::new(Content::in_memory(vec![0; 5000]));
+        let base = Arc::new(Content::in_memory(bytes));
+        let last = Arc::new(Content::in_memory(changed));
+        let pending = |content: &Arc<Content>, base: &Arc<Content>, is_base| Pending {
+            entry: 0,
+            kind,
+            content: content.clone(),
+            base: base.clone(),
+            is_base,
+        };
+        let pair = [pending(&base, &root, true), pending(&last, &base, false)];
+        assert_eq!(pair[1].unnamed().like.is_some(), kind == Kind::Tree);
+        let mut ids = Vec::new();
+        object_ids(hash, &pair.each_ref().map(Pending::unnamed), &mut ids).unwrap();
+        assert_eq!(ids, [&base, &last].map(|content| object_id(hash, kind, content).unwrap()));
+        [&base, &last].map(|content| format!("{:?}", content.midstates))
+    }
+
+    #[test]
+    fn trees_are_hashed_from_where_they_differ() {
+        let nothing = "Midstates(None)";
+        assert_eq!(check(Kind::Tree), ["Midstates(Some(4))", nothing]);
+        assert_eq!(check(Kind::Blob), [nothing, nothing]);
+    }
+}
