@@ -53,21 +53,23 @@ impl Reader {
         Reader { flight, number, reports_seen: 0, has_just_reported: false }
     }
 
-    /// What comes next; waits for it no longer than this.
+    /// What comes next; waits for it no longer than this, and no shorter.
     pub fn next(&mut self, wait: Duration) -> Received {
         let flight = self.flight.clone();
         let mut state = flight.lock();
-        if let Some(received) = self.look(&mut state) {
-            return received;
-        }
+        let mut found = None;
         state.waiting_readers += 1;
-        let woken = flight.for_readers.wait_timeout(state, wait);
+        // A wake-up for what this reader has taken already must not end the wait.
+        let woken = flight.for_readers.wait_timeout_while(state, wait, |state| {
+            found = self.look(state);
+            found.is_none()
+        });
         let (mut state, timeout) = woken.expect("no panic while held");
         state.waiting_readers -= 1;
         if timeout.timed_out() {
             flight.is_hungry.store(true, Relaxed);
         }
-        self.look(&mut state).unwrap_or(Received::Nothing)
+        found.unwrap_or(Received::Nothing)
     }
 
     fn look(&mut self, state: &mut State) -> Option<Received> {
@@ -117,5 +119,37 @@ impl Drop for Reader {
             // What it had to say was said; a panic of it too.
             let _ = worker.map(std::thread::JoinHandle::join);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+
+    use prometheus_client::metrics::gauge::Gauge;
+
+    use super::super::budget::Budget;
+    use super::super::flight::Bounds;
+    use super::*;
+
+    #[test]
+    fn is_not_woken_for_nothing() {
+        let budget = Budget::new(0, &Gauge::default());
+        let flight = Flight::new(Bounds::default(), Keeping::Memory, &budget, &budget);
+        let mut reader = flight.lead();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    flight.for_readers.notify_all();
+                    std::thread::yield_now();
+                }
+            });
+            let (start, wait) = (Instant::now(), Duration::from_millis(50));
+            let received = reader.next(wait);
+            is_over.store(true, Relaxed);
+            assert!(matches!(received, Received::Nothing) && start.elapsed() >= wait);
+        });
     }
 }
