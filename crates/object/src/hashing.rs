@@ -83,7 +83,7 @@ impl ObjectHasher {
 
 /// The name of the object with this kind and content.
 pub fn object_id(hash: HashKind, kind: Kind, content: &[u8]) -> Result<ObjectId, CollisionAttack> {
-    hash_object(hash, kind, content, None, None).finish()
+    hash_object(hash, &Unnamed::new(kind, content)).finish()
 }
 
 /// An object that is to be named.
@@ -116,8 +116,7 @@ pub fn object_ids(
 ) -> Result<(), (usize, CollisionAttack)> {
     let start = ids.len();
     for (number, object) in objects.iter().enumerate() {
-        let Unnamed { kind, content, like, notes } = *object;
-        match hash_object(hash, kind, content, like, notes).finish() {
+        match hash_object(hash, object).finish() {
             Ok(id) => ids.push(id),
             Err(attack) => {
                 ids.truncate(start);

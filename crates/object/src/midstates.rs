@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::{HashKind, Kind, ObjectHasher};
+use crate::{HashKind, Kind, ObjectHasher, Unnamed};
 
 /// Bytes of a block of SHA-1 and of SHA-256 (FIPS 180-4, "Preliminaries"): from where one ends hashers go on without copying.
 const BLOCK_BYTES: usize = 64;
@@ -51,14 +51,6 @@ struct Places {
     count: usize,
 }
 
-impl Midstates {
-    /// Notes those of an object that has its name already.
-    pub fn note(&self, hash: HashKind, kind: Kind, content: &[u8]) {
-        EXTRA.fetch_add(content.len() as u64, std::sync::atomic::Ordering::Relaxed);
-        hash_object(hash, kind, content, None, Some(self));
-    }
-}
-
 impl Places {
     fn of(length: usize, header_bytes: usize) -> Self {
         let step = (length / MAX_STEPS).next_multiple_of(BLOCK_BYTES).max(MIN_STEP_BYTES);
@@ -87,15 +79,9 @@ impl<'a> Like<'a> {
     }
 }
 
-/// A hasher that has seen the object, or has gone on from where it is no longer like another; its own midstates are put
-/// into `notes`.
-pub(crate) fn hash_object(
-    hash: HashKind,
-    kind: Kind,
-    content: &[u8],
-    like: Option<Like<'_>>,
-    notes: Option<&Midstates>,
-) -> ObjectHasher {
+/// A hasher that has seen the object, or has gone on from where it is no longer like another.
+pub(crate) fn hash_object(hash: HashKind, object: &Unnamed<'_>) -> ObjectHasher {
+    let Unnamed { kind, content, like, notes } = *object;
     let header = ObjectHasher::header(kind, content.len() as u64);
     let places = Places::of(content.len(), header.len());
     let shared = like.map_or(&[][..], |like| like.shared(kind, content, &places));
@@ -115,15 +101,9 @@ pub(crate) fn hash_object(
         // Whoever names an object twice notes the same.
         let _ = notes.0.set(Noted { kind, length: content.len(), states });
     }
-    SAVED.fetch_add(
-        shared.last().map_or(0, |_| places.at(shared.len() - 1)) as u64,
-        std::sync::atomic::Ordering::Relaxed,
-    );
     hasher.update(&content[at..]);
     hasher
 }
-pub static SAVED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-pub static EXTRA: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {
@@ -137,7 +117,9 @@ mod tests {
     /// Names `content` like an object that was named before, and says how many midstates they share.
     fn check(hash: HashKind, before: (Kind, &[u8]), now: (Kind, &[u8])) -> usize {
         let (first, second) = (Midstates::default(), Midstates::default());
-        let name = |(kind, content), like, notes| hash_object(hash, kind, content, like, notes).finish();
+        let name = |(kind, content), like, notes| {
+            hash_object(hash, &Unnamed { kind, content, like, notes }).finish()
+        };
         assert_eq!(name(before, None, Some(&first)), object_id(hash, before.0, before.1));
         let like = Like { content: before.1, midstates: &first };
         let expected = object_id(hash, now.0, now.1);
@@ -184,7 +166,8 @@ mod tests {
     fn nothing_is_shared_with_what_was_not_named() {
         let bytes = content(5000);
         let like = Like { content: &bytes, midstates: &Midstates::default() };
-        let found = hash_object(HashKind::Sha1, Kind::Tree, &bytes, Some(like), None).finish();
+        let object = Unnamed { like: Some(like), ..Unnamed::new(Kind::Tree, &bytes) };
+        let found = hash_object(HashKind::Sha1, &object).finish();
         assert_eq!(found, object_id(HashKind::Sha1, Kind::Tree, &bytes));
     }
 }
