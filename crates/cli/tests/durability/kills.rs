@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use packrace_testkit::{Git, Random};
+use packrace_testkit::{Extent, Git, Random, sampled};
 
 use crate::cases::{fed, has_object, is_all_staged, write_files, write_receiver};
 use crate::{ask_git, assert_sound, git, in_memory, packrace, remove_locks};
@@ -13,8 +13,10 @@ use crate::{ask_git, assert_sound, git, in_memory, packrace, remove_locks};
 const FRESH_AFTER: usize = 50;
 
 /// Rounds of each; 1,000 take minutes.
-fn rounds() -> usize {
-    std::env::var("PACKRACE_KILL_ROUNDS").map_or(40, |rounds| rounds.parse().expect("a number"))
+fn rounds(extent: Extent) -> usize {
+    let whole =
+        || std::env::var("PACKRACE_KILL_ROUNDS").map_or(40, |rounds| rounds.parse().expect("a number"));
+    if extent == Extent::Sample { 8 } else { whole() }
 }
 
 /// Kills a process some time after it was started, unless it has ended by then. Tells whether it ended well.
@@ -44,10 +46,11 @@ impl Moments {
 }
 
 /// Does all rounds, and tells how many ended before success: `work` does some in a new repository, numbered from 1 on.
-fn in_fresh_repositories(what: &str, mut work: impl FnMut(usize, u64) -> usize) {
-    let starts = (0..rounds()).step_by(FRESH_AFTER);
-    let killed: usize = starts.map(|start| work(FRESH_AFTER.min(rounds() - start), start as u64)).sum();
-    println!("{what}: {killed} of {} ended before they told of success", rounds());
+fn in_fresh_repositories(extent: Extent, what: &str, mut work: impl FnMut(usize, u64) -> usize) {
+    let rounds = rounds(extent);
+    let starts = (0..rounds).step_by(FRESH_AFTER);
+    let killed: usize = starts.map(|start| work(FRESH_AFTER.min(rounds - start), start as u64)).sum();
+    println!("{what}: {killed} of {rounds} ended before they told of success");
 }
 
 /// A repository with so many commits, and one more; from the first on, their names.
@@ -70,12 +73,13 @@ fn history(top: &Path, rounds: usize, files: usize) -> (PathBuf, Vec<String>) {
     (all, commits.lines().map(str::to_owned).collect())
 }
 
-#[test]
-fn pushes() {
-    for files in [1, 20] {
-        in_fresh_repositories(&format!("push, {files} files"), |rounds, seed| {
-            push_rounds(files, rounds, seed)
-        });
+sampled! {
+    fn pushes(extent) {
+        for files in [1, 20] {
+            in_fresh_repositories(extent, &format!("push, {files} files"), |rounds, seed| {
+                push_rounds(files, rounds, seed)
+            });
+        }
     }
 }
 
@@ -123,12 +127,13 @@ fn push_rounds(files: usize, rounds: usize, seed: u64) -> usize {
     killed
 }
 
-#[test]
-fn unpacking() {
-    for files in [1, 20] {
-        in_fresh_repositories(&format!("unpack-objects, {files} files"), |rounds, seed| {
-            unpack_rounds(files, rounds, seed)
-        });
+sampled! {
+    fn unpacking(extent) {
+        for files in [1, 20] {
+            in_fresh_repositories(extent, &format!("unpack-objects, {files} files"), |rounds, seed| {
+                unpack_rounds(files, rounds, seed)
+            });
+        }
     }
 }
 
@@ -172,10 +177,11 @@ fn unpack_rounds(files: usize, rounds: usize, seed: u64) -> usize {
     killed
 }
 
-#[test]
-fn adding() {
-    for files in [3, 40] {
-        in_fresh_repositories(&format!("add, {files} files"), |rounds, seed| add_rounds(files, rounds, seed));
+sampled! {
+    fn adding(extent) {
+        for files in [3, 40] {
+            in_fresh_repositories(extent, &format!("add, {files} files"), |rounds, seed| add_rounds(files, rounds, seed));
+        }
     }
 }
 

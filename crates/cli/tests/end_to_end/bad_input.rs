@@ -174,7 +174,7 @@ fn a_client_that_leaves_ends_the_work() {
     let left = Instant::now();
     // Its standard input stays open: only the answer's reader has gone.
     while child.try_wait().unwrap().is_none() {
-        if left.elapsed() > Duration::from_secs(5) {
+        if left.elapsed() > Duration::from_secs(60) {
             child.kill().unwrap();
             panic!("it still runs");
         }

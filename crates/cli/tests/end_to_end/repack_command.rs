@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use packrace_object::HashKind;
-use packrace_testkit::{Git, RefFormat, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Extent, Git, RefFormat, Repo, RepoBuilder, Size, Storage, sampled};
 
 use crate::running::{PACKRACE, copy, packrace, stock_git};
 
@@ -89,7 +89,7 @@ pub fn assert_sound(repo: &Path) {
 }
 
 /// Runs `repack` with git and with packrace on copies of `repo` and compares what is left and said.
-fn check(repo: &Path, args: &[&str]) {
+fn check_mode(repo: &Path, args: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let args = [&["repack"], args].concat();
     let [git, ours] = ["git", "packrace"].map(|name| {
@@ -161,6 +161,13 @@ const MODES: [&[&str]; 26] = [
     &["-a", "-d", "--pack-kept-objects"],
 ];
 
+/// Beside the repository in which all modes are tried, a sample has one mode in so many.
+const OTHER_STEP: usize = 5;
+
+fn some_of<'a>(extent: Extent, modes: &'a [&'a [&'a str]]) -> impl Iterator<Item = &'a &'a [&'a str]> {
+    modes.iter().step_by(extent.pick(OTHER_STEP, 1))
+}
+
 /// Four packs, some history that only a reflog or nothing reaches, loose objects of both kinds.
 pub fn worn(hash: HashKind, storage: Storage, ref_format: RefFormat) -> Repo {
     let repo = RepoBuilder::new(Size::Tiny)
@@ -197,33 +204,38 @@ pub fn worn(hash: HashKind, storage: Storage, ref_format: RefFormat) -> Repo {
     repo
 }
 
-#[test]
-fn every_mode_as_git() {
-    for hash in HASHES {
-        let repo = worn(hash, Storage::default(), RefFormat::Files);
-        MODES.iter().for_each(|mode| check(repo.path(), mode));
+sampled! {
+    fn every_mode_as_git(extent) {
+        for hash in HASHES {
+            let repo = worn(hash, Storage::default(), RefFormat::Files);
+            // Names of objects are longer, and modes the same.
+            let step = if hash == HashKind::Sha1 { 1 } else { extent.pick(OTHER_STEP, 1) };
+            MODES.iter().step_by(step).for_each(|mode| check_mode(repo.path(), mode));
+        }
     }
 }
 
-#[test]
-fn kept_packs() {
-    let storage = Storage { keep_oldest: true, ..Storage::default() };
-    let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
-    MODES.iter().for_each(|mode| check(repo.path(), mode));
-    let newest = files(&repo.path().join("objects/pack")).into_iter().find(|path| {
-        path.extension().is_some_and(|extension| extension == "pack") && !path.with_extension("keep").exists()
-    });
-    let newest = newest.unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-    check(repo.path(), &["-a", "-d", &format!("--keep-pack={newest}")]);
+sampled! {
+    fn kept_packs(extent) {
+        let storage = Storage { keep_oldest: true, ..Storage::default() };
+        let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
+        some_of(extent, &MODES).for_each(|mode| check_mode(repo.path(), mode));
+        let newest = files(&repo.path().join("objects/pack")).into_iter().find(|path| {
+            path.extension().is_some_and(|extension| extension == "pack") && !path.with_extension("keep").exists()
+        });
+        let newest = newest.unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        check_mode(repo.path(), &["-a", "-d", &format!("--keep-pack={newest}")]);
+    }
 }
 
-#[test]
-fn alternates() {
-    let storage = Storage { alternate: true, ..Storage::default() };
-    let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
-    MODES.iter().for_each(|mode| check(repo.path(), mode));
-    for mode in [&["-d", "-l"][..], &["-A", "-d", "-l"], &["--geometric=2", "-d", "-l"]] {
-        check(repo.path(), mode);
+sampled! {
+    fn alternates(extent) {
+        let storage = Storage { alternate: true, ..Storage::default() };
+        let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
+        some_of(extent, &MODES).for_each(|mode| check_mode(repo.path(), mode));
+        for mode in [&["-d", "-l"][..], &["-A", "-d", "-l"], &["--geometric=2", "-d", "-l"]] {
+            check_mode(repo.path(), mode);
+        }
     }
 }
 
@@ -243,42 +255,45 @@ const BITMAP_MODES: [&[&str]; 13] = [
     &["-b"],
 ];
 
-#[test]
-fn bitmaps() {
-    for (hash, lookup_table) in [(HashKind::Sha1, "true"), (HashKind::Sha256, "false")] {
-        let repo = worn(hash, Storage::default(), RefFormat::Files);
-        repo.git(&["config", "--unset", "repack.writeBitmaps"]);
-        repo.git(&["config", "pack.writeBitmapLookupTable", lookup_table]);
-        BITMAP_MODES.iter().for_each(|mode| check(repo.path(), mode));
-        repo.git(&["config", "pack.preferBitmapTips", "refs/tags/"]);
-        check(repo.path(), &["-a", "-d", "-b"]);
-        repo.git(&["config", "repack.writeBitmaps", "true"]);
-        check(repo.path(), &["-a", "-d", "-m"]);
-        check(repo.path(), &["-a", "-d"]);
-        check(repo.path(), &["-d"]);
+sampled! {
+    fn bitmaps(extent) {
+        for (hash, lookup_table) in [(HashKind::Sha1, "true"), (HashKind::Sha256, "false")] {
+            let repo = worn(hash, Storage::default(), RefFormat::Files);
+            repo.git(&["config", "--unset", "repack.writeBitmaps"]);
+            repo.git(&["config", "pack.writeBitmapLookupTable", lookup_table]);
+            some_of(extent, &BITMAP_MODES).for_each(|mode| check_mode(repo.path(), mode));
+            repo.git(&["config", "pack.preferBitmapTips", "refs/tags/"]);
+            check_mode(repo.path(), &["-a", "-d", "-b"]);
+            repo.git(&["config", "repack.writeBitmaps", "true"]);
+            check_mode(repo.path(), &["-a", "-d", "-m"]);
+            check_mode(repo.path(), &["-a", "-d"]);
+            check_mode(repo.path(), &["-d"]);
+        }
     }
 }
 
-/// Where the pack does not hold everything, there is no bitmap, and a word about it only where it was asked for.
-#[test]
-fn no_bitmaps_of_a_part() {
-    let storage = Storage { keep_oldest: true, ..Storage::default() };
-    let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
-    repo.git(&["config", "--unset", "repack.writeBitmaps"]);
-    BITMAP_MODES.iter().for_each(|mode| check(repo.path(), mode));
-    let storage = Storage { alternate: true, ..Storage::default() };
-    let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
-    repo.git(&["config", "--unset", "repack.writeBitmaps"]);
-    let modes = BITMAP_MODES.iter().filter(|mode| !mode.contains(&"--geometric=2"));
-    modes.for_each(|mode| check(repo.path(), mode));
+sampled! {
+    /// Where the pack does not hold everything, there is no bitmap, and a word about it only where it was asked for.
+    fn no_bitmaps_of_a_part(extent) {
+        let storage = Storage { keep_oldest: true, ..Storage::default() };
+        let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
+        repo.git(&["config", "--unset", "repack.writeBitmaps"]);
+        some_of(extent, &BITMAP_MODES).for_each(|mode| check_mode(repo.path(), mode));
+        let storage = Storage { alternate: true, ..Storage::default() };
+        let repo = worn(HashKind::Sha1, storage, RefFormat::Files);
+        repo.git(&["config", "--unset", "repack.writeBitmaps"]);
+        let modes = some_of(extent, &BITMAP_MODES).filter(|mode| !mode.contains(&"--geometric=2"));
+        modes.for_each(|mode| check_mode(repo.path(), mode));
+    }
 }
 
-/// A multi-pack-index that is there is replaced, or goes with the packs that it names.
-#[test]
-fn multi_pack_indexes() {
-    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
-    repo.git(&["multi-pack-index", "write"]);
-    MODES.iter().for_each(|mode| check(repo.path(), mode));
+sampled! {
+    /// A multi-pack-index that is there is replaced, or goes with the packs that it names.
+    fn multi_pack_indexes(extent) {
+        let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
+        repo.git(&["multi-pack-index", "write"]);
+        some_of(extent, &MODES).for_each(|mode| check_mode(repo.path(), mode));
+    }
 }
 
 /// Sizes are limited, and what hooks name does not expire.
@@ -290,7 +305,7 @@ fn limits_and_hooks() {
         &["-a", "-d", "--max-pack-size=0"],
         &["--cruft", "-d", "--max-cruft-size=2m", "--max-pack-size=1m"],
     ] {
-        check(repo.path(), mode);
+        check_mode(repo.path(), mode);
     }
     let all = repo.git(&["cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)"]);
     let reached = repo.reachable_objects();
@@ -305,7 +320,7 @@ fn limits_and_hooks() {
         &format!("echo {}; echo {}", "1".repeat(40), gone[1]),
     ]);
     let modes = [&["--cruft", "-d", "--cruft-expiration=now"][..], &["-A", "-d", "--unpack-unreachable=now"]];
-    modes.iter().for_each(|mode| check(repo.path(), mode));
+    modes.iter().for_each(|mode| check_mode(repo.path(), mode));
     for (broken, words) in [
         ("exit 3", "unable to enumerate additional recent objects"),
         ("echo x", "invalid extra cruft tip: 'x'"),
@@ -328,7 +343,7 @@ fn limits_and_hooks() {
 fn reftables() {
     let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Reftable);
     for mode in [&["-a", "-d"][..], &["--cruft", "-d"], &["-A", "-d"]] {
-        check(repo.path(), mode);
+        check_mode(repo.path(), mode);
     }
 }
 
@@ -337,11 +352,11 @@ fn filters() {
     let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
     for filter in ["blob:none", "blob:limit=100", "tree:0", "object:type=commit", "combine:blob:none+tree:2"]
     {
-        check(repo.path(), &["-a", "-d", &format!("--filter={filter}")]);
-        check(repo.path(), &["-a", &format!("--filter={filter}")]);
+        check_mode(repo.path(), &["-a", "-d", &format!("--filter={filter}")]);
+        check_mode(repo.path(), &["-a", &format!("--filter={filter}")]);
     }
-    check(repo.path(), &["-a", "-d", "--filter=bogus"]);
-    check(repo.path(), &["-a", "-d", "--filter-to=elsewhere"]);
+    check_mode(repo.path(), &["-a", "-d", "--filter=bogus"]);
+    check_mode(repo.path(), &["-a", "-d", "--filter-to=elsewhere"]);
     repo.git(&["config", "--unset", "repack.writeBitmaps"]);
     // A bitmap would need what is left out. Git fails too, and leaves a temporary pack behind.
     let before = objects(repo.path());
@@ -366,36 +381,38 @@ fn filters() {
     assert_sound(repo.path());
 }
 
-/// A shallow commit that is dropped is no longer said to be one.
-#[test]
-fn shallow_repositories() {
-    let storage = Storage { shallow_depth: Some(4), ..Storage::default() };
-    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
-    repo.git(&["config", "repack.writeBitmaps", "false"]);
-    MODES.iter().for_each(|mode| check(repo.path(), mode));
-    // A history of its own takes the place of the one that is cut.
-    let tree = repo.git(&["rev-parse", "main^{tree}"]);
-    let root = repo.git(&["commit-tree", tree.trim(), "-m", "a new beginning"]);
-    let refs = repo.git(&["for-each-ref", "--format=%(refname)"]);
-    for name in refs.lines().filter(|name| *name != "refs/heads/main") {
-        repo.git(&["update-ref", "--no-deref", "-d", name]);
+sampled! {
+    /// A shallow commit that is dropped is no longer said to be one.
+    fn shallow_repositories(extent) {
+        let storage = Storage { shallow_depth: Some(4), ..Storage::default() };
+        let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+        repo.git(&["config", "repack.writeBitmaps", "false"]);
+        some_of(extent, &MODES).for_each(|mode| check_mode(repo.path(), mode));
+        // A history of its own takes the place of the one that is cut.
+        let tree = repo.git(&["rev-parse", "main^{tree}"]);
+        let root = repo.git(&["commit-tree", tree.trim(), "-m", "a new beginning"]);
+        let refs = repo.git(&["for-each-ref", "--format=%(refname)"]);
+        for name in refs.lines().filter(|name| *name != "refs/heads/main") {
+            repo.git(&["update-ref", "--no-deref", "-d", name]);
+        }
+        repo.git(&["update-ref", "refs/heads/main", root.trim()]);
+        some_of(extent, &MODES).for_each(|mode| check_mode(repo.path(), mode));
+        assert!(packrace(repo.path(), &["repack", "-a", "-d"], "").status.success());
+        assert!(!repo.path().join("shallow").exists());
+        assert_sound(repo.path());
     }
-    repo.git(&["update-ref", "refs/heads/main", root.trim()]);
-    MODES.iter().for_each(|mode| check(repo.path(), mode));
-    assert!(packrace(repo.path(), &["repack", "-a", "-d"], "").status.success());
-    assert!(!repo.path().join("shallow").exists());
-    assert_sound(repo.path());
 }
 
-/// What was in a cruft pack stays there with its times, or expires by them.
-#[test]
-fn cruft_packs_again() {
-    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
-    repo.git(&["repack", "--cruft", "-d", "-q"]);
-    assert_eq!(objects(repo.path()).iter().filter(|(role, _)| *role == Role::Cruft).count(), 4);
-    // Git names the cruft pack that it writes again as the one that is there, since both are its own.
-    let modes = MODES.iter().filter(|mode| mode.contains(&"-d") || !mode.contains(&"--cruft"));
-    modes.for_each(|mode| check(repo.path(), mode));
+sampled! {
+    /// What was in a cruft pack stays there with its times, or expires by them.
+    fn cruft_packs_again(extent) {
+        let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
+        repo.git(&["repack", "--cruft", "-d", "-q"]);
+        assert_eq!(objects(repo.path()).iter().filter(|(role, _)| *role == Role::Cruft).count(), 4);
+        // Git names the cruft pack that it writes again as the one that is there, since both are its own.
+        let modes = some_of(extent, &MODES).filter(|mode| mode.contains(&"-d") || !mode.contains(&"--cruft"));
+        modes.for_each(|mode| check_mode(repo.path(), mode));
+    }
 }
 
 /// What is old expires, but for what something newer needs.
@@ -416,10 +433,10 @@ fn expiry_by_age() {
         &["--cruft", "-d", "--cruft-expiration=never"],
         &["--cruft", "-d"],
     ];
-    modes.iter().for_each(|mode| check(repo.path(), mode));
+    modes.iter().for_each(|mode| check_mode(repo.path(), mode));
     let tree = repo.git(&["rev-parse", &format!("{}^{{tree}}", newest.trim())]);
     repo.git(&["commit-tree", tree.trim(), "-p", newest.trim(), "-m", "recent, and not reached"]);
-    modes.iter().for_each(|mode| check(repo.path(), mode));
+    modes.iter().for_each(|mode| check_mode(repo.path(), mode));
 }
 
 #[test]
@@ -453,7 +470,7 @@ fn what_promisors_promised_stays_apart() {
     let commit = git(&["commit-tree", tree.trim(), "-p", "main", "-m", "own"]);
     git(&["update-ref", "refs/heads/own", commit.trim()]);
     for mode in [&["-a", "-d"][..], &["-a"], &["-A", "-d"], &["--cruft", "-d"], &["-d"]] {
-        check(&partial, mode);
+        check_mode(&partial, mode);
     }
 }
 
@@ -483,65 +500,67 @@ fn work_trees() {
     assert_sound(&work.join(".git"));
 }
 
-#[test]
-fn empty_repositories_and_refusals() {
-    let dir = tempfile::tempdir().unwrap();
-    Git::stock().run(dir.path(), &["init", "-q", "--bare", "-b", "main", "inner/empty.git"]);
-    let empty = dir.path().join("inner/empty.git");
-    for mode in MODES {
-        check(&empty, mode);
+sampled! {
+    fn empty_repositories_and_refusals(extent) {
+        let dir = tempfile::tempdir().unwrap();
+        Git::stock().run(dir.path(), &["init", "-q", "--bare", "-b", "main", "inner/empty.git"]);
+        let empty = dir.path().join("inner/empty.git");
+        for mode in some_of(extent, &MODES) {
+            check_mode(&empty, mode);
+        }
+        for mode in [
+            &["-a", "--geometric=2"][..],
+            &["-A", "-k"],
+            &["-a", "-k", "--unpack-unreachable=now"],
+            &["--cruft", "-k"],
+            &["--cruft", "-A"],
+            &["--cruft", "--geometric=2"],
+            &["-q", "something", "-d"],
+        ] {
+            check_mode(&empty, mode);
+        }
+        let output = packrace(&empty, &["repack", "-d", "--filter=blob:none"], "");
+        assert_eq!(output.status.code(), Some(129));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("fatal: option `filter' is not supported"), "{said}");
+        let output = packrace(&empty, &["repack", "-a", "-d", "--name-hash-version=2", "-q"], "");
+        assert!(output.status.success());
+        Git::stock().run(&empty, &["config", "core.repositoryFormatVersion", "1"]);
+        Git::stock().run(&empty, &["config", "extensions.preciousObjects", "true"]);
+        check_mode(&empty, &["-a", "-d"]);
     }
-    for mode in [
-        &["-a", "--geometric=2"][..],
-        &["-A", "-k"],
-        &["-a", "-k", "--unpack-unreachable=now"],
-        &["--cruft", "-k"],
-        &["--cruft", "-A"],
-        &["--cruft", "--geometric=2"],
-        &["-q", "something", "-d"],
-    ] {
-        check(&empty, mode);
-    }
-    let output = packrace(&empty, &["repack", "-d", "--filter=blob:none"], "");
-    assert_eq!(output.status.code(), Some(129));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("fatal: option `filter' is not supported"), "{said}");
-    let output = packrace(&empty, &["repack", "-a", "-d", "--name-hash-version=2", "-q"], "");
-    assert!(output.status.success());
-    Git::stock().run(&empty, &["config", "core.repositoryFormatVersion", "1"]);
-    Git::stock().run(&empty, &["config", "extensions.preciousObjects", "true"]);
-    check(&empty, &["-a", "-d"]);
 }
 
-/// Killed at any moment, a repack leaves a repository with everything in it, and the next one has no more packs than it
-/// should. A pack that was just being named or deleted may stay without an index, as with git: nobody reads it.
-#[test]
-fn killed_at_any_moment() {
-    let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
-    let expected = repo.reachable_objects();
-    let whole = {
+sampled! {
+    /// Killed at any moment, a repack leaves a repository with everything in it, and the next one has no more packs than it
+    /// should. A pack that was just being named or deleted may stay without an index, as with git: nobody reads it.
+    fn killed_at_any_moment(extent) {
+        let repo = worn(HashKind::Sha1, Storage::default(), RefFormat::Files);
+        let expected = repo.reachable_objects();
+        let whole = {
+            let dir = tempfile::tempdir().unwrap();
+            copy(repo.path(), &dir.path().join("copy"));
+            let start = std::time::Instant::now();
+            assert!(packrace(&dir.path().join("copy"), &["repack", "--cruft", "-d", "-f"], "").status.success());
+            start.elapsed()
+        };
         let dir = tempfile::tempdir().unwrap();
-        copy(repo.path(), &dir.path().join("copy"));
-        let start = std::time::Instant::now();
-        assert!(packrace(&dir.path().join("copy"), &["repack", "--cruft", "-d", "-f"], "").status.success());
-        start.elapsed()
-    };
-    let dir = tempfile::tempdir().unwrap();
-    for number in 0..24u32 {
-        let path = dir.path().join(number.to_string());
-        copy(repo.path(), &path);
-        let mut command = std::process::Command::new(PACKRACE);
-        packrace_testkit::clean_environment(&mut command);
-        command.current_dir(&path).args(["repack", "--cruft", "-d", "-f"]);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(whole * number / 20 + Duration::from_micros(200));
-        let _ = child.kill();
-        child.wait().unwrap();
-        let fsck = stock_git(&path, &["fsck", "--full", "--no-dangling", "--no-progress"], "");
-        assert!(fsck.status.success(), "{number}: {}", String::from_utf8_lossy(&fsck.stderr));
-        assert_eq!(packrace_testkit::reachable_objects(Git::stock(), &path), expected);
-        assert!(packrace(&path, &["repack", "--cruft", "-d"], "").status.success());
-        let packs = extensions(&path);
-        assert!(packs[1].1 == 2 && packs[0].1 <= 3, "{number}: {packs:?}");
+        for number in (0..24u32).step_by(extent.pick(4, 1)) {
+            let path = dir.path().join(number.to_string());
+            copy(repo.path(), &path);
+            let mut command = std::process::Command::new(PACKRACE);
+            packrace_testkit::clean_environment(&mut command);
+            command.current_dir(&path).args(["repack", "--cruft", "-d", "-f"]);
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(whole * number / 20 + Duration::from_micros(200));
+            let _ = child.kill();
+            child.wait().unwrap();
+            let fsck = stock_git(&path, &["fsck", "--full", "--no-dangling", "--no-progress"], "");
+            assert!(fsck.status.success(), "{number}: {}", String::from_utf8_lossy(&fsck.stderr));
+            assert_eq!(packrace_testkit::reachable_objects(Git::stock(), &path), expected);
+            assert!(packrace(&path, &["repack", "--cruft", "-d"], "").status.success());
+            let packs = extensions(&path);
+            assert!(packs[1].1 == 2 && packs[0].1 <= 3, "{number}: {packs:?}");
+        }
     }
 }

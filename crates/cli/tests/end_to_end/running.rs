@@ -86,7 +86,7 @@ impl Server {
         let (mut http, mut git) = (None, None);
         let mut said = String::new();
         while http.is_none() || git.is_none() {
-            let Ok(line) = lines.recv_timeout(Duration::from_secs(30)) else {
+            let Ok(line) = lines.recv_timeout(Duration::from_secs(120)) else {
                 let _ = child.kill();
                 panic!("packrace serve did not say where it listens:\n{said}");
             };

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use packrace_server::transport::settings::{Limits, Settings};
+use packrace_server::transport::settings::{Admin, Limits, Settings};
+use packrace_testkit::peer::{Feed, http};
 use packrace_testkit::{Git, RepoBuilder, Size};
 
 use super::served;
@@ -16,6 +17,8 @@ pub struct Served {
     pub folder: tempfile::TempDir,
     pub http: SocketAddr,
     pub git: SocketAddr,
+    /// Where numbers are: connections there have places of their own.
+    admin: SocketAddr,
 }
 
 impl Served {
@@ -25,10 +28,21 @@ impl Served {
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(size).build_at(&root.join("a.git"), Git::stock());
-        let settings = Settings { limits, ..served::settings(folder.path()) };
+        let admin = Admin::At(([127, 0, 0, 1], 0).into());
+        let settings = Settings { limits, admin, ..served::settings(folder.path()) };
         let addresses = served::start(&root, settings);
-        let (http, git) = (addresses[0], addresses[1]);
-        Served { folder, http, git }
+        let (http, git, admin) = (addresses[0], addresses[1], addresses[2]);
+        Served { folder, http, git, admin }
+    }
+
+    /// Connections that are open at both doors.
+    pub fn connections(&self) -> usize {
+        let metrics = http(self.admin, "GET /-/metrics HTTP/1.1", b"", Feed::Whole).body;
+        let metrics = String::from_utf8(metrics).unwrap();
+        let of_a_door = |line: &str| -> Option<usize> {
+            line.strip_prefix("packrace_connections{")?.rsplit_once(' ')?.1.parse().ok()
+        };
+        metrics.lines().filter_map(of_a_door).sum()
     }
 
     pub fn root(&self) -> PathBuf {

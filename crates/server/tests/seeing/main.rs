@@ -152,6 +152,7 @@ fn a_clone_is_seen_while_it_runs_and_counted_when_it_is_given_up() {
 }
 
 #[test]
+#[ignore = "needs chromium"]
 fn the_page_looks_like_something_in_a_browser_without_scripts() {
     let served = Served::new(Size::Medium, Admin::At(any()));
     let clones: Vec<TcpStream> = (0..3).map(|_| served.slow_clone()).collect();

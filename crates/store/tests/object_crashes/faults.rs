@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 
 use packrace_object::HashKind;
 use packrace_os::simulated::{DiskFault, DiskOp, State, on_disk};
+use packrace_testkit::sampled;
 
 use super::cases::CASES;
 use super::world::{World, complete_packs, object_files};
@@ -11,51 +12,56 @@ use super::world::{World, complete_packs, object_files};
 /// A full disk, one that fails (EIO has no kind of its own), and one that can only be read.
 const KINDS: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem];
 
-#[test]
-fn steps_fail() {
-    let mut count = 0;
-    for case in &CASES {
-        let world = World::new(HashKind::Sha1);
-        (case.prepare)(&world, &world.root);
-        let before = State::of(&world.root).unwrap();
-        let repository = world.open(&world.root, "all");
-        if case.name.contains("written by others") {
-            // Those others are this process, too.
-            continue;
-        }
-        let (stored, steps) = on_disk(DiskFault::None, || (case.store)(&world, &repository));
-        stored.unwrap();
-        let faults = (0..steps.len()).flat_map(|at| {
-            let failures = KINDS.map(|kind| DiskFault::At(at, kind));
-            failures.into_iter().chain([DiskFault::StopAt(at)])
-        });
-        for fault in faults {
-            before.lay_out(&world.copy).unwrap();
-            let repository = world.open(&world.copy, "all");
-            let (result, steps) = on_disk(fault, || (case.store)(&world, &repository));
-            let step = match fault {
-                DiskFault::At(at, _) | DiskFault::StopAt(at) => &steps[at],
-                DiskFault::None => unreachable!("not among the faults"),
-            };
-            let what = format!("{}, {fault:?} at {step:?}", case.name);
-            let found = world.count(&world.copy, &what);
-            if result.is_ok() {
-                assert_eq!(found, world.objects.len(), "{what}");
+/// So many faults of a case are a sample.
+const SAMPLE: usize = 24;
+
+sampled! {
+    fn steps_fail(extent) {
+        let mut count = 0;
+        for case in &CASES {
+            let world = World::new(HashKind::Sha1);
+            (case.prepare)(&world, &world.root);
+            let before = State::of(&world.root).unwrap();
+            let repository = world.open(&world.root, "all");
+            if case.name.contains("written by others") {
+                // Those others are this process, too.
+                continue;
             }
-            if let DiskFault::At(..) = fault {
-                let state = State::of(&world.copy).unwrap();
-                check_left(&state, &step.op, &what);
-                // A step that only cleans up or makes young may fail.
-                let may_fail = matches!(step.op, DiskOp::Touch | DiskOp::Remove);
-                assert!(result.is_err() || may_fail, "{what}");
+            let (stored, steps) = on_disk(DiskFault::None, || (case.store)(&world, &repository));
+            stored.unwrap();
+            let faults = (0..steps.len()).flat_map(|at| {
+                let failures = KINDS.map(|kind| DiskFault::At(at, kind));
+                failures.into_iter().chain([DiskFault::StopAt(at)])
+            });
+            let faults: Vec<_> = faults.collect();
+            count += faults.len();
+            for fault in faults.iter().copied().step_by(extent.step(faults.len(), SAMPLE)) {
+                before.lay_out(&world.copy).unwrap();
+                let repository = world.open(&world.copy, "all");
+                let (result, steps) = on_disk(fault, || (case.store)(&world, &repository));
+                let step = match fault {
+                    DiskFault::At(at, _) | DiskFault::StopAt(at) => &steps[at],
+                    DiskFault::None => unreachable!("not among the faults"),
+                };
+                let what = format!("{}, {fault:?} at {step:?}", case.name);
+                let found = world.count(&world.copy, &what);
+                if result.is_ok() {
+                    assert_eq!(found, world.objects.len(), "{what}");
+                }
+                if let DiskFault::At(..) = fault {
+                    let state = State::of(&world.copy).unwrap();
+                    check_left(&state, &step.op, &what);
+                    // A step that only cleans up or makes young may fail.
+                    let may_fail = matches!(step.op, DiskOp::Touch | DiskOp::Remove);
+                    assert!(result.is_err() || may_fail, "{what}");
+                }
+                (case.store)(&world, &repository).unwrap_or_else(|error| panic!("{what}: again: {error}"));
+                assert_eq!(world.count(&world.copy, &what), world.objects.len(), "{what}");
             }
-            (case.store)(&world, &repository).unwrap_or_else(|error| panic!("{what}: again: {error}"));
-            assert_eq!(world.count(&world.copy, &what), world.objects.len(), "{what}");
-            count += 1;
         }
+        println!("{count} faults");
+        assert!(count > 1_600, "only {count}");
     }
-    println!("{count} faults");
-    assert!(count > 1_600, "only {count}");
 }
 
 /// No temporaries but where they could not be removed, and no `.keep` beside a pack that was not acknowledged.

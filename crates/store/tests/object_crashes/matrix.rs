@@ -4,12 +4,17 @@ use std::collections::HashSet;
 
 use packrace_object::HashKind;
 use packrace_os::simulated::{Recording, State, recorded};
+use packrace_testkit::{Extent, sampled};
 
 use super::cases::{CASES, Case};
 use super::world::{World, object_files};
 
-/// So many states of a case stock git is shown too.
+/// A sample of a case has so many states.
+const SAMPLE: usize = 60;
+
+/// So many states of a case stock git is shown too; of a sample fewer.
 const MAX_GIT_STATES: usize = 25;
+const GIT_SAMPLE: usize = 2;
 
 /// Stores the objects and notes what happens. All is there then.
 pub fn run(world: &World, case: &Case, fsync: &str) -> Recording {
@@ -34,7 +39,7 @@ pub fn find_fault(end: &State, state: &State, is_acknowledged: bool) -> Option<S
     })
 }
 
-fn check_case(hash: HashKind, case: &Case) -> usize {
+fn check_case(extent: Extent, hash: HashKind, case: &Case) -> usize {
     let world = World::new(hash);
     let recording = run(&world, case, "all");
     let count = recording.changes().len();
@@ -48,12 +53,14 @@ fn check_case(hash: HashKind, case: &Case) -> usize {
             }
         }
     }
-    let step = different.len().div_ceil(MAX_GIT_STATES);
-    for (number, (state, done)) in different.iter().enumerate() {
+    let step = extent.step(different.len(), SAMPLE);
+    let max_with_git = extent.pick(GIT_SAMPLE, MAX_GIT_STATES);
+    let git_step = different.len().div_ceil(step).div_ceil(max_with_git) * step;
+    for (number, (state, done)) in different.iter().enumerate().step_by(step) {
         let after = recording.changes()[..*done].last();
         let what = format!("{}, state {number} after {done} {after:?}", case.name);
         check_state(&world, case, &end, state, *done == count, &what);
-        if number % step == 0 && !is_of_others(case, *done == count) {
+        if number % git_step == 0 && !is_of_others(case, *done == count) {
             state.lay_out(&world.copy).unwrap();
             world.check_with_git(&world.copy, &what);
         }
@@ -81,29 +88,32 @@ fn is_of_others(case: &Case, is_acknowledged: bool) -> bool {
     case.name.contains("written by others") && !is_acknowledged
 }
 
-#[test]
-fn every_state_after_a_crash() {
-    let different: usize = CASES.iter().map(|case| check_case(HashKind::Sha1, case)).sum();
-    assert!(different > 10_000, "only {different}");
+sampled! {
+    fn every_state_after_a_crash(extent) {
+        let different: usize = CASES.iter().map(|case| check_case(extent, HashKind::Sha1, case)).sum();
+        assert!(different > 10_000, "only {different}");
+    }
 }
 
-#[test]
-fn sha256() {
-    check_case(HashKind::Sha256, &CASES[5]);
-    check_case(HashKind::Sha256, &CASES[6]);
+sampled! {
+    fn sha256(extent) {
+        check_case(extent, HashKind::Sha256, &CASES[5]);
+        check_case(extent, HashKind::Sha256, &CASES[6]);
+    }
 }
 
-/// Without syncs a crash may leave anything, but a kill may not.
-#[test]
-fn kills_where_nothing_is_synced() {
-    for case in &CASES {
-        let world = World::new(HashKind::Sha1);
-        let recording = run(&world, case, "none");
-        let count = recording.changes().len();
-        let end = recording.killed(count);
-        for done in 0..=count {
-            let what = format!("{}, killed after {done}", case.name);
-            check_state(&world, case, &end, &recording.killed(done), done == count, &what);
+sampled! {
+    /// Without syncs a crash may leave anything, but a kill may not.
+    fn kills_where_nothing_is_synced(extent) {
+        for case in &CASES {
+            let world = World::new(HashKind::Sha1);
+            let recording = run(&world, case, "none");
+            let count = recording.changes().len();
+            let end = recording.killed(count);
+            for done in (0..=count).step_by(extent.step(count, 20)) {
+                let what = format!("{}, killed after {done}", case.name);
+                check_state(&world, case, &end, &recording.killed(done), done == count, &what);
+            }
         }
     }
 }

@@ -7,11 +7,14 @@ use std::path::Path;
 
 use packrace_object::{HashKind, ObjectId};
 use packrace_store::refs::{Change, PrepareError, RefEdit, Value};
-use packrace_testkit::RefFormat;
+use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::world::{LIST, World, edit, listed};
 
 const FLIPS: [u8; 3] = [0x01, 0x20, 0xff];
+
+/// So many damages of a file are a sample.
+const SAMPLE: usize = 150;
 
 /// What became of the damages of a file.
 #[derive(Debug, Default)]
@@ -54,7 +57,7 @@ fn world(format: RefFormat) -> World {
 }
 
 /// Damages a file in every way, and looks at the refs each time.
-fn check(world: &mut World, name: &Path) -> Figures {
+fn check_file(extent: Extent, world: &mut World, name: &Path) -> Figures {
     let path = world.root.join(name);
     let intact = std::fs::read(&path).unwrap();
     let right = world.records(&world.root).unwrap();
@@ -69,9 +72,10 @@ fn check(world: &mut World, name: &Path) -> Figures {
     });
     let cut = (0..intact.len())
         .map(|length| (format!("{} cut at {length}", name.display()), intact[..length].to_vec()));
-    for (what, bytes) in flipped.chain(cut).collect::<Vec<_>>() {
-        std::fs::write(&path, &bytes).unwrap();
-        look(world, &right, &path, &what, &mut figures);
+    let damages: Vec<_> = flipped.chain(cut).collect();
+    for (what, bytes) in damages.iter().step_by(extent.step(damages.len(), SAMPLE)) {
+        std::fs::write(&path, bytes).unwrap();
+        look(world, &right, &path, what, &mut figures);
     }
     std::fs::write(&path, &intact).unwrap();
     assert_eq!(world.records(&world.root).unwrap(), right);
@@ -124,26 +128,29 @@ fn comparable<'l>(listing: &'l str, path: &Path) -> Vec<&'l str> {
     lines
 }
 
-#[test]
-fn of_files() {
-    let mut world = world(RefFormat::Files);
-    let packed = check(&mut world, Path::new("packed-refs"));
-    assert!(packed.errors > 500 && packed.other > 200, "{packed:?}");
-    for name in ["refs/heads/other", "refs/heads/sym"] {
-        // Nothing is listed of a broken one, not even what is packed under its name.
-        let loose = check(&mut world, Path::new(name));
-        assert!(loose.errors == 0 && loose.other > 80, "{loose:?}");
+sampled! {
+    fn of_files(extent) {
+        let mut world = world(RefFormat::Files);
+        let packed = check_file(extent, &mut world, Path::new("packed-refs"));
+        let [errors, other] = extent.pick([30, 10], [500, 200]);
+        assert!(packed.errors > errors && packed.other > other, "{packed:?}");
+        for name in ["refs/heads/other", "refs/heads/sym"] {
+            // Nothing is listed of a broken one, not even what is packed under its name.
+            let loose = check_file(extent, &mut world, Path::new(name));
+            assert!(loose.errors == 0 && loose.other > extent.pick(40, 80), "{loose:?}");
+        }
     }
 }
 
-#[test]
-fn of_reftables() {
-    let mut world = world(RefFormat::Reftable);
-    let list = std::fs::read_to_string(world.root.join("reftable/tables.list")).unwrap();
-    let tables: Vec<&str> = list.lines().collect();
-    assert_eq!(tables.len(), 3, "{list}");
-    let list = check(&mut world, Path::new("reftable/tables.list"));
-    assert!(list.errors > 500 && list.other < 10, "{list:?}");
-    let table = check(&mut world, &Path::new("reftable").join(tables[1]));
-    assert!(table.errors > 600 && table.errors > 2 * table.other, "{table:?}");
+sampled! {
+    fn of_reftables(extent) {
+        let mut world = world(RefFormat::Reftable);
+        let list = std::fs::read_to_string(world.root.join("reftable/tables.list")).unwrap();
+        let tables: Vec<&str> = list.lines().collect();
+        assert_eq!(tables.len(), 3, "{list}");
+        let list = check_file(extent, &mut world, Path::new("reftable/tables.list"));
+        assert!(list.errors > extent.pick(100, 500) && list.other < 10, "{list:?}");
+        let table = check_file(extent, &mut world, &Path::new("reftable").join(tables[1]));
+        assert!(table.errors > extent.pick(80, 600) && table.errors > 2 * table.other, "{table:?}");
+    }
 }

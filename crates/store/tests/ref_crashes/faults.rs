@@ -5,7 +5,7 @@ use std::path::Path;
 
 use packrace_object::HashKind;
 use packrace_os::simulated::{DiskFault, DiskOp, DiskStep, State, on_disk};
-use packrace_testkit::RefFormat;
+use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::cases::{Case, large, small};
 use super::matrix::{check_next, check_refs, remove_locks, show};
@@ -30,8 +30,11 @@ fn strays(state: &State) -> Vec<&Path> {
     state.entries().map(|(name, _)| name).filter(is_stray).collect()
 }
 
-/// Lets each step of each transaction of a case fail; says how many did.
-fn check_case(world: &mut World, case: &Case) -> usize {
+/// Of each transaction of a case, so many faults are a sample.
+const SAMPLE: usize = 24;
+
+/// Lets each step of each transaction of a case fail; says how many there are.
+fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
     case.prepare(world);
     let (root, copy) = (world.root.clone(), world.copy.clone());
     let mut count = 0;
@@ -45,7 +48,9 @@ fn check_case(world: &mut World, case: &Case) -> usize {
             let failures = KINDS.map(|kind| DiskFault::At(at, kind));
             failures.into_iter().chain([DiskFault::StopAt(at)])
         });
-        for fault in faults {
+        let faults: Vec<_> = faults.collect();
+        count += faults.len();
+        for fault in faults.iter().copied().step_by(extent.step(faults.len(), SAMPLE)) {
             before.lay_out(&copy).unwrap();
             let (result, steps) = on_disk(fault, || world.transact(&copy, edits.clone()));
             let state = State::of(&copy).unwrap();
@@ -63,7 +68,6 @@ fn check_case(world: &mut World, case: &Case) -> usize {
                 check_strays(&state, step, &copy, &what);
             }
             check_next(world, case, &view, &what);
-            count += 1;
         }
     }
     count
@@ -81,7 +85,8 @@ fn check_strays(state: &State, step: &DiskStep, dir: &Path, what: &str) {
     assert!(strays.iter().all(|name| is_excused(name)), "{what}: {strays:?}\n{}", show(state));
 }
 
-fn check(
+fn check_all(
+    extent: Extent,
     format: RefFormat,
     hash: HashKind,
     cases: fn(&[packrace_object::ObjectId]) -> Vec<Case>,
@@ -91,26 +96,29 @@ fn check(
     let faults = (0..count).map(|number| {
         let mut world = World::new(format, hash);
         let case = cases(&world.ids).swap_remove(number);
-        check_case(&mut world, &case)
+        check_case(extent, &mut world, &case)
     });
     let faults: usize = faults.sum();
     println!("{format:?} {hash:?}: {faults} faults");
     assert!(faults >= least, "only {faults} faults");
 }
 
-#[test]
-fn steps_of_small_transactions_on_files_fail() {
-    check(RefFormat::Files, HashKind::Sha1, small, 1_000);
+sampled! {
+    fn steps_of_small_transactions_on_files_fail(extent) {
+        check_all(extent, RefFormat::Files, HashKind::Sha1, small, 1_000);
+    }
 }
 
-#[test]
-fn steps_of_large_transactions_on_files_fail() {
-    check(RefFormat::Files, HashKind::Sha256, large, 1_500);
+sampled! {
+    fn steps_of_large_transactions_on_files_fail(extent) {
+        check_all(extent, RefFormat::Files, HashKind::Sha256, large, 1_500);
+    }
 }
 
-#[test]
-fn steps_of_transactions_on_reftables_fail() {
-    check(RefFormat::Reftable, HashKind::Sha1, small, 1_500);
+sampled! {
+    fn steps_of_transactions_on_reftables_fail(extent) {
+        check_all(extent, RefFormat::Reftable, HashKind::Sha1, small, 1_500);
+    }
 }
 
 #[test]

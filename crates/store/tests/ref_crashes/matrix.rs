@@ -5,13 +5,17 @@ use std::collections::{HashMap, HashSet};
 use packrace_object::HashKind;
 use packrace_os::simulated::{self, Recording, State, changes_so_far, recorded};
 use packrace_store::refs::{Change, Expected, RefEdit, Value};
-use packrace_testkit::RefFormat;
+use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::cases::{Case, large, small};
 use super::world::{View, World, edit};
 
-/// So many states of a case stock git is shown too, chosen evenly among the different ones.
+/// A sample of a case has so many states, all of its kinds of crash points among them.
+const SAMPLE: usize = 60;
+
+/// So many states of a case stock git is shown too, chosen evenly among those that are looked at; of a sample fewer.
 const MAX_GIT_STATES: usize = 30;
+const GIT_SAMPLE: usize = 3;
 
 /// So many of the refs that a case changed are changed again in each state.
 const MAX_NEXT: usize = 6;
@@ -55,7 +59,7 @@ pub fn run(world: &mut World, case: &Case, is_durable: bool) -> Run {
     Run { recording, views, ends }
 }
 
-fn check_case(format: RefFormat, hash: HashKind, choose: impl Fn(&World) -> Case) -> Figures {
+fn check_case(extent: Extent, format: RefFormat, hash: HashKind, choose: impl Fn(&World) -> Case) -> Figures {
     let mut world = World::new(format, hash);
     let case = choose(&world);
     let run = run(&mut world, &case, true);
@@ -74,19 +78,21 @@ fn check_case(format: RefFormat, hash: HashKind, choose: impl Fn(&World) -> Case
         }
     }
     figures.different = different.len();
-    let step = different.len().div_ceil(MAX_GIT_STATES);
-    for (number, (state, done, acknowledged)) in different.iter().enumerate() {
+    let step = extent.step(different.len(), SAMPLE);
+    let max_with_git = extent.pick(GIT_SAMPLE, MAX_GIT_STATES);
+    let git_step = different.len().div_ceil(step).div_ceil(max_with_git) * step;
+    for (number, (state, done, acknowledged)) in different.iter().enumerate().step_by(step) {
         let after = run.recording.changes()[..*done].last();
         let what = format!("{} ({format:?}), state {number} after {done} {after:?}", case.name);
         state.lay_out(&world.copy).unwrap();
         let view = check_state(&world, &run, state, *acknowledged, &what);
-        if number % step == 0 {
+        if number % git_step == 0 {
             world.check_with_git(&world.copy, &view, &what);
             figures.with_git += 1;
         }
         check_next(&mut world, &case, &view, &what);
     }
-    assert!((1..=MAX_GIT_STATES).contains(&figures.with_git));
+    assert!((1..=max_with_git).contains(&figures.with_git));
     println!("{format:?} {hash:?} {}: {figures:?}", case.name);
     figures
 }
@@ -194,67 +200,75 @@ pub fn show(state: &State) -> String {
 }
 
 /// Runs all cases of a kind and says how many different states there were at least.
-fn check(
+fn check_all(
+    extent: Extent,
     format: RefFormat,
     hash: HashKind,
     cases: fn(&[packrace_object::ObjectId]) -> Vec<Case>,
     least: usize,
 ) {
     let count = cases(&World::new(format, hash).ids).len();
-    let figures =
-        (0..count).map(|number| check_case(format, hash, |world| cases(&world.ids).swap_remove(number)));
+    let figures = (0..count)
+        .map(|number| check_case(extent, format, hash, |world| cases(&world.ids).swap_remove(number)));
     let different: usize = figures.map(|figures| figures.different).sum();
     assert!(different >= least, "only {different} states");
 }
 
-#[test]
-fn small_transactions_on_files() {
-    check(RefFormat::Files, HashKind::Sha1, small, 4_000);
-}
-
-#[test]
-fn large_transactions_on_files() {
-    check(RefFormat::Files, HashKind::Sha1, large, 1_800);
-}
-
-#[test]
-fn small_transactions_on_reftables() {
-    check(RefFormat::Reftable, HashKind::Sha1, small, 2_000);
-}
-
-#[test]
-fn large_transactions_on_reftables() {
-    check(RefFormat::Reftable, HashKind::Sha1, large, 350);
-}
-
-#[test]
-fn sha256() {
-    for format in [RefFormat::Files, RefFormat::Reftable] {
-        check_case(format, HashKind::Sha256, |world| small(&world.ids).swap_remove(2));
+sampled! {
+    fn small_transactions_on_files(extent) {
+        check_all(extent, RefFormat::Files, HashKind::Sha1, small, 4_000);
     }
 }
 
-/// Without syncs a crash may leave anything, but a kill may not.
-#[test]
-fn kills_where_nothing_is_synced() {
-    for format in [RefFormat::Files, RefFormat::Reftable] {
-        for cases in [small, large] {
-            for number in 0..cases(&World::new(format, HashKind::Sha1).ids).len() {
-                let mut world = World::new(format, HashKind::Sha1);
-                let case = cases(&world.ids).swap_remove(number);
-                let run = run(&mut world, &case, false);
-                for done in 0..=run.recording.changes().len() {
-                    let acknowledged = run.ends.iter().filter(|end| **end <= done).count();
-                    let what = format!("{} ({format:?}), killed after {done}", case.name);
-                    let state = run.recording.killed(done);
-                    state.lay_out(&world.copy).unwrap();
-                    let view = check_state(&world, &run, &state, acknowledged, &what);
-                    check_next(&mut world, &case, &view, &what);
+sampled! {
+    fn large_transactions_on_files(extent) {
+        check_all(extent, RefFormat::Files, HashKind::Sha1, large, 1_800);
+    }
+}
+
+sampled! {
+    fn small_transactions_on_reftables(extent) {
+        check_all(extent, RefFormat::Reftable, HashKind::Sha1, small, 2_000);
+    }
+}
+
+sampled! {
+    fn large_transactions_on_reftables(extent) {
+        check_all(extent, RefFormat::Reftable, HashKind::Sha1, large, 350);
+    }
+}
+
+sampled! {
+    fn sha256(extent) {
+        for format in [RefFormat::Files, RefFormat::Reftable] {
+            check_case(extent, format, HashKind::Sha256, |world| small(&world.ids).swap_remove(2));
+        }
+    }
+}
+
+sampled! {
+    /// Without syncs a crash may leave anything, but a kill may not.
+    fn kills_where_nothing_is_synced(extent) {
+        for format in [RefFormat::Files, RefFormat::Reftable] {
+            for cases in [small, large] {
+                for number in 0..cases(&World::new(format, HashKind::Sha1).ids).len() {
+                    let mut world = World::new(format, HashKind::Sha1);
+                    let case = cases(&world.ids).swap_remove(number);
+                    let run = run(&mut world, &case, false);
+                    let count = run.recording.changes().len();
+                    for done in (0..=count).step_by(extent.step(count, 20)) {
+                        let acknowledged = run.ends.iter().filter(|end| **end <= done).count();
+                        let what = format!("{} ({format:?}), killed after {done}", case.name);
+                        let state = run.recording.killed(done);
+                        state.lay_out(&world.copy).unwrap();
+                        let view = check_state(&world, &run, &state, acknowledged, &what);
+                        check_next(&mut world, &case, &view, &what);
+                    }
+                    let synced = |change: &simulated::Change| {
+                        matches!(change, simulated::Change::Sync(_) | simulated::Change::SyncDir(_))
+                    };
+                    assert!(!run.recording.changes().iter().any(synced), "{}", case.name);
                 }
-                let synced = |change: &simulated::Change| {
-                    matches!(change, simulated::Change::Sync(_) | simulated::Change::SyncDir(_))
-                };
-                assert!(!run.recording.changes().iter().any(synced), "{}", case.name);
             }
         }
     }

@@ -8,7 +8,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::simulated::{DiskFault, State, on_disk, recorded};
 use packrace_store::refs::{Backend, Change, LogEdit, Migration, Target, Value};
 use packrace_store::{OpenOptions, Repository};
-use packrace_testkit::RefFormat;
+use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::matrix::{remove_locks, show};
 use super::world::{LIST, World, edit};
@@ -18,6 +18,10 @@ const MAX_STATES: usize = 24;
 
 /// One in so many is shown to git, and is migrated on.
 const GIT_STEP: usize = 15;
+
+/// A sample has one state in so many, and so many faults.
+const SAMPLE_STEP: usize = 8;
+const SAMPLE_FAULTS: usize = 30;
 
 /// Old and new object, who and why.
 type Line = (ObjectId, ObjectId, Vec<u8>, Vec<u8>);
@@ -90,7 +94,7 @@ fn prepare(world: &mut World) {
     world.store(&root).edit_log(b"refs/heads/loose", &world.writes, &mut empty).unwrap();
 }
 
-fn check(format: RefFormat, hash: HashKind, is_durable: bool) {
+fn check_states(extent: Extent, format: RefFormat, hash: HashKind, is_durable: bool) {
     let mut world = World::new(format, hash);
     if !is_durable {
         world.writes.policy = Default::default();
@@ -115,10 +119,15 @@ fn check(format: RefFormat, hash: HashKind, is_durable: bool) {
     assert_eq!(content(&root).unwrap().0, to);
     assert_eq!(recording.killed(recording.changes().len()), State::of(&root).unwrap());
     let (mut seen, mut states) = (HashSet::new(), [0, 0]);
+    let (mut number, step) = (0, extent.pick(SAMPLE_STEP, 1));
     for done in 0..=recording.changes().len() {
         let is_last = done == recording.changes().len();
         for state in recording.crashed(done, MAX_STATES) {
             if !seen.insert(state.clone()) && !is_last {
+                continue;
+            }
+            number += 1;
+            if number % step != 0 {
                 continue;
             }
             let after = recording.changes()[..done].last();
@@ -129,7 +138,7 @@ fn check(format: RefFormat, hash: HashKind, is_durable: bool) {
             assert_eq!(found, before, "{what}\n{}", show(&state));
             assert!(!is_last || backend == to, "{what}");
             states[usize::from(backend == to)] += 1;
-            if seen.len() % GIT_STEP != 0 {
+            if number % (step * GIT_STEP) != 0 {
                 continue;
             }
             assert_eq!(listing(&copy), listed, "{what}");
@@ -145,11 +154,12 @@ fn check(format: RefFormat, hash: HashKind, is_durable: bool) {
         }
     }
     println!("{format:?} {hash:?}: {} changes, {states:?} states", recording.changes().len());
-    assert!(states.iter().all(|count| *count > 20) && states.iter().sum::<usize>() > 300, "{states:?}");
+    let [each, all] = extent.pick([2, 30], [20, 300]);
+    assert!(states.iter().all(|count| *count > each) && states.iter().sum::<usize>() > all, "{states:?}");
 }
 
 /// Each step fails once, or is the first that a killed process does not do any more.
-fn check_faults(format: RefFormat) {
+fn check_faults(extent: Extent, format: RefFormat) {
     let mut world = World::new(format, HashKind::Sha1);
     prepare(&mut world);
     let (root, copy) = (world.root.clone(), world.copy.clone());
@@ -159,7 +169,7 @@ fn check_faults(format: RefFormat) {
     let (done, steps) = on_disk(DiskFault::None, || migrate(&world, &copy, to));
     done.unwrap();
     let mut failed = [0, 0];
-    for at in 0..steps.len() {
+    for at in (0..steps.len()).step_by(extent.step(steps.len(), SAMPLE_FAULTS)) {
         for fault in [DiskFault::At(at, std::io::ErrorKind::StorageFull), DiskFault::StopAt(at)] {
             before.lay_out(&copy).unwrap();
             let (result, steps) = on_disk(fault, || migrate(&world, &copy, to));
@@ -187,27 +197,31 @@ fn check_faults(format: RefFormat) {
         }
     }
     println!("{format:?}: {} steps, {failed:?} failures", steps.len());
-    assert!(failed[0] > 30 && failed[1] > 5, "{failed:?}");
+    assert!(failed[0] > extent.pick(10, 30) && failed[1] > extent.pick(0, 5), "{failed:?}");
 }
 
-#[test]
-fn steps_that_fail() {
-    check_faults(RefFormat::Files);
-    check_faults(RefFormat::Reftable);
+sampled! {
+    fn steps_that_fail(extent) {
+        check_faults(extent, RefFormat::Files);
+        check_faults(extent, RefFormat::Reftable);
+    }
 }
 
-#[test]
-fn of_files() {
-    check(RefFormat::Files, HashKind::Sha1, true);
+sampled! {
+    fn of_files(extent) {
+        check_states(extent, RefFormat::Files, HashKind::Sha1, true);
+    }
 }
 
-#[test]
-fn of_reftables() {
-    check(RefFormat::Reftable, HashKind::Sha1, true);
+sampled! {
+    fn of_reftables(extent) {
+        check_states(extent, RefFormat::Reftable, HashKind::Sha1, true);
+    }
 }
 
-#[test]
-fn of_sha256() {
-    check(RefFormat::Files, HashKind::Sha256, false);
-    check(RefFormat::Reftable, HashKind::Sha256, false);
+sampled! {
+    fn of_sha256(extent) {
+        check_states(extent, RefFormat::Files, HashKind::Sha256, false);
+        check_states(extent, RefFormat::Reftable, HashKind::Sha256, false);
+    }
 }

@@ -7,7 +7,7 @@ use packrace_os::simulated::{State, recorded};
 use packrace_store::refs::{
     Change, LogEdit, LoggedChange, PackRefs, PrepareError, RefStore, RefWrites, StoredObjects, Value,
 };
-use packrace_testkit::RefFormat;
+use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::matrix::{remove_locks, show};
 use super::world::{View, World, edit};
@@ -50,8 +50,17 @@ fn prepare(world: &mut World) {
     world.transact_quickly(&root, vec![set("refs/heads/main", 2)]).unwrap();
 }
 
+/// A sample has one state in so many, and fewer of them are shown to git.
+const SAMPLE_STEP: usize = 9;
+
 /// Does `work` and looks at every state that a crash may leave.
-fn check(format: RefFormat, hash: HashKind, name: &str, work: Work<'_>, rule: Rule<'_>) {
+fn check_work(
+    extent: Extent,
+    (format, hash): (RefFormat, HashKind),
+    name: &str,
+    work: Work<'_>,
+    rule: Rule<'_>,
+) {
     let mut world = World::new(format, hash);
     prepare(&mut world);
     let (root, copy) = (world.root.clone(), world.copy.clone());
@@ -62,10 +71,15 @@ fn check(format: RefFormat, hash: HashKind, name: &str, work: Work<'_>, rule: Ru
     let after = world.view(&root).unwrap();
     assert_eq!(recording.killed(recording.changes().len()), State::of(&root).unwrap());
     let mut seen = HashSet::new();
+    let (mut number, step) = (0, extent.pick(SAMPLE_STEP, 1));
     for done in 0..=recording.changes().len() {
         let is_acknowledged = done == recording.changes().len();
         for state in recording.crashed(done, MAX_STATES) {
             if !seen.insert(state.clone()) && !is_acknowledged {
+                continue;
+            }
+            number += 1;
+            if number % step != 0 {
                 continue;
             }
             let change = recording.changes()[..done].last();
@@ -79,7 +93,7 @@ fn check(format: RefFormat, hash: HashKind, name: &str, work: Work<'_>, rule: Ru
                 panic!("{what}: {words}\n{}", show(&state));
             }
             assert!(!is_acknowledged || view.refs == after.refs, "{what}: lost\n{}", show(&state));
-            if seen.len().is_multiple_of(GIT_STEP) {
+            if number % (step * GIT_STEP) == 0 {
                 world.check_with_git(&copy, &view, &what);
             }
             go_on(&mut world, &view, &what);
@@ -161,62 +175,65 @@ const FORMATS: [(RefFormat, HashKind); 3] = [
     (RefFormat::Files, HashKind::Sha256),
 ];
 
-#[test]
-fn packing_loses_nothing() {
-    let is_same = |before: &View, _: &View, found: &View| match () {
-        () if found.refs != before.refs => Err(format!("refs: {:?}", found.refs)),
-        () if found.logs != before.logs => Err(format!("logs: {:?}", found.logs)),
-        () => Ok(()),
-    };
-    for (format, hash) in FORMATS {
-        check(format, hash, "packing", &pack(true), &is_same);
-        check(format, hash, "packing without pruning", &pack(false), &is_same);
-    }
-}
-
-#[test]
-fn a_rename_loses_no_value() {
-    for (format, hash) in FORMATS {
-        for (old, new) in [("refs/heads/l", "refs/heads/n/e/w"), ("refs/heads/p", "refs/heads/q")] {
-            let has_one = |before: &View, after: &View, found: &View| {
-                rule_of(format)(before, after, found)?;
-                let [old, new] = [old, new].map(|name| name.as_bytes().to_vec());
-                match (found.refs.get(&old), found.refs.get(&new)) {
-                    (None, None) => Err("none of both names".to_owned()),
-                    (None, Some(_)) if found.logs.get(&new) != after.logs.get(&new) => {
-                        Err("no reflog".to_owned())
-                    }
-                    (Some(_), None) if found.logs.get(&old) != before.logs.get(&old) => {
-                        Err("the reflog is gone before the ref".to_owned())
-                    }
-                    _ => Ok(()),
-                }
-            };
-            check(format, hash, &format!("{old} becomes {new}"), &rename(old, new), &has_one);
-        }
-        for (old, new) in [("refs/heads/d/e/l", "refs/heads/d/e"), ("refs/heads/l", "refs/heads/l/o/w")] {
-            let name = format!("{old} becomes {new}");
-            check(format, hash, &name, &rename(old, new), rule_of(format));
-        }
-    }
-}
-
-#[test]
-fn reflogs_are_rewritten_whole() {
-    for (format, hash) in FORMATS {
-        let replace = |log: &[LoggedChange], value| {
-            let changes = log[log.len() - 1..].to_vec();
-            LogEdit::Replace { changes, value }
+sampled! {
+    fn packing_loses_nothing(extent) {
+        let is_same = |before: &View, _: &View, found: &View| match () {
+            () if found.refs != before.refs => Err(format!("refs: {:?}", found.refs)),
+            () if found.logs != before.logs => Err(format!("logs: {:?}", found.logs)),
+            () => Ok(()),
         };
-        let id = World::new(format, hash).ids[1];
-        let main = "refs/heads/main";
-        let work = edit_log(main, |log| replace(log, Some(id)));
-        check(format, hash, "a reflog gets shorter and its ref another value", &work, rule_of(format));
-        let work = edit_log(main, |log| replace(log, None));
-        check(format, hash, "a reflog gets shorter", &work, rule_of(format));
-        let empty = |_: &[LoggedChange]| LogEdit::Replace { changes: Vec::new(), value: None };
-        check(format, hash, "a reflog gets empty", &edit_log("refs/heads/l", empty), rule_of(format));
-        let work = edit_log("refs/heads/d/e/l", |_| LogEdit::Drop);
-        check(format, hash, "a reflog goes", &work, rule_of(format));
+        for (format, hash) in FORMATS {
+            check_work(extent, (format, hash), "packing", &pack(true), &is_same);
+            check_work(extent, (format, hash), "packing without pruning", &pack(false), &is_same);
+        }
+    }
+}
+
+sampled! {
+    fn a_rename_loses_no_value(extent) {
+        for (format, hash) in FORMATS {
+            for (old, new) in [("refs/heads/l", "refs/heads/n/e/w"), ("refs/heads/p", "refs/heads/q")] {
+                let has_one = |before: &View, after: &View, found: &View| {
+                    rule_of(format)(before, after, found)?;
+                    let [old, new] = [old, new].map(|name| name.as_bytes().to_vec());
+                    match (found.refs.get(&old), found.refs.get(&new)) {
+                        (None, None) => Err("none of both names".to_owned()),
+                        (None, Some(_)) if found.logs.get(&new) != after.logs.get(&new) => {
+                            Err("no reflog".to_owned())
+                        }
+                        (Some(_), None) if found.logs.get(&old) != before.logs.get(&old) => {
+                            Err("the reflog is gone before the ref".to_owned())
+                        }
+                        _ => Ok(()),
+                    }
+                };
+                check_work(extent, (format, hash), &format!("{old} becomes {new}"), &rename(old, new), &has_one);
+            }
+            for (old, new) in [("refs/heads/d/e/l", "refs/heads/d/e"), ("refs/heads/l", "refs/heads/l/o/w")] {
+                let name = format!("{old} becomes {new}");
+                check_work(extent, (format, hash), &name, &rename(old, new), rule_of(format));
+            }
+        }
+    }
+}
+
+sampled! {
+    fn reflogs_are_rewritten_whole(extent) {
+        for (format, hash) in FORMATS {
+            let replace = |log: &[LoggedChange], value| {
+                let changes = log[log.len() - 1..].to_vec();
+                LogEdit::Replace { changes, value }
+            };
+            let id = World::new(format, hash).ids[1];
+            let main = "refs/heads/main";
+            let work = edit_log(main, |log| replace(log, Some(id)));
+            check_work(extent, (format, hash), "a reflog gets shorter and its ref another value", &work, rule_of(format));
+            let work = edit_log(main, |log| replace(log, None));
+            check_work(extent, (format, hash), "a reflog gets shorter", &work, rule_of(format));
+            let empty = |_: &[LoggedChange]| LogEdit::Replace { changes: Vec::new(), value: None };
+            check_work(extent, (format, hash), "a reflog gets empty", &edit_log("refs/heads/l", empty), rule_of(format));
+            let work = edit_log("refs/heads/d/e/l", |_| LogEdit::Drop);
+            check_work(extent, (format, hash), "a reflog goes", &work, rule_of(format));
+        }
     }
 }

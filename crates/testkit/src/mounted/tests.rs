@@ -4,6 +4,7 @@ use super::*;
 use crate::{Git, RepoBuilder, Size};
 
 #[test]
+#[ignore = "needs FUSE"]
 fn requests_are_counted_by_the_names_of_files() {
     let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mount = Mount::new(behind.path(), place.path()).unwrap();
@@ -31,6 +32,7 @@ fn requests_are_counted_by_the_names_of_files() {
 }
 
 #[test]
+#[ignore = "needs FUSE"]
 fn a_large_write_is_few_requests() {
     let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mount = Mount::new(behind.path(), place.path()).unwrap();
@@ -42,6 +44,7 @@ fn a_large_write_is_few_requests() {
 }
 
 #[test]
+#[ignore = "needs FUSE"]
 fn git_works_on_it() {
     let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mount = Mount::new(behind.path(), place.path()).unwrap();
@@ -58,6 +61,7 @@ fn git_works_on_it() {
 
 /// What was not synced may be gone after a power cut, and what was is there.
 #[test]
+#[ignore = "needs FUSE"]
 fn power_cuts_take_what_was_not_synced() {
     let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mount = Mount::new(behind.path(), place.path()).unwrap();

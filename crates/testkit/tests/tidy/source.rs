@@ -59,10 +59,15 @@ pub fn length(path: &str, text: &str) -> Vec<String> {
     (lines > MAX_LINES && !exempt).then(|| format!("{path}: {lines} lines")).into_iter().collect()
 }
 
-/// `#[ignore]` without a reason.
+/// `#[ignore]` without a reason, or with another than that a test needs a tool or is slow: all that are ignored run in the
+/// second command.
 pub fn ignored_tests(path: &str, text: &str) -> Vec<String> {
     let code: String = code_of(text).split_whitespace().collect();
-    code.contains("#[ignore]").then(|| format!("{path}: #[ignore] without a reason")).into_iter().collect()
+    let without = code.contains("#[ignore]").then(|| format!("{path}: #[ignore] without a reason"));
+    let reasons = text.lines().filter_map(|line| line.trim_start().strip_prefix("#[ignore = \""));
+    let is_known = |reason: &&str| ["needs ", "slow: "].iter().any(|start| reason.starts_with(start));
+    let others = reasons.filter(|reason| !is_known(reason));
+    others.map(|reason| format!("{path}: #[ignore] because \"{reason}")).chain(without).collect()
 }
 
 /// What is written to be replaced before it is shown.
@@ -283,6 +288,8 @@ mod tests {
     #[test]
     fn ignored_tests_are_found() {
         check(ignored_tests, "crates/store/src/a.rs", "#[test]\n#[ ignore ]\nfn f() {}", 1);
+        check(ignored_tests, "crates/store/src/a.rs", "#[test]\n#[ignore = \"fails\"]\nfn f() {}", 1);
+        check(ignored_tests, "crates/store/src/a.rs", "#[test]\n#[ignore = \"slow: all\"]\nfn f() {}", 0);
         check(
             ignored_tests,
             "crates/store/src/a.rs",

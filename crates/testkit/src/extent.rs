@@ -1,0 +1,72 @@
+//! Matrices that are too large for every run of the tests: a part of them runs always, the whole where it is asked for.
+
+/// How much of a matrix a test goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Some of it, chosen evenly, always the same.
+    Sample,
+    /// All of it.
+    Whole,
+}
+
+impl Extent {
+    /// One of two amounts.
+    pub fn pick<T>(self, sample: T, whole: T) -> T {
+        match self {
+            Extent::Sample => sample,
+            Extent::Whole => whole,
+        }
+    }
+
+    /// Of `count` cases in their order, every how many-th is taken so that a sample has `about` as many.
+    pub fn step(self, count: usize, about: usize) -> usize {
+        self.pick(count.div_ceil(about).max(1), 1)
+    }
+}
+
+/// Tests of matrices. Each becomes two: `name::sample` runs with all tests; `name::whole` is ignored because it is slow, and
+/// runs with `--ignored`.
+///
+/// ```text
+/// sampled! {
+///     fn every_state(extent) { check_states(extent); }
+/// }
+/// ```
+#[macro_export]
+macro_rules! sampled {
+    ($($(#[$attribute:meta])* fn $name:ident($extent:ident) $body:block)*) => {$(
+        $(#[$attribute])*
+        mod $name {
+            #[allow(unused_imports, reason = "a body may need nothing from around")]
+            use super::*;
+
+            fn go_through($extent: $crate::Extent) $body
+
+            #[test]
+            fn sample() {
+                go_through($crate::Extent::Sample);
+            }
+
+            #[test]
+            #[ignore = "slow: the whole matrix"]
+            fn whole() {
+                go_through($crate::Extent::Whole);
+            }
+        }
+    )*};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_spread_over_everything() {
+        for count in [0, 1, 7, 100] {
+            assert_eq!((0..count).step_by(Extent::Whole.step(count, 3)).count(), count);
+            let taken = (0..count).step_by(Extent::Sample.step(count, 3)).count();
+            assert!(taken <= 3 && (taken > 0 || count == 0), "{taken} of {count}");
+        }
+        assert_eq!([Extent::Sample, Extent::Whole].map(|extent| extent.pick(1, 2)), [1, 2]);
+    }
+}
