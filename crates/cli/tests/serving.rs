@@ -68,7 +68,9 @@ impl Server {
 
     fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+        assert!(
+            Command::new("sh").args(["-c", "kill \"$@\"", "kill", name, &pid]).status().unwrap().success()
+        );
     }
 
     #[track_caller]

@@ -109,7 +109,10 @@ fn push_rounds(files: usize, rounds: usize, seed: u64) -> usize {
         std::thread::sleep(moment);
         if let (Ok(pid), None) = (std::fs::read_to_string(&pid_file), client.try_wait().unwrap()) {
             // It may have ended, but not so long ago that its number is another's.
-            let _ = Command::new("kill").args(["-9", pid.trim()]).stderr(Stdio::null()).status();
+            let _ = Command::new("sh")
+                .args(["-c", "kill \"$@\"", "kill", "-9", pid.trim()])
+                .stderr(Stdio::null())
+                .status();
         }
         let before = acknowledged;
         match client.wait().unwrap().success() {

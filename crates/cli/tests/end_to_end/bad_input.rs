@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use packrace_testkit::peer::{self, Feed, HttpReply, Script};
 use packrace_testkit::received::{self, Packet, fetch_answer};
-use packrace_testkit::{Git, Repo, RepoBuilder, Size};
+use packrace_testkit::{Git, Repo, RepoBuilder, Size, sampled};
 
 use crate::running::{PACKRACE, Server, answer_to, assert_no_panic, stock_git, upload_pack};
 
@@ -129,32 +129,37 @@ fn what_is_no_pkt_line() {
     }
 }
 
-#[test]
-fn requests_cut_anywhere_end_without_a_pack() {
-    let repo = RepoBuilder::new(Size::Tiny).build();
-    let main = repo.git(&["rev-parse", "main"]);
-    let fetch = Script::new().fetch_v2("sha1", &[main.trim()], &[]);
-    for length in 0..fetch.bytes().len() {
-        let reply = answer_to(repo.path(), 2, &fetch.bytes()[..length], Feed::Whole);
-        assert!(!contains(&reply.stdout, b"PACK"), "cut at {length}");
-    }
-    let caps = "ofs-delta side-band-64k multi_ack_detailed agent=x";
-    let fetch = Script::new().line(&format!("want {} {caps}", main.trim())).flush().line("done");
-    for length in 0..fetch.bytes().len() - 1 {
-        let reply = answer_to(repo.path(), 0, &fetch.bytes()[..length], Feed::Whole);
-        assert!(!contains(&reply.stdout, b"PACK"), "cut at {length}");
+sampled! {
+    fn requests_cut_anywhere_end_without_a_pack(extent) {
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let main = repo.git(&["rev-parse", "main"]);
+        let fetch = Script::new().fetch_v2("sha1", &[main.trim()], &[]);
+        let lengths = fetch.bytes().len();
+        for length in (0..lengths).step_by(extent.step(lengths, 24)) {
+            let reply = answer_to(repo.path(), 2, &fetch.bytes()[..length], Feed::Whole);
+            assert!(!contains(&reply.stdout, b"PACK"), "cut at {length}");
+        }
+        let caps = "ofs-delta side-band-64k multi_ack_detailed agent=x";
+        let fetch = Script::new().line(&format!("want {} {caps}", main.trim())).flush().line("done");
+        let lengths = fetch.bytes().len() - 1;
+        for length in (0..lengths).step_by(extent.step(lengths, 24)) {
+            let reply = answer_to(repo.path(), 0, &fetch.bytes()[..length], Feed::Whole);
+            assert!(!contains(&reply.stdout, b"PACK"), "cut at {length}");
+        }
     }
 }
 
-#[test]
-fn requests_with_a_flipped_byte_never_panic() {
-    let repo = RepoBuilder::new(Size::Tiny).build();
-    let main = repo.git(&["rev-parse", "main"]);
-    let fetch = Script::new().fetch_v2("sha1", &[main.trim()], &[]);
-    for at in 0..fetch.bytes().len() {
-        let mut bytes = fetch.bytes().to_vec();
-        bytes[at] ^= 0x11;
-        answer_to(repo.path(), 2, &bytes, Feed::Whole);
+sampled! {
+    fn requests_with_a_flipped_byte_never_panic(extent) {
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let main = repo.git(&["rev-parse", "main"]);
+        let fetch = Script::new().fetch_v2("sha1", &[main.trim()], &[]);
+        let length = fetch.bytes().len();
+        for at in (0..length).step_by(extent.step(length, 24)) {
+            let mut bytes = fetch.bytes().to_vec();
+            bytes[at] ^= 0x11;
+            answer_to(repo.path(), 2, &bytes, Feed::Whole);
+        }
     }
 }
 

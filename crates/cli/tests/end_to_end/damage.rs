@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use packrace_object::HashKind;
 use packrace_testkit::peer::{self, Feed, Reply, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
-use packrace_testkit::{Bitmap, CommitGraph, Git, Random, RefFormat, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{
+    Bitmap, CommitGraph, Git, Random, RefFormat, Repo, RepoBuilder, Size, Storage, sampled,
+};
 
 use crate::running::answer_to;
 
@@ -93,46 +95,49 @@ fn objects_if_accepted(pack: &[u8]) -> Option<BTreeSet<String>> {
     reply.status.success().then(|| objects_in_pack(Git::stock(), pack, HashKind::Sha1, None))
 }
 
-#[test]
-fn a_damaged_bitmap_or_commit_graph_is_not_missed() {
-    let storage =
-        Storage { bitmap: Bitmap::LookupTable, commit_graph: CommitGraph::Single, ..Storage::default() };
-    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
-    let expected = repo.reachable_objects();
-    let files = files_ending(&repo, &[".bitmap", "commit-graph"]);
-    with_damage(&repo, &files, 12, |reply| match objects_if_accepted(&pack_in(reply)) {
-        Some(objects) if objects == expected && reply.status.success() => Ok(()),
-        Some(objects) => Err(format!("{} of {} objects", objects.len(), expected.len())),
-        None => Err("no sound pack".to_string()),
-    });
+sampled! {
+    fn a_damaged_bitmap_or_commit_graph_is_not_missed(extent) {
+        let storage =
+            Storage { bitmap: Bitmap::LookupTable, commit_graph: CommitGraph::Single, ..Storage::default() };
+        let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+        let expected = repo.reachable_objects();
+        let files = files_ending(&repo, &[".bitmap", "commit-graph"]);
+        with_damage(&repo, &files, extent.pick(2, 12), |reply| match objects_if_accepted(&pack_in(reply)) {
+            Some(objects) if objects == expected && reply.status.success() => Ok(()),
+            Some(objects) => Err(format!("{} of {} objects", objects.len(), expected.len())),
+            None => Err("no sound pack".to_string()),
+        });
+    }
 }
 
-#[test]
-fn a_damaged_pack_or_index_never_becomes_a_wrong_pack() {
-    let storage = Storage { packs: 2, multi_pack_index: true, ..Storage::default() };
-    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
-    let expected = repo.reachable_objects();
-    let files = files_ending(&repo, &[".pack", ".idx", ".rev", "multi-pack-index"]);
-    with_damage(&repo, &files, 8, |reply| {
-        let pack = pack_in(reply);
-        if pack.is_empty() && reply.status.success() {
-            return Err("an end without a pack is a failure".to_string());
-        }
-        // Bytes that are copied as they are stored are checked by the client, as with stock git. A client that
-        // finds no fault must have everything.
-        match objects_if_accepted(&pack) {
-            Some(objects) if objects != expected => Err(format!("{} of {}", objects.len(), expected.len())),
-            _ => Ok(()),
-        }
-    });
+sampled! {
+    fn a_damaged_pack_or_index_never_becomes_a_wrong_pack(extent) {
+        let storage = Storage { packs: 2, multi_pack_index: true, ..Storage::default() };
+        let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+        let expected = repo.reachable_objects();
+        let files = files_ending(&repo, &[".pack", ".idx", ".rev", "multi-pack-index"]);
+        with_damage(&repo, &files, extent.pick(2, 8), |reply| {
+            let pack = pack_in(reply);
+            if pack.is_empty() && reply.status.success() {
+                return Err("an end without a pack is a failure".to_string());
+            }
+            // Bytes that are copied as they are stored are checked by the client, as with stock git. A client that
+            // finds no fault must have everything.
+            match objects_if_accepted(&pack) {
+                Some(objects) if objects != expected => Err(format!("{} of {}", objects.len(), expected.len())),
+                _ => Ok(()),
+            }
+        });
+    }
 }
 
-#[test]
-fn damaged_refs_are_refused_or_read() {
-    for (ref_format, ending) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, ".ref")] {
-        let repo = RepoBuilder::new(Size::Tiny).ref_format(ref_format).build();
-        let files = files_ending(&repo, &[ending]);
-        // Which refs are left is for the store's tests; here nothing may panic or hang.
-        with_damage(&repo, &files, 10, |_| Ok(()));
+sampled! {
+    fn damaged_refs_are_refused_or_read(extent) {
+        for (ref_format, ending) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, ".ref")] {
+            let repo = RepoBuilder::new(Size::Tiny).ref_format(ref_format).build();
+            let files = files_ending(&repo, &[ending]);
+            // Which refs are left is for the store's tests; here nothing may panic or hang.
+            with_damage(&repo, &files, extent.pick(2, 10), |_| Ok(()));
+        }
     }
 }

@@ -19,7 +19,7 @@ fn repository() -> TempDir {
 
 /// `packrace add` with a prelude of shell.
 fn add(place: &Path, before: &str, args: &str) -> Output {
-    let mut command = Command::new("bash");
+    let mut command = Command::new("sh");
     clean_environment(&mut command);
     command.args(["-c", &format!("{before}; exec \"$TOOL\" add {args}")]);
     let output = command.current_dir(place).env("TOOL", PACKRACE).output().unwrap();
@@ -133,8 +133,8 @@ fn a_full_disk_changes_nothing() {
             .collect();
         std::fs::write(place.join(format!("f{number}")), content).unwrap();
     }
-    // Blocks of 1 KiB that a file may have: the pack does not fit; the pack does and the index does not; all does.
-    for (limit, is_enough) in [(0, false), (4, false), (256, false), (4096, true)] {
+    // Blocks of 512 bytes that a file may have: the pack does not fit; the pack does and the index does not; all does.
+    for (limit, is_enough) in [(0, false), (8, false), (512, false), (8192, true)] {
         let output = add(place, &format!("trap '' XFSZ; ulimit -f {limit}"), ".");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.success(), is_enough, "{limit}: {said}");

@@ -190,8 +190,10 @@ fn a_clone_that_is_broken_off_leaves_nothing() {
         wait_for(&mut stream);
         std::io::Write::write_all(&mut stream, &good.answer()[..400]).unwrap();
         assert!(place.join("x.git/HEAD").exists());
-        let kill =
-            Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
+        let kill = Command::new("sh")
+            .args(["-c", "kill \"$@\"", "kill", &format!("-{signal}"), &child.id().to_string()])
+            .status()
+            .unwrap();
         assert!(kill.success());
         assert_eq!(child.wait().unwrap().code(), Some(code));
         assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0, "{signal}");
