@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use packrace_format::reftable::{Deletions, Stack, Table, parse_list};
+use packrace_format::reftable::{Deletions, RefValue, Stack, Table, parse_list};
 use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefWrites, StoredObjects};
@@ -117,20 +117,13 @@ impl Both {
     fn state(&self, path: &Path) -> String {
         let format = "--format=%(refname) %(objectname) %(symref)";
         let mut state = git(path, &["for-each-ref", "--include-root-refs", format], "").unwrap();
+        // Symbolic refs that lead nowhere are not listed.
         for name in ["refs/heads/sym", "refs/heads/loop", "refs/other"] {
-            // Those that lead nowhere are not listed.
-            let target = match path.join("reftable").exists() {
-                true => git(path, &["symbolic-ref", "-q", name], "").unwrap_or_default(),
-                // Never packed: a file says `ref: ` and where to.
-                false => {
-                    let found = std::fs::read_to_string(path.join(name)).unwrap_or_default();
-                    if found.starts_with("ref: ") { found } else { String::new() }
-                }
-            };
-            state.push_str(&target);
+            let found = std::fs::read_to_string(path.join(name)).unwrap_or_default();
+            state.push_str(if found.starts_with("ref: ") { &found } else { "" });
         }
         if path.join("reftable").exists() {
-            add_logs(&path.join("reftable"), &mut state);
+            add_stack(&path.join("reftable"), &mut state);
         } else {
             add_files(&path.join("logs"), &mut state);
         }
@@ -138,8 +131,8 @@ impl Both {
     }
 }
 
-/// All log records of a stack of reftables, which stock git could not show for refs that lead nowhere.
-fn add_logs(dir: &Path, state: &mut String) {
+/// Symbolic refs and all log records of a stack of reftables, which stock git could not show for refs that lead nowhere.
+fn add_stack(dir: &Path, state: &mut String) {
     let list = std::fs::read(dir.join("tables.list")).unwrap();
     let tables: Vec<Table<Vec<u8>>> = parse_list(&list)
         .unwrap()
@@ -147,6 +140,14 @@ fn add_logs(dir: &Path, state: &mut String) {
         .map(|name| std::fs::read(dir.join(std::str::from_utf8(name).unwrap())).unwrap())
         .map(|bytes| Table::open(bytes).unwrap())
         .collect();
+    let mut refs = Stack::new(&tables).refs_from(b"", Deletions::Hide).unwrap();
+    while refs.advance().unwrap() {
+        let record = refs.current().unwrap();
+        if let RefValue::Symbolic(target) = record.value {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            writeln!(state, "{}: {}", text(record.name), text(target)).unwrap();
+        }
+    }
     let mut logs = Stack::new(&tables).logs(Deletions::Hide).unwrap();
     while logs.advance().unwrap() {
         let record = logs.current().unwrap();
