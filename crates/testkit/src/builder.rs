@@ -168,7 +168,8 @@ impl RepoBuilder {
         fixtures::copy_or_build(&format!("{self:?}"), git, path, |path| self.build_anew(path, git));
     }
 
-    fn build_anew(&self, path: &Path, git: &Git) {
+    /// As [`RepoBuilder::build_at`], and nothing that was built before is copied: `git` does all the work.
+    pub fn build_anew(&self, path: &Path, git: &Git) {
         self.init(path, git);
         let history = history::write(self.amount(), self.hash, self.seed);
         let marks_file = path.join("marks");

@@ -1,7 +1,7 @@
 //! Every storage that the builder offers is whole for stock git and shaped as asked.
 
 use packrace_object::HashKind;
-use packrace_testkit::{Bitmap, CommitGraph, Loose, RefFormat, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, RefFormat, Repo, RepoBuilder, Size, Storage};
 
 /// Builds, lets git verify everything, and looks for a file by its ending, or by its absence with `!`.
 fn check(builder: RepoBuilder, files: &[&str]) -> Repo {
@@ -42,9 +42,11 @@ fn with(storage: Storage) -> RepoBuilder {
 #[test]
 fn a_repository_is_the_same_every_time() {
     let first = check(tiny(), &[".pack", "packed-refs", "!.bitmap", "!commit-graph"]);
-    let second = tiny().build();
+    let dir = tempfile::tempdir().unwrap();
+    let second = dir.path().join("second.git");
+    tiny().build_anew(&second, Git::stock());
     let refs = first.git(&["for-each-ref"]);
-    assert_eq!(refs, second.git(&["for-each-ref"]));
+    assert_eq!(refs, Git::stock().run(&second, &["for-each-ref"]));
     // Written down so that a change of the generator is noticed.
     assert_eq!(first.git(&["rev-parse", "main"]).trim(), "543062f10ee5e10a88eaf4a9dacb4e883ab5d546");
     assert_ne!(refs, tiny().seed(2).build().git(&["for-each-ref"]));

@@ -49,7 +49,7 @@ fn git_works_on_it() {
     let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mount = Mount::new(behind.path(), place.path()).unwrap();
     let repo = mount.place().join("repo.git");
-    RepoBuilder::new(Size::Tiny).build_at(&repo, Git::stock());
+    RepoBuilder::new(Size::Tiny).build_anew(&repo, Git::stock());
     Git::stock().run(&repo, &["repack", "-adq"]);
     Git::stock().run(&repo, &["fsck", "--strict"]);
     let packs = mount.traffic(|name| name.extension().is_some_and(|extension| extension == "pack"));
