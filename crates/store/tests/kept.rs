@@ -318,7 +318,7 @@ fn answers_are_never_older_than_what_was_acknowledged() {
     let (path, names) = (repo.path().to_owned(), ["refs/heads/a", "refs/heads/dir/b", "refs/tags/c"]);
     std::fs::create_dir_all(path.join("refs/heads/dir")).unwrap();
     let repository = Repository::open(&path, &OpenOptions::default()).unwrap();
-    let (acknowledged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (acknowledged, hits, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     // A number as an id, and back.
     let id_of = |number: u64| format!("{:040x}", number + 1);
     let number_of = |id: ObjectId| u64::from_str_radix(&id.to_string()[8..], 16).unwrap() - 1;
@@ -354,11 +354,11 @@ fn answers_are_never_older_than_what_was_acknowledged() {
     };
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let (mut hits, mut kept) = (0, repository.refs().stamped_snapshot(&[]).unwrap());
+            let mut kept = repository.refs().stamped_snapshot(&[]).unwrap();
             while !is_over.load(SeqCst) {
                 let before = acknowledged.load(SeqCst);
                 match kept.1.holds() {
-                    true => hits += 1,
+                    true => drop(hits.fetch_add(1, SeqCst)),
                     false => match repository.refs().stamped_snapshot(&[]) {
                         Ok(read) => kept = read,
                         Err(error) => panic!("{error}"),
@@ -374,18 +374,19 @@ fn answers_are_never_older_than_what_was_acknowledged() {
                     assert!(found >= before, "{name} is {found}, and {before} was acknowledged");
                 }
             }
-            hits
         });
         let mut random = Random::new(3);
         for number in 1..400 {
             write(number, &mut random);
             acknowledged.store(number, SeqCst);
-            // Now and then there is time for what is kept to be believed.
+            // Now and then nothing changes until what is kept is believed.
             if random.one_in(40) {
-                std::thread::sleep(Duration::from_millis(150));
+                let before = hits.load(SeqCst);
+                until("believed", || (reader.is_finished() || hits.load(SeqCst) > before).then_some(()));
             }
         }
         is_over.store(true, SeqCst);
-        assert!(reader.join().unwrap() > 0, "nothing was ever believed");
+        reader.join().unwrap();
+        assert!(hits.load(SeqCst) > 0, "nothing was ever believed");
     });
 }
