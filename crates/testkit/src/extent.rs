@@ -18,9 +18,12 @@ impl Extent {
         }
     }
 
-    /// Of `count` cases in their order, every how many-th is taken so that a sample has `about` as many.
-    pub fn step(self, count: usize, about: usize) -> usize {
-        self.pick(count.div_ceil(about).max(1), 1)
+    /// Of `count` cases in their order, every how many-th is taken so that a sample has at most so many. Cases often come in
+    /// twos, threes or fours, of which a sample shall have each: such a number is no multiple of two or three.
+    pub fn step(self, count: usize, most: usize) -> usize {
+        let least = count.div_ceil(most).max(1);
+        let sample = (least..).find(|step| step % 2 != 0 && step % 3 != 0).expect("there is always one");
+        self.pick(sample, 1)
     }
 }
 
@@ -67,6 +70,7 @@ mod tests {
             let taken = (0..count).step_by(Extent::Sample.step(count, 3)).count();
             assert!(taken <= 3 && (taken > 0 || count == 0), "{taken} of {count}");
         }
+        assert_eq!([1, 2, 6, 24, 26].map(|count| Extent::Sample.step(count, 1)), [1, 5, 7, 25, 29]);
         assert_eq!([Extent::Sample, Extent::Whole].map(|extent| extent.pick(1, 2)), [1, 2]);
     }
 }
