@@ -371,6 +371,8 @@ fn check_clones(served: &Served, meanwhile: impl FnOnce()) {
     for (to, request) in served.clones() {
         // Over HTTP, the connection ends with the answer.
         let request = String::from_utf8(request).unwrap().replace("Host: x", "Host: x\r\nConnection: close");
+        // Over git:// with the last command. Who stops sending later, while the pack is made, has left for the server.
+        let request = if to == served.git { request + "0000" } else { request };
         let mut stream = said(to, request.as_bytes());
         let mut got = vec![0; 100_000];
         stream.read_exact(&mut got).unwrap();
@@ -382,7 +384,6 @@ fn check_clones(served: &Served, meanwhile: impl FnOnce()) {
             stream.read_to_end(&mut got).unwrap();
             got = dechunked(&got);
         } else {
-            stream.shutdown(Shutdown::Write).unwrap();
             stream.read_to_end(&mut got).unwrap();
         }
         let pack = fetch_answer(&got).unwrap().bands.pack;
