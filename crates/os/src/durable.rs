@@ -8,6 +8,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, IoSlice, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use crate::Mapped;
@@ -37,7 +38,12 @@ pub struct NewFile {
     /// Given, but not written; shorter than [`PIECE_BYTES`].
     buffer: Vec<u8>,
     written_bytes: u64,
+    /// In the order in which this process made them.
+    number: u64,
 }
+
+/// How many new files there were.
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl NewFile {
     /// Makes the file `path` and fails with [`io::ErrorKind::AlreadyExists`] if there is one. `mode` is subject to the
@@ -48,7 +54,8 @@ impl NewFile {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
         done(|| Change::Create(path.to_owned()));
         let (path, method) = (Some(path.to_owned()), SyncMethod::default());
-        Ok(NewFile { file, path, role, method, buffer: Vec::new(), written_bytes: 0 })
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        Ok(NewFile { file, path, role, method, buffer: Vec::new(), written_bytes: 0, number })
     }
 
     /// Makes a file `prefix` + six letters and digits in `dir`.

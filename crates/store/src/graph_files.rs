@@ -138,8 +138,8 @@ impl GraphFiles {
     /// Takes the lock that writers of one file, or of a chain, agree on.
     pub fn lock(&self, for_chain: bool) -> Result<LockFile, Error> {
         match for_chain {
-            true => LockFile::take(&self.chain_path(), FileKind::CommitGraphChain, self.policy),
-            false => LockFile::take(&self.single_path(), FileKind::CommitGraph, self.policy),
+            true => LockFile::take(&self.chain_path(), FileKind::CommitGraphChain, self.writes()),
+            false => LockFile::take(&self.single_path(), FileKind::CommitGraph, self.writes()),
         }
     }
 
@@ -181,7 +181,12 @@ impl GraphFiles {
     }
 
     fn publish_layer(&self, id: &oid, bytes: &[u8]) -> Result<(), Error> {
-        publish_file(&self.dir().join(file_name(id)), bytes, FileKind::CommitGraph, self.policy)
+        publish_file(&self.dir().join(file_name(id)), bytes, FileKind::CommitGraph, self.writes())
+    }
+
+    /// How files are written: what replaces others, which go then, is durable before they do.
+    fn writes(&self) -> WritePolicy {
+        if self.layers.is_empty() { self.policy } else { self.policy.of_rewrites() }
     }
 
     /// Marks the files that no chain names as such, and removes those that are older than `before`. A reader that has

@@ -12,11 +12,12 @@ mod separate;
 mod settings;
 mod template;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use packrace_object::{HashKind, Kind, oid};
 use packrace_os::count::Role;
-use packrace_os::durable::{self, NewFile};
+use packrace_os::durable::{self, NewFile, ToSync};
 
 pub use separate::{move_repository, write_gitfile};
 pub use template::Template;
@@ -144,7 +145,8 @@ impl Begun {
         if self.is_new {
             self.make_head(head)?;
         }
-        self.sync(&[&options.git_dir, dir_of(&options.git_dir)])?;
+        // All names at once: until there is a `HEAD`, nobody takes it for a repository.
+        self.sync(&[&options.git_dir, dir_of(&options.git_dir), common_dir])?;
         match &options.gitfile {
             Some(gitfile) => write_gitfile(gitfile, &options.git_dir, *policy),
             None => Ok(()),
@@ -157,7 +159,7 @@ impl Begun {
         change_mode(&refs, |mode| self.policy.dir_mode(mode))?;
         make_dir(&refs.join("heads"), self.policy)?;
         make_dir(&refs.join("tags"), self.policy)?;
-        self.sync(&[&refs, &self.common_dir])
+        self.sync(&[&refs])
     }
 
     fn make_stack(&self) -> Result<(), Error> {
@@ -169,7 +171,7 @@ impl Begun {
         if !self.is_new {
             change_mode(&self.options.git_dir.join("HEAD"), |mode| self.policy.file_mode(mode))?;
         }
-        self.sync(&[&refs, &self.common_dir])
+        self.sync(&[&refs])
     }
 
     fn make_head(&self, head: &[u8]) -> Result<(), Error> {
@@ -285,8 +287,7 @@ fn sync_dirs(dirs: &[&Path], policy: WritePolicy) -> Result<(), Error> {
     if !policy.syncs(Component::Reference) {
         return Ok(());
     }
-    for dir in dirs {
-        durable::sync_dir(dir, Role::Config).map_err(|error| Error::io(*dir, error))?;
-    }
-    Ok(())
+    let dirs: BTreeSet<&Path> = dirs.iter().copied().collect();
+    let to_sync = dirs.into_iter().map(ToSync::Dir).collect();
+    durable::sync_together(to_sync, Role::Config).map_err(Error::sync)
 }

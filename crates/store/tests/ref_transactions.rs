@@ -10,7 +10,7 @@ use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefWrites, StoredObjects};
 use packrace_store::{OpenOptions, Repository};
-use packrace_testkit::{Extent, Git, Random, RefFormat, RepoBuilder, Size, clean_environment, sampled};
+use packrace_testkit::{Extent, Git, Random, RefFormat, RepoBuilder, Size, clean_environment, in_memory, sampled};
 
 const WHO: &str = "A U Thor <author@example.com> 1112911993 +0000";
 
@@ -60,7 +60,7 @@ fn git(dir: &Path, args: &[&str], input: &str) -> Result<String, String> {
 impl Both {
     fn new(format: RefFormat, config: &[(&str, &str)]) -> Self {
         let [ours, theirs] = [0, 1].map(|_| {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = in_memory();
             let path = dir.path().join("r.git");
             RepoBuilder::new(Size::Tiny).ref_format(format).build_at(&path, Git::stock());
             for (name, value) in config {

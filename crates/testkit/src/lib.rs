@@ -24,3 +24,10 @@ pub use builder::{
 pub use extent::Extent;
 pub use git::{Git, clean_environment};
 pub use random::Random;
+
+/// A directory in memory, where the machine has such a place: for thousands of small files, or as many syncs, which are none there.
+pub fn in_memory() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    dir.expect("a temporary directory")
+}

@@ -41,7 +41,7 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     let universe = Arc::new(Universe::new(repository.snapshot()?));
     let found = roots(&repository)?;
     let bitmap = bitmap_request(&repository, &found.refs, threads)?;
-    let request = RepackRequest {
+    let mut request = RepackRequest {
         scope: plan.scope,
         delete: args.delete,
         local: args.local,
@@ -62,6 +62,10 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         max_cruft_bytes: at_least_a_mebibyte(args.max_cruft_size),
         ..base_request(args, config, threads)?
     };
+    if args.delete {
+        // What replaces other packs is durable before they go.
+        request.files.policy = request.files.policy.of_rewrites();
+    }
     let is_shown = progress::is_wanted(false, args.quiet);
     let progress = Progress::new(is_shown, environment)?.with_threads(request.settings.threads);
     let repacked = write(&universe, &request, &progress).map_err(|error| {

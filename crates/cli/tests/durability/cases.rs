@@ -8,7 +8,7 @@ use packrace_testkit::{Git, Random};
 
 use crate::{PACKRACE, ask_git, git, packrace};
 
-/// A command that changes what is below a directory. With its success that is acknowledged.
+/// A command that changes what is below a directory, with nothing configured. With its success that is acknowledged.
 pub struct Case {
     pub name: &'static str,
     /// Makes what is there before.
@@ -21,7 +21,7 @@ pub struct Case {
     pub is_done: fn(&Path) -> bool,
 }
 
-pub const CASES: [Case; 12] = [
+pub const CASES: [Case; 13] = [
     Case {
         name: "push of a handful",
         prepare: |top| prepare_push(top, "files", 2),
@@ -92,7 +92,7 @@ pub const CASES: [Case; 12] = [
     Case {
         name: "repack",
         prepare: prepare_repack,
-        run: |top| fed(packrace(&top.join("srv.git")).args(ALL).args(["repack", "-a", "-d", "-q"]), b""),
+        run: |top| fed(packrace(&top.join("srv.git")).args(["repack", "-a", "-d", "-q"]), b""),
         repository: "srv.git",
         is_done: is_repacked,
     },
@@ -106,6 +106,13 @@ pub const CASES: [Case; 12] = [
     Case {
         name: "stash of many",
         prepare: |top| prepare_add(top, 12),
+        run: run_stash,
+        repository: "work",
+        is_done: is_stashed,
+    },
+    Case {
+        name: "stash among reftables",
+        prepare: |top| prepare_work(top, "reftable", 3),
         run: run_stash,
         repository: "work",
         is_done: is_stashed,
@@ -177,9 +184,6 @@ fn prepare_push(top: &Path, format: &str, files: usize) {
     std::fs::remove_dir_all(work).unwrap();
 }
 
-/// Everything is to be durable.
-const ALL: [&str; 2] = ["-c", "core.fsync=all"];
-
 pub fn fed(command: &mut Command, input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -192,8 +196,7 @@ pub fn fed(command: &mut Command, input: &[u8]) -> Output {
 
 fn run_push(top: &Path) -> Output {
     let request = std::fs::read(top.join("request")).unwrap();
-    let args = [&ALL[..], &["receive-pack", "srv.git"]].concat();
-    let output = fed(packrace(top).args(args), &request);
+    let output = fed(packrace(top).args(["receive-pack", "srv.git"]), &request);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("unpack ok\n") && said.contains("ok refs/heads/main\n"), "{said}");
     output
@@ -206,8 +209,7 @@ fn is_pushed(top: &Path) -> bool {
 
 fn run_unpack(top: &Path) -> Output {
     let pack = std::fs::read(top.join("pack")).unwrap();
-    let args = [&ALL[..], &["-C", "srv.git", "unpack-objects", "-q"]].concat();
-    fed(packrace(top).args(args), &pack)
+    fed(packrace(top).args(["-C", "srv.git", "unpack-objects", "-q"]), &pack)
 }
 
 /// All of them: of some that are there it is only known that they are whole.
@@ -219,7 +221,12 @@ fn is_unpacked(top: &Path) -> bool {
 
 /// A work tree in which half of so many files are changed, and as many are new.
 fn prepare_add(top: &Path, files: usize) {
-    git(top, &["init", "-q", "-b", "main", "--template=", "work"]);
+    prepare_work(top, "files", files);
+}
+
+fn prepare_work(top: &Path, format: &str, files: usize) {
+    let format = format!("--ref-format={format}");
+    git(top, &["init", "-q", "-b", "main", "--template=", &format, "work"]);
     let work = top.join("work");
     write_files(&work, 0..files.div_ceil(2), 1);
     git(&work, &["add", "."]);
@@ -251,17 +258,17 @@ fn content(round: usize, number: usize) -> String {
 }
 
 fn run_add(top: &Path) -> Output {
-    fed(packrace(&top.join("work")).args(ALL).args(["add", "."]), b"")
+    fed(packrace(&top.join("work")).args(["add", "."]), b"")
 }
 
 fn run_update_index(top: &Path) -> Output {
     let work = top.join("work");
     let paths = git(&work, &["ls-files", "--modified", "--others"]);
-    fed(packrace(&work).args(ALL).args(["update-index", "--add", "--stdin"]), paths.as_bytes())
+    fed(packrace(&work).args(["update-index", "--add", "--stdin"]), paths.as_bytes())
 }
 
 fn run_stash(top: &Path) -> Output {
-    fed(packrace(&top.join("work")).args(ALL).args(["stash", "push", "-u"]), b"")
+    fed(packrace(&top.join("work")).args(["stash", "push", "-u"]), b"")
 }
 
 /// There is a stash, which has everything; or else everything is where it was. What is in neither is lost for good.

@@ -5,23 +5,17 @@
 //! `os::simulated::Recording` tells what a disk may show after a crash behind each. Stock git looks at these.
 
 mod cases;
+mod images;
 mod kills;
 mod power;
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{Git, clean_environment, in_memory};
 
 /// The binary under test.
 const PACKRACE: &str = env!("CARGO_BIN_EXE_packrace");
-
-/// In memory, where the machine has such a place: much is laid out.
-fn in_memory() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    dir.unwrap()
-}
 
 fn packrace(dir: &Path) -> Command {
     let mut command = Command::new(PACKRACE);

@@ -300,7 +300,8 @@ fn a_handful_of_new_objects_stays_loose() {
     }
 }
 
-/// As configured, every file once and every directory once, and nothing where nothing is asked for.
+/// As configured, every file once and every directory once, or fewer calls where the file system does several in one, and nothing
+/// where nothing is asked for.
 #[test]
 fn syncs_and_writes_are_few() {
     let repo = RepoBuilder::new(Size::Tiny).build();
@@ -322,8 +323,8 @@ fn syncs_and_writes_are_few() {
         let report = std::fs::read_to_string(report.path()).unwrap();
         let found = objects(&twins.ours).len() as u64;
         let fan_outs = std::fs::read_dir(twins.ours.join("objects")).unwrap().count() as u64 - 2;
-        let syncs = if is_synced { found + fan_outs + 1 } else { 0 };
-        assert_eq!(count(&report, "objects", "sync"), syncs, "{report}");
+        let syncs = if is_synced { 2..=found + fan_outs + 1 } else { 0..=0 };
+        assert!(syncs.contains(&count(&report, "objects", "sync")), "{report}");
         assert_eq!(count(&report, "objects", "write"), found, "{report}");
         // The pack waits in a file, which is not synced.
         assert_eq!((count(&report, "pack", "sync"), count(&report, "pack", "write")), (0, 1), "{report}");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use packrace_object::ObjectId;
 use packrace_store::PackIx;
-use packrace_store::publish::{WritePolicy, write_loose};
+use packrace_store::publish::{LooseBatch, WritePolicy};
 
 use super::sets::{in_packs, insert_all, members, times};
 use crate::error::{Error, ErrorKind};
@@ -17,6 +17,9 @@ use crate::settings::Settings;
 use crate::trees::{Absent, TreeWalk};
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
+
+/// So many objects get their names as loose ones together.
+const LOOSENED_AT_ONCE: usize = 1024;
 
 /// When objects were last wanted, in seconds since 1970.
 #[derive(Debug, Default)]
@@ -125,15 +128,24 @@ impl Caretaker<'_> {
         let own = snapshot.own_loose()?;
         let mut reader = snapshot.reader(self.settings.base_cache_bytes);
         let mut content = Vec::new();
+        let pack_dir = snapshot.own_pack_dir();
+        let dir = pack_dir.parent().unwrap_or(&pack_dir);
+        let begin = || LooseBatch::new(dir, snapshot.clone(), how.compression, how.policy);
+        let (mut batch, mut count) = (begin(), 0);
         for ix in members(&stay) {
             let id = self.universe.id(ix);
             if own.binary_search(&id).is_ok() {
                 continue;
             }
             let kind = self.universe.read(&mut reader, ix, &mut content)?;
-            let path = snapshot.own_loose_path(&id);
-            write_loose(&path, kind, &content, how.compression, times.of(ix), how.policy)?;
+            batch.add_old(&id, kind, &content, times.of(ix))?;
+            count += 1;
+            if count == LOOSENED_AT_ONCE {
+                std::mem::replace(&mut batch, begin()).publish()?;
+                count = 0;
+            }
         }
+        batch.publish()?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
 
-use super::{Begun, NewSection, sync_dirs};
+use super::{Begun, NewSection};
 use crate::config::{MAX_CONFIG_BYTES, parse_file};
 use crate::error::{Error, Reason};
 use crate::publish::Component;
@@ -40,11 +40,11 @@ pub(super) fn write(begun: &Begun) -> Result<(), Error> {
         return file.discard().map_err(io);
     }
     file.write(&new).map_err(io)?;
-    if begun.policy.syncs(Component::Reference) {
+    // What is replaced is never at risk.
+    if old.is_some() || begun.policy.syncs(Component::Reference) {
         file.sync().map_err(io)?;
     }
-    file.replace(&path).map_err(io)?;
-    sync_dirs(&[&begun.common_dir], begun.policy)
+    file.replace(&path).map_err(io)
 }
 
 fn lock(path: &Path) -> Result<NewFile, Error> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use packrace_os::clock;
 use packrace_os::count::Role;
-use packrace_os::durable::{self, NewFile};
+use packrace_os::durable::{self, NewFile, SyncMethod, ToSync};
 
 use super::{Component, WritePolicy, create_temporary, dir_of, make_durable_dir, with_extension};
 use crate::error::{Error, Reason};
@@ -84,6 +84,8 @@ pub struct LockFile {
     path: PathBuf,
     kind: FileKind,
     policy: WritePolicy,
+    /// Whether what was written is synced already.
+    is_settled: bool,
 }
 
 impl LockFile {
@@ -131,11 +133,12 @@ impl LockFile {
             _ => Error::io(&lock, error),
         })?;
         policy.prepare(&mut file).map_err(|error| Error::io(&lock, error))?;
-        Ok(LockFile { file, path: path.to_owned(), kind, policy })
+        Ok(LockFile { file, path: path.to_owned(), kind, policy, is_settled: false })
     }
 
     /// Appends to the new file.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.is_settled = false;
         self.file.write(bytes).map_err(|error| Error::io(self.file.path(), error))
     }
 
@@ -146,9 +149,29 @@ impl LockFile {
         changed.map_err(|error| Error::io(&self.path, error))
     }
 
+    /// Has it synced whatever the configuration says, because it takes the place of something that is not in the file of
+    /// this name.
+    pub(crate) fn set_rewrite(&mut self) {
+        self.policy = self.policy.of_rewrites();
+        self.file.set_sync_method(SyncMethod::Full);
+    }
+
     /// Makes what was written durable, so that only names are left to be changed.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
-        settle(&mut self.file, self.kind, self.policy)
+        Self::settle_all([self])
+    }
+
+    /// The same for many, in one wait.
+    pub(crate) fn settle_all<'l>(locks: impl IntoIterator<Item = &'l mut LockFile>) -> Result<(), Error> {
+        let (mut to_sync, mut role) = (Vec::new(), Role::Refs);
+        for lock in locks.into_iter().filter(|lock| !lock.is_settled) {
+            role = lock.kind.role();
+            lock.is_settled = true;
+            if prepare_to_settle(&mut lock.file, &lock.path, lock.kind, lock.policy)? {
+                to_sync.push(ToSync::New(&mut lock.file));
+            }
+        }
+        durable::sync_together(to_sync, role).map_err(Error::sync)
     }
 
     /// Puts what was written in place of the file, in a directory that the caller makes durable.
@@ -168,7 +191,9 @@ pub fn publish_file(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePoli
     let (prefix, component) = (kind.temporary_prefix(), kind.component());
     let mut file = create_temporary(dir_of(path), prefix, kind.mode(), kind.role(), policy, component)?;
     file.write(bytes).map_err(|error| Error::io(file.path(), error))?;
-    settle(&mut file, kind, policy)?;
+    if prepare_to_settle(&mut file, path, kind, policy)? {
+        file.sync().map_err(|error| Error::io(file.path(), error))?;
+    }
     give_name(file, path, kind, policy)
 }
 
@@ -179,10 +204,25 @@ pub fn publish_locked(path: &Path, bytes: &[u8], kind: FileKind, policy: WritePo
     lock.commit()
 }
 
-fn settle(file: &mut NewFile, kind: FileKind, policy: WritePolicy) -> Result<(), Error> {
-    // A file that was synced and not written since costs another call, but no time.
-    let done = if policy.syncs(kind.component()) { file.sync() } else { file.flush() };
-    done.map_err(|error| Error::io(file.path(), error))
+/// Writes everything, and tells whether it is to be synced: where the configuration says so, and where a file is replaced, of
+/// which a crash would leave nothing otherwise.
+fn prepare_to_settle(
+    file: &mut NewFile,
+    path: &Path,
+    kind: FileKind,
+    policy: WritePolicy,
+) -> Result<bool, Error> {
+    file.flush().map_err(|error| Error::io(file.path(), error))?;
+    if policy.syncs_in_full(kind.component()) {
+        return Ok(true);
+    }
+    // What cannot be looked at is there.
+    let old = packrace_os::identity(path, kind.role());
+    let is_rewrite = !old.is_ok_and(|old| old.is_none_or(|old| old.is_dir));
+    if is_rewrite {
+        file.set_sync_method(SyncMethod::Full);
+    }
+    Ok(is_rewrite || policy.syncs(kind.component()))
 }
 
 fn give_name(file: NewFile, path: &Path, kind: FileKind, policy: WritePolicy) -> Result<(), Error> {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use packrace_format::loose_object;
 use packrace_format::zlib::Deflater;
@@ -99,8 +100,30 @@ impl LooseBatch {
         Ok(true)
     }
 
+    /// The same for one that is not loose, which the caller has looked for: as if its file had last been changed so many seconds
+    /// after 1970.
+    pub fn add_old(
+        &mut self,
+        id: &ObjectId,
+        kind: Kind,
+        content: &[u8],
+        seconds: u32,
+    ) -> Result<(), Error> {
+        self.write(id, kind, content, Some(UNIX_EPOCH + Duration::from_secs(seconds.into())))
+    }
+
     /// The same for an object that is nowhere, which the caller has looked for.
     pub(super) fn store(&mut self, id: &ObjectId, kind: Kind, content: &[u8]) -> Result<(), Error> {
+        self.write(id, kind, content, None)
+    }
+
+    fn write(
+        &mut self,
+        id: &ObjectId,
+        kind: Kind,
+        content: &[u8],
+        modified: Option<SystemTime>,
+    ) -> Result<(), Error> {
         self.plain.clear();
         loose_object::write_header(kind, content.len() as u64, &mut self.plain);
         self.plain.extend_from_slice(content);
@@ -108,6 +131,7 @@ impl LooseBatch {
         self.deflater.deflate(&self.plain, &mut self.deflated);
         let mut file = self.create(&fan_out(&self.dir, id))?;
         let written = file.write(&self.deflated).and_then(|()| file.flush());
+        let written = written.and_then(|()| modified.map_or(Ok(()), |when| file.set_modified(when)));
         written.map_err(|error| Error::io(file.path(), error))?;
         self.open.push((*id, file));
         if !self.syncs() || self.open.len() == MAX_OPEN {

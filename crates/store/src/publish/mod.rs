@@ -22,7 +22,7 @@ mod sealed_pack;
 pub use compression::{loose_compression, pack_compression};
 pub use durable_objects::DurableObjects;
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
-pub use loose::{remove_loose, write_loose};
+pub use loose::remove_loose;
 pub use loose_batch::{LooseBatch, PublishedLoose};
 pub use loose_limit::{DEFAULT_LOOSE_LIMIT, Form, LooseLimit};
 pub use multi_pack_index::MultiPackIndexLock;

@@ -23,7 +23,14 @@ pub struct MultiPackIndexLock {
 impl MultiPackIndexLock {
     /// Takes `multi-pack-index.lock` in `pack_dir`.
     pub fn take(pack_dir: &Path, hash: HashKind, policy: WritePolicy) -> Result<Self, Error> {
-        let lock = LockFile::take(&pack_dir.join(NAME), FileKind::MultiPackIndex, policy)?;
+        let path = pack_dir.join(NAME);
+        let mut lock = LockFile::take(&path, FileKind::MultiPackIndex, policy)?;
+        let old = packrace_os::identity(&path, Role::Index).map_err(|error| Error::io(&path, error))?;
+        let policy = if old.is_some() { policy.of_rewrites() } else { policy };
+        if old.is_some() {
+            // With its name, as what belongs to the old one goes then.
+            lock.set_rewrite();
+        }
         Ok(MultiPackIndexLock { lock, pack_dir: pack_dir.to_owned(), hash, policy })
     }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, Reason};
 /// What `core.fsync` can turn on and off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Component {
-    /// Loose objects; off by default.
+    /// Loose objects.
     LooseObject = 1,
     /// Packs.
     Pack = 2,
@@ -19,16 +19,17 @@ pub enum Component {
     PackMetadata = 4,
     /// Commit-graphs.
     CommitGraph = 8,
-    /// The index of a work tree; off by default.
+    /// The index of a work tree.
     Index = 16,
-    /// Refs; off by default.
+    /// Refs.
     Reference = 32,
 }
 
 const OBJECTS: u8 = Component::LooseObject as u8 | Component::Pack as u8;
 const DERIVED: u8 = Component::PackMetadata as u8 | Component::CommitGraph as u8;
-/// What stock git does, where the documentation says that refs are synced too.
-const DEFAULT: u8 = Component::Pack as u8 | DERIVED;
+const ALL: u8 = OBJECTS | DERIVED | Component::Reference as u8 | Component::Index as u8;
+/// What a `core.fsync` that is set adds to and takes from: what stock git syncs, whose documentation counts refs in.
+const GIT_DEFAULT: u8 = Component::Pack as u8 | DERIVED;
 const WORDS: [(&str, u8); 11] = [
     ("loose-object", Component::LooseObject as u8),
     ("pack", Component::Pack as u8),
@@ -40,10 +41,10 @@ const WORDS: [(&str, u8); 11] = [
     ("derived-metadata", DERIVED),
     ("committed", OBJECTS | Component::Reference as u8),
     ("added", OBJECTS | Component::Reference as u8 | Component::Index as u8),
-    ("all", OBJECTS | DERIVED | Component::Reference as u8 | Component::Index as u8),
+    ("all", ALL),
 ];
 
-/// How files are written: which are synced, and who may read them. The default is that of git.
+/// How files are written: which are synced, and who may read them. By default everything is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WritePolicy {
     /// Bits of [`Component`].
@@ -113,12 +114,13 @@ const EVERYBODY: Sharing = Sharing::AtLeast(0o664);
 
 impl Default for WritePolicy {
     fn default() -> Self {
-        WritePolicy { synced: DEFAULT, syncs_names: true, method: SyncMethod::Full, sharing: Sharing::Umask }
+        WritePolicy { synced: ALL, syncs_names: true, method: SyncMethod::Full, sharing: Sharing::Umask }
     }
 }
 
 impl WritePolicy {
-    /// Reads the configuration. `batch` is as `fsync`: syncs that belong together are always in flight together, and what
+    /// Reads the configuration. Where `core.fsync` is not set, everything is synced; one that is set means what it means to
+    /// git. `batch` is as `fsync`: syncs that belong together are always in flight together, and what
     /// git leaves out for it are those that make data durable on Linux.
     pub fn of(config: &Config) -> Result<Self, Error> {
         let text = |name: &str| match config.value(name) {
@@ -137,7 +139,7 @@ impl WritePolicy {
         };
         let mut synced = match text("core.fsync")? {
             Some(value) => parse_components(&value, &mut warnings),
-            None => DEFAULT,
+            None => ALL,
         };
         if let Some(is_synced) = config.boolean("core.fsyncObjectFiles")? {
             warnings.push("core.fsyncObjectFiles is deprecated; use core.fsync instead".to_owned());
@@ -180,6 +182,12 @@ impl WritePolicy {
             true => self.with_synced(Component::Pack).with_synced(Component::PackMetadata),
             false => self,
         }
+    }
+
+    /// For what takes the place of something that may be durable, which a crash must not take away: synced in full, with
+    /// its names, whatever the configuration says.
+    pub fn of_rewrites(self) -> Self {
+        WritePolicy { synced: ALL, method: SyncMethod::Full, ..self }
     }
 
     /// For files that get other names later: theirs need not survive.
@@ -239,9 +247,9 @@ fn with_search(mode: u32) -> u32 {
     mode | (mode & 0o444) >> 2
 }
 
-/// The default without those that `-` turns off, and with the others, which win; `none` takes the default away.
+/// Git's default without those that `-` turns off, and with the others, which win; `none` takes the default away.
 fn parse_components(value: &str, warnings: &mut Vec<String>) -> u8 {
-    let (mut start, mut added, mut removed) = (DEFAULT, 0, 0);
+    let (mut start, mut added, mut removed) = (GIT_DEFAULT, 0, 0);
     for word in value.split(',').map(str::trim_start).filter(|word| !word.is_empty()) {
         let (name, is_removed) = word.strip_prefix('-').map_or((word, false), |name| (name, true));
         match WORDS.iter().find(|(word, _)| *word == name) {
@@ -304,9 +312,10 @@ mod tests {
         check("all,-index", &["loose-object", "pack", "pack-metadata", "commit-graph", "index", "reference"]);
         check("none,,objects,what,index ", &["loose-object", "pack"]);
         check("-committed,-derived-metadata", &[]);
-        assert_eq!(WritePolicy::default(), policy("core.fsync", Some("")).unwrap());
-        assert!(WritePolicy::default().syncs(Component::Pack));
-        assert!(!WritePolicy::default().syncs(Component::LooseObject));
+        assert_eq!(WritePolicy::default(), policy("core.fsync", Some("all")).unwrap());
+        assert_eq!(WritePolicy::default(), policy("core.fsyncMethod", Some("fsync")).unwrap());
+        let rewrites = policy("core.fsync", Some("none")).unwrap().of_rewrites();
+        assert_eq!(rewrites, WritePolicy::default());
     }
 
     /// As stock git 2.47 was seen to sync a loose object.
@@ -321,19 +330,24 @@ mod tests {
             assert_eq!(got.map_err(|error| error.to_string()), expect.map_err(str::to_owned), "{settings:?}");
         };
         let (fsync, method, files) = ("core.fsync", "core.fsyncMethod", "core.fsyncObjectFiles");
-        check(&[], Ok((false, SyncMethod::Full)));
-        check(&[(method, Some("fsync"))], Ok((false, SyncMethod::Full)));
+        check(&[], Ok((true, SyncMethod::Full)));
+        check(&[(fsync, Some(""))], Ok((false, SyncMethod::Full)));
+        check(&[(method, Some("fsync"))], Ok((true, SyncMethod::Full)));
         check(&[(method, Some("batch")), (fsync, Some("added"))], Ok((true, SyncMethod::Full)));
-        check(&[(method, Some("writeout-only"))], Ok((false, SyncMethod::Writeout)));
+        check(&[(method, Some("writeout-only"))], Ok((true, SyncMethod::Writeout)));
         for unknown in ["", "writeout", "Fsync"] {
-            check(&[(method, Some(unknown))], Ok((false, SyncMethod::Full)));
+            check(&[(method, Some(unknown))], Ok((true, SyncMethod::Full)));
         }
         check(&[(files, Some("true"))], Ok((true, SyncMethod::Full)));
         check(&[(files, None)], Ok((true, SyncMethod::Full)));
         check(&[(files, Some("true")), (fsync, Some("none"))], Ok((true, SyncMethod::Full)));
         check(&[(fsync, Some("-loose-object")), (files, Some("1"))], Ok((true, SyncMethod::Full)));
         check(&[(fsync, Some("loose-object")), (files, Some("no"))], Ok((true, SyncMethod::Full)));
-        check(&[(files, Some("true")), (files, Some("false"))], Ok((false, SyncMethod::Full)));
+        check(&[(files, Some("false"))], Ok((true, SyncMethod::Full)));
+        check(
+            &[(fsync, Some("")), (files, Some("true")), (files, Some("false"))],
+            Ok((false, SyncMethod::Full)),
+        );
         check(&[(fsync, Some("loose-object")), (fsync, Some("pack"))], Ok((false, SyncMethod::Full)));
         check(&[(files, Some("maybe"))], Err("bad boolean config value 'maybe' for 'core.fsyncobjectfiles'"));
         check(&[(fsync, None)], Err("missing value for 'core.fsync'"));

@@ -188,7 +188,7 @@ fn quarantined_pack(world: &World, repository: &Repository) -> Result<(), Error>
 /// A hook has written them, and nobody knows whether they were synced.
 fn quarantined_by_others(world: &World, repository: &Repository) -> Result<(), Error> {
     let quarantine = Quarantine::create(repository)?;
-    let policy = world.open(repository.git_dir(), "none");
+    let policy = world.open(repository.git_dir(), Some("none"));
     let policy = WritePolicy::of(policy.config())?;
     let level = loose_compression(repository.config())?;
     let mut batch = LooseBatch::new(quarantine.object_dir(), quarantine.snapshot()?, level, policy);

@@ -22,7 +22,7 @@ sampled! {
             let world = World::new(HashKind::Sha1);
             (case.prepare)(&world, &world.root);
             let before = State::of(&world.root).unwrap();
-            let repository = world.open(&world.root, "all");
+            let repository = world.open(&world.root, None);
             if case.name.contains("written by others") {
                 // Those others are this process, too.
                 continue;
@@ -37,7 +37,7 @@ sampled! {
             count += faults.len();
             for fault in faults.iter().copied().step_by(extent.step(faults.len(), SAMPLE)) {
                 before.lay_out(&world.copy).unwrap();
-                let repository = world.open(&world.copy, "all");
+                let repository = world.open(&world.copy, None);
                 let (result, steps) = on_disk(fault, || (case.store)(&world, &repository));
                 let step = match fault {
                     DiskFault::At(at, _) | DiskFault::StopAt(at) => &steps[at],

@@ -17,7 +17,7 @@ const MAX_GIT_STATES: usize = 25;
 const GIT_SAMPLE: usize = 2;
 
 /// Stores the objects and notes what happens. All is there then.
-pub fn run(world: &World, case: &Case, fsync: &str) -> Recording {
+pub fn run(world: &World, case: &Case, fsync: Option<&str>) -> Recording {
     (case.prepare)(world, &world.root);
     let repository = world.open(&world.root, fsync);
     let (stored, recording) = recorded(&world.root, || (case.store)(world, &repository)).unwrap();
@@ -41,7 +41,7 @@ pub fn find_fault(end: &State, state: &State, is_acknowledged: bool) -> Option<S
 
 fn check_case(extent: Extent, hash: HashKind, case: &Case) -> usize {
     let world = World::new(hash);
-    let recording = run(&world, case, "all");
+    let recording = run(&world, case, None);
     let count = recording.changes().len();
     let end = recording.killed(count);
     let mut seen = HashSet::new();
@@ -78,7 +78,7 @@ fn check_state(world: &World, case: &Case, end: &State, state: &State, is_acknow
     state.lay_out(&world.copy).unwrap();
     let found = world.count(&world.copy, what);
     assert!(!is_acknowledged || found == world.objects.len(), "{what}");
-    let repository = world.open(&world.copy, "all");
+    let repository = world.open(&world.copy, None);
     (case.store)(world, &repository).unwrap_or_else(|error| panic!("{what}: again: {error}"));
     assert_eq!(world.count(&world.copy, what), world.objects.len());
 }
@@ -107,7 +107,7 @@ sampled! {
     fn kills_where_nothing_is_synced(extent) {
         for case in &CASES {
             let world = World::new(HashKind::Sha1);
-            let recording = run(&world, case, "none");
+            let recording = run(&world, case, Some("none"));
             let count = recording.changes().len();
             let end = recording.killed(count);
             for done in (0..=count).step_by(extent.step(count, 20)) {

@@ -19,7 +19,7 @@ fn a_sync_that_is_left_out_is_found_out() {
     // Those in which nothing was there before, so that everything has to be synced.
     for case in CASES.iter().filter(|case| !case.name.contains("others")) {
         let world = World::new(HashKind::Sha1);
-        let recording = run(&world, case, "all");
+        let recording = run(&world, case, None);
         let count = recording.changes().len();
         let end = recording.killed(count);
         assert!(!is_found_out(&recording, &end, count), "{}", case.name);
@@ -41,7 +41,7 @@ fn a_sync_that_is_left_out_is_found_out() {
 fn what_is_acknowledged_before_the_last_sync_is_found_out() {
     for case in &CASES {
         let world = World::new(HashKind::Sha1);
-        let recording = run(&world, case, "all");
+        let recording = run(&world, case, None);
         let end = recording.killed(recording.changes().len());
         let last =
             recording.changes().iter().rposition(|change| matches!(change, Change::SyncDir(_))).unwrap();

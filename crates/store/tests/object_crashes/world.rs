@@ -7,7 +7,7 @@ use packrace_object::{HashKind, Kind, ObjectId};
 use packrace_os::simulated::State;
 use packrace_store::publish::{PackWriter, PublishOptions, PublishedPack, WritePolicy};
 use packrace_store::{ConfigSources, OpenOptions, Repository};
-use packrace_testkit::{Git, RepoBuilder, Size};
+use packrace_testkit::{Git, RepoBuilder, Size, in_memory};
 
 /// So many are stored.
 const OBJECTS: usize = 6;
@@ -28,9 +28,7 @@ pub struct World {
 impl World {
     pub fn new(hash: HashKind) -> Self {
         // Thousands of states are laid out: in memory, where the machine has such a place.
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        let dir = dir.unwrap();
+        let dir = in_memory();
         let source = RepoBuilder::new(Size::Tiny).hash(hash).build();
         let root_commit = source.git(&["rev-list", "--reverse", "HEAD"]);
         let root_commit = root_commit.lines().next().unwrap();
@@ -68,9 +66,10 @@ impl World {
         World { _dir: dir, root, copy, objects, hash, pack, entries }
     }
 
-    /// Everything that is stored is synced, unless said otherwise.
-    pub fn open(&self, dir: &Path, fsync: &str) -> Repository {
-        let overrides = vec![("core.fsync".to_owned(), Some(fsync.to_owned()))];
+    /// With nothing configured, or with this `core.fsync`.
+    pub fn open(&self, dir: &Path, fsync: Option<&str>) -> Repository {
+        let overrides = fsync.map(|fsync| ("core.fsync".to_owned(), Some(fsync.to_owned())));
+        let overrides = overrides.into_iter().collect();
         let config = ConfigSources { overrides, ..ConfigSources::default() };
         Repository::open(dir, &OpenOptions { config, ..OpenOptions::default() }).unwrap()
     }
@@ -96,7 +95,7 @@ impl World {
 
     /// How many of the objects are there. What is there is whole.
     pub fn count(&self, dir: &Path, what: &str) -> usize {
-        let snapshot = self.open(dir, "all").snapshot().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let snapshot = self.open(dir, None).snapshot().unwrap_or_else(|error| panic!("{what}: {error}"));
         let mut reader = snapshot.reader(1 << 20);
         let is_there = |(id, kind, content): &&(ObjectId, Kind, Vec<u8>)| {
             if !snapshot.contains(id).unwrap() {

@@ -11,7 +11,7 @@ use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::matrix::{remove_locks, show};
-use super::world::{LIST, World, edit};
+use super::world::{LIST, World, edit, not_synced};
 
 /// So many states a change may leave behind.
 const MAX_STATES: usize = 24;
@@ -97,7 +97,7 @@ fn prepare(world: &mut World) {
 fn check_states(extent: Extent, format: RefFormat, hash: HashKind, is_durable: bool) {
     let mut world = World::new(format, hash);
     if !is_durable {
-        world.writes.policy = Default::default();
+        world.writes.policy = not_synced();
     }
     prepare(&mut world);
     let (root, copy) = (world.root.clone(), world.copy.clone());

@@ -12,8 +12,8 @@ use packrace_store::publish::{DurableObjects, WritePolicy};
 use packrace_store::refs::{
     Backend, Change, Expected, Mode, PrepareError, RefEdit, RefStore, RefWrites, StoredObjects, Target, Value,
 };
-use packrace_store::{OpenOptions, Repository};
-use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
+use packrace_store::{Config, ConfigSources, OpenOptions, Repository};
+use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, in_memory};
 
 const WHO: &str = "A U Thor <author@example.com> 1112911993 +0000";
 
@@ -38,16 +38,14 @@ pub struct World {
     /// Four commits, and a tag.
     pub ids: Vec<ObjectId>,
     objects: StoredObjects,
-    /// With everything synced.
+    /// As where nothing is configured.
     pub writes: RefWrites,
 }
 
 impl World {
     pub fn new(format: RefFormat, hash: HashKind) -> Self {
         // Thousands of states are laid out: in memory, where the machine has such a place.
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        let dir = dir.unwrap();
+        let dir = in_memory();
         let [objects, root, copy] = ["objects.git", "r.git", "copy.git"].map(|name| dir.path().join(name));
         RepoBuilder::new(Size::Tiny).hash(hash).build_at(&objects, Git::stock());
         let listed = |args: &[&str]| -> Vec<ObjectId> {
@@ -75,9 +73,7 @@ impl World {
             dir.path(),
             &["init", "-q", "--bare", "--template=", "-b", "main", format_name, &hash_name, root_name],
         );
-        for (name, value) in [("core.fsync", "all"), ("core.logAllRefUpdates", "always")] {
-            Git::stock().run(&root, &["config", name, value]);
-        }
+        Git::stock().run(&root, &["config", "core.logAllRefUpdates", "always"]);
         std::fs::write(root.join("objects/info/alternates"), format!("{}/objects\n", objects.display()))
             .unwrap();
         std::fs::create_dir(&copy).unwrap();
@@ -108,15 +104,15 @@ impl World {
         RefStore::open(dir.to_owned(), dir.to_owned(), backend, self.hash)
     }
 
-    /// Makes a transaction as durable as it can be.
+    /// Makes a transaction as where nothing is configured.
     pub fn transact(&mut self, dir: &Path, edits: Vec<RefEdit>) -> Result<(), String> {
         let writes = self.writes.clone();
         self.transact_with(dir, edits, &writes)
     }
 
-    /// Makes one that is not.
+    /// Makes one as with `core.fsync=none`.
     pub fn transact_quickly(&mut self, dir: &Path, edits: Vec<RefEdit>) -> Result<(), String> {
-        let writes = RefWrites { policy: WritePolicy::default(), ..self.writes.clone() };
+        let writes = RefWrites { policy: not_synced(), ..self.writes.clone() };
         self.transact_with(dir, edits, &writes)
     }
 
@@ -192,6 +188,13 @@ impl World {
         let said = String::from_utf8_lossy(&verified.stderr).into_owned();
         assert!(verified.status.success() && said.is_empty(), "{what}: refs verify: {said}");
     }
+}
+
+/// As `core.fsync=none` has it.
+pub fn not_synced() -> WritePolicy {
+    let overrides = vec![("core.fsync".to_owned(), Some("none".to_owned()))];
+    let sources = ConfigSources { overrides, ..ConfigSources::default() };
+    WritePolicy::of(&Config::outside(&sources).unwrap()).unwrap()
 }
 
 /// What lists refs in git.

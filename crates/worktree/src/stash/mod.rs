@@ -189,7 +189,7 @@ impl<'a> Session<'a> {
 
     /// Where new objects go.
     fn batch(&self) -> Result<ObjectBatch, WorkError> {
-        let options = BatchOptions::of(self.repository.config())?;
+        let options = BatchOptions::of_work_tree(self.repository.config())?;
         Ok(ObjectBatch::new(self.repository.object_dir(), self.snapshot.clone(), options))
     }
 

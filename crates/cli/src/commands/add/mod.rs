@@ -153,7 +153,7 @@ impl AddCommand<'_> {
             self.unskip_present(lock)?;
         }
         self.check_specs(lock.index())?;
-        let options = BatchOptions::of(self.repository.config())?;
+        let options = BatchOptions::of_work_tree(self.repository.config())?;
         let objects = ObjectBatch::new(self.repository.object_dir(), Arc::clone(&self.snapshot), options);
         let mut batch = Batch { objects, settled: Default::default() };
         let mut filters = Filters::new(

@@ -135,7 +135,7 @@ impl<'a> Update<'a> {
             self.contents = Some(contents);
         }
         if self.batch.is_none() && !self.options.info_only {
-            let options = BatchOptions::of(self.repository.config())?;
+            let options = BatchOptions::of_work_tree(self.repository.config())?;
             let snapshot = self.snapshot()?;
             self.batch = Some(ObjectBatch::new(self.repository.object_dir(), snapshot, options));
         }

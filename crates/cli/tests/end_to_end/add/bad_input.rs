@@ -225,7 +225,6 @@ fn many_files_cost_no_more_waiting() {
             std::fs::create_dir_all(&directory).unwrap();
             std::fs::write(directory.join(number.to_string()), format!("file {number}\n")).unwrap();
         }
-        Git::stock().run(place, &["config", "core.fsync", "all"]);
         let report = place.join(".git/report");
         let output = add(place, &format!("export PACKRACE_IO_REPORT='{}'", report.display()), ".");
         assert!(output.status.success());
@@ -237,8 +236,10 @@ fn many_files_cost_no_more_waiting() {
         roles.map(|role| calls(report, role, "sync")).iter().sum::<u64>()
     };
     let (few, many) = (counted(200), counted(1_000));
-    assert_eq!(syncs(&few), syncs(&many), "{few}\n{many}");
-    assert!(syncs(&many) >= 5, "{many}");
+    for report in [&few, &many] {
+        // A pack, its index, their directory, the index and its directory; one fewer where the file system syncs two in one call.
+        assert!((4..=5).contains(&syncs(report)), "{report}");
+    }
     assert_eq!(calls(&many, "worktree", "read"), 1_000, "{many}");
     assert!(calls(&many, "worktree", "look") <= 1_000 + 32, "{many}");
     for op in ["create", "rename", "remove", "attribute"] {

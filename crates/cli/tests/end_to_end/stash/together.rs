@@ -71,16 +71,19 @@ fn syncs_do_not_grow_with_files() {
         let twins = Twins::new();
         twins
             .both(&format!("mkdir many; for n in $(seq 1 {count}); do echo $n > many/$n; done; echo c >> a"));
-        let line = format!("PACKRACE_IO_REPORT=../report {} -c core.fsync=all stash -u", super::PACKRACE);
+        let line = format!("PACKRACE_IO_REPORT=../report {} stash -u", super::PACKRACE);
         let done = twins.sh(Who::Packrace, "", &line);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let report = std::fs::read_to_string(twins.path(Who::Packrace).join("../report")).unwrap();
         let calls = report.split("\"sync\":{\"calls\":").skip(1);
         calls.map(|rest| rest.split(',').next().unwrap().parse::<u64>().unwrap()).sum::<u64>()
     };
-    let few = syncs(100);
-    assert!((4..=20).contains(&few), "{few} syncs");
-    assert_eq!(syncs(400), few);
+    for count in [100, 400] {
+        // A pack and its index; their directory; the ref; its reflog, and the directories of both; the index; its directory. Fewer
+        // where the file system syncs several in one call.
+        let found = syncs(count);
+        assert!((5..=11).contains(&found), "{found} syncs for {count} files");
+    }
 }
 
 #[test]

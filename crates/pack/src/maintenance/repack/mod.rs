@@ -293,7 +293,9 @@ impl Repack<'_> {
         match unreachable {
             Unreachable::Drop | Unreachable::Append => {}
             Unreachable::Loosen { expired } if request.delete => {
-                let (compression, policy) = (request.loose_compression, request.files.policy);
+                // They are in packs that go then.
+                let (compression, policy) =
+                    (request.loose_compression, request.files.policy.of_rewrites());
                 let how = Loosening { compression, policy };
                 self.caretaker(request.settings).loosen(rest, &reached, expired, how)?;
             }

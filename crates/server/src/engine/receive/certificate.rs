@@ -13,7 +13,7 @@ use packrace_os::child::{ChildProcess, Program};
 use packrace_os::count::Role;
 use packrace_os::durable::NewFile;
 use packrace_protocol::session::push::Certificate;
-use packrace_store::publish::{WritePolicy, loose_compression, write_loose};
+use packrace_store::publish::{LooseBatch, WritePolicy, loose_compression};
 
 use super::hooks::Variables;
 use super::{Error, Mode, Push};
@@ -123,12 +123,12 @@ impl Push<'_> {
         let Ok(id) = object_id(repository.hash_kind(), Kind::Blob, &certificate.text) else {
             return Ok(None);
         };
-        let hex = id.to_string();
-        let path = repository.object_dir().join(&hex[..2]).join(&hex[2..]);
-        let policy = WritePolicy::of(repository.config())?;
-        let seconds = u32::try_from(now()).unwrap_or(u32::MAX);
-        let level = loose_compression(repository.config())?;
-        write_loose(&path, Kind::Blob, &certificate.text, level, seconds, policy)?;
+        // As durable as what is pushed: it is what proves who did.
+        let policy = WritePolicy::of(repository.config())?.of_received();
+        let (dir, level) = (repository.object_dir(), loose_compression(repository.config())?);
+        let mut batch = LooseBatch::new(dir, repository.snapshot()?, level, policy);
+        batch.add(&id, Kind::Blob, &certificate.text)?;
+        batch.publish()?;
         Ok(Some(id))
     }
 

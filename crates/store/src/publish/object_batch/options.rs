@@ -1,6 +1,6 @@
 use crate::config::Config;
 use crate::error::Error;
-use crate::publish::{LooseLimit, PublishOptions, WritePolicy, loose_compression, pack_compression};
+use crate::publish::{Component, LooseLimit, PublishOptions, WritePolicy, loose_compression, pack_compression};
 
 /// How new objects are stored.
 #[derive(Debug, Clone, Copy)]
@@ -20,12 +20,25 @@ pub struct BatchOptions {
 impl BatchOptions {
     /// What the configuration says.
     pub fn of(config: &Config) -> Result<Self, Error> {
+        // A reverse index costs a sync and is computed in no time for what a command adds: only where it is asked for.
+        let reverse_index = config.boolean("pack.writeReverseIndex")?.unwrap_or(false);
         Ok(BatchOptions {
             policy: WritePolicy::of(config)?.of_new_objects(),
             loose_limit: LooseLimit::of(config)?,
             loose_compression: loose_compression(config)?,
             pack_compression: pack_compression(config)?,
-            beside: PublishOptions::of(config)?,
+            beside: PublishOptions { reverse_index, ..PublishOptions::of(config)? },
         })
+    }
+
+    /// The same for objects that an index or a stash names then: where loose ones are synced, two make a pack already, unless
+    /// `packrace.looseLimit` says otherwise. A pack is three syncs, and five loose objects are eleven.
+    pub fn of_work_tree(config: &Config) -> Result<Self, Error> {
+        let mut options = Self::of(config)?;
+        let is_set = config.integer("packrace.looseLimit")?.is_some_and(|limit| limit >= 0);
+        if options.policy.syncs(Component::LooseObject) && !is_set {
+            options.loose_limit = LooseLimit::below(2);
+        }
+        Ok(options)
     }
 }

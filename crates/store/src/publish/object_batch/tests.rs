@@ -181,7 +181,7 @@ fn long_contents_are_streamed_beside_the_others() {
         let batch = target.batch(&[]);
         assert_eq!(batch.add_blob_stream(long.len() as u64, &mut &long[..]).unwrap(), id);
         assert_eq!(batch.publish().unwrap().pack, None);
-        assert_eq!(target.files().len(), 3);
+        assert_eq!(target.files().len(), 2);
     }
 }
 
@@ -265,41 +265,62 @@ fn what_is_dropped_leaves_nothing() {
 /// How often the disk is waited for does not depend on how many objects there are.
 #[test]
 fn syncs_are_constant() {
-    let syncs = |fsync: &str, objects: usize| {
+    let syncs = |settings: &[(&str, &str)], objects: usize| {
         let target = Target::new(HashKind::Sha1);
-        let batch = target.batch(&[("core.fsync", fsync)]);
+        let batch = target.batch(settings);
         target.add(&batch, 0..objects);
         let (published, steps) = on_disk(DiskFault::None, || batch.publish());
         published.unwrap();
         steps.iter().filter(|step| matches!(step.op, DiskOp::Sync | DiskOp::SyncDir)).count()
     };
+    let fsync = |value| [("core.fsync", value)];
     for objects in [6, 500, 5000] {
-        // The pack, its index, the reverse index, the directory.
-        assert_eq!(syncs("", objects), 4);
-        assert_eq!(syncs("none,loose-object", objects), 4, "a pack stands for loose objects");
-        assert_eq!(syncs("none", objects), 0);
+        // The pack, its index, the directory.
+        assert_eq!(syncs(&[], objects), 3);
+        assert_eq!(syncs(&fsync(""), objects), 3);
+        assert_eq!(syncs(&fsync("none,loose-object"), objects), 3, "a pack stands for loose objects");
+        assert_eq!(syncs(&fsync("none"), objects), 0);
+        assert_eq!(syncs(&[("pack.writeReverseIndex", "true")], objects), 4);
     }
-    assert_eq!(syncs("", 5), 0, "loose objects are not synced unless the configuration says so");
-    assert_eq!(syncs("loose-object", 1), 3);
+    // The object, its directory, and that of this.
+    assert_eq!(syncs(&[], 1), 3);
+    assert_eq!(syncs(&fsync("loose-object"), 1), 3);
+    assert_eq!(syncs(&fsync(""), 5), 0, "git's default leaves loose objects out");
+}
+
+/// What an index names is one pack from the second object on, unless something else is configured, or nothing is synced.
+#[test]
+fn two_objects_of_a_work_tree_are_a_pack() {
+    let check = |settings: &[(&str, &str)], expect: [Form; 2]| {
+        let overrides = settings.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
+        let sources = ConfigSources { overrides: overrides.collect(), ..ConfigSources::default() };
+        let options = BatchOptions::of_work_tree(&crate::Config::outside(&sources).unwrap()).unwrap();
+        assert_eq!([1, 2].map(|count| options.loose_limit.form_of(count)), expect, "{settings:?}");
+    };
+    check(&[], [Form::Loose, Form::Pack]);
+    check(&[("core.fsync", "all")], [Form::Loose, Form::Pack]);
+    check(&[("core.fsync", "")], [Form::Loose, Form::Loose]);
+    check(&[("packrace.looseLimit", "3")], [Form::Loose, Form::Loose]);
+    check(&[("packrace.looseLimit", "1")], [Form::Pack, Form::Pack]);
 }
 
 /// Loose objects of others may not be durable yet: a few are synced, many are stored once more.
 #[test]
 fn loose_objects_that_are_there() {
-    for (objects, expect_files) in [(MAX_KEPT, 0), (MAX_KEPT + 1, 3)] {
+    for (objects, expect_files) in [(MAX_KEPT, 0), (MAX_KEPT + 1, 2)] {
         let target = Target::new(HashKind::Sha1);
         let batch = target.batch(&[("packrace.looseLimit", "1000")]);
         target.add(&batch, 0..objects);
         batch.publish().unwrap();
         let before = target.files().len();
-        let batch = target.batch(&[("core.fsync", "all"), ("packrace.looseLimit", "0")]);
+        let batch = target.batch(&[("packrace.looseLimit", "0")]);
         assert_eq!(target.add(&batch, 0..objects), objects - MAX_KEPT);
         let ((), steps) = on_disk(DiskFault::None, || drop(batch.publish().unwrap()));
         let count = |wanted: DiskOp| steps.iter().filter(|step| step.op == wanted).count();
         assert_eq!(target.files().len() - before, expect_files);
         assert_eq!(count(DiskOp::Sync), MAX_KEPT + expect_files);
-        // By default they are as durable as who wrote them made them.
-        let batch = target.batch(&[]);
+        // With git's default they are as durable as who wrote them made them.
+        let batch = target.batch(&[("core.fsync", "")]);
         assert_eq!(target.add(&batch, 0..objects), 0);
         let ((), steps) = on_disk(DiskFault::None, || drop(batch.publish().unwrap()));
         assert_eq!(steps, []);

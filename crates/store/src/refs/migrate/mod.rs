@@ -38,7 +38,7 @@ use super::transaction::Whole;
 use super::{
     Backend, Error, PrepareError, RefObjects, RefStore, RefWrites, Severity, Target, Value, is_root_name,
 };
-use crate::publish::{Component, FileKind, LockFile, make_dir_below};
+use crate::publish::{FileKind, LockFile, make_dir_below};
 
 /// What tells versions of git that do not know reftables to keep off (technical/reftable, "Layout").
 const STUB_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
@@ -75,7 +75,7 @@ impl RefStore {
             return Err(refused("migrating repositories with worktrees is not supported yet"));
         }
         let mut writes = RefWrites { hooks: None, ..writes.clone() };
-        writes.policy = writes.policy.with_synced(Component::Reference);
+        writes.policy = writes.policy.of_rewrites();
         let config = match migration.is_dry_run {
             true => None,
             false => Some(self.lock_config(migration.to, &writes)?),

@@ -88,7 +88,7 @@ fn run(
     }
     if replaced? {
         // Where the new list could be lost, the old tables stay.
-        sync_dir(dir, writes)?;
+        sync_dir(dir)?;
         // Also the others, where one cannot be removed.
         return old.iter().map(|table| remove(&table.path)).fold(Ok(()), Result::and);
     }

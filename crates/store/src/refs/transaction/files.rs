@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use packrace_format::packed_refs::{Edit, RewriteError, rewrite};
 use packrace_object::HashKind;
 use packrace_os::count::Role;
-use packrace_os::durable::{self, NewFile};
+use packrace_os::durable::{self, NewFile, ToSync};
 use packrace_os::{EntryType, is_absent};
 
 use super::super::files::{Loose, LooseFile, PackedFile, read_loose};
@@ -192,21 +192,20 @@ impl FileLocks {
         work: &Work<'_>,
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
-        let is_synced = self.writes.policy.syncs_names(Component::Reference);
+        self.settle(work)?;
         let mut changed_dirs: BTreeSet<PathBuf> = BTreeSet::new();
         let late = self.commit_packed(work, objects)?;
         let is_late: HashSet<usize> = late.iter().map(|refusal| refusal.edit).collect();
         let steps: Vec<(usize, &Step)> =
             work.steps().filter(|(_, step)| !is_late.contains(&step.edit)).collect();
-        self.log(work, &steps)?;
+        let stashes = self.log(work, &steps, &mut changed_dirs)?;
         for (at, step) in &steps {
-            let Some(Taken::Lock { mut lock, is_new }) = self.taken.remove(at) else { continue };
+            let Some(Taken::Lock { lock, is_new }) = self.taken.remove(at) else { continue };
             let path = self.places.path_of(&step.name);
             match &step.change {
                 _ if step.is_log_only => {}
                 Change::Verify => {}
                 Change::Set(_) | Change::SetSymbolic(_) => {
-                    lock.settle().map_err(io_error)?;
                     rename(lock, &path)?;
                     // The directories of a new file may be new too, or somebody else's who did not sync them.
                     let depth =
@@ -230,10 +229,27 @@ impl FileLocks {
             self.remove_log(&step.name)?;
             remove_empty_parents(&self.places.of(&step.name).clone(), &step.name);
         }
-        if is_synced {
-            changed_dirs.iter().try_for_each(|dir| sync_dir(dir))?;
+        if self.writes.policy.syncs_names(Component::Reference) {
+            sync_all(stashes.as_deref(), &changed_dirs)?;
         }
         Ok(late)
+    }
+
+    /// Makes the new values of loose refs durable, in one wait: as the policy says, and always where there was another value.
+    fn settle(&mut self, work: &Work<'_>) -> Result<(), PrepareError> {
+        let mut locks = Vec::new();
+        for (at, taken) in &mut self.taken {
+            let step = &work.steps[*at];
+            let Taken::Lock { lock, .. } = taken else { continue };
+            if step.is_log_only || matches!(step.change, Change::Verify | Change::Delete) {
+                continue;
+            }
+            if step.old.is_some() {
+                lock.set_rewrite();
+            }
+            locks.push(lock);
+        }
+        LockFile::settle_all(locks).map_err(io_error)
     }
 
     /// Writes `packed-refs` anew if a step needs it.
@@ -299,21 +315,17 @@ impl FileLocks {
             _ => Err(error),
         });
         let mut file = file.map_err(io)?;
-        self.writes.policy.prepare(&mut file).map_err(io)?;
+        self.writes.policy.of_rewrites().prepare(&mut file).map_err(io)?;
         let mut peel = |id: &packrace_object::oid| objects.peel(id).map_err(PrepareError::Objects);
         let mut sink = |bytes: &[u8]| file.write(bytes).map_err(io);
         rewrite(self.packed.refs(), edits, &mut peel, &mut sink).map_err(|error| match error {
             RewriteError::Damaged(source) => PrepareError::from(self.packed.damaged(source)),
             RewriteError::Caller(error) => error,
         })?;
-        if self.writes.policy.syncs(Component::Reference) {
-            file.sync().map_err(io)?;
-        }
+        // Whatever the configuration says: refs that nobody changes are in there too, and loose files go after this.
+        file.sync().map_err(io)?;
         file.replace(&path).map_err(io)?;
-        if self.writes.policy.syncs_names(Component::Reference) {
-            sync_dir(&self.places.common_dir)?;
-        }
-        Ok(())
+        Ok(sync_dir(&self.places.common_dir)?)
     }
 
     /// The steps written to `packed-refs` that somebody began to write as loose refs meanwhile, with what to say of them.
@@ -376,8 +388,15 @@ impl FileLocks {
         Ok(None)
     }
 
-    /// Adds the lines of all reflogs.
-    fn log(&mut self, work: &Work<'_>, steps: &[(usize, &Step)]) -> Result<(), PrepareError> {
+    /// Adds the lines of all reflogs. As in git, they are not synced, as no value of a ref depends on them; but one is where
+    /// stashes are: if that got a line, gives its path, and adds its directories to those that are synced, as all may be new.
+    fn log(
+        &mut self,
+        work: &Work<'_>,
+        steps: &[(usize, &Step)],
+        changed_dirs: &mut BTreeSet<PathBuf>,
+    ) -> Result<Option<PathBuf>, PrepareError> {
+        let mut stashes = None;
         for (_, step) in steps {
             let edit = &work.edits[step.edit];
             let Some(entry) = work.logged(step, self.hash) else { continue };
@@ -389,25 +408,23 @@ impl FileLocks {
             if !is_begun && self.is_bulk && !self.listings.has(&path)? {
                 continue;
             }
-            self.append(&step.name, &path, &line, is_begun)?;
+            let is_there = self.append(&step.name, &path, &line, is_begun)?;
+            if is_there && step.name == STASH {
+                let logs = step.name.iter().filter(|byte| **byte == b'/').count() + 2;
+                changed_dirs.extend(path.ancestors().skip(1).take(logs).map(Path::to_owned));
+                stashes = Some(path);
+            }
         }
-        Ok(())
+        Ok(stashes)
     }
 
-    fn append(&self, name: &[u8], path: &Path, line: &[u8], is_begun: bool) -> Result<(), PrepareError> {
+    /// Whether there is a reflog now, which has the line.
+    fn append(&self, name: &[u8], path: &Path, line: &[u8], is_begun: bool) -> Result<bool, PrepareError> {
         let policy = self.writes.policy;
         let mode = is_begun.then_some(0o666);
-        // As in git, reflogs are not synced, as no value of a ref depends on them; but one is where stashes are.
-        let is_synced = name == STASH && policy.syncs_names(Component::Reference);
         for _ in 0..MAX_TRIES {
-            let error = match durable::append(path, line, mode, is_synced, Role::Refs) {
-                Ok(true) if is_synced => {
-                    // It may be new, and its directories too.
-                    let depth = name.iter().filter(|byte| **byte == b'/').count() + 2;
-                    path.ancestors().skip(1).take(depth).try_for_each(sync_dir)?;
-                    return Ok(());
-                }
-                Ok(_) => return Ok(()),
+            let error = match durable::append(path, line, mode, false, Role::Refs) {
+                Ok(is_there) => return Ok(is_there),
                 Err(error) => error,
             };
             match error.kind() {
@@ -416,8 +433,8 @@ impl FileLocks {
                     make_dir_below(self.places.of(name), dir, Role::Refs, policy).map_err(io_error)?;
                 }
                 // No log of this name, but of others below it, or nothing at all.
-                ErrorKind::IsADirectory if !is_begun => return Ok(()),
-                ErrorKind::NotADirectory if !is_begun => return Ok(()),
+                ErrorKind::IsADirectory if !is_begun => return Ok(false),
+                ErrorKind::NotADirectory if !is_begun => return Ok(false),
                 ErrorKind::IsADirectory | ErrorKind::NotADirectory => self.clear_way(name, path)?,
                 _ => return Err(Error::Io { path: path.to_owned(), source: error }.into()),
             }
@@ -493,6 +510,17 @@ pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
     match (durable::sync_dir(dir, Role::Refs), dir.parent()) {
         (Err(error), Some(parent)) if is_absent(&error) => sync_dir(parent),
         (result, _) => result.map_err(|source| Error::Io { path: dir.to_owned(), source }),
+    }
+}
+
+/// Makes a file and the names in directories durable, in one wait.
+pub(super) fn sync_all(file: Option<&Path>, dirs: &BTreeSet<PathBuf>) -> Result<(), Error> {
+    let dirs_to_sync = dirs.iter().map(|dir| ToSync::Dir(dir));
+    let to_sync = file.into_iter().map(ToSync::File).chain(dirs_to_sync).collect();
+    match durable::sync_together(to_sync, Role::Refs) {
+        // One was removed meanwhile, and nothing else failed.
+        Err(failed) if is_absent(&failed.source) => dirs.iter().try_for_each(|dir| sync_dir(dir)),
+        result => result.map_err(|failed| Error::Io { path: failed.path, source: failed.source }),
     }
 }
 

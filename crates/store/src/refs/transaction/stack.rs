@@ -278,7 +278,10 @@ impl Side {
             let _ = durable::remove_file(&self.dir.join(name.to_string()), Role::Refs);
             return Err(error);
         }
-        sync_dir(&self.dir, writes)
+        if writes.policy.syncs_names(Component::Reference) {
+            sync_dir(&self.dir)?;
+        }
+        Ok(())
     }
 }
 
@@ -306,7 +309,8 @@ fn cut(message: &[u8], longest: usize) -> Vec<u8> {
     cut
 }
 
-/// Writes a table whole and gives it its name, both as durable as the policy says.
+/// Writes a table whole and gives it its name, and makes both durable, whatever the configuration says: with one that is broken
+/// or missing, nothing of a stack can be read.
 pub(super) fn write_table(
     dir: &Path,
     name: &TableName,
@@ -316,7 +320,7 @@ pub(super) fn write_table(
     let path = dir.join(name.to_string());
     let io = |source| Error::Io { path: path.clone(), source };
     let mut file = NewFile::create_temporary(dir, &format!("{name}.temp."), 0o666, Role::Refs).map_err(io)?;
-    writes.policy.prepare(&mut file).map_err(io)?;
+    writes.policy.of_rewrites().prepare(&mut file).map_err(io)?;
     let mut result = Ok(());
     fill(&mut |bytes: &[u8]| {
         if result.is_ok() {
@@ -324,10 +328,9 @@ pub(super) fn write_table(
         }
     })?;
     result.map_err(io)?;
-    let done = if writes.policy.syncs(Component::Reference) { file.sync() } else { file.flush() };
-    done.map_err(io)?;
+    file.sync().map_err(io)?;
     file.replace(&path).map_err(io)?;
-    sync_dir(dir, writes).inspect_err(|_| {
+    sync_dir(dir).inspect_err(|_| {
         // Nobody knows of the table; the first error is the one to tell.
         let _ = durable::remove_file(&path, Role::Refs);
     })
@@ -339,11 +342,8 @@ pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Resul
     lock.rename().map_err(|source| Error::Io { path: dir.join("tables.list"), source })
 }
 
-/// Makes the names in the directory of a stack as durable as the policy says.
-pub(super) fn sync_dir(dir: &Path, writes: &RefWrites) -> Result<(), Error> {
-    if !writes.policy.syncs_names(Component::Reference) {
-        return Ok(());
-    }
+/// Makes the names in the directory of a stack durable.
+pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
     durable::sync_dir(dir, Role::Refs).map_err(|source| Error::Io { path: dir.to_owned(), source })
 }
 

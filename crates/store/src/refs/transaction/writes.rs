@@ -7,7 +7,7 @@ use packrace_object::HashKind;
 use crate::config::Config;
 use crate::error::{Error, Reason};
 use crate::hooks::Hooks;
-use crate::publish::WritePolicy;
+use crate::publish::{Component, WritePolicy};
 
 /// How refs are written: what the configuration says, and in whose name reflogs are.
 #[derive(Debug, Clone)]
@@ -103,13 +103,16 @@ impl RefWrites {
                     None => LogPolicy::Branches,
                 },
             };
+        let policy = WritePolicy::of(config)?;
+        // Every writer waits for the disk while it has the lock of the whole stack: git's 100 ms are for writers that do not.
+        let reftable_patience = if policy.syncs(Component::Reference) { 1000 } else { 100 };
         Ok(RefWrites {
-            policy: WritePolicy::of(config)?,
+            policy,
             log,
             who,
             files_patience: patience(config, "core.filesRefLockTimeout", 100)?,
             packed_patience: patience(config, "core.packedRefsTimeout", 1000)?,
-            reftable_patience: patience(config, "reftable.lockTimeout", 100)?,
+            reftable_patience: patience(config, "reftable.lockTimeout", reftable_patience)?,
             tables: TableWrites::of(config, hash)?,
             hooks: None,
         })
