@@ -69,14 +69,13 @@ pub struct PackedRefs<D> {
 #[derive(Debug, Clone, Copy)]
 struct Traits {
     hash: HashKind,
-    is_peeled: bool,
     is_fully_peeled: bool,
 }
 
 impl<D: AsRef<[u8]>> PackedRefs<D> {
     /// Reads the header. A file that says it is sorted is trusted in that; lines are checked when they are read.
     pub fn open(data: D, hash: HashKind) -> Result<Self, Error> {
-        let traits = Traits { hash, is_peeled: false, is_fully_peeled: false };
+        let traits = Traits { hash, is_fully_peeled: false };
         let mut file = PackedRefs { data, traits, start: 0, order: None };
         let bytes_len = file.data.as_ref().len();
         let mut is_sorted = false;
@@ -89,7 +88,7 @@ impl<D: AsRef<[u8]>> PackedRefs<D> {
                 .ok_or_else(|| Error::new(FORMAT, "unexpected line", 0))?;
             let has = |name: &[u8]| traits.split(|byte| *byte == b' ').any(|word| word == name);
             is_sorted = has(b"sorted");
-            file.traits = Traits { hash, is_peeled: has(b"peeled"), is_fully_peeled: has(b"fully-peeled") };
+            file.traits = Traits { hash, is_fully_peeled: has(b"fully-peeled") };
             file.start = end + 1;
         }
         if bytes_len > file.start && file.data.as_ref()[bytes_len - 1] != b'\n' {
@@ -210,10 +209,8 @@ impl Traits {
             let peeled = Peeled::To(tagged.ok_or_else(|| unexpected(next))?);
             return Ok((PackedRef { name, id, peeled }, end + 1));
         }
-        let peeled = match self.is_fully_peeled || self.is_peeled && name.starts_with(b"refs/tags/") {
-            true => Peeled::NotATag,
-            false => Peeled::Unknown,
-        };
+        // `peeled` alone, which git wrote before 1.8.4, is not believed: git 2.55 looks at the object.
+        let peeled = if self.is_fully_peeled { Peeled::NotATag } else { Peeled::Unknown };
         Ok((PackedRef { name, id, peeled }, next))
     }
 }
@@ -322,6 +319,18 @@ mod tests {
         assert_eq!(names(HEADER, "").unwrap(), [""; 0]);
         let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
         assert_eq!(file.find(b"refs/tags/a").unwrap().unwrap().peeled, Peeled::Unknown);
+    }
+
+    #[test]
+    fn only_fully_peeled_files_say_what_is_no_tag() {
+        let check = |header: &str, expect| {
+            let text = format!("{header}{B} refs/tags/a\n");
+            let file = PackedRefs::open(text.as_bytes(), HashKind::Sha1).unwrap();
+            assert_eq!(file.find(b"refs/tags/a").unwrap().unwrap().peeled, expect, "{header}");
+        };
+        check("# pack-refs with: peeled fully-peeled sorted \n", Peeled::NotATag);
+        check("# pack-refs with: peeled \n", Peeled::Unknown);
+        check("", Peeled::Unknown);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use packrace_testkit::{Git, RefFormat};
+use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
 
 use crate::ref_twins::{RefTwins, in_both_formats};
 use crate::running::{packrace, stock_git};
@@ -177,4 +177,58 @@ fn refs_are_listed_as_by_for_each_ref() {
             assert_eq!(ours, theirs, "{args:?}");
         }
     });
+}
+
+/// git 2.55's `refs migrate` writes annotated tags with one id, and old files say `peeled` without a `^` line; git 2.55 looks at
+/// the object then.
+#[test]
+fn tags_are_peeled_that_are_stored_without_what_they_tag() {
+    use packrace_format::reftable::{Options, RefRecord, RefValue, Writer};
+    use packrace_object::{HashKind, ObjectId};
+    for format in [RefFormat::Reftable, RefFormat::Files] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.git");
+        RepoBuilder::new(Size::Tiny).ref_format(format).build_at(&path, &Git::stock());
+        Git::stock().run(&path, &["tag", "-a", "-m", "annotated", "bare-tag", "main"]);
+        let id = |name: &str| Git::stock().run(&path, &["rev-parse", name]).trim().to_owned();
+        let (tag, commit) = (id("refs/tags/bare-tag"), id("refs/heads/main"));
+        match format {
+            RefFormat::Files => {
+                Git::stock().run(&path, &["pack-refs", "--all"]);
+                let text = format!(
+                    "# pack-refs with: peeled \n{commit} refs/heads/main\n{tag} refs/tags/bare-tag\n"
+                );
+                std::fs::write(path.join("packed-refs"), text).unwrap();
+            }
+            RefFormat::Reftable => {
+                let mut file = Vec::new();
+                let options = Options::new(HashKind::Sha1);
+                let index = 1 << 20;
+                let mut writer =
+                    Writer::new(&options, index, index, |bytes: &[u8]| file.extend_from_slice(bytes))
+                        .unwrap();
+                let value = RefValue::Id(ObjectId::from_hex(tag.as_bytes()).unwrap());
+                writer
+                    .add_ref(&RefRecord { name: b"refs/tags/bare-tag", update_index: index, value })
+                    .unwrap();
+                writer.finish().unwrap();
+                let name = format!("0x{index:012x}-0x{index:012x}-00000001.ref");
+                let list = path.join("reftable/tables.list");
+                std::fs::write(path.join("reftable").join(&name), file).unwrap();
+                let names = std::fs::read_to_string(&list).unwrap();
+                std::fs::write(&list, format!("{names}{name}\n")).unwrap();
+            }
+        }
+        let output = packrace(&path, &["for-each-ref", "--format=%(*objectname)", "refs/tags/bare-tag"], "");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), commit, "{format:?}");
+        let output = packrace(&path, &["show-ref", "-d", "bare-tag"], "");
+        let expect = format!("{tag} refs/tags/bare-tag\n{commit} refs/tags/bare-tag^{{}}\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expect, "{format:?}");
+        let output = packrace(&path, &["upload-pack", "--advertise-refs", "."], "");
+        let advertised = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            advertised.contains(&format!("{commit} refs/tags/bare-tag^{{}}\n")),
+            "{format:?}: {advertised}"
+        );
+    }
 }

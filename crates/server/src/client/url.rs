@@ -32,7 +32,7 @@ impl Url {
 
     /// Reads a URL. Only these schemes are known; there are no users in them.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let bad = |why: &str| Err(Error::Url(format!("unable to access '{text}': {why}")));
+        let bad = |why: &str| Err(Error::Url(format!("unable to access '{}': {why}", without_user(text))));
         let scheme = match text.split_once("://") {
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => Scheme::Http,
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("git") => Scheme::Git,
@@ -100,6 +100,16 @@ impl Url {
     }
 }
 
+/// A URL as it may be shown: user names and passwords must not reach terminals and logs.
+fn without_user(url: &str) -> String {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find('/').map_or(url.len(), |at| start + at);
+    match url[start..end].rfind('@') {
+        Some(at) => format!("{}<redacted>{}", &url[..start], &url[start + at..]),
+        None => url.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +137,20 @@ mod tests {
         }
         for text in ["http://a/b\r\nX: y", "http://a/b c", "http://a\0/b", "git://a/b\nc", "http://a/b#c"] {
             check(text, None);
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for url in [
+            "http://u:secret@a/b",
+            "ssh://secret@a/b",
+            "http://u:se@cret@a/b",
+            "http://u:secret@a",
+            "u:secret@a",
+        ] {
+            let message = Url::parse(url).unwrap_err().to_string();
+            assert!(!message.contains("cret") && message.contains("<redacted>@a"), "{url}: {message}");
         }
     }
 

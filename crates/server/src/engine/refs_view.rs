@@ -167,7 +167,7 @@ impl<'a> RefsView<'a> {
         peel: bool,
         mut each: impl FnMut(VisibleRef<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut reader = self.snapshot.reader(READER_CACHE_BYTES);
+        let mut tags = TagPeeler::new(self.snapshot);
         let all = NameRange::of_prefix(&[self.namespace, b"refs/"].concat());
         let asked = disjoint(prefixes).into_iter();
         let asked =
@@ -175,7 +175,7 @@ impl<'a> RefsView<'a> {
         for range in asked.flat_map(|range| self.hidden.shown(&range, self.namespace)) {
             let mut failed = Ok(());
             self.refs.visit_range(&range, |record| {
-                match self.visible(record, peel, &mut reader, &mut each) {
+                match self.visible(record, peel, &mut tags, &mut each) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(error) => {
                         failed = Err(error);
@@ -197,7 +197,7 @@ impl<'a> RefsView<'a> {
         &self,
         StoredRef { name: full_name, target }: StoredRef<'_>,
         peel: bool,
-        reader: &mut ObjectReader,
+        tags: &mut TagPeeler,
         each: &mut impl FnMut(VisibleRef<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let name = &full_name[self.namespace.len()..];
@@ -217,7 +217,7 @@ impl<'a> RefsView<'a> {
             Peeled::NotATag => None,
             Peeled::To(id) => Some(id),
             Peeled::Unknown => {
-                found = peel_tag(reader, id.to_id()).unwrap_or_else(|Unreadable| {
+                found = tags.peel(id.to_id()).unwrap_or_else(|Unreadable| {
                     self.has_gaps.set(true);
                     None
                 });
@@ -231,18 +231,46 @@ impl<'a> RefsView<'a> {
 /// An object is missing or damaged.
 struct Unreadable;
 
-/// What an annotated tag finally tags; `None` for anything else. git takes what cannot be read for that, too.
-fn peel_tag(reader: &mut ObjectReader, id: ObjectId) -> Result<Option<ObjectId>, Unreadable> {
-    let mut at = id;
-    for depth in 0..MAX_TAG_DEPTH {
-        let found = reader.kind_and_size(&at).ok().flatten().ok_or(Unreadable)?;
-        if found.0 != Kind::Tag {
-            return Ok((depth > 0).then_some(at));
-        }
-        let object = reader.read(&at).map_err(|_| Unreadable)?;
-        at = parse_tag(&object.data, id.kind()).map_err(|_| Unreadable)?.target;
+/// Finds what annotated tags finally tag, where the ref store does not say.
+struct TagPeeler {
+    reader: ObjectReader,
+    /// Objects that are no tags, by the end of their names: many refs point at one object.
+    not_tags: Vec<Option<ObjectId>>,
+}
+
+/// A power of two, 65,536 at most.
+const NOT_TAGS: usize = 1024;
+
+impl TagPeeler {
+    fn new(snapshot: &Arc<Snapshot>) -> Self {
+        TagPeeler { reader: snapshot.reader(READER_CACHE_BYTES), not_tags: Vec::new() }
     }
-    Err(Unreadable)
+
+    /// `None` for what is no tag. git takes what cannot be read for that, too.
+    fn peel(&mut self, id: ObjectId) -> Result<Option<ObjectId>, Unreadable> {
+        let slot = match id.as_slice() {
+            [.., a, b] => usize::from(u16::from_be_bytes([*a, *b])) % NOT_TAGS,
+            _ => 0,
+        };
+        if self.not_tags.get(slot) == Some(&Some(id)) {
+            return Ok(None);
+        }
+        let mut at = id;
+        for depth in 0..MAX_TAG_DEPTH {
+            let kind = self.reader.kind(&at).ok().flatten().ok_or(Unreadable)?;
+            if kind != Kind::Tag {
+                if depth == 0 {
+                    self.not_tags.resize(NOT_TAGS, None);
+                    self.not_tags[slot] = Some(id);
+                    return Ok(None);
+                }
+                return Ok(Some(at));
+            }
+            let object = self.reader.read(&at).map_err(|_| Unreadable)?;
+            at = parse_tag(&object.data, id.kind()).map_err(|_| Unreadable)?.target;
+        }
+        Err(Unreadable)
+    }
 }
 
 /// Sorted prefixes of which none is a prefix of another; everything if there are none.

@@ -347,7 +347,8 @@ fn logged(change: &format::LogChange<'_>, update_index: u64) -> LoggedChange {
 fn target<Id>(value: RefValue<'_, Id>) -> Option<Target<'_, Id>> {
     Some(match value {
         RefValue::Deletion => return None,
-        RefValue::Id(id) => Target::Direct { id, peeled: Peeled::NotATag },
+        // Also what an annotated tag may look like: git's `refs migrate` writes no second id.
+        RefValue::Id(id) => Target::Direct { id, peeled: Peeled::Unknown },
         RefValue::Tag { id, peeled } => Target::Direct { id, peeled: Peeled::To(peeled) },
         RefValue::Symbolic(target) => Target::Symbolic(target),
     })

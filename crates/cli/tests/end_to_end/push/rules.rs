@@ -88,7 +88,9 @@ fn rules_of_the_configuration() {
         "warning: deleting the current branch",
     );
     check(&pair, &[], &format!("{ZERO} {one} refs/heads/main"), "ok refs/heads/main", "");
-    for name in ["foo", "refs", "refs/heads/a..b", "refs/heads/.a", "refs/../x", "HEAD"] {
+    for name in
+        ["foo", "refs", "refs/heads", "refs/x", "refs/heads/a..b", "refs/heads/.a", "refs/../x", "HEAD"]
+    {
         let words = format!("error: refusing to update funny ref '{name}' remotely");
         check(&pair, &[], &format!("{ZERO} {one} {name}"), &format!("ng {name} funny refname"), &words);
     }

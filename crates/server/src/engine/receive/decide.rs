@@ -17,6 +17,13 @@ use super::work_trees::{WorkTree, work_trees};
 /// Longest chain of symbolic refs, as in git.
 const MAX_SYMREF_DEPTH: usize = 5;
 
+/// Whether a push may change the ref of this name. `refs/heads` is no name for a new ref, as it would stand where the folder
+/// of all branches is; where such a ref exists, it can be deleted.
+fn is_pushable_name(name: &[u8], is_delete: bool) -> bool {
+    let Some(below) = name.strip_prefix(b"refs/") else { return false };
+    is_good_name(name) && (is_delete || below.contains(&b'/'))
+}
+
 /// What becomes of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
@@ -102,7 +109,7 @@ impl Push<'_> {
     fn refusal(&mut self, at: usize, deciding: &Deciding) -> Result<Option<String>, Error> {
         let command = &self.commands[at];
         let shown = String::from_utf8_lossy(&command.name).into_owned();
-        if !command.name.starts_with(b"refs/") || !is_good_name(&command.name) {
+        if !is_pushable_name(&command.name, command.is_delete()) {
             self.talk.error(&format!("refusing to update funny ref '{shown}' remotely"));
             return Ok(Some("funny refname".to_owned()));
         }
