@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use packrace_object::HashKind;
+use packrace_protocol::wire::pkt_line::write_data;
 use packrace_testkit::{Bitmap, CommitGraph, Git, RefFormat, Repo, RepoBuilder, Size, Storage};
 
 fn main() {
@@ -18,6 +19,7 @@ fn main() {
         seeds.of_indexes();
         seeds.of_requests();
         seeds.of_objects();
+        seeds.of_clients_and_servers();
     }
 }
 
@@ -245,6 +247,55 @@ impl Seeds {
             [base.as_bytes(), target.as_bytes()].concat().as_slice(),
         );
         self.save("delta_encode", "run", &[0, 90, 1, 0], &[b'a'; 700]);
+    }
+
+    /// Requests, pushes, settings, patterns, and what a server says to a clone.
+    fn of_clients_and_servers(&self) {
+        let targets = [
+            "/a.git/info/refs?service=git-upload-pack",
+            "/a%2fb/../%00c/git-receive-pack",
+            "/a/objects/12/34567890123456789012345678901234567890",
+        ];
+        for (number, target) in targets.iter().enumerate() {
+            self.save("requests", &number.to_string(), &[1 + (number % 2) as u8], target.as_bytes());
+        }
+        self.save("requests", "git", &[0], b"git-upload-pack /a/b.git\0host=h:1\0\0version=2\0");
+        let pushes = [
+            "$0 $1 refs/heads/a|report-status-v2 side-band-64k push-options atomic object-format=sha256\n$1 $0 b\n0000\nx=1\n0000\n!PACK",
+            "shallow $2\n$1 $2 refs/heads/a|report-status quiet session-id=x\n0000\n!PACK",
+            "push-cert|report-status push-options\ncertificate version 0.1~\npusher me~\nnonce 1-a~\npush-option x~\n~\n\
+             $0 $1 refs/heads/a~\n-----BEGIN PGP SIGNATURE-----~\nx~\npush-cert-end~\n0000\nx\n0000\n!PACK",
+        ];
+        for (number, script) in pushes.iter().enumerate() {
+            self.save("push", &number.to_string(), &[self.flag | 6, 3], script.as_bytes());
+        }
+        let settings = "[limits]\ndrain-time = \"1m\"\nstall-bytes = 10\nexempt-addresses = [\"10.0.0.0/8\", \"::1\"]\n\
+                        [listen]\ngit = \"[::1]:0\"\nadmin = \"none\"\n[log]\nlevel = \"debug\"\n[push]\nallowed = true\n\
+                        [hooks]\nuser = \"git\"\nenvironment = [\"A_*\"]\n[cache]\ndirectory = \"/tmp\"\n";
+        self.save("serve_config", "some", &[], settings.as_bytes());
+        self.save("sparse", "patterns", &[5], b"a/b/c/*\n!/a/\n/a/**/c\n\\#x\n[a-c]?/\n **b* \n");
+        let lines = |lines: &[&str], end: &[u8]| {
+            let mut out = Vec::new();
+            lines.iter().for_each(|line| write_data(format!("{line}\n").as_bytes(), &mut out));
+            out.extend_from_slice(end);
+            out
+        };
+        let format = format!("object-format={}", self.hash);
+        let id = "1".repeat(self.hash.len_in_hex());
+        let tag = format!("{id} refs/tags/v peeled:{id}");
+        let refs = format!("{id} HEAD symref-target:refs/heads/main");
+        let said = ["version 2", "agent=x", "ls-refs=unborn", "fetch=shallow", &format];
+        let mut pack = lines(&["packfile"], b"");
+        for band in [&b"\x02half\rdone\n"[..], b"\x01PACK", b"\x01more"] {
+            write_data(band, &mut pack);
+        }
+        pack.extend_from_slice(b"0000");
+        let mut body = Vec::new();
+        for answer in [lines(&said, b"0000"), lines(&[&refs, &tag], b"0000")] {
+            body.extend_from_slice(&(answer.len() as u16).to_be_bytes());
+            body.extend(answer);
+        }
+        self.save("clone", "whole", &[3, 2], &[body, pack].concat());
     }
 
     fn repo(&self, storage: Storage) -> Repo {

@@ -35,6 +35,7 @@ const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     home: Option<PathBuf>,
+    path: OsString,
     xdg_config_home: Option<PathBuf>,
     config_system: Option<PathBuf>,
     config_global: Option<PathBuf>,
@@ -138,6 +139,7 @@ impl Environment {
         let alternates = get("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default();
         let mut environment = Environment {
             home: path("HOME"),
+            path: get("PATH").unwrap_or_default(),
             xdg_config_home: path("XDG_CONFIG_HOME"),
             config_system: path("GIT_CONFIG_SYSTEM"),
             config_global: get("GIT_CONFIG_GLOBAL").map(PathBuf::from),
@@ -354,6 +356,22 @@ impl Environment {
         let bytes = parse_bytes(text);
         let bytes = bytes.ok_or_else(|| Fatal::new("failed to parse GIT_HTTP_MAX_REQUEST_BUFFER"))?;
         Ok(Some(bytes))
+    }
+
+    /// The variables of this process that have one of these names; `*` at the end of one stands for anything.
+    pub fn variables(&self, names: &[&str]) -> Vec<(OsString, OsString)> {
+        let is_named = |name: &OsString| {
+            names.iter().any(|named| match named.strip_suffix('*') {
+                Some(beginning) => name.as_encoded_bytes().starts_with(beginning.as_bytes()),
+                None => name == named,
+            })
+        };
+        std::env::vars_os().filter(|(name, _)| is_named(name)).collect()
+    }
+
+    /// Directories in which programs are looked for (`PATH`).
+    pub fn programs(&self) -> impl Iterator<Item = PathBuf> {
+        std::env::split_paths(&self.path)
     }
 
     /// The directory that `~/…` starts from.

@@ -13,15 +13,18 @@ mod commands;
 mod diff_stat;
 mod environment;
 mod identity;
+mod log;
 mod long_status;
 mod object_list;
 mod patch_text;
+mod printable;
 mod progress;
 mod quoting;
 mod ref_changes;
 mod ref_filter;
 mod ref_script;
 mod revisions;
+mod sandbox;
 mod serve_config;
 mod trace2;
 mod users;
@@ -107,7 +110,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
             // Git keeps `fatal:` for what ends it on the spot.
             let word = if fatal.code == 1 { "error" } else { "fatal" };
             if !fatal.message.is_empty() {
-                let _ = writeln!(std::io::stderr(), "{word}: {}", commands::harmless(&fatal.message));
+                let _ = writeln!(std::io::stderr(), "{word}: {}", printable::harmless(&fatal.message));
             }
             fatal.code
         }

@@ -18,6 +18,8 @@ pub struct User {
     pub full_name: String,
     /// The home directory.
     pub home: Option<PathBuf>,
+    /// The numbers of the user and of its group.
+    pub ids: Option<(u32, u32)>,
 }
 
 /// The user of this name.
@@ -48,7 +50,8 @@ fn find(users: &[u8], field: usize, value: &[u8]) -> Option<User> {
     let full_name = person.split(',').next().unwrap_or_default();
     let full_name = full_name.replace('&', &capital.unwrap_or_default());
     let home = fields.get(5).filter(|home| !home.is_empty());
-    Some(User { name, full_name, home: home.map(|home| PathBuf::from(OsStr::from_bytes(home))) })
+    let ids = text(2).parse().ok().zip(text(3).parse().ok());
+    Some(User { name, full_name, ids, home: home.map(|home| PathBuf::from(OsStr::from_bytes(home))) })
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -40,6 +41,25 @@ pub struct Program {
     pub environment: Vec<(OsString, Option<OsString>)>,
     /// Whether its standard error is read; if not, it is that of this process.
     pub reads_messages: bool,
+    /// What it may do and take.
+    pub confinement: Confinement,
+}
+
+/// What a program may do and take, and all that it starts. The default takes nothing away.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// The variables that it inherits; all of this process where nothing is said.
+    pub inherits: Option<Arc<Vec<(OsString, OsString)>>>,
+    /// How long it may run. Beyond, it is ended, and whoever waits for it hears of [`io::ErrorKind::TimedOut`].
+    pub time: Option<Duration>,
+    /// User and group that it runs as, without other groups.
+    pub user: Option<(u32, u32)>,
+    /// Bytes of addresses that each of its processes may have (`RLIMIT_AS`).
+    pub memory_bytes: Option<u64>,
+    /// Processes that its user may have, of other programs too (`RLIMIT_NPROC`).
+    pub processes: Option<u64>,
+    /// Seconds of a processor that each of its processes may use (`RLIMIT_CPU`).
+    pub cpu_seconds: Option<u64>,
 }
 
 /// A running program. Dropping it kills its process group, unless the program was seen to end.
@@ -50,6 +70,7 @@ pub struct ChildProcess {
     output: Option<OwnedFd>,
     messages: Option<OwnedFd>,
     has_ended: bool,
+    deadline: Option<Instant>,
 }
 
 /// What one look at a stream of a program brought.
@@ -74,6 +95,52 @@ pub struct Transfer {
     pub messages: Read,
 }
 
+impl Confinement {
+    fn apply(&self, command: &mut Command) {
+        if let Some(variables) = &self.inherits {
+            command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+        }
+        if let Some((user, group)) = self.user {
+            // Where this process is root's, its other groups go too.
+            command.uid(user).gid(group);
+        }
+        self.limit(command);
+    }
+
+    /// Sets limits in the new process, before the program begins: set from outside, they would come too late for what it has
+    /// started by then.
+    #[allow(unsafe_code)]
+    fn limit(&self, command: &mut Command) {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let limits = [
+            (Resource::As, self.memory_bytes),
+            (Resource::Nproc, self.processes),
+            (Resource::Cpu, self.cpu_seconds),
+        ];
+        if limits.iter().all(|(_, limit)| limit.is_none()) {
+            return;
+        }
+        // Nobody gets more than this process may have itself.
+        let limits = limits.map(|(resource, limit)| {
+            let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+            (resource, limit.map(|limit| limit.min(most)))
+        });
+        let set = move || {
+            for (resource, limit) in limits {
+                if limit.is_some() {
+                    setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec only async-signal-safe calls are allowed. This makes system calls, through rustix,
+        // and touches no memory but its own copies: no allocation, no lock.
+        unsafe {
+            command.pre_exec(set);
+        }
+    }
+}
+
 impl ChildProcess {
     /// Starts a program as the leader of a new process group.
     pub fn start(program: &Program) -> io::Result<Self> {
@@ -81,6 +148,7 @@ impl ChildProcess {
             program.argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let mut command = Command::new(name);
         command.args(arguments).current_dir(&program.directory).process_group(0);
+        program.confinement.apply(&mut command);
         for (name, value) in &program.environment {
             match value {
                 Some(value) => command.env(name, value),
@@ -93,7 +161,9 @@ impl ChildProcess {
         let input = child.stdin.take().map(OwnedFd::from);
         let output = child.stdout.take().map(OwnedFd::from);
         let messages = child.stderr.take().map(OwnedFd::from);
-        let started = ChildProcess { child, input, output, messages, has_ended: false };
+        // A time without end is none.
+        let deadline = program.confinement.time.and_then(|time| Instant::now().checked_add(time));
+        let started = ChildProcess { child, input, output, messages, has_ended: false, deadline };
         for fd in [&started.input, &started.output, &started.messages].into_iter().flatten() {
             rustix::io::ioctl_fionbio(fd, true)?;
         }
@@ -114,6 +184,7 @@ impl ChildProcess {
         messages: &mut [u8],
         timeout: Duration,
     ) -> io::Result<Transfer> {
+        let timeout = timeout.min(self.time_left()?);
         let is_feeding = !input.is_empty() && self.input.is_some();
         let written = if !input.is_empty() && self.input.is_none() { input.len() } else { 0 };
         let mut transfer = Transfer { written, output: Read::Nothing, messages: Read::Nothing };
@@ -162,6 +233,12 @@ impl ChildProcess {
             }
         }
         self.input = None;
+        while self.deadline.is_some() {
+            match self.try_wait()? {
+                Some(status) => return Ok(status),
+                None => std::thread::sleep(END_INTERVAL),
+            }
+        }
         count::add(Role::Hook, Op::Wait, 0);
         let status = self.child.wait()?;
         self.has_ended = true;
@@ -177,7 +254,22 @@ impl ChildProcess {
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let status = self.child.try_wait()?;
         self.has_ended |= status.is_some();
+        if status.is_none() {
+            self.time_left()?;
+        }
         Ok(status)
+    }
+
+    /// How long it may still run. When that is over, so is the program, and its group.
+    fn time_left(&mut self) -> io::Result<Duration> {
+        let Some(deadline) = self.deadline else { return Ok(LONG) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            self.kill(Signal::KILL);
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it took longer than it may"));
+        }
+        // Short enough that the end is seen soon after it.
+        Ok(left.max(Duration::from_millis(1)))
     }
 
     /// Ends the program and everything in its process group that still runs: asks first, and does not ask for long.
@@ -261,11 +353,16 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> ChildProcess {
+        confined(script, Confinement::default())
+    }
+
+    fn confined(script: &str, confinement: Confinement) -> ChildProcess {
         let program = Program {
             argv: ["/bin/sh", "-c", script].map(OsString::from).to_vec(),
             directory: "/".into(),
             environment: vec![("PACKRACE_X".into(), Some("x y".into())), ("HOME".into(), None)],
             reads_messages: true,
+            confinement,
         };
         ChildProcess::start(&program).unwrap()
     }
@@ -356,12 +453,48 @@ mod tests {
     }
 
     #[test]
+    fn time_is_up_for_the_whole_group() {
+        let confinement = || Confinement { time: Some(Duration::from_millis(50)), ..Confinement::default() };
+        // Silent, deaf, with its outputs closed, and one that says something all the time.
+        for script in
+            ["sleep 1000", "trap '' TERM; sleep 1000", "exec 1>&- 2>&-; sleep 1000", "while :; do echo; done"]
+        {
+            let error = confined(script, confinement()).run(b"", &mut |_| {}).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{script}");
+        }
+    }
+
+    #[test]
+    fn what_is_inherited_and_how_much_there_is() {
+        let check = |script: &str, confinement: Confinement, expect: &str| {
+            let mut said = Vec::new();
+            confined(script, confinement).run(b"", &mut |bytes| said.extend_from_slice(bytes)).unwrap();
+            assert_eq!(String::from_utf8_lossy(&said), expect, "{script}");
+        };
+        let path = || ("PATH".into(), std::env::var_os("PATH").unwrap());
+        let keep = Confinement { inherits: Some(Arc::new(vec![path()])), ..Confinement::default() };
+        // Cargo sets some; what is given comes on top.
+        let names = "env | grep -o '^[A-Z]*_PKG_NAME=\\|^PATH=\\|^PACKRACE_X=' | sort | tr -d '\\n'";
+        check(names, Confinement::default(), "CARGO_PKG_NAME=PACKRACE_X=PATH=");
+        check(names, keep, "PACKRACE_X=PATH=");
+        let limits = Confinement {
+            memory_bytes: Some(1 << 30),
+            processes: Some(1000),
+            cpu_seconds: Some(77),
+            ..Confinement::default()
+        };
+        let shown = "grep -E 'Max (cpu|processes|address)' /proc/self/limits | tr -s ' ' | cut -d' ' -f4";
+        check(shown, limits, "77\n1000\n1073741824\n");
+    }
+
+    #[test]
     fn what_cannot_be_started_is_an_error() {
         let program = Program {
             argv: Vec::new(),
             directory: "/".into(),
             environment: Vec::new(),
             reads_messages: false,
+            confinement: Confinement::default(),
         };
         assert!(ChildProcess::start(&program).is_err());
         let program = Program { argv: vec!["/no/such".into()], ..program };

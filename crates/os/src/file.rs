@@ -211,7 +211,7 @@ pub fn is_executable(path: &Path, role: Role) -> io::Result<Option<bool>> {
         Ok(()) => Ok(Some(true)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         // Also where a directory on the way is closed: a look at the file itself tells.
-        Err(Errno::ACCESS) => Ok(std::fs::metadata(path).ok().map(|_| false)),
+        Err(Errno::ACCESS) => std::fs::metadata(path).map(|_| Some(false)),
         Err(error) => Err(error.into()),
     }
 }

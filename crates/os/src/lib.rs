@@ -14,6 +14,7 @@ pub mod inflate;
 mod map;
 pub mod pace;
 pub mod process;
+pub mod sandbox;
 pub mod simulated;
 pub mod sink;
 pub mod source;

@@ -292,6 +292,12 @@ impl Refusal {
         Refusal::new(RefusalKind::Malformed, format!("error: unsupported object format '{name}'"))
     }
 
+    /// git has no words for this: it takes the option for what stands before the NUL.
+    pub(crate) fn option_with_nul(option: &[u8]) -> Self {
+        let option = String::from_utf8_lossy(option);
+        Refusal::new(RefusalKind::Malformed, format!("protocol error: push option with a NUL: '{option}'"))
+    }
+
     pub(crate) fn malformed_certificate(certificate: &[u8]) -> Self {
         let shown = String::from_utf8_lossy(&certificate[..certificate.len().min(100)]);
         Refusal::new(RefusalKind::Malformed, format!("malformed push certificate {shown}"))

@@ -57,6 +57,8 @@ impl Server {
             agent: "packrace/test".into(),
             transfer: Transfer::unlisted("1"),
             host: self.host.clone(),
+            confinement: Default::default(),
+            paths: Default::default(),
         };
         let call = UploadPack { subject, hook_environment: Vec::new() };
         upload_pack(&call, &mut Cursor::new(script.bytes()), door, &self.clock)

@@ -54,6 +54,8 @@ fn a_fetch_goes_first_and_a_clone_steps_back() {
             agent: "packrace/test".into(),
             transfer: Transfer::unlisted("1"),
             host: host.clone(),
+            confinement: Default::default(),
+            paths: Default::default(),
         };
         let call = UploadPack { subject, hook_environment: Vec::new() };
         // The door has them as well.

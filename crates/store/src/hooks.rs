@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packrace_os::child::{ChildProcess, Program};
+use packrace_os::child::{ChildProcess, Confinement, Program};
 use packrace_os::count::Role;
 
 use crate::Repository;
@@ -22,6 +22,9 @@ pub struct Hooks {
     git_dir: Option<PathBuf>,
     environment: Vec<(OsString, Option<OsString>)>,
     warns_of_ignored: bool,
+    confinement: Confinement,
+    /// One that cannot be looked at is an error, and not none.
+    is_strict: bool,
 }
 
 /// Takes what somebody says, piece by piece.
@@ -82,19 +85,31 @@ impl Hooks {
         };
         let environment = environment.into_iter().map(|(name, value)| (name, Some(value))).collect();
         let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true);
-        Ok(Hooks { outlet, dir, directory, git_dir: named_dir, environment, warns_of_ignored })
+        Ok(Hooks {
+            outlet,
+            dir,
+            directory,
+            git_dir: named_dir,
+            environment,
+            warns_of_ignored,
+            confinement: Confinement::default(),
+            is_strict: false,
+        })
     }
 
     /// The same for those that serve a repository: they and their hooks run in the git directory, also where there is a
-    /// work tree, as git's do.
+    /// work tree, as git's do. Where it cannot be told whether there is a hook, that is an error: it may be one that forbids.
     pub fn in_git_dir(
         repository: &Repository,
         environment: Vec<(OsString, OsString)>,
         outlet: Outlet,
+        confinement: Confinement,
     ) -> Result<Self, Error> {
         let mut hooks = Hooks::of(repository, environment, outlet)?;
         hooks.directory = repository.git_dir().to_owned();
         hooks.git_dir = None;
+        hooks.confinement = confinement;
+        hooks.is_strict = true;
         hooks.dir = match repository.config().path("core.hooksPath") {
             Some(path) => hooks.directory.join(path),
             None => repository.common_dir().join("hooks"),
@@ -103,18 +118,20 @@ impl Hooks {
     }
 
     /// The program of this name, if there is one that can be run.
-    pub fn find(&self, name: &str) -> Option<PathBuf> {
+    pub fn find(&self, name: &str) -> Result<Option<PathBuf>, Error> {
         let path = self.dir.join(name);
         match packrace_os::is_executable(&path, Role::Hook) {
-            Ok(Some(true)) => Some(path),
+            Ok(Some(true)) => Ok(Some(path)),
             Ok(Some(false)) => {
                 if self.warns_of_ignored {
                     let shown = path.display();
                     tracing::warn!("the '{shown}' hook was ignored because it's not set as executable");
                 }
-                None
+                Ok(None)
             }
-            _ => None,
+            Ok(None) => Ok(None),
+            Err(error) if self.is_strict => Err(Error::io(&path, error)),
+            Err(_) => Ok(None),
         }
     }
 
@@ -130,7 +147,7 @@ impl Hooks {
 
     /// How a hook is started, if it is there, for those who talk with it while it runs.
     pub fn program(&self, name: &str, arguments: &[&[u8]]) -> Result<Option<Program>, Error> {
-        let Some(path) = self.find(name) else { return Ok(None) };
+        let Some(path) = self.find(name)? else { return Ok(None) };
         let absolute = packrace_os::real_path(&path).map_err(|error| Error::io(&path, error))?;
         let git_dir = match &self.git_dir {
             Some(dir) => packrace_os::real_path(dir).map_err(|error| Error::io(dir, error))?.into_os_string(),
@@ -144,6 +161,7 @@ impl Hooks {
             directory: self.directory.clone(),
             environment,
             reads_messages: true,
+            confinement: self.confinement.clone(),
         }))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use packrace_os::child::Confinement;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_server::admission::AdmissionSettings;
@@ -32,7 +33,7 @@ pub fn run(globals: &Globals, environment: &Environment) -> Result<(), Fatal> {
     if let Err(why) = cgi::http_backend(&request, &settings, input, output)
         && !why.is_empty()
     {
-        let _ = writeln!(std::io::stderr(), "{}", super::harmless(&why));
+        let _ = writeln!(std::io::stderr(), "{}", crate::printable::one_line(&why));
     }
     Ok(())
 }
@@ -60,6 +61,8 @@ fn told(globals: &Globals, environment: &Environment) -> Result<(CgiRequest, Set
             hook_environment: environment.for_push_hooks(globals),
             temporary_dir: environment.temporary_dir.clone(),
         },
+        // As git's.
+        confinement: Confinement::default(),
     };
     Ok((CgiRequest { max_request_bytes, ..environment.cgi.clone() }, settings))
 }

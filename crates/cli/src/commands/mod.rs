@@ -42,6 +42,7 @@ use packrace_store::Repository;
 
 use crate::args::{self, Globals};
 use crate::environment::Environment;
+use crate::printable::harmless;
 
 /// Why a command ends: text for `fatal: …` and an exit code.
 #[derive(Debug)]
@@ -167,12 +168,6 @@ fn repository_if_any(
         }
     }
     Ok(None)
-}
-
-/// Text for standard error: control characters, which may come from names of files, become question marks, as in git.
-pub fn harmless(text: &str) -> String {
-    let is_harmful = |letter: char| letter.is_ascii_control() && !matches!(letter, '\t' | '\n');
-    text.replace(is_harmful, "?")
 }
 
 /// Says what is wrong, and goes on.

@@ -1,29 +1,26 @@
 //! `packrace serve`: every repository below a folder.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
 
+use packrace_os::child::Confinement;
 use packrace_server::transport::serve::{inetd, serve_and_reload};
 use packrace_server::transport::settings::{NewRepositories, Pushing, Settings};
 use packrace_store::Config;
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Registry, fmt, reload};
 
 use super::receive_pack::committer;
-use super::{Fatal, harmless, in_directory, init};
+use super::{Fatal, in_directory, init};
 use crate::args::{Globals, Serve};
 use crate::environment::Environment;
-use crate::serve_config::{Format, Level, Log, Setting, Told, example};
+use crate::log;
+use crate::sandbox;
+use crate::serve_config::{Hooks, Setting, Told, example};
+use crate::users;
 
 /// Where HTTP is served when nothing is said.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
-
-/// How much is logged; it may change.
-type LogLevel = reload::Handle<LevelFilter, Registry>;
 
 pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result<(), Fatal> {
     if args.print_config {
@@ -32,10 +29,12 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
         return Ok(());
     }
     let mut told = told(globals, args, environment)?;
-    let log = (!args.inetd || has_log_of_its_own()).then(|| start_log(&told.log));
+    let log = (!args.inetd || has_log_of_its_own()).then(|| log::start(&told.log));
     let root = in_directory(globals, &args.root)?;
     let failed = |error| Fatal::new(format!("{}: {error}", root.display()));
     let settings = settings(globals, &told, environment)?;
+    let config = args.config.as_ref().map(|path| in_directory(globals, path)).transpose()?;
+    sandbox::begin(&told, &root, config.as_deref(), &settings.open.config, environment)?;
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
     }
@@ -56,11 +55,11 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
     let reload = || {
         let settings = reload_settings(globals, args, environment, &mut told);
         let settings = settings.inspect_err(|error| {
-            tracing::error!("settings stay as they were: {}", harmless(&error.message));
+            tracing::error!("settings stay as they were: {}", error.message);
         });
         if let Some(log) = &log {
             // It is there as long as the process.
-            let _ = log.reload(level(told.log.level));
+            let _ = log.reload(log::filter(told.log.level));
         }
         settings.ok().map(|settings| Settings { http, ..settings })
     };
@@ -122,28 +121,6 @@ fn told(globals: &Globals, args: &Serve, environment: &Environment) -> Result<To
     Ok(told)
 }
 
-fn start_log(log: &Log) -> LogLevel {
-    let is_terminal = std::io::stderr().is_terminal();
-    let (filter, handle) = reload::Layer::new(level(log.level));
-    let registry = tracing_subscriber::registry().with(filter);
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false).with_span_events(FmtSpan::CLOSE);
-    match log.format {
-        Format::Text => registry.with(lines.with_ansi(is_terminal)).init(),
-        Format::Json => registry.with(lines.json().flatten_event(true)).init(),
-    }
-    handle
-}
-
-fn level(level: Level) -> LevelFilter {
-    match level {
-        Level::Off => LevelFilter::OFF,
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
-    }
-}
-
 /// Whether standard error is not the connection itself, as where inetd starts a server.
 fn has_log_of_its_own() -> bool {
     let identity = |fd: BorrowedFd<'_>| {
@@ -156,7 +133,7 @@ fn has_log_of_its_own() -> bool {
 
 /// What is served, and how.
 fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result<Settings, Fatal> {
-    let Told { listen, limits, admission, cache, warm, push, log: _ } = told.clone();
+    let Told { listen, limits, admission, cache, warm, push, hooks, sandbox: _, log: _ } = told.clone();
     Ok(Settings {
         http: listen.http,
         git: listen.git,
@@ -177,6 +154,51 @@ fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result
             hook_environment: environment.for_push_hooks(globals),
             temporary_dir: environment.temporary_dir.clone(),
         },
+        confinement: confinement(&hooks, environment)?,
+    })
+}
+
+/// Variables that hooks inherit: what shells and git need, and what tells git where its configuration is. Not among them:
+/// what a service manager tells the server alone, such as sockets, and folders of credentials.
+const INHERITED: [&str; 13] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "GNUPGHOME",
+    "XDG_*",
+    "GIT_*",
+];
+
+/// What programs may do and take that run for clients.
+fn confinement(hooks: &Hooks, environment: &Environment) -> Result<Confinement, Fatal> {
+    let user = match hooks.user.as_str() {
+        "" => None,
+        name => {
+            let found = match name.parse() {
+                Ok(number) => users::numbered(number),
+                Err(_) => users::named(name.as_bytes()),
+            };
+            let ids = found.and_then(|user| user.ids);
+            Some(ids.ok_or_else(|| Fatal::new(format!("hooks.user: there is no user {name}")))?)
+        }
+    };
+    let names =
+        INHERITED.iter().copied().chain(hooks.environment.iter().map(String::as_str)).collect::<Vec<_>>();
+    let limit = |value: u64| Some(value).filter(|value| *value > 0);
+    Ok(Confinement {
+        inherits: Some(Arc::new(environment.variables(&names))),
+        time: Some(hooks.max_time).filter(|time| !time.is_zero()),
+        user,
+        memory_bytes: limit(hooks.max_memory),
+        processes: limit(hooks.max_processes as u64),
+        cpu_seconds: limit(hooks.max_cpu_time.as_secs()),
     })
 }
 

@@ -61,6 +61,8 @@ pub(super) fn subject(
         agent: environment.agent(),
         transfer: Transfer::unlisted(environment.session_id.clone()),
         host: Arc::default(),
+        confinement: Default::default(),
+        paths: Default::default(),
     })
 }
 

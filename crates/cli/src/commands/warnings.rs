@@ -9,6 +9,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::printable::harmless;
+
 /// Writes reports as lines of `warning: …` and `error: …` on standard error.
 pub fn to_stderr() {
     tracing_subscriber::fmt()
@@ -37,7 +39,7 @@ where
         let mut message = Message(String::new());
         event.record(&mut message);
         let word = if *event.metadata().level() == tracing::Level::ERROR { "error" } else { "warning" };
-        let line = format!("{word}: {}\n", message.0);
+        let line = format!("{word}: {}\n", harmless(&message.0));
         let is_new = self.0.lock().map_or(true, |mut told| told.insert(line.clone()));
         if is_new { writer.write_str(&line) } else { Ok(()) }
     }

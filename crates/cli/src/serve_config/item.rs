@@ -239,6 +239,61 @@ impl Item for Option<PathBuf> {
     }
 }
 
+impl Item for Vec<PathBuf> {
+    const EXPECTED: &'static str = "a list of absolute paths";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        let absolute = |text: &str| Some(PathBuf::from(text)).filter(|path| path.is_absolute());
+        match given {
+            Given::List(texts) => texts.iter().map(|text| absolute(text)).collect(),
+            Given::Word("") => Some(Vec::new()),
+            Given::Word(text) => text.split(',').map(absolute).collect(),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> String {
+        let paths: Vec<String> =
+            self.iter().map(|path| format!("{:?}", path.display().to_string())).collect();
+        format!("[{}]", paths.join(", "))
+    }
+}
+
+impl Item for Vec<String> {
+    const EXPECTED: &'static str = "a list of names of variables";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        let name = |text: &str| {
+            let is_good = !text.is_empty() && !text.contains(['=', '\0', ',', '"']);
+            is_good.then(|| text.to_owned())
+        };
+        match given {
+            Given::List(texts) => texts.iter().map(|text| name(text)).collect(),
+            Given::Word("") => Some(Vec::new()),
+            Given::Word(text) => text.split(',').map(name).collect(),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> String {
+        let names: Vec<String> = self.iter().map(|name| format!("{name:?}")).collect();
+        format!("[{}]", names.join(", "))
+    }
+}
+
+/// The name of a user.
+impl Item for String {
+    const EXPECTED: &'static str = "the name of a user";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        given.text().filter(|text| !text.contains(['\0', ':', '\n'])).map(str::to_owned)
+    }
+
+    fn write(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
 /// An item that is one of a few words.
 macro_rules! words {
     ($kind:ty, $expected:literal, $($word:literal = $value:path),*) => {

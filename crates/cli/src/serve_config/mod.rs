@@ -11,6 +11,8 @@ mod print;
 mod table;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::pack_cache::CacheSettings;
@@ -40,6 +42,10 @@ pub struct Told {
     pub warm: WarmSettings,
     /// What may be pushed.
     pub push: Push,
+    /// What hooks may do and take.
+    pub hooks: Hooks,
+    /// What the process may reach.
+    pub sandbox: Sandbox,
     /// What is written to standard error.
     pub log: Log,
 }
@@ -60,6 +66,53 @@ pub struct Listen {
 pub struct Push {
     /// By everybody.
     pub allowed: bool,
+}
+
+/// What hooks may do and take, and other programs that run for a client.
+#[derive(Debug, Clone)]
+pub struct Hooks {
+    /// How long one may run; 0 for as long as it likes.
+    pub max_time: Duration,
+    /// Variables that they inherit beside the usual ones.
+    pub environment: Vec<String>,
+    /// Who runs them; empty for the server's user.
+    pub user: String,
+    /// Bytes; 0 for no limit, as below.
+    pub max_memory: u64,
+    /// Of their user.
+    pub max_processes: usize,
+    /// Of a processor, for each process.
+    pub max_cpu_time: Duration,
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Hooks {
+            max_time: Duration::from_secs(600),
+            environment: Vec::new(),
+            user: String::new(),
+            max_memory: 0,
+            max_processes: 0,
+            max_cpu_time: Duration::ZERO,
+        }
+    }
+}
+
+/// What the process may reach, and all that it starts.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    /// Whether there are bounds.
+    pub enabled: bool,
+    /// Files and directories beside the usual ones, to be read and run.
+    pub read_paths: Vec<PathBuf>,
+    /// The same, to be written, too.
+    pub write_paths: Vec<PathBuf>,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Sandbox { enabled: true, read_paths: Vec::new(), write_paths: Vec::new() }
+    }
 }
 
 /// What is written to standard error.

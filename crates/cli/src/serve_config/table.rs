@@ -8,7 +8,7 @@ use packrace_server::transport::settings::Limits;
 use packrace_server::warm::WarmSettings;
 
 use super::item::{Bytes, Given, Item};
-use super::{Listen, Log, Push, Told};
+use super::{Hooks, Listen, Log, Push, Sandbox, Told};
 
 /// One setting.
 pub struct Setting {
@@ -48,7 +48,10 @@ impl Setting {
 /// All that there are, group by group.
 pub fn all() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        [listen(), limits(), admission(), cache(), warm(), push(), log()].into_iter().flatten().collect()
+        [listen(), limits(), admission(), cache(), warm(), push(), hooks(), sandbox(), log()]
+            .into_iter()
+            .flatten()
+            .collect()
     });
     &ALL
 }
@@ -215,6 +218,37 @@ group!(push: Push {
         "Whether everybody may push, where http.receivepack or daemon.receivepack of a repository says nothing else. With \
          packrace.createOnPush in git's configuration, a push to a path that ends in .git makes a bare repository \
          where nothing is.";
+});
+
+group!(hooks: Hooks {
+    max_time: value, reload,
+        "How long a hook may run, or another program that a push starts. Beyond: it is ended with its process group, and a \
+         push that waits for its word is refused. 0: as long as it likes. uploadpack.packObjectsHook may run as long as its \
+         client takes what it makes.";
+    environment: value, reload,
+        "Variables of the server's environment that hooks inherit beside PATH, HOME, USER, LOGNAME, SHELL, LANG, LANGUAGE, \
+         TZ, TMPDIR, GNUPGHOME and those that begin with LC_, XDG_ or GIT_: a list; * at the end stands for anything.";
+    user: value, reload,
+        "The user that hooks run as, by name or number, with its group and no other; the server must be root's for \
+         that. \"\": the server's user.";
+    max_memory: bytes, reload,
+        "Bytes of addresses that a process of a hook may have. Beyond: it gets no more memory. 0: no limit.";
+    max_processes: value, reload,
+        "Processes that the user of hooks may have, of other programs too; root's are not limited. Beyond: no more can be \
+         started. 0: no limit.";
+    max_cpu_time: value, reload,
+        "Time of a processor, in whole seconds, that each process of a hook may use. Beyond: it is ended. 0: no limit.";
+});
+
+group!(sandbox: Sandbox {
+    enabled: value, restart,
+        "Whether the server and its hooks give up what they do not need: privileges of programs that others own (no sudo in \
+         hooks), and, where the kernel has Landlock, all files but those of the served folder, of TMPDIR, of the \
+         cache and of the system's programs and settings.";
+    read_paths: value, restart,
+        "Files and folders beside those, which are read and whose programs are run: a list of absolute paths.";
+    write_paths: value, restart,
+        "The same, and may be written.";
 });
 
 group!(log: Log {

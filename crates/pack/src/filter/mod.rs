@@ -43,6 +43,12 @@ pub struct Patterns {
     pub blob: Option<ObjectId>,
 }
 
+/// What the patterns of a sparse checkout, a line each, say of a path; for fuzz targets.
+#[doc(hidden)]
+pub fn sparse_decision(patterns: &[u8], path: &[u8], is_dir: bool) -> Result<Option<bool>, crate::Error> {
+    Ok(sparse::Sparse::parse(patterns)?.decide(path, is_dir))
+}
+
 impl Filter {
     /// Reads a filter-spec. It may be longer than what git writes: `combine` within `combine` is read to a limit of
     /// nesting, and of filters that are combined in all.

@@ -66,7 +66,7 @@ impl Sparse {
         Sparse::parse(&reader.read(&id)?.data)
     }
 
-    fn parse(text: &[u8]) -> Result<Self, Error> {
+    pub(super) fn parse(text: &[u8]) -> Result<Self, Error> {
         let mut patterns = Vec::new();
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         for line in text.split(|byte| *byte == b'\n') {
@@ -79,7 +79,7 @@ impl Sparse {
     }
 
     /// What the patterns say about a path: nothing, if none matches.
-    fn decide(&self, path: &[u8], is_dir: bool) -> Option<bool> {
+    pub(super) fn decide(&self, path: &[u8], is_dir: bool) -> Option<bool> {
         let basename_at = path.iter().rposition(|byte| *byte == b'/').map(|slash| slash + 1);
         self.patterns.iter().rev().find_map(|line| line.decide(path, basename_at, is_dir))
     }

@@ -277,8 +277,9 @@ impl Session {
 
     fn take_command(&mut self, line: &[u8]) -> Result<(), Refusal> {
         let limits = self.config.limits;
-        let command =
-            PushCommand::parse(line, self.config.hash).ok_or_else(|| Refusal::expected_command(line))?;
+        // Lines of a certificate may hold any byte; a hook gets the name as an argument, which holds no NUL.
+        let command = PushCommand::parse(line, self.config.hash).filter(|command| !command.name.contains(&0));
+        let command = command.ok_or_else(|| Refusal::expected_command(line))?;
         self.name_bytes += command.name.len();
         if self.name_bytes > limits.name_bytes {
             return Err(Refusal::too_many("bytes of names", limits.name_bytes));
@@ -327,6 +328,10 @@ impl Session {
 
     fn take_option(&mut self, option: &[u8]) -> Result<(), Refusal> {
         let limits = self.config.limits;
+        // Hooks get options in variables of their environment, which hold none.
+        if option.contains(&0) {
+            return Err(Refusal::option_with_nul(option));
+        }
         self.option_bytes += option.len();
         if self.option_bytes > limits.option_bytes {
             return Err(Refusal::too_many("bytes of push options", limits.option_bytes));

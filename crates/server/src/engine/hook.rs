@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use packrace_object::ObjectId;
-use packrace_os::child::{ChildProcess, Program, Read};
+use packrace_os::child::{ChildProcess, Confinement, Program, Read};
 use packrace_pack::Watch;
 use packrace_pack::generate::Segment;
 use packrace_protocol::message::packfile_uris::PackfileUri;
@@ -113,6 +113,8 @@ impl Upload<'_> {
             directory: self.call.subject.repository.git_dir().to_owned(),
             environment,
             reads_messages: request.sideband != session::Sideband::None,
+            // It takes as long as its client, who is cut when it takes nothing.
+            confinement: Confinement { time: None, ..self.call.subject.confinement.clone() },
         };
         let mut wants = request.wants;
         wants.extend(boundary.new_wants);

@@ -7,6 +7,7 @@ mod hook;
 mod lines;
 mod object_info;
 mod packfile_uris;
+mod path_names;
 mod receive;
 mod ref_list;
 mod refs_view;
@@ -20,6 +21,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::sync::Arc;
 
+use packrace_os::child::Confinement;
 use packrace_os::clock::Clock;
 use packrace_store::Repository;
 
@@ -28,6 +30,7 @@ use crate::outbox::Door;
 use crate::transfers::Transfer;
 pub use error::{Error, ErrorKind};
 pub use features::{BlobUri, blob_uris, uris_of};
+pub use path_names::PathNames;
 pub use receive::{Committer, Pusher, ReceivePack, receive_pack};
 pub use ref_list::{head_line, ref_list};
 
@@ -83,6 +86,10 @@ pub struct Subject {
     pub transfer: Arc<Transfer>,
     /// What it shares with other calls.
     pub host: Arc<Host>,
+    /// What programs may do and take that run for it.
+    pub confinement: Confinement,
+    /// What directories are called in errors that the client sees.
+    pub paths: PathNames,
 }
 
 /// One call of upload-pack.

@@ -13,7 +13,7 @@ use packrace_pack::{PackRequest, Phase, Universe, Watch};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use super::hook::{HookCall, HookRun};
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, PathNames};
 use crate::admission::{Admission, Entry, Held};
 use crate::host::Host;
 use crate::metrics::{Raised, Reason, Stage, Step};
@@ -52,6 +52,8 @@ pub(super) struct Delivery<'a> {
     pub(super) since: Duration,
     /// Told how far it is.
     pub(super) transfer: &'a Arc<Transfer>,
+    /// What directories are called in errors that the client sees.
+    pub(super) paths: &'a PathNames,
 }
 
 /// What is to be done before sending.
@@ -409,7 +411,10 @@ impl<'a> Sending<'a> {
     /// Tells the client that the pack ends here.
     fn fail(mut self, error: Error, now: Duration) -> Result<(), Error> {
         let is_busy = error.kind() == ErrorKind::Busy;
-        let text = if self.explains && !is_busy { format!("fatal: {error}\n") } else { String::new() };
+        let text = match self.explains && !is_busy {
+            true => format!("fatal: {}\n", self.delivery.paths.for_client(&error.to_string())),
+            false => String::new(),
+        };
         let last_words = if is_busy { BUSY.as_bytes() } else { ABORT_MESSAGE };
         let told =
             self.outbox.progress(text.as_bytes(), now).and_then(|()| self.outbox.fail(last_words, now));

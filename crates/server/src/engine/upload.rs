@@ -379,6 +379,7 @@ impl<'a> Upload<'a> {
             progress: !request.no_progress,
             since,
             transfer: &self.call.subject.transfer,
+            paths: &self.call.subject.paths,
         };
         if let Some(hook) = self.settings.hook.clone() {
             let hook = match self.hook_run.take() {

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use packrace_os::clock::Clock;
 use packrace_store::{Error as StoreError, Outlet, Repository};
 
 use super::settings::Settings;
-use crate::engine::{self, Mode, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
+use crate::engine::{self, Mode, PathNames, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
 use crate::host::Host;
 use crate::outbox::Door;
 use crate::transfers::Transfer;
@@ -73,6 +74,8 @@ pub(super) struct Call {
     pub(super) host: Arc<Host>,
     /// Where a push leaves what is not for the client.
     pub(super) messages: Outlet,
+    /// See [`Subject::paths`].
+    pub(super) paths: PathNames,
 }
 
 impl Call {
@@ -93,6 +96,8 @@ impl Call {
             agent: settings.agent.clone(),
             transfer: self.transfer,
             host: self.host,
+            confinement: settings.confinement.clone(),
+            paths: self.paths,
         };
         match self.service {
             Service::UploadPack => {
@@ -122,7 +127,17 @@ impl Call {
     }
 }
 
-/// Messages of pushes go to the log.
+/// Most that a push may leave in the log of what its hooks print.
+const MAX_LOGGED_BYTES: usize = 64 << 10;
+
+/// Messages of a push go to the log: what hooks print where the client has no band for it.
 pub(super) fn to_log() -> Outlet {
-    Outlet::new(|text| tracing::info!("{}", String::from_utf8_lossy(text).trim_end()))
+    let left = AtomicUsize::new(MAX_LOGGED_BYTES);
+    Outlet::new(move |text| {
+        let taken = text.len().min(left.load(Relaxed));
+        left.fetch_sub(taken, Relaxed);
+        for line in text[..taken].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            tracing::info!(message_of_push = %String::from_utf8_lossy(line));
+        }
+    })
 }

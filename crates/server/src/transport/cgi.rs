@@ -31,7 +31,7 @@ use super::root::check_path;
 use super::routes::{Route, route, status_of};
 use super::settings::Settings;
 use super::stdio::SinkDoor;
-use crate::engine::{Mode, ProtocolVersion};
+use crate::engine::{Mode, PathNames, ProtocolVersion};
 use crate::outbox::{Door, GatherBatch};
 use crate::transfers::Transfer;
 
@@ -304,6 +304,8 @@ impl<S: Sink> Backend<'_, S> {
             host: Arc::default(),
             // Nobody is left to be told where standard error is closed.
             messages: Outlet::new(|text| drop(io::stderr().write_all(text))),
+            // git's shows them.
+            paths: PathNames::default(),
         };
         let ended = call.serve(self.settings, input, &mut self.door, &RealClock::default());
         ended.map_err(|error| Refused::new(status_of(error.kind()), error))?;

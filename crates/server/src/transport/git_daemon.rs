@@ -29,7 +29,7 @@ use super::settings::Settings;
 use super::shared::Shared;
 use super::stdio::SinkDoor;
 use super::tallied::{Heard, Told};
-use crate::engine::{Mode, ProtocolVersion};
+use crate::engine::{Mode, PathNames, ProtocolVersion};
 use crate::metrics::{DoorName, Reason};
 use crate::outbox::{Door, GatherBatch};
 use crate::transfers::{Transfer, kept};
@@ -199,6 +199,11 @@ fn parse(request: &[u8]) -> Result<Request, String> {
     Ok(Request { service, path: path.to_vec(), version })
 }
 
+/// The path that a first packet names.
+pub(super) fn path_of(request: &[u8]) -> Option<Vec<u8>> {
+    Some(parse(request).ok()?.path)
+}
+
 /// git's words, which do not tell whether there is anything.
 fn access_denied(path: &[u8]) -> String {
     format!("access denied or repository not exported: {}", String::from_utf8_lossy(path))
@@ -218,6 +223,7 @@ fn run(
     })?;
     let call = Call {
         service: request.service,
+        paths: PathNames::of(&repository, &request.path),
         repository,
         version: request.version,
         mode: Mode::Stateful,

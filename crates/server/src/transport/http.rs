@@ -44,7 +44,7 @@ use super::seeing::{self, Onlooker};
 use super::shared::Shared;
 use super::streamed_body::StreamedBody;
 use super::tallied::Heard;
-use crate::engine::{self, Mode, ProtocolVersion};
+use crate::engine::{self, Mode, PathNames, ProtocolVersion};
 use crate::metrics::DoorName;
 use crate::outbox::GatherBatch;
 use crate::transfers::Transfer;
@@ -339,6 +339,7 @@ fn serve_wanted(
     let input = &mut Heard { input, transfer: &transfer };
     let call = Call {
         service: wanted.service,
+        paths: PathNames::of(&repository, &wanted.path),
         repository,
         version: wanted.version,
         mode: wanted.mode,

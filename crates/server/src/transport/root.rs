@@ -99,7 +99,7 @@ impl Root {
         let options = InitOptions { git_dir: git_dir.clone(), ..new.options.clone() };
         let begun = Begun::begin(options).map_err(NotServed::Broken)?;
         begun.finish(&new.head).map_err(NotServed::Broken)?;
-        tracing::info!("made {}", git_dir.display());
+        tracing::info!("made {git_dir:?}");
         self.open(request_path)
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use packrace_os::child::Confinement;
 use packrace_os::pace::Pace;
 use packrace_store::OpenOptions;
 use packrace_store::init::InitOptions;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub hook_environment: Vec<(OsString, OsString)>,
     /// What may be pushed.
     pub pushing: Pushing,
+    /// What hooks and other programs may do and take.
+    pub confinement: Confinement,
 }
 
 /// Where a server can be looked at while it runs: the routes below `/-/`.

@@ -35,6 +35,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
             hook_environment: Vec::new(),
             temporary_dir: temporary_dir.to_owned(),
         },
+        confinement: Default::default(),
     }
 }
 

@@ -17,7 +17,8 @@ const ROOMS: [(&str, &[&str]); 12] = [
 ];
 
 /// Crates from outside that belong to some rooms alone.
-const RESERVED: [(&str, &[&str]); 10] = [
+const RESERVED: [(&str, &[&str]); 11] = [
+    ("landlock", &["os"]),
     ("rustix", &["os", "bench"]),
     ("libc", &[]),
     ("libdeflater", &["format"]),

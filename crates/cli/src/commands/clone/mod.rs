@@ -27,6 +27,7 @@ use self::place::Place;
 use super::{Fatal, init, warnings};
 use crate::args::{self, Globals};
 use crate::environment::Environment;
+use crate::printable::harmless;
 use crate::progress;
 
 pub fn run(globals: &Globals, args: &args::CloneRepository, environment: &Environment) -> Result<(), Fatal> {
@@ -102,7 +103,7 @@ impl Job<'_> {
         let is_verbose = self.args.verbose && !self.args.quiet;
         let mut say = |text: &str| {
             if is_verbose {
-                let _ = write!(std::io::stderr(), "{text}");
+                let _ = write!(std::io::stderr(), "{}", harmless(text));
             }
         };
         match url.scheme {
@@ -114,7 +115,7 @@ impl Job<'_> {
                 Ok(())
             }
             Scheme::Http => {
-                let mut warn = |text: &str| tell!("warning: {text}");
+                let mut warn = |text: &str| tell!("warning: {}", harmless(text));
                 let exchange = client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
                 self.take_from(&mut open(exchange, &agent, timeouts)?)
             }

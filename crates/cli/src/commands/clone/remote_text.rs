@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal as _, Write};
 
+use crate::printable::harmless_bytes;
+
 /// Longest line that is kept; a longer one is cut.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
@@ -49,7 +51,7 @@ impl<W: Write> RemoteText<W> {
     pub fn last_words(&mut self, words: &[u8]) {
         self.finish();
         let mut line = b"remote: ".to_vec();
-        line.extend(words.trim_ascii_end().iter().map(masked));
+        line.extend(harmless_bytes(words.trim_ascii_end()));
         line.push(b'\n');
         let _ = self.out.write_all(&line);
     }
@@ -58,18 +60,13 @@ impl<W: Write> RemoteText<W> {
     fn end_line(&mut self, end: u8) {
         let mut out = b"remote: ".to_vec();
         if !self.line.is_empty() {
-            out.extend(self.line.iter().map(masked));
+            out.extend(harmless_bytes(&self.line));
             out.extend_from_slice(self.suffix);
         }
         out.push(end);
         self.line.clear();
         let _ = self.out.write_all(&out);
     }
-}
-
-/// A terminal takes no orders from a server.
-fn masked(byte: &u8) -> u8 {
-    if byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n') { b'?' } else { *byte }
 }
 
 #[cfg(test)]
@@ -92,5 +89,6 @@ mod tests {
         check(&["1%\r", "2%\rdone\n"], "remote: 1%|\rremote: 2%|\rremote: done|\n");
         check(&["\n\n"], "remote: \nremote: \n");
         check(&["a\x1b[2J\x07\tb\n"], "remote: a?[2J?\tb|\n");
+        check(&["a\u{9b}2J", "ä\u{85}\n"], "remote: a?2Jä?|\n");
     }
 }

@@ -15,6 +15,7 @@ use packrace_store::{FsckSettings, FsckUse, Repository};
 use super::remote_text::RemoteText;
 use crate::commands::Fatal;
 use crate::environment::Environment;
+use crate::printable::{harmless, harmless_bytes};
 use crate::progress::Progress;
 
 /// Takes a pack with all that is asked for, and everything that leads to.
@@ -39,7 +40,7 @@ pub fn receive<E: Exchange>(
     let indexed = ingest.resolve(None, &progress).map_err(not_accepted)?;
     progress.finish();
     let found = indexed.found();
-    let _ = std::io::stderr().write_all(&found.warnings);
+    let _ = std::io::stderr().write_all(&harmless_bytes(&found.warnings));
     if let Some(id) = found.missing_modules.first() {
         // Nothing else is there where it could be.
         tell!("fatal: did not receive expected object {id}");
@@ -92,7 +93,7 @@ fn broken_off(error: client::Error, is_complete: bool, text: &mut RemoteText<std
     match error {
         client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
         client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
-            tell!("fetch-pack: {error}");
+            tell!("fetch-pack: {}", harmless(&error.to_string()));
         }
         client::Error::Pack(error) => return not_accepted(error),
         other => return other.into(),
@@ -105,7 +106,7 @@ fn broken_off(error: client::Error, is_complete: bool, text: &mut RemoteText<std
 }
 
 fn not_accepted(error: packrace_pack::ingest::Error) -> Fatal {
-    let _ = std::io::stderr().write_all(error.lines());
-    tell!("fatal: {error}");
+    let _ = std::io::stderr().write_all(&harmless_bytes(error.lines()));
+    tell!("fatal: {}", harmless(&error.to_string()));
     Fatal::new("fetch-pack: invalid index-pack output")
 }

@@ -115,8 +115,8 @@ fn packs_that_break_off_or_are_none() {
     check(&answer, &format!("{cut}fatal: error in sideband demultiplexer\n"));
     check(band(start(), 1, &good.pack[..200]).flush().bytes(), &early);
     check(start().flush().bytes(), &early);
-    let last = band(band(start(), 1, &good.pack[..100]), 3, b"disk on \x1b[2Jfire\n");
-    check(last.bytes(), &format!("remote: disk on ?[2Jfire\n{early}"));
+    let last = band(band(start(), 1, &good.pack[..100]), 3, b"disk on \x1b[2J\xc2\x9b2J\x9b2Jfire\n");
+    check(last.bytes(), &format!("remote: disk on ?[2J?2J?2Jfire\n{early}"));
     check(start().data(b"\x04x").bytes(), &format!("fetch-pack: protocol error: bad band #4\n{early}"));
     let junk = band(start(), 1, b"hello hello hello hello").flush();
     check(junk.bytes(), &format!("fatal: pack signature mismatch\n{no_index}"));

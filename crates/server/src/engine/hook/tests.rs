@@ -62,6 +62,8 @@ fn call(path: &Path, hook: &str, config: &[(&str, &str)]) -> UploadPack {
         agent: "packrace/test".into(),
         transfer: Transfer::unlisted("1"),
         host: Arc::default(),
+        confinement: Default::default(),
+        paths: Default::default(),
     };
     UploadPack { subject, hook_environment: vec![("PACKRACE_X".into(), "x".into())] }
 }

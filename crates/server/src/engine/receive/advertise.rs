@@ -14,7 +14,7 @@ use packrace_store::{OpenOptions, Repository};
 
 use super::super::lines::Lines;
 use super::settings::Settings;
-use super::{Error, ReceivePack};
+use super::{Error, ReceivePack, Subject};
 
 /// The name of what is no ref of this repository.
 const HAVE: &[u8] = b".have";
@@ -47,7 +47,7 @@ pub(super) fn refs(
         lines.send_if_full()
     })?;
     for dir in call.subject.repository.borrowed_object_dirs() {
-        for id in tips_of_alternate(&call.subject.repository, &dir) {
+        for id in tips_of_alternate(&call.subject, &dir) {
             if seen.insert(id) {
                 let capabilities = capabilities.take();
                 advertisement::write_v0_ref(lines.out, StoredId::from(&id), HAVE, capabilities.as_deref());
@@ -88,13 +88,13 @@ pub(super) fn visit(
 }
 
 /// What the refs of a repository point at whose objects are borrowed. One that cannot be read has none, as in git.
-pub(super) fn tips_of_alternate(repository: &Repository, object_dir: &Path) -> Vec<ObjectId> {
+pub(super) fn tips_of_alternate(subject: &Subject, object_dir: &Path) -> Vec<ObjectId> {
     let Some(dir) = object_dir.parent().filter(|_| object_dir.ends_with("objects")) else {
         return Vec::new();
     };
-    let config = repository.config();
+    let config = subject.repository.config();
     if let Some(command) = config.string("core.alternateRefsCommand") {
-        return tips_of_command(repository, &command, dir);
+        return tips_of_command(subject, &command, dir);
     }
     let prefixes = config.string("core.alternateRefsPrefixes").unwrap_or_default();
     let prefixes: Vec<&[u8]> =
@@ -117,16 +117,17 @@ pub(super) fn tips_of_alternate(repository: &Repository, object_dir: &Path) -> V
 }
 
 /// `core.alternateRefsCommand`: one name of an object a line.
-fn tips_of_command(repository: &Repository, command: &[u8], dir: &Path) -> Vec<ObjectId> {
+fn tips_of_command(subject: &Subject, command: &[u8], dir: &Path) -> Vec<ObjectId> {
     use std::os::unix::ffi::OsStringExt as _;
     let script = std::ffi::OsString::from_vec([command, b" \"$@\""].concat());
     let name = std::ffi::OsString::from_vec(command.to_vec());
     let argv = vec!["/bin/sh".into(), "-c".into(), script, name, dir.into()];
     let program = Program {
         argv,
-        directory: repository.git_dir().to_owned(),
+        directory: subject.repository.git_dir().to_owned(),
         environment: vec![("GIT_DIR".into(), None)],
         reads_messages: false,
+        confinement: subject.confinement.clone(),
     };
     let mut said = Vec::new();
     let run = ChildProcess::start(&program).and_then(|child| {

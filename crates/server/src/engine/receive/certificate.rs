@@ -164,6 +164,7 @@ impl Push<'_> {
             directory: self.call.subject.repository.git_dir().to_owned(),
             environment: Vec::new(),
             reads_messages: true,
+            confinement: self.call.subject.confinement.clone(),
         };
         let mut said = Vec::new();
         let run = ChildProcess::start(&program).and_then(|child| {

@@ -83,7 +83,8 @@ impl<'a> Push<'a> {
         if !call.subject.namespace.is_empty() {
             environment.push(("GIT_NAMESPACE".into(), call.subject.namespace.clone().into()));
         }
-        let hooks = Hooks::in_git_dir(&call.subject.repository, environment, talk.outlet())?;
+        let confinement = call.subject.confinement.clone();
+        let hooks = Hooks::in_git_dir(&call.subject.repository, environment, talk.outlet(), confinement)?;
         let commands = std::mem::take(&mut request.commands).into_iter().map(|command| Command {
             old: command.old,
             new: command.new,
@@ -236,8 +237,10 @@ impl<'a> Push<'a> {
 
     /// What follows when the client knows.
     fn after(&mut self) -> Result<(), Error> {
-        self.run_post_receive()?;
-        self.run_post_update()?;
+        // The push is done: what is wrong with these hooks does not make it fail.
+        for ended in [self.run_post_receive(), self.run_post_update()] {
+            ended.unwrap_or_else(|error| self.talk.error(&error.to_string()));
+        }
         if self.settings.update_server_info
             && let Err(error) = self.update_server_info()
         {

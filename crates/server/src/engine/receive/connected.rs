@@ -64,7 +64,7 @@ impl Push<'_> {
             Ok(())
         })?;
         for dir in self.call.subject.repository.borrowed_object_dirs() {
-            trusted.extend(tips_of_alternate(&self.call.subject.repository, &dir));
+            trusted.extend(tips_of_alternate(&self.call.subject, &dir));
         }
         trusted.sort_unstable();
         trusted.dedup();

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use packrace_os::child::{ChildProcess, Program, Read};
@@ -23,24 +24,47 @@ const TALK_BYTES: usize = 8 << 10;
 /// Variables beside those that all hooks get; `None` takes one away.
 pub(super) type Variables = Vec<(OsString, Option<OsString>)>;
 
-/// Runs a program to its end, unless the client leaves; whether it ended well. One that cannot be started has not.
-pub(super) fn run(program: &Program, mut input: &[u8], talk: &Talk) -> Result<bool, Error> {
+/// Runs a program to its end, unless the client leaves; whether it ended well. One that cannot be started has not, nor one
+/// that was ended because its time was up.
+pub(super) fn run(program: &Program, input: &[u8], talk: &Talk) -> Result<bool, Error> {
     let mut child = match ChildProcess::start(program) {
         Ok(child) => child,
         Err(error) => {
-            let name = program.argv.first().map(|name| name.to_string_lossy().into_owned());
-            talk.error(&format!("cannot run {}: {error}", name.unwrap_or_default()));
+            talk.error(&format!("cannot run {}: {error}", name_of(program)));
             return Ok(false);
         }
     };
-    let failed = |error: std::io::Error| Error::unavailable(format!("cannot talk to a hook: {error}"));
+    match see_through(&mut child, input, talk) {
+        Ok(Some(status)) => Ok(status.success()),
+        Ok(None) => {
+            child.end();
+            Err(gone())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            talk.error(&format!("{} was ended: {error}", name_of(program)));
+            Ok(false)
+        }
+        Err(error) => Err(Error::unavailable(format!("cannot talk to a hook: {error}"))),
+    }
+}
+
+fn name_of(program: &Program) -> String {
+    program.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// How a program ended; `None` if the client left before.
+fn see_through(
+    child: &mut ChildProcess,
+    mut input: &[u8],
+    talk: &Talk,
+) -> std::io::Result<Option<ExitStatus>> {
     let mut buffers = [[0; TALK_BYTES]; 2];
     let [output, messages] = &mut buffers;
     loop {
         if input.is_empty() {
             child.close_input();
         }
-        let did = child.transfer(input, output, messages, LOOK_INTERVAL).map_err(failed)?;
+        let did = child.transfer(input, output, messages, LOOK_INTERVAL)?;
         input = &input[did.written..];
         for (read, bytes) in [(did.output, &output), (did.messages, &messages)] {
             if let Read::Bytes(length) = read {
@@ -48,20 +72,18 @@ pub(super) fn run(program: &Program, mut input: &[u8], talk: &Talk) -> Result<bo
             }
         }
         if talk.is_cancelled() {
-            child.end();
-            return Err(gone());
+            return Ok(None);
         }
         if did.output == Read::Closed && did.messages == Read::Closed {
             break;
         }
     }
     loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
-            return Ok(status.success());
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
         }
         if talk.is_cancelled() {
-            child.end();
-            return Err(gone());
+            return Ok(None);
         }
         packrace_os::clock::sleep(END_INTERVAL);
     }
@@ -82,7 +104,7 @@ impl Push<'_> {
     }
 
     pub(super) fn run_pre_receive(&mut self, quarantine: Option<&Quarantine>) -> Result<bool, Error> {
-        if self.hooks.find("pre-receive").is_none() {
+        if self.hooks.find("pre-receive")?.is_none() {
             return Ok(true);
         }
         let mut variables = self.variables()?;
@@ -117,7 +139,7 @@ impl Push<'_> {
                 }
             }
         }
-        if lines.is_empty() || self.hooks.find("post-receive").is_none() {
+        if lines.is_empty() || self.hooks.find("post-receive")?.is_none() {
             return Ok(());
         }
         let variables = self.variables()?;

@@ -191,7 +191,8 @@ impl<'a> Receive<'a> {
         let (sender, receiver) = mpsc::sync_channel(WAITING_EVENTS);
         let cancelled = Arc::new(AtomicBool::new(false));
         let aside = (!request.sideband).then(|| self.call.messages.clone());
-        let talk = Talk::new(sender, cancelled.clone(), aside);
+        let paths = self.call.subject.paths.clone();
+        let talk = Talk::new(sender, cancelled.clone(), aside, paths.clone());
         let Receive { call, door, clock, settings, namespace, offer } = self;
         let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
@@ -213,7 +214,8 @@ impl<'a> Receive<'a> {
         match worked {
             Ok(()) => outbox.packets(end, clock.now()).map_err(Error::gone),
             Err(error) => {
-                let told = outbox.fail(format!("fatal: {error}\n").as_bytes(), clock.now());
+                let text = format!("fatal: {}\n", paths.for_client(&error.to_string()));
+                let told = outbox.fail(text.as_bytes(), clock.now());
                 match told {
                     Ok(()) if framing != Framing::Raw && error.kind() != ErrorKind::PeerGone => {
                         Err(error.told())

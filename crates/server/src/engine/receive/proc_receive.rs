@@ -54,7 +54,13 @@ impl Push<'_> {
             Ok(child) => child,
             Err(error) => return Ok(Err(vec![format!("fail to start proc-receive hook: {error}")])),
         };
-        let mut hook = HookTalk { child, decoder: Decoder::default(), talk: &self.talk, is_over: false };
+        let mut hook = HookTalk {
+            child,
+            decoder: Decoder::default(),
+            talk: &self.talk,
+            is_over: false,
+            time_is_up: false,
+        };
         let mut version = b"version=1".to_vec();
         let mut features = Vec::new();
         features.extend(self.request.atomic.then_some("atomic"));
@@ -68,7 +74,8 @@ impl Push<'_> {
         write_data(&version, &mut out);
         out.extend_from_slice(FLUSH);
         let Some(answer) = hook.ask(&out)? else {
-            return Ok(Err(vec!["fail to negotiate version with proc-receive hook".to_owned()]));
+            let why = hook.or_time_is_up("fail to negotiate version with proc-receive hook");
+            return Ok(Err(vec![why]));
         };
         let takes_options = match read_version(&answer) {
             Ok(takes_options) => takes_options && self.request.options.is_some(),
@@ -88,7 +95,8 @@ impl Push<'_> {
             out.extend_from_slice(FLUSH);
         }
         let Some(answer) = hook.ask(&out)? else {
-            return Ok(Err(vec!["fail to read report from proc-receive hook".to_owned()]));
+            let why = hook.or_time_is_up("fail to read report from proc-receive hook");
+            return Ok(Err(vec![why]));
         };
         // When it has answered, git does not look how it ends.
         hook.end()?;
@@ -202,12 +210,18 @@ fn read_version(lines: &[Vec<u8>]) -> Result<bool, String> {
     Ok(takes_options)
 }
 
+fn failed(error: std::io::Error) -> Error {
+    Error::unavailable(format!("cannot talk to a hook: {error}"))
+}
+
 /// The conversation with a hook.
 struct HookTalk<'a> {
     child: ChildProcess,
     decoder: Decoder,
     talk: &'a Talk,
     is_over: bool,
+    /// It was ended because of that.
+    time_is_up: bool,
 }
 
 impl HookTalk<'_> {
@@ -231,11 +245,21 @@ impl HookTalk<'_> {
         }
     }
 
+    /// What is wrong when there is no answer.
+    fn or_time_is_up(&self, why: &str) -> String {
+        if self.time_is_up { format!("{why}: it took longer than it may") } else { why.to_owned() }
+    }
+
     /// Moves what can be moved; how much was said.
     fn transfer(&mut self, question: &[u8], output: &mut [u8]) -> Result<usize, Error> {
-        let failed = |error: std::io::Error| Error::unavailable(format!("cannot talk to a hook: {error}"));
         let mut messages = [0; 8 << 10];
-        let did = self.child.transfer(question, output, &mut messages, LOOK_INTERVAL).map_err(failed)?;
+        let did = match self.child.transfer(question, output, &mut messages, LOOK_INTERVAL) {
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                (self.time_is_up, self.is_over) = (true, true);
+                return Ok(question.len());
+            }
+            did => did.map_err(failed)?,
+        };
         if let Read::Bytes(length) = did.messages {
             self.talk.say(&messages[..length]);
         }
@@ -252,7 +276,6 @@ impl HookTalk<'_> {
 
     /// Waits for the end.
     fn end(mut self) -> Result<(), Error> {
-        let failed = |error: std::io::Error| Error::unavailable(format!("cannot talk to a hook: {error}"));
         self.child.close_input();
         let mut output = vec![0; TALK_BYTES];
         while !self.is_over {
@@ -261,7 +284,12 @@ impl HookTalk<'_> {
             self.decoder = Decoder::default();
         }
         loop {
-            if self.child.try_wait().map_err(failed)?.is_some() {
+            let ended = match self.child.try_wait() {
+                // It has answered, and then its time was up: how it ends is not looked at.
+                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Ok(()),
+                ended => ended.map_err(failed)?,
+            };
+            if ended.is_some() {
                 let mut messages = [0; 8 << 10];
                 while let Ok(did) =
                     self.child.transfer(b"", &mut [], &mut messages, std::time::Duration::ZERO)

@@ -15,6 +15,7 @@ use std::time::Duration;
 use packrace_os::clock::Clock;
 use packrace_store::Outlet;
 
+use crate::engine::PathNames;
 use crate::outbox::Outbox;
 
 /// Texts that wait for the client: of hooks at most 8 KiB each.
@@ -42,11 +43,17 @@ pub(super) struct Talk {
     goes_on: Arc<AtomicBool>,
     /// Where text goes that the client has no band for.
     aside: Option<Outlet>,
+    paths: PathNames,
 }
 
 impl Talk {
-    pub(super) fn new(sender: SyncSender<Event>, cancelled: Arc<AtomicBool>, aside: Option<Outlet>) -> Self {
-        Talk { sender, cancelled, goes_on: Arc::default(), aside }
+    pub(super) fn new(
+        sender: SyncSender<Event>,
+        cancelled: Arc<AtomicBool>,
+        aside: Option<Outlet>,
+        paths: PathNames,
+    ) -> Self {
+        Talk { sender, cancelled, goes_on: Arc::default(), aside, paths }
     }
 
     /// Text for the user, as it is.
@@ -59,11 +66,20 @@ impl Talk {
     }
 
     pub(super) fn error(&self, text: &str) {
-        self.say(format!("error: {text}\n").as_bytes());
+        self.report("error", text);
     }
 
     pub(super) fn warn(&self, text: &str) {
-        self.say(format!("warning: {text}\n").as_bytes());
+        self.report("warning", text);
+    }
+
+    /// Text that may name files; where the client does not see how they are called here, the log does.
+    pub(super) fn report(&self, word: &str, text: &str) {
+        let shown = self.paths.for_client(text);
+        if shown != text {
+            tracing::warn!("{word}: {text}");
+        }
+        self.say(format!("{word}: {shown}\n").as_bytes());
     }
 
     /// All of the pack was read.

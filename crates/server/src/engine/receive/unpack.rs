@@ -83,7 +83,7 @@ pub(super) fn receive_pack_bytes(
     });
     if let Err(error) = result {
         progress.talk.say(error.lines());
-        progress.talk.say(format!("fatal: {error}\n").as_bytes());
+        progress.talk.report("fatal", &error.to_string());
         // Git's words name the program that it would have run.
         let program = if form == Form::Loose { "unpack-objects" } else { "index-pack" };
         return Ok(Err(format!("{program} abnormal exit")));

@@ -111,7 +111,9 @@ impl Push<'_> {
         for (arguments, failed) in steps {
             let argv = ["git"].iter().chain(arguments).map(OsString::from).collect();
             let environment = vec![("GIT_DIR".into(), Some(git_dir.clone().into_os_string()))];
-            let program = Program { argv, directory: top.clone(), environment, reads_messages: true };
+            let confinement = self.call.subject.confinement.clone();
+            let program =
+                Program { argv, directory: top.clone(), environment, reads_messages: true, confinement };
             if !run(&program, b"", &self.talk)? {
                 return Ok(Some(failed.to_owned()));
             }

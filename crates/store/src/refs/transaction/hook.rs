@@ -26,7 +26,8 @@ pub(super) struct Told<'s> {
 impl<'s> Told<'s> {
     /// Where there is no hook, no lines are made.
     pub(super) fn of(hooks: Option<&'s Hooks>) -> Self {
-        let hooks = hooks.filter(|hooks| hooks.find(NAME).is_some());
+        // Where that cannot be told, it is tried, and fails when it is asked.
+        let hooks = hooks.filter(|hooks| !matches!(hooks.find(NAME), Ok(None)));
         Told { hooks, lines: Vec::new() }
     }
 

@@ -1,5 +1,8 @@
 //! `packrace serve` as whoever hosts meets it: settings, signals and the log.
 
+mod hooks;
+mod hostile;
+
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,0 +1,132 @@
+//! What `serve` can reach once it has started (`sandbox.enabled`).
+
+use std::path::{Path, PathBuf};
+
+use packrace_os::sandbox::{Enforced, Reach, enter};
+use packrace_store::{Config, ConfigSources};
+
+use crate::commands::Fatal;
+use crate::environment::Environment;
+use crate::serve_config::Told;
+
+/// Programs, their libraries and settings, and what the kernel tells. Hooks are any programs.
+const SYSTEM: [&str; 13] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/etc",
+    "/proc",
+    "/sys",
+];
+
+/// Devices that shells and programs take for granted.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// Goes into the sandbox that is configured, with all that this process starts. Says in the log what holds.
+pub fn begin(
+    told: &Told,
+    root: &Path,
+    settings: Option<&Path>,
+    sources: &ConfigSources,
+    environment: &Environment,
+) -> Result<(), Fatal> {
+    if !told.sandbox.enabled {
+        tracing::info!(
+            "sandbox: off (sandbox.enabled): the server and its hooks reach all that their user may"
+        );
+        return Ok(());
+    }
+    let reach = Reach {
+        read: readable(told, settings, sources, environment)?,
+        write: writable(told, root, environment),
+    };
+    let enforced = enter(&reach).map_err(|error| Fatal::new(format!("sandbox: {error}")))?;
+    let shown = |paths: &[PathBuf]| {
+        let there = paths.iter().filter(|path| path.exists());
+        there.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let (read, write) = (shown(&reach.read), shown(&reach.write));
+    match enforced {
+        Enforced::Fully => tracing::info!("sandbox: Landlock; to be written: {write}; to be read: {read}"),
+        Enforced::Partly => {
+            tracing::info!(
+                "sandbox: Landlock of an older kernel; to be written: {write}; to be read: {read}"
+            );
+        }
+        Enforced::NotAtAll => tracing::warn!(
+            "sandbox: this kernel has no Landlock: the server and its hooks reach all that their user may"
+        ),
+    }
+    Ok(())
+}
+
+fn writable(told: &Told, root: &Path, environment: &Environment) -> Vec<PathBuf> {
+    let mut paths = vec![root.to_owned(), environment.temporary_dir.clone()];
+    paths.extend(told.cache.directory.clone());
+    paths.extend(told.sandbox.write_paths.iter().cloned());
+    // Reports of this process, which are written at its end.
+    let reports = environment.io_report.iter().cloned().chain(environment.trace2.iter().map(PathBuf::from));
+    paths.extend(
+        reports.filter(|path| path.is_absolute()).filter_map(|path| path.parent().map(Path::to_owned)),
+    );
+    paths.extend(DEVICES.iter().map(PathBuf::from));
+    paths
+}
+
+fn readable(
+    told: &Told,
+    settings: Option<&Path>,
+    sources: &ConfigSources,
+    environment: &Environment,
+) -> Result<Vec<PathBuf>, Fatal> {
+    let mut paths: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    paths.extend(settings.map(Path::to_owned));
+    paths.extend(sources.system.iter().chain(&sources.global).cloned());
+    paths.extend(sources.user_attributes.iter().chain(&sources.user_excludes).cloned());
+    // Of all repositories.
+    paths.extend(Config::outside(sources)?.path("core.hooksPath").filter(|path| path.is_absolute()));
+    paths.extend(environment.init.template_dir.clone());
+    paths.extend(
+        environment.programs().filter_map(|dir| installed_at(&dir, environment.home().map(PathBuf::as_path))),
+    );
+    paths.extend(told.sandbox.read_paths.iter().cloned());
+    paths.dedup();
+    Ok(paths)
+}
+
+/// Where what a directory of `PATH` belongs to is installed: beside `bin` lies what its programs need. Not a whole home.
+fn installed_at(dir: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let prefix = dir.parent().filter(|prefix| {
+        let is_bin =
+            dir.file_name().is_some_and(|name| matches!(name.to_str(), Some("bin" | "sbin" | "shims")));
+        is_bin && prefix.parent().is_some() && home != Some(prefix)
+    });
+    dir.is_absolute().then(|| prefix.unwrap_or(dir).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_with_what_they_need() {
+        let check = |dir: &str, expect: Option<&str>| {
+            let found = installed_at(Path::new(dir), Some(Path::new("/users/me")));
+            assert_eq!(found, expect.map(PathBuf::from), "{dir}");
+        };
+        check("/usr/local/bin", Some("/usr/local"));
+        check("/users/me/bin", Some("/users/me/bin"));
+        check("/users/me/.local/bin", Some("/users/me/.local"));
+        check("/bin", Some("/bin"));
+        check("/opt/tools", Some("/opt/tools"));
+        check("bin", None);
+        check("", None);
+    }
+}

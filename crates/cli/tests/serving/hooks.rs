@@ -1,0 +1,109 @@
+//! Hooks of pushes to `serve`: what they may do and take, and pushes whose hooks cannot say yes.
+
+use super::hostile::{PUSHING, push, refs, script};
+use super::*;
+
+#[test]
+fn a_push_whose_hook_cannot_say_yes_is_refused() {
+    let server = Server::start(&format!("{PUSHING}[hooks]\nmax-time = \"500ms\"\n"), &[], &[]);
+    let hooks = server.repository().join("hooks");
+    let ways: [(&str, &str); 5] = [
+        ("#!/nowhere/sh\n", "cannot run /a.git/hooks/{}: No such file or directory"),
+        ("#!/bin/sh\nsleep 1000\n", "/a.git/hooks/{} was ended: it took longer than it may"),
+        ("#!/bin/sh\nexec 1>&- 2>&-; trap '' TERM; sleep 1000\n", "/a.git/hooks/{} was ended"),
+        ("#!/bin/sh\nkill -9 $$\n", ""),
+        ("#!/bin/sh\nexit 1\n", ""),
+    ];
+    for (name, declined) in [("pre-receive", "pre-receive hook declined"), ("update", "hook declined")] {
+        let hook = hooks.join(name);
+        for (text, words) in ways {
+            script(&hook, text);
+            let answer = push(&server, "refs/heads/new");
+            assert!(answer.contains(&format!("ng refs/heads/new {declined}")), "{name} {text}: {answer}");
+            assert!(answer.contains(&words.replace("{}", name)), "{name} {text}: {answer}");
+            assert_eq!(refs(&server), "", "{name} {text}");
+        }
+        // It cannot be told whether it is one.
+        std::fs::remove_file(&hook).unwrap();
+        std::os::unix::fs::symlink(name, &hook).unwrap();
+        let answer = push(&server, "refs/heads/new");
+        assert!(!answer.contains("ok refs/heads/new"), "{name}: {answer}");
+        assert!(answer.contains("Too many levels of symbolic links"), "{name}: {answer}");
+        assert_eq!(refs(&server), "", "{name}");
+        std::fs::remove_file(&hook).unwrap();
+    }
+    // One that hears of it afterwards changes nothing.
+    script(&hooks.join("post-receive"), "#!/bin/sh\nsleep 1000\n");
+    let answer = push(&server, "refs/heads/new");
+    assert!(
+        answer.contains("ok refs/heads/new") && answer.contains("it took longer than it may"),
+        "{answer}"
+    );
+    assert_eq!(refs(&server), "refs/heads/new\n");
+}
+
+#[test]
+fn hooks_get_what_they_need_and_no_more() {
+    let settings = "[hooks]\nenvironment = [\"KEPT_*\"]\nmax-memory = \"2g\"\nmax-cpu-time = \"77s\"\nmax-processes = 1000\n";
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("secret");
+    std::fs::write(&secret, "sesame").unwrap();
+    let inside = tempfile::tempdir().unwrap();
+    let variables = [
+        ("SECRET_TOKEN", "x"),
+        ("KEPT_WORD", "y"),
+        ("NOTIFY_SOCKET", "/run/x"),
+        ("TMPDIR", inside.path().to_str().unwrap()),
+    ];
+    let server = Server::start(&format!("{PUSHING}{settings}"), &[], &variables);
+    let hook = format!(
+        "#!/bin/sh\nenv >environment\ncat /proc/self/limits >limits\ngrep NoNewPrivs /proc/self/status >status\n\
+         git rev-parse --git-dir >git-dir\necho x >\"$TMPDIR/made\"\ncat {0} >read 2>refused\necho x >{0} 2>/dev/null\n\
+         exit 0\n",
+        secret.display()
+    );
+    script(&server.repository().join("hooks/pre-receive"), &hook);
+    let answer = push(&server, "refs/heads/new");
+    assert!(answer.contains("ok refs/heads/new"), "{answer}\n{}", server.log());
+    let told = |name: &str| std::fs::read_to_string(server.repository().join(name)).unwrap();
+    let environment = told("environment");
+    for name in
+        ["PATH=", "KEPT_WORD=y", "GIT_DIR=.", "REMOTE_ADDR=127.0.0.1", "GIT_QUARANTINE_PATH=", "TMPDIR="]
+    {
+        assert!(environment.lines().any(|line| line.starts_with(name)), "{name}: {environment}");
+    }
+    assert!(!environment.contains("SECRET_TOKEN") && !environment.contains("NOTIFY_SOCKET"), "{environment}");
+    let limits = told("limits");
+    for (name, limit) in
+        [("Max cpu time", "77"), ("Max address space", "2147483648"), ("Max processes", "1000")]
+    {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        assert_eq!(line[name.len()..].split_whitespace().next(), Some(limit), "{line}");
+    }
+    assert_eq!(told("status").trim(), "NoNewPrivs:\t1");
+    assert_eq!(told("git-dir"), ".\n");
+    assert!(inside.path().join("made").exists());
+    if server.log().contains("this kernel has no Landlock") {
+        return eprintln!("NOT TESTED: this kernel has no Landlock");
+    }
+    assert!(server.log().contains("sandbox: Landlock"), "{}", server.log());
+    assert_eq!(told("read"), "");
+    assert!(told("refused").contains("Permission denied"), "{}", told("refused"));
+    assert_eq!(std::fs::read_to_string(secret).unwrap(), "sesame");
+}
+
+#[test]
+fn without_a_sandbox_hooks_reach_what_their_user_may() {
+    let outside = tempfile::tempdir().unwrap();
+    let inside = tempfile::tempdir().unwrap();
+    let variables = [("TMPDIR", inside.path().to_str().unwrap())];
+    let server = Server::start(PUSHING, &["--set", "sandbox.enabled=false"], &variables);
+    let made = outside.path().join("made");
+    script(&server.repository().join("hooks/update"), &format!("#!/bin/sh\necho x >{}\n", made.display()));
+    assert!(push(&server, "refs/heads/new").contains("ok refs/heads/new"));
+    assert!(made.exists());
+    assert!(server.log().contains("sandbox: off"), "{}", server.log());
+    let refused = output(packrace().args(["serve", "--set", "hooks.user=nobody-of-that-name", "/"]));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(said, "fatal: hooks.user: there is no user nobody-of-that-name\n");
+}

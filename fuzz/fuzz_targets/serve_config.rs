@@ -1,0 +1,31 @@
+//! Input: a file of settings of `serve`, as TOML. What is taken is written again and means the same; what is not taken
+//! changes nothing.
+#![no_main]
+
+// Of a program; it looks at nothing but what it is given.
+#[allow(dead_code)]
+#[path = "../../crates/cli/src/serve_config/mod.rs"]
+mod serve_config;
+
+use libfuzzer_sys::fuzz_target;
+use serve_config::{Told, example};
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let mut told = Told::default();
+    if let Err(why) = told.take_file("f", text) {
+        assert!(why.starts_with("f:"), "{why}");
+        assert_eq!(example(&told), example(&Told::default()));
+        return;
+    }
+    let written = example(&told);
+    // Values are comments there.
+    let mut uncommented = String::new();
+    for line in written.lines() {
+        uncommented.push_str(line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line));
+        uncommented.push('\n');
+    }
+    let mut again = Told::default();
+    again.take_file("written", &uncommented).expect("what is written is read");
+    assert_eq!(example(&again), written);
+});
