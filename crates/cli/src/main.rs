@@ -36,7 +36,11 @@ use std::process::ExitCode;
 
 use args::{Command, Parsed};
 use environment::Environment;
+use packrace_os::faults::{self, Scope};
 use trace2::{Session, Trace};
+
+/// What git ends with when it cannot go on.
+const FATAL: u8 = 128;
 
 fn main() -> ExitCode {
     let mut environment = Environment::of_process();
@@ -71,6 +75,22 @@ fn main() -> ExitCode {
 }
 
 fn run(globals: &args::Globals, command: Command, environment: &Environment) -> u8 {
+    // A disk fault ends what needs the file: of a server, a response; of all else, the process.
+    let scope = if matches!(command, Command::Serve(_)) { Scope::Work } else { Scope::Process };
+    if let Err(error) = faults::contain(scope) {
+        tell!("warning: disk faults will end this process: {error}");
+    }
+    let code = execute(globals, command, environment);
+    match faults::first_damaged().filter(|_| scope == Scope::Process && code != FATAL) {
+        Some(damaged) => {
+            tell!("fatal: {damaged}");
+            FATAL
+        }
+        None => code,
+    }
+}
+
+fn execute(globals: &args::Globals, command: Command, environment: &Environment) -> u8 {
     // The server has a log; what others say on the way is git's.
     if command.warns() {
         commands::warnings::to_stderr();

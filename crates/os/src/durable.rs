@@ -140,7 +140,7 @@ impl NewFile {
     /// All its bytes so far. The map must be dropped before the file is cut off.
     pub fn map(&mut self) -> io::Result<Mapped> {
         self.flush()?;
-        Mapped::of_file(&self.file, self.role)
+        Mapped::of_file(&self.file, None, self.role)
     }
 
     /// Changes its mode, of which `change` gets the last nine bits and more, if that makes a difference.
@@ -189,7 +189,7 @@ impl NewFile {
     /// Gives it this name, and takes the name from the file that has it.
     pub fn replace(mut self, to: &Path) -> io::Result<()> {
         self.flush()?;
-        before(self.path(), DiskOp::Rename(to.to_owned()))?;
+        before_naming(self.path(), to)?;
         count::add(self.role, Op::Rename, 0);
         std::fs::rename(self.path(), to)?;
         done(|| Change::Rename { from: self.path().to_owned(), to: to.to_owned() });
@@ -200,7 +200,7 @@ impl NewFile {
     /// Gives it this name unless there is such a file, in which case it gives itself back.
     pub fn publish(mut self, to: &Path) -> io::Result<Option<Self>> {
         self.flush()?;
-        before(self.path(), DiskOp::Rename(to.to_owned()))?;
+        before_naming(self.path(), to)?;
         count::add(self.role, Op::Rename, 0);
         match rename_to_new(self.path(), to) {
             Ok(()) => {
@@ -310,6 +310,7 @@ impl Drop for ClosedFile {
 /// Appends to a file in one write, and says whether there was one; where there was none it is made if `mode` is given,
 /// which is subject to the umask.
 pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, role: Role) -> io::Result<bool> {
+    crate::faults::check_process()?;
     before(path, DiskOp::Create)?;
     count::add(role, Op::Create, 0);
     let mut options = OpenOptions::new();
@@ -332,6 +333,12 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
     Ok(true)
 }
 
+/// Comes before a file or directory gets a name: what a process has made after a disk fault gets none.
+fn before_naming(from: &Path, to: &Path) -> io::Result<()> {
+    crate::faults::check_process()?;
+    before(from, DiskOp::Rename(to.to_owned()))
+}
+
 /// Removes a file, and says whether there was one.
 pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
     before(path, DiskOp::Remove)?;
@@ -348,7 +355,7 @@ pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
 
 /// Gives a file another name, and takes the name from the file that has it.
 pub fn rename_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
-    before(from, DiskOp::Rename(to.to_owned()))?;
+    before_naming(from, to)?;
     count::add(role, Op::Rename, 0);
     std::fs::rename(from, to)?;
     done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
@@ -397,7 +404,7 @@ pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
 
 /// Gives a directory another name, and takes that from an empty one.
 pub fn move_dir(from: &Path, to: &Path, role: Role) -> io::Result<()> {
-    before(from, DiskOp::Rename(to.to_owned()))?;
+    before_naming(from, to)?;
     count::add(role, Op::Rename, 0);
     std::fs::rename(from, to)?;
     done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
@@ -422,7 +429,7 @@ pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
 
 /// Gives a file another name unless something has it, and says whether it did.
 pub fn rename_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
-    before(from, DiskOp::Rename(to.to_owned()))?;
+    before_naming(from, to)?;
     count::add(role, Op::Rename, 0);
     match rename_to_new(from, to) {
         Ok(()) => {

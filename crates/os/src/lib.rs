@@ -9,6 +9,7 @@ pub mod child;
 pub mod clock;
 pub mod count;
 pub mod durable;
+pub mod faults;
 mod file;
 pub mod inflate;
 mod map;
@@ -26,4 +27,4 @@ pub use file::{
     open_without_following, owner, read_file, read_file_without_following, read_link, real_path, reason,
     write_file,
 };
-pub use map::Mapped;
+pub use map::{Mapped, Standing};

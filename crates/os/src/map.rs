@@ -3,18 +3,42 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::count::{self, Op, Role};
+use crate::faults::{Damaged, Slot};
 use crate::file::FileIdentity;
 
 /// The bytes of a file, mapped read-only; clones share one map, which lives as long as the last of them.
 ///
-/// A map outlives the unlinking of its file, so a repack beside a response does not disturb it. A file that is
-/// *truncated* while mapped raises SIGBUS on access, as in git; Git's own files are never changed in place.
+/// A map outlives the unlinking of its file, so a repack beside a response does not disturb it. A file that is *truncated*
+/// while mapped, or that the disk does not give, reads as zeros from then on and is marked, where
+/// [`faults::contain`](crate::faults::contain) was called; else it raises SIGBUS, which ends the process. What is written
+/// into the file in place shows in the map. Who answers from a map asks [`Mapped::check`], and where that matters
+/// [`Mapped::look`], before the answer counts.
 #[derive(Clone)]
 pub struct Mapped(Arc<Bytes>);
 
 enum Bytes {
-    Map { start: *const u8, length: usize, identity: Option<FileIdentity> },
+    Map { start: *const u8, length: usize, slot: &'static Slot, file: Option<Box<MappedFile>> },
     Owned(Vec<u8>),
+}
+
+/// What a map was made of.
+struct MappedFile {
+    path: Option<Arc<Path>>,
+    identity: FileIdentity,
+}
+
+/// What a look at the name of a mapped file shows ([`Mapped::look`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// The map is what stands there, unchanged; or it is of nothing that has a name.
+    Same,
+    /// Another file stands there, or none: the map is of the one before, which nobody can reach by this name.
+    Elsewhere,
+    /// It is the same file with the same length, and other times: somebody has touched it, made a link to it, or written into
+    /// it.
+    Touched(FileIdentity),
+    /// It is the same file with another length, or the map is damaged; marked from now on.
+    Damaged(Damaged),
 }
 
 // SAFETY: the map is read-only and private to this value; nothing writes through `start`.
@@ -27,26 +51,36 @@ unsafe impl Sync for Bytes {}
 impl Mapped {
     /// Maps the whole file. An empty file gives empty bytes without a map.
     pub fn open(path: &Path, role: Role) -> io::Result<Mapped> {
-        Mapped::of_file(&crate::file::open_without_waiting(path)?, role)
+        Mapped::of_file(&crate::file::open_without_waiting(path)?, Some(path), role)
     }
 
-    /// As [`Mapped::open`].
-    pub(crate) fn of_file(file: &std::fs::File, role: Role) -> io::Result<Mapped> {
+    /// As [`Mapped::open`]; `path` is the name of the file, unless it will have another.
+    pub(crate) fn of_file(file: &std::fs::File, path: Option<&Path>, role: Role) -> io::Result<Mapped> {
         let identity = FileIdentity::of(&file.metadata()?);
         let length = identity.length;
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         if length == 0 {
             return Ok(Mapped::from(Vec::new()));
         }
-        Mapped::of_range(file, 0, length, Some(identity), role)
+        let file_of = MappedFile { path: path.map(Arc::from), identity };
+        Mapped::map(file, 0, length, Some(Box::new(file_of)), role)
     }
 
-    /// A part of a file that is not empty, whose beginning is a multiple of the size of a page.
+    /// A part of a file without a name that is not empty, whose beginning is a multiple of the size of a page.
     pub(crate) fn of_range(
         file: &std::fs::File,
         offset: u64,
         length: usize,
-        identity: Option<FileIdentity>,
+        role: Role,
+    ) -> io::Result<Mapped> {
+        Mapped::map(file, offset, length, None, role)
+    }
+
+    fn map(
+        file: &std::fs::File,
+        offset: u64,
+        length: usize,
+        file_of: Option<Box<MappedFile>>,
         role: Role,
     ) -> io::Result<Mapped> {
         count::add(role, Op::Map, length);
@@ -55,14 +89,78 @@ impl Mapped {
         #[allow(unsafe_code)]
         let start =
             unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, offset)? };
-        Ok(Mapped(Arc::new(Bytes::Map { start: start.cast(), length, identity })))
+        let name = file_of.as_ref().and_then(|file| file.path.as_ref());
+        let slot = Slot::claim(start.addr(), length, name);
+        Ok(Mapped(Arc::new(Bytes::Map { start: start.cast(), length, slot, file: file_of })))
+    }
+
+    /// Whether a fault was met in the map, or its file was found changed. Costs a load.
+    #[inline]
+    pub fn is_damaged(&self) -> bool {
+        match &*self.0 {
+            Bytes::Map { slot, .. } => slot.is_damaged(),
+            Bytes::Owned(_) => false,
+        }
+    }
+
+    /// An error with the name of the file if [`Mapped::is_damaged`]: what was made of it is worth nothing.
+    #[inline]
+    pub fn check(&self) -> Result<(), Damaged> {
+        if self.is_damaged() { Err(self.damaged()) } else { Ok(()) }
+    }
+
+    /// Marks the map, of which somebody has found that its bytes are not what they were.
+    #[cold]
+    pub fn mark_damaged(&self) -> Damaged {
+        if let Bytes::Map { slot, .. } = &*self.0 {
+            slot.mark();
+        }
+        self.damaged()
+    }
+
+    /// Looks whether the file is as it was when it was mapped: the end of a page that is cut off in the middle reads as zeros
+    /// without a fault, and what is written in place shows at once.
+    pub fn look(&self, role: Role) -> Standing {
+        if self.is_damaged() {
+            return Standing::Damaged(self.damaged());
+        }
+        let Bytes::Map { file: Some(file), .. } = &*self.0 else { return Standing::Same };
+        let Some(path) = &file.path else { return Standing::Same };
+        match crate::file::identity(path, role) {
+            Ok(Some(now)) if now == file.identity => Standing::Same,
+            Ok(Some(now)) if !now.is_same_place(&file.identity) => Standing::Elsewhere,
+            Ok(Some(now)) if now.length == file.identity.length => Standing::Touched(now),
+            Ok(Some(_)) => Standing::Damaged(self.mark_damaged()),
+            Ok(None) | Err(_) => Standing::Elsewhere,
+        }
+    }
+
+    /// Whether it is of a file, and not of memory.
+    #[inline]
+    pub fn is_file(&self) -> bool {
+        matches!(&*self.0, Bytes::Map { .. })
+    }
+
+    /// Whether both are clones of one map.
+    #[inline]
+    pub fn is_same_map(&self, other: &Mapped) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    #[cold]
+    fn damaged(&self) -> Damaged {
+        let path = match &*self.0 {
+            Bytes::Map { file: Some(file), .. } => file.path.as_deref().map(Path::to_owned),
+            _ => None,
+        };
+        Damaged { path }
     }
 
     /// Which version of which file is mapped, as it was then; `None` for bytes that are no file or
     /// only a part of one, and for none.
     pub fn identity(&self) -> Option<FileIdentity> {
         match &*self.0 {
-            Bytes::Map { identity, .. } => *identity,
+            Bytes::Map { file, .. } => file.as_ref().map(|file| file.identity),
             Bytes::Owned(_) => None,
         }
     }
@@ -126,10 +224,13 @@ impl std::fmt::Debug for Mapped {
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        if let Bytes::Map { start, length, .. } = *self {
+        if let Bytes::Map { start, length, slot, .. } = self {
+            // Before the address can be somebody else's.
+            slot.forget();
             // SAFETY: this is the last reference to a mapping that we made with this address and length.
             #[allow(unsafe_code)]
-            let _ = unsafe { rustix::mm::munmap(start.cast_mut().cast(), length) };
+            let _ = unsafe { rustix::mm::munmap(start.cast_mut().cast(), *length) };
+            slot.give_back();
         }
     }
 }

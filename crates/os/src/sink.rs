@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
+use crate::faults;
 use crate::pace::{Pace, Paced};
 use crate::turns::Turns;
 
@@ -47,12 +48,15 @@ pub trait Sink: Send {
 }
 
 /// Writes all `pieces`, as few calls as the sink's limits allow. Partial writes continue where they stopped;
-/// `EINTR` repeats; `EAGAIN` waits; a call that takes nothing fails with `WriteZero`.
+/// `EINTR` repeats; `EAGAIN` waits; a call that takes nothing fails with `WriteZero`. What the kernel cannot read (`EFAULT`) is
+/// touched, which marks damaged maps and puts zeros in their place, and goes on: frames stay whole, and whoever has the map
+/// finds the mark before what is sent is complete.
 pub fn write_all(sink: &mut dyn Sink, pieces: &[&[u8]]) -> io::Result<()> {
     let limits = sink.limits();
     let (max_pieces, max_bytes) = (limits.pieces.max(1), limits.bytes.max(1));
     let mut next = 0; // first piece not wholly written
     let mut skip = 0; // bytes of it that are
+    let mut has_touched = false; // since the last bytes were taken
     let mut batch: Vec<IoSlice<'_>> = Vec::with_capacity(max_pieces.min(pieces.len()));
     loop {
         batch.clear();
@@ -82,8 +86,14 @@ pub fn write_all(sink: &mut dyn Sink, pieces: &[&[u8]]) -> io::Result<()> {
                 sink.wait_writable()?;
                 continue;
             }
+            Err(e) if faults::is_unreadable(&e) && !has_touched => {
+                batch.iter().for_each(|piece| drop(faults::touch(piece)));
+                has_touched = true;
+                continue;
+            }
             Err(e) => return Err(e),
         };
+        has_touched = false;
         while taken > 0 {
             let rest = pieces[next].len() - skip;
             if taken < rest {

@@ -61,7 +61,7 @@ impl Spool {
             at += written as u64;
             IoSlice::advance_slices(&mut rest, written);
         }
-        let map = Mapped::of_range(&self.file, start, length, None, self.role)?;
+        let map = Mapped::of_range(&self.file, start, length, self.role)?;
         self.end = (start + length as u64).next_multiple_of(rustix::param::page_size() as u64);
         Ok(map)
     }

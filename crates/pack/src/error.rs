@@ -57,6 +57,11 @@ pub(crate) enum Reason {
 }
 
 impl Error {
+    /// Whether a file could not be read, or was changed in place, while it was in use.
+    pub fn is_fault(&self) -> bool {
+        matches!(&self.0, Reason::Store(error) if error.is_fault())
+    }
+
     /// The remedy.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {

@@ -182,6 +182,9 @@ impl Metrics {
         add.one("panics", "Calls that panicked", &self.panics);
         let help = "Calls of the operating system, by what their bytes belong to";
         registry.register("os_calls", help, OsCalls);
+        let help =
+            "Mapped files that were cut off, changed in place or could not be read while they were in use";
+        registry.register("disk_faults", help, DamagedMaps);
         registry
     }
 
@@ -290,6 +293,20 @@ impl EncodeMetric for OsCalls {
             ConstCounter::new(calls).encode(encoder.encode_family(&ByOsCall { role, op })?)?;
         }
         Ok(())
+    }
+
+    fn metric_type(&self) -> prometheus_client::metrics::MetricType {
+        prometheus_client::metrics::MetricType::Counter
+    }
+}
+
+/// How many maps were found damaged ([`packrace_os::faults`]), looked at when it is shown.
+#[derive(Debug)]
+struct DamagedMaps;
+
+impl EncodeMetric for DamagedMaps {
+    fn encode(&self, encoder: prometheus_client::encoding::MetricEncoder<'_>) -> std::fmt::Result {
+        ConstCounter::new(packrace_os::faults::damaged_maps()).encode(encoder)
     }
 
     fn metric_type(&self) -> prometheus_client::metrics::MetricType {

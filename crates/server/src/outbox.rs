@@ -291,6 +291,12 @@ impl<'d> Outbox<'d> {
         self.send(now)
     }
 
+    /// Sends everything that is held, a partial frame included.
+    pub fn flush(&mut self, now: Duration) -> io::Result<()> {
+        self.close_frame();
+        self.send(now)
+    }
+
     /// Sends everything and the closing flush packet.
     pub fn finish(mut self, now: Duration) -> io::Result<()> {
         self.close_frame();

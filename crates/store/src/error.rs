@@ -37,6 +37,8 @@ pub(crate) enum Reason {
     #[error("object {0} is missing")]
     Missing(packrace_object::ObjectId),
     #[error(transparent)]
+    Faulted(#[from] packrace_os::faults::Damaged),
+    #[error(transparent)]
     Refs(#[from] crate::refs::Error),
     #[error("{0}")]
     Config(String),
@@ -57,9 +59,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Reason::NotARepository(_) | Reason::Refused(_) | Reason::Config(_) => ErrorKind::Refused,
-            Reason::Io { .. } | Reason::Unlockable { .. } | Reason::Locked(_) | Reason::Refs(_) => {
-                ErrorKind::Unavailable
-            }
+            Reason::Faulted(_)
+            | Reason::Io { .. }
+            | Reason::Unlockable { .. }
+            | Reason::Locked(_)
+            | Reason::Refs(_) => ErrorKind::Unavailable,
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
             Reason::Format { .. }
             | Reason::Index { .. }
@@ -74,6 +78,11 @@ impl Error {
         matches!(&self.0, Reason::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
 
+    /// Whether a file could not be read, or was changed in place, while it was in use.
+    pub fn is_fault(&self) -> bool {
+        matches!(&self.0, Reason::Faulted(_) | Reason::Refs(crate::refs::Error::Faulted(_)))
+    }
+
     /// Whether somebody else has the lock of a file.
     pub fn is_locked(&self) -> bool {
         matches!(&self.0, Reason::Locked(_))
@@ -85,5 +94,11 @@ impl Error {
 
     pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Reason::Io { path: path.into(), source }.into()
+    }
+}
+
+impl From<packrace_os::faults::Damaged> for Error {
+    fn from(damaged: packrace_os::faults::Damaged) -> Self {
+        Reason::Faulted(damaged).into()
     }
 }

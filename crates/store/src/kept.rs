@@ -40,9 +40,9 @@ impl Kept {
     }
 
     /// Whether it would be opened the same way now. False, too, where something changed so shortly before it was opened
-    /// that a further change might not have shown.
+    /// that a further change might not have shown; and where a file of its packs is damaged, or could not be used.
     pub fn is_current(&self) -> bool {
-        self.stamp.as_ref().is_some_and(Stamp::holds)
+        self.stamp.as_ref().is_some_and(Stamp::holds) && !self.repository.is_doubtful()
     }
 }
 

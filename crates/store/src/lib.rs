@@ -50,7 +50,7 @@ pub use quoted::{needs_quotes, quote, unquote, unquote_line};
 pub use reader::{MAX_CHAIN, Object, ObjectReader};
 pub use repository::{AttributeFiles, OpenOptions, Repository};
 pub use roots::{Roots, roots};
-pub use snapshot::{Location, ObjectIx, PackIx, Snapshot};
+pub use snapshot::{Location, ObjectIx, PackIx, Snapshot, check_unchanged};
 pub use stored::Stored;
 pub use stream::ObjectStream;
 

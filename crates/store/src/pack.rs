@@ -116,6 +116,12 @@ impl Pack {
         &self.data
     }
 
+    /// All files that are mapped, that of the pack first.
+    pub(crate) fn maps(&self) -> impl Iterator<Item = &Mapped> {
+        let beside = self.stored_reverse.iter().chain(&self.stored_times);
+        [&self.data, self.index.data()].into_iter().chain(beside)
+    }
+
     /// The map of the pack file.
     pub fn map(&self) -> &Mapped {
         &self.data

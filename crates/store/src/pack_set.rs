@@ -58,6 +58,8 @@ pub(crate) struct PackSet {
     pub(crate) packs: Vec<Pack>,
     pub(crate) units: Vec<Unit>,
     pub(crate) bitmap_files: Vec<BitmapFile>,
+    /// A pack is there that cannot be read, or is damaged.
+    pub(crate) has_unusable_packs: bool,
 }
 
 impl PackSet {
@@ -70,10 +72,11 @@ impl PackSet {
     /// that it does not cover, newest first.
     pub(crate) fn map(dirs: &[ObjectsDir], sources: &Sources) -> Result<Self, Error> {
         let mut packs = Vec::new();
+        let mut has_unusable_packs = false;
         let mut indexes = Vec::new();
         for (number, dir) in dirs.iter().enumerate() {
             let first = packs.len();
-            packs.extend(map_packs(dir, number, sources.hash)?);
+            packs.extend(map_packs(dir, number, sources.hash, &mut has_unusable_packs)?);
             let multi = if sources.use_multi_pack_index {
                 map_multi(dir, number, &packs, first, sources.hash)
             } else {
@@ -89,7 +92,7 @@ impl PackSet {
         }
         let bitmap_files =
             if sources.use_bitmap { map_bitmaps(dirs, &packs, &mut indexes) } else { Vec::new() };
-        Ok(PackSet { units: number_units(indexes, &packs)?, packs, bitmap_files })
+        Ok(PackSet { units: number_units(indexes, &packs)?, packs, bitmap_files, has_unusable_packs })
     }
 }
 
@@ -158,8 +161,14 @@ fn map_multi(
     Some(UnitIndex::Multi { index: Box::new(index), packs, dir: number })
 }
 
-/// Maps every pack of a directory that has an index, newest first. Damaged ones are reported and left out.
-fn map_packs(dir: &ObjectsDir, number: usize, hash: HashKind) -> Result<Vec<Pack>, Error> {
+/// Maps every pack of a directory that has an index, newest first. Damaged ones are reported and left out, which
+/// `has_unusable` is told.
+fn map_packs(
+    dir: &ObjectsDir,
+    number: usize,
+    hash: HashKind,
+    has_unusable: &mut bool,
+) -> Result<Vec<Pack>, Error> {
     let path = dir.pack_dir();
     let mut listed_before = Vec::new();
     for _ in 0..MAX_LISTINGS {
@@ -190,7 +199,10 @@ fn map_packs(dir: &ObjectsDir, number: usize, hash: HashKind) -> Result<Vec<Pack
             match Pack::open(&path, stem, hash, place) {
                 Ok(pack) => packs.push(pack),
                 Err(error) if error.is_not_found() => vanished = Some(error),
-                Err(error) => tracing::error!("{error}"),
+                Err(error) => {
+                    *has_unusable = true;
+                    tracing::error!("{error}");
+                }
             }
         }
         let is_settled = match vanished {

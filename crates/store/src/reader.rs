@@ -6,6 +6,7 @@ use packrace_format::loose_object;
 use packrace_format::pack::{self, EntryHeader, EntryKind};
 use packrace_format::zlib::Inflater;
 use packrace_object::{Kind, ObjectId, oid};
+use packrace_os::faults;
 
 use crate::base_cache::BaseCache;
 use crate::error::{Error, ErrorKind, Reason};
@@ -40,6 +41,8 @@ pub struct ObjectReader {
     delta: Vec<u8>,
     cache: BaseCache<Location>,
     max_object_bytes: u64,
+    /// How many maps of the process were damaged when it was last seen that none of this snapshot was.
+    damaged_maps_seen: u64,
     /// Reads what was loose when the snapshot was made and was packed since.
     later: Option<Box<ObjectReader>>,
 }
@@ -66,6 +69,7 @@ impl ObjectReader {
             delta: Vec::new(),
             cache: BaseCache::new(cache_bytes),
             max_object_bytes: DEFAULT_MAX_OBJECT_BYTES,
+            damaged_maps_seen: 0,
             later: None,
         }
     }
@@ -81,9 +85,26 @@ impl ObjectReader {
         let mut data = Vec::new();
         let kind = match self.snapshot.lookup(id) {
             Some(ix) => self.read_at(ix, &mut data)?,
-            None => self.read_unpacked(id, &mut data)?.ok_or_else(|| Reason::Missing(id.to_owned()))?,
+            None => {
+                let unpacked = self.read_unpacked(id, &mut data);
+                self.checked(unpacked)?.ok_or_else(|| Reason::Missing(id.to_owned()))?
+            }
         };
         Ok(Object { kind, data })
+    }
+
+    /// What was found, unless a fault was met in a file of the snapshot: then it may come from zeros.
+    #[inline]
+    fn checked<T>(&mut self, found: Result<T, Error>) -> Result<T, Error> {
+        if faults::damaged_maps() == self.damaged_maps_seen { found } else { self.check_maps().and(found) }
+    }
+
+    #[cold]
+    fn check_maps(&mut self) -> Result<(), Error> {
+        let damaged_maps = faults::damaged_maps();
+        self.snapshot.check_maps()?;
+        self.damaged_maps_seen = damaged_maps;
+        Ok(())
     }
 
     /// Replaces `content` by that of a packed object. Where it is damaged, a copy is taken from elsewhere if there is
@@ -97,6 +118,7 @@ impl ObjectReader {
             }
             result => result,
         };
+        let result = self.checked(result);
         if result.is_err() {
             content.clear();
         }
@@ -105,6 +127,11 @@ impl ObjectReader {
 
     /// The kind and size of an object, without inflating it whole. `None` if there is none of this name.
     pub fn kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
+        let found = self.find_kind_and_size(id);
+        self.checked(found)
+    }
+
+    fn find_kind_and_size(&mut self, id: &oid) -> Result<Option<(Kind, u64)>, Error> {
         if let Some(ix) = self.snapshot.lookup(id) {
             let found = self.packed_kind_and_size(self.snapshot.locate(ix));
             return match found {
@@ -118,7 +145,9 @@ impl ObjectReader {
         }
         if let Some(file) = self.snapshot.open_loose(id)? {
             let header = loose_object::inflate_header(&mut self.inflater, &file)
-                .map_err(|error| damaged_loose(id, error))?;
+                .map_err(|error| damaged_loose(id, error));
+            file.check()?;
+            let header = header?;
             return Ok(Some((header.kind, header.size)));
         }
         match self.later_reader(id)? {
@@ -133,7 +162,7 @@ impl ObjectReader {
             let mut at = self.snapshot.locate(ix);
             for _ in 0..=MAX_CHAIN {
                 match self.entry(at).map(|header| header.kind) {
-                    Ok(EntryKind::Object(kind)) => return Ok(Some(kind)),
+                    Ok(EntryKind::Object(kind)) => return self.checked(Ok(Some(kind))),
                     Ok(EntryKind::OfsDelta { distance }) => match self.base_offset(at, distance) {
                         Ok(offset) => at.offset = offset,
                         Err(_) => break,
@@ -163,7 +192,7 @@ impl ObjectReader {
                 self.read_at(ix, &mut content)?;
                 Ok(content.len() as u64)
             }
-            found => found,
+            found => self.checked(found),
         }
     }
 
@@ -195,12 +224,9 @@ impl ObjectReader {
     fn read_unpacked(&mut self, id: &oid, content: &mut Vec<u8>) -> Result<Option<Kind>, Error> {
         content.clear();
         if let Some(file) = self.snapshot.open_loose(id)? {
-            let header = loose_object::inflate_header(&mut self.inflater, &file)
-                .map_err(|error| damaged_loose(id, error))?;
-            self.check_size(header.size)?;
-            let kind = loose_object::inflate(&mut self.inflater, &file, content)
-                .map_err(|error| damaged_loose(id, error))?;
-            return Ok(Some(kind));
+            let kind = self.inflate_loose(id, &file, content);
+            file.check()?;
+            return kind.map(Some);
         }
         match self.later_reader(id)? {
             Some(later) => {
@@ -210,6 +236,13 @@ impl ObjectReader {
             }
             None => Ok(is_built_in(id).then_some(Kind::Tree)),
         }
+    }
+
+    fn inflate_loose(&mut self, id: &oid, file: &[u8], content: &mut Vec<u8>) -> Result<Kind, Error> {
+        let header = loose_object::inflate_header(&mut self.inflater, file)
+            .map_err(|error| damaged_loose(id, error))?;
+        self.check_size(header.size)?;
+        loose_object::inflate(&mut self.inflater, file, content).map_err(|error| damaged_loose(id, error))
     }
 
     /// Tries the other places where the object is stored; `error` says what is wrong with the first.

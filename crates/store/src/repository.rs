@@ -280,6 +280,12 @@ impl Repository {
         mapped.and_then(|mapped| mapped.as_ref().map(|first| first.packs().len())).unwrap_or(0)
     }
 
+    /// Whether what [`Repository::kept_snapshot`] has mapped is damaged, or lacks a pack that could not be used.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        mapped.as_ref().is_some_and(Snapshot::is_doubtful)
+    }
+
     /// Tells `seen` what decides which packs, bitmaps and commit-graph there are.
     pub(crate) fn see_objects(&self, seen: &mut Witnesses) {
         objects_dir::open_seen(&self.object_dir, &self.alternates, self.hash, seen);

@@ -1,5 +1,9 @@
 //! An immutable view of everything a repository stores, held for a whole response.
 
+mod damage;
+
+pub use damage::check_unchanged;
+
 use std::hash::{Hash as _, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -54,6 +58,8 @@ struct Shared {
     sources: Sources,
     packs: Vec<Pack>,
     units: Vec<Unit>,
+    /// A pack is there that cannot be read, or is damaged.
+    has_unusable_packs: bool,
     commit_graph_files: Option<Vec<Mapped>>,
     commit_graph: OnceLock<Option<CommitGraph<Mapped>>>,
     bitmap_files: Vec<BitmapFile>,
@@ -86,13 +92,14 @@ impl Snapshot {
         let looked = clock::time_of_day();
         let pack_dirs = look_at_pack_dirs(&dirs)?;
         let are_pack_dirs_settled = pack_dirs.iter().flatten().all(|dir| dir.is_settled(looked));
-        let PackSet { packs, units, bitmap_files } = PackSet::map(&dirs, &sources)?;
+        let PackSet { packs, units, bitmap_files, has_unusable_packs } = PackSet::map(&dirs, &sources)?;
         let commit_graph_files =
             if sources.use_commit_graph { accelerators::commit_graph_files(&dirs) } else { None };
         let shared = Shared {
             sources,
             packs,
             units,
+            has_unusable_packs,
             commit_graph_files,
             commit_graph: OnceLock::new(),
             bitmap_files,
@@ -133,6 +140,7 @@ impl Snapshot {
             sources,
             units: PackSet::number_one(&pack),
             packs: vec![pack],
+            has_unusable_packs: false,
             commit_graph_files: None,
             commit_graph: OnceLock::new(),
             bitmap_files: Vec::new(),

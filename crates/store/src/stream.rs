@@ -81,6 +81,7 @@ impl ObjectStream {
             }
         }
         self.left -= filled as u64;
+        self.file.check()?;
         Ok(filled)
     }
 }

@@ -18,7 +18,14 @@ static VERIFIED: Mutex<VecDeque<FileIdentity>> = Mutex::new(VecDeque::new());
 
 /// Runs `verify` on files unless that was done, with success, for each of them before.
 pub(crate) fn once<E>(files: &[Mapped], verify: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-    let Some(files) = files.iter().map(Mapped::identity).collect::<Option<Vec<_>>>() else { return verify() };
+    match files.iter().map(Mapped::identity).collect::<Option<Vec<_>>>() {
+        Some(files) => once_of(files, verify),
+        None => verify(),
+    }
+}
+
+/// The same for files that are known by what they are now.
+pub(crate) fn once_of<E>(files: Vec<FileIdentity>, verify: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let lock = || VERIFIED.lock().unwrap_or_else(PoisonError::into_inner);
     let is_known = {
         let verified = lock();

@@ -4,6 +4,7 @@
 //! Clients with faults, changes from outside and clients without faults work beside each other for a while to warm up;
 //! when all are gone and the server has settled, what it holds is the measure. Then they go on for the rest of the time.
 
+mod breaking;
 mod faults;
 mod good;
 mod meddling;
@@ -100,6 +101,8 @@ struct Site {
     plain: PathBuf,
     /// Repacked and pushed to.
     changing: PathBuf,
+    /// Files of it are cut off and put back.
+    fragile: PathBuf,
     /// Deleted and made again, from a copy outside.
     fleeting: PathBuf,
     outside: PathBuf,
@@ -123,14 +126,15 @@ impl Site {
             steady: built(root.join("steady.git"), Size::Small, Bitmap::Plain, 1),
             plain: built(root.join("plain.git"), Size::Small, Bitmap::No, 2),
             changing: built(root.join("changing.git"), Size::Tiny, Bitmap::Plain, 3),
+            fragile: built(root.join("fragile.git"), Size::Small, Bitmap::Plain, 5),
             fleeting,
             outside,
             root,
         })
     }
 
-    fn all(&self) -> [&Path; 4] {
-        [&self.steady, &self.plain, &self.changing, &self.fleeting]
+    fn all(&self) -> [&Path; 5] {
+        [&self.steady, &self.plain, &self.changing, &self.fragile, &self.fleeting]
     }
 }
 
@@ -175,6 +179,7 @@ impl Soak<'_> {
             scope.spawn(move || good::stock_clones(self, is_over));
             scope.spawn(move || good::stock_pushes(self, is_over));
             scope.spawn(move || meddling::meddle(self, is_over));
+            scope.spawn(move || breaking::break_files(self, is_over, seed));
             let start = Instant::now();
             while start.elapsed() < time && self.has_few_failures() {
                 let next = (Instant::now() + MINUTE).min(start + time);

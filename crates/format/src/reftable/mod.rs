@@ -132,6 +132,11 @@ impl<D: AsRef<[u8]>> Table<D> {
         Ok(Table { data, layout })
     }
 
+    /// The bytes of the table.
+    pub fn data(&self) -> &D {
+        &self.data
+    }
+
     /// The hash of object names.
     pub fn hash_kind(&self) -> HashKind {
         self.layout.hash

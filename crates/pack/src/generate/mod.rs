@@ -58,9 +58,14 @@ pub struct PackStream {
 
 enum State {
     Header,
-    Pack { at: usize, reuse: Box<PackReuse> },
+    Pack {
+        at: usize,
+        reuse: Box<PackReuse>,
+    },
     Composed(Box<Composed>),
     Trailer,
+    /// The trailer of a stored pack that goes out as it is.
+    StoredTrailer(Segment),
     End,
 }
 
@@ -127,8 +132,9 @@ impl PackStream {
             match std::mem::replace(&mut self.state, State::End) {
                 State::Header => {
                     let is_composed = self.with_index || compose::is_needed(&self.plan)?;
-                    if !is_composed && let Some(whole) = self.whole_pack()? {
+                    if !is_composed && let Some((whole, trailer)) = self.whole_pack()? {
                         self.ready = whole;
+                        self.state = State::StoredTrailer(trailer);
                         continue;
                     }
                     self.state = if is_composed {
@@ -156,15 +162,27 @@ impl PackStream {
                     } else {
                         self.entries = composed.take_written();
                         if !composed.is_at_end() {
+                            self.check_files()?;
                             composed.begin_part();
                             self.written = pack::HEADER_BYTES as u64;
                             self.state = State::Composed(composed);
                             return Ok(None);
                         }
-                        self.state = if self.limit.is_some() { State::End } else { State::Trailer };
+                        self.state = if self.limit.is_some() {
+                            self.check_files()?;
+                            State::End
+                        } else {
+                            State::Trailer
+                        };
                     }
                 }
+                State::StoredTrailer(trailer) => {
+                    self.check_files()?;
+                    self.ready.push_back(trailer);
+                    continue;
+                }
                 State::Trailer => {
+                    self.check_files()?;
                     if let Some(hasher) = self.hasher.take() {
                         self.ready.push_back(Segment::Owned(hasher.finish().as_slice().to_vec()));
                     }
@@ -175,6 +193,12 @@ impl PackStream {
         }
     }
 
+    /// An error if what was made may not be what the files said when they were opened. Before a pack is complete, and before
+    /// what was written to it counts.
+    fn check_files(&self) -> Result<(), Error> {
+        Ok(self.plan.universe.snapshot().check_files(self.plan.packs.iter().map(|(pack, _)| *pack))?)
+    }
+
     fn pack_state(&self, at: usize) -> State {
         match self.plan.packs.get(at) {
             Some((pack, _)) => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
@@ -183,7 +207,7 @@ impl PackStream {
     }
 
     /// The stored pack itself, where the plan holds exactly its objects and the client takes its deltas as they are.
-    fn whole_pack(&mut self) -> Result<Option<VecDeque<Segment>>, Error> {
+    fn whole_pack(&mut self) -> Result<Option<(VecDeque<Segment>, Segment)>, Error> {
         let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return Ok(None) };
         if !self.plan.loose.is_empty() || !self.plan.ofs_delta {
             return Ok(None);
@@ -207,10 +231,10 @@ impl PackStream {
         segments.extend(starts.map(|start| {
             Segment::Mapped(stored.map().clone(), start..trailer_at.min(start + MAX_SPAN_BYTES))
         }));
-        segments.push_back(Segment::Mapped(stored.map().clone(), trailer_at..bytes.len()));
+        let trailer = Segment::Mapped(stored.map().clone(), trailer_at..bytes.len());
         self.totals.pack_reused = self.totals.objects;
         self.done = self.totals.objects;
-        Ok(Some(segments))
+        Ok(Some((segments, trailer)))
     }
 
     /// Emits up to one span and what interrupts it. False when the pack has no more.

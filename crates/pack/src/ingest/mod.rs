@@ -400,6 +400,8 @@ impl IndexedPack {
     /// For a pack that was read from a file.
     pub fn publish(self, options: &PublishOptions<'_>) -> Result<PublishedPack, Error> {
         let sealed = self.sealed.expect("a pack that was received");
+        // Where it was read as zeros, nobody knows what is in it.
+        self.data.check().map_err(packrace_store::Error::from)?;
         drop(self.data);
         Ok(sealed.publish(&self.entries, options)?)
     }

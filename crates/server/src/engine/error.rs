@@ -7,6 +7,8 @@ pub enum ErrorKind {
     PeerGone,
     /// The repository is damaged.
     Corrupt,
+    /// A file of the repository could not be read, or was changed in place, while it was in use.
+    Fault,
     /// The machine or file system failed; trying again may help.
     Unavailable,
     /// A limit was reached.
@@ -68,6 +70,7 @@ impl Error {
 impl From<packrace_pack::Error> for Error {
     fn from(error: packrace_pack::Error) -> Self {
         let kind = match error.kind() {
+            _ if error.is_fault() => ErrorKind::Fault,
             packrace_pack::ErrorKind::Corrupt => ErrorKind::Corrupt,
             packrace_pack::ErrorKind::Cancelled => ErrorKind::PeerGone,
             packrace_pack::ErrorKind::Unavailable => ErrorKind::Unavailable,
@@ -82,6 +85,7 @@ impl From<packrace_pack::Error> for Error {
 impl From<packrace_store::Error> for Error {
     fn from(error: packrace_store::Error) -> Self {
         let kind = match error.kind() {
+            _ if error.is_fault() => ErrorKind::Fault,
             packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
             _ => ErrorKind::Unavailable,
         };

@@ -14,6 +14,7 @@ mod refs_view;
 mod send_pack;
 mod settings;
 mod show_refs;
+mod sources;
 mod upload;
 mod wants;
 

@@ -22,6 +22,7 @@ pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Err
         }
         Ok(())
     })?;
+    view.check()?;
     Ok(text)
 }
 

@@ -130,6 +130,13 @@ impl<'a> RefsView<'a> {
         !self.has_gaps.get()
     }
 
+    /// An error if what was told so far may lack something, because a file was damaged meanwhile. Before the last of it is
+    /// sent.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.refs.check_unchanged()?;
+        Ok(self.snapshot.check_maps()?)
+    }
+
     /// `HEAD`, unless it is broken or hidden.
     pub(super) fn head(&self) -> Result<Option<Head>, Error> {
         let full_name = [self.namespace, b"HEAD"].concat();
@@ -291,7 +298,8 @@ pub(super) fn disjoint(prefixes: &[Vec<u8>]) -> Vec<&[u8]> {
 
 impl From<packrace_store::refs::Error> for Error {
     fn from(error: packrace_store::refs::Error) -> Self {
-        Error::new(ErrorKind::Corrupt, error.to_string())
+        let is_fault = matches!(error, packrace_store::refs::Error::Faulted(_));
+        Error::new(if is_fault { ErrorKind::Fault } else { ErrorKind::Corrupt }, error.to_string())
     }
 }
 

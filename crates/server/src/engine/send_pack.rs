@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use packrace_object::HashKind;
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::generate::{PackStream, Segment, Totals};
 use packrace_pack::meter::{Meter, Pace, total_line};
@@ -13,6 +14,7 @@ use packrace_pack::{PackRequest, Phase, Universe, Watch};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use super::hook::{HookCall, HookRun};
+use super::sources::Sources;
 use super::{Error, ErrorKind, PathNames};
 use crate::admission::{Admission, Entry, Held};
 use crate::host::Host;
@@ -48,6 +50,8 @@ pub(super) struct Delivery<'a> {
     pub(super) keepalive: Option<Duration>,
     /// Whether the client wants to see progress.
     pub(super) progress: bool,
+    /// The hash that a pack ends with.
+    pub(super) hash: HashKind,
     /// When the request was complete.
     pub(super) since: Duration,
     /// Told how far it is.
@@ -264,6 +268,10 @@ struct Sending<'a> {
     meter: Meter,
     /// Whether any of the pack was sent.
     has_begun: bool,
+    /// The files that segments are ranges of.
+    sources: Sources,
+    /// The last segment that came: the trailer is in it, unless another follows.
+    held: Option<Segment>,
     /// Whether the client is told in words of its own why there is no pack. A hook has its own words.
     explains: bool,
 }
@@ -279,6 +287,8 @@ impl<'a> Sending<'a> {
             looked_at,
             meter: Meter::new(PROGRESS_PACE),
             has_begun: false,
+            sources: Sources::default(),
+            held: None,
             explains: true,
         }
     }
@@ -365,10 +375,13 @@ impl<'a> Sending<'a> {
             let now = self.clock.now();
             match event {
                 Some(Event::Segment(segment)) => {
-                    if !std::mem::replace(&mut self.has_begun, true) {
+                    if !self.has_begun && self.held.is_none() {
                         self.delivery.transfer.is_at(Step::Sending);
                     }
-                    self.outbox.pack(segment, now)?;
+                    self.sources.note(&segment);
+                    self.sources.check().map_err(Stop::Failed)?;
+                    let before = self.held.replace(segment);
+                    self.send_segment(before, now)?;
                 }
                 Some(Event::Progress { phase, done, total }) => {
                     let text = self.meter.update(phase, done, total, now);
@@ -379,13 +392,42 @@ impl<'a> Sending<'a> {
                 Some(Event::Text(text)) => self.outbox.progress(&text, now)?,
                 // Nobody asked.
                 Some(Event::Uris(_)) | None => {}
-                Some(Event::End(Ok(totals))) => return Ok(totals),
-                Some(Event::End(Err(error))) => return Err(Stop::Failed(error)),
-                Some(Event::LeftBehind) => return Err(Stop::LeftBehind),
+                Some(Event::End(Ok(totals))) => {
+                    self.complete(now)?;
+                    return Ok(totals);
+                }
+                Some(Event::End(Err(error))) => {
+                    let last = self.held.take();
+                    self.send_segment(last, now)?;
+                    return Err(Stop::Failed(error));
+                }
+                Some(Event::LeftBehind) => {
+                    self.held = None;
+                    return Err(Stop::LeftBehind);
+                }
             }
             // Also while events come: the worker reports more often than anything is sent.
             self.look(now)?;
         }
+    }
+
+    fn send_segment(&mut self, segment: Option<Segment>, now: Duration) -> Result<(), Stop> {
+        if let Some(segment) = segment {
+            self.has_begun = true;
+            self.outbox.pack(segment, now)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the trailer, once it is known that all before it was what it had to be.
+    fn complete(&mut self, now: Duration) -> Result<(), Stop> {
+        let last = self.held.take();
+        if self.sources.are_files() {
+            // What a door writes itself, it has read then.
+            self.outbox.flush(now)?;
+            self.sources.check_unchanged(self.delivery.hash).map_err(Stop::Failed)?;
+        }
+        self.send_segment(last, now)
     }
 
     fn end(mut self, result: Result<Option<Totals>, Stop>) -> Result<(), Error> {
@@ -411,8 +453,11 @@ impl<'a> Sending<'a> {
     /// Tells the client that the pack ends here.
     fn fail(mut self, error: Error, now: Duration) -> Result<(), Error> {
         let is_busy = error.kind() == ErrorKind::Busy;
-        let text = match self.explains && !is_busy {
-            true => format!("fatal: {}\n", self.delivery.paths.for_client(&error.to_string())),
+        // The words for a fault are the log's: they name a file of this machine.
+        let explains = self.explains && !is_busy && error.kind() != ErrorKind::Fault;
+        let text = match explains {
+            true => format!("fatal: {}
+", self.delivery.paths.for_client(&error.to_string())),
             false => String::new(),
         };
         let last_words = if is_busy { BUSY.as_bytes() } else { ABORT_MESSAGE };

@@ -120,7 +120,9 @@ impl Asked<'_> {
             |refs| RefsView::new(refs, self.universe.snapshot(), &self.settings.hidden, self.namespace);
         let Some(question) = question else {
             let refs = repository.refs().snapshot(self.prefixes)?;
-            return tell(&view_of(&refs), &mut Lines::new(out, door));
+            let view = view_of(&refs);
+            tell(&view, &mut Lines::new(out, door))?;
+            return view.check();
         };
         if let Some(answer) = host.answers.find(repository, question) {
             host.metrics.answer_hits.inc();
@@ -130,10 +132,12 @@ impl Asked<'_> {
         let (refs, stamp) = repository.refs().stamped_snapshot(self.prefixes)?;
         let view = view_of(&refs);
         if !stamp.is_settled() {
-            return tell(&view, &mut Lines::new(out, door));
+            tell(&view, &mut Lines::new(out, door))?;
+            return view.check();
         }
         let mut lines = Lines::kept(out, door, host.answers.room_for(question));
         tell(&view, &mut lines)?;
+        view.check()?;
         if let Some(chunks) = lines.end().filter(|_| view.has_read_all()) {
             host.answers.keep(repository, question, stamp, chunks);
         }

@@ -377,6 +377,7 @@ impl<'a> Upload<'a> {
             framing,
             keepalive: self.settings.keepalive,
             progress: !request.no_progress,
+            hash: self.config.hash,
             since,
             transfer: &self.call.subject.transfer,
             paths: &self.call.subject.paths,

@@ -16,8 +16,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use packrace_os::Mapped;
 use packrace_os::clock::{Clock as _, RealClock};
+use packrace_os::{Mapped, faults};
 use packrace_pack::Phase;
 use packrace_pack::generate::{Segment, Totals};
 
@@ -195,7 +195,7 @@ impl Flight {
     pub(super) fn join(self: &Arc<Self>) -> Option<(Reader, bool)> {
         let mut state = self.lock();
         let has_failed = matches!(state.end, Some(Err(_)));
-        if state.keeping == Keeping::Nothing || has_failed || self.is_cancelled() {
+        if state.keeping == Keeping::Nothing || has_failed || self.is_cancelled() || state.is_damaged() {
             return None;
         }
         state.is_wanted_again = true;
@@ -306,6 +306,14 @@ enum Obstacle {
 }
 
 impl State {
+    /// Whether a fault was met in a file that a piece is a range of.
+    fn is_damaged(&self) -> bool {
+        let is_damaged =
+            |piece: &Piece| matches!(&piece.segment, Segment::Mapped(map, _) if map.is_damaged());
+        // Nobody looks through all pieces where nothing ever happened.
+        faults::damaged_maps() > 0 && self.pieces.iter().any(is_damaged)
+    }
+
     /// The number of the next piece.
     pub(super) fn next_piece(&self) -> u64 {
         self.first + self.pieces.len() as u64

@@ -96,6 +96,8 @@ fn read(path: PathBuf, role: Role, caching: Caching) -> Result<Found, Error> {
     let modified = map.identity().and_then(|identity| identity.modified);
     let mut batch = GatherBatch::default();
     batch.push_mapped(&map, 0..map.len());
+    // Short ones were copied.
+    map.check().map_err(|damaged| Error::Broken(damaged.to_string()))?;
     Ok(Found { batch, caching, modified })
 }
 

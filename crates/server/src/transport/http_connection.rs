@@ -12,6 +12,7 @@ use ::http::StatusCode;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use packrace_os::count::{self, Op, Role};
+use packrace_os::faults;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -156,7 +157,7 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        counted(Pin::new(&mut self.0).poll_write(context, bytes))
+        counted(Pin::new(&mut self.0).poll_write(context, bytes), &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -164,7 +165,7 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        counted(Pin::new(&mut self.0).poll_write_vectored(context, pieces))
+        counted(Pin::new(&mut self.0).poll_write_vectored(context, pieces), pieces)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -180,8 +181,16 @@ impl AsyncWrite for Counted {
     }
 }
 
-fn counted(written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+/// Counts what was written. Where the kernel could not read what was to be, damaged maps are marked; then the connection ends,
+/// as nobody can tell a client of HTTP in the midst of a body that it is not complete.
+fn counted(written: Poll<io::Result<usize>>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
     if let Poll::Ready(written) = &written {
+        if written.as_ref().is_err_and(faults::is_unreadable) {
+            let damaged = pieces.iter().fold(None, |first, piece| first.or(faults::touch(piece)));
+            if let Some(damaged) = damaged {
+                tracing::error!("a response is cut off: {damaged}");
+            }
+        }
         count::add(Role::Client, Op::Write, *written.as_ref().unwrap_or(&0));
     }
     written

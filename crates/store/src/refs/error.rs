@@ -11,6 +11,9 @@ pub enum Error {
         /// What it said.
         source: std::io::Error,
     },
+    /// A file of refs was changed in place, or could not be read, while it was in use.
+    #[error(transparent)]
+    Faulted(#[from] packrace_os::faults::Damaged),
     /// A file of refs is damaged.
     #[error("{path}: {source}")]
     Damaged {

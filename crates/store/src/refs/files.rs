@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use packrace_format::packed_refs::{PackedRef, PackedRefs, Peeled};
 use packrace_object::{HashKind, ObjectId, StoredId};
 use packrace_os::count::Role;
-use packrace_os::{EntryType, FileIdentity, Mapped, is_absent};
+use packrace_os::{EntryType, FileIdentity, Mapped, Standing, is_absent};
 
 use super::reflog::{self, LoggedChange};
 use super::stamp::Looking;
@@ -208,6 +208,16 @@ impl PackedFile {
         self.refs.as_ref()
     }
 
+    /// An error if a fault was met in it: what was found in it is worth nothing, nor what was not.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        Ok(self.bytes.check()?)
+    }
+
+    /// The same, and an error if it was changed in place since it was mapped. One look.
+    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
+        check_unchanged(&self.bytes)
+    }
+
     /// Its length in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
@@ -215,15 +225,17 @@ impl PackedFile {
 
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<(ObjectId, Peeled)>, Error> {
         let Some(refs) = &self.refs else { return Ok(None) };
-        let found = refs.find(name).map_err(|source| self.damaged(source))?;
-        Ok(found.map(|found| (found.id.to_id(), found.peeled.to_id())))
+        let found = refs.find(name).map_err(|source| self.damaged(source));
+        self.check()?;
+        Ok(found?.map(|found| (found.id.to_id(), found.peeled.to_id())))
     }
 
     /// The first ref whose name starts with `prefix`.
     pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let first = self.refs.as_ref().and_then(|refs| refs.iter_from(prefix).next());
-        let first = first.transpose().map_err(|source| self.damaged(source))?;
-        Ok(first.map(|found| found.name.to_vec()).filter(|name| name.starts_with(prefix)))
+        let first = first.transpose().map_err(|source| self.damaged(source));
+        self.check()?;
+        Ok(first?.map(|found| found.name.to_vec()).filter(|name| name.starts_with(prefix)))
     }
 
     /// Checks the name of a ref that is not below `refs/`: as in git, a bad one is an error.
@@ -313,7 +325,23 @@ impl Files {
                 return Ok(());
             }
         }
-        Ok(())
+        self.packed.check()
+    }
+
+    /// An error if `packed-refs` is damaged, or was changed in place since it was mapped.
+    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
+        self.packed.check_unchanged()
+    }
+}
+
+/// An error if a file that is only ever replaced is damaged, or has other contents now.
+pub(super) fn check_unchanged(map: &Mapped) -> Result<(), Error> {
+    match map.look(Role::Refs) {
+        Standing::Same | Standing::Elsewhere => Ok(()),
+        // A link that is made to it changes one of its times only.
+        Standing::Touched(now) if now.modified == map.identity().and_then(|file| file.modified) => Ok(()),
+        Standing::Touched(_) => Err(map.mark_damaged().into()),
+        Standing::Damaged(damaged) => Err(damaged.into()),
     }
 }
 

@@ -297,6 +297,15 @@ impl RefSnapshot {
         Ok(None)
     }
 
+    /// An error if a file that refs were read from is damaged, or was changed in place since: what was told of them so far
+    /// may lack some. One look a file; loose refs were read whole.
+    pub fn check_unchanged(&self) -> Result<(), Error> {
+        match &*self.0 {
+            Inner::Files(files) => files.check_unchanged(),
+            Inner::Reftable(stacks) => stacks.check_unchanged(),
+        }
+    }
+
     /// Calls `each` with every ref below `refs/` whose name starts with `prefix`, by name, until it breaks off. Refs with
     /// names or values that git refuses are reported and left out, as in git's listings.
     pub fn visit(

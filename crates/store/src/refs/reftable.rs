@@ -59,6 +59,11 @@ impl Stacks {
         stack.find(name)
     }
 
+    /// An error if a table is damaged, or was changed in place since it was mapped.
+    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
+        self.own.iter().chain([&self.common]).try_for_each(Stack::check_unchanged)
+    }
+
     /// What a reflog tells.
     pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, Error> {
         self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common).log(name)
@@ -197,11 +202,22 @@ impl Stack {
     /// The newest table that knows the name decides.
     pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
         for table in self.tables.iter().rev() {
-            if let Some(value) = table.table.find(name).map_err(|source| table.damaged(source))? {
+            let found = table.table.find(name).map_err(|source| table.damaged(source));
+            table.check()?;
+            if let Some(value) = found? {
                 return Ok(target(value));
             }
         }
         Ok(None)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.tables.iter().try_for_each(Table::check)
+    }
+
+    /// See [`Stacks::check_unchanged`].
+    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
+        self.tables.iter().try_for_each(|table| super::files::check_unchanged(table.table.data()))
     }
 }
 
@@ -224,7 +240,7 @@ impl Stack {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(ControlFlow::Continue(()))
+        self.check().map(ControlFlow::Continue)
     }
 
     /// All tables as one, oldest first.
@@ -234,7 +250,8 @@ impl Stack {
     ) -> Result<T, Error> {
         let tables: Vec<format::Table<Mapped>> =
             self.tables.iter().map(|table| table.table.clone()).collect();
-        work(&tables).map_err(|error| self.tables[error.table].damaged(error.source))
+        let worked = work(&tables).map_err(|error| self.tables[error.table].damaged(error.source));
+        self.check().and(worked)
     }
 
     /// Whether a ref has a reflog. Of names in their order few need a look.
@@ -330,6 +347,11 @@ impl Stack {
 }
 
 impl Table {
+    /// An error if a fault was met in it.
+    fn check(&self) -> Result<(), Error> {
+        Ok(self.table.data().check()?)
+    }
+
     pub(super) fn damaged(&self, source: packrace_format::Error) -> Error {
         Error::Damaged { path: self.path.clone(), source }
     }

@@ -61,6 +61,7 @@ pub(super) fn refs(
     for id in call.subject.repository.snapshot()?.shallow() {
         advertisement::write_v0_shallow(lines.out, id);
     }
+    refs.check_unchanged()?;
     lines.out.extend_from_slice(pkt_line::FLUSH);
     Ok(())
 }

@@ -112,7 +112,8 @@ fn write_compacted(
             error => failed(error),
         })?;
         is_empty = written.refs + written.logs == 0;
-        Ok(())
+        // What is missing in a table that was cut off would be lost for good.
+        stack.check_unchanged()
     })?;
     Ok(is_empty)
 }

@@ -322,6 +322,8 @@ impl FileLocks {
             RewriteError::Damaged(source) => PrepareError::from(self.packed.damaged(source)),
             RewriteError::Caller(error) => error,
         })?;
+        // What is missing in a file that was cut off would be lost for good.
+        self.packed.check_unchanged()?;
         // Whatever the configuration says: refs that nobody changes are in there too, and loose files go after this.
         file.sync().map_err(io)?;
         file.replace(&path).map_err(io)?;
