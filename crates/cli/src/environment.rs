@@ -58,6 +58,10 @@ pub struct Environment {
     max_request_buffer: Option<String>,
     no_lazy_fetch: Option<OsString>,
     progress_delay: Option<String>,
+    /// `SUDO_UID`.
+    pub sudo_user: Option<u32>,
+    /// `GIT_TEST_ASSUME_DIFFERENT_OWNER`, with which git tests what it does with repositories of others.
+    pub assume_other_owner: bool,
     /// `GIT_PROTOCOL`.
     pub protocol: String,
     /// `TMPDIR`, or else where everybody may write.
@@ -161,6 +165,8 @@ impl Environment {
             max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
             no_lazy_fetch: get("GIT_NO_LAZY_FETCH"),
             progress_delay: text("GIT_PROGRESS_DELAY"),
+            sudo_user: text("SUDO_UID").and_then(|user| user.parse().ok()),
+            assume_other_owner: text("GIT_TEST_ASSUME_DIFFERENT_OWNER").is_some_and(|value| is_true(&value)),
             protocol: text("GIT_PROTOCOL").unwrap_or_default(),
             temporary_dir: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
             pathspecs: {
@@ -246,6 +252,9 @@ impl Environment {
         Ok(OpenOptions {
             strict: false,
             check_ownership: false,
+            sudo_user: self.sudo_user,
+            assume_other_owner: self.assume_other_owner,
+            served: None,
             config: self.config_sources(globals)?,
             object_dir: self.object_directory.clone(),
             alternates: self.alternates.clone(),

@@ -33,7 +33,7 @@ fn a_stopping_server_finishes_what_it_began_and_takes_no_more() {
     let fetch = Script::new().fetch_v2("sha1", &[tip.trim()], &[]);
     let hello = Script::new().data(b"git-upload-pack /\0host=h\0\0version=2\0");
     let post = format!(
-        "POST /git-upload-pack HTTP/1.1\r\nHost: x\r\nGit-Protocol: version=2\r\n\
+        "POST /git-upload-pack HTTP/1.1\r\nHost: localhost\r\nGit-Protocol: version=2\r\n\
          Content-Type: application/x-git-upload-pack-request\r\nContent-Length: {}\r\n\r\n",
         fetch.bytes().len()
     );

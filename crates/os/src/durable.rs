@@ -3,16 +3,19 @@
 //! Nothing here decides when to sync or in which order files appear; `packrace-store` does. A file that did not get
 //! its name goes when its [`NewFile`] is dropped. [`crate::simulated::on_disk`] makes each of these calls fail.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, IoSlice, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt};
+use std::os::unix::fs::{FileExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use rustix::fs::OFlags;
+
 use crate::Mapped;
 use crate::count::{self, Op, Role};
+use crate::reach;
 use crate::simulated::{Change, DiskOp, before, done};
 
 mod sync;
@@ -51,7 +54,7 @@ impl NewFile {
     pub fn create(path: &Path, mode: u32, role: Role) -> io::Result<Self> {
         before(path, DiskOp::Create)?;
         count::add(role, Op::Create, 0);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
+        let file = reach::open_to_write(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)?;
         done(|| Change::Create(path.to_owned()));
         let (path, method) = (Some(path.to_owned()), SyncMethod::default());
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -313,9 +316,9 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
     crate::faults::check_process()?;
     before(path, DiskOp::Create)?;
     count::add(role, Op::Create, 0);
-    let mut options = OpenOptions::new();
-    options.append(true).create(mode.is_some()).mode(mode.unwrap_or(0));
-    let mut file = match options.open(path) {
+    let flags = OFlags::WRONLY | OFlags::APPEND;
+    let flags = if mode.is_some() { flags | OFlags::CREATE } else { flags };
+    let mut file = match reach::open_to_write(path, flags, mode.unwrap_or(0)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && mode.is_none() => return Ok(false),
         result => result?,
     };

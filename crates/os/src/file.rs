@@ -57,9 +57,34 @@ pub struct DirEntry {
 /// What a whole small file is read into at first.
 const READ_FILE_BYTES: usize = 4096;
 
+/// So much is read of a regular file that says it is empty: those of /proc do, and may have no end.
+const MAX_MADE_UP_BYTES: u64 = 64 << 10;
+
 /// Reads a whole small file. Fails with [`io::ErrorKind::FileTooLarge`] when it is longer than `max_bytes`.
 pub fn read_file(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
     read_whole(open_without_waiting(path)?, role, max_bytes)
+}
+
+/// As [`read_file`], but wherever it lies: [`reach::confine`](crate::reach::confine) does not count.
+pub fn read_file_anywhere(path: &Path, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
+    read_whole(crate::reach::open_anywhere(path)?, role, max_bytes)
+}
+
+/// As [`read_file`], or as [`read_file_anywhere`] where it may lie anywhere. What is neither a regular file nor a
+/// directory is [`io::ErrorKind::InvalidData`] at once: a pipe or a device may have no end.
+pub fn read_regular_file(path: &Path, anywhere: bool, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let file = if anywhere { crate::reach::open_anywhere(path)? } else { crate::reach::open(path)? };
+    let metadata = file.metadata()?;
+    match () {
+        () if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        () if !metadata.is_file() => Err(io::ErrorKind::InvalidData.into()),
+        () if metadata.len() > max_bytes => Err(io::ErrorKind::FileTooLarge.into()),
+        () if metadata.len() > 0 => read_whole(file, role, max_bytes),
+        () => read_whole(file, role, MAX_MADE_UP_BYTES).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => io::ErrorKind::InvalidData.into(),
+            _ => error,
+        }),
+    }
 }
 
 /// As [`read_file`], but fails where `path` is a symbolic link.
@@ -92,8 +117,7 @@ fn read_whole(file: File, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
 
 /// Opens a file to read it. A pipe, which no repository has a use for, does not wait for its writer.
 pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    OpenOptions::new().read(true).custom_flags(flags).open(path)
+    crate::reach::open(path)
 }
 
 /// Whether there was nothing to open: no such file, a name longer than any, or links that go round.

@@ -15,6 +15,7 @@ pub mod inflate;
 mod map;
 pub mod pace;
 pub mod process;
+pub mod reach;
 pub mod sandbox;
 pub mod simulated;
 pub mod sink;
@@ -24,7 +25,7 @@ pub mod turns;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, mode,
-    open_without_following, owner, read_file, read_file_without_following, read_link, real_path, reason,
-    write_file,
+    open_without_following, owner, read_file, read_file_anywhere, read_file_without_following, read_link,
+    read_regular_file, real_path, reason, write_file,
 };
 pub use map::{Mapped, Standing};

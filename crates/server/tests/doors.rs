@@ -189,8 +189,7 @@ fn http_request_bodies() {
 #[test]
 fn http_connections_are_kept_and_bad_ones_disturb_nobody() {
     let served = served(Size::Tiny, 3);
-    let get =
-        "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: x\r\nGit-Protocol: version=2\r\n\r\n";
+    let get = "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: localhost\r\nGit-Protocol: version=2\r\n\r\n";
     let mut kept = TcpStream::connect(served.http).unwrap();
     let read_answer = |stream: &mut TcpStream| {
         let mut answer = Vec::new();
@@ -311,7 +310,7 @@ fn clients_that_leave_give_their_place_back() {
     });
     let body = fetch.bytes();
     let head = format!(
-        "POST /a.git/git-upload-pack HTTP/1.1\r\nHost: x\r\n{REQUEST}\r\nGit-Protocol: version=2\r\nContent-Length: {}\r\n\r\n",
+        "POST /a.git/git-upload-pack HTTP/1.1\r\nHost: localhost\r\n{REQUEST}\r\nGit-Protocol: version=2\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let get = "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1";

@@ -16,8 +16,8 @@ use packrace_testkit::peer::{Feed, Script, http, tcp};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{Git, Size};
 
-const UPLOAD: &str = "POST /a.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nGit-Protocol: version=2\r\nContent-Type: application/x-git-upload-pack-request\r\n";
-const ADVERTISE: &str = "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: x\r\n\r\n";
+const UPLOAD: &str = "POST /a.git/git-upload-pack HTTP/1.1\r\nHost: localhost\r\nGit-Protocol: version=2\r\nContent-Type: application/x-git-upload-pack-request\r\n";
+const ADVERTISE: &str = "GET /a.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// How long the server may take to get rid of somebody, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -187,7 +187,7 @@ fn slow_writers(served: &Served) {
         for (to, start, then) in [
             (served.http, &b""[..], b'\n'),
             (served.http, b"GET /", b'x'),
-            (served.http, b"GET / HTTP/1.1\r\nHost: x\r\nX-Y: ", b'x'),
+            (served.http, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Y: ", b'x'),
             (served.http, ADVERTISE.as_bytes(), b'\n'),
             (served.http, format!("{UPLOAD}{long}").as_bytes(), b'0'),
             (served.http, format!("{UPLOAD}Content-Encoding: gzip\r\n{long}").as_bytes(), 0x1f),
@@ -370,7 +370,9 @@ fn check_clones(served: &Served, meanwhile: impl FnOnce()) {
     let mut begun: Vec<(TcpStream, Vec<u8>)> = Vec::new();
     for (to, request) in served.clones() {
         // Over HTTP, the connection ends with the answer.
-        let request = String::from_utf8(request).unwrap().replace("Host: x", "Host: x\r\nConnection: close");
+        let request = String::from_utf8(request)
+            .unwrap()
+            .replace("Host: localhost", "Host: localhost\r\nConnection: close");
         // Over git:// with the last command. Who stops sending later, while the pack is made, has left for the server.
         let request = if to == served.git { request + "0000" } else { request };
         let mut stream = said(to, request.as_bytes());

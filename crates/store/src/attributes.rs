@@ -6,7 +6,7 @@
 //! lead: a tree can hold far more directories than objects.
 
 use std::collections::HashMap;
-use std::io::ErrorKind::{FileTooLarge, IsADirectory, PermissionDenied};
+use std::io::ErrorKind::{FileTooLarge, InvalidData, IsADirectory, PermissionDenied};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl DeltaAttribute {
         let mut names = MetadataCollection::default();
         let mut outside = Search::default();
         for path in &sources.outside {
-            if let Some(bytes) = read_file(path)? {
+            if let Some(bytes) = read_file(path, true)? {
                 add(&mut outside, &bytes, path, &mut names, Macros::Defined)?;
             }
         }
@@ -79,7 +79,7 @@ impl DeltaAttribute {
             }
         };
         let mut info = Search::default();
-        if let Some(bytes) = read_file(&sources.info)? {
+        if let Some(bytes) = read_file(&sources.info, false)? {
             add(&mut info, &bytes, &sources.info, &mut names, Macros::Defined)?;
         }
         if tree.is_none() && !names.iter().any(|(name, _)| name == DELTA) {
@@ -146,11 +146,12 @@ fn add(
     added.map_err(|error| Error::io(source, error))
 }
 
-fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    match packrace_os::read_file(path, Role::Config, MAX_BYTES) {
+/// `anywhere` is for files of the system and the user; what lies in a repository may be a link of its owner's.
+fn read_file(path: &Path, anywhere: bool) -> Result<Option<Vec<u8>>, Error> {
+    match packrace_os::read_regular_file(path, anywhere, Role::Config, MAX_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if packrace_os::is_absent(&error) || error.kind() == IsADirectory => Ok(None),
-        Err(error) if matches!(error.kind(), PermissionDenied | FileTooLarge) => {
+        Err(error) if matches!(error.kind(), PermissionDenied | FileTooLarge | InvalidData) => {
             tracing::warn!("unable to access '{}': {error}", path.display());
             Ok(None)
         }

@@ -1,15 +1,21 @@
 //! Configuration by scope (git-config, "SCOPES"). Nothing here looks at the environment or a home directory: the
 //! caller says which files and overrides there are.
 
+mod includes;
+mod trust;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gix_config::file::{Metadata, includes, init};
-use packrace_os::count::Role;
+use gix_config::file::Metadata;
 
 use crate::error::{Error, Reason};
+use crate::witnesses::Witnesses;
+use includes::Reading;
+use trust::Rule;
+pub use trust::Served;
 
 /// What [`Config::big_file_bytes`] says where nothing is set.
 pub const BIG_FILE_BYTES: u64 = 512 << 20;
@@ -62,6 +68,12 @@ pub struct Config {
     /// Lowest priority first.
     entries: Vec<Entry>,
     home: Option<PathBuf>,
+    /// Whether the repository is one of a served folder, and may not decide everything.
+    is_confined: bool,
+    /// What the repository said that does not count, and why.
+    ignored: Vec<String>,
+    /// How many files were included so far.
+    included_files: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -77,7 +89,13 @@ struct Entry {
 impl Config {
     /// Everything outside a repository.
     pub fn outside(sources: &ConfigSources) -> Result<Self, Error> {
-        let mut config = Config { entries: Vec::new(), home: sources.home.clone() };
+        let mut config = Config {
+            entries: Vec::new(),
+            home: sources.home.clone(),
+            is_confined: false,
+            ignored: Vec::new(),
+            included_files: 0,
+        };
         let files = sources.system.iter().map(|path| (Scope::System, path));
         for (scope, path) in files.chain(sources.global.iter().map(|path| (Scope::Global, path))) {
             config.add_file(scope, path, None)?;
@@ -99,23 +117,57 @@ impl Config {
         Ok(())
     }
 
-    fn add_file(&mut self, scope: Scope, path: &Path, git_dir: Option<&Path>) -> Result<(), Error> {
-        let bytes = match packrace_os::read_file(path, Role::Config, MAX_CONFIG_BYTES) {
-            Ok(bytes) => bytes,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-                ) =>
-            {
-                return Ok(());
+    /// The same for a repository of a served folder: what it may not decide is left out, and told by
+    /// [`Config::ignored`].
+    pub(crate) fn add_confined(
+        &mut self,
+        served: &Served,
+        common_dir: &Path,
+        git_dir: &Path,
+        seen: &mut Witnesses,
+    ) -> Result<(), Error> {
+        self.is_confined = true;
+        self.add_local(common_dir, git_dir)?;
+        let mut ignored = Vec::new();
+        self.entries.retain(|entry| {
+            let rule = rule(entry);
+            if matches!(rule, Rule::Hooks | Rule::WorkTree) {
+                seen.real(&git_dir.join(entry.path()));
             }
-            Err(error) => return Err(Error::io(path, error)),
-        };
-        self.add_text(scope, &bytes, Some(path), git_dir)
+            let why = match rule {
+                Rule::Counts => return true,
+                Rule::Program => "names a program",
+                Rule::File => "names a file",
+                Rule::Hooks if served.allows(&git_dir.join(entry.path()), common_dir) => return true,
+                Rule::WorkTree if served.allows(&git_dir.join(entry.path()), &served.root) => return true,
+                Rule::Hooks => "leads out of the git directory",
+                Rule::WorkTree => "leads out of the served folder",
+            };
+            ignored.push(format!("{} ({why})", entry.name_text()));
+            false
+        });
+        self.ignored.extend(ignored);
+        Ok(())
     }
 
-    /// Parses `text` and follows what it includes. Included files are read by the parser's crate, not through `os`.
+    /// Which settings of the repository itself do not count because only protected configuration may say so, each with
+    /// the reason.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
+    fn ignore(&mut self, what: String, why: &str) {
+        self.ignored.push(format!("{what} ({why})"));
+    }
+
+    fn add_file(&mut self, scope: Scope, path: &Path, git_dir: Option<&Path>) -> Result<(), Error> {
+        match includes::read(scope, path)? {
+            Some(bytes) => self.add_text(scope, &bytes, Some(path), git_dir),
+            None => Ok(()),
+        }
+    }
+
+    /// Parses `text` and follows what it includes.
     fn add_text(
         &mut self,
         scope: Scope,
@@ -123,22 +175,12 @@ impl Config {
         path: Option<&Path>,
         git_dir: Option<&Path>,
     ) -> Result<(), Error> {
-        let mut file = parse(scope, text, path)?;
-        let mut includes = includes::Options::follow_without_conditional(self.home.as_deref());
-        includes.conditional.git_dir = git_dir;
-        let options = init::Options { includes, lossy: false, ignore_io_errors: true };
-        file.resolve_includes(options).map_err(|error| {
-            let place = path.map_or("the command line".into(), Path::to_string_lossy);
-            Reason::Config(format!("bad config include in {place}: {error}"))
-        })?;
-        self.add(scope, &file);
-        Ok(())
-    }
-
-    fn add(&mut self, scope: Scope, file: &gix_config::File) {
-        let entries: Vec<Entry> = file.sections().flat_map(|section| entries_of(scope, &section)).collect();
+        let entries = parse_entries(scope, text, path)?;
+        let mut found = Vec::new();
+        self.follow(&Reading { scope, path, git_dir, depth: 0 }, entries, &mut found)?;
         let at = self.entries.partition_point(|entry| entry.scope <= scope);
-        self.entries.splice(at..at, entries);
+        self.entries.splice(at..at, found);
+        Ok(())
     }
 
     /// The last value of `name`; empty for a name without `=`.
@@ -199,12 +241,17 @@ impl Config {
 
     /// The last value of `name` as a boolean; a name without `=` is true.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, Error> {
-        let Some(entry) = self.last(name) else { return Ok(None) };
-        let Some(value) = &entry.value else { return Ok(Some(true)) };
-        parse_boolean(value).map(Some).ok_or_else(|| {
-            let (value, name) = (entry.value_text(), entry.name_text());
-            Reason::Config(format!("bad boolean config value '{value}' for '{name}'")).into()
-        })
+        self.boolean_of(name, |_| true)
+    }
+
+    /// The same of protected configuration alone, which no repository can set.
+    pub fn protected_boolean(&self, name: &str) -> Result<Option<bool>, Error> {
+        self.boolean_of(name, Scope::is_protected)
+    }
+
+    /// The same of the repository's own configuration alone.
+    pub fn own_boolean(&self, name: &str) -> Result<Option<bool>, Error> {
+        self.boolean_of(name, |scope| !scope.is_protected())
     }
 
     /// The last value of `name` as a number; `k`, `m` and `g` multiply.
@@ -246,17 +293,35 @@ impl Config {
             name == b"include.path" || (name.starts_with(b"includeif.") && name.ends_with(b".path"))
         };
         self.entries.iter().filter(names).map(|entry| {
-            let value = entry.value.as_deref().filter(|value| !value.is_empty())?;
-            let path = match value.strip_prefix(b"~/") {
-                Some(rest) => self.home.as_ref()?.join(OsStr::from_bytes(rest)),
-                // Of another user, or of git's installation.
-                None if value.starts_with(b"~") || value.starts_with(b"%(") => return None,
-                None => PathBuf::from(OsStr::from_bytes(value)),
-            };
+            let path = self.path_of_include(entry)?;
             match path.is_absolute() {
                 true => Some(path),
                 false => Some(entry.file.as_ref()?.parent()?.join(path)),
             }
+        })
+    }
+
+    /// The path that an entry includes, if that is known here.
+    fn path_of_include(&self, entry: &Entry) -> Option<PathBuf> {
+        let value = entry.value.as_deref().filter(|value| !value.is_empty())?;
+        match value.strip_prefix(b"~/") {
+            Some(rest) => Some(self.home.as_ref()?.join(OsStr::from_bytes(rest))),
+            // Of another user, or of git's installation.
+            None if value.starts_with(b"~") || value.starts_with(b"%(") => None,
+            None => Some(PathBuf::from(OsStr::from_bytes(value))),
+        }
+    }
+
+    fn boolean_of(&self, name: &str, is_wanted: impl Fn(Scope) -> bool) -> Result<Option<bool>, Error> {
+        let name = normalized(name);
+        let mut entries = self.entries.iter().rev();
+        let Some(entry) = entries.find(|entry| is_wanted(entry.scope) && entry.name == name) else {
+            return Ok(None);
+        };
+        let Some(value) = &entry.value else { return Ok(Some(true)) };
+        parse_boolean(value).map(Some).ok_or_else(|| {
+            let (value, name) = (entry.value_text(), entry.name_text());
+            Reason::Config(format!("bad boolean config value '{value}' for '{name}'")).into()
         })
     }
 
@@ -286,6 +351,10 @@ impl Entry {
         })
     }
 
+    fn path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(self.value.as_deref().unwrap_or_default()))
+    }
+
     fn value_text(&self) -> String {
         String::from_utf8_lossy(self.value.as_deref().unwrap_or_default()).into_owned()
     }
@@ -293,6 +362,11 @@ impl Entry {
     fn name_text(&self) -> String {
         String::from_utf8_lossy(&self.name).into_owned()
     }
+}
+
+/// What the repository itself says of this key is believed so far.
+fn rule(entry: &Entry) -> Rule {
+    if entry.scope.is_protected() { Rule::Counts } else { trust::rule(&entry.name) }
 }
 
 /// A file by itself, to be changed.
@@ -308,6 +382,12 @@ fn parse(scope: Scope, text: &[u8], path: Option<&Path>) -> Result<gix_config::F
         })
     })?;
     Ok(gix_config::File::from_parse_events_no_includes(events, metadata(scope, path)))
+}
+
+/// What a text says, in its order, without what it includes.
+fn parse_entries(scope: Scope, text: &[u8], path: Option<&Path>) -> Result<Vec<Entry>, Error> {
+    let file = parse(scope, text, path)?;
+    Ok(file.sections().flat_map(|section| entries_of(scope, &section)).collect())
 }
 
 /// What a section says, in its order.

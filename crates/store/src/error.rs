@@ -93,7 +93,11 @@ impl Error {
     }
 
     pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
-        Reason::Io { path: path.into(), source }.into()
+        let path = path.into();
+        if packrace_os::reach::is_refusal(&source) {
+            return Reason::Refused(format!("{}: {source}", path.display())).into();
+        }
+        Reason::Io { path, source }.into()
     }
 }
 

@@ -43,7 +43,8 @@ pub struct FsckSettings {
     pub checks_objects: bool,
     /// Ids of messages and severities, as they stand there.
     settings: Vec<(Vec<u8>, Vec<u8>)>,
-    skip_lists: Vec<PathBuf>,
+    /// Where they are, and whether protected configuration says so.
+    skip_lists: Vec<(PathBuf, bool)>,
 }
 
 impl FsckSettings {
@@ -77,7 +78,11 @@ impl FsckSettings {
         let missing = || format!("missing value for '{}'", String::from_utf8_lossy(full_name));
         if name == b"skiplist" {
             match value {
-                Some(value) => self.skip_lists.push(config.expand(value)),
+                Some(value) => {
+                    let name = String::from_utf8_lossy(full_name);
+                    let is_protected = config.protected_strings(&name).iter().any(|other| other == value);
+                    self.skip_lists.push((config.expand(value), is_protected));
+                }
                 None => tracing::warn!("{}", missing()),
             }
             return Ok(());
@@ -103,8 +108,8 @@ impl FsckSettings {
             severities.set(name, value).map_err(|error| Reason::Config(error.to_string()))?;
         }
         let mut skip = SkipList::default();
-        for path in &self.skip_lists {
-            add_skip_list(path, &mut skip, hash)?;
+        for (path, is_protected) in &self.skip_lists {
+            add_skip_list(path, *is_protected, &mut skip, hash)?;
         }
         Ok(Rules { severities, skip })
     }
@@ -115,13 +120,14 @@ pub fn strict_fsck_rules(settings: &[u8], hash: HashKind) -> Result<Rules, Error
     let mut rules = Rules { severities: Severities::strict(), skip: SkipList::default() };
     let paths = rules.severities.set_all(settings).map_err(|error| Reason::Config(error.to_string()))?;
     for path in paths {
-        add_skip_list(Path::new(OsStr::from_bytes(path)), &mut rules.skip, hash)?;
+        add_skip_list(Path::new(OsStr::from_bytes(path)), true, &mut rules.skip, hash)?;
     }
     Ok(rules)
 }
 
-fn add_skip_list(path: &Path, skip: &mut SkipList, hash: HashKind) -> Result<(), Error> {
-    let file = packrace_os::read_file(path, Role::Config, MAX_SKIP_LIST_BYTES);
+/// One that protected configuration names may lie anywhere.
+fn add_skip_list(path: &Path, anywhere: bool, skip: &mut SkipList, hash: HashKind) -> Result<(), Error> {
+    let file = packrace_os::read_regular_file(path, anywhere, Role::Config, MAX_SKIP_LIST_BYTES);
     let file = file.map_err(|error| {
         tracing::debug!("{}: {error}", path.display());
         Reason::Config(format!("could not open object name list: {}", path.display()))

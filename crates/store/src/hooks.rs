@@ -15,7 +15,8 @@ use crate::error::Error;
 #[derive(Debug, Clone)]
 pub struct Hooks {
     outlet: Outlet,
-    dir: PathBuf,
+    /// None where no hooks are run.
+    dir: Option<PathBuf>,
     /// The top of the work tree, or a bare repository itself.
     directory: PathBuf,
     /// Where it is not the directory that hooks are run in.
@@ -25,6 +26,18 @@ pub struct Hooks {
     confinement: Confinement,
     /// One that cannot be looked at is an error, and not none.
     is_strict: bool,
+}
+
+/// Which hooks of a served repository are run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum HooksFrom {
+    /// Its own, as in git.
+    #[default]
+    Repository,
+    /// None.
+    Nowhere,
+    /// Those in this folder, which is the same for all repositories.
+    Dir(PathBuf),
 }
 
 /// Takes what somebody says, piece by piece.
@@ -87,7 +100,7 @@ impl Hooks {
         let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true);
         Ok(Hooks {
             outlet,
-            dir,
+            dir: Some(dir),
             directory,
             git_dir: named_dir,
             environment,
@@ -101,6 +114,7 @@ impl Hooks {
     /// work tree, as git's do. Where it cannot be told whether there is a hook, that is an error: it may be one that forbids.
     pub fn in_git_dir(
         repository: &Repository,
+        from: &HooksFrom,
         environment: Vec<(OsString, OsString)>,
         outlet: Outlet,
         confinement: Confinement,
@@ -110,16 +124,19 @@ impl Hooks {
         hooks.git_dir = None;
         hooks.confinement = confinement;
         hooks.is_strict = true;
-        hooks.dir = match repository.config().path("core.hooksPath") {
-            Some(path) => hooks.directory.join(path),
-            None => repository.common_dir().join("hooks"),
+        hooks.dir = match (from, repository.config().path("core.hooksPath")) {
+            (HooksFrom::Nowhere, _) => None,
+            (HooksFrom::Dir(dir), _) => Some(dir.clone()),
+            (HooksFrom::Repository, Some(path)) => Some(hooks.directory.join(path)),
+            (HooksFrom::Repository, None) => Some(repository.common_dir().join("hooks")),
         };
         Ok(hooks)
     }
 
     /// The program of this name, if there is one that can be run.
     pub fn find(&self, name: &str) -> Result<Option<PathBuf>, Error> {
-        let path = self.dir.join(name);
+        let Some(dir) = &self.dir else { return Ok(None) };
+        let path = dir.join(name);
         match packrace_os::is_executable(&path, Role::Hook) {
             Ok(Some(true)) => Ok(Some(path)),
             Ok(Some(false)) => {

@@ -225,6 +225,10 @@ impl Dirs<'_> {
         if !self.seen.insert(real.clone()) {
             return;
         }
+        if !packrace_os::reach::is_allowed(&real) {
+            tracing::warn!("alternate {} does not count: it leads out of the served folder", real.display());
+            return;
+        }
         let alternates = read_alternates(&real);
         if !alternates.is_empty() && depth > MAX_ALTERNATES_DEPTH {
             tracing::error!("{}: ignoring alternate object stores, nesting too deep", real.display());

@@ -3,6 +3,7 @@
 pub(crate) mod discovery;
 mod extensions;
 mod ownership;
+mod served;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,9 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 
+pub(crate) use self::discovery::read_line;
 pub(crate) use self::extensions::Format;
 use crate::attributes::AttributeSources;
-use crate::config::{Config, ConfigSources};
+use crate::config::{Config, ConfigSources, Served};
 use crate::error::{Error, Reason};
 use crate::objects_dir;
 use crate::refs::{Backend, RefStore};
@@ -29,6 +31,12 @@ pub struct OpenOptions {
     pub strict: bool,
     /// Refuse a repository of another owner unless `safe.directory` allows it; git's daemon and http-backend do.
     pub check_ownership: bool,
+    /// The user who became root (`SUDO_UID`): what is his is ours then, too.
+    pub sudo_user: Option<u32>,
+    /// Take every repository for that of another owner (`GIT_TEST_ASSUME_DIFFERENT_OWNER`).
+    pub assume_other_owner: bool,
+    /// The served folder that it lies in: not every repository there may be opened, nor decide everything.
+    pub served: Option<Arc<Served>>,
     /// Configuration outside the repository.
     pub config: ConfigSources,
     /// `GIT_OBJECT_DIRECTORY`.
@@ -92,10 +100,16 @@ impl Repository {
         outside.system.iter().chain(&outside.global).for_each(|path| seen.file(path));
         if options.check_ownership {
             let user = packrace_os::process::effective_user();
-            ownership::check(&found, user, &config, outside.home.as_deref(), seen)?;
+            ownership::check(&found, user, &config, options, seen)?;
+        }
+        if let Some(served) = &options.served {
+            served::check(&found, &common_dir, served, path == served.root, seen)?;
         }
         let git_dir = found.git_dir;
-        config.add_local(&common_dir, &git_dir)?;
+        match &options.served {
+            Some(served) => config.add_confined(served, &common_dir, &git_dir, seen)?,
+            None => config.add_local(&common_dir, &git_dir)?,
+        }
         seen.file(&common_dir.join("config"));
         seen.file(&git_dir.join("config.worktree"));
         config.included().for_each(|path| seen.file_if_known(path.as_deref()));

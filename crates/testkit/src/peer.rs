@@ -151,11 +151,13 @@ impl HttpReply {
 }
 
 /// Sends one HTTP/1.1 request, whose `head` is the request line and extra header lines, and reads the answer.
-/// A body that is not empty is announced by Content-Length unless `head` speaks of its length.
+/// `Host` is the address unless `head` says it. A body that is not empty is announced by Content-Length unless `head` speaks of its length.
 pub fn http(address: SocketAddr, head: &str, body: &[u8], feed: Feed) -> HttpReply {
-    let mut request =
-        format!("{}\r\nHost: {address}\r\nConnection: close\r\n", head.trim_end().replace('\n', "\r\n"));
     let lower = head.to_ascii_lowercase();
+    let mut request = format!("{}\r\nConnection: close\r\n", head.trim_end().replace('\n', "\r\n"));
+    if !lower.contains("\nhost:") {
+        request.push_str(&format!("Host: {address}\r\n"));
+    }
     if !body.is_empty() && !lower.contains("content-length:") && !lower.contains("transfer-encoding:") {
         request.push_str(&format!("Content-Length: {}\r\n", body.len()));
     }

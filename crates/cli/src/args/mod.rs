@@ -298,6 +298,9 @@ pub struct Serve {
     /// packrace.createOnPush, a push to a path that ends in .git makes a bare repository where nothing is.
     #[arg(long)]
     pub allow_push: bool,
+    /// Let nobody push, whatever else is said; the same as --set serve.read-only=true
+    #[arg(long)]
+    pub read_only: bool,
     /// Serve one connection of git:// on standard input and output, and end.
     #[arg(long, conflicts_with_all = ["http", "git"])]
     pub inetd: bool,

@@ -8,7 +8,7 @@ use packrace_os::source::FdSource;
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::cgi::{self, CgiRequest};
-use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
+use packrace_server::transport::settings::{Admin, Hosts, Limits, Pushing, ServeRules, Settings};
 use packrace_server::warm::WarmSettings;
 use packrace_store::OpenOptions;
 
@@ -54,6 +54,8 @@ fn told(globals: &Globals, environment: &Environment) -> Result<(CgiRequest, Set
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
         warm: WarmSettings { enabled: false, ..WarmSettings::default() },
         hook_environment: environment.for_upload_hooks(globals),
+        rules: ServeRules::default(),
+        hosts: Hosts::default(),
         pushing: Pushing {
             is_allowed: false,
             new_repositories: None,

@@ -7,7 +7,7 @@ use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
 use packrace_server::engine::{self, Committer, Pusher};
 use packrace_server::transport::stdio::SinkDoor;
-use packrace_store::{Config, Outlet};
+use packrace_store::{Config, HooksFrom, Outlet};
 
 use super::Fatal;
 use super::upload_pack::{expand_home, mode, subject};
@@ -30,6 +30,7 @@ pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> 
         quiet: args.quiet,
         skip_connectivity_check: args.skip_connectivity_check,
         // Nobody is left to be told where standard error is closed.
+        hooks: HooksFrom::Repository,
         messages: Outlet::new(|text| drop(std::io::stderr().write_all(text))),
     };
     let mut input = FdSource::stdin(None).map_err(Fatal::new)?;

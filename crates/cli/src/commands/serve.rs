@@ -118,6 +118,7 @@ fn told(globals: &Globals, args: &Serve, environment: &Environment) -> Result<To
     told.listen.http = args.http.or(told.listen.http);
     told.listen.git = args.git.or(told.listen.git);
     told.push.allowed |= args.allow_push;
+    told.serve.read_only |= args.read_only;
     Ok(told)
 }
 
@@ -133,7 +134,7 @@ fn has_log_of_its_own() -> bool {
 
 /// What is served, and how.
 fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result<Settings, Fatal> {
-    let Told { listen, limits, admission, cache, warm, push, hooks, sandbox: _, log: _ } = told.clone();
+    let Told { listen, limits, admission, cache, warm, push, hooks, sandbox: _, serve, log: _ } = told.clone();
     Ok(Settings {
         http: listen.http,
         git: listen.git,
@@ -142,6 +143,8 @@ fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result
         namespace: environment.namespace(globals)?,
         agent: environment.agent(),
         session_id: environment.session_id.clone(),
+        hosts: listen.hosts,
+        rules: serve,
         limits,
         admission,
         cache,

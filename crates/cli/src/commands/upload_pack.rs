@@ -52,6 +52,8 @@ pub(super) fn subject(
     let namespace = environment.namespace(globals)?;
     let mut options = environment.open_options(globals)?;
     options.strict = is_strict;
+    // As git: what its owner has configured, and his hooks, are not ours to run.
+    options.check_ownership = true;
     let repository = Repository::open(&in_directory(globals, directory)?, &options)?;
     Ok(Subject {
         repository: Arc::new(repository),

@@ -1,10 +1,11 @@
 //! Kinds of values: how each is written, and what is taken for it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packrace_server::transport::settings::{AddressRange, Admin};
+use packrace_server::transport::settings::{AddressRange, Admin, Hosts};
+use packrace_store::HooksFrom;
 
 use super::{Format, Level};
 
@@ -294,6 +295,58 @@ impl Item for String {
     }
 }
 
+impl Item for HooksFrom {
+    const EXPECTED: &'static str = "\"repository\", \"none\", or an absolute path";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        match given.text()? {
+            "repository" => Some(HooksFrom::Repository),
+            "none" => Some(HooksFrom::Nowhere),
+            text => Some(PathBuf::from(text)).filter(|path| path.is_absolute()).map(HooksFrom::Dir),
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            HooksFrom::Repository => "\"repository\"".to_owned(),
+            HooksFrom::Nowhere => "\"none\"".to_owned(),
+            HooksFrom::Dir(path) => format!("{:?}", path.display().to_string()),
+        }
+    }
+}
+
+impl Item for Hosts {
+    const EXPECTED: &'static str = "\"auto\", \"any\", or a list of names and addresses without ports";
+
+    fn read(given: &Given<'_>) -> Option<Self> {
+        let name = |text: &str| {
+            let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+            let is_good = !text.is_empty() && (is_name || text.parse::<IpAddr>().is_ok());
+            is_good.then(|| text.to_owned())
+        };
+        match given {
+            Given::Word("auto") | Given::Text("auto") => Some(Hosts::Auto),
+            Given::Word("any") | Given::Text("any") => Some(Hosts::Any),
+            Given::List(names) => {
+                names.iter().map(|text| name(text)).collect::<Option<_>>().map(Hosts::Named)
+            }
+            Given::Word(text) => text.split(',').map(name).collect::<Option<_>>().map(Hosts::Named),
+            _ => None,
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Hosts::Auto => "\"auto\"".to_owned(),
+            Hosts::Any => "\"any\"".to_owned(),
+            Hosts::Named(names) => {
+                let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+                format!("[{}]", names.join(", "))
+            }
+        }
+    }
+}
+
 /// An item that is one of a few words.
 macro_rules! words {
     ($kind:ty, $expected:literal, $($word:literal = $value:path),*) => {
@@ -375,6 +428,16 @@ mod tests {
         check::<Vec<AddressRange>>(&Word("10.0.0.0/8,x"), None);
         check::<Option<PathBuf>>(&Text("/a \"b"), Some("\"/a \\\"b\""));
         check::<Option<PathBuf>>(&Text("a"), None);
+        check::<Vec<PathBuf>>(&Word("/a,/b"), Some("[\"/a\", \"/b\"]"));
+        check::<Vec<PathBuf>>(&List(vec!["/a", "b"]), None);
+        check::<HooksFrom>(&Text("repository"), Some("\"repository\""));
+        check::<HooksFrom>(&Word("none"), Some("\"none\""));
+        check::<HooksFrom>(&Text("/srv/hooks"), Some("\"/srv/hooks\""));
+        check::<HooksFrom>(&Text("hooks"), None);
+        check::<Hosts>(&Text("auto"), Some("\"auto\""));
+        check::<Hosts>(&Word("a.example,::1"), Some("[\"a.example\", \"::1\"]"));
+        check::<Hosts>(&List(vec!["a.example:80"]), None);
+        check::<Hosts>(&Text("a.example"), None);
         check::<Level>(&Text("debug"), Some("\"debug\""));
         check::<Level>(&Text("trace"), None);
         check::<Format>(&Text("json"), Some("\"json\""));

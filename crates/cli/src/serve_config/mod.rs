@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::settings::{Admin, Limits};
+use packrace_server::transport::settings::{Admin, Hosts, Limits, ServeRules};
 use packrace_server::warm::WarmSettings;
 
 pub use print::example;
@@ -46,6 +46,8 @@ pub struct Told {
     pub hooks: Hooks,
     /// What the process may reach.
     pub sandbox: Sandbox,
+    /// What is served, and what a repository may decide.
+    pub serve: ServeRules,
     /// What is written to standard error.
     pub log: Log,
 }
@@ -59,6 +61,8 @@ pub struct Listen {
     pub git: Option<SocketAddr>,
     /// For those who look on.
     pub admin: Admin,
+    /// By which names, over HTTP.
+    pub hosts: Hosts,
 }
 
 /// What may be pushed.

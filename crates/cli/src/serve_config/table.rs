@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use packrace_server::admission::AdmissionSettings;
 use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::settings::Limits;
+use packrace_server::transport::settings::{Limits, ServeRules};
 use packrace_server::warm::WarmSettings;
 
 use super::item::{Bytes, Given, Item};
@@ -48,7 +48,7 @@ impl Setting {
 /// All that there are, group by group.
 pub fn all() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        [listen(), limits(), admission(), cache(), warm(), push(), hooks(), sandbox(), log()]
+        [listen(), limits(), admission(), cache(), warm(), push(), hooks(), sandbox(), serve(), log()]
             .into_iter()
             .flatten()
             .collect()
@@ -119,6 +119,11 @@ group!(listen: Listen {
          and /-/readyz. \"http\": on the address for HTTP, and the page does not tell clients and repositories. An \
          address and port of its own: all of it there, with clients and repositories; on the address for HTTP \
          only healthz and readyz. \"none\": nowhere.";
+    hosts: value, reload,
+        "Names and addresses, without ports, by which HTTP may be asked (Host, :authority): a list. \"auto\": over loopback \
+         only localhost and loopback's addresses, elsewhere any. \"any\": any. Others get HTTP 403, so that no site can \
+         make a browser take this server for itself (DNS rebinding): name yours where browsers can reach it, or where a \
+         proxy passes the name on.";
 });
 
 group!(limits: Limits {
@@ -215,8 +220,8 @@ group!(warm: WarmSettings {
 
 group!(push: Push {
     allowed: value, reload,
-        "Whether everybody may push, where http.receivepack or daemon.receivepack of a repository says nothing else. With \
-         packrace.createOnPush in git's configuration, a push to a path that ends in .git makes a bare repository \
+        "Whether everybody may push, unless http.receivepack or daemon.receivepack says no; a repository may say no, but yes \
+         only git's configuration of the system, the user and the command line. With packrace.createOnPush in git's configuration, a push to a path that ends in .git makes a bare repository \
          where nothing is.";
 });
 
@@ -249,6 +254,20 @@ group!(sandbox: Sandbox {
         "Files and folders beside those, which are read and whose programs are run: a list of absolute paths.";
     write_paths: value, restart,
         "The same, and may be written.";
+});
+
+group!(serve: ServeRules {
+    read_only: value, reload,
+        "Whether nobody may push, whatever else is said, also by a repository or in git's configuration. The same as \
+         --read-only.";
+    require_export_ok: value, reload,
+        "Whether only repositories with a file git-daemon-export-ok are served.";
+    allowed_paths: value, restart,
+        "Folders outside of the served one into which links, alternates and core.hooksPath of repositories may lead: a \
+         list. What leads elsewhere is not read, and the log says so.";
+    hooks: value, reload,
+        "Which hooks are run by pushes: \"repository\" (its own, as in git), \"none\", or a folder whose hooks are run for \
+         all repositories. Unless it is \"repository\", receive.denyCurrentBranch = updateInstead is refused, too.";
 });
 
 group!(log: Log {

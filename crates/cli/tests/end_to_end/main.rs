@@ -30,6 +30,7 @@ mod migrate;
 mod multi_pack_index;
 mod negotiation;
 mod outputs;
+mod ownership;
 mod pack_objects;
 mod pack_objects_to_stay;
 mod progress;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use packrace_os::clock::Clock;
-use packrace_store::{Error as StoreError, Outlet, Repository};
+use packrace_store::{Config, Error as StoreError, Outlet, Repository};
 
 use super::settings::Settings;
 use crate::engine::{self, Mode, PathNames, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
@@ -39,19 +39,44 @@ impl Service {
         }
     }
 
-    /// Whether a repository offers it at a door: `section` is where its configuration says so.
+    /// Whether a repository offers it at a door where git's rules hold: `section` is where configuration says so.
     pub(super) fn is_enabled(
         self,
         repository: &Repository,
         section: &str,
         by_default: bool,
     ) -> Result<bool, StoreError> {
-        let variable = match self {
-            Service::UploadPack => "uploadpack",
-            Service::ReceivePack => "receivepack",
-        };
-        let configured = repository.config().boolean(&format!("{section}.{variable}"))?;
+        let configured = repository.config().boolean(&self.key(section))?;
         Ok(configured.unwrap_or(by_default))
+    }
+
+    /// The same where a repository itself may only turn it off. Says who did, if it is off.
+    pub(super) fn check_enabled(
+        self,
+        config: &Config,
+        section: &str,
+        by_default: bool,
+    ) -> Result<Result<(), String>, StoreError> {
+        let key = self.key(section);
+        let own = config.own_boolean(&key)?;
+        if !config.protected_boolean(&key)?.unwrap_or(by_default) {
+            let but = match own {
+                Some(true) => format!("; {key} of the repository itself does not turn it on"),
+                _ => String::new(),
+            };
+            return Ok(Err(format!("{} is off for the server{but}", self.name())));
+        }
+        match own {
+            Some(false) => Ok(Err(format!("{key} of the repository turns it off"))),
+            _ => Ok(Ok(())),
+        }
+    }
+
+    fn key(self, section: &str) -> String {
+        match self {
+            Service::UploadPack => format!("{section}.uploadpack"),
+            Service::ReceivePack => format!("{section}.receivepack"),
+        }
     }
 }
 
@@ -120,6 +145,7 @@ impl Call {
                     quiet: false,
                     skip_connectivity_check: false,
                     messages: self.messages,
+                    hooks: settings.rules.hooks.clone(),
                 };
                 engine::receive_pack(&call, input, door, clock)
             }

@@ -17,7 +17,6 @@ use packrace_os::pace::Pace;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_protocol::wire::pkt_line;
-use packrace_store::Repository;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -26,7 +25,7 @@ use super::call::{self, Call, Client, Service};
 use super::places::{For, NoPlace, Place};
 use super::root::NotServed;
 use super::settings::Settings;
-use super::shared::Shared;
+use super::shared::{Opened, Shared, begins_push};
 use super::stdio::SinkDoor;
 use super::tallied::{Heard, Told};
 use crate::engine::{Mode, PathNames, ProtocolVersion};
@@ -218,22 +217,39 @@ fn run(
     transfer: &Arc<Transfer>,
 ) -> Result<(), String> {
     transfer.is_about(&request.path);
-    let repository = open(request, shared).inspect_err(|_| {
+    let opened = open(request, shared).inspect_err(|_| {
         refuse(door, &access_denied(&request.path));
     })?;
+    let mut input = Heard { input: source, transfer };
+    let mut head = &[][..];
+    let begun;
+    let (repository, mode) = match opened {
+        Opened::There(repository) => (repository, Mode::Stateful),
+        Opened::New(new) => {
+            let told = new.advertise(settings, request.version, transfer, door);
+            told.map_err(|error| error.to_string())?;
+            let Some(first) = begins_push(&mut input).map_err(|error| error.to_string())? else {
+                return Ok(());
+            };
+            begun = first;
+            head = &begun;
+            // The advertisement was sent.
+            (shared.make(&new).map_err(why)?, Mode::StatelessRpc)
+        }
+    };
     let call = Call {
         service: request.service,
         paths: PathNames::of(&repository, &request.path),
         repository,
         version: request.version,
-        mode: Mode::Stateful,
+        mode,
         client: Client { pusher: None, variables: variables(transfer.peer()) },
         transfer: transfer.clone(),
         host: shared.host.clone(),
         messages: call::to_log(),
     };
-    let mut input = Heard { input: source, transfer };
-    call.serve(settings, &mut input, door, &shared.clock).map_err(|error| error.to_string())
+    call.serve(settings, &mut io::Read::chain(head, input), door, &shared.clock)
+        .map_err(|error| error.to_string())
 }
 
 /// What git's daemon tells hooks of the client.
@@ -246,20 +262,23 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
     vec![("REMOTE_ADDR".into(), ip.into()), ("REMOTE_PORT".into(), address.port().to_string().into())]
 }
 
-fn open(request: &Request, shared: &Shared) -> Result<Arc<Repository>, String> {
-    let opened = shared.open(request.service, "daemon", &request.path);
-    let (reason, why) = match opened {
-        Ok(repository) => return Ok(repository),
-        Err(NotServed::NotFound(why)) => (Some(Reason::NotFound), why),
-        Err(NotServed::Disabled) => {
-            (Some(Reason::Forbidden), format!("'{}': service not enabled", request.service.name()))
+fn open(request: &Request, shared: &Shared) -> Result<Opened, String> {
+    shared.open(request.service, "daemon", &request.path).map_err(|not_served| {
+        match &not_served {
+            NotServed::NotFound(_) => shared.host.metrics.refused(Reason::NotFound),
+            NotServed::Disabled(_) => shared.host.metrics.refused(Reason::Forbidden),
+            NotServed::Broken(_) => {}
         }
-        Err(NotServed::Broken(error)) => (None, error.to_string()),
-    };
-    if let Some(reason) = reason {
-        shared.host.metrics.refused(reason);
+        why(not_served)
+    })
+}
+
+fn why(not_served: NotServed) -> String {
+    match not_served {
+        NotServed::NotFound(why) => why,
+        NotServed::Disabled(why) => format!("service not enabled: {why}"),
+        NotServed::Broken(error) => error.to_string(),
     }
-    Err(why)
 }
 
 /// Tells the client, and gives the text back.

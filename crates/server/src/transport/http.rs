@@ -5,6 +5,8 @@
 //! | `GET …/info/refs?service=git-upload-pack` or `git-receive-pack` | advertisement |
 //! | `POST …/git-upload-pack` | one round of upload-pack |
 //! | `POST …/git-receive-pack` | a push; its body is taken as it comes |
+//! | a `Host` that is not one of `listen.hosts`, or a request of another site | 403 |
+//! | no `Host`, or two | 400 |
 //! | a push that is not allowed | 403 |
 //! | another service, or the dumb protocol | 403 |
 //! | another method | 405 with `Allow` |
@@ -27,7 +29,6 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use packrace_store::Repository;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
@@ -36,12 +37,13 @@ use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, read_requ
 use super::call::{self, Call, Service};
 use super::conversation::Exchange;
 use super::http_connection::{self, RETRY_AFTER};
+use super::origin;
 use super::places::For;
 use super::pusher::pusher;
 use super::root::NotServed;
 use super::routes::{self, NO_CACHE, Route, percent_decode, route};
 use super::seeing::{self, Onlooker};
-use super::shared::Shared;
+use super::shared::{Opened, Shared, begins_push};
 use super::streamed_body::StreamedBody;
 use super::tallied::Heard;
 use crate::engine::{self, Mode, PathNames, ProtocolVersion};
@@ -51,13 +53,27 @@ use crate::transfers::Transfer;
 
 type Answer = Response<AnswerBody>;
 
+/// Both ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Addresses {
+    pub(super) peer: SocketAddr,
+    pub(super) local: Option<SocketAddr>,
+}
+
 /// Answers one request.
 pub(super) async fn answer(
     request: Request<Incoming>,
     exchange: Arc<Exchange>,
     shared: Arc<Shared>,
-    peer: SocketAddr,
+    Addresses { peer, local }: Addresses,
 ) -> Answer {
+    let checked = origin::check(&request, &shared.settings().hosts, local);
+    if let Err((status, why)) = checked {
+        tracing::warn!("http {peer}: refused: {why}");
+        let line = format!("{} {}", request.method(), request.uri());
+        let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
+        return refusal(status, access, exchange);
+    }
     if let Some(answer) = seeing::answer(&request, &shared, Onlooker::Client) {
         let status = answer.status().as_u16();
         let body = |text: String| GatherBatch::of(text.into_bytes());
@@ -283,27 +299,21 @@ fn run_engine(wanted: Wanted, mut door: BodyDoor, shared: &Shared) -> StatusCode
     wanted.called.transfer.is_about(&wanted.path);
     let _span = wanted.called.transfer.enter_span();
     let path = quoted(&wanted.path);
-    let repository = match shared.open(wanted.service, "http", &wanted.path) {
-        Ok(repository) => repository,
-        Err(NotServed::NotFound(why)) => {
-            tracing::info!("{path} is not served: {}", quoted(why.as_bytes()));
-            return StatusCode::NOT_FOUND;
-        }
-        Err(NotServed::Disabled) => return StatusCode::FORBIDDEN,
-        Err(NotServed::Broken(error)) => {
-            tracing::error!("{path}: {error}");
-            return StatusCode::INTERNAL_SERVER_ERROR;
-        }
+    let opened = match shared.open(wanted.service, "http", &wanted.path) {
+        Ok(opened) => opened,
+        Err(why) => return status_of_not_served(&path, &why),
     };
     if let Body::Refused(status) = wanted.input {
         return status;
     }
-    let result = catch_unwind(AssertUnwindSafe(|| serve_wanted(wanted, repository, &mut door, shared)));
+    let result = catch_unwind(AssertUnwindSafe(|| serve_wanted(wanted, opened, &mut door, shared)));
     match result {
-        Ok(Ok(())) => {
+        Ok(Ok(StatusCode::OK)) => {
             door.end();
             StatusCode::OK
         }
+        // Nothing was sent.
+        Ok(Ok(status)) => status,
         Ok(Err(error)) => {
             tracing::warn!("{path}: {}", quoted(error.to_string().as_bytes()));
             if error.was_told() && door.has_sent() {
@@ -319,12 +329,30 @@ fn run_engine(wanted: Wanted, mut door: BodyDoor, shared: &Shared) -> StatusCode
     }
 }
 
+/// What a client is told of a repository that it does not get. The log says why.
+fn status_of_not_served(path: &str, why: &NotServed) -> StatusCode {
+    match why {
+        NotServed::NotFound(why) => {
+            tracing::info!("{path} is not served: {}", quoted(why.as_bytes()));
+            StatusCode::NOT_FOUND
+        }
+        NotServed::Disabled(why) => {
+            tracing::info!("{path}: service not enabled: {}", quoted(why.as_bytes()));
+            StatusCode::FORBIDDEN
+        }
+        NotServed::Broken(error) => {
+            tracing::error!("{path}: {}", quoted(error.to_string().as_bytes()));
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    }
+}
+
 fn serve_wanted(
     wanted: Wanted,
-    repository: Arc<Repository>,
+    opened: Opened,
     door: &mut BodyDoor,
     shared: &Shared,
-) -> Result<(), engine::Error> {
+) -> Result<StatusCode, engine::Error> {
     let mut whole: &[u8];
     let Called { peer, transfer, .. } = wanted.called;
     let mut body = wanted.input;
@@ -336,7 +364,28 @@ fn serve_wanted(
         Body::Stream(body) => body,
         Body::Refused(_) => &mut std::io::empty(),
     };
-    let input = &mut Heard { input, transfer: &transfer };
+    let mut input = Heard { input, transfer: &transfer };
+    let settings = shared.settings();
+    let mut head = &[][..];
+    let begun;
+    let repository = match opened {
+        Opened::There(repository) => repository,
+        Opened::New(new) if wanted.mode == Mode::Advertise => {
+            new.advertise(&settings, wanted.version, &transfer, door)?;
+            return Ok(StatusCode::OK);
+        }
+        Opened::New(new) => {
+            match begins_push(&mut input).map_err(engine::Error::gone)? {
+                Some(first) => begun = first,
+                None => return Ok(StatusCode::OK),
+            }
+            head = &begun;
+            match shared.make(&new) {
+                Ok(made) => made,
+                Err(why) => return Ok(status_of_not_served(&quoted(&wanted.path), &why)),
+            }
+        }
+    };
     let call = Call {
         service: wanted.service,
         paths: PathNames::of(&repository, &wanted.path),
@@ -348,5 +397,6 @@ fn serve_wanted(
         host: shared.host.clone(),
         messages: call::to_log(),
     };
-    call.serve(&shared.settings(), input, door, &shared.clock)
+    call.serve(&settings, &mut head.chain(input), door, &shared.clock)?;
+    Ok(StatusCode::OK)
 }

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::conversation::{Conversation, TooSlow};
-use super::http::answer;
+use super::http::{Addresses, answer};
 use super::places::{NoPlace, Place};
 use super::shared::Shared;
 use crate::metrics::{DoorName, Reason};
@@ -67,6 +67,7 @@ async fn serve(
     shared: Arc<Shared>,
 ) {
     let _open = shared.host.metrics.connection(DoorName::Http);
+    let addresses = Addresses { peer, local: stream.local_addr().ok() };
     // Small answers must not wait for more.
     let _ = stream.set_nodelay(true);
     let mut stopping = shared.stopping.subscribe();
@@ -75,7 +76,7 @@ async fn serve(
     let service = hyper::service::service_fn(move |request| {
         let (shared, conversation) = for_service.clone();
         let exchange = conversation.exchange();
-        async move { Ok::<_, Infallible>(answer(request, exchange, shared, peer).await) }
+        async move { Ok::<_, Infallible>(answer(request, exchange, shared, addresses).await) }
     });
     let builder = builder();
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(Counted(stream)), service));

@@ -9,6 +9,7 @@ mod dumb;
 mod git_daemon;
 mod http;
 mod http_connection;
+mod origin;
 mod places;
 mod pusher;
 mod root;

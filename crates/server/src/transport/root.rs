@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packrace_store::init::{Begun, InitOptions};
-use packrace_store::{Error, ErrorKind, Kept, OpenOptions, Repository};
+use packrace_store::{Error, ErrorKind, Kept, OpenOptions, Repository, Served};
 
+use super::access::quoted;
 use super::settings::NewRepositories;
 use crate::warm::WarmRepositories;
 
@@ -26,59 +27,77 @@ pub(super) struct Root {
 pub(super) enum NotServed {
     /// It is not one that is looked at, or there is nothing that may be served. Clients are not told which.
     NotFound(String),
-    /// It does not offer what is wanted.
-    Disabled,
+    /// It does not offer what is wanted; who says so.
+    Disabled(String),
     /// There is a repository, but it cannot be read.
     Broken(Error),
 }
 
 impl Root {
-    /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository.
-    pub(super) fn new(path: &Path, options: OpenOptions, warm: WarmRepositories) -> std::io::Result<Self> {
+    /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository. From now on this
+    /// process opens files in this folder and in `allowed` only, and where the configuration of system and user says so.
+    pub(super) fn new(
+        path: &Path,
+        options: OpenOptions,
+        allowed: &[PathBuf],
+        warm: WarmRepositories,
+    ) -> std::io::Result<Self> {
         let path = packrace_os::real_path(path)?;
         let config = options.config;
-        let options = OpenOptions { check_ownership: true, config, ..OpenOptions::default() };
+        let mut options = OpenOptions { check_ownership: true, config, ..OpenOptions::default() };
+        let mut folders = vec![path.clone()];
+        for folder in allowed {
+            folders.push(packrace_os::real_path(folder).map_err(|error| {
+                std::io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
+            })?);
+        }
+        let allowed = folders[1..].to_vec();
+        // Where the folder itself is a work tree, its repository may lie elsewhere: its owner chose it.
+        if let Ok(repository) = Repository::open(&path, &options) {
+            for dir in [repository.git_dir(), repository.common_dir()] {
+                folders.extend(packrace_os::real_path(dir));
+            }
+        }
+        packrace_os::reach::confine(folders.iter().map(PathBuf::as_path))?;
+        options.served = Some(Arc::new(Served { root: path.clone(), allowed }));
         Ok(Root { path, options, warm })
     }
 
-    /// Opens the repository at a path of a request, which starts with a slash. Links and gitfiles that lead out of
-    /// the folder are not followed, but where the folder itself is one: its owner chose it. Alternates may lie
-    /// anywhere. It may have been opened before, and is then as it would be if it was opened now.
+    /// Opens the repository at a path of a request, which starts with a slash, if it is one that is served
+    /// (`docs/decisions/0031-what-is-served.md`). It may have been opened before, and is then as it would be if it was
+    /// opened now.
     pub(super) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
-        let path = self.path.join(relative);
+        // Without a slash at the end, which the folder itself would have.
+        let path = if relative.as_os_str().is_empty() { self.path.clone() } else { self.path.join(relative) };
         if !self.warm.is_enabled() {
             let repository = Repository::open(&path, &self.options).map_err(not_opened)?;
-            self.check_inside(relative, &repository)?;
+            tell_ignored(relative, &repository);
             return Ok(Arc::new(repository));
         }
         self.warm.get(relative, || {
             let kept = Kept::open(&path, &self.options).map_err(not_opened)?;
-            // Where it lies is one of the things that are looked at before it is used again.
-            self.check_inside(relative, kept.repository())?;
+            tell_ignored(relative, kept.repository());
             Ok(kept)
         })
     }
+}
 
-    fn check_inside(&self, relative: &Path, repository: &Repository) -> Result<(), NotServed> {
-        let is_inside =
-            |dir: &Path| packrace_os::real_path(dir).is_ok_and(|real| real.starts_with(&self.path));
-        if relative.as_os_str().is_empty()
-            || (is_inside(repository.git_dir()) && is_inside(repository.common_dir()))
-        {
-            return Ok(());
-        }
-        Err(NotServed::NotFound("leads out of the served folder".to_owned()))
+/// Tells what a repository says that does not count.
+fn tell_ignored(relative: &Path, repository: &Repository) {
+    for ignored in repository.config().ignored() {
+        let ignored = quoted(ignored.as_bytes());
+        tracing::warn!(
+            "/{}: its own configuration may not say {ignored}",
+            relative.display().to_string().escape_debug()
+        );
     }
 }
 
 impl Root {
-    /// Makes a bare repository at a path of a request that ends in `.git`, where nothing is, in a folder that is there.
-    pub(super) fn create(
-        &self,
-        request_path: &[u8],
-        new: &NewRepositories,
-    ) -> Result<Arc<Repository>, NotServed> {
+    /// Where a bare repository may be made for a path of a request: it ends in `.git`, nothing is there, and the folder that
+    /// it is to be in is there and is served.
+    pub(super) fn free_place(&self, request_path: &[u8]) -> Result<PathBuf, NotServed> {
         let not_found = |why: &str| NotServed::NotFound(why.to_owned());
         let relative = check_path(request_path).map_err(not_found)?;
         let (Some(name), Some(parent)) = (relative.file_name(), relative.parent()) else {
@@ -90,16 +109,27 @@ impl Root {
         let parent = packrace_os::real_path(&self.path.join(parent));
         let parent = parent.ok().filter(|parent| parent.starts_with(&self.path));
         let git_dir = parent.ok_or_else(|| not_found("is in no folder that is served"))?.join(name);
-        // In a repository, no other is made.
+        // In a repository or its work tree, no other is made.
         let mut inside = git_dir.ancestors().skip(1).take_while(|dir| dir.starts_with(&self.path));
         let is_there = |path: &Path| packrace_os::owner(path).is_ok();
-        if is_there(&git_dir) || inside.any(|dir| is_there(&dir.join("HEAD"))) {
+        if is_there(&git_dir) || inside.any(|dir| is_there(&dir.join("HEAD")) || is_there(&dir.join(".git")))
+        {
             return Err(not_found("is something else"));
         }
+        Ok(git_dir)
+    }
+
+    /// Makes a bare repository there.
+    pub(super) fn create(
+        &self,
+        request_path: &[u8],
+        new: &NewRepositories,
+    ) -> Result<Arc<Repository>, NotServed> {
+        let git_dir = self.free_place(request_path)?;
         let options = InitOptions { git_dir: git_dir.clone(), ..new.options.clone() };
         let begun = Begun::begin(options).map_err(NotServed::Broken)?;
         begun.finish(&new.head).map_err(NotServed::Broken)?;
-        tracing::info!("made {git_dir:?}");
+        tracing::info!("made {}", quoted(git_dir.as_os_str().as_encoded_bytes()));
         self.open(request_path)
     }
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_os::clock::Clock as _;
+use packrace_store::HooksFrom;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::places::{For, NoPlace, Place};
-use super::settings::{Admin, Settings};
+use super::settings::{Admin, Hosts, Settings};
 use super::shared::Shared;
 use super::signals::{Signal, Signals};
 use super::{git_daemon, http_connection, seeing};
@@ -124,6 +125,7 @@ async fn run(
         looking.spawn(seeing::listen(listener, shared.clone()));
     }
     listening(&addresses);
+    tell_rules(&settings);
     let mut accepting = JoinSet::new();
     for (scheme, listener) in listeners {
         let for_one = shared.clone();
@@ -153,6 +155,32 @@ async fn run(
         () = signals.stop() => tracing::warn!("told to stop again: what still runs is cut"),
     }
     Ok(())
+}
+
+/// Tells which rules decide what is served.
+fn tell_rules(settings: &Settings) {
+    let (rules, pushing) = (&settings.rules, &settings.pushing);
+    let pushes = match (rules.read_only, pushing.is_allowed) {
+        (true, _) => "nobody pushes",
+        (false, true) => "everybody pushes, where a repository does not say no",
+        (false, false) => "nobody pushes but where git's configuration outside of repositories says so",
+    };
+    let exported = if rules.require_export_ok { " with git-daemon-export-ok" } else { "" };
+    tracing::info!(
+        "served are repositories{exported} that lie in no other; {pushes}; hooks: {}; links lead into the served folder{}; \
+         HTTP is asked for {}",
+        match &rules.hooks {
+            HooksFrom::Repository => "each repository's own".to_owned(),
+            HooksFrom::Nowhere => "none".to_owned(),
+            HooksFrom::Dir(dir) => dir.display().to_string(),
+        },
+        rules.allowed_paths.iter().map(|path| format!(" or {}", path.display())).collect::<String>(),
+        match &settings.hosts {
+            Hosts::Auto => "loopback's names over loopback, any name elsewhere".to_owned(),
+            Hosts::Any => "any name".to_owned(),
+            Hosts::Named(names) => names.join(", "),
+        }
+    );
 }
 
 /// Ends what runs in good order, as far as its time allows.

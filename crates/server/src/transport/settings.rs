@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use packrace_os::child::Confinement;
 use packrace_os::pace::Pace;
-use packrace_store::OpenOptions;
 use packrace_store::init::InitOptions;
+use packrace_store::{HooksFrom, OpenOptions};
 
 pub use super::places::AddressRange;
 use crate::admission::AdmissionSettings;
@@ -47,6 +47,36 @@ pub struct Settings {
     pub pushing: Pushing,
     /// What hooks and other programs may do and take.
     pub confinement: Confinement,
+    /// Which repositories are served, and what they may decide.
+    pub rules: ServeRules,
+    /// By which names HTTP is served.
+    pub hosts: Hosts,
+}
+
+/// Which repositories below the folder are served, and what they may decide. Plain data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServeRules {
+    /// Nobody pushes, whatever else is said, also by a repository.
+    pub read_only: bool,
+    /// Only repositories with a file `git-daemon-export-ok` are served.
+    pub require_export_ok: bool,
+    /// Folders outside of the served one into which links and alternates may lead. Counted at the start only.
+    pub allowed_paths: Vec<PathBuf>,
+    /// Which hooks are run.
+    pub hooks: HooksFrom,
+}
+
+/// By which names browsers may ask over HTTP: an attacker may give any other name the address of this server (DNS
+/// rebinding).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Hosts {
+    /// Loopback's names and addresses where a connection comes over loopback; any where it does not.
+    #[default]
+    Auto,
+    /// Any.
+    Any,
+    /// These, without a port; and those of loopback over loopback.
+    Named(Vec<String>),
 }
 
 /// Where a server can be looked at while it runs: the routes below `/-/`.

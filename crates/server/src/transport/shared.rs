@@ -1,11 +1,13 @@
 //! What all connections of a server share.
 
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use packrace_os::clock::RealClock;
 use packrace_os::turns::Turns;
-use packrace_store::Repository;
+use packrace_protocol::wire::pkt_line;
+use packrace_store::{Config, Repository};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
@@ -14,11 +16,13 @@ use super::call::Service;
 use super::places::Places;
 use super::root::{NotServed, Root};
 use super::seeing::{self, Seeing};
-use super::settings::{Pushing, Settings};
+use super::settings::{NewRepositories, Settings};
 use crate::admission::Admission;
+use crate::engine::{self, ProtocolVersion};
 use crate::host::Host;
+use crate::outbox::Door;
 use crate::pack_cache::PackCache;
-use crate::transfers::Transfers;
+use crate::transfers::{Transfer, Transfers};
 use crate::warm::{RefAnswers, WarmRepositories};
 
 /// Clients that are told at the same time that there is no place; others are dropped without a word.
@@ -66,7 +70,7 @@ impl Shared {
         };
         let warm = WarmRepositories::new(warm.clone(), host.metrics.clone());
         Ok(Shared {
-            root: Root::new(root, settings.open.clone(), warm)?,
+            root: Root::new(root, settings.open.clone(), &settings.rules.allowed_paths, warm)?,
             places,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
@@ -92,33 +96,93 @@ impl Shared {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// The repository at a path, if it offers this service at a door; `section` is where its configuration says so. Where
-    /// there is none to push to, and some may be made, a new one.
-    pub(super) fn open(
-        &self,
-        service: Service,
-        section: &str,
-        path: &[u8],
-    ) -> Result<Arc<Repository>, NotServed> {
+    /// The repository at a path, if it offers this service at a door; `section` is where configuration says so.
+    pub(super) fn open(&self, service: Service, section: &str, path: &[u8]) -> Result<Opened, NotServed> {
         let settings = self.settings();
-        let (opened, by_default) = match service {
-            Service::UploadPack => (self.root.open(path), true),
-            Service::ReceivePack => {
-                (self.open_for_push(path, &settings.pushing), settings.pushing.is_allowed)
+        let (rules, pushing) = (&settings.rules, &settings.pushing);
+        let is_push = service == Service::ReceivePack;
+        let opened = match (self.root.open(path), &pushing.new_repositories) {
+            (Err(NotServed::NotFound(_)), Some(new)) if is_push && !rules.read_only => {
+                if rules.require_export_ok {
+                    return Err(NotServed::NotFound("a new repository would not be exported".to_owned()));
+                }
+                let config = Config::outside(&new.options.config).map_err(NotServed::Broken)?;
+                check_enabled(service, &config, section, pushing.is_allowed)?;
+                let (git_dir, path, new) = (self.root.free_place(path)?, path.to_owned(), new.clone());
+                return Ok(Opened::New(NewRepository { git_dir, path, new, config }));
             }
+            (opened, _) => opened,
         };
         let repository = opened?;
-        match service.is_enabled(&repository, section, by_default) {
-            Ok(true) => Ok(repository),
-            Ok(false) => Err(NotServed::Disabled),
-            Err(error) => Err(NotServed::Broken(error)),
+        if rules.require_export_ok && !repository.is_export_ok() {
+            return Err(NotServed::NotFound("has no git-daemon-export-ok".to_owned()));
         }
+        if is_push && rules.read_only {
+            return Err(NotServed::Disabled("the server is read-only".to_owned()));
+        }
+        let by_default = !is_push || pushing.is_allowed;
+        check_enabled(service, repository.config(), section, by_default)?;
+        Ok(Opened::There(repository))
     }
 
-    fn open_for_push(&self, path: &[u8], pushing: &Pushing) -> Result<Arc<Repository>, NotServed> {
-        match (self.root.open(path), &pushing.new_repositories) {
-            (Err(NotServed::NotFound(_)), Some(new)) => self.root.create(path, new),
-            (opened, _) => opened,
+    /// Makes a repository that was not there when it was asked for.
+    pub(super) fn make(&self, new: &NewRepository) -> Result<Arc<Repository>, NotServed> {
+        match self.root.create(&new.path, &new.new) {
+            // Somebody else was faster.
+            Err(NotServed::NotFound(_)) => self.root.open(&new.path),
+            made => made,
         }
+    }
+}
+
+fn check_enabled(
+    service: Service,
+    config: &Config,
+    section: &str,
+    by_default: bool,
+) -> Result<(), NotServed> {
+    let checked = service.check_enabled(config, section, by_default).map_err(NotServed::Broken)?;
+    checked.map_err(NotServed::Disabled)
+}
+
+/// What a path leads to.
+pub(super) enum Opened {
+    There(Arc<Repository>),
+    /// Nothing yet; a push makes it.
+    New(NewRepository),
+}
+
+/// A repository that a push is about to make.
+pub(super) struct NewRepository {
+    /// Where.
+    pub(super) git_dir: PathBuf,
+    path: Vec<u8>,
+    new: NewRepositories,
+    /// What is configured outside of it.
+    config: Config,
+}
+
+impl NewRepository {
+    /// Sends what a client is told that wants to push, as from an empty repository. Makes nothing.
+    pub(super) fn advertise(
+        &self,
+        settings: &Settings,
+        version: ProtocolVersion,
+        transfer: &Transfer,
+        door: &mut dyn Door,
+    ) -> Result<(), engine::Error> {
+        let hash = self.new.options.hash.unwrap_or(self.new.options.default_hash);
+        let named = self.git_dir.as_os_str();
+        engine::advertise_new(&self.config, hash, named, &settings.agent, transfer, version, door)
+    }
+}
+
+/// The beginning of the commands of a push; none where a client only wanted to look.
+pub(super) fn begins_push(input: &mut dyn Read) -> std::io::Result<Option<[u8; 4]>> {
+    let mut head = [0; 4];
+    match input.read_exact(&mut head) {
+        Ok(()) => Ok(Some(head).filter(|head| head != pkt_line::FLUSH)),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -8,7 +8,7 @@ use packrace_server::admission::AdmissionSettings;
 use packrace_server::engine::Committer;
 use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::serve::serve;
-use packrace_server::transport::settings::{Admin, Limits, Pushing, Settings};
+use packrace_server::transport::settings::{Admin, Hosts, Limits, Pushing, ServeRules, Settings};
 use packrace_server::warm::WarmSettings;
 use packrace_store::OpenOptions;
 
@@ -28,6 +28,8 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         cache: CacheSettings { directory: Some(temporary_dir.to_owned()), ..CacheSettings::default() },
         warm: WarmSettings::default(),
         hook_environment: Vec::new(),
+        rules: ServeRules::default(),
+        hosts: Hosts::default(),
         pushing: Pushing {
             is_allowed: false,
             new_repositories: None,

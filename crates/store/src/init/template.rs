@@ -3,15 +3,18 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use packrace_os::EntryType;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
-use packrace_os::{EntryType, Mapped};
 
 use super::{make_dir, sync_dirs};
 use crate::config::{Config, ConfigSources};
 use crate::error::Error;
 use crate::publish::{Component, WritePolicy};
 use crate::repository::Format;
+
+/// Longest file of a template.
+const MAX_TEMPLATE_BYTES: u64 = 64 << 20;
 
 /// Where files of a new repository come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +99,8 @@ fn copy_dir(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), Error> {
             }
             EntryType::File => {
                 let is_run = packrace_os::mode(&from, Role::Config).map_err(io)? & 0o100 != 0;
-                let bytes = Mapped::open(&from, Role::Config).map_err(io)?;
+                let bytes = packrace_os::read_file_anywhere(&from, Role::Config, MAX_TEMPLATE_BYTES);
+                let bytes = bytes.map_err(io)?;
                 write(&to, &bytes, if is_run { 0o777 } else { 0o666 }, policy)?;
             }
             EntryType::Other => tracing::error!("ignoring template {}", from.display()),

@@ -79,7 +79,7 @@ fn git_dir_at(path: PathBuf, seen: &mut Witnesses) -> Result<Option<Found>, Erro
 }
 
 /// Whether there are a `HEAD` that can be one, objects and refs (gitrepository-layout).
-fn is_git_dir(path: &Path, seen: &mut Witnesses) -> Result<bool, Error> {
+pub(super) fn is_git_dir(path: &Path, seen: &mut Witnesses) -> Result<bool, Error> {
     let head = path.join("HEAD");
     seen.file(&head);
     // A HEAD may be a symbolic link to a branch that does not exist yet.

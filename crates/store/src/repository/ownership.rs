@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
+use super::OpenOptions;
 use super::discovery::{Found, join};
 use crate::config::Config;
 use crate::error::{Error, Reason};
 use crate::witnesses::Witnesses;
+
+/// The user who may do everything.
+const ROOT: u32 = 0;
 
 /// The repository belongs to `user`, or protected configuration names its git directory in `safe.directory`. `seen` gets what
 /// was looked at.
@@ -13,12 +17,17 @@ pub(super) fn check(
     found: &Found,
     user: u32,
     config: &Config,
-    home: Option<&Path>,
+    options: &OpenOptions,
     seen: &mut Witnesses,
 ) -> Result<(), Error> {
+    let home = options.config.home.as_deref();
+    // Who has become root by sudo is also who he was before (git-config, "safe.directory").
+    let before_sudo = options.sudo_user.filter(|_| user == ROOT);
     found.gitfile.iter().chain([&found.git_dir]).for_each(|path| seen.owner(path));
     let is_ours = |path: &Path| {
-        packrace_os::owner(path).map(|owner| owner == user).map_err(|error| Error::io(path, error))
+        packrace_os::owner(path)
+            .map(|owner| !options.assume_other_owner && (owner == user || Some(owner) == before_sudo))
+            .map_err(|error| Error::io(path, error))
     };
     let gitfile_is_ours = found.gitfile.as_deref().map_or(Ok(true), is_ours)?;
     if gitfile_is_ours && is_ours(&found.git_dir)? {
@@ -33,7 +42,8 @@ pub(super) fn check(
     if is_safe {
         return Ok(());
     }
-    let path = real.display();
+    // As it was named, as in git.
+    let path = found.git_dir.display();
     Err(Reason::Refused(format!(
         "detected dubious ownership in repository at '{path}'\n\
          To add an exception for this directory, call:\n\n\
@@ -51,10 +61,12 @@ fn covers(value: &[u8], path: &Path, home: Option<&Path>, seen: &mut Witnesses) 
         (Some(rest), Some(home)) => join(home, rest),
         _ => join(Path::new(""), value),
     };
+    if value == b"." {
+        seen.real(Path::new("."));
+        return packrace_os::real_path(Path::new(".")).is_ok_and(|here| here == path);
+    }
     if !named.is_absolute() {
-        if value != b"." {
-            tracing::warn!("safe.directory '{}' not absolute", String::from_utf8_lossy(value));
-        }
+        tracing::warn!("safe.directory '{}' not absolute", String::from_utf8_lossy(value));
         return false;
     }
     if value.ends_with(b"/*") {
@@ -81,7 +93,12 @@ mod tests {
         config.add_local(git_dir, git_dir).unwrap();
         let found = Found { git_dir: git_dir.to_owned(), gitfile: None };
         let stranger = packrace_os::process::effective_user() + 1;
-        let result = check(&found, stranger, &config, git_dir.parent(), &mut Witnesses::default());
+        let home = git_dir.parent().map(Path::to_owned);
+        let options = OpenOptions {
+            config: ConfigSources { home, ..ConfigSources::default() },
+            ..OpenOptions::default()
+        };
+        let result = check(&found, stranger, &config, &options, &mut Witnesses::default());
         assert_eq!(result.is_ok(), expect, "{values:?}");
         if let Err(error) = result {
             let text = error.to_string();
@@ -125,13 +142,21 @@ mod tests {
         let gitfile = dir.path().join(".git");
         std::fs::write(&gitfile, "gitdir: elsewhere").unwrap();
         let user = packrace_os::process::effective_user();
-        let check = |found: &Found, user| check(found, user, &config, None, &mut Witnesses::default());
+        let options = OpenOptions::default();
+        let check = |found: &Found, user| check(found, user, &config, &options, &mut Witnesses::default());
         let found = |gitfile: Option<&Path>| Found {
             git_dir: dir.path().to_owned(),
             gitfile: gitfile.map(Path::to_owned),
         };
         assert!(check(&found(Some(&gitfile)), user).is_ok());
         assert!(check(&found(None), user + 1).is_err());
+        let with = |options: &OpenOptions, user| {
+            super::check(&found(None), user, &config, options, &mut Witnesses::default()).is_ok()
+        };
+        assert!(!with(&OpenOptions { assume_other_owner: true, ..OpenOptions::default() }, user));
+        // Only root by sudo is also who he was before.
+        let sudo = OpenOptions { sudo_user: Some(user), ..OpenOptions::default() };
+        assert!(with(&sudo, ROOT) && !with(&sudo, user + 1));
         // `/` belongs to somebody else unless we are root; then nobody else's file is at hand.
         if user != 0 {
             assert!(check(&found(Some(Path::new("/"))), user).is_err());

@@ -8,7 +8,7 @@ use packrace_testkit::peer::{self, Feed};
 use packrace_testkit::{Git, clean_environment};
 
 use super::hooks::script;
-use super::{Pair, ZERO, commands, fed, said, text};
+use super::{OPEN, Pair, ZERO, commands, fed, said, text};
 use crate::running::{PACKRACE, Server};
 
 fn push_of(pair: &Pair) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn a_client_that_leaves() {
     let pair = Pair::new();
     let request = push_of(&pair);
     let before = pair.refs();
-    let server = Server::start(pair.root());
+    let server = Server::start_that(pair.root(), &OPEN, &[]);
     let head =
         "POST /srv.git/git-receive-pack HTTP/1.1\nContent-Type: application/x-git-receive-pack-request";
     for end in (0..request.len()).step_by(request.len() / 17) {
@@ -31,7 +31,7 @@ fn a_client_that_leaves() {
         assert!(!text(&output.stdout).contains("unpack ok"), "{end}");
         let announced = format!("{head}\nContent-Length: {}", request.len());
         let mut stream = std::net::TcpStream::connect(server.http).unwrap();
-        let head = format!("{}\r\nHost: x\r\n\r\n", announced.replace('\n', "\r\n"));
+        let head = format!("{}\r\nHost: localhost\r\n\r\n", announced.replace('\n', "\r\n"));
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&request[..end]).unwrap();
         drop(stream);

@@ -3,7 +3,7 @@
 use packrace_testkit::peer::{self, Feed};
 use packrace_testkit::{Git, reachable_objects};
 
-use super::{Pair, check_sound, commands, refs_of, said, text};
+use super::{OPEN, Pair, check_sound, commands, refs_of, said, text};
 use crate::running::{PACKRACE, Server, packrace};
 
 /// What a client does, and whether git lets it pass.
@@ -22,7 +22,7 @@ const STEPS: [(&[&str], bool); 9] = [
 fn check(options: &[&str], git: &Git, door: &str) {
     let pair = Pair::with(options);
     git.run(&pair.work(), &["tag", "-a", "-m", "tag", "v1"]);
-    let server = Server::start(pair.root());
+    let server = Server::start_that(pair.root(), &OPEN, &[]);
     let program = format!("--receive-pack={PACKRACE} receive-pack");
     let url = match door {
         "http" | "chunked" => format!("http://{}/srv.git", server.http),
@@ -89,9 +89,12 @@ fn who_may_push() {
             assert_eq!(output.status.success(), expect, "{url}\n{}", said(&output));
         }
     };
-    try_both(&Server::start(pair.root()), true);
-    pair.config(&[("http.receivepack", "false"), ("daemon.receivepack", "false")]);
+    // What the repository itself says turns nothing on.
     try_both(&Server::start(pair.root()), false);
+    try_both(&Server::start_that(pair.root(), &OPEN, &[]), true);
+    try_both(&Server::start_that(pair.root(), &OPEN, &["--read-only", "--allow-push"]), false);
+    pair.config(&[("http.receivepack", "false"), ("daemon.receivepack", "false")]);
+    try_both(&Server::start_that(pair.root(), &OPEN, &[]), false);
     try_both(&Server::start_that(pair.root(), &[], &["--allow-push"]), false);
     for name in ["http.receivepack", "daemon.receivepack"] {
         Git::stock().run(&pair.server(), &["config", "--unset", name]);
@@ -128,7 +131,18 @@ fn pushes_make_repositories_where_that_is_configured() {
         assert_eq!(push(&url).status.success(), is_made, "{path}");
         assert_eq!(pair.root().join(path).join("HEAD").exists(), is_made, "{path}");
     }
-    // Nobody who only reads makes one.
+    // Nobody who only reads makes one, nor who is told what could be pushed to, or does not begin.
+    let get = "/no.git/info/refs?service=git-receive-pack HTTP/1.1";
+    let told = peer::http(server.http, &format!("GET {get}"), b"", Feed::Whole);
+    assert!(text(&told.body).contains(&format!("{} capabilities^{{}}\0report-status", super::ZERO)));
+    assert_eq!(peer::http(server.http, &format!("HEAD {get}"), b"", Feed::Whole).status, 200);
+    let post = "POST /no.git/git-receive-pack HTTP/1.1\nContent-Type: application/x-git-receive-pack-";
+    assert_eq!(peer::http(server.http, &format!("{post}request"), b"0000", Feed::Whole).status, 200);
+    assert_eq!(peer::http(server.http, &format!("{post}x"), b"0077", Feed::Whole).status, 415);
+    let hello = packrace_testkit::peer::Script::new().data(b"git-receive-pack /no.git\0host=h\0").flush();
+    let told = peer::tcp(server.git, hello.bytes(), Feed::Whole);
+    assert!(text(&told).contains(" capabilities^{}\0report-status"), "{}", text(&told));
+    assert!(!pair.root().join("no.git").exists());
     let output = Git::stock()
         .command(pair.root())
         .args(["ls-remote", &format!("http://{}/no.git", server.http)])
@@ -143,7 +157,7 @@ fn pushes_make_repositories_where_that_is_configured() {
 #[test]
 fn http_as_clients_speak_it() {
     let pair = Pair::new();
-    let server = Server::start(pair.root());
+    let server = Server::start_that(pair.root(), &OPEN, &[]);
     let post = |body: &[u8], headers: &str| {
         let head =
             format!("POST /srv.git/git-receive-pack HTTP/1.1\nContent-Length: {}\n{headers}", body.len());
@@ -182,7 +196,7 @@ fn gzip(pair: &Pair) -> Vec<u8> {
 fn namespaces() {
     let pair = Pair::new();
     Git::stock().run(&pair.server(), &["update-ref", "refs/namespaces/n/refs/heads/old", &pair.id("HEAD~2")]);
-    let server = Server::start_that(pair.root(), &[], &[]);
+    let server = Server::start_that(pair.root(), &OPEN, &[]);
     let url = format!("http://{}/srv.git", server.http);
     let own = Server::start_namespace(pair.root(), "n");
     let namespaced = format!("git://{}/srv.git", own.git);

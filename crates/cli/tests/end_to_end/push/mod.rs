@@ -17,6 +17,9 @@ use packrace_testkit::{Git, clean_environment};
 use crate::running::{PACKRACE, assert_no_panic};
 
 /// A repository with a work tree whose commits are pushed, and a bare one that they are pushed to.
+/// Settings of a server to which everybody may push: those of a repository cannot turn that on.
+const OPEN: [&str; 2] = ["http.receivepack=true", "daemon.receivepack=true"];
+
 struct Pair {
     dir: tempfile::TempDir,
 }

@@ -84,7 +84,8 @@ impl<'a> Push<'a> {
             environment.push(("GIT_NAMESPACE".into(), call.subject.namespace.clone().into()));
         }
         let confinement = call.subject.confinement.clone();
-        let hooks = Hooks::in_git_dir(&call.subject.repository, environment, talk.outlet(), confinement)?;
+        let repository = &call.subject.repository;
+        let hooks = Hooks::in_git_dir(repository, &call.hooks, environment, talk.outlet(), confinement)?;
         let commands = std::mem::take(&mut request.commands).into_iter().map(|command| Command {
             old: command.old,
             new: command.new,

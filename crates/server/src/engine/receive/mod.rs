@@ -23,7 +23,7 @@ mod talk;
 mod unpack;
 mod work_trees;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, Read};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -31,16 +31,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 
+use packrace_object::HashKind;
 use packrace_os::clock::Clock;
+use packrace_protocol::message::advertisement;
 use packrace_protocol::message::push_offer::PushOffer;
 use packrace_protocol::session::push::{self, Input, Output, PushConfig, PushLimits, PushRequest, Session};
 use packrace_protocol::wire::{pkt_line, sideband};
-use packrace_store::Outlet;
+use packrace_store::{Config, HooksFrom, Outlet};
 
 use super::refs_view::namespace_prefix;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject};
 use crate::metrics::{Kind, Step};
 use crate::outbox::{Door, Framing, GatherBatch, Outbox};
+use crate::transfers::Transfer;
 use commands::Push;
 pub use identity::{Committer, Pusher};
 use settings::Settings;
@@ -73,6 +76,8 @@ pub struct ReceivePack {
     pub skip_connectivity_check: bool,
     /// Where goes what is said to a client without side-band.
     pub messages: Outlet,
+    /// Which hooks are run.
+    pub hooks: HooksFrom,
 }
 
 /// Serves one call, from the advertisement to the end. `Ok` is exit code 0, whatever became of single refs; an error has
@@ -86,6 +91,44 @@ pub fn receive_pack(
     Receive::new(call, door, clock)?.serve(input)
 }
 
+/// Sends the advertisement of a repository that is not there yet, and of which `config` is all that is configured.
+pub fn advertise_new(
+    config: &Config,
+    hash: HashKind,
+    named: &OsStr,
+    agent: &str,
+    transfer: &Transfer,
+    version: ProtocolVersion,
+    door: &mut dyn Door,
+) -> Result<(), Error> {
+    transfer.enter(Kind::Advertisement);
+    let offer = offer(&Settings::of(config)?, hash, named, agent, transfer);
+    let mut out = Vec::new();
+    write_version(version, &mut out);
+    advertisement::write_v0_no_refs(&mut out, &offer.capabilities(), hash);
+    out.extend_from_slice(pkt_line::FLUSH);
+    door.send(GatherBatch::of(out)).map_err(Error::gone)
+}
+
+fn offer(settings: &Settings, hash: HashKind, named: &OsStr, agent: &str, transfer: &Transfer) -> PushOffer {
+    let nonce = settings.nonce_seed.as_ref();
+    PushOffer {
+        agent: agent.to_owned(),
+        session_id: settings.advertise_session_id.then(|| transfer.session_id().to_owned()),
+        hash,
+        atomic: settings.advertise_atomic,
+        ofs_delta: settings.ofs_delta,
+        push_options: settings.advertise_options,
+        certificate_nonce: nonce.map(|seed| certificate::nonce(hash, seed, named, certificate::now())),
+    }
+}
+
+fn write_version(version: ProtocolVersion, out: &mut Vec<u8>) {
+    if version == ProtocolVersion::V1 {
+        pkt_line::write_text("version 1", out);
+    }
+}
+
 struct Receive<'a> {
     call: &'a ReceivePack,
     door: &'a mut dyn Door,
@@ -97,19 +140,10 @@ struct Receive<'a> {
 
 impl<'a> Receive<'a> {
     fn new(call: &'a ReceivePack, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Result<Self, Error> {
-        let settings = Settings::of(&call.subject.repository)?;
-        let hash = call.subject.repository.hash_kind();
-        let nonce = settings.nonce_seed.as_ref();
-        let offer = PushOffer {
-            agent: call.subject.agent.clone(),
-            session_id: settings.advertise_session_id.then(|| call.subject.transfer.session_id().to_owned()),
-            hash,
-            atomic: settings.advertise_atomic,
-            ofs_delta: settings.ofs_delta,
-            push_options: settings.advertise_options,
-            certificate_nonce: nonce
-                .map(|seed| certificate::nonce(hash, seed, &call.named, certificate::now())),
-        };
+        let subject = &call.subject;
+        let settings = Settings::of(subject.repository.config())?;
+        let hash = subject.repository.hash_kind();
+        let offer = offer(&settings, hash, &call.named, &subject.agent, &subject.transfer);
         Ok(Receive {
             call,
             door,
@@ -168,9 +202,8 @@ impl<'a> Receive<'a> {
     }
 
     fn advertise(&mut self) -> Result<(), Error> {
-        let version = (self.call.subject.version == ProtocolVersion::V1).then_some("version 1");
         let mut out = Vec::new();
-        version.into_iter().for_each(|line| pkt_line::write_text(line, &mut out));
+        write_version(self.call.subject.version, &mut out);
         let mut lines = super::lines::Lines::new(&mut out, self.door);
         advertise::refs(self.call, &self.settings, &self.offer, &self.namespace, &mut lines)?;
         self.door.send(GatherBatch::of(out)).map_err(Error::gone)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use packrace_store::Config;
 use packrace_store::publish::LooseLimit;
-use packrace_store::{Config, Repository};
 
 use super::super::refs_view::HiddenRefs;
 use super::Error;
@@ -63,8 +63,7 @@ pub(super) struct ProcReceive {
 }
 
 impl Settings {
-    pub(super) fn of(repository: &Repository) -> Result<Self, Error> {
-        let config = repository.config();
+    pub(super) fn of(config: &Config) -> Result<Self, Error> {
         let flag = |name: &str, default: bool| -> Result<bool, Error> {
             Ok(config.boolean(name)?.unwrap_or(default))
         };

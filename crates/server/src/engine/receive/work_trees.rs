@@ -10,7 +10,7 @@ use packrace_object::ObjectId;
 use packrace_os::EntryType;
 use packrace_os::child::Program;
 use packrace_os::count::Role;
-use packrace_store::{Repository, Snapshot};
+use packrace_store::{HooksFrom, Repository, Snapshot};
 
 use super::Error;
 use super::commands::Push;
@@ -76,6 +76,12 @@ impl Push<'_> {
         let Some(top) = &tree.top else {
             return Ok(Some("denyCurrentBranch = updateInstead needs a worktree".to_owned()));
         };
+        // git reads the repository's own configuration, all of it, and runs the programs that it names.
+        if self.call.hooks != HooksFrom::Repository
+            || !self.call.subject.repository.config().ignored().is_empty()
+        {
+            return Ok(Some("denyCurrentBranch = updateInstead is not allowed by this server".to_owned()));
+        }
         let real = |path: &Path| packrace_os::real_path(path).unwrap_or_else(|_| path.to_owned());
         let (top, git_dir) = (real(top), real(&tree.git_dir));
         let id = new.to_string();

@@ -26,6 +26,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use packrace_object::{HashKind, TrailerHasher};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::origin;
 use super::settings::Admin;
 use super::shared::Shared;
 use history::{History, Reading};
@@ -200,9 +201,16 @@ pub(super) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let local = stream.local_addr().ok();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let answer = answer(&request, &shared, Onlooker::Admin)
-            .unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "text/plain", "look at /-/\n".to_owned()));
+        let answer = match origin::check(&request, &shared.settings().hosts, local) {
+            Ok(()) => answer(&request, &shared, Onlooker::Admin)
+                .unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "text/plain", "look at /-/\n".to_owned())),
+            Err((status, why)) => {
+                tracing::warn!("admin: refused: {why}");
+                plain(status, "text/plain", "refused\n".to_owned())
+            }
+        };
         async move { Ok::<_, Infallible>(answer.map(|text| Full::new(Bytes::from(text)))) }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();

@@ -1,0 +1,178 @@
+//! What a file of configuration includes (git-config, "Includes" and "Conditional includes").
+//!
+//! Files are opened here and not by the parser's crate: only regular files are read, up to a bound, at most so many, and
+//! where a server has confined itself, what a repository includes has to lie in the served folder.
+
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use gix_glob::wildmatch::{self, Mode};
+use packrace_os::count::Role;
+
+use super::{Config, Entry, MAX_CONFIG_BYTES, Scope, parse_entries};
+use crate::error::{Error, Reason};
+use crate::repository::read_line;
+
+/// Includes of includes are followed this far, as in git.
+const MAX_DEPTH: usize = 10;
+
+/// Most files that all files together may include. Each may be included many times, and include others many times.
+const MAX_INCLUDED: usize = 1024;
+
+/// A file that is being read, and what it was included for.
+pub(super) struct Reading<'a> {
+    pub(super) scope: Scope,
+    /// None for the command line.
+    pub(super) path: Option<&'a Path>,
+    pub(super) git_dir: Option<&'a Path>,
+    pub(super) depth: usize,
+}
+
+/// Reads a file of configuration; `None` if there is none. What a repository names lies where the server is confined to.
+pub(super) fn read(scope: Scope, path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let read = packrace_os::read_regular_file(path, scope.is_protected(), Role::Config, MAX_CONFIG_BYTES);
+    let path = path.display();
+    match read.map_err(|error| (error.kind(), error)) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err((ErrorKind::NotFound | ErrorKind::NotADirectory, _)) => Ok(None),
+        // In git's words, which reads a line of it first.
+        Err((ErrorKind::InvalidData, _)) => {
+            Err(Reason::Config(format!("bad config line 1 in file {path}")).into())
+        }
+        Err((ErrorKind::FileTooLarge, _)) => {
+            Err(Reason::Config(format!("config file is too large: {path}")).into())
+        }
+        Err((_, error)) => {
+            let why = packrace_os::reason(&error);
+            let why = if error.kind() == ErrorKind::IsADirectory { "Is a directory" } else { &why };
+            Err(Reason::Config(format!("unable to access '{path}': {why}")).into())
+        }
+    }
+}
+
+impl Config {
+    /// Adds the entries of a file to `found`, and those of what it includes right behind the entry that names it.
+    pub(super) fn follow(
+        &mut self,
+        reading: &Reading<'_>,
+        entries: Vec<Entry>,
+        found: &mut Vec<Entry>,
+    ) -> Result<(), Error> {
+        let urls: Vec<Vec<u8>> = entries.iter().chain(&self.entries).filter_map(remote_url).collect();
+        for entry in entries {
+            let included = self.to_include(&entry, reading, &urls)?;
+            found.push(entry);
+            if let Some(path) = included {
+                self.include(&path, reading, found)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn include(&mut self, path: &Path, by: &Reading<'_>, found: &mut Vec<Entry>) -> Result<(), Error> {
+        if by.depth >= MAX_DEPTH {
+            let from = by.path.map_or("the command line".into(), Path::to_string_lossy);
+            let text = format!(
+                "exceeded maximum include depth ({MAX_DEPTH}) while including\n\t{}\nfrom\n\t{from}\n\
+                 This might be due to circular includes.",
+                path.display()
+            );
+            return Err(Reason::Config(text).into());
+        }
+        self.included_files += 1;
+        if self.included_files > MAX_INCLUDED {
+            let text = format!("more than {MAX_INCLUDED} files of configuration are included");
+            return Err(Reason::Config(text).into());
+        }
+        if self.is_confined && !by.scope.is_protected() && leads_out(path) {
+            self.ignore(format!("include.path = {}", path.display()), "leads out of the served folder");
+            return Ok(());
+        }
+        let Some(text) = read(by.scope, path)? else { return Ok(()) };
+        let entries = parse_entries(by.scope, &text, Some(path))?;
+        let reading = Reading { scope: by.scope, path: Some(path), git_dir: by.git_dir, depth: by.depth + 1 };
+        self.follow(&reading, entries, found)
+    }
+
+    /// The file that an entry includes, if its condition holds.
+    fn to_include(
+        &self,
+        entry: &Entry,
+        reading: &Reading<'_>,
+        urls: &[Vec<u8>],
+    ) -> Result<Option<PathBuf>, Error> {
+        if entry.name != b"include.path" {
+            let condition = entry.name.strip_prefix(b"includeif.");
+            let Some(condition) = condition.and_then(|rest| rest.strip_suffix(b".path")) else {
+                return Ok(None);
+            };
+            if !self.holds(condition, reading, urls)? {
+                return Ok(None);
+            }
+        }
+        let Some(named) = self.path_of_include(entry) else { return Ok(None) };
+        if named.is_absolute() {
+            return Ok(Some(named));
+        }
+        match reading.path.and_then(Path::parent) {
+            Some(dir) => Ok(Some(dir.join(named))),
+            None => Err(Reason::Config("relative config includes must come from files".into()).into()),
+        }
+    }
+
+    /// Whether the condition of `includeIf` holds. One that is not known does not.
+    fn holds(&self, condition: &[u8], reading: &Reading<'_>, urls: &[Vec<u8>]) -> Result<bool, Error> {
+        let matches = |pattern: &[u8], text: &[u8], mode: Mode| {
+            gix_glob::wildmatch(pattern.into(), text.into(), wildmatch::Mode::NO_MATCH_SLASH_LITERAL | mode)
+        };
+        let with_all_below = |pattern: &[u8]| match pattern.ends_with(b"/") {
+            true => [pattern, b"**"].concat(),
+            false => pattern.to_vec(),
+        };
+        let (pattern, mode) = match condition {
+            _ if condition.starts_with(b"gitdir:") => (&condition[7..], Mode::empty()),
+            _ if condition.starts_with(b"gitdir/i:") => (&condition[9..], Mode::IGNORE_CASE),
+            _ if condition.starts_with(b"onbranch:") => {
+                let Some(git_dir) = reading.git_dir else { return Ok(false) };
+                let head = read_line(&git_dir.join("HEAD"))?.unwrap_or_default();
+                let branch = head.strip_prefix(b"ref: refs/heads/");
+                let pattern = with_all_below(&condition[9..]);
+                return Ok(branch.is_some_and(|branch| matches(&pattern, branch, Mode::empty())));
+            }
+            _ if condition.starts_with(b"hasconfig:remote.*.url:") => {
+                return Ok(urls.iter().any(|url| matches(&condition[23..], url, Mode::empty())));
+            }
+            _ => return Ok(false),
+        };
+        let Some(git_dir) = reading.git_dir else { return Ok(false) };
+        let mut pattern = match (pattern.strip_prefix(b"~/"), pattern.strip_prefix(b"./")) {
+            (Some(rest), _) => match &self.home {
+                Some(home) => [home.as_os_str().as_bytes(), b"/", rest].concat(),
+                None => return Ok(false),
+            },
+            (_, Some(rest)) => match reading.path.and_then(Path::parent) {
+                Some(dir) => [dir.as_os_str().as_bytes(), b"/", rest].concat(),
+                None => return Ok(false),
+            },
+            _ => pattern.to_vec(),
+        };
+        if !pattern.starts_with(b"/") {
+            pattern.splice(0..0, *b"**/");
+        }
+        let pattern = with_all_below(&pattern);
+        let real = packrace_os::real_path(git_dir).ok();
+        let dirs = [Some(git_dir), real.as_deref()];
+        Ok(dirs.into_iter().flatten().any(|dir| matches(&pattern, dir.as_os_str().as_bytes(), mode)))
+    }
+}
+
+fn remote_url(entry: &Entry) -> Option<Vec<u8>> {
+    let is_url = entry.name.starts_with(b"remote.") && entry.name.ends_with(b".url");
+    entry.value.clone().filter(|_| is_url)
+}
+
+/// Whether a file that is there lies where the server may not read.
+fn leads_out(path: &Path) -> bool {
+    packrace_os::real_path(path).is_ok_and(|real| !packrace_os::reach::is_allowed(&real))
+}

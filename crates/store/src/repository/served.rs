@@ -1,0 +1,73 @@
+//! Which repositories below a served folder are served: docs/decisions/0031-what-is-served.md.
+//!
+//! A folder with `HEAD`, `objects` and `refs` is a repository wherever it lies, also among the files of a commit. So what
+//! lies in the work tree of another repository, or in its git directory, is somebody's content and is not served.
+
+use std::path::Path;
+
+use super::discovery::{Found, is_git_dir};
+use crate::config::Served;
+use crate::error::{Error, Reason};
+use crate::witnesses::Witnesses;
+
+/// Refuses a repository that a server of a folder must not serve. `is_root` where the folder itself was asked for, which
+/// its owner chose to serve. `seen` gets what decided it.
+pub(super) fn check(
+    found: &Found,
+    common_dir: &Path,
+    served: &Served,
+    is_root: bool,
+    seen: &mut Witnesses,
+) -> Result<(), Error> {
+    let real = |path: &Path| packrace_os::real_path(path).map_err(|error| Error::io(path, error));
+    let (git_dir, common) = (real(&found.git_dir)?, real(common_dir)?);
+    if !is_root {
+        for dir in [&git_dir, &common] {
+            if !dir.starts_with(&served.root) {
+                return Err(refused("leads out of the served folder"));
+            }
+        }
+        // The directory of a linked work tree lies in the repository that it belongs to (gitrepository-layout,
+        // "worktrees"), which is then what is served.
+        let is_below = git_dir.parent().is_some_and(|parent| parent == common.join("worktrees"));
+        let is_linked = is_below && found.gitfile.is_some();
+        if git_dir != common && !is_linked {
+            return Err(refused("names another repository in commondir"));
+        }
+        check_ancestors(&common, served, seen)?;
+    }
+    // Told here in so many words. What is opened below them is checked each time (`os::reach`), so this need not be
+    // looked at again.
+    for name in ["objects", "objects/pack", "refs", "refs/heads", "logs"] {
+        let dir = common.join(name);
+        if packrace_os::real_path(&dir).is_ok_and(|real| !packrace_os::reach::is_allowed(&real)) {
+            return Err(refused(&format!("its {name} lead out of the served folder")));
+        }
+    }
+    Ok(())
+}
+
+/// Looks at every folder above `git_dir`, which has no links, up to the served one.
+fn check_ancestors(git_dir: &Path, served: &Served, seen: &mut Witnesses) -> Result<(), Error> {
+    for above in git_dir.ancestors().skip(1).take_while(|above| above.starts_with(&served.root)) {
+        let shown = above.strip_prefix(&served.root).unwrap_or(above).display();
+        let shown = if above == served.root { "the served folder".to_owned() } else { shown.to_string() };
+        let own = above.join(".git");
+        if own != git_dir && is_there(&own, seen) {
+            return Err(refused(&format!("lies in another repository's work tree: {shown}")));
+        }
+        if is_there(&above.join("HEAD"), seen) && is_git_dir(above, seen)? {
+            return Err(refused(&format!("lies in another repository: {shown}")));
+        }
+    }
+    Ok(())
+}
+
+fn is_there(path: &Path, seen: &mut Witnesses) -> bool {
+    seen.owner(path);
+    packrace_os::owner(path).is_ok()
+}
+
+fn refused(why: &str) -> Error {
+    Reason::Refused(why.to_owned()).into()
+}
