@@ -29,6 +29,12 @@ pub fn time_of_day() -> SystemTime {
     SystemTime::now()
 }
 
+/// Processor time that this thread has used so far.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// Lets this thread wait.
 pub fn sleep(time: Duration) {
     std::thread::sleep(time);

@@ -51,6 +51,8 @@ pub struct Question<'a> {
     pub trusted: &'a [ObjectId],
     /// Commits that may lack their parents, beside those of the repository's own boundary.
     pub shallow: &'a [ObjectId],
+    /// The deepest tree that is looked into (`core.maxTreeDepth`): one that is deeper is as good as missing.
+    pub max_tree_depth: usize,
     /// Threads that a walk may use; at least 1.
     pub threads: usize,
 }
@@ -242,8 +244,10 @@ impl<'a> Check<'a> {
     fn look_at_trees(&mut self, found: Found, starts: Starts<'_>) -> Result<(), Error> {
         let (universe, packed_len) = (self.universe, self.universe.packed_len());
         let lacking = Lacking { promised: true, ..Lacking::default() };
-        let mut walk =
-            TreeWalk::new(universe, self.question.threads, self.watch).lacking(lacking).noting_kinds();
+        let mut walk = TreeWalk::new(universe, self.question.threads, self.watch)
+            .lacking(lacking)
+            .noting_kinds()
+            .no_deeper_than(self.question.max_tree_depth);
         let others = Marks::new(packed_len);
         for ix in found.new.iter().map(|(ix, _)| *ix).chain(starts.tags) {
             others.insert(ix);

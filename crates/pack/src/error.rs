@@ -40,6 +40,8 @@ pub(crate) enum Reason {
     DeepChain(ObjectId),
     #[error("tag {0} is more than 1024 tags deep")]
     DeepTags(ObjectId),
+    #[error("exceeded maximum allowed tree depth")]
+    DeepTree,
     #[error("a commit is its own ancestor")]
     CommitLoop,
     #[error("more than 4294967295 objects")]
@@ -73,6 +75,7 @@ impl Error {
             | Reason::Unreadable { .. }
             | Reason::DeepChain(_)
             | Reason::DeepTags(_)
+            | Reason::DeepTree
             | Reason::CommitLoop => ErrorKind::Corrupt,
             Reason::TooManyObjects | Reason::LargeFilter { .. } => ErrorKind::LimitExceeded,
             Reason::NoPatterns(_) | Reason::BadPatterns(_) => ErrorKind::BadRequest,

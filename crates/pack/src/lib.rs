@@ -35,6 +35,6 @@ mod watch;
 pub use error::{Error, ErrorKind};
 pub use names::{NameHash, NameHashVersion};
 pub use plan::PackRequest;
-pub use settings::{MAX_DEPTH, Settings};
+pub use settings::{MAX_DEPTH, MAX_TREE_DEPTH, Settings};
 pub use universe::Universe;
 pub use watch::{Phase, Unwatched, Watch};

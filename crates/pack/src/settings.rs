@@ -35,9 +35,14 @@ pub struct Settings {
     pub reuse_deltas: bool,
     /// Whether stored bytes are taken over at all (`--no-reuse-object`).
     pub reuse_objects: bool,
+    /// Trees in trees that a filter by paths follows (`core.maxTreeDepth`).
+    pub max_tree_depth: usize,
     /// Threads for the search; at least 1 (`pack.threads`).
     pub threads: usize,
 }
+
+/// The default of `core.maxTreeDepth` (git-config).
+pub const MAX_TREE_DEPTH: usize = 2048;
 
 /// What no chain may exceed that is made (git-pack-objects, "--depth").
 pub const MAX_DEPTH: u16 = 4095;
@@ -59,6 +64,7 @@ impl Default for Settings {
             big_file_bytes: BIG_FILE_BYTES,
             reuse_deltas: true,
             reuse_objects: true,
+            max_tree_depth: MAX_TREE_DEPTH,
             threads: 1,
         }
     }
@@ -88,9 +94,16 @@ impl Settings {
             name_hash: default.name_hash,
             compression: pack_compression(config)?,
             big_file_bytes: config.big_file_bytes()?,
+            max_tree_depth: Settings::max_tree_depth(config)?,
             threads: Settings::threads(config, threads)?,
             ..default
         })
+    }
+
+    /// `core.maxTreeDepth`: the deepest tree that is followed where a client says what is walked.
+    pub fn max_tree_depth(config: &Config) -> Result<usize, Error> {
+        let depth = config.integer("core.maxTreeDepth")?;
+        Ok(depth.map_or(MAX_TREE_DEPTH, |depth| usize::try_from(depth).unwrap_or(0)))
     }
 
     /// The threads of `pack.threads` alone: for work that no other setting concerns, as in git.

@@ -26,7 +26,8 @@ fn universe(path: &Path) -> Arc<Universe> {
 
 /// Positions of the tips that lack something.
 fn broken(path: &Path, tips: &[ObjectId], trusted: &[ObjectId], shallow: &[ObjectId]) -> Vec<usize> {
-    let question = Question { tips, trusted, shallow, threads: 2 };
+    let max_tree_depth = packrace_pack::MAX_TREE_DEPTH;
+    let question = Question { tips, trusted, shallow, max_tree_depth, threads: 2 };
     gaps(&universe(path), &question, &Unwatched).unwrap().iter().map(|gap| gap.tip).collect()
 }
 

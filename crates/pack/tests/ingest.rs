@@ -17,6 +17,8 @@ fn options(hash: HashKind) -> Options {
         threads: 2,
         cache_bytes: 1 << 20,
         max_bytes: None,
+        max_objects: None,
+        max_unpacked: None,
         fix_thin: true,
         level: -1,
         refuse_duplicates: false,

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use packrace_os::turns::Turns;
 
 use crate::admission::Admission;
+use crate::budget::Budget;
 use crate::metrics::Metrics;
 use crate::pack_cache::PackCache;
 use crate::transfers::Transfers;
@@ -19,6 +20,8 @@ pub struct Host {
     pub turns: Option<Arc<Turns>>,
     /// Which clones go first.
     pub admission: Admission,
+    /// Memory for what pushes ask for.
+    pub push_memory: Arc<Budget>,
     /// What they have done, in numbers.
     pub metrics: Arc<Metrics>,
     /// Those that are running.
@@ -41,6 +44,7 @@ impl Host {
         ] {
             counter.inner().store(count, Relaxed);
         }
+        metrics.push_memory.set(i64::try_from(self.push_memory.taken()).unwrap_or(i64::MAX));
         metrics.cache_bytes.set(i64::try_from(packs.memory_bytes + packs.disk_bytes).unwrap_or(i64::MAX));
         metrics
     }

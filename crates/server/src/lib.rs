@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod admission;
+pub mod budget;
 pub mod client;
 pub mod engine;
 pub mod host;

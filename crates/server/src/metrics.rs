@@ -46,6 +46,12 @@ pub struct Metrics {
     connections: Family<ByDoor, Gauge>,
     /// What was not served.
     refusals: Family<ByReason, Counter>,
+    /// Requests that have a place.
+    pub requests_running: Gauge,
+    /// Bytes that bodies of requests hold.
+    pub body_memory: Gauge,
+    /// Bytes that pushes hold of what they ask for, by estimate.
+    pub push_memory: Gauge,
     /// Clones that wait for their turn.
     pub queue_length: Gauge,
     queue_wait: Histogram,
@@ -159,6 +165,9 @@ impl Metrics {
         add.bytes("received", "Bytes that clients sent", &self.bytes_received);
         add.one("connections", "Connections that are open", &self.connections);
         add.one("refusals", "What was not served", &self.refusals);
+        add.one("requests_running", "Requests that have a place", &self.requests_running);
+        add.bytes("body_memory", "Bytes that bodies of requests hold", &self.body_memory);
+        add.bytes("push_memory", "Bytes that commands of pushes hold, by estimate", &self.push_memory);
         add.one("queue_length", "Clones that wait for their turn", &self.queue_length);
         add.seconds("queue_wait", "How long clones waited for their turn", &self.queue_wait);
         add.one("running_clones", "Clones that have their turn", &self.running_clones);
@@ -217,6 +226,9 @@ impl Default for Metrics {
             bytes_received: Counter::default(),
             connections: Family::default(),
             refusals: Family::default(),
+            requests_running: Gauge::default(),
+            body_memory: Gauge::default(),
+            push_memory: Gauge::default(),
             queue_length: Gauge::default(),
             queue_wait: histogram(),
             running_clones: Gauge::default(),

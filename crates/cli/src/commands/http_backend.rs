@@ -6,9 +6,10 @@ use packrace_os::child::Confinement;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_server::admission::AdmissionSettings;
+use packrace_server::engine::PushBudget;
 use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::cgi::{self, CgiRequest};
-use packrace_server::transport::settings::{Admin, Hosts, Limits, Pushing, ServeRules, Settings};
+use packrace_server::transport::settings::{Admin, Hosts, Limits, PushMemory, Pushing, ServeRules, Settings};
 use packrace_server::warm::WarmSettings;
 use packrace_store::OpenOptions;
 
@@ -62,6 +63,8 @@ fn told(globals: &Globals, environment: &Environment) -> Result<(CgiRequest, Set
             committer: committer(environment),
             hook_environment: environment.for_push_hooks(globals),
             temporary_dir: environment.temporary_dir.clone(),
+            budget: PushBudget::default(),
+            memory: PushMemory::default(),
         },
         // As git's.
         confinement: Confinement::default(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
-use packrace_server::engine::{self, Committer, Pusher};
+use packrace_server::engine::{self, Committer, PushBudget, Pusher};
 use packrace_server::transport::stdio::SinkDoor;
 use packrace_store::{Config, HooksFrom, Outlet};
 
@@ -24,6 +24,7 @@ pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> 
         subject: subject(globals, environment, &directory, false, mode)?,
         named: named.into_os_string(),
         temporary_dir: environment.temporary_dir.clone(),
+        budget: PushBudget::default(),
         hook_environment: environment.for_hooks(globals),
         committer: committer(environment),
         pusher: None,

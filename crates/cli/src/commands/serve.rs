@@ -156,6 +156,8 @@ fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result
             committer: committer(environment),
             hook_environment: environment.for_push_hooks(globals),
             temporary_dir: environment.temporary_dir.clone(),
+            budget: push.budget(),
+            memory: push.memory(),
         },
         confinement: confinement(&hooks, environment)?,
     })

@@ -14,9 +14,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use packrace_pack::ingest::MaxUnpacked;
 use packrace_server::admission::AdmissionSettings;
+use packrace_server::engine::PushBudget;
 use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::settings::{Admin, Hosts, Limits, ServeRules};
+use packrace_server::transport::settings::{Admin, Hosts, Limits, PushMemory, ServeRules};
 use packrace_server::warm::WarmSettings;
 
 pub use print::example;
@@ -66,10 +68,53 @@ pub struct Listen {
 }
 
 /// What may be pushed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Push {
     /// By everybody.
     pub allowed: bool,
+    /// See [`PushMemory::bytes`].
+    pub memory_bytes: usize,
+    /// See [`PushMemory::bytes_per_address`].
+    pub memory_bytes_per_address: usize,
+    /// See [`PushBudget::max_objects`].
+    pub max_objects: usize,
+    /// See [`MaxUnpacked::bytes`].
+    pub max_unpacked_bytes: u64,
+    /// See [`MaxUnpacked::times_pack`].
+    pub max_unpacked_ratio: usize,
+    /// See [`PushBudget::cpu_time`].
+    pub cpu_time: Duration,
+}
+
+impl Default for Push {
+    fn default() -> Self {
+        let PushMemory { bytes, bytes_per_address } = PushMemory::default();
+        let PushBudget { max_objects, max_unpacked, cpu_time } = PushBudget::default();
+        Push {
+            allowed: false,
+            memory_bytes: bytes,
+            memory_bytes_per_address: bytes_per_address,
+            max_objects: max_objects as usize,
+            max_unpacked_bytes: max_unpacked.bytes,
+            max_unpacked_ratio: max_unpacked.times_pack as usize,
+            cpu_time,
+        }
+    }
+}
+
+impl Push {
+    /// What one push may cost.
+    pub fn budget(&self) -> PushBudget {
+        let max_unpacked =
+            MaxUnpacked { bytes: self.max_unpacked_bytes, times_pack: self.max_unpacked_ratio as u64 };
+        let max_objects = u32::try_from(self.max_objects).unwrap_or(u32::MAX);
+        PushBudget { max_objects, max_unpacked, cpu_time: self.cpu_time }
+    }
+
+    /// What all of them may take.
+    pub fn memory(&self) -> PushMemory {
+        PushMemory { bytes: self.memory_bytes, bytes_per_address: self.memory_bytes_per_address }
+    }
 }
 
 /// What hooks may do and take, and other programs that run for a client.

@@ -129,24 +129,29 @@ group!(listen: Listen {
 group!(limits: Limits {
     max_connections: value, reload,
         "Connections that are open at the same time, at all doors; also no more than three quarters of the descriptors \
-         that the process may have. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+         that the process may have. Beyond: one goes on which nothing was asked for 5 s, or for any time where its client has \
+         more than twice as many as the one that comes; where there is none, HTTP 503 with Retry-After, ERR over git://.";
     max_requests: value, restart,
         "Requests that run at the same time, at all doors, each on a thread; also no more than a sixteenth of the \
-         descriptors that the process may have. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+         descriptors that the process may have. Beyond: one goes that has waited for its client for 1 s, or for any time \
+         where its client has more than twice as many; where there is none, HTTP 503 with Retry-After, ERR over git://.";
     max_connections_per_address: value, reload,
         "Connections that one client (an IPv4 address, or a /64 of IPv6) has open at the same time. Beyond: HTTP 429 with \
          Retry-After, ERR over git://.";
     max_requests_per_address: value, reload,
         "Requests of one client that run at the same time. Beyond: as for connections.";
     exempt_addresses: value, reload,
-        "Clients whose connections and requests are not limited by address, as those that come through a proxy: a list \
-         of addresses and ranges.";
+        "Clients whose connections, requests and memory are not limited by address, as those that come through a proxy: a \
+         list of addresses and ranges. When all is taken, what is idle of them goes as of others.";
     max_request_bytes: bytes, restart,
         "Longest upload request over HTTP, in bytes, inflated or not; GIT_HTTP_MAX_REQUEST_BUFFER goes before what a file \
          says. Beyond: HTTP 413.";
-    body_memory_bytes: bytes, restart,
+    body_memory_bytes: bytes, reload,
         "Memory in bytes for the bodies of all requests that are read or answered at a moment; room for one of the largest \
-         size, twice, there is always. Beyond: HTTP 503.";
+         size, twice, there is always. It is claimed as bytes come. Beyond: the body goes that has held the most for the \
+         longest time without coming on (HTTP 503); where there is none, the one that comes (HTTP 503 with Retry-After).";
+    body_memory_bytes_per_address: bytes, reload,
+        "What the bodies of one client may take of it. Beyond: the same among the bodies of this client, but HTTP 429.";
     request_time: value, reload,
         "How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So \
          long, and at most twice as long, an HTTP connection is also kept between requests. Beyond: it is closed.";
@@ -223,6 +228,21 @@ group!(push: Push {
         "Whether everybody may push, unless http.receivepack or daemon.receivepack says no; a repository may say no, but yes \
          only git's configuration of the system, the user and the command line. With packrace.createOnPush in git's configuration, a push to a path that ends in .git makes a bare repository \
          where nothing is.";
+    memory_bytes: bytes, reload,
+        "Memory in bytes, by estimate, for what all pushes ask for at a moment: commands with the names of refs, \
+         certificates, options. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+    memory_bytes_per_address: bytes, reload,
+        "What the pushes of one client may take of it. Beyond: the same. limits.exempt-addresses are not limited.";
+    max_objects: value, reload,
+        "Objects in the pack of one push. Beyond: it is refused before any of them is taken.";
+    max_unpacked_bytes: bytes, reload,
+        "Bytes that the objects of one push may come to, inflated and with deltas applied; or max-unpacked-ratio, \
+         whichever is more. Beyond: it is refused.";
+    max_unpacked_ratio: value, reload,
+        "The same for each byte of its pack.";
+    cpu_time: value, reload,
+        "Processor time for taking in and checking the objects of one push, all threads together, and a second more for \
+         each MiB of its pack. Beyond: it is refused, and nothing of it stays. Hooks are not counted.";
 });
 
 group!(hooks: Hooks {

@@ -24,6 +24,8 @@ pub(crate) struct Filtering<'a> {
     pub(crate) rules: Rules,
     pub(crate) lacking: Lacking,
     pub(crate) watch: &'a dyn Watch,
+    /// `core.maxTreeDepth`: paths are as long as trees are deep, so that without a bound they cost its square.
+    pub(crate) max_tree_depth: usize,
 }
 
 impl Filtering<'_> {
@@ -155,7 +157,8 @@ impl Filtering<'_> {
                 Kind::Tag => {}
             }
         }
-        let mut trees = TreeReader::new(self.universe, self.lacking, self.watch);
+        let mut trees =
+            TreeReader::new(self.universe, self.lacking, self.watch).no_deeper_than(self.max_tree_depth);
         let by_depth = self.rules.depth.map(|depth| within_depth(&mut trees, &start, depth)).transpose()?;
         let mut reached: Vec<Marks> = by_depth.into_iter().collect();
         for sparse in &self.rules.sparse {

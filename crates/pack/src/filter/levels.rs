@@ -36,6 +36,7 @@ pub(super) struct TreeReader<'a> {
     watch: &'a dyn Watch,
     decoder: TreeDecoder<'a>,
     lacking: Lacking,
+    max_depth: usize,
     read: u64,
     /// Cost since the last look at the watcher, in trees.
     spent: u64,
@@ -45,7 +46,17 @@ impl<'a> TreeReader<'a> {
     /// Trees of a repository that may lack objects.
     pub(super) fn new(universe: &'a Universe, lacking: Lacking, watch: &'a dyn Watch) -> Self {
         let decoder = TreeDecoder::new(universe);
-        TreeReader { universe, watch, decoder, lacking, read: 0, spent: 0 }
+        TreeReader { universe, watch, decoder, lacking, max_depth: usize::MAX, read: 0, spent: 0 }
+    }
+
+    /// Does not look into trees that are deeper than this.
+    pub(super) fn no_deeper_than(self, max_depth: usize) -> Self {
+        TreeReader { max_depth, ..self }
+    }
+
+    /// Fails where trees of this depth are too deep.
+    pub(super) fn check_depth(&self, depth: usize) -> Result<(), Error> {
+        if depth > self.max_depth { Err(Reason::DeepTree.into()) } else { Ok(()) }
     }
 
     /// Puts trees into the order in which they are best read.
@@ -133,10 +144,11 @@ pub(super) fn within_depth(
     level.extend(start.roots.iter().filter(|root| start.is_in_scope(**root) && reached.insert(**root)));
     // Trees at this depth or nearer: what they hold is at the next depth or nearer.
     let expanded = Marks::new(trees.universe.packed_len());
-    for _ in 1..depth {
+    for at in 1..depth {
         if level.is_empty() {
             break;
         }
+        trees.check_depth(usize::try_from(at - 1).unwrap_or(usize::MAX))?;
         trees.sort(&mut level, |tree| *tree);
         for tree in &level {
             expanded.insert(*tree);

@@ -107,7 +107,10 @@ impl Sparse {
                 level.extend(walk.seen.insert(path, *root).then_some((path, *root)));
             }
         }
+        let mut depth = 0;
         while !level.is_empty() {
+            trees.check_depth(depth)?;
+            depth += 1;
             trees.sort(&mut level, |(_, tree)| *tree);
             let mut next = Vec::new();
             for (path, tree) in level {

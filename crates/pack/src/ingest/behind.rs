@@ -14,6 +14,7 @@ use super::checks::{Checks, Inspector};
 use super::early::Early;
 use super::error::Reason;
 use super::table::{EntryNumber, Named};
+use super::unpacked::Unpacked;
 
 /// Bytes of the pack that are handed on together: what the file gets in one write.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
@@ -112,10 +113,10 @@ impl Behind {
 
     /// Lets a thread do it from now on, which keeps `cache_bytes` of contents as delta bases. What checks find first is to
     /// be told first, and with them deltas wait.
-    pub(super) fn part(&mut self, cache_bytes: usize) {
+    pub(super) fn part(&mut self, cache_bytes: usize, unpacked: Arc<Unpacked>) {
         self.0 = match std::mem::replace(&mut self.0, Place::Over) {
             Place::Here(mut worker) => {
-                worker.early = worker.inspector.is_none().then(|| Early::new(cache_bytes));
+                worker.early = worker.inspector.is_none().then(|| Early::new(cache_bytes, unpacked));
                 let (jobs, taken) = sync_channel(MAX_WAITING);
                 let (done, returned) = channel();
                 let waiting = Arc::new(AtomicUsize::new(0));

@@ -1,6 +1,7 @@
 //! Contents of objects while deltas are resolved: in memory, or when they are large in files without names.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use packrace_format::pack::delta::{self, Instruction, Instructions};
 use packrace_format::zlib::{Inflater, PieceInflater};
@@ -9,6 +10,7 @@ use packrace_store::Mapped;
 use packrace_store::publish::Scratch;
 
 use super::error::Reason;
+use super::unpacked::Unpacked;
 
 /// Contents longer than this are put aside.
 const IN_MEMORY_BYTES: u64 = 8 << 20;
@@ -71,6 +73,7 @@ pub(super) struct Maker {
     /// Buffers that were used before.
     spare: Vec<Vec<u8>>,
     scratch: Option<Scratch>,
+    unpacked: Arc<Unpacked>,
 }
 
 /// Buffers that are kept to be used again, and how large they may be.
@@ -78,8 +81,8 @@ const MAX_SPARE: usize = 8;
 const MAX_SPARE_BYTES: usize = 1 << 20;
 
 impl Maker {
-    pub(super) fn new(scratch: Option<Scratch>) -> Self {
-        Maker { inflater: Inflater::new(), delta: Vec::new(), spare: Vec::new(), scratch }
+    pub(super) fn new(scratch: Option<Scratch>, unpacked: Arc<Unpacked>) -> Self {
+        Maker { inflater: Inflater::new(), delta: Vec::new(), spare: Vec::new(), scratch, unpacked }
     }
 
     /// Takes a buffer back.
@@ -124,6 +127,7 @@ impl Maker {
         if sizes.result > MAX_RESULT_BYTES {
             return Ok(None);
         }
+        self.unpacked.add(sizes.result)?;
         match &self.scratch {
             Some(scratch) if sizes.result > IN_MEMORY_BYTES => apply_aside(scratch, base, delta, &sizes),
             _ => {

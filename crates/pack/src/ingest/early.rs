@@ -10,6 +10,7 @@ use packrace_object::Kind;
 use packrace_store::BaseCache;
 
 use super::table::EntryNumber;
+use super::unpacked::Unpacked;
 
 /// Bytes of contents that are kept as bases.
 const MAX_BYTES: usize = 16 << 20;
@@ -20,12 +21,13 @@ const MAX_RESULT_BYTES: u64 = 1 << 20;
 /// Contents that came not long ago.
 pub(super) struct Early {
     bases: BaseCache<EntryNumber>,
+    unpacked: Arc<Unpacked>,
 }
 
 impl Early {
     /// With `cache_bytes` for bases at most.
-    pub(super) fn new(cache_bytes: usize) -> Self {
-        Early { bases: BaseCache::new(cache_bytes.min(MAX_BYTES)) }
+    pub(super) fn new(cache_bytes: usize, unpacked: Arc<Unpacked>) -> Self {
+        Early { bases: BaseCache::new(cache_bytes.min(MAX_BYTES)), unpacked }
     }
 
     /// Keeps the content of an entry, as others may be built on it.
@@ -36,7 +38,9 @@ impl Early {
     /// The result of a delta, if its base is at hand.
     pub(super) fn resolve(&mut self, base: EntryNumber, delta: &[u8]) -> Option<(Kind, Arc<Vec<u8>>)> {
         let (kind, base) = self.bases.get(base)?;
-        if delta::sizes(delta).ok()?.result > MAX_RESULT_BYTES {
+        let result_bytes = delta::sizes(delta).ok()?.result;
+        // What is too much is told by the second pass, too.
+        if result_bytes > MAX_RESULT_BYTES || self.unpacked.add(result_bytes).is_err() {
             return None;
         }
         let mut result = Vec::new();
@@ -68,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_at_hand_is_resolved() {
-        let mut early = Early::new(1 << 20);
+        let mut early = Early::new(1 << 20, Arc::new(Unpacked::new(None)));
         early.keep(7, Kind::Tree, &Arc::new(b"0123456789".to_vec()));
         let (kind, result) = early.resolve(7, &appending(2)).unwrap();
         assert_eq!((kind, result.as_slice()), (Kind::Tree, &b"0123456789++"[..]));

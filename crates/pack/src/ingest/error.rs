@@ -28,6 +28,10 @@ pub(crate) enum Reason {
     Version(u32),
     #[error("pack exceeds maximum allowed size ({0})")]
     TooLarge(String),
+    #[error("pack has {announced} objects, more than the {max} that are allowed")]
+    ManyObjects { announced: u32, max: u32 },
+    #[error("objects of the pack exceed maximum allowed unpacked size ({0})")]
+    Unpacked(String),
     #[error("pack has bad object at offset {offset}: {what}")]
     BadObject { offset: u64, what: String },
     #[error("pack is corrupted ({} mismatch)", .0.to_string().to_uppercase().replace("SHA-", "SHA"))]
@@ -68,7 +72,9 @@ impl Error {
     /// What can be done about it.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
-            Reason::TooLarge(_) => ErrorKind::LimitExceeded,
+            Reason::TooLarge(_) | Reason::ManyObjects { .. } | Reason::Unpacked(_) => {
+                ErrorKind::LimitExceeded
+            }
             Reason::Store(_) | Reason::Existing(_) => ErrorKind::Unavailable,
             Reason::Cancelled => ErrorKind::Cancelled,
             _ => ErrorKind::BadPack,

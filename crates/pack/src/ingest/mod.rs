@@ -22,6 +22,7 @@ mod listing;
 mod receive;
 mod resolve;
 mod table;
+mod unpacked;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -47,6 +48,7 @@ pub use checks::{Checks, Found};
 use error::Reason;
 pub use error::{Error, ErrorKind, Unpacking};
 pub use listing::Listed;
+pub use unpacked::MaxUnpacked;
 
 /// Bytes of a file that are looked at before it is said how far the work is.
 const STEP_BYTES: usize = 1 << 20;
@@ -68,6 +70,10 @@ pub struct Options {
     pub cache_bytes: usize,
     /// The longest pack that is taken.
     pub max_bytes: Option<u64>,
+    /// The most objects that are taken.
+    pub max_objects: Option<u32>,
+    /// What the contents of all objects may come to.
+    pub max_unpacked: Option<MaxUnpacked>,
     /// Whether a pack may lack bases that the repository has.
     pub fix_thin: bool,
     /// How much bases are compressed that a thin pack lacks (`pack.compression`).
@@ -86,6 +92,8 @@ impl Options {
             threads: 1,
             cache_bytes: settings::base_cache_bytes(config)?,
             max_bytes: None,
+            max_objects: None,
+            max_unpacked: None,
             fix_thin: false,
             level: pack_compression(config)?,
             refuse_duplicates: false,
@@ -214,7 +222,7 @@ impl Ingest {
         scratch: Option<Scratch>,
     ) -> Result<(), Reason> {
         let Some(inspector) = &mut self.receiver.inspector else { return Ok(()) };
-        let mut maker = Maker::new(scratch);
+        let mut maker = Maker::new(scratch, self.receiver.unpacked.clone());
         for entry in std::mem::take(&mut self.receiver.large) {
             let (stream, size) = table.stream(entry, data)?;
             let content = maker.inflate(stream, size)?;
@@ -260,6 +268,7 @@ impl Ingest {
             named: &named,
             claimed: &claimed,
             scratch,
+            unpacked: &self.receiver.unpacked,
             existing: existing.clone(),
             completes: false,
             cache_bytes: self.options.cache_bytes,

@@ -1,5 +1,7 @@
 //! The first pass: finds where entries begin and end while their bytes arrive, and names whole objects.
 
+use std::sync::Arc;
+
 use packrace_format::pack::{self, EntryHeader, EntryKind, HEADER_BYTES, MAX_ENTRY_HEADER_BYTES};
 use packrace_format::zlib::{PieceInflater, StreamInflater};
 use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
@@ -11,6 +13,7 @@ use super::checks::Inspector;
 use super::error::Reason;
 use super::kept::KeptDeltas;
 use super::table::{EntryNumber, MAX_ENTRIES, Table};
+use super::unpacked::Unpacked;
 
 /// Inflated at a time; whole objects up to this are named together with others.
 const ROOM_BYTES: usize = 1 << 20;
@@ -63,6 +66,8 @@ pub(super) struct Receiver {
     /// Whole objects that nobody has looked at, because they were not in memory as a whole; no blobs.
     pub(super) large: Vec<EntryNumber>,
     max_bytes: Option<u64>,
+    max_objects: Option<u32>,
+    pub(super) unpacked: Arc<Unpacked>,
 }
 
 /// The entry whose body is inflated.
@@ -115,6 +120,8 @@ impl Receiver {
             inspector: None,
             large: Vec::new(),
             max_bytes: options.max_bytes,
+            max_objects: options.max_objects,
+            unpacked: Arc::new(Unpacked::new(options.max_unpacked)),
         }
     }
 
@@ -140,6 +147,7 @@ impl Receiver {
     /// Takes what belongs to the pack, which is all of it unless the pack ends before.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
         let mut at = 0;
+        self.unpacked.has_come(self.position + bytes.len() as u64);
         while at < bytes.len() && !self.has_everything() {
             let rest = &bytes[at..];
             let taken = match self.state {
@@ -183,7 +191,7 @@ impl Receiver {
         }
         if !self.has_thread && self.position > WORTH_A_THREAD_BYTES {
             self.has_thread = true;
-            self.behind.part(self.cache_bytes);
+            self.behind.part(self.cache_bytes, self.unpacked.clone());
         }
         Ok(())
     }
@@ -233,6 +241,9 @@ impl Receiver {
             pack::BadHeader::Version(version) => Reason::Version(version),
         })?;
         self.announced = header.objects;
+        if let Some(max) = self.max_objects.filter(|max| self.announced > *max) {
+            return Err(Reason::ManyObjects { announced: self.announced, max });
+        }
         if self.announced > MAX_ENTRIES {
             return Err(Reason::TooManyObjects);
         }
@@ -293,6 +304,7 @@ impl Receiver {
                 .and_then(|size| self.room[..ROOM_BYTES].get_mut(..size));
             if let Some(taken) = room.and_then(|room| self.at_once.inflate(bytes, room)) {
                 entry.produced = entry.header.size;
+                self.unpacked.add(entry.produced)?;
                 entry.crc.update(&bytes[..taken]);
                 self.end_entry(taken)?;
                 return Ok(taken);
@@ -313,6 +325,7 @@ impl Receiver {
             };
             at += inflated.consumed;
             entry.produced += inflated.produced as u64;
+            self.unpacked.add(inflated.produced as u64)?;
             if entry.produced > size {
                 return Err(Reason::bad_object(entry.offset, "inflate returned -5"));
             }

@@ -18,6 +18,7 @@ use super::content::{Content, Maker};
 use super::error::Reason;
 use super::kept::KeptDeltas;
 use super::table::{Children, EntryNumber, Named, NamedDelta, Table};
+use super::unpacked::Unpacked;
 use crate::watch::{Phase, Watch};
 
 /// Objects that are named together, and how many bytes they may have.
@@ -68,6 +69,7 @@ pub(super) struct Resolver<'a> {
     /// Whether somebody went into the deltas of a named base, by the first of them.
     pub(super) claimed: &'a [AtomicBool],
     pub(super) scratch: Option<Scratch>,
+    pub(super) unpacked: &'a Arc<Unpacked>,
     pub(super) existing: Option<Arc<Snapshot>>,
     /// Whether families begin with objects that the repository has.
     pub(super) completes: bool,
@@ -265,7 +267,7 @@ impl<'a> Worker<'a> {
         Worker {
             resolver,
             queue,
-            maker: Maker::new(resolver.scratch.clone()),
+            maker: Maker::new(resolver.scratch.clone(), resolver.unpacked.clone()),
             reader: resolver.existing.as_ref().map(|snapshot| snapshot.reader(READER_CACHE_BYTES)),
             stack: Vec::new(),
             stack_bytes: 0,

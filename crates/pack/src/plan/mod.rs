@@ -18,7 +18,7 @@ use crate::lenient_walk::LenientWalk;
 use crate::maintenance::sets::{in_packs, members, unite};
 use crate::marks::Marks;
 use crate::names::{NameHash, NameHashVersion, Names};
-use crate::settings::Settings;
+use crate::settings::{MAX_TREE_DEPTH, Settings};
 use crate::trees::{Absent, Lacking, TreeWalk};
 use crate::universe::{Ix, Universe};
 use crate::watch::{Phase, Watch};
@@ -245,11 +245,15 @@ fn find_filtered(
         TreeWalk::new(universe, request.threads, watch).lacking(lacking).hashing(request.settings.name_hash);
     let mut find = |commits: &mut Commits<'_>| find(universe, may_use_bitmap, commits, &mut trees, &tips);
     let found = match rules {
-        Some(rules) => Filtering { universe, tips: &tips, rules, lacking, watch }.find(
-            &mut commits,
-            may_use_bitmap,
-            &mut find,
-        )?,
+        Some(rules) => Filtering {
+            universe,
+            tips: &tips,
+            rules,
+            lacking,
+            watch,
+            max_tree_depth: request.settings.max_tree_depth,
+        }
+        .find(&mut commits, may_use_bitmap, &mut find)?,
         None => find(&mut commits)?,
     };
     Ok((found, trees.into_names()))
@@ -316,7 +320,8 @@ pub(crate) fn kept_by(
     let rules = Rules::of(universe, filter)?;
     let found =
         Found { wanted, had: Marks::new(universe.packed_len()), bases: Vec::new(), is_by_bitmap: false };
-    let filtering = Filtering { universe, tips: &tips, rules, lacking: Lacking::default(), watch };
+    let (lacking, max_tree_depth) = (Lacking::default(), MAX_TREE_DEPTH);
+    let filtering = Filtering { universe, tips: &tips, rules, lacking, watch, max_tree_depth };
     // As with bitmaps, all that is reached is known already.
     Ok(filtering.find(&mut commits, true, |_| Ok(found))?.wanted)
 }

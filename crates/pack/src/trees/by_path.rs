@@ -75,7 +75,12 @@ impl<'w, 'a> PathWalk<'w, 'a> {
     pub(crate) fn run(mut self, wanted: Vec<Ix>, had: Vec<Ix>) -> Result<Vec<(Ix, NameHash)>, Error> {
         self.bases.extend(had.iter().take(BASES_A_PATH).map(|root| (*root, NameHash::default())));
         let mut level = vec![Directory { path: NameHash::default(), wanted, had }];
+        let mut depth = 0;
         while !level.is_empty() {
+            if depth > self.walk.max_depth {
+                return Err(Reason::DeepTree.into());
+            }
+            depth += 1;
             let mut had = Vec::with_capacity(level.len());
             for directory in &level {
                 had.push(self.border(directory)?);

@@ -94,13 +94,21 @@ pub(crate) struct TreeWalk<'a> {
     marked: u64,
     lacking: Lacking,
     kinds: Option<Kinds>,
+    /// The deepest tree that is looked into; a root is at depth 0.
+    max_depth: usize,
 }
 
 impl<'a> TreeWalk<'a> {
     pub(crate) fn new(universe: &'a Universe, threads: usize, watch: &'a dyn Watch) -> Self {
         let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(universe)).collect();
         let names = Names::new(universe.packed_len());
-        TreeWalk { universe, watch, decoders, names, marked: 0, lacking: Lacking::default(), kinds: None }
+        let (lacking, max_depth) = (Lacking::default(), usize::MAX);
+        TreeWalk { universe, watch, decoders, names, marked: 0, lacking, kinds: None, max_depth }
+    }
+
+    /// Fails at a tree that is deeper, as git does for what somebody pushes (`core.maxTreeDepth`).
+    pub(crate) fn no_deeper_than(self, max_depth: usize) -> Self {
+        TreeWalk { max_depth, ..self }
     }
 
     /// Takes note of what each object is named as: see [`TreeWalk::kind_conflict`].
@@ -163,7 +171,12 @@ impl<'a> TreeWalk<'a> {
         seen: &Marks,
         absent: Absent,
     ) -> Result<(), Error> {
+        let mut depth = 0;
         while !trees.is_empty() {
+            if depth > self.max_depth {
+                return Err(Reason::DeepTree.into());
+            }
+            depth += 1;
             self.sort_as_stored(&mut trees);
             trees = self.round(&trees, seen, absent)?;
         }

@@ -149,6 +149,15 @@ pub fn end(request: &PushRequest) -> &'static [u8] {
     if request.sideband { FLUSH } else { b"" }
 }
 
+/// What a session holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Commands.
+    pub commands: usize,
+    /// Bytes of memory.
+    pub bytes: usize,
+}
+
 /// A conversation, from the first command on.
 #[derive(Debug)]
 pub struct Session {
@@ -214,6 +223,18 @@ impl Session {
             self.state = State::Ended;
         }
         result
+    }
+
+    /// What the session holds of the push so far.
+    pub fn held(&self) -> Held {
+        let PushRequest { commands, shallow, .. } = &self.request;
+        let bytes = commands.len() * size_of::<PushCommand>()
+            + shallow.len() * size_of::<ObjectId>()
+            + self.name_bytes
+            + self.option_bytes
+            + self.certificate.len()
+            + self.decoder.held();
+        Held { commands: commands.len(), bytes }
     }
 
     /// The next output.

@@ -32,7 +32,7 @@ use crate::transfers::Transfer;
 pub use error::{Error, ErrorKind};
 pub use features::{BlobUri, blob_uris, uris_of};
 pub use path_names::PathNames;
-pub use receive::{Committer, Pusher, ReceivePack, advertise_new, receive_pack};
+pub use receive::{Committer, PushBudget, Pusher, ReceivePack, advertise_new, receive_pack};
 pub use ref_list::{head_line, ref_list};
 
 /// The version of the wire protocol that the client asked for.

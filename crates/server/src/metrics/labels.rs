@@ -85,6 +85,12 @@ label! {
         QueueFull = "queue-full",
         /// The request is larger than it may be, or than there is memory for.
         TooLarge = "too-large",
+        /// The bodies of requests, of all clients or of this one, fill their memory.
+        BodyMemory = "body-memory",
+        /// A push costs more than one may: memory, objects, bytes or time.
+        PushBudget = "push-budget",
+        /// The server waited for the client when others had no place, or no memory.
+        Idle = "idle",
         /// The client took too long to ask, or to take what it had asked for.
         Slow = "slow",
         /// The request is none, or broke off.

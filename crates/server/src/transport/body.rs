@@ -1,7 +1,7 @@
 //! Bodies of HTTP: requests read whole within limits, answers streamed batch by batch.
 
 use std::io::{self, IoSlice, Read};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,10 +11,11 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use packrace_os::turns::Turns;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 
 use super::access::Access;
 use super::conversation::Exchange;
+use crate::budget::{Claim, Refused};
 use crate::outbox::{Door, GatherBatch};
 
 /// Batches between the engine's thread and the connection: at most this many times 1 MiB, nearly all of it ranges of
@@ -24,6 +25,17 @@ const WAITING_BATCHES: usize = 2;
 /// What is still read of a body that is too large, so that a client that sends before it reads sees the answer.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
+/// Bytes that are taken of a body before it is looked whether anybody wants it: what comes with the head.
+const MAX_READY_BYTES: usize = 64 << 10;
+
+/// Memory is claimed in steps of this.
+const CLAIM_BYTES: usize = 1 << 10;
+
+/// A body moves when it has come on by this much.
+const PROGRESS_BYTES: usize = 16 << 10;
+
+const INFLATED_AT_ONCE_BYTES: usize = 64 << 10;
+
 /// Why a request body was not taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadBody {
@@ -32,85 +44,157 @@ pub(super) enum BadBody {
     Broken,
     /// The bodies of other requests fill the memory that is set aside for them.
     NoRoom,
+    /// Those of this client fill its share.
+    ClientHasEnough,
+    /// It was the slowest when others needed the memory.
+    Cut,
 }
 
-/// Memory that all request bodies share.
-#[derive(Debug, Clone)]
-pub(super) struct BodyMemory(Arc<Semaphore>);
-
-impl BodyMemory {
-    pub(super) fn new(bytes: usize) -> Self {
-        BodyMemory(Arc::new(Semaphore::new(bytes.div_ceil(1024).min(Semaphore::MAX_PERMITS))))
-    }
-}
-
-/// A request body, and its share of the memory.
+/// A request body as it comes, and what it has claimed of the memory for bodies: as much as has come, and never what the
+/// client only says that it will send.
 #[derive(Debug)]
 pub(super) struct RequestBody {
-    pub(super) bytes: Vec<u8>,
-    share: OwnedSemaphorePermit,
+    bytes: Vec<u8>,
+    is_gzip: bool,
+    max_bytes: usize,
+    claim: Arc<Claim>,
+    claimed: usize,
 }
 
 impl RequestBody {
-    pub(super) fn empty(memory: &BodyMemory) -> Result<Self, BadBody> {
-        let share = memory.0.clone().try_acquire_many_owned(0).map_err(|_| BadBody::NoRoom)?;
-        Ok(RequestBody { bytes: Vec::new(), share })
+    /// Nothing of a body of at most `max_bytes`, before and after inflating.
+    pub(super) fn new(claim: Claim, is_gzip: bool, max_bytes: usize) -> Self {
+        RequestBody { bytes: Vec::new(), is_gzip, max_bytes, claim: Arc::new(claim), claimed: 0 }
     }
 
-    /// Makes the share large enough for `length` bytes.
-    fn claim(&mut self, length: usize, memory: &BodyMemory) -> Result<(), BadBody> {
-        let missing = length.div_ceil(1024).saturating_sub(self.share.num_permits());
-        let missing = u32::try_from(missing).map_err(|_| BadBody::NoRoom)?;
-        let more = memory.0.clone().try_acquire_many_owned(missing).map_err(|_| BadBody::NoRoom)?;
-        self.share.merge(more);
-        Ok(())
+    /// Takes what is there already. Says whether that is all.
+    pub(super) async fn take_ready<B>(&mut self, body: &mut B) -> Result<bool, BadBody>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        while let Some(next) = ready_frame(body).await {
+            match next {
+                None => return Ok(true),
+                Some(frame) => self.take(frame)?,
+            }
+            if self.bytes.len() > MAX_READY_BYTES {
+                break;
+            }
+        }
+        Ok(false)
     }
-}
 
-/// Reads a request body, gzipped or not, of at most `max_bytes` before and after inflating.
-pub(super) async fn read_request<B>(
-    body: B,
-    is_gzip: bool,
-    max_bytes: usize,
-    memory: &BodyMemory,
-) -> Result<RequestBody, BadBody>
-where
-    B: Body<Data = Bytes>,
-{
-    let mut body = pin!(body);
-    let mut taken = RequestBody::empty(memory)?;
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| BadBody::Broken)?.into_data() else { continue };
-        let length = taken.bytes.len() + data.len();
-        if length > max_bytes {
-            drop(taken);
-            discard(body).await;
+    /// Waits for the rest. A client that is the slowest when the memory is full is given up.
+    pub(super) async fn take_rest<B>(&mut self, body: &mut B) -> Result<(), BadBody>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let claim = self.claim.clone();
+        let reading = async {
+            self.claim.waits();
+            let mut progress = 0;
+            while let Some(frame) = body.frame().await {
+                let before = self.bytes.len();
+                self.take(frame)?;
+                progress += self.bytes.len() - before;
+                // Who sends a byte now and then stands still.
+                if progress >= PROGRESS_BYTES {
+                    progress = 0;
+                    self.claim.waits();
+                }
+            }
+            self.claim.works();
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            () = claim.cut() => Err(BadBody::Cut),
+            read = reading => read,
+        }
+    }
+
+    fn take<E>(&mut self, frame: Result<Frame<Bytes>, E>) -> Result<(), BadBody> {
+        // Trailers say nothing here.
+        let Ok(data) = frame.map_err(|_| BadBody::Broken)?.into_data() else { return Ok(()) };
+        let length = self.bytes.len() + data.len();
+        if length > self.max_bytes {
             return Err(BadBody::TooLarge);
         }
-        taken.claim(length, memory)?;
-        taken.bytes.extend_from_slice(&data);
+        self.hold(length)?;
+        self.bytes.extend_from_slice(&data);
+        Ok(())
     }
-    if !is_gzip {
-        return Ok(taken);
+
+    /// Claims room for so many bytes.
+    fn hold(&mut self, bytes: usize) -> Result<(), BadBody> {
+        if bytes > self.claimed {
+            let claimed = bytes.next_multiple_of(CLAIM_BYTES);
+            self.claim.grow(claimed).map_err(|refused| match refused {
+                _ if self.claim.is_cut() => BadBody::Cut,
+                Refused::Full => BadBody::NoRoom,
+                Refused::ClientHasEnough => BadBody::ClientHasEnough,
+            })?;
+            self.claimed = claimed;
+        }
+        Ok(())
     }
-    let mut inflated = Vec::new();
-    let mut decoder = flate2::read::MultiGzDecoder::new(&taken.bytes[..]).take(max_bytes as u64 + 1);
-    decoder.read_to_end(&mut inflated).map_err(|_| BadBody::Broken)?;
-    if inflated.len() > max_bytes {
-        return Err(BadBody::TooLarge);
+
+    /// What has come; once it is inflated, the request.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
-    taken.bytes = inflated;
-    taken.claim(taken.bytes.len(), memory)?;
-    Ok(taken)
+
+    /// The request, inflated. For a thread that may take its time.
+    pub(super) fn inflate(&mut self) -> Result<&[u8], BadBody> {
+        self.claim.works();
+        if self.claim.is_cut() {
+            return Err(BadBody::Cut);
+        }
+        if !std::mem::take(&mut self.is_gzip) {
+            return Ok(&self.bytes);
+        }
+        let compressed = std::mem::take(&mut self.bytes);
+        let mut decoder = flate2::read::MultiGzDecoder::new(&compressed[..]);
+        let mut piece = vec![0; INFLATED_AT_ONCE_BYTES];
+        loop {
+            match decoder.read(&mut piece).map_err(|_| BadBody::Broken)? {
+                0 => return Ok(&self.bytes),
+                length if self.bytes.len() + length > self.max_bytes => return Err(BadBody::TooLarge),
+                length => {
+                    // What came is held until all of it is inflated.
+                    self.hold(compressed.len() + self.bytes.len() + length)?;
+                    self.bytes.extend_from_slice(&piece[..length]);
+                }
+            }
+        }
+    }
 }
 
-async fn discard<B: Body<Data = Bytes>>(mut body: Pin<&mut B>) {
+/// The next frame, if it is there. The inner `None` is the end.
+async fn ready_frame<B>(body: &mut B) -> Option<Option<Result<Frame<Bytes>, B::Error>>>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    std::future::poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
+        Poll::Ready(frame) => Poll::Ready(Some(frame)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// Reads what still comes of a body that nobody wants, so that a client that sends before it reads sees the answer. Not for
+/// longer than `time`.
+pub(super) async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B, time: Duration) {
     let mut left = MAX_DISCARDED_BYTES;
-    while let Some(Ok(frame)) = body.frame().await {
-        let length = frame.data_ref().map_or(0, Bytes::len);
-        let Some(rest) = left.checked_sub(length) else { return };
-        left = rest;
-    }
+    let discarding = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            let Some(rest) = left.checked_sub(length) else { return };
+            left = rest;
+        }
+    };
+    // Whatever comes after that, the connection is closed.
+    let _ = tokio::time::timeout(time, discarding).await;
 }
 
 /// The engine's way into an HTTP answer.
@@ -366,13 +450,14 @@ mod tests {
     use packrace_os::pace::Pace;
 
     use super::super::conversation::Conversation;
+    use crate::budget::{Budget, Limits};
     use crate::outbox::COPY_BELOW_BYTES;
 
     #[test]
     fn a_batch_can_be_taken_in_any_steps() {
         let map = Mapped::from((0..1000).map(|at| at as u8).collect::<Vec<_>>());
         let pace = Pace { time: Duration::from_secs(1), bytes: 1 };
-        let conversation = Conversation::new(Duration::from_secs(1), pace);
+        let conversation = Conversation::new(Duration::from_secs(1), pace, None);
         for step in 1..=70 {
             let mut batch = GatherBatch::of(b"head".to_vec());
             batch.push_mapped(&map, 20..20);
@@ -396,7 +481,7 @@ mod tests {
     #[test]
     fn spans_of_a_map_are_handed_over_and_not_copied() {
         let pace = Pace { time: Duration::from_secs(1), bytes: 1 };
-        let conversation = Conversation::new(Duration::from_secs(1), pace);
+        let conversation = Conversation::new(Duration::from_secs(1), pace, None);
         let map = Mapped::from(vec![7; 1 << 20]);
         let mut batch = GatherBatch::of(b"head".to_vec());
         batch.push_mapped(&map, 1000..500_000);
@@ -408,13 +493,20 @@ mod tests {
         assert!(std::ptr::eq(buf.chunk(), &map[101_000..500_000]));
     }
 
+    fn memory(max: usize) -> Arc<Budget> {
+        Budget::new(Limits { max, max_of_a_client: max, ..Limits::default() })
+    }
+
     fn check(body: &[u8], is_gzip: bool, max_bytes: usize, room: usize, expect: Result<&[u8], BadBody>) {
-        let memory = BodyMemory::new(room);
+        let memory = memory(room);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let body = Full::new(Bytes::copy_from_slice(body));
-        let got = runtime.block_on(read_request(body, is_gzip, max_bytes, &memory));
-        assert_eq!(got.map(|body| body.bytes), expect.map(<[u8]>::to_vec));
-        assert_eq!(memory.0.available_permits(), room.div_ceil(1024), "the share is given back");
+        let mut body = Full::new(Bytes::copy_from_slice(body));
+        let claim = memory.claim(0, [127, 0, 0, 1].into()).unwrap();
+        let mut taken = RequestBody::new(claim, is_gzip, max_bytes);
+        let got = runtime.block_on(taken.take_rest(&mut body)).and_then(|()| taken.inflate());
+        assert_eq!(got, expect);
+        drop(taken);
+        assert_eq!(memory.taken(), 0, "what was claimed is given back");
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {

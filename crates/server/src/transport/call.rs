@@ -139,6 +139,7 @@ impl Call {
                     subject,
                     named,
                     temporary_dir: pushing.temporary_dir.clone(),
+                    budget: pushing.budget,
                     hook_environment,
                     committer: pushing.committer.clone(),
                     pusher: self.client.pusher,

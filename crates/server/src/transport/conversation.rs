@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use packrace_os::pace::Pace;
 use tokio::sync::Notify;
 
+use super::places::Place;
+use crate::budget::CUT;
+
 /// A connection, from accept to close.
 #[derive(Debug)]
 pub(super) struct Conversation {
@@ -19,6 +22,8 @@ pub(super) struct Conversation {
     pace: Pace,
     /// Told when a long answer begins, which steps back behind those to other clients.
     background: Arc<Notify>,
+    /// What it holds of the server; idle while there is no exchange.
+    place: Option<Place>,
     state: Mutex<State>,
 }
 
@@ -57,6 +62,8 @@ pub(super) enum TooSlow {
     Silent,
     /// An answer was not taken.
     Stalled,
+    /// No request came, and others had no place.
+    Cut,
 }
 
 impl std::fmt::Display for TooSlow {
@@ -64,14 +71,25 @@ impl std::fmt::Display for TooSlow {
         formatter.write_str(match self {
             TooSlow::Silent => "no request came",
             TooSlow::Stalled => "an answer was not taken",
+            TooSlow::Cut => CUT,
         })
     }
 }
 
 impl Conversation {
-    pub(super) fn new(request_time: Duration, pace: Pace) -> Arc<Self> {
+    pub(super) fn new(request_time: Duration, pace: Pace, place: Option<Place>) -> Arc<Self> {
         let state = State { idle_since: Instant::now(), exchanges: Vec::new() };
-        Arc::new(Conversation { request_time, pace, background: Arc::default(), state: Mutex::new(state) })
+        place.iter().for_each(Place::waits);
+        let (background, state) = (Arc::default(), Mutex::new(state));
+        Arc::new(Conversation { request_time, pace, background, place, state })
+    }
+
+    /// Ready when its place goes to somebody else.
+    async fn cut(&self) {
+        match &self.place {
+            Some(place) => place.cut().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// What is told when a long answer begins.
@@ -82,12 +100,22 @@ impl Conversation {
     /// A request has come. It is under way until what is given is dropped.
     pub(super) fn exchange(self: &Arc<Self>) -> Arc<Exchange> {
         let sent = Arc::new(Sent::default());
-        self.state().exchanges.push(Watched { sent: sent.clone(), mark: None });
+        let mut state = self.state();
+        state.exchanges.push(Watched { sent: sent.clone(), mark: None });
+        self.place.iter().for_each(Place::works);
+        drop(state);
         Arc::new(Exchange { conversation: self.clone(), sent })
     }
 
     /// Ready when the client is too slow.
     pub(super) async fn watch(&self) -> TooSlow {
+        tokio::select! {
+            () = self.cut() => TooSlow::Cut,
+            why = self.look_again_and_again() => why,
+        }
+    }
+
+    async fn look_again_and_again(&self) -> TooSlow {
         loop {
             let now = Instant::now();
             match self.look(now) {
@@ -166,6 +194,9 @@ impl Drop for Exchange {
         let mut state = self.conversation.state();
         state.exchanges.retain(|watched| !Arc::ptr_eq(&watched.sent, &self.sent));
         state.idle_since = Instant::now();
+        if state.exchanges.is_empty() {
+            self.conversation.place.iter().for_each(Place::waits);
+        }
     }
 }
 
@@ -176,7 +207,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn conversation() -> (Arc<Conversation>, Instant) {
-        let conversation = Conversation::new(10 * SECOND, Pace { time: 20 * SECOND, bytes: 100 });
+        let conversation = Conversation::new(10 * SECOND, Pace { time: 20 * SECOND, bytes: 100 }, None);
         let start = conversation.state().idle_since;
         (conversation, start)
     }

@@ -7,8 +7,8 @@
 //! ```
 
 use std::ffi::OsString;
-use std::io::{self, Read as _};
-use std::net::{SocketAddr, TcpStream as TcpStreamStd};
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream as TcpStreamStd};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,12 +22,13 @@ use tokio::net::TcpStream;
 
 use super::access::Access;
 use super::call::{self, Call, Client, Service};
-use super::places::{For, NoPlace, Place};
+use super::places::{Awaited, For, NoPlace, Place};
 use super::root::NotServed;
 use super::settings::Settings;
 use super::shared::{Opened, Shared, begins_push};
 use super::stdio::SinkDoor;
 use super::tallied::{Heard, Told};
+use crate::budget::CUT;
 use crate::engine::{Mode, PathNames, ProtocolVersion};
 use crate::metrics::{DoorName, Reason};
 use crate::outbox::{Door, GatherBatch};
@@ -41,8 +42,10 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
     let open = shared.host.metrics.connection(DoorName::Git);
     let mut stopping = shared.stopping.subscribe();
     let request_time = shared.settings().limits.request_time;
+    place.waits();
     let request = tokio::select! {
         request = tokio::time::timeout(request_time, read_request(&mut stream)) => request,
+        () = place.cut() => Ok(Err(io::Error::new(io::ErrorKind::ConnectionAborted, CUT))),
         _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
     };
     let request = match request.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -52,6 +55,7 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
             return tracing::info!("git {peer}: no request: {error}");
         }
     };
+    place.works();
     let running = match shared.places.take(For::Request, peer.ip()) {
         Ok(running) => running,
         Err(why) => {
@@ -65,8 +69,9 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
     };
     let ended = tokio::task::spawn_blocking(move || {
         // The places are given back, and the server has not to wait any longer, when this thread is done.
-        let _held = (place, running, stopping, open);
-        match catch_unwind(AssertUnwindSafe(|| serve(stream, &request, &shared, &peer.to_string()))) {
+        let _held = (place, stopping, open);
+        match catch_unwind(AssertUnwindSafe(|| serve(stream, &request, &running, &shared, &peer.to_string())))
+        {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::info!("git {peer}: {error}"),
             Err(_) => {
@@ -122,26 +127,31 @@ pub(super) fn inetd(shared: &Shared) -> io::Result<()> {
     first.read_exact(&mut request)?;
     let output = stdout.as_fd().try_clone_to_owned()?;
     let sink = FdSink::socket(output, limits.stall_pace()).or_else(|_| FdSink::stdout())?;
-    converse(OwnedFd::from(socket), sink, &request, shared, &settings, &peer);
+    converse(OwnedFd::from(socket), sink, &request, None, shared, &settings, &peer);
     Ok(())
 }
 
-fn serve(stream: TcpStream, request: &[u8], shared: &Shared, peer: &str) -> io::Result<()> {
+fn serve(stream: TcpStream, request: &[u8], place: &Place, shared: &Shared, peer: &str) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     let settings = shared.settings();
     let input = OwnedFd::from(stream.try_clone()?);
+    // Whoever waits for the client hears that nothing more comes.
+    let waited_for = stream.try_clone()?;
+    place.on_cut(move || drop(waited_for.shutdown(Shutdown::Read)));
     let sink = FdSink::socket(OwnedFd::from(stream), settings.limits.stall_pace())?;
-    converse(input, sink.with_turns(shared.host.turns.clone()), request, shared, &settings, peer);
+    let sink = sink.with_turns(shared.host.turns.clone());
+    converse(input, sink, request, Some(place), shared, &settings, peer);
     Ok(())
 }
 
-/// Serves what a first packet asks for.
+/// Serves what a first packet asks for. Only a server for many has places.
 fn converse(
     input: OwnedFd,
     output: FdSink,
     request: &[u8],
+    place: Option<&Place>,
     shared: &Shared,
     settings: &Settings,
     peer: &str,
@@ -152,8 +162,27 @@ fn converse(
     let transfer = access.transfer().clone();
     let _span = transfer.enter_span();
     let mut door = Told { door: SinkDoor::new(output), transfer: &transfer };
+    let mut awaited;
+    let input: &mut (dyn Read + Send) = match place {
+        Some(place) => {
+            awaited = Awaited { input: &mut source, place };
+            &mut awaited
+        }
+        None => &mut source,
+    };
     let outcome = match parse(request) {
-        Ok(request) => run(&request, &mut source, &mut door, shared, settings, &transfer),
+        Ok(request) => {
+            let outcome = run(&request, input, &mut door, shared, settings, &transfer);
+            if place.is_some_and(Place::is_cut) {
+                shared.host.metrics.refused(Reason::Idle);
+                tracing::warn!("git {peer}: {CUT}");
+                // It was its turn, so that this stands between two answers. What a push is told, stands in its report.
+                if request.service == Service::UploadPack {
+                    refuse(&mut door, CUT);
+                }
+            }
+            outcome
+        }
         Err(refusal) => {
             shared.host.metrics.refused(Reason::Forbidden);
             Err(refuse(&mut door, &refusal))
@@ -169,6 +198,7 @@ fn converse(
 fn reason(error: &io::Error) -> Reason {
     match error.kind() {
         io::ErrorKind::TimedOut => Reason::Slow,
+        io::ErrorKind::ConnectionAborted => Reason::Idle,
         _ => Reason::Broken,
     }
 }
@@ -210,7 +240,7 @@ fn access_denied(path: &[u8]) -> String {
 
 fn run(
     request: &Request,
-    source: &mut FdSource,
+    source: &mut (dyn Read + Send),
     door: &mut dyn Door,
     shared: &Shared,
     settings: &Settings,

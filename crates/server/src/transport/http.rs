@@ -33,12 +33,12 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
 use super::access::{Access, quoted, reason};
-use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, read_request};
+use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, discard};
 use super::call::{self, Call, Service};
 use super::conversation::Exchange;
 use super::http_connection::{self, RETRY_AFTER};
 use super::origin;
-use super::places::For;
+use super::places::{Awaited, For, Place};
 use super::pusher::pusher;
 use super::root::NotServed;
 use super::routes::{self, NO_CACHE, Route, percent_decode, route};
@@ -46,8 +46,9 @@ use super::seeing::{self, Onlooker};
 use super::shared::{Opened, Shared, begins_push};
 use super::streamed_body::StreamedBody;
 use super::tallied::Heard;
+use crate::budget::CUT;
 use crate::engine::{self, Mode, PathNames, ProtocolVersion};
-use crate::metrics::DoorName;
+use crate::metrics::{DoorName, Reason};
 use crate::outbox::GatherBatch;
 use crate::transfers::Transfer;
 
@@ -165,8 +166,7 @@ async fn advertise(
         ProtocolVersion::V2 => Vec::new(),
         _ => service.announcement().to_vec(),
     };
-    let input = Body::Whole(RequestBody::empty(&shared.body_memory).map_err(status_of)?);
-    let wanted = Wanted { service, path, version, mode: Mode::Advertise, input, prefix, called };
+    let wanted = Wanted { service, path, version, mode: Mode::Advertise, input: Body::Empty, prefix, called };
     run(wanted, service.advertisement(), shared).await
 }
 
@@ -179,16 +179,67 @@ async fn upload_pack(
     let service = Service::UploadPack;
     let is_gzip = is_gzip(request.headers(), service)?;
     let version = version(request.headers());
-    let settings = shared.settings();
-    let limits = &settings.limits;
-    let body = read_request(request.into_body(), is_gzip, limits.max_request_bytes, &shared.body_memory);
-    let input = match tokio::time::timeout(limits.body_time, body).await {
-        Ok(input) => Body::Whole(input.map_err(status_of)?),
-        Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
+    let may_send = request.headers().contains_key(header::EXPECT);
+    let mut body = request.into_body();
+    let input = match take_body(&mut body, is_gzip, may_send, service, &path, &called, &shared).await {
+        Ok(input) => Body::Whole(input),
+        Err(status) => {
+            let time = shared.settings().limits.body_time;
+            drop(tokio::spawn(discard(body, time)));
+            return Err(status);
+        }
     };
     let prefix = Vec::new();
     let wanted = Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
     run(wanted, service.result(), shared).await
+}
+
+/// Takes the body of a request. What has not come with the head is only waited for where there is a repository that serves it.
+async fn take_body(
+    body: &mut Incoming,
+    is_gzip: bool,
+    expects_to_continue: bool,
+    service: Service,
+    path: &[u8],
+    called: &Called,
+    shared: &Arc<Shared>,
+) -> Result<RequestBody, StatusCode> {
+    let settings = shared.settings();
+    let limits = &settings.limits;
+    let refused = |bad| body_refused(bad, called.peer, shared);
+    let claim = shared.places.bodies.claim(0, called.peer.ip()).map_err(|_| refused(BadBody::NoRoom))?;
+    let mut taken = RequestBody::new(claim, is_gzip, limits.max_request_bytes);
+    // Looking at it would ask for it.
+    if expects_to_continue || !taken.take_ready(body).await.map_err(refused)? {
+        look_up(service, path.to_vec(), called, shared).await?;
+        match tokio::time::timeout(limits.body_time, taken.take_rest(body)).await {
+            Ok(result) => result.map_err(refused)?,
+            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
+        }
+    }
+    Ok(taken)
+}
+
+/// Whether there is a repository that offers this service. The request holds no place after that: it takes one again when its
+/// body is there.
+async fn look_up(
+    service: Service,
+    path: Vec<u8>,
+    called: &Called,
+    shared: &Arc<Shared>,
+) -> Result<(), StatusCode> {
+    let place = take_place(called, shared)?;
+    let (transfer, shared) = (called.transfer.clone(), shared.clone());
+    let looking = tokio::task::spawn_blocking(move || {
+        let _held = place;
+        transfer.is_about(&path);
+        let _span = transfer.enter_span();
+        open(service, &path, &shared).map(drop)
+    });
+    looking.await.unwrap_or_else(|panic| {
+        tracing::error!("a request failed: {panic}");
+        Err(StatusCode::INTERNAL_SERVER_ERROR)
+    })
 }
 
 /// A push may be of any length: its body is never held whole.
@@ -225,12 +276,24 @@ fn is_gzip(headers: &HeaderMap, service: Service) -> Result<bool, StatusCode> {
     }
 }
 
-fn status_of(bad: BadBody) -> StatusCode {
-    match bad {
-        BadBody::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        BadBody::Broken => StatusCode::BAD_REQUEST,
-        BadBody::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
-    }
+/// Counts, logs and answers a body that is not taken.
+fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
+    let (status, why) = match bad {
+        // Counted by their status.
+        BadBody::TooLarge => return StatusCode::PAYLOAD_TOO_LARGE,
+        BadBody::Broken => return StatusCode::BAD_REQUEST,
+        BadBody::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "the memory for request bodies is full"),
+        BadBody::ClientHasEnough => {
+            (StatusCode::TOO_MANY_REQUESTS, "too much memory in request bodies from this address")
+        }
+        BadBody::Cut => (StatusCode::SERVICE_UNAVAILABLE, CUT),
+    };
+    shared.host.metrics.refused(match bad {
+        BadBody::Cut => Reason::Idle,
+        _ => Reason::BodyMemory,
+    });
+    tracing::warn!("http {peer}: request body: {why}");
+    status
 }
 
 /// By whom, and what is told of it.
@@ -254,6 +317,7 @@ struct Wanted {
 
 /// Where the bytes of a request come from.
 enum Body {
+    Empty,
     Whole(RequestBody),
     Stream(StreamedBody),
     /// It is none that this service takes.
@@ -266,11 +330,10 @@ async fn run(
     content_type: &'static str,
     shared: Arc<Shared>,
 ) -> Result<Started, StatusCode> {
-    let place = shared.places.take(For::Request, wanted.called.peer.ip()).map_err(|why| {
-        tracing::warn!("http {}: {why}, refusing this request", wanted.called.peer);
-        shared.host.metrics.refused(why.reason());
-        http_connection::status_of(why)
-    })?;
+    let place = take_place(&wanted.called, &shared)?;
+    if let Body::Stream(body) = &wanted.input {
+        place.on_cut(body.giving_up());
+    }
     let background = wanted.called.background.clone();
     let stall_time = shared.settings().limits.stall_time;
     let (door, mut receiver) =
@@ -278,8 +341,8 @@ async fn run(
     let stopping = shared.stopping.subscribe();
     let engine = tokio::task::spawn_blocking(move || {
         // The place is taken as long as this thread works, and the server waits for it when it stops.
-        let _held = (place, stopping);
-        run_engine(wanted, door, &shared)
+        let _held = stopping;
+        run_engine(wanted, door, &place, &shared)
     });
     match receiver.recv().await {
         Some(Message::Batch(first)) => Ok(Started { first, rest: Some(receiver), content_type }),
@@ -294,19 +357,40 @@ async fn run(
     }
 }
 
+fn take_place(called: &Called, shared: &Shared) -> Result<Place, StatusCode> {
+    shared.places.take(For::Request, called.peer.ip()).map_err(|why| {
+        tracing::warn!("http {}: {why}, refusing this request", called.peer);
+        shared.host.metrics.refused(why.reason());
+        http_connection::status_of(why)
+    })
+}
+
+/// The repository, if it offers this service.
+fn open(service: Service, path: &[u8], shared: &Shared) -> Result<Opened, StatusCode> {
+    shared.open(service, "http", path).map_err(|why| status_of_not_served(&quoted(path), &why))
+}
+
 /// Serves a call. Says with which status it ends if nothing was sent.
-fn run_engine(wanted: Wanted, mut door: BodyDoor, shared: &Shared) -> StatusCode {
+fn run_engine(mut wanted: Wanted, mut door: BodyDoor, place: &Place, shared: &Shared) -> StatusCode {
     wanted.called.transfer.is_about(&wanted.path);
     let _span = wanted.called.transfer.enter_span();
     let path = quoted(&wanted.path);
-    let opened = match shared.open(wanted.service, "http", &wanted.path) {
+    let opened = match open(wanted.service, &wanted.path, shared) {
         Ok(opened) => opened,
-        Err(why) => return status_of_not_served(&path, &why),
+        Err(status) => return status,
     };
-    if let Body::Refused(status) = wanted.input {
-        return status;
+    match &mut wanted.input {
+        Body::Refused(status) => return *status,
+        // Here, where it keeps nobody waiting, and not before there is a place and a repository.
+        Body::Whole(body) => {
+            if let Err(bad) = body.inflate() {
+                return body_refused(bad, wanted.called.peer, shared);
+            }
+        }
+        Body::Empty | Body::Stream(_) => {}
     }
-    let result = catch_unwind(AssertUnwindSafe(|| serve_wanted(wanted, opened, &mut door, shared)));
+    let peer = wanted.called.peer;
+    let result = catch_unwind(AssertUnwindSafe(|| serve_wanted(wanted, opened, &mut door, place, shared)));
     match result {
         Ok(Ok(StatusCode::OK)) => {
             door.end();
@@ -314,6 +398,11 @@ fn run_engine(wanted: Wanted, mut door: BodyDoor, shared: &Shared) -> StatusCode
         }
         // Nothing was sent.
         Ok(Ok(status)) => status,
+        Ok(Err(error)) if place.is_cut() => {
+            shared.host.metrics.refused(Reason::Idle);
+            tracing::warn!("http {peer}: {path}: {CUT}: {}", quoted(error.to_string().as_bytes()));
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         Ok(Err(error)) => {
             tracing::warn!("{path}: {}", quoted(error.to_string().as_bytes()));
             if error.was_told() && door.has_sent() {
@@ -351,18 +440,23 @@ fn serve_wanted(
     wanted: Wanted,
     opened: Opened,
     door: &mut BodyDoor,
+    place: &Place,
     shared: &Shared,
 ) -> Result<StatusCode, engine::Error> {
     let mut whole: &[u8];
+    let mut awaited;
     let Called { peer, transfer, .. } = wanted.called;
     let mut body = wanted.input;
     let input: &mut (dyn Read + Send) = match &mut body {
         Body::Whole(body) => {
-            whole = &body.bytes;
+            whole = body.bytes();
             &mut whole
         }
-        Body::Stream(body) => body,
-        Body::Refused(_) => &mut std::io::empty(),
+        Body::Stream(body) => {
+            awaited = Awaited { input: body, place };
+            &mut awaited
+        }
+        Body::Empty | Body::Refused(_) => &mut std::io::empty(),
     };
     let mut input = Heard { input, transfer: &transfer };
     let settings = shared.settings();

@@ -45,11 +45,11 @@ pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, place: Place
         let settings = shared.settings();
         let limits = &settings.limits;
         let pace = limits.stall_pace();
-        Conversation::new(limits.request_time, pace)
+        Conversation::new(limits.request_time, pace, Some(place))
     };
     let stepped_back = conversation.background().clone();
     let background = shared.background.clone();
-    let mut serving = Box::pin(serve(stream, peer, place, conversation, shared));
+    let mut serving = Box::pin(serve(stream, peer, conversation, shared));
     tokio::select! {
         () = serving.as_mut() => {}
         () = stepped_back.notified() => match background {
@@ -59,13 +59,7 @@ pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, place: Place
     }
 }
 
-async fn serve(
-    stream: TcpStream,
-    peer: SocketAddr,
-    _place: Place,
-    conversation: Arc<Conversation>,
-    shared: Arc<Shared>,
-) {
+async fn serve(stream: TcpStream, peer: SocketAddr, conversation: Arc<Conversation>, shared: Arc<Shared>) {
     let _open = shared.host.metrics.connection(DoorName::Http);
     let addresses = Addresses { peer, local: stream.local_addr().ok() };
     // Small answers must not wait for more.
@@ -95,8 +89,10 @@ async fn serve(
             tracing::debug!("http {peer}: {error}");
         },
         why = conversation.watch() => {
-            if why == TooSlow::Stalled {
-                metrics.refused(Reason::Slow);
+            match why {
+                TooSlow::Silent => {}
+                TooSlow::Stalled => metrics.refused(Reason::Slow),
+                TooSlow::Cut => metrics.refused(Reason::Idle),
             }
             tracing::info!("http {peer}: closed: {why}");
         }

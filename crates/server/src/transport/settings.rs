@@ -10,9 +10,9 @@ use packrace_os::pace::Pace;
 use packrace_store::init::InitOptions;
 use packrace_store::{HooksFrom, OpenOptions};
 
-pub use super::places::AddressRange;
+pub use crate::address::AddressRange;
 use crate::admission::AdmissionSettings;
-use crate::engine::Committer;
+use crate::engine::{Committer, PushBudget};
 use crate::pack_cache::CacheSettings;
 use crate::warm::WarmSettings;
 
@@ -117,8 +117,12 @@ pub struct Limits {
     /// Longest upload request over HTTP in bytes, inflated or not; `http.maxRequestBuffer`.
     pub max_request_bytes: usize,
     /// Memory for the bodies of all requests that are read or answered at a moment; room for one of the largest size,
-    /// twice (as it came, and inflated), there is always.
+    /// twice (as it came, and inflated), there is always. It is claimed as bytes come. Beyond: the body goes that has held the
+    /// most for the longest time without coming on; where there is none, HTTP 503.
     pub body_memory_bytes: usize,
+    /// What the bodies of one client may take of it. Beyond: the same among the bodies of this client; where there is
+    /// none, HTTP 429.
+    pub body_memory_bytes_per_address: usize,
     /// How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So long,
     /// and at most twice as long, an HTTP connection is also kept between requests.
     pub request_time: Duration,
@@ -149,6 +153,7 @@ impl Default for Limits {
             exempt_addresses: AddressRange::loopback(),
             max_request_bytes: 10 << 20,
             body_memory_bytes: 256 << 20,
+            body_memory_bytes_per_address: 64 << 20,
             request_time: Duration::from_secs(30),
             body_time: Duration::from_secs(120),
             idle_time: Duration::from_secs(600),
@@ -185,6 +190,26 @@ pub struct Pushing {
     pub hook_environment: Vec<(OsString, OsString)>,
     /// Where files go that nobody keeps.
     pub temporary_dir: PathBuf,
+    /// What one push may cost.
+    pub budget: PushBudget,
+    /// What the commands of all pushes may take.
+    pub memory: PushMemory,
+}
+
+/// Memory for what pushes ask for: commands with their names, certificates, options. By estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PushMemory {
+    /// For all pushes. Beyond: HTTP 503 with `Retry-After`, `ERR` over git://.
+    pub bytes: usize,
+    /// For those of one client. Beyond: the same.
+    pub bytes_per_address: usize,
+}
+
+impl Default for PushMemory {
+    /// A push of a million refs takes some 500 MB.
+    fn default() -> Self {
+        PushMemory { bytes: 2 << 30, bytes_per_address: 1 << 30 }
+    }
 }
 
 impl Pushing {

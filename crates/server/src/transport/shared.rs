@@ -11,15 +11,16 @@ use packrace_store::{Config, Repository};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
-use super::body::BodyMemory;
 use super::call::Service;
 use super::places::Places;
 use super::root::{NotServed, Root};
 use super::seeing::{self, Seeing};
-use super::settings::{NewRepositories, Settings};
+use super::settings::{NewRepositories, PushMemory, Settings};
 use crate::admission::Admission;
+use crate::budget::{self, Budget};
 use crate::engine::{self, ProtocolVersion};
 use crate::host::Host;
+use crate::metrics::Metrics;
 use crate::outbox::Door;
 use crate::pack_cache::PackCache;
 use crate::transfers::{Transfer, Transfers};
@@ -27,6 +28,13 @@ use crate::warm::{RefAnswers, WarmRepositories};
 
 /// Clients that are told at the same time that there is no place; others are dropped without a word.
 const MAX_REFUSING: usize = 64;
+
+/// Memory for the commands of pushes. Nobody loses it who has it.
+fn push_memory(settings: &Settings) -> budget::Limits {
+    let PushMemory { bytes, bytes_per_address } = settings.pushing.memory;
+    let exempt = settings.limits.exempt_addresses.clone();
+    budget::Limits { max: bytes, max_of_a_client: bytes_per_address, exempt, ..budget::Limits::default() }
+}
 
 /// What all connections share.
 #[derive(Debug)]
@@ -40,7 +48,6 @@ pub(super) struct Shared {
     /// Places for connections of those who only look.
     pub(super) admin_places: Arc<Semaphore>,
     pub(super) seeing: Seeing,
-    pub(super) body_memory: BodyMemory,
     /// Where connections go on that others go before; of threads of lower priority.
     pub(super) background: Option<Handle>,
     /// What the calls of all connections share.
@@ -54,14 +61,13 @@ impl Shared {
     pub(super) fn new(root: &Path, settings: Settings) -> std::io::Result<Self> {
         let limits = &settings.limits;
         let places = Places::new(limits, packrace_os::process::raise_descriptor_limit());
-        // One request of the largest size must fit, twice: as it came, and inflated.
-        let body_bytes = limits.body_memory_bytes.max(limits.max_request_bytes.saturating_mul(2));
         // An answer is about an opened repository: without those, there is none to be used again.
         let warm = &settings.warm;
         let answers = RefAnswers::new(if warm.enabled { warm.max_answer_bytes } else { 0 });
         let metrics = Arc::default();
         let host = Host {
             admission: Admission::new(&settings.admission),
+            push_memory: Budget::new(push_memory(&settings)),
             transfers: Transfers::new(settings.session_id.clone()),
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
             answers,
@@ -76,12 +82,21 @@ impl Shared {
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
             seeing: Seeing::default(),
             background: None,
-            body_memory: BodyMemory::new(body_bytes),
             settings: RwLock::new(Arc::new(settings)),
             clock: RealClock::default(),
             host: Arc::new(host),
             stopping: watch::Sender::new(false),
         })
+    }
+
+    /// The numbers, with those that others count.
+    pub(super) fn metrics_now(&self) -> &Metrics {
+        let metrics = self.host.metrics_now();
+        let [_, requests, body_bytes] = self.places.taken();
+        for (gauge, count) in [(&metrics.requests_running, requests), (&metrics.body_memory, body_bytes)] {
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        metrics
     }
 
     /// What counts for requests that begin now.
@@ -93,6 +108,7 @@ impl Shared {
     pub(super) fn set(&self, settings: Settings) {
         self.places.set(&settings.limits);
         self.host.admission.set(&settings.admission);
+        self.host.push_memory.set(push_memory(&settings));
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, Read};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Buf as _, Bytes};
@@ -9,7 +10,7 @@ use flate2::bufread::MultiGzDecoder;
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use packrace_os::pace::{Pace, Paced};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// Pieces that wait for their reader; hyper makes them about as long as its buffer of 400 KiB at most.
 const WAITING_PIECES: usize = 4;
@@ -21,7 +22,12 @@ const MAX_DISCARDED_BYTES: usize = 64 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The reading end, for a thread that may block.
-pub(super) enum StreamedBody {
+pub(super) struct StreamedBody {
+    form: Form,
+    given_up: Arc<Notify>,
+}
+
+enum Form {
     Plain(Pieces),
     /// Gzipped, and not read yet: a decoder reads its header at once, and whoever starts must not block.
     Unread(Option<Pieces>),
@@ -29,7 +35,7 @@ pub(super) enum StreamedBody {
 }
 
 /// What comes through: a body that broke off ends with an error.
-pub(super) struct Pieces {
+struct Pieces {
     receiver: mpsc::Receiver<io::Result<Bytes>>,
     current: Bytes,
 }
@@ -42,25 +48,48 @@ impl StreamedBody {
         B: Body<Data = Bytes> + Send + 'static,
     {
         let (sender, receiver) = mpsc::channel(WAITING_PIECES);
-        tokio::spawn(pump(body, sender, pace));
+        let given_up = Arc::new(Notify::new());
+        tokio::spawn(pump(body, sender, pace, given_up.clone()));
         let pieces = Pieces { receiver, current: Bytes::new() };
-        match is_gzip {
-            false => StreamedBody::Plain(pieces),
-            true => StreamedBody::Unread(Some(pieces)),
-        }
+        let form = match is_gzip {
+            false => Form::Plain(pieces),
+            true => Form::Unread(Some(pieces)),
+        };
+        StreamedBody { form, given_up }
+    }
+
+    /// What ends the body with an error, for whoever waits for the client.
+    pub(super) fn giving_up(&self) -> impl FnOnce() + Send + 'static {
+        let given_up = self.given_up.clone();
+        move || given_up.notify_one()
     }
 }
 
-async fn pump<B: Body<Data = Bytes>>(body: B, sender: mpsc::Sender<io::Result<Bytes>>, pace: Pace) {
+async fn pump<B: Body<Data = Bytes>>(
+    body: B,
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    pace: Pace,
+    given_up: Arc<Notify>,
+) {
     let mut body = pin!(body);
     let mut paced = Paced::new(pace);
     let mut discarded = 0;
     loop {
         let since = Instant::now();
-        let data = match tokio::time::timeout(paced.longest_wait(), body.frame()).await {
+        let next = tokio::select! {
+            next = tokio::time::timeout(paced.longest_wait(), body.frame()) => {
+                next.map(|frame| frame.map(|frame| frame.map_err(|_| io::ErrorKind::UnexpectedEof)))
+            }
+            () = given_up.notified() => {
+                // Whoever reads waits, so that there is room; or nobody reads.
+                let _ = sender.try_send(Err(io::ErrorKind::ConnectionAborted.into()));
+                return;
+            }
+        };
+        let data = match next {
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
             Ok(None) => return,
-            Ok(Some(Err(_))) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(Some(Err(kind))) => Err(kind.into()),
             Ok(Some(Ok(frame))) => match frame.into_data() {
                 Ok(data) => paced.waited(since, data.len()).map(|()| data),
                 // Trailers say nothing here.
@@ -80,16 +109,16 @@ async fn pump<B: Body<Data = Bytes>>(body: B, sender: mpsc::Sender<io::Result<By
 
 impl Read for StreamedBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let StreamedBody::Unread(pieces) = self
+        if let Form::Unread(pieces) = &mut self.form
             && let Some(pieces) = pieces.take()
         {
             let buffered = BufReader::with_capacity(BUFFER_BYTES, pieces);
-            *self = StreamedBody::Gzip(Box::new(MultiGzDecoder::new(buffered)));
+            self.form = Form::Gzip(Box::new(MultiGzDecoder::new(buffered)));
         }
-        match self {
-            StreamedBody::Plain(pieces) => pieces.read(buffer),
-            StreamedBody::Unread(_) => Ok(0),
-            StreamedBody::Gzip(decoder) => decoder.read(buffer),
+        match &mut self.form {
+            Form::Plain(pieces) => pieces.read(buffer),
+            Form::Unread(_) => Ok(0),
+            Form::Gzip(decoder) => decoder.read(buffer),
         }
     }
 }

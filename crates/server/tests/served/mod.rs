@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use packrace_server::admission::AdmissionSettings;
-use packrace_server::engine::Committer;
+use packrace_server::engine::{Committer, PushBudget};
 use packrace_server::pack_cache::CacheSettings;
 use packrace_server::transport::serve::serve;
-use packrace_server::transport::settings::{Admin, Hosts, Limits, Pushing, ServeRules, Settings};
+use packrace_server::transport::settings::{Admin, Hosts, Limits, PushMemory, Pushing, ServeRules, Settings};
 use packrace_server::warm::WarmSettings;
 use packrace_store::OpenOptions;
 
@@ -36,6 +36,8 @@ pub fn settings(temporary_dir: &Path) -> Settings {
             committer: Committer::new(|_, _| Err("nobody pushes".to_owned())),
             hook_environment: Vec::new(),
             temporary_dir: temporary_dir.to_owned(),
+            budget: PushBudget::default(),
+            memory: PushMemory::default(),
         },
         confinement: Default::default(),
     }

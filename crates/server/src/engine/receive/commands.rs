@@ -15,8 +15,9 @@ use super::certificate::Checked;
 use super::settings::{ProcReceive, Settings};
 use super::shallow::NewShallow;
 use super::talk::{Event, Talk};
-use super::unpack::{Progress, receive_pack_bytes};
+use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
 use super::{Error, ReceivePack};
+use crate::metrics::Reason;
 
 /// One command on its way.
 #[derive(Debug, Clone)]
@@ -143,14 +144,16 @@ impl<'a> Push<'a> {
             source,
             &mut quarantine,
             &self.settings.unpack,
+            &self.call.budget,
             !self.request.shallow.is_empty(),
             &progress,
         )?;
         self.talk.pack_read();
-        if self.talk.is_cancelled() {
+        if self.talk.is_cancelled() && self.talk.too_long().is_none() {
             return Err(gone());
         }
-        if let Err(why) = unpacked {
+        if let Err(NotUnpacked { why, over_budget }) = unpacked {
+            over_budget.iter().for_each(|limit| self.over_budget(limit));
             self.commands.iter_mut().for_each(|command| command.reject("unpacker error"));
             return Ok(Some(why));
         }
@@ -161,7 +164,13 @@ impl<'a> Push<'a> {
 
     fn execute(&mut self, quarantine: Option<Quarantine>, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
         let refs = self.call.subject.repository.refs().snapshot(&[])?;
-        let shallow = self.check_connected(quarantine.as_ref(), snapshot, &refs)?;
+        let connected = self.check_connected(quarantine.as_ref(), snapshot, &refs);
+        if let Some(why) = self.talk.too_long() {
+            self.over_budget(&why);
+            self.reject_all(&why);
+            return Ok(());
+        }
+        let shallow = connected?;
         self.refuse_hidden();
         self.choose_for_hook();
         if !self.run_pre_receive(quarantine.as_ref())? {
@@ -209,6 +218,13 @@ impl<'a> Push<'a> {
             true => self.execute_atomic(refs, shallow, proof),
             false => self.execute_each(refs, shallow, proof),
         }
+    }
+
+    /// Counts and logs a push that costs more than it may.
+    fn over_budget(&self, why: &str) {
+        let transfer = &self.call.subject.transfer;
+        transfer.metrics().refused(Reason::PushBudget);
+        tracing::warn!("push from {}: {why}", transfer.peer());
     }
 
     fn reject_all(&mut self, why: &str) {

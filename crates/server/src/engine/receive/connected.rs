@@ -80,7 +80,8 @@ fn gaps(
     cut: &[ObjectId],
     trusted: &[ObjectId],
 ) -> Result<Vec<usize>, Error> {
-    let question = Question { tips, trusted, shallow: cut, threads: push.threads()? };
+    let max_tree_depth = packrace_pack::Settings::max_tree_depth(push.call.subject.repository.config())?;
+    let question = Question { tips, trusted, shallow: cut, max_tree_depth, threads: push.threads()? };
     let found = connectivity::gaps(universe, &question, &WhileThere(&push.talk))?;
     found.iter().for_each(|gap| push.talk.error(&gap.why.to_string()));
     Ok(found.into_iter().map(|gap| gap.tip).collect())

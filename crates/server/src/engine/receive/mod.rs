@@ -19,12 +19,14 @@ mod proc_receive;
 mod refs;
 mod settings;
 mod shallow;
+mod spent;
 mod talk;
 mod unpack;
 mod work_trees;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, Read};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,18 +37,23 @@ use packrace_object::HashKind;
 use packrace_os::clock::Clock;
 use packrace_protocol::message::advertisement;
 use packrace_protocol::message::push_offer::PushOffer;
-use packrace_protocol::session::push::{self, Input, Output, PushConfig, PushLimits, PushRequest, Session};
+use packrace_protocol::session::push::{
+    self, Held, Input, Output, PushConfig, PushLimits, PushRequest, Session,
+};
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_store::{Config, HooksFrom, Outlet};
 
 use super::refs_view::namespace_prefix;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject};
-use crate::metrics::{Kind, Step};
+use crate::budget::Claim;
+use crate::metrics::{Kind, Reason, Step};
 use crate::outbox::{Door, Framing, GatherBatch, Outbox};
 use crate::transfers::Transfer;
-use commands::Push;
+use commands::{Command, Push};
 pub use identity::{Committer, Pusher};
 use settings::Settings;
+use spent::CpuTime;
+pub use spent::PushBudget;
 use talk::{Talk, WAITING_EVENTS, relay};
 
 /// Bytes read from a client at once.
@@ -54,6 +61,12 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Bytes of a pack that are read at once.
 const PACK_READ_BYTES: usize = 1 << 20;
+
+/// What an allocator adds to a name that is kept, twice.
+const BYTES_A_NAME: usize = 32;
+
+/// What a client is told whose commands do not fit.
+const NO_MEMORY: &str = "too many refs are being pushed at the same time; try again later, or fewer";
 
 /// One call of receive-pack.
 #[derive(Debug, Clone)]
@@ -64,6 +77,8 @@ pub struct ReceivePack {
     pub named: OsString,
     /// Where files go that nobody keeps.
     pub temporary_dir: PathBuf,
+    /// What it may cost.
+    pub budget: PushBudget,
     /// Variables that hooks get beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// Who stands in reflogs.
@@ -170,13 +185,20 @@ impl<'a> Receive<'a> {
         });
         let mut buffer = vec![0; READ_BYTES];
         let mut last = 0;
+        // Until the push is over.
+        let memory = self.claim_memory()?;
         loop {
             let handled = match session.poll_output() {
                 Output::NeedInput => match input.read(&mut buffer) {
                     Ok(0) => session.handle(Input::Eof),
                     Ok(length) => {
                         last = length;
-                        session.handle(Input::Bytes(&buffer[..length]))
+                        let handled = session.handle(Input::Bytes(&buffer[..length]));
+                        // What is refused is held no longer.
+                        if handled.is_ok() && memory.grow(memory_bytes(&session)).is_err() {
+                            return Err(self.no_memory());
+                        }
+                        handled
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
                     Err(error) => return Err(Error::gone(error)),
@@ -198,6 +220,32 @@ impl<'a> Receive<'a> {
                 let _ = told.map(|told| self.door.send(told));
                 return Err(Error::refused(&refusal));
             }
+        }
+    }
+
+    /// Nothing yet of the memory that all pushes share.
+    fn claim_memory(&mut self) -> Result<Claim, Error> {
+        let Subject { host, transfer, .. } = &self.call.subject;
+        // Who has no address is the only one.
+        let peer =
+            transfer.peer().parse::<SocketAddr>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
+        host.push_memory.claim(0, peer).map_err(|_| self.no_memory())
+    }
+
+    /// Tells that the commands of pushes fill the memory that there is for them.
+    fn no_memory(&mut self) -> Error {
+        let Subject { host, transfer, mode, .. } = &self.call.subject;
+        host.metrics.refused(Reason::PushBudget);
+        tracing::warn!("push from {}: {NO_MEMORY}", transfer.peer());
+        let error = Error::new(ErrorKind::Busy, NO_MEMORY);
+        if *mode == Mode::StatelessRpc {
+            return error;
+        }
+        let mut packet = Vec::new();
+        pkt_line::write_data(format!("ERR {NO_MEMORY}").as_bytes(), &mut packet);
+        match self.door.send(GatherBatch::of(packet)) {
+            Ok(()) => error.told(),
+            Err(_) => error,
         }
     }
 
@@ -225,7 +273,8 @@ impl<'a> Receive<'a> {
         let cancelled = Arc::new(AtomicBool::new(false));
         let aside = (!request.sideband).then(|| self.call.messages.clone());
         let paths = self.call.subject.paths.clone();
-        let talk = Talk::new(sender, cancelled.clone(), aside, paths.clone());
+        let cpu_time = CpuTime::new(self.call.budget.cpu_time);
+        let talk = Talk::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
         let Receive { call, door, clock, settings, namespace, offer } = self;
         let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
@@ -258,6 +307,12 @@ impl<'a> Receive<'a> {
             }
         }
     }
+}
+
+/// What the commands of a push take, by estimate: once as they came, and once with what becomes of each.
+fn memory_bytes(session: &Session) -> usize {
+    let Held { commands, bytes } = session.held();
+    commands.saturating_mul(size_of::<Command>() + BYTES_A_NAME).saturating_add(bytes.saturating_mul(2))
 }
 
 /// The bytes of a pack: first those that came with the commands.

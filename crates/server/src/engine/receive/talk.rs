@@ -15,6 +15,7 @@ use std::time::Duration;
 use packrace_os::clock::Clock;
 use packrace_store::Outlet;
 
+use super::spent::CpuTime;
 use crate::engine::PathNames;
 use crate::outbox::Outbox;
 
@@ -44,6 +45,7 @@ pub(super) struct Talk {
     /// Where text goes that the client has no band for.
     aside: Option<Outlet>,
     paths: PathNames,
+    cpu_time: Arc<CpuTime>,
 }
 
 impl Talk {
@@ -52,8 +54,9 @@ impl Talk {
         cancelled: Arc<AtomicBool>,
         aside: Option<Outlet>,
         paths: PathNames,
+        cpu_time: CpuTime,
     ) -> Self {
-        Talk { sender, cancelled, goes_on: Arc::default(), aside, paths }
+        Talk { sender, cancelled, goes_on: Arc::default(), aside, paths, cpu_time: Arc::new(cpu_time) }
     }
 
     /// Text for the user, as it is.
@@ -103,9 +106,20 @@ impl Talk {
         self.goes_on.store(true, Relaxed);
     }
 
-    /// Whether the client has left, and that ends the push.
+    /// Whether the push ends here: the client has left, or it takes too long. Asked by all of its threads.
     pub(super) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Relaxed) && !self.goes_on.load(Relaxed)
+        !self.goes_on.load(Relaxed) && (self.cancelled.load(Relaxed) || self.cpu_time.is_exceeded())
+    }
+
+    /// Why it ends although the client is there.
+    pub(super) fn too_long(&self) -> Option<String> {
+        let is_too_long = !self.goes_on.load(Relaxed) && self.cpu_time.is_exceeded();
+        is_too_long.then(|| self.cpu_time.words())
+    }
+
+    /// So many bytes of the pack have come.
+    pub(super) fn has_come(&self, bytes: usize) {
+        self.cpu_time.has_come(bytes);
     }
 }
 

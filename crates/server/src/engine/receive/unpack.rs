@@ -7,7 +7,7 @@ use std::time::Duration;
 use packrace_format::pack::{BadHeader, HEADER_BYTES, Header};
 use packrace_object::fsck::Severities;
 use packrace_os::clock::Clock;
-use packrace_pack::ingest::{Checks, IndexedPack, Ingest, Options};
+use packrace_pack::ingest::{Checks, ErrorKind, IndexedPack, Ingest, Options};
 use packrace_pack::meter::{Meter, Pace};
 use packrace_pack::{Phase, Watch};
 use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, Quarantine, loose_compression};
@@ -15,6 +15,7 @@ use packrace_store::{FsckSettings, FsckUse, Snapshot};
 
 use super::Error;
 use super::settings::UnpackSettings;
+use super::spent::PushBudget;
 use super::talk::Talk;
 
 /// At most one line of progress a second.
@@ -54,6 +55,14 @@ impl Watch for Progress<'_> {
     }
 }
 
+/// Why objects were not taken in.
+pub(super) struct NotUnpacked {
+    /// What the report says behind `unpack`.
+    pub(super) why: String,
+    /// The limit that was met, if it was one.
+    pub(super) over_budget: Option<String>,
+}
+
 /// Reads a pack from `source`, and not a byte more, and leaves its objects in the quarantine. An inner error is what the
 /// report says behind `unpack`; what is to be said of it beside that was said. `is_cut` tells that history is cut in the
 /// client: not all that objects lead to has to be there.
@@ -61,14 +70,15 @@ pub(super) fn receive_pack_bytes(
     source: &mut dyn BufRead,
     quarantine: &mut Quarantine,
     settings: &UnpackSettings,
+    budget: &PushBudget,
     is_cut: bool,
     progress: &Progress<'_>,
-) -> Result<Result<(), String>, Error> {
+) -> Result<Result<(), NotUnpacked>, Error> {
     let (head, announced) = match read_head(source) {
         Ok((head, header)) => (head, header.objects),
-        Err(why) => return Ok(Err(why.to_owned())),
+        Err(why) => return Ok(Err(NotUnpacked { why: why.to_owned(), over_budget: None })),
     };
-    let options = options(quarantine, settings, is_cut)?;
+    let options = options(quarantine, settings, budget, is_cut)?;
     let hash = options.hash;
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
     let mut ingest = Ingest::new(writer, options);
@@ -83,15 +93,24 @@ pub(super) fn receive_pack_bytes(
     });
     if let Err(error) = result {
         progress.talk.say(error.lines());
-        progress.talk.report("fatal", &error.to_string());
+        let too_long = progress.talk.too_long().filter(|_| error.kind() == ErrorKind::Cancelled);
+        let words = too_long.clone().unwrap_or_else(|| error.to_string());
+        progress.talk.report("fatal", &words);
         // Git's words name the program that it would have run.
         let program = if form == Form::Loose { "unpack-objects" } else { "index-pack" };
-        return Ok(Err(format!("{program} abnormal exit")));
+        let is_over = too_long.is_some() || error.kind() == ErrorKind::LimitExceeded;
+        let why = format!("{program} abnormal exit");
+        return Ok(Err(NotUnpacked { why, over_budget: is_over.then_some(words) }));
     }
     Ok(Ok(()))
 }
 
-fn options(quarantine: &Quarantine, settings: &UnpackSettings, is_cut: bool) -> Result<Options, Error> {
+fn options(
+    quarantine: &Quarantine,
+    settings: &UnpackSettings,
+    budget: &PushBudget,
+    is_cut: bool,
+) -> Result<Options, Error> {
     let view = quarantine.view();
     let fsck = FsckSettings::of(view.config(), FsckUse::Receive)?;
     let checks = match fsck.checks_objects {
@@ -105,6 +124,8 @@ fn options(quarantine: &Quarantine, settings: &UnpackSettings, is_cut: bool) -> 
     Ok(Options {
         threads: packrace_pack::Settings::threads(view.config(), threads)?,
         max_bytes: settings.max_bytes,
+        max_objects: Some(budget.max_objects),
+        max_unpacked: Some(budget.max_unpacked),
         fix_thin: true,
         checks,
         ..Options::of(view.config(), view.hash_kind())?
@@ -159,6 +180,7 @@ fn feed(
             break;
         }
         let taken = ingest.push(bytes)?;
+        talk.has_come(taken);
         source.consume(taken);
     }
     Ok(())

@@ -101,7 +101,7 @@ pub(super) fn answer<B>(
             (StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n".to_owned())
         }
         "/-/readyz" => (StatusCode::OK, "text/plain", "ready\n".to_owned()),
-        "/-/metrics" if is_told => (StatusCode::OK, METRICS_TYPE, shared.host.metrics_now().text()),
+        "/-/metrics" if is_told => (StatusCode::OK, METRICS_TYPE, shared.metrics_now().text()),
         "/-/" if is_told => {
             let page = page(shared, onlooker, request.uri().query());
             (StatusCode::OK, "text/html; charset=utf-8", page)
@@ -133,7 +133,7 @@ fn page(shared: &Shared, onlooker: Onlooker, query: Option<&str>) -> String {
         shows_names: onlooker == Onlooker::Admin,
         live: shared.host.transfers.list(),
         samples: shared.seeing.history.lock().unwrap_or_else(PoisonError::into_inner).samples(),
-        metrics: shared.host.metrics_now(),
+        metrics: shared.metrics_now(),
     }
     .render()
 }
