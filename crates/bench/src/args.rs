@@ -4,7 +4,7 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
                       [index-pack] [unpack] [push] [receive] [add] [stash] [durable]
-                      [swarm: crowds latency waiting] [soak] [options]
+                      [swarm: crowds latency waiting] [soak] [siege] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
 
@@ -58,10 +58,12 @@ pub enum Item {
     Waiting,
     /// A server that is treated badly for some time.
     Soak,
+    /// Small fetches beside attackers who hold all that there is.
+    Siege,
 }
 
 /// What is measured when nothing is named.
-const ALL: [Item; 17] = [
+const ALL: [Item; 18] = [
     Item::Clone,
     Item::Fetch,
     Item::Filter,
@@ -79,6 +81,7 @@ const ALL: [Item; 17] = [
     Item::Latency,
     Item::Waiting,
     Item::Soak,
+    Item::Siege,
 ];
 
 /// What is measured by how it waits for the disk.
@@ -169,6 +172,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "waiting" => args.items.push(Item::Waiting),
             "swarm" => args.items.extend(SWARM),
             "soak" => args.items.push(Item::Soak),
+            "siege" => args.items.push(Item::Siege),
             "--gix" => args.gix = Some(value()?.into()),
             "--repo" => args.repo = Some(value()?.into()),
             "--git" => args.git = value()?.into(),

@@ -16,6 +16,7 @@ mod push;
 mod refs;
 mod report;
 mod serve;
+mod siege;
 mod soak;
 mod stash;
 mod swarm;
@@ -96,6 +97,9 @@ fn run(args: &Args) -> Result<(), Error> {
     if args.items.iter().any(|item| SWARM.contains(item)) {
         let history = work::history(args, &scratch)?;
         records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
+    }
+    if args.items.contains(&Item::Siege) {
+        records.extend(siege::run(args, git, packrace.as_deref())?);
     }
     if let Some(file) = &args.json {
         let record = json!({ "conditions": conditions(args, &git), "records": records });

@@ -104,7 +104,7 @@ pub struct Work {
 /// Prepares the repositories and requests of all items.
 pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
     let needs_none = |item: &Item| {
-        let by_others = [&SWARM[..], &[Item::Soak]].concat();
+        let by_others = [&SWARM[..], &[Item::Soak, Item::Siege]].concat();
         let made = [Item::LsRefs, Item::Refs, Item::Unpack, Item::Add, Item::Stash];
         by_others.contains(item) || made.contains(item)
     };
@@ -133,7 +133,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Add => work.extend(add::all(scratch, args.smoke)?),
             Item::Stash => work.extend(stash::all(git, scratch)?),
             Item::Receive => work.push(receiving(scratch, &history)?),
-            Item::Crowds | Item::Latency | Item::Waiting | Item::Soak => {}
+            Item::Crowds | Item::Latency | Item::Waiting | Item::Soak | Item::Siege => {}
         }
     }
     Ok(work)

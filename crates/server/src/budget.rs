@@ -9,8 +9,8 @@
 //!
 //! A claim is idle while its holder waits for the client: for the next command, the next bytes of a body. What is being
 //! worked on is never cut. A claim counts as idle only after [`Limits::least_idle`], but at once where its client holds
-//! more than twice as much as the one that wants something: so a few who hold everything cannot keep others out by taking
-//! turns, and the others do not lose what they have by pausing for a moment.
+//! more than the one that comes would then hold: so a few who hold everything cannot keep others out by taking turns, and the
+//! others do not lose what they have by pausing for a moment.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -215,7 +215,7 @@ impl State {
             if of.is_some_and(|of| of != *client) || best.is_some_and(|(most, ..)| of_client.taken < most) {
                 continue;
             }
-            let least = if of_client.taken > 2 * wanted { Duration::ZERO } else { self.limits.least_idle };
+            let least = if of_client.taken > wanted { Duration::ZERO } else { self.limits.least_idle };
             for (id, holder) in of_client.claims.iter().filter(|(id, _)| Some(**id) != own) {
                 let Some(idle) = holder.signal.idle(now).filter(|idle| *idle >= least) else { continue };
                 let cost = holder.amount as u128 * idle.as_nanos();
@@ -390,7 +390,7 @@ mod tests {
         held[0].works();
         held[2].waits_at(at(20));
         held[3].works();
-        held[4].waits_at(at(20));
+        held[4].waits_at(at(20) + SECOND / 2);
         let _new = come(20).unwrap();
         assert_eq!(come(20).unwrap_err(), Refused::Full);
         let _other = come(21).unwrap();

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// One who has far more than others.
 const GREEDY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A place in a pack behind its header.
+/// Where the first entry of a pack begins.
 const FIRST_ENTRY: usize = 12;
 
 struct Server {
@@ -334,7 +334,7 @@ fn delta_bomb(deltas: usize) -> (HandmadePack, ObjectId) {
         let delta = HandmadeDelta::new(1 << 20, (1 << 20) + 4).copy(0, 1 << 20).insert(tail.as_bytes());
         let content = [&zeros, tail.as_bytes()].concat();
         let id = packrace_object::object_id(packrace_object::HashKind::Sha1, Kind::Blob, &content).unwrap();
-        pack.delta(&id, Entry::ByDistance(pack.sealed().len() - 20 - FIRST_ENTRY), delta.bytes());
+        pack.delta(&id, Entry::ByDistance(FIRST_ENTRY), delta.bytes());
     }
     let tip = commit(&mut pack, &[(b"100644 a\0", &blob)]);
     (pack, tip)

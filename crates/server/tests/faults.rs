@@ -14,9 +14,7 @@ use packrace_object::HashKind;
 use packrace_os::faults::{Scope, contain, damaged_maps};
 use packrace_testkit::peer::Script;
 use packrace_testkit::received::{Packet, objects_in_pack, packets};
-use packrace_testkit::{
-    Bitmap, CommitGraph, Git, Random, RefFormat, RepoBuilder, Size, Storage
-};
+use packrace_testkit::{Bitmap, CommitGraph, Git, Random, RefFormat, RepoBuilder, Size, Storage};
 
 /// Long enough for anything but a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -335,6 +333,8 @@ fn what_needs_a_broken_file_fails_and_nothing_else() {
         let refs = whole(server.refs(At::Git, name));
         let objects = Git::stock().run(&repo, &["rev-list", "--objects", "--no-object-names", "main"]);
         let objects: BTreeSet<String> = objects.lines().map(str::to_owned).collect();
+        // Tags come with what they tag.
+        let all = reachable_objects(Git::stock(), &repo);
         for (number, fault) in FAULTS.into_iter().enumerate() {
             let at = if number % 2 == 0 { At::Git } else { At::Http };
             let what = format!("{name} {end} {fault:?} {at:?}");
@@ -347,7 +347,7 @@ fn what_needs_a_broken_file_fails_and_nothing_else() {
                     Got::Whole(pack) if pack == good => {}
                     Got::Whole(pack) => {
                         let got = objects_in_pack(Git::stock(), &pack, HashKind::Sha1, None);
-                        assert_eq!(got, objects, "{what}");
+                        assert!(got.is_superset(&objects) && got.is_subset(&all), "{what}");
                     }
                     Got::Failed => failures += 1,
                 }

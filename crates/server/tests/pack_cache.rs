@@ -390,7 +390,10 @@ fn clients_of_both_doors_get_the_same_pack_and_stock_git_a_whole_one() {
     let git = Git::stock();
     RepoBuilder::new(Size::Small).build_at(&path, git);
     git.run(&path, &["repack", "-adq", "--no-write-bitmap-index"]);
-    let addresses = served::start(&folder.path().join("root"), served::settings(folder.path()));
+    let mut settings = served::settings(folder.path());
+    // A server confines its process, and other tests here open repositories beside its folder.
+    settings.rules.allowed_paths = vec![std::env::temp_dir()];
+    let addresses = served::start(&folder.path().join("root"), settings);
     let (http_address, git_address) = (addresses[0], addresses[1]);
     let main = git.run(&path, &["rev-parse", "main"]).trim().to_owned();
     // Without offsets no stored pack does as it lies: all deltas get new headers.

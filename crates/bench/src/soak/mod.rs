@@ -8,7 +8,7 @@ mod breaking;
 mod faults;
 mod good;
 mod meddling;
-mod samples;
+pub mod samples;
 mod settings;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! they cost is shown beside what the servers cost.
 
 mod crowd;
-mod figures;
+pub mod figures;
 mod latency;
 mod scenes;
 mod waiting;

@@ -298,7 +298,7 @@ pub struct Serve {
     /// packrace.createOnPush, a push to a path that ends in .git makes a bare repository where nothing is.
     #[arg(long)]
     pub allow_push: bool,
-    /// Let nobody push, whatever else is said; the same as --set serve.read-only=true
+    /// Let nobody push, whatever else is said, also by a repository; the same as --set serve.read-only=true.
     #[arg(long)]
     pub read_only: bool,
     /// Serve one connection of git:// on standard input and output, and end.
@@ -314,7 +314,7 @@ pub struct Serve {
     /// Print an example of a file with every setting, its meaning and its default, and end.
     #[arg(long)]
     pub print_config: bool,
-    /// The folder whose repositories are served, all of them.
+    /// The folder whose repositories are served, all but those that lie in another.
     #[arg(required_unless_present = "print_config", default_value = ".", hide_default_value = true)]
     pub root: PathBuf,
 }

@@ -130,11 +130,11 @@ group!(limits: Limits {
     max_connections: value, reload,
         "Connections that are open at the same time, at all doors; also no more than three quarters of the descriptors \
          that the process may have. Beyond: one goes on which nothing was asked for 5 s, or for any time where its client has \
-         more than twice as many as the one that comes; where there is none, HTTP 503 with Retry-After, ERR over git://.";
+         more than the one that comes would have; where there is none, HTTP 503 with Retry-After, ERR over git://.";
     max_requests: value, restart,
         "Requests that run at the same time, at all doors, each on a thread; also no more than a sixteenth of the \
          descriptors that the process may have. Beyond: one goes that has waited for its client for 1 s, or for any time \
-         where its client has more than twice as many; where there is none, HTTP 503 with Retry-After, ERR over git://.";
+         where its client has more than the one that comes would have; where there is none, HTTP 503 with Retry-After, ERR over git://.";
     max_connections_per_address: value, reload,
         "Connections that one client (an IPv4 address, or a /64 of IPv6) has open at the same time. Beyond: HTTP 429 with \
          Retry-After, ERR over git://.";
@@ -153,8 +153,9 @@ group!(limits: Limits {
     body_memory_bytes_per_address: bytes, reload,
         "What the bodies of one client may take of it. Beyond: the same among the bodies of this client, but HTTP 429.";
     request_time: value, reload,
-        "How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So \
-         long, and at most twice as long, an HTTP connection is also kept between requests. Beyond: it is closed.";
+        "How long a client may take to say what it wants: the first packet of git://, the first bytes after the \
+         advertisement of upload-pack, the head of an HTTP request. So long, and at most twice as long, an HTTP \
+         connection is also kept between requests. Beyond: it is closed.";
     body_time: value, reload,
         "How long a client may take for the body of an HTTP request, but that of a push. Beyond: HTTP 408.";
     idle_time: value, reload,

@@ -1,5 +1,6 @@
 //! Real file systems: ext4 in an image file, which is copied right after a command has told of its success. What is in the copy is
-//! what a power cut would leave; the kernel replays its journal, and stock git looks at it.
+//! what a power cut would leave; the kernel replays its journal, and stock git looks at it. A second copy is made once another
+//! program has synced a file of its own: the journal then has all names, but not what nobody synced of the files behind them.
 //!
 //! Needs root, loop devices and `mkfs.ext4`: `cargo test -p packrace --test durability images -- --ignored`. Another binary is
 //! tried where `PACKRACE_TRIED` names it.
@@ -53,8 +54,13 @@ const CASES: [Case; 13] = [
         prepare: |top| {
             prepare_server(top, "files");
             let server = top.join("srv.git");
-            let input: String = (0..NEW_REFS).map(|number| format!("create {} main\n", new_ref(number))).collect();
-            packrace_testkit::Git::stock().run_with_input(&server, &["update-ref", "--stdin"], input.as_bytes());
+            let input: String =
+                (0..NEW_REFS).map(|number| format!("create {} main\n", new_ref(number))).collect();
+            packrace_testkit::Git::stock().run_with_input(
+                &server,
+                &["update-ref", "--stdin"],
+                input.as_bytes(),
+            );
         },
         run: |top| tried(&top.join("srv.git"), &["pack-refs", "--all"]),
         check: |top| check_refs(top, NEW_REFS),
@@ -93,8 +99,18 @@ const CASES: [Case; 13] = [
         run: |top| init(top, "reftable"),
         check: check_made,
     },
-    Case { name: "add of 1", prepare: |top| prepare_work(top, 1), run: add, check: |top| check_added(top, 1) },
-    Case { name: "add of 5", prepare: |top| prepare_work(top, 5), run: add, check: |top| check_added(top, 5) },
+    Case {
+        name: "add of 1",
+        prepare: |top| prepare_work(top, 1),
+        run: add,
+        check: |top| check_added(top, 1),
+    },
+    Case {
+        name: "add of 5",
+        prepare: |top| prepare_work(top, 5),
+        run: add,
+        check: |top| check_added(top, 5),
+    },
     Case {
         name: "add of 50",
         prepare: |top| prepare_work(top, 50),
@@ -168,7 +184,8 @@ fn prepare_server(top: &Path, format: &str) {
     let format = format!("--ref-format={format}");
     git(top, &["init", "-q", "--bare", "-b", "main", "--template=", &format, "srv.git"]);
     git(&src, &["push", "-q", "../srv.git", "main"]);
-    let input: String = (0..OLD_REFS).map(|number| format!("create refs/heads/old/{number} main\n")).collect();
+    let input: String =
+        (0..OLD_REFS).map(|number| format!("create refs/heads/old/{number} main\n")).collect();
     let server = top.join("srv.git");
     packrace_testkit::Git::stock().run_with_input(&server, &["update-ref", "--stdin"], input.as_bytes());
     git(&server, &["pack-refs", "--all"]);
@@ -237,7 +254,8 @@ fn check_added(top: &Path, files: usize) -> Result<(), String> {
 }
 
 fn system(program: &str, args: &[&str]) {
-    let output = Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let output =
+        Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {args:?}: {said}");
 }
@@ -262,7 +280,8 @@ impl Drop for Mounted {
 /// What is wrong after the power went right behind success.
 fn check_case(case: &Case, options: &str) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
-    let [image, copy, place] = ["image", "copy", "place"].map(|name| dir.path().join(name));
+    let [image, first, second, place] =
+        ["image", "first", "second", "place"].map(|name| dir.path().join(name));
     std::fs::create_dir(&place).unwrap();
     std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
     system("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
@@ -270,13 +289,19 @@ fn check_case(case: &Case, options: &str) -> Result<(), String> {
     (case.prepare)(&place);
     system("sync", &["-f", place.to_str().unwrap()]);
     let output = (case.run)(&place);
-    std::fs::copy(&image, &copy).unwrap();
+    std::fs::copy(&image, &first).unwrap();
+    std::fs::File::create(place.join("other")).and_then(|file| file.sync_all()).unwrap();
+    std::fs::copy(&image, &second).unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{}: {said}", case.name);
     assert_eq!((case.check)(&place), Ok(()), "{}", case.name);
     drop(mounted);
-    let _mounted = Mounted::new(&copy, &place, options);
-    (case.check)(&place)
+    let mut faults = Vec::new();
+    for (copy, when) in [(first, "right behind success"), (second, "behind another's sync")] {
+        let _mounted = Mounted::new(&copy, &place, options);
+        faults.extend((case.check)(&place).err().map(|words| format!("{when}: {words}")));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
 }
 
 #[test]

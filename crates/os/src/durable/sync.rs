@@ -418,7 +418,11 @@ mod tests {
         let first = files[0].path().to_owned();
         let mut all: Vec<_> = files.iter_mut().map(ToSync::New).collect();
         all.extend([ToSync::Dir(dir.path()), ToSync::File(&first)]);
-        all.iter_mut().for_each(|item| if let ToSync::New(file) = item { file.flush().unwrap() });
+        all.iter_mut().for_each(|item| {
+            if let ToSync::New(file) = item {
+                file.flush().unwrap()
+            }
+        });
         sync_in_flight(&all, Role::Hook).unwrap();
         assert!(count::so_far(Role::Hook, Op::Sync).0 - before >= 42);
         sync_together(all, Role::Hook).unwrap();

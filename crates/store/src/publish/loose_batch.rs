@@ -102,13 +102,7 @@ impl LooseBatch {
 
     /// The same for one that is not loose, which the caller has looked for: as if its file had last been changed so many seconds
     /// after 1970.
-    pub fn add_old(
-        &mut self,
-        id: &ObjectId,
-        kind: Kind,
-        content: &[u8],
-        seconds: u32,
-    ) -> Result<(), Error> {
+    pub fn add_old(&mut self, id: &ObjectId, kind: Kind, content: &[u8], seconds: u32) -> Result<(), Error> {
         self.write(id, kind, content, Some(UNIX_EPOCH + Duration::from_secs(seconds.into())))
     }
 

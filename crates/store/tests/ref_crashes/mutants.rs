@@ -48,7 +48,8 @@ fn check(format: RefFormat, number: usize) -> usize {
     let syncs: Vec<&Change> = run.recording.changes().iter().filter(is_sync).collect();
     for (number, sync) in syncs.iter().enumerate() {
         // Directories above that of a new ref might be new as well: nobody knows, and these are not.
-        let is_above = matches!(sync, Change::SyncDir(dir) if dir.ends_with("refs") || dir.ends_with("refs/heads"));
+        let is_above =
+            matches!(sync, Change::SyncDir(dir) if dir.ends_with("refs") || dir.ends_with("refs/heads"));
         let is_found = is_found_out(&world, &run, number);
         assert!(is_found || is_above, "{} ({format:?}): without {sync:?}", case.name);
     }

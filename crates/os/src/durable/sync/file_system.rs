@@ -138,7 +138,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (file, missing) = (dir.path().join("file"), dir.path().join("missing"));
         std::fs::write(&file, "x").unwrap();
-        for other in [ToSync::Dir(&missing), ToSync::File(&missing), ToSync::Dir(&file), ToSync::File(dir.path())]
+        for other in
+            [ToSync::Dir(&missing), ToSync::File(&missing), ToSync::Dir(&file), ToSync::File(dir.path())]
         {
             assert!(sync(&[ToSync::File(&file), other], Role::Hook).is_none());
         }

@@ -294,8 +294,7 @@ impl Repack<'_> {
             Unreachable::Drop | Unreachable::Append => {}
             Unreachable::Loosen { expired } if request.delete => {
                 // They are in packs that go then.
-                let (compression, policy) =
-                    (request.loose_compression, request.files.policy.of_rewrites());
+                let (compression, policy) = (request.loose_compression, request.files.policy.of_rewrites());
                 let how = Loosening { compression, policy };
                 self.caretaker(request.settings).loosen(rest, &reached, expired, how)?;
             }

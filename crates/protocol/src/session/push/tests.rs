@@ -147,6 +147,9 @@ fn options() {
     check(&[first, "0000", "x=1\n", "y z", "0000", "=PACK"], &["create a; options x=1,y z"], "PACK");
     check(&[first, "0000", "0000", "=PACK"], &["create a; options "], "PACK");
     check(&[first, "0000", "x"], &["! the remote end hung up unexpectedly"], "");
+    // git takes what stands before a NUL; no hook could be told of all.
+    let why = "! protocol error: push option with a NUL: 'x?y'";
+    check(&[first, "0000", "x=1", "x|y", "0000", "=PACK"], &[why], "");
     let without = PushConfig { push_options: false, atomic: false, ..config() };
     check_with(without, &["{0} {A} a|push-options atomic", "0000", "=PACK"], &["create a"], "PACK");
 }
@@ -164,6 +167,8 @@ fn certificates() {
     check(&[&head[..], &command, &signature, &["0000"]].concat(), &[&expect, report], "");
     check(&[&head[..], &command, &end].concat(), &["delete a; certificate 129 ", report], "");
     check(&["push-cert|x", "push-cert-end\n", "0000"], &[], "");
+    let name = ["push-cert|x", "pusher me\n", "\n", "{0} {A} a|b\n", "push-cert-end\n", "0000"];
+    check(&name, &["! protocol error: expected old/new/ref, got '{0} {A} a?b'"], "");
     check(&["push-cert|x", "foo\n", "0000"], &["! malformed push certificate foo?"], "");
     let bad = ["zzz\n"];
     check(&[&head[..], &bad, &end].concat(), &["! protocol error: expected old/new/ref, got 'zzz'"], "");

@@ -273,7 +273,7 @@ impl<'a> Receive<'a> {
         let cancelled = Arc::new(AtomicBool::new(false));
         let aside = (!request.sideband).then(|| self.call.messages.clone());
         let paths = self.call.subject.paths.clone();
-        let cpu_time = CpuTime::new(self.call.budget.cpu_time);
+        let cpu_time = CpuTime::new(self.call.budget.cpu_time, self.call.subject.host.turns.is_some());
         let talk = Talk::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
         let Receive { call, door, clock, settings, namespace, offer } = self;
         let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());

@@ -213,5 +213,6 @@ fn counted_syncs_are_those_of_the_disk() {
     let before = count::so_far(packrace_os::count::Role::Objects, Op::Sync).0;
     target.write(0..4).unwrap();
     let after = count::so_far(packrace_os::count::Role::Objects, Op::Sync).0;
-    assert!(after - before >= 9, "four files, four directories, and that which they are in");
+    // Four files, four directories, and that which they are in: or one call for the files, and one for the directories.
+    assert!(after - before >= 2, "{before} {after}");
 }

@@ -1,6 +1,8 @@
 use crate::config::Config;
 use crate::error::Error;
-use crate::publish::{Component, LooseLimit, PublishOptions, WritePolicy, loose_compression, pack_compression};
+use crate::publish::{
+    Component, LooseLimit, PublishOptions, WritePolicy, loose_compression, pack_compression,
+};
 
 /// How new objects are stored.
 #[derive(Debug, Clone, Copy)]

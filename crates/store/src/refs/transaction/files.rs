@@ -21,11 +21,12 @@ use std::path::{Path, PathBuf};
 use packrace_format::packed_refs::{Edit, RewriteError, rewrite};
 use packrace_object::HashKind;
 use packrace_os::count::Role;
-use packrace_os::durable::{self, NewFile, ToSync};
+use packrace_os::durable::{self, NewFile};
 use packrace_os::{EntryType, is_absent};
 
 use super::super::files::{Loose, LooseFile, PackedFile, read_loose};
 use super::super::{Error, LogEntry, Places, is_per_worktree, reflog};
+use super::sync::{sync_all, sync_dir};
 use super::{
     Cause, Change, Expected, Mode, PrepareError, RefEdit, RefObjects, RefWrites, Refusal, Step, Value, Work,
 };
@@ -238,7 +239,9 @@ impl FileLocks {
     /// Makes the new values of loose refs durable, in one wait: as the policy says, and always where there was another value.
     fn settle(&mut self, work: &Work<'_>) -> Result<(), PrepareError> {
         let mut locks = Vec::new();
-        for (at, taken) in &mut self.taken {
+        let mut all: Vec<_> = self.taken.iter_mut().collect();
+        all.sort_unstable_by_key(|(at, _)| **at);
+        for (at, taken) in all {
             let step = &work.steps[*at];
             let Taken::Lock { lock, .. } = taken else { continue };
             if step.is_log_only || matches!(step.change, Change::Verify | Change::Delete) {
@@ -504,26 +507,6 @@ fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
         remove_tree(path, false)?;
     }
     Ok(lock.rename().map_err(|source| Error::Io { path: path.to_owned(), source })?)
-}
-
-/// Makes the names in a directory durable; where it was removed meanwhile, that of the directory that it was in, and with
-/// it that of what it held.
-pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
-    match (durable::sync_dir(dir, Role::Refs), dir.parent()) {
-        (Err(error), Some(parent)) if is_absent(&error) => sync_dir(parent),
-        (result, _) => result.map_err(|source| Error::Io { path: dir.to_owned(), source }),
-    }
-}
-
-/// Makes a file and the names in directories durable, in one wait.
-pub(super) fn sync_all(file: Option<&Path>, dirs: &BTreeSet<PathBuf>) -> Result<(), Error> {
-    let dirs_to_sync = dirs.iter().map(|dir| ToSync::Dir(dir));
-    let to_sync = file.into_iter().map(ToSync::File).chain(dirs_to_sync).collect();
-    match durable::sync_together(to_sync, Role::Refs) {
-        // One was removed meanwhile, and nothing else failed.
-        Err(failed) if is_absent(&failed.source) => dirs.iter().try_for_each(|dir| sync_dir(dir)),
-        result => result.map_err(|failed| Error::Io { path: failed.path, source: failed.source }),
-    }
 }
 
 /// Removes a directory in which there are only directories, or files too.

@@ -8,8 +8,9 @@
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
 
-use super::files::{FileLocks, io_error, sync_dir};
+use super::files::{FileLocks, io_error};
 use super::stack::{Log, NewRef, Records, StackLocks};
+use super::sync::sync_dir;
 use super::{Cause, PrepareError, RefWrites, Value, compaction};
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::reflog::LoggedChange;

@@ -1,0 +1,291 @@
+//! What is done to a server by those who want to keep others out.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use packrace_object::{HashKind, Kind, ObjectId, object_id};
+use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::peer::Script;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use super::Limits;
+
+/// Attackers come from these addresses, and who behaves from 127.0.0.1.
+const ADDRESSES: [Ipv4Addr; 4] = [
+    Ipv4Addr::new(127, 0, 0, 2),
+    Ipv4Addr::new(127, 0, 0, 3),
+    Ipv4Addr::new(127, 0, 0, 4),
+    Ipv4Addr::new(127, 0, 0, 5),
+];
+
+/// A connection that is held is looked at so often, and made again when the server has closed it.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// How long a flood waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes that each delta of a bomb makes, and how many deltas there are.
+const BOMB_BYTES: u32 = 8 << 20;
+const BOMB_DELTAS: usize = 64;
+
+/// Where the first entry of a pack begins.
+const FIRST_ENTRY: usize = 12;
+
+/// How often what was done.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Connections that were held.
+    pub held: AtomicU64,
+    /// Pushes that were answered.
+    pub pushes: AtomicU64,
+    /// Requests without sense that were answered or cut.
+    pub garbage: AtomicU64,
+    /// Answers that should not have been: what was wrong.
+    pub wrong: AtomicU64,
+}
+
+/// Where the server is, and what there is.
+pub struct Besieged<'a> {
+    pub http: SocketAddr,
+    pub git: SocketAddr,
+    pub limits: &'a Limits,
+    pub is_over: AtomicBool,
+    pub counts: Counts,
+}
+
+impl Besieged<'_> {
+    fn goes_on(&self) -> bool {
+        !self.is_over.load(Relaxed)
+    }
+
+    /// Holds so many connections that have said so much, and no more; some drip a byte now and then.
+    pub fn hold(&self, kind: Held, connections: usize) {
+        let (to, bytes) = kind.beginning(self);
+        let mut held: Vec<Option<TcpStream>> = (0..connections).map(|_| None).collect();
+        while self.goes_on() {
+            for (number, slot) in held.iter_mut().enumerate() {
+                if slot.as_mut().is_some_and(|stream| is_open(stream, kind.drips())) {
+                    continue;
+                }
+                *slot = said_from(ADDRESSES[number % ADDRESSES.len()], to, &bytes).ok();
+                self.counts.held.fetch_add(u64::from(slot.is_some()), Relaxed);
+                if !self.goes_on() {
+                    return;
+                }
+            }
+            std::thread::sleep(ROUND);
+        }
+    }
+
+    /// Pushes one after the other: one commit without a pack that makes sense, and bombs.
+    pub fn push(&self, number: usize) {
+        let (tiny, bomb) = (tiny_push(), bomb());
+        let mut turn = number;
+        while self.goes_on() {
+            turn += 1;
+            let (body, words): (_, &[&str]) = match turn % 4 {
+                0 => (&bomb, &["abnormal exit", "503", "429"]),
+                _ => (&tiny, &["missing necessary objects", "503", "429"]),
+            };
+            let head = format!(
+                "POST /steady.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                 Content-Type: application/x-git-receive-pack-request\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            let request = [head.as_bytes(), body].concat();
+            match answer(ADDRESSES[turn % ADDRESSES.len()], self.http, &request) {
+                // Cut in the middle of what it sends: others had to wait.
+                answer if answer.is_empty() => {}
+                answer if words.iter().any(|words| answer.contains(words)) => {
+                    self.counts.pushes.fetch_add(1, Relaxed);
+                }
+                _ => drop(self.counts.wrong.fetch_add(1, Relaxed)),
+            }
+        }
+    }
+
+    /// Heads and paths that make no sense.
+    pub fn rubbish(&self) {
+        let long = "x".repeat(70_000);
+        let many = "X: y\r\n".repeat(2000);
+        let zeros = gzipped_zeros(32 << 20);
+        let bomb = format!(
+            "POST /steady.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nConnection: close\r\n\
+             Content-Type: application/x-git-upload-pack-request\r\nContent-Length: {}\r\n\r\n",
+            zeros.len()
+        );
+        let info = "info/refs?service=git-upload-pack HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let requests: Vec<(SocketAddr, Vec<u8>)> = vec![
+            (self.http, format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()),
+            (self.http, format!("GET / HTTP/1.1\r\n{many}\r\n").into_bytes()),
+            (self.http, format!("GET /../../etc/{info}").into_bytes()),
+            (self.http, format!("GET /%2e%2e/%00%zz/{info}").into_bytes()),
+            (self.http, format!("GET /none.git/{info}").into_bytes()),
+            (self.http, vec![0xff; 100_000]),
+            (self.http, [bomb.as_bytes(), &zeros].concat()),
+            (self.git, vec![0xff; 100_000]),
+            (self.git, Script::new().data(b"git-upload-pack /../../etc\0host=x\0").bytes().to_vec()),
+            (self.git, Script::new().data(b"git-frobnicate /steady.git\0").bytes().to_vec()),
+        ];
+        for turn in 0.. {
+            if !self.goes_on() {
+                return;
+            }
+            let (to, request) = &requests[turn % requests.len()];
+            let answer = answer(ADDRESSES[turn % ADDRESSES.len()], *to, request);
+            let is_refusal = answer.is_empty()
+                || answer.starts_with("HTTP/1.1 4")
+                || answer.starts_with("HTTP/1.1 503")
+                || answer.contains("ERR ");
+            let count = if is_refusal { &self.counts.garbage } else { &self.counts.wrong };
+            count.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// How a connection is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Bodies for a repository, and for none: nearly all of it, and then a byte now and then.
+    Body,
+    BodyForNothing,
+    /// The head of a request, byte by byte.
+    Head,
+    /// Nothing.
+    Http,
+    /// A session of git:// that has been greeted, and one in the middle of a command.
+    Session,
+    Command,
+    /// A push that never comes.
+    Push,
+}
+
+/// All of them.
+pub const HELD: [Held; 7] =
+    [Held::Body, Held::BodyForNothing, Held::Head, Held::Http, Held::Session, Held::Command, Held::Push];
+
+impl Held {
+    fn drips(self) -> Option<u8> {
+        match self {
+            Held::Body | Held::BodyForNothing | Held::Head => Some(b'0'),
+            _ => None,
+        }
+    }
+
+    fn beginning(self, besieged: &Besieged<'_>) -> (SocketAddr, Vec<u8>) {
+        let post = |path: &str, service: &str, bytes: usize| {
+            let mut request = format!(
+                "POST /{path}/git-{service}-pack HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\
+                 Content-Type: application/x-git-{service}-pack-request\r\n\r\n",
+                bytes + 4096
+            )
+            .into_bytes();
+            request.resize(request.len() + bytes, b'0');
+            (besieged.http, request)
+        };
+        let hello = Script::new().data(b"git-upload-pack /steady.git\0host=x\0\0version=2\0");
+        let most = besieged.limits.request_bytes - 8192;
+        match self {
+            Held::Body => post("steady.git", "upload", most),
+            Held::BodyForNothing => post("none.git", "upload", most),
+            Held::Push => post("steady.git", "receive", 0),
+            Held::Head => (besieged.http, b"GET /steady.git HTTP/1.1\r\nX: ".to_vec()),
+            Held::Http => (besieged.http, Vec::new()),
+            Held::Session => (besieged.git, hello.bytes().to_vec()),
+            Held::Command => (besieged.git, hello.raw(b"0014command=fetch").bytes().to_vec()),
+        }
+    }
+}
+
+/// Whether the server has not closed it. What it has said is read.
+fn is_open(stream: &mut TcpStream, drip: Option<u8>) -> bool {
+    let mut buffer = [0; 4096];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+            Err(_) => return false,
+        }
+    }
+    drip.is_none_or(|byte| match stream.write(&[byte]) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+    })
+}
+
+fn connect_from(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&socket, &SocketAddr::from((from, 0)))?;
+    connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
+}
+
+fn said_from(from: Ipv4Addr, to: SocketAddr, bytes: &[u8]) -> std::io::Result<TcpStream> {
+    let mut stream = connect_from(from, to)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(bytes)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+/// What the server says to all of it; nothing if it closes the connection.
+fn answer(from: Ipv4Addr, to: SocketAddr, request: &[u8]) -> String {
+    let Ok(mut stream) = connect_from(from, to) else { return String::new() };
+    let timeouts = [stream.set_read_timeout(Some(PATIENCE)), stream.set_write_timeout(Some(PATIENCE))];
+    if timeouts.iter().any(Result::is_err) {
+        return String::new();
+    }
+    // It may be refused before all is sent.
+    let _ = stream.write_all(request);
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut answer = Vec::new();
+    let mut buffer = [0; 64 << 10];
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(length) => answer.extend_from_slice(&buffer[..length]),
+        }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn push_of(tip: &ObjectId, pack: &HandmadePack) -> Vec<u8> {
+    let line = format!("{} {tip} refs/heads/siege\0report-status side-band-64k", "0".repeat(40));
+    Script::new().line(&line).flush().raw(&pack.sealed()).bytes().to_vec()
+}
+
+fn tiny_push() -> Vec<u8> {
+    let mut pack = HandmadePack::default();
+    pack.whole(Kind::Blob, b"siege\n");
+    push_of(&name(b"nothing"), &pack)
+}
+
+/// Some kilobytes that come to half a gigabyte.
+fn bomb() -> Vec<u8> {
+    let mut pack = HandmadePack::default();
+    let base = vec![0; 1 << 16];
+    pack.whole(Kind::Blob, &base);
+    for number in 0..BOMB_DELTAS {
+        let mut delta = HandmadeDelta::new(1 << 16, u64::from(BOMB_BYTES));
+        for _ in 0..BOMB_BYTES >> 16 {
+            delta = delta.copy(0, 1 << 16);
+        }
+        pack.delta(&name(&number.to_be_bytes()), Entry::ByDistance(FIRST_ENTRY), delta.bytes());
+    }
+    push_of(&name(b"bomb"), &pack)
+}
+
+fn name(of: &[u8]) -> ObjectId {
+    object_id(HashKind::Sha1, Kind::Blob, of).expect("no attack on SHA-1")
+}
+
+/// What inflates to so many zeros: zlib has a maximum ratio of 1,032.
+fn gzipped_zeros(bytes: usize) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(&vec![b'0'; bytes]).expect("memory takes all");
+    encoder.finish().expect("memory takes all")
+}

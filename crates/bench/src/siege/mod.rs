@@ -1,0 +1,284 @@
+//! A server under siege: slow bodies, idle sessions, floods of pushes, rubbish, all at four times of what it has places
+//! for; and one client that fetches one commit again and again, and should not notice.
+//!
+//! The server's limits are scaled down, because this machine has not the connections for four times the defaults: what
+//! is shown is who gets what when all is taken, and not how much there is.
+
+mod attacks;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use packrace_object::HashKind;
+use packrace_testkit::peer::{Feed, Script, http};
+use packrace_testkit::raw_client::{Door, STACK_BYTES, Take, Target};
+use packrace_testkit::{Bitmap, Git, RepoBuilder, Size, Storage};
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::args::Args;
+use crate::report::verdict;
+use crate::serve::Server;
+use crate::soak::samples::{Held, Samples};
+use crate::swarm::figures::quantile;
+use attacks::{Besieged, Counts, HELD};
+
+/// How many times more than there are places for.
+const TIMES: usize = 4;
+
+/// Threads that push, and that send rubbish.
+const FLOODS: usize = 4;
+
+/// How many times its idle time a fetch may take.
+const GOAL: f64 = 5.0;
+
+/// The first ones warm the server up.
+const UNCOUNTED: usize = 10;
+
+/// Until all attackers are there.
+const RAMP: Duration = Duration::from_secs(2);
+
+/// See the soak: what an allocator keeps of what many threads had.
+const MEMORY_MARGIN_BYTES: u64 = 16 << 20;
+
+/// What the server has, in place of 16,384 connections, 1,024 requests, and 256 MiB for bodies.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    connections: usize,
+    requests: usize,
+    body_bytes: usize,
+    request_bytes: usize,
+}
+
+impl Limits {
+    fn of(args: &Args) -> Self {
+        let connections = if args.smoke { 64 } else { 512 };
+        Limits {
+            connections,
+            requests: connections / 16,
+            body_bytes: connections << 14,
+            request_bytes: 256 << 10,
+        }
+    }
+
+    fn settings(&self) -> String {
+        let Limits { connections, requests, body_bytes, request_bytes } = self;
+        format!(
+            "[limits]\nmax-connections = {connections}\nmax-requests = {requests}\n\
+             body-memory-bytes = {body_bytes}\nmax-request-bytes = {request_bytes}\n\n\
+             [push]\nmax-unpacked-bytes = \"64m\"\nmax-unpacked-ratio = 100\n\n[log]\nlevel = \"warn\"\n"
+        )
+    }
+}
+
+/// Prints how long the fetches of one client take alone and under siege; an error if it was refused once, or anything leaks.
+pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>, Error> {
+    let binary = packrace.ok_or("siege needs a packrace")?;
+    let folder = tempfile::tempdir()?;
+    let (root, settings) = (folder.path().join("root"), folder.path().join("settings.toml"));
+    std::fs::create_dir(&root)?;
+    let repo = root.join("steady.git");
+    let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
+    RepoBuilder::new(Size::Small).storage(storage).build_at(&repo, git);
+    let limits = Limits::of(args);
+    std::fs::write(&settings, limits.settings())?;
+    let mut server = Server::packrace_as(binary, &root, None, Some(&settings))?;
+    let samples = Samples::new(server.id());
+    println!("\nSiege at {TIMES} times of {limits:?}.\n\n{}", head());
+    let newest = ["HEAD", "HEAD~1"].map(|name| git.run(&repo, &["rev-parse", name]));
+    let fetch = Script::new().fetch_v2("sha1", &[newest[0].trim()], &[newest[1].trim()]);
+    let time = Duration::from_secs(if args.smoke { 2 } else { 20 });
+    let mut records = Vec::new();
+    let mut failures = Vec::new();
+    let mut before = None;
+    for door in [Door::Git, Door::Http] {
+        let target = Target { patience: Duration::from_secs(30), ..server.target(door, &repo)? };
+        let client = Client { request: target.request(fetch.bytes()), target: &target };
+        let idle = client.fetch(time / 2)?;
+        // What threads and caches take that everybody needs.
+        let besieged = Besieged {
+            http: server.target(Door::Http, &repo)?.address,
+            git: server.target(Door::Git, &repo)?.address,
+            limits: &limits,
+            is_over: AtomicBool::new(false),
+            counts: Counts::default(),
+        };
+        let busy = under_siege(&besieged, || client.fetch(time))?;
+        let settled = samples.settled();
+        let before = *before.get_or_insert(settled);
+        failures.extend(leaks(before, settled));
+        failures.extend(held(&besieged));
+        let wrong = besieged.counts.wrong.load(Relaxed);
+        if wrong > 0 {
+            failures.push(format!("{wrong} attackers got an answer that should not be"));
+        }
+        if busy.refused > 0 {
+            failures.push(format!(
+                "{door:?}: {} of {} fetches failed: {}",
+                busy.refused,
+                busy.count(),
+                busy.why
+            ));
+        }
+        records.push(print(door, &idle, &busy, &besieged.counts));
+    }
+    failures.extend(server.complaints());
+    if failures.is_empty() {
+        println!("\nNothing leaked, and every fetch was answered in full.");
+        return Ok(records);
+    }
+    Err(failures.join("\n").into())
+}
+
+/// Who behaves.
+struct Client<'a> {
+    target: &'a Target,
+    request: Vec<u8>,
+}
+
+/// How it was served.
+#[derive(Default)]
+struct Times {
+    seconds: Vec<f64>,
+    refused: usize,
+    why: String,
+}
+
+impl Times {
+    fn count(&self) -> usize {
+        self.seconds.len() + self.refused
+    }
+
+    fn milliseconds(&self) -> String {
+        let [median, last] = [0.5, 0.99].map(|share| quantile(&self.seconds, share) * 1e3);
+        format!("{median:.2}, {last:.2}")
+    }
+}
+
+impl Client<'_> {
+    /// Fetches again and again for so long; every answer is the same pack.
+    fn fetch(&self, time: Duration) -> Result<Times, Error> {
+        let mut times = Times::default();
+        let mut first = None;
+        let start = Instant::now();
+        while start.elapsed() < time || times.count() <= UNCOUNTED {
+            match self.target.fetch(&self.request, Take::Hash(HashKind::Sha1)) {
+                Ok(received) => {
+                    let pack = (received.pack.bytes, received.pack.crc);
+                    if *first.get_or_insert(pack) != pack {
+                        return Err("another pack than before".into());
+                    }
+                    times.seconds.push(received.whole.as_secs_f64());
+                }
+                Err(failure) => {
+                    times.refused += 1;
+                    times.why = failure.to_string();
+                }
+            }
+        }
+        times.seconds = times.seconds.split_off(UNCOUNTED.min(times.seconds.len()));
+        if times.seconds.is_empty() {
+            return Err(format!("no fetch was answered: {}", times.why).into());
+        }
+        Ok(times)
+    }
+}
+
+/// Does something while the server is besieged.
+fn under_siege<T>(besieged: &Besieged<'_>, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let each = (TIMES * besieged.limits.connections).div_ceil(HELD.len());
+    std::thread::scope(|scope| {
+        let start = |work: Box<dyn FnOnce() + Send + '_>| {
+            std::thread::Builder::new().stack_size(8 * STACK_BYTES).spawn_scoped(scope, work)
+        };
+        let mut started = Vec::new();
+        for kind in HELD {
+            started.push(start(Box::new(move || besieged.hold(kind, each))));
+        }
+        for number in 0..FLOODS {
+            started.push(start(Box::new(move || besieged.push(number))));
+        }
+        started.push(start(Box::new(|| besieged.rubbish())));
+        std::thread::sleep(RAMP);
+        let result = act();
+        besieged.is_over.store(true, Relaxed);
+        started.into_iter().try_for_each(|thread| thread.map(drop))?;
+        result
+    })
+}
+
+fn leaks(before: Held, after: Held) -> Vec<String> {
+    let mut failures = Vec::new();
+    if after.descriptors > before.descriptors {
+        failures.push(format!("{} descriptors became {}", before.descriptors, after.descriptors));
+    }
+    if after.threads > before.threads {
+        failures.push(format!("{} threads became {}", before.threads, after.threads));
+    }
+    if after.anonymous_bytes > before.anonymous_bytes + MEMORY_MARGIN_BYTES {
+        let [had, has] = [before, after].map(|held| held.anonymous_bytes);
+        failures.push(format!("{had} bytes of private memory became {has}"));
+    }
+    failures
+}
+
+/// What the server says that is still held, though nobody is there.
+fn held(besieged: &Besieged<'_>) -> Vec<String> {
+    let reply = http(besieged.http, "GET /-/metrics HTTP/1.1", b"", Feed::Whole);
+    let metrics = String::from_utf8_lossy(&reply.body).into_owned();
+    let names = ["requests_running", "body_memory_bytes", "push_memory_bytes"];
+    let is_free = |name: &&str| metrics.lines().any(|line| line == format!("packrace_{name} 0"));
+    names.iter().filter(|name| !is_free(name)).map(|name| format!("{name} is not 0")).collect()
+}
+
+fn head() -> &'static str {
+    "| door | idle ms p50, p99 | under siege ms p50, p99 | fetches | failed | p99 to idle p99 | connections held | pushes | rubbish | goal |\n\
+     |---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+}
+
+fn print(door: Door, idle: &Times, busy: &Times, counts: &Counts) -> Value {
+    let [alone, besieged] = [idle, busy].map(|times| quantile(&times.seconds, 0.99));
+    let ratio = besieged / alone;
+    let [held, pushes, garbage] =
+        [&counts.held, &counts.pushes, &counts.garbage].map(|count| count.load(Relaxed));
+    println!(
+        "| {door:?} | {} | {} | {} | {} | {ratio:.1} × | {held} | {pushes} | {garbage} | {} |",
+        idle.milliseconds(),
+        busy.milliseconds(),
+        busy.seconds.len(),
+        busy.refused,
+        verdict(&format!("p99 ≤ {GOAL} × idle p99"), Some(ratio <= GOAL)),
+    );
+    json!({
+        "work": "siege, one-commit fetch",
+        "door": format!("{door:?}"),
+        "idle_seconds_p50": quantile(&idle.seconds, 0.5),
+        "idle_seconds_p99": alone,
+        "siege_seconds_p50": quantile(&busy.seconds, 0.5),
+        "siege_seconds_p99": besieged,
+        "fetches": busy.seconds.len(),
+        "failed": busy.refused,
+        "held": held,
+        "pushes": pushes,
+        "garbage": garbage,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaks_are_failures() {
+        let before = Held { descriptors: 10, threads: 6, anonymous_bytes: 5_000_000, virtual_bytes: 0 };
+        assert!(leaks(before, before).is_empty());
+        for after in [
+            Held { descriptors: 11, ..before },
+            Held { threads: 7, ..before },
+            Held { anonymous_bytes: 22_000_000, ..before },
+        ] {
+            assert_eq!(leaks(before, after).len(), 1, "{after:?}");
+        }
+    }
+}
