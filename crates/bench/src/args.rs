@@ -3,7 +3,7 @@ use std::path::PathBuf;
 /// What the command line can say.
 pub const USAGE: &str = "\
 usage: packrace-bench [clone] [fetch] [filter] [pack-objects] [repack] [ls-refs] [refs]
-                      [index-pack] [unpack] [push] [receive] [add] [stash] [durable]
+                      [index-pack] [unpack] [push] [receive] [add] [stash] [durable] [packs]
                       [swarm: crowds latency waiting] [soak] [siege] [options]
 
 Runs git and packrace on the same work, in turns, and checks that their answers agree.
@@ -15,6 +15,8 @@ Runs git and packrace on the same work, in turns, and checks that their answers 
   --scratch DIR     where prepared repositories are kept for the next run; without it they are removed
   --rounds N        timed rounds of each (5)
   --refs N          tags for ls-refs, and for refs at most (1000000)
+  --packs N[,N…]    into how many packs the history is cut for packs (1,10,100,300,1000,5000)
+  --cold            before each timed run of a command on stdio, let the kernel forget what it has read; for root
   --clients N       clients at once for swarm (32); some are measured with less and with up to 8 times as many
   --minutes N       how long soak goes on (15)
   --smoke           small repositories and two rounds, to see that everything works
@@ -50,6 +52,8 @@ pub enum Item {
     Add,
     /// Files of a work tree put aside.
     Stash,
+    /// A history in more and more packs.
+    Packs,
     /// Many clones at once from servers.
     Crowds,
     /// Small fetches beside many clones.
@@ -120,6 +124,10 @@ pub struct Args {
     pub rounds: usize,
     /// Tags for `ls-refs`, and the most for `refs`.
     pub refs: usize,
+    /// Numbers of packs, if not the usual ones.
+    pub packs: Vec<usize>,
+    /// Whether nothing of a file is in memory when a command begins.
+    pub is_cold: bool,
     /// Clients at once for `swarm`.
     pub clients: usize,
     /// How long `soak` goes on; 0 for as long as it takes to see that it works.
@@ -141,6 +149,8 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         scratch: None,
         rounds: 0,
         refs: 0,
+        packs: Vec::new(),
+        is_cold: false,
         clients: 0,
         minutes: 0,
         smoke: false,
@@ -165,6 +175,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "push" => args.items.push(Item::Push),
             "add" => args.items.push(Item::Add),
             "durable" => args.items.extend(DURABLE),
+            "packs" => args.items.push(Item::Packs),
             "receive" => args.items.push(Item::Receive),
             "stash" => args.items.push(Item::Stash),
             "crowds" => args.items.push(Item::Crowds),
@@ -178,6 +189,12 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--git" => args.git = value()?.into(),
             "--scratch" => args.scratch = Some(value()?.into()),
             "--json" => args.json = Some(value()?.into()),
+            "--cold" => args.is_cold = true,
+            "--packs" => {
+                let counts = value()?;
+                args.packs =
+                    counts.split(',').map(|text| count(text.to_string())).collect::<Result<_, _>>()?;
+            }
             "--smoke" => args.smoke = true,
             "--rounds" => args.rounds = count(value()?)?,
             "--refs" => args.refs = count(value()?)?,
@@ -223,13 +240,14 @@ mod tests {
         let args = check("fetch clone --repo r --rounds 3 --packrace none").unwrap();
         assert_eq!(args.items, [Item::Fetch, Item::Clone]);
         assert_eq!((args.repo, args.rounds, args.packrace), (Some("r".into()), 3, Packrace::Absent));
+        assert_eq!(check("packs --packs 1,300 --cold").unwrap().packs, [1, 300]);
         assert_eq!(check("").unwrap().items, ALL);
         assert_eq!(check("--smoke").unwrap().rounds, 2);
     }
 
     #[test]
     fn what_is_not_understood_is_said() {
-        for bad in ["pull", "--repo", "--rounds 0", "--rounds x", "--refs -1"] {
+        for bad in ["pull", "--repo", "--rounds 0", "--rounds x", "--refs -1", "--packs 1,0"] {
             assert!(check(bad).is_err(), "{bad}");
         }
     }

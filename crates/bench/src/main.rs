@@ -11,6 +11,7 @@ mod check;
 mod commands;
 mod filters;
 mod measure;
+mod packs;
 mod prepare;
 mod push;
 mod refs;
@@ -144,12 +145,18 @@ fn compare_on_stdio(
     let request = request_file(work)?;
     let (peer, ours) = (contender(git.binary()), packrace.map(contender));
     let first = peer.time(request.path(), 1)?;
-    let runs = ((LEAST_ROUND_SECONDS / first.wall_seconds.max(0.001)).ceil() as usize).clamp(1, MOST_RUNS);
+    let most = if args.is_cold { 1 } else { MOST_RUNS };
+    let runs = ((LEAST_ROUND_SECONDS / first.wall_seconds.max(0.001)).ceil() as usize).clamp(1, most);
     in_turns(
         (args.rounds, runs, git, work),
         named(peer, ours),
         |contender| contender.observe(request.path(), &|| Ok(())),
-        |contender| contender.time(request.path(), runs),
+        |contender| {
+            if args.is_cold {
+                packs::drop_page_cache()?;
+            }
+            contender.time(request.path(), runs)
+        },
     )
 }
 
@@ -325,12 +332,17 @@ fn packrace_binary(choice: &Packrace) -> Result<Option<PathBuf>, Error> {
 fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
     println!("{}\n", conditions(args, git));
     println!(
-        "Medians of {} rounds in turns, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
+        "Medians of {} rounds in turns{}, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
          pipe, or of another command; one that rewrites its repository has a fresh copy for each run, and \
          MB out are its packs or, of refs, what keeps them. Of pushes, CPU time and calls are the server's where there is one. CPU: user and system time of the process and its children. Write calls, of all system calls: {}; in brackets packrace's own \
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
          own; mapped files are only in the sum of VmRSS, in brackets.{}\n",
         args.rounds,
+        if args.is_cold {
+            ", what is read and written on stdio after the page cache was dropped"
+        } else {
+            ""
+        },
         if measure::has_strace() {
             "of all its processes, counted by strace in a run of its own"
         } else {

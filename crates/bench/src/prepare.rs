@@ -187,6 +187,30 @@ impl Scratch {
         })
     }
 
+    /// A repository with the refs of another, whose objects `fill` puts into `count` packs.
+    pub fn cut(
+        &self,
+        repo: &Path,
+        count: usize,
+        fill: impl FnOnce(&Path, &Path) -> std::io::Result<()>,
+    ) -> std::io::Result<PathBuf> {
+        let plain = self.plain(repo)?;
+        self.made_once(&format!("packs-{count}-{}", name_of(&plain)), |path| {
+            self.init(path)?;
+            fill(path, &plain)
+        })
+    }
+
+    /// A copy with a multi-pack-index.
+    pub fn indexed(&self, repo: &Path) -> std::io::Result<PathBuf> {
+        self.made_once(&format!("indexed-{}", name_of(repo)), |path| {
+            self.git.run(&self.dir, &["clone", "-q", "--mirror", "--local", &name_of(repo), &name_of(path)]);
+            std::fs::copy(repo.join("config"), path.join("config"))?;
+            self.git.run(path, &["multi-pack-index", "write"]);
+            Ok(())
+        })
+    }
+
     fn init(&self, path: &Path) -> std::io::Result<()> {
         self.git.run(&self.dir, &["init", "-q", "--bare", "--template=", &name_of(path)]);
         Ok(())

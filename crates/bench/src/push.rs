@@ -100,6 +100,28 @@ pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::
     ])
 }
 
+/// `count` pushes of one commit each, to a repository with the refs of `history`.
+pub fn to(
+    git: &Git,
+    scratch: &Scratch,
+    history: &Path,
+    repo: &Path,
+    count: usize,
+    door: Door,
+) -> io::Result<Work> {
+    let source = scratch.push_source(history, count, |repo| fill(git, repo, count))?;
+    let list = if door == Door::Recorded { "recorded" } else { "commits" };
+    Ok(Work {
+        name: format!("{count} pushes"),
+        request: std::fs::read(source.join(list))?,
+        how: How::Push(Pushes { door, source, clients: 1 }),
+        repo: repo.to_owned(),
+        check: Check::SameRefsAndObjects,
+        goals: Vec::new(),
+        bytes_of: None,
+    })
+}
+
 /// Adds `count` commits to each of the branches `pushed-N`, and writes what says how to push them.
 fn fill(git: &Git, repo: &Path, count: usize) -> io::Result<()> {
     let head = git.run(repo, &["rev-parse", "HEAD"]);

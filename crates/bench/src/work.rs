@@ -132,6 +132,7 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
             Item::Add => work.extend(add::all(scratch, args.smoke)?),
             Item::Stash => work.extend(stash::all(git, scratch)?),
+            Item::Packs => work.extend(crate::packs::all(args, git, scratch, &history)?),
             Item::Receive => work.push(receiving(scratch, &history)?),
             Item::Crowds | Item::Latency | Item::Waiting | Item::Soak | Item::Siege => {}
         }
@@ -190,7 +191,7 @@ fn receiving(scratch: &Scratch, history: &Path) -> std::io::Result<Work> {
 }
 
 /// Everything that refs name is wanted, nothing is there.
-fn clone_request(git: &Git, repo: &Path) -> Vec<u8> {
+pub fn clone_request(git: &Git, repo: &Path) -> Vec<u8> {
     let tips = tips(git, repo);
     let wants: Vec<&str> = tips.iter().map(String::as_str).collect();
     fetch_request(git, repo, &wants, &[])
@@ -242,7 +243,7 @@ pub fn needed_objects(git: &Git, repo: &Path, have: &str) -> BTreeSet<String> {
     new.lines().filter(|id| !there.contains(id)).map(str::to_string).collect()
 }
 
-fn fetch_request(git: &Git, repo: &Path, wants: &[&str], haves: &[&str]) -> Vec<u8> {
+pub fn fetch_request(git: &Git, repo: &Path, wants: &[&str], haves: &[&str]) -> Vec<u8> {
     let hash = git.run(repo, &["rev-parse", "--show-object-format"]);
     Script::new().fetch_v2(hash.trim(), wants, haves).flush().bytes().to_vec()
 }

@@ -40,7 +40,10 @@ fn find(universe: &Universe, watch: &dyn Watch) -> Result<HashSet<ObjectId>, Err
     // In the order of the packs: neighbours are deltas of each other.
     let located = (0..snapshot.packed_len()).map(|ix| (snapshot.locate(ObjectIx(ix)), ix));
     let mut entries: Vec<_> = located
-        .filter(|(at, _)| snapshot.packs()[at.pack.0 as usize].is_promisor())
+        .filter(|(at, _)| {
+            let pack = &snapshot.packs()[at.pack.0 as usize];
+            pack.is_promisor() && pack.is_usable()
+        })
         .map(|(at, ix)| (at.pack.0, at.offset, ix))
         .collect();
     entries.sort_unstable();

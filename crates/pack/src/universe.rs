@@ -1,5 +1,5 @@
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use packrace_object::{HashKind, ObjectId, oid};
 use packrace_store::{ObjectIx, ObjectReader, Snapshot};
@@ -14,7 +14,8 @@ pub(crate) struct Ix(pub(crate) u32);
 /// All objects that a request can reach: those of the snapshot's packs, and the loose ones that were met.
 pub struct Universe {
     snapshot: Arc<Snapshot>,
-    packed_len: u32,
+    /// Asked for once there is a number to give: until then packs need not be listed.
+    packed_len: OnceLock<u32>,
     loose: Mutex<Loose>,
     /// What is missing here and promised by a remote, once somebody has asked.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
@@ -29,8 +30,12 @@ struct Loose {
 impl Universe {
     /// The objects of `snapshot`.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        let packed_len = snapshot.packed_len();
-        Universe { packed_len, snapshot, loose: Mutex::default(), promised: Mutex::default() }
+        Universe {
+            packed_len: OnceLock::new(),
+            snapshot,
+            loose: Mutex::default(),
+            promised: Mutex::default(),
+        }
     }
 
     /// What is looked at.
@@ -42,8 +47,9 @@ impl Universe {
         self.snapshot.hash_kind()
     }
 
+    #[inline]
     pub(crate) fn packed_len(&self) -> u32 {
-        self.packed_len
+        *self.packed_len.get_or_init(|| self.snapshot.packed_len())
     }
 
     /// Whether the object exists.
@@ -95,7 +101,7 @@ impl Universe {
         }
         let number = u32::try_from(loose.ids.len())
             .ok()
-            .and_then(|count| self.packed_len.checked_add(count))
+            .and_then(|count| self.packed_len().checked_add(count))
             .ok_or(Error::from(Reason::TooManyObjects))?;
         loose.ids.push(id.to_owned());
         loose.numbers.insert(id.to_owned(), number);
@@ -110,13 +116,13 @@ impl Universe {
     /// The snapshot's number, for an object in a pack.
     #[inline]
     pub(crate) fn packed(&self, ix: Ix) -> Option<ObjectIx> {
-        (ix.0 < self.packed_len).then_some(ObjectIx(ix.0))
+        (ix.0 < self.packed_len()).then_some(ObjectIx(ix.0))
     }
 
     pub(crate) fn id(&self, ix: Ix) -> ObjectId {
         match self.packed(ix) {
             Some(ix) => self.snapshot.id(ix).to_owned(),
-            None => self.loose.lock().expect("no panic while held").ids[(ix.0 - self.packed_len) as usize],
+            None => self.loose.lock().expect("no panic while held").ids[(ix.0 - self.packed_len()) as usize],
         }
     }
 

@@ -2,6 +2,7 @@
 //! one is reported and left out.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use packrace_format::commit_graph::CommitGraph;
 use packrace_format::multi_pack_index::MultiPackIndex;
@@ -26,6 +27,17 @@ pub(crate) fn multi_pack_index(pack_dir: &Path, hash: HashKind) -> Option<MultiP
             None
         }
     }
+}
+
+/// The same; `known` if it is still that.
+pub(crate) fn multi_pack_index_again(
+    pack_dir: &Path,
+    hash: HashKind,
+    known: Option<&Arc<MultiPackIndex<Mapped>>>,
+) -> Option<Arc<MultiPackIndex<Mapped>>> {
+    let now = || packrace_os::identity(&pack_dir.join("multi-pack-index"), Role::Index).ok().flatten();
+    let same = known.filter(|known| known.data().identity().is_some_and(|then| now() == Some(then)));
+    same.cloned().or_else(|| multi_pack_index(pack_dir, hash).map(Arc::new))
 }
 
 /// The files of the first commit-graph in the object directories, the base of a chain first.

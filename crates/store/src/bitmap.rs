@@ -80,6 +80,12 @@ impl OpenBitmap {
             unusable(&"it was made for other packs");
             return None;
         }
+        // Bits stand for objects without a look-up, so that nothing else would find out that a pack is gone.
+        let missing = Owner::packs(file.owner, snapshot).into_iter().find(|pack| !pack.is_usable());
+        if let Some(pack) = missing {
+            unusable(&format_args!("{} is not there, or is damaged", pack.name()));
+            return None;
+        }
         let is_first = snapshot.units().first().is_some_and(|unit| file.owner.is_of(&unit.index));
         Some(OpenBitmap { index, owner: file.owner, is_first })
     }
@@ -92,6 +98,18 @@ enum Owner<'a> {
 }
 
 impl<'a> Owner<'a> {
+    fn packs(owner: BitmapOwner, snapshot: &'a Snapshot) -> Vec<&'a Pack> {
+        let packs = snapshot.packs();
+        let unit = snapshot.units().iter().find(|unit| owner.is_of(&unit.index));
+        match unit.map(|unit| &unit.index) {
+            Some(UnitIndex::Pack(pack)) => vec![&packs[pack.0 as usize]],
+            Some(UnitIndex::Multi { packs: covered, .. }) => {
+                covered.iter().map(|pack| &packs[pack.0 as usize]).collect()
+            }
+            None => Vec::new(),
+        }
+    }
+
     fn of(owner: BitmapOwner, snapshot: &'a Snapshot) -> Option<Self> {
         match owner {
             BitmapOwner::Pack(pack) => Some(Owner::Pack(&snapshot.packs()[pack.0 as usize])),

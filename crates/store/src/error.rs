@@ -74,6 +74,13 @@ impl Error {
         }
     }
 
+    pub(crate) fn io_kind(&self) -> std::io::ErrorKind {
+        match &self.0 {
+            Reason::Io { source, .. } => source.kind(),
+            _ => std::io::ErrorKind::Other,
+        }
+    }
+
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(&self.0, Reason::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }

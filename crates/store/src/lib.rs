@@ -18,6 +18,8 @@ mod kept;
 mod locality;
 mod objects_dir;
 mod pack;
+mod pack_dir;
+mod pack_finder;
 mod pack_set;
 mod parameters;
 pub mod publish;

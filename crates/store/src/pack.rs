@@ -1,214 +1,369 @@
 use std::hash::{Hash as _, Hasher};
-use std::path::Path;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use packrace_format::mtimes::Mtimes;
 use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
 use packrace_object::{HashKind, ObjectId};
-use packrace_os::Mapped;
 use packrace_os::count::Role;
+use packrace_os::{FileIdentity, Mapped};
 
 use crate::error::{Error, Reason};
+use crate::publish::with_extension;
 use crate::verified;
 
-/// A pack and its index, both mapped when the snapshot was made, so that a repack cannot take them away.
+/// In place of a pack that is damaged or gone.
+static NO_BYTES: LazyLock<Mapped> = LazyLock::new(|| Mapped::from(Vec::new()));
+
+/// A pack of a [`Snapshot`](crate::Snapshot). Its index is opened when it is numbered or first searched, the pack itself when
+/// an object of it is first found, and each stays mapped from then on, so that a repack cannot take it away.
 #[derive(Debug)]
 pub struct Pack {
-    name: String,
-    data: Mapped,
-    index: PackIndex<Mapped>,
-    checksum: ObjectId,
-    reverse: OnceLock<ReverseIndex<Mapped>>,
-    stored_reverse: Option<Mapped>,
-    stored_times: Option<Mapped>,
-    hash: HashKind,
-    modified: Option<std::time::SystemTime>,
-    place: PackPlace,
+    files: Arc<PackFiles>,
+    beside: Beside,
+    /// The number of its object directory in the snapshot.
+    dir: usize,
+    is_local: bool,
 }
 
-/// Where a pack stands and what stands beside it.
-#[derive(Debug, Clone, Copy, Hash)]
-pub(crate) struct PackPlace {
-    /// The number of its object directory in the snapshot.
-    pub(crate) dir: usize,
-    pub(crate) is_local: bool,
+/// The files of a pack, shared by all snapshots that have it.
+#[derive(Debug)]
+pub(crate) struct PackFiles {
+    pub(crate) listed: ListedPack,
+    hash: HashKind,
+    index: OnceLock<OpenIndex>,
+    /// `None` where it is damaged or not there.
+    data: OnceLock<Option<Mapped>>,
+    reverse: OnceLock<ReverseIndex<Mapped>>,
+    stored_times: Option<Mapped>,
+}
+
+/// A pack as its directory showed it when it was first listed.
+#[derive(Debug, Clone)]
+pub(crate) struct ListedPack {
+    /// Its path without an extension.
+    pub(crate) stem: PathBuf,
+    pub(crate) name: String,
+    /// Which version of the pack file it was; `None` for one that is no file.
+    pub(crate) identity: Option<FileIdentity>,
+}
+
+/// A pack file as it was last listed, and what stands beside it.
+#[derive(Debug, Clone, Copy, Default, Hash)]
+pub(crate) struct Beside {
+    pub(crate) identity: Option<FileIdentity>,
     pub(crate) has_bitmap: bool,
     pub(crate) has_keep: bool,
+    pub(crate) has_reverse: bool,
     pub(crate) is_promisor: bool,
     pub(crate) is_cruft: bool,
 }
 
-impl Pack {
-    /// Maps `stem.pack`, `stem.idx` and, if there is one, `stem.rev`.
-    pub(crate) fn open(
-        directory: &Path,
-        stem: &str,
-        hash: HashKind,
-        place: PackPlace,
-    ) -> Result<Self, Error> {
-        let path = |extension: &str| directory.join(format!("{stem}.{extension}"));
-        let map = |extension: &str, role| {
-            let path = path(extension);
-            Mapped::open(&path, role).map_err(|source| Error::io(path, source))
-        };
-        let index_bytes = map("idx", Role::Index)?;
-        let data = map("pack", Role::Pack)?;
-        let modified =
-            packrace_os::identity(&path("pack"), Role::Pack).ok().flatten().and_then(|file| file.modified);
-        let stored_reverse = Mapped::open(&path("rev"), Role::Index).ok();
-        let stored_times =
-            if place.is_cruft { Mapped::open(&path("mtimes"), Role::Index).ok() } else { None };
-        let pack = Pack::from_maps(&directory.join(stem), data, index_bytes, hash, place)?;
-        Ok(Pack { modified, stored_reverse, stored_times, ..pack })
+#[derive(Debug)]
+struct OpenIndex {
+    index: PackIndex<Mapped>,
+    checksum: ObjectId,
+    /// Not one without objects in place of one that is damaged.
+    is_stored: bool,
+}
+
+impl OpenIndex {
+    fn of(index: PackIndex<Mapped>, is_stored: bool) -> Self {
+        OpenIndex { checksum: index.pack_checksum(), index, is_stored }
+    }
+}
+
+impl PackFiles {
+    /// Nothing of the pack is opened but the times of a cruft pack, by which objects are deleted.
+    pub(crate) fn new(listed: ListedPack, beside: Beside, hash: HashKind) -> Self {
+        let times = || Mapped::open(&with_extension(&listed.stem, "mtimes"), Role::Index).ok();
+        PackFiles {
+            stored_times: if beside.is_cruft { times() } else { None },
+            listed,
+            hash,
+            index: OnceLock::new(),
+            data: OnceLock::new(),
+            reverse: OnceLock::new(),
+        }
     }
 
     /// A pack and its index, without what may stand beside them. `stem` names both in errors.
-    pub(crate) fn from_maps(
-        stem: &Path,
-        data: Mapped,
-        index: Mapped,
-        hash: HashKind,
-        place: PackPlace,
-    ) -> Result<Self, Error> {
-        let path = |extension| crate::publish::with_extension(stem, extension);
-        let index =
-            PackIndex::open(index, hash).map_err(|source| Reason::Format { path: path("idx"), source })?;
-        let header = packrace_format::pack::Header::parse(&data)
-            .map_err(|source| Reason::Format { path: path("pack"), source })?;
-        let damaged =
-            |what: &str| Error::from(Reason::Damaged(format!("packfile {} {what}", path("pack").display())));
-        if header.objects != index.len() {
-            return Err(damaged(&format!(
-                "claims to have {} objects while index indicates {} objects",
-                header.objects,
-                index.len()
-            )));
-        }
-        let trailer_bytes = hash.len_in_bytes();
-        let is_whole =
-            data.len().checked_sub(trailer_bytes).is_some_and(|at| at >= packrace_format::pack::HEADER_BYTES);
-        let checksum = index.pack_checksum();
-        if !is_whole || data[data.len() - trailer_bytes..] != *checksum.as_slice() {
-            return Err(damaged("does not match index"));
-        }
-        Ok(Pack {
+    fn from_maps(stem: &Path, data: Mapped, index: Mapped, hash: HashKind) -> Result<Self, Error> {
+        let listed = ListedPack {
+            stem: stem.to_owned(),
             name: stem.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            data,
-            index,
-            checksum,
-            reverse: OnceLock::new(),
-            stored_reverse: None,
-            stored_times: None,
-            hash,
-            modified: None,
-            place,
-        })
+            identity: data.identity(),
+        };
+        let index = OpenIndex::of(parse_index(stem, index, hash)?, true);
+        check_data(stem, &data, &index, hash)?;
+        let files = PackFiles::new(listed, Beside::default(), hash);
+        Ok(PackFiles { index: OnceLock::from(index), data: OnceLock::from(Some(data)), ..files })
+    }
+
+    /// Opens the index, for one who can do without the pack.
+    pub(crate) fn open_index(&self) -> Result<(), Error> {
+        if self.index.get().is_none() {
+            let path = with_extension(&self.listed.stem, "idx");
+            let bytes = Mapped::open(&path, Role::Index).map_err(|source| Error::io(path, source))?;
+            let index = parse_index(&self.listed.stem, bytes, self.hash)?;
+            self.index.get_or_init(|| OpenIndex::of(index, true));
+        }
+        Ok(())
+    }
+
+    /// The index; one without objects where it is damaged or gone, which is reported once.
+    pub(crate) fn index(&self) -> &PackIndex<Mapped> {
+        &self.opened_index().index
+    }
+
+    fn opened_index(&self) -> &OpenIndex {
+        if let Some(index) = self.index.get() {
+            return index;
+        }
+        if let Err(error) = self.open_index() {
+            report(&error);
+            return self.index.get_or_init(|| OpenIndex::of(PackIndex::empty(self.hash), false));
+        }
+        self.index.get().expect("opened just now")
+    }
+
+    /// The pack, opened and compared with its index when first asked for.
+    fn data(&self) -> Option<&Mapped> {
+        let open = || self.open_data().inspect_err(report).ok().flatten();
+        self.data.get_or_init(open).as_ref()
+    }
+
+    fn open_data(&self) -> Result<Option<Mapped>, Error> {
+        let index = self.opened_index();
+        if !index.is_stored {
+            return Ok(None);
+        }
+        let stem = &self.listed.stem;
+        let path = with_extension(stem, "pack");
+        let data = Mapped::open(&path, Role::Pack).map_err(|source| Error::io(path, source))?;
+        check_data(stem, &data, index, self.hash)?;
+        // A pack of the same name that was put in its place need not have its objects where an index says.
+        if let (Some(now), Some(listed)) = (data.identity(), self.listed.identity)
+            && !is_same_file(&now, &listed)
+        {
+            tracing::debug!("packfile {} was replaced", with_extension(stem, "pack").display());
+            return Ok(None);
+        }
+        Ok(Some(data))
+    }
+
+    /// Whether it was found out to be damaged or gone.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.data.get(), Some(None))
+            || self.index.get().is_some_and(|index| !index.is_stored)
+            || self.maps().any(Mapped::is_damaged)
+    }
+
+    /// All files that are mapped by now, that of the pack first.
+    pub(crate) fn maps(&self) -> impl Iterator<Item = &Mapped> {
+        self.data.get().into_iter().flatten().chain(self.maps_beside())
+    }
+
+    /// The same without the pack.
+    fn maps_beside(&self) -> impl Iterator<Item = &Mapped> {
+        let index = self.index.get().map(|open| open.index.data());
+        let reverse = self.reverse.get().and_then(ReverseIndex::file);
+        index.into_iter().chain(reverse).chain(&self.stored_times)
+    }
+
+    /// Whether this, which was opened before, is what `listed` shows now and may be used on. Times do not count: whoever
+    /// stores an object again touches its pack.
+    pub(crate) fn is_still(&self, listed: &ListedPack) -> bool {
+        let is_same = |one: Option<FileIdentity>, other: Option<FileIdentity>| {
+            one.zip(other).is_some_and(|(one, other)| is_same_file(&one, &other))
+        };
+        let Some(open) = self.index.get() else { return false };
+        !self.has_failed()
+            && self.listed.stem == listed.stem
+            && is_same(self.listed.identity, listed.identity)
+            && packrace_os::identity(&with_extension(&listed.stem, "idx"), Role::Index)
+                .is_ok_and(|now| is_same(now, open.index.data().identity()))
+    }
+}
+
+fn is_same_file(one: &FileIdentity, other: &FileIdentity) -> bool {
+    one.is_same_place(other) && one.length == other.length
+}
+
+/// What a repack took away is no news.
+fn report(error: &Error) {
+    match error.is_not_found() {
+        true => tracing::debug!("{error}"),
+        false => tracing::error!("{error}"),
+    }
+}
+
+fn parse_index(stem: &Path, bytes: Mapped, hash: HashKind) -> Result<PackIndex<Mapped>, Error> {
+    let path = || with_extension(stem, "idx");
+    Ok(PackIndex::open(bytes, hash).map_err(|source| Reason::Format { path: path(), source })?)
+}
+
+/// Whether the pack is one, and the one that the index is of.
+fn check_data(stem: &Path, data: &Mapped, index: &OpenIndex, hash: HashKind) -> Result<(), Error> {
+    let path = || with_extension(stem, "pack");
+    let header = packrace_format::pack::Header::parse(data)
+        .map_err(|source| Reason::Format { path: path(), source })?;
+    let damaged = |what: &str| Error::from(Reason::Damaged(format!("packfile {} {what}", path().display())));
+    if header.objects != index.index.len() {
+        return Err(damaged(&format!(
+            "claims to have {} objects while index indicates {} objects",
+            header.objects,
+            index.index.len()
+        )));
+    }
+    let trailer_bytes = hash.len_in_bytes();
+    let is_whole =
+        data.len().checked_sub(trailer_bytes).is_some_and(|at| at >= packrace_format::pack::HEADER_BYTES);
+    if !is_whole || data[data.len() - trailer_bytes..] != *index.checksum.as_slice() {
+        return Err(damaged("does not match index"));
+    }
+    Ok(())
+}
+
+impl Pack {
+    /// A pack of the object directory with this number in the snapshot.
+    pub(crate) fn new(files: Arc<PackFiles>, beside: Beside, dir: usize, is_local: bool) -> Self {
+        Pack { files, beside, dir, is_local }
+    }
+
+    /// A pack and its index, without what may stand beside them. `stem` names both in errors.
+    pub(crate) fn from_maps(stem: &Path, data: Mapped, index: Mapped, hash: HashKind) -> Result<Self, Error> {
+        let files = Arc::new(PackFiles::from_maps(stem, data, index, hash)?);
+        Ok(Pack::new(files, Beside::default(), 0, true))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn into_files(self) -> Arc<PackFiles> {
+        self.files
+    }
+
+    /// Whether the pack and its index are there and fit together. Opens both.
+    #[inline]
+    pub fn is_usable(&self) -> bool {
+        self.files.data().is_some()
+    }
+
+    /// Whether it was opened and is usable; opens nothing.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.files.data.get(), Some(Some(_)))
     }
 
     /// `pack-<hash>`, without a directory.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.files.listed.name
     }
 
-    /// All bytes of the pack file.
+    /// All bytes of the pack file; none of one that is not usable.
     pub fn bytes(&self) -> &[u8] {
-        &self.data
+        self.map()
     }
 
-    /// All files that are mapped, that of the pack first.
+    /// All files that are mapped by now.
     pub(crate) fn maps(&self) -> impl Iterator<Item = &Mapped> {
-        let beside = self.stored_reverse.iter().chain(&self.stored_times);
-        [&self.data, self.index.data()].into_iter().chain(beside)
+        self.files.maps()
     }
 
-    /// The map of the pack file.
+    /// The same without the pack.
+    pub(crate) fn maps_beside(&self) -> impl Iterator<Item = &Mapped> {
+        self.files.maps_beside()
+    }
+
+    /// The map of the pack file; an empty one of a pack that is not usable.
     pub fn map(&self) -> &Mapped {
-        &self.data
+        self.files.data().unwrap_or_else(|| &NO_BYTES)
     }
 
-    /// The index.
+    /// The index; one without objects where it is damaged or gone.
+    #[inline]
     pub fn index(&self) -> &PackIndex<Mapped> {
-        &self.index
+        self.files.index()
     }
 
     /// The trailer of the pack, as the index names it.
     pub fn checksum(&self) -> &ObjectId {
-        &self.checksum
+        &self.files.opened_index().checksum
     }
 
     /// How many objects it has.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u32 {
-        self.index.len()
+        self.index().len()
     }
 
     /// When the pack file was last changed.
     pub fn modified(&self) -> Option<std::time::SystemTime> {
-        self.modified
+        self.beside.identity.and_then(|file| file.modified)
     }
 
     /// Whether it stands in the repository's own object directory and not in an alternate.
     pub fn is_local(&self) -> bool {
-        self.place.is_local
+        self.is_local
     }
 
     /// Whether a `.keep` forbids to repack it.
     pub fn has_keep(&self) -> bool {
-        self.place.has_keep
+        self.beside.has_keep
     }
 
     /// Whether it came from a promisor remote (gitformat-pack; partial clones): what it names may be missing.
     pub fn is_promisor(&self) -> bool {
-        self.place.is_promisor
+        self.beside.is_promisor
     }
 
     /// Whether it is a cruft pack: nothing reached its objects when it was made.
     pub fn is_cruft(&self) -> bool {
-        self.place.is_cruft
+        self.beside.is_cruft
     }
 
     /// When each object of a cruft pack was last wanted, by position in the index. All of it is checked, because objects
     /// are deleted by it.
     pub fn times(&self) -> Result<Option<Mtimes<&[u8]>>, Error> {
-        let Some(stored) = &self.stored_times else { return Ok(None) };
-        let opened = Mtimes::open(&**stored, self.len(), &self.checksum);
-        let times = opened.and_then(|times| times.verify_checksum(self.hash).map(|()| times));
-        times.map(Some).map_err(|error| Reason::Damaged(format!("{}.mtimes: {error}", self.name)).into())
+        let Some(stored) = &self.files.stored_times else { return Ok(None) };
+        let opened = Mtimes::open(&**stored, self.len(), self.checksum());
+        let times = opened.and_then(|times| times.verify_checksum(self.files.hash).map(|()| times));
+        times.map(Some).map_err(|error| Reason::Damaged(format!("{}.mtimes: {error}", self.name())).into())
     }
 
-    /// Tells `hasher` which version of which files this is.
+    /// Tells `hasher` which version of which files this is, as they were listed: nothing is opened for it.
     pub(crate) fn hash_version(&self, hasher: &mut impl Hasher) {
-        self.name.hash(hasher);
-        self.place.hash(hasher);
-        self.checksum.hash(hasher);
-        let beside = [&self.stored_reverse, &self.stored_times].map(|map| map.as_ref().map(Mapped::identity));
-        (self.data.identity(), self.index.data().identity(), beside).hash(hasher);
+        (self.dir, self.is_local, self.beside, &self.files.listed.stem).hash(hasher);
+        self.files.stored_times.as_ref().map(Mapped::identity).hash(hasher);
     }
 
     pub(crate) fn dir(&self) -> usize {
-        self.place.dir
+        self.dir
     }
 
     pub(crate) fn has_bitmap(&self) -> bool {
-        self.place.has_bitmap
+        self.beside.has_bitmap
     }
 
     /// Positions in the pack to positions in the index: the `.rev` file, or computed where that is missing or damaged.
     pub fn reverse(&self) -> &ReverseIndex<Mapped> {
-        self.reverse.get_or_init(|| {
+        let files = &*self.files;
+        files.reverse.get_or_init(|| {
             // All of it is checked, because a flipped bit would make a bitmap mean other objects.
             let open = |bytes: Mapped| {
-                let stored = ReverseIndex::open(bytes.clone(), &self.index)?;
-                verified::once(&[bytes], || stored.verify_checksum(self.hash)).map(|()| stored)
+                let stored = ReverseIndex::open(bytes.clone(), self.index())?;
+                verified::once(&[bytes], || stored.verify_checksum(files.hash)).map(|()| stored)
             };
-            let stored = self.stored_reverse.clone().map(open);
-            match stored {
+            let map = || Mapped::open(&with_extension(&files.listed.stem, "rev"), Role::Index).ok();
+            let stored = if self.beside.has_reverse { map() } else { None };
+            match stored.map(open) {
                 Some(Ok(reverse)) => return reverse,
-                Some(Err(error)) => tracing::warn!("reverse-index of {} is not used: {error}", self.name),
+                Some(Err(error)) => {
+                    tracing::warn!("reverse-index of {} is not used: {error}", self.name());
+                }
                 None => {}
             }
-            ReverseIndex::compute(&self.index)
+            ReverseIndex::compute(self.index())
         })
     }
 
@@ -216,8 +371,8 @@ impl Pack {
     /// damaged index can make them describe no entry, which parsing then finds out.
     pub fn entry_range(&self, pack_position: u32) -> (u64, u64) {
         let reverse = self.reverse();
-        let offset_of = |position| self.index.offset_at(reverse.index_position_at(position));
-        let pack_end = (self.data.len() - self.hash.len_in_bytes()) as u64;
+        let offset_of = |position| self.index().offset_at(reverse.index_position_at(position));
+        let pack_end = self.bytes().len().saturating_sub(self.files.hash.len_in_bytes()) as u64;
         let end = match pack_position + 1 {
             next if next < self.len() => offset_of(next).min(pack_end),
             _ => pack_end,
@@ -227,6 +382,6 @@ impl Pack {
 
     /// The position in the pack of the entry that starts at `offset`.
     pub fn position_of_offset(&self, offset: u64) -> Option<u32> {
-        self.reverse().pack_position_of_offset(&self.index, offset)
+        self.reverse().pack_position_of_offset(self.index(), offset)
     }
 }

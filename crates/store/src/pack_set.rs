@@ -1,22 +1,22 @@
-//! The packs of all object directories, mapped, and the indexes that describe their objects.
+//! The packs of all object directories, and the indexes that describe their objects.
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use packrace_format::multi_pack_index::MultiPackIndex;
-use packrace_object::HashKind;
+use packrace_format::pack_index::PackIndex;
+use packrace_object::oid;
 use packrace_os::Mapped;
-use packrace_os::count::Role;
 
 use crate::accelerators;
 use crate::bitmap::{BitmapFile, BitmapOwner};
 use crate::error::{Error, Reason};
 use crate::objects_dir::ObjectsDir;
-use crate::pack::{Pack, PackPlace};
-use crate::snapshot::{PackIx, Sources};
-
-/// How often the packs are listed again because one vanished between listing and mapping.
-const MAX_LISTINGS: usize = 5;
+use crate::pack::Pack;
+use crate::pack_dir::{PackDir, PackDirs};
+use crate::snapshot::{Location, ObjectIx, PackIx, Sources};
 
 /// Objects that one index describes: that of a pack, or a multi-pack-index.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Unit {
 pub(crate) enum UnitIndex {
     Pack(PackIx),
     Multi {
-        index: Box<MultiPackIndex<Mapped>>,
+        index: Arc<MultiPackIndex<Mapped>>,
         /// The packs by the numbers that the index gives them.
         packs: Vec<PackIx>,
         /// The number of its object directory.
@@ -53,46 +53,214 @@ impl Unit {
     }
 }
 
+#[derive(Clone, Copy)]
+enum IndexRef<'a> {
+    Pack(&'a PackIndex<Mapped>),
+    Multi(&'a MultiPackIndex<Mapped>),
+}
+
+impl<'a> IndexRef<'a> {
+    #[inline]
+    fn position_of(self, id: &oid) -> Option<u32> {
+        match self {
+            IndexRef::Pack(index) => index.position_of(id),
+            IndexRef::Multi(index) => index.position_of(id),
+        }
+    }
+
+    #[inline]
+    fn id_at(self, position: u32) -> &'a oid {
+        match self {
+            IndexRef::Pack(index) => index.id_at(position),
+            IndexRef::Multi(index) => index.id_at(position),
+        }
+    }
+}
+
 /// What a snapshot knows about packs.
+#[derive(Debug, Default)]
 pub(crate) struct PackSet {
     pub(crate) packs: Vec<Pack>,
     pub(crate) units: Vec<Unit>,
     pub(crate) bitmap_files: Vec<BitmapFile>,
-    /// A pack is there that cannot be read, or is damaged.
-    pub(crate) has_unusable_packs: bool,
+    dirs: Vec<DirUnits>,
+    /// Whether the first unit is not the first of its directory: it is searched before all others.
+    is_first_moved: bool,
+    /// All packs before this one were opened and are usable.
+    opened: AtomicUsize,
+}
+
+/// The units of one directory.
+#[derive(Debug)]
+struct DirUnits {
+    packs: Arc<PackDir>,
+    /// What to add to the finder's numbers.
+    start: u32,
+    /// The finder's numbers of a unit that was moved to the front of all.
+    moved: Range<u32>,
 }
 
 impl PackSet {
-    /// The numbers of the objects of one pack that is all there is.
-    pub(crate) fn number_one(pack: &Pack) -> Vec<Unit> {
-        vec![Unit { start: 0, len: pack.len(), index: UnitIndex::Pack(PackIx(0)) }]
+    /// One pack that is all there is.
+    pub(crate) fn of_pack(pack: Pack) -> Self {
+        PackSet {
+            units: vec![Unit { start: 0, len: pack.len(), index: UnitIndex::Pack(PackIx(0)) }],
+            packs: vec![pack],
+            ..PackSet::default()
+        }
     }
 
-    /// Maps everything. The directories are searched in order; in each, the multi-pack-index comes before the packs
-    /// that it does not cover, newest first.
-    pub(crate) fn map(dirs: &[ObjectsDir], sources: &Sources) -> Result<Self, Error> {
+    /// Opens the indexes of all packs. The directories are searched in order; in each, the multi-pack-index comes before
+    /// the packs that it does not cover, newest first. What `known` has of directories and packs is used again.
+    pub(crate) fn open(dirs: &[ObjectsDir], sources: &Sources, known: &PackDirs) -> Result<Self, Error> {
         let mut packs = Vec::new();
-        let mut has_unusable_packs = false;
         let mut indexes = Vec::new();
+        let mut opened = Vec::new();
         for (number, dir) in dirs.iter().enumerate() {
-            let first = packs.len();
-            packs.extend(map_packs(dir, number, sources.hash, &mut has_unusable_packs)?);
-            let multi = if sources.use_multi_pack_index {
-                map_multi(dir, number, &packs, first, sources.hash)
-            } else {
-                None
-            };
-            let mut is_covered = vec![false; packs.len() - first];
-            if let Some(UnitIndex::Multi { packs, .. }) = &multi {
-                packs.iter().for_each(|pack| is_covered[pack.0 as usize - first] = true);
+            let first = packs.len() as u32;
+            let found = known.open(dir, sources.hash, sources.use_multi_pack_index)?;
+            let numbered = |pack: usize| PackIx(first + pack as u32);
+            if let Some(multi) = &found.multi {
+                indexes.push(UnitIndex::Multi {
+                    index: multi.index.clone(),
+                    packs: multi.packs.iter().map(|pack| numbered(*pack)).collect(),
+                    dir: number,
+                });
             }
-            indexes.extend(multi);
-            let uncovered = is_covered.iter().enumerate().filter(|(_, is_covered)| !**is_covered);
-            indexes.extend(uncovered.map(|(at, _)| UnitIndex::Pack(PackIx((first + at) as u32))));
+            indexes.extend(found.uncovered.iter().map(|pack| UnitIndex::Pack(numbered(*pack))));
+            packs.extend(
+                found
+                    .packs
+                    .iter()
+                    .map(|(files, beside)| Pack::new(files.clone(), *beside, number, dir.is_local)),
+            );
+            opened.push((found, indexes.len()));
         }
-        let bitmap_files =
-            if sources.use_bitmap { map_bitmaps(dirs, &packs, &mut indexes) } else { Vec::new() };
-        Ok(PackSet { units: number_units(indexes, &packs)?, packs, bitmap_files, has_unusable_packs })
+        let mut bitmap_files = Vec::new();
+        let mut moved = None;
+        if sources.use_bitmap {
+            (bitmap_files, moved) = map_bitmaps(dirs, &packs, &mut indexes);
+        }
+        let units = number_units(indexes, &packs)?;
+        let moved = moved.filter(|moved| *moved > 0);
+        let mut first_unit = 0;
+        let dirs = opened.into_iter().map(|(packs, end)| {
+            // A unit that was moved away is still in its directory's finder, and the others are one further behind.
+            let here = moved.filter(|moved| (first_unit..end).contains(moved));
+            let is_behind = moved.is_some_and(|moved| moved >= first_unit);
+            let start = units.get(first_unit + usize::from(is_behind)).map_or(0, |unit| unit.start);
+            let moved = here.map_or(u32::MAX..u32::MAX, |moved| {
+                let before = units[first_unit + 1..=moved].iter().map(|unit| unit.len).sum();
+                before..before + units[0].len
+            });
+            first_unit = end;
+            DirUnits { packs, start, moved }
+        });
+        let dirs = dirs.collect();
+        let is_first_moved = moved.is_some();
+        Ok(PackSet { packs, units, bitmap_files, dirs, is_first_moved, opened: AtomicUsize::new(0) })
+    }
+
+    /// Whether a pack is there that cannot be read, or is damaged.
+    pub(crate) fn has_unusable_packs(&self) -> bool {
+        self.dirs.iter().any(|dir| !dir.packs.is_whole())
+    }
+
+    /// The number of an object in the first unit that has it.
+    #[inline]
+    pub(crate) fn find(&self, id: &oid) -> Option<ObjectIx> {
+        let in_unit = |unit: &Unit| Some(ObjectIx(unit.start + self.index_of(unit).position_of(id)?));
+        match self.units.as_slice() {
+            [] => None,
+            [only] => in_unit(only),
+            [first, ..] => {
+                let found = if self.is_first_moved { in_unit(first) } else { None };
+                found.or_else(|| self.dirs.iter().find_map(|dir| dir.find(id)))
+            }
+        }
+    }
+
+    /// Whether the pack of an object is there and whole, which is found out when it is first opened.
+    #[inline]
+    pub(crate) fn has_pack_of(&self, ix: ObjectIx) -> bool {
+        self.are_all_open() || self.has_pack(self.stored_at(ix).pack)
+    }
+
+    /// The same of a pack.
+    #[inline]
+    pub(crate) fn has_pack(&self, pack: PackIx) -> bool {
+        let Some(pack) = self.packs.get(pack.0 as usize) else { return false };
+        if pack.is_open() {
+            return true;
+        }
+        let is_usable = pack.is_usable();
+        let mut opened = self.opened.load(Relaxed);
+        while self.packs.get(opened).is_some_and(Pack::is_open) {
+            opened += 1;
+        }
+        self.opened.fetch_max(opened, Relaxed);
+        is_usable
+    }
+
+    #[inline]
+    pub(crate) fn are_all_open(&self) -> bool {
+        self.opened.load(Relaxed) >= self.packs.len()
+    }
+
+    /// Where the first unit says that an object is stored. Where a damaged index does not say, an offset beyond the end of
+    /// every pack.
+    #[inline]
+    pub(crate) fn stored_at(&self, ix: ObjectIx) -> Location {
+        let unit = self.unit_of(ix);
+        let position = ix.0 - unit.start;
+        match &unit.index {
+            UnitIndex::Pack(pack) => {
+                Location { pack: *pack, offset: self.packs[pack.0 as usize].index().offset_at(position) }
+            }
+            UnitIndex::Multi { index, packs, .. } => match index.pack_and_offset_at(position) {
+                Some((pack, offset)) => Location { pack: packs[pack as usize], offset },
+                None => Location { pack: PackIx(0), offset: u64::MAX },
+            },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn id(&self, ix: ObjectIx) -> &oid {
+        let unit = self.unit_of(ix);
+        self.index_of(unit).id_at(ix.0 - unit.start)
+    }
+
+    /// Everywhere that a packed object of this name is stored.
+    pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
+        self.packs.iter().zip(0..).filter_map(move |(pack, number)| {
+            let position = pack.index().position_of(id)?;
+            Some(Location { pack: PackIx(number), offset: pack.index().offset_at(position) })
+        })
+    }
+
+    #[inline]
+    fn unit_of(&self, ix: ObjectIx) -> &Unit {
+        match self.units.as_slice() {
+            [only] => only,
+            units => &units[units.partition_point(|unit| unit.range().end <= ix.0)],
+        }
+    }
+
+    #[inline]
+    fn index_of<'a>(&'a self, unit: &'a Unit) -> IndexRef<'a> {
+        match &unit.index {
+            UnitIndex::Pack(pack) => IndexRef::Pack(self.packs[pack.0 as usize].index()),
+            UnitIndex::Multi { index, .. } => IndexRef::Multi(index),
+        }
+    }
+}
+
+impl DirUnits {
+    #[inline]
+    fn find(&self, id: &oid) -> Option<ObjectIx> {
+        let number = self.packs.finder.find(id)?;
+        let behind = if number >= self.moved.end { self.moved.end - self.moved.start } else { 0 };
+        Some(ObjectIx(self.start + number - behind))
     }
 }
 
@@ -114,8 +282,13 @@ fn number_units(indexes: Vec<UnitIndex>, packs: &[Pack]) -> Result<Vec<Unit>, Er
 }
 
 /// Maps every bitmap file, those of multi-pack-indexes first. The index that the first of them belongs to moves to the
-/// front: no other number then comes before those of its objects, and bits can be told from numbers by counting.
-fn map_bitmaps(dirs: &[ObjectsDir], packs: &[Pack], indexes: &mut [UnitIndex]) -> Vec<BitmapFile> {
+/// front, from the place that is told: no other number then comes before those of its objects, and bits can be told from
+/// numbers by counting.
+fn map_bitmaps(
+    dirs: &[ObjectsDir],
+    packs: &[Pack],
+    indexes: &mut [UnitIndex],
+) -> (Vec<BitmapFile>, Option<usize>) {
     let mut files = Vec::new();
     let mut add = |path: PathBuf, owner| {
         files.extend(accelerators::map(&path).map(|bytes| BitmapFile { path, bytes, owner }));
@@ -134,91 +307,5 @@ fn map_bitmaps(dirs: &[ObjectsDir], packs: &[Pack], indexes: &mut [UnitIndex]) -
     if let Some(at) = owner {
         indexes[..=at].rotate_right(1);
     }
-    files
-}
-
-/// The multi-pack-index of a directory, unless it is damaged or one of its packs is not there.
-fn map_multi(
-    dir: &ObjectsDir,
-    number: usize,
-    packs: &[Pack],
-    first: usize,
-    hash: HashKind,
-) -> Option<UnitIndex> {
-    let index = accelerators::multi_pack_index(&dir.pack_dir(), hash)?;
-    let numbers: std::collections::HashMap<&str, usize> =
-        packs.iter().enumerate().skip(first).map(|(at, pack)| (pack.name(), at)).collect();
-    let found = index.pack_names().map(|name| {
-        let stem = name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name);
-        let at = numbers.get(stem).copied();
-        if at.is_none() {
-            let path = dir.path().display();
-            tracing::warn!("multi-pack-index of {path} is not used: {stem} is not there");
-        }
-        at.map(|at| PackIx(at as u32))
-    });
-    let packs = found.collect::<Option<Vec<_>>>()?;
-    Some(UnitIndex::Multi { index: Box::new(index), packs, dir: number })
-}
-
-/// Maps every pack of a directory that has an index, newest first. Damaged ones are reported and left out, which
-/// `has_unusable` is told.
-fn map_packs(
-    dir: &ObjectsDir,
-    number: usize,
-    hash: HashKind,
-    has_unusable: &mut bool,
-) -> Result<Vec<Pack>, Error> {
-    let path = dir.pack_dir();
-    let mut listed_before = Vec::new();
-    for _ in 0..MAX_LISTINGS {
-        let entries = match packrace_os::list_dir(&path, Role::Pack) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) if !dir.is_local => {
-                tracing::error!("unable to open object pack directory: {}: {error}", path.display());
-                return Ok(Vec::new());
-            }
-            Err(error) => return Err(Error::io(path, error)),
-        };
-        let names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
-        let has =
-            |stem: &str, extension| names.binary_search(&format!("{stem}.{extension}").as_str()).is_ok();
-        let stems = names.iter().filter_map(|name| name.strip_suffix(".idx"));
-        let mut packs = Vec::new();
-        let mut vanished = None;
-        for stem in stems.filter(|stem| has(stem, "pack")) {
-            let place = PackPlace {
-                dir: number,
-                is_local: dir.is_local,
-                has_bitmap: has(stem, "bitmap"),
-                has_keep: has(stem, "keep"),
-                is_promisor: has(stem, "promisor"),
-                is_cruft: has(stem, "mtimes"),
-            };
-            match Pack::open(&path, stem, hash, place) {
-                Ok(pack) => packs.push(pack),
-                Err(error) if error.is_not_found() => vanished = Some(error),
-                Err(error) => {
-                    *has_unusable = true;
-                    tracing::error!("{error}");
-                }
-            }
-        }
-        let is_settled = match vanished {
-            None => true,
-            // The name is there still: no repack, but a link to nowhere.
-            Some(error) if entries == listed_before => {
-                tracing::error!("{error}");
-                true
-            }
-            Some(_) => false,
-        };
-        if is_settled {
-            packs.sort_by(|a, b| b.modified().cmp(&a.modified()).then_with(|| a.name().cmp(b.name())));
-            return Ok(packs);
-        }
-        listed_before = entries;
-    }
-    Err(Error::io(path, std::io::Error::other("packs keep changing while they are listed")))
+    (files, owner)
 }

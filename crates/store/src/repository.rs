@@ -17,6 +17,7 @@ use crate::attributes::AttributeSources;
 use crate::config::{Config, ConfigSources, Served};
 use crate::error::{Error, Reason};
 use crate::objects_dir;
+use crate::pack_dir::PackDirs;
 use crate::refs::{Backend, RefStore};
 use crate::snapshot::{Snapshot, Sources};
 use crate::witnesses::Witnesses;
@@ -80,6 +81,8 @@ pub struct Repository {
     refs: RefStore,
     /// What [`Repository::kept_snapshot`] has mapped.
     mapped: Mutex<Option<Snapshot>>,
+    /// Packs that snapshots have opened.
+    known_packs: PackDirs,
 }
 
 impl Repository {
@@ -130,6 +133,7 @@ impl Repository {
             hash: format.hash,
             refs,
             mapped: Mutex::default(),
+            known_packs: PackDirs::default(),
         };
         if let Some(index_file) = &options.index_file {
             // A path in the environment is one from the top of the work tree, where git runs.
@@ -209,6 +213,7 @@ impl Repository {
             hash: self.hash,
             refs: self.refs.clone(),
             mapped: Mutex::default(),
+            known_packs: self.known_packs.clone(),
         }
     }
 
@@ -253,6 +258,13 @@ impl Repository {
 
     /// The objects as they are now.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
+        let snapshot = self.unlisted_snapshot()?;
+        snapshot.list_packs()?;
+        Ok(snapshot)
+    }
+
+    /// The same, but packs are listed when the first object is asked for: for who may not ask for any.
+    pub fn unlisted_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         let shallow = self.read_shallow()?;
         let has_grafts = self.has_grafts();
         let use_commit_graph =
@@ -269,10 +281,10 @@ impl Repository {
             use_multi_pack_index,
             use_bitmap,
         };
-        Snapshot::take(sources, self.attribute_sources()?).map(Arc::new)
+        Snapshot::take(sources, self.attribute_sources()?, &self.known_packs).map(Arc::new)
     }
 
-    /// The objects, with packs, bitmaps and commit-graph as they were when this was first asked for, and loose objects as
+    /// The objects, with packs, bitmaps and commit-graph as they were when an object was first asked for, and loose objects as
     /// they are now. What is packed since is found where it is looked for, as from any [`Snapshot`]. For one who knows
     /// how old this repository may be: see [`Kept`](crate::Kept).
     pub fn kept_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
@@ -281,17 +293,32 @@ impl Repository {
         let first = match &mut *mapped {
             Some(first) => first,
             none => {
-                let first = self.snapshot()?.with_loose_anew(attributes.clone());
+                let first = self.unlisted_snapshot()?.with_loose_anew(attributes.clone());
                 none.insert(first)
             }
         };
         Ok(Arc::new(first.with_loose_anew(attributes)))
     }
 
-    /// How many packs are mapped for [`Repository::kept_snapshot`]; none while they are being mapped.
+    /// How many packs are open for [`Repository::kept_snapshot`]; none while it is being made.
     pub fn kept_packs(&self) -> usize {
         let mapped = self.mapped.try_lock().ok();
-        mapped.and_then(|mapped| mapped.as_ref().map(|first| first.packs().len())).unwrap_or(0)
+        mapped.and_then(|mapped| mapped.as_ref().map(Snapshot::listed_packs)).unwrap_or(0)
+    }
+
+    /// Uses again which packs `before`, an opening of the same repository, has open, as far as they are the same still.
+    pub fn take_over_packs(&self, before: &Repository) {
+        self.known_packs.take_over(&before.known_packs);
+    }
+
+    /// Lets go of packs that were open for earlier snapshots, in directories that have changed since.
+    pub fn forget_changed_packs(&self) {
+        self.known_packs.forget_changed();
+    }
+
+    /// Lets go of the packs of an object directory that is removed.
+    pub(crate) fn forget_packs(&self, objects: &Path) {
+        self.known_packs.forget(objects);
     }
 
     /// Whether what [`Repository::kept_snapshot`] has mapped is damaged, or lacks a pack that could not be used.

@@ -7,7 +7,7 @@ pub use damage::check_unchanged;
 use std::hash::{Hash as _, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use packrace_format::commit_graph::CommitGraph;
 use packrace_object::{HashKind, ObjectId, oid};
@@ -16,10 +16,11 @@ use packrace_os::{FileIdentity, Mapped, clock};
 
 use crate::accelerators;
 use crate::attributes::{AttributeSources, DeltaAttribute};
-use crate::bitmap::{BitmapFile, OpenBitmap, SnapshotBitmap};
+use crate::bitmap::{OpenBitmap, SnapshotBitmap};
 use crate::error::Error;
 use crate::objects_dir::{self, ObjectsDir};
-use crate::pack::{Pack, PackPlace};
+use crate::pack::Pack;
+use crate::pack_dir::PackDirs as KnownPacks;
 use crate::pack_set::{PackSet, Unit, UnitIndex};
 use crate::reader::ObjectReader;
 
@@ -41,9 +42,11 @@ pub struct Location {
     pub offset: u64,
 }
 
-/// An immutable view of the packs, the alternates and the shallow boundary of a repository. Packs stay mapped for as
-/// long as it lives, so that a repack beside it takes nothing away. Loose objects are listed when first asked for and
-/// read when needed; those that a repack has moved meanwhile are found through `Snapshot::later`.
+/// An immutable view of the packs, the alternates and the shallow boundary of a repository. Packs are listed when the first
+/// object is asked for, and each is mapped when an object is first found in it; it stays mapped for as long as the snapshot
+/// lives, so that a repack beside it takes nothing away. Loose objects are listed when first asked for and read when needed.
+/// Those that a repack has moved meanwhile, loose ones and those of packs that were not mapped yet, are found through
+/// `Snapshot::later`.
 #[derive(Debug)]
 pub struct Snapshot {
     shared: Arc<Shared>,
@@ -56,13 +59,10 @@ pub struct Snapshot {
 #[derive(Debug)]
 struct Shared {
     sources: Sources,
-    packs: Vec<Pack>,
-    units: Vec<Unit>,
-    /// A pack is there that cannot be read, or is damaged.
-    has_unusable_packs: bool,
+    packs: OnceLock<Result<PackSet, Unlisted>>,
+    known_packs: KnownPacks,
     commit_graph_files: Option<Vec<Mapped>>,
     commit_graph: OnceLock<Option<CommitGraph<Mapped>>>,
-    bitmap_files: Vec<BitmapFile>,
     bitmap: OnceLock<Option<OpenBitmap>>,
     /// The pack directories as they were just before they were listed.
     pack_dirs: PackDirs,
@@ -83,26 +83,38 @@ pub(crate) struct Sources {
     pub(crate) use_bitmap: bool,
 }
 
+/// Why packs could not be listed. Without them nothing can be told to be missing.
+#[derive(Debug)]
+struct Unlisted {
+    kind: ErrorKind,
+    text: String,
+}
+
+/// What stands in for packs that could not be listed.
+static NO_PACKS: LazyLock<PackSet> = LazyLock::new(PackSet::default);
+
 /// One identity for each object directory; a file that comes or goes changes it.
 type PackDirs = Vec<Option<FileIdentity>>;
 
 impl Snapshot {
-    pub(crate) fn take(sources: Sources, attributes: AttributeSources) -> Result<Self, Error> {
+    /// `known` has directories of packs that were looked into before, and gets those that this looks into.
+    pub(crate) fn take(
+        sources: Sources,
+        attributes: AttributeSources,
+        known: &KnownPacks,
+    ) -> Result<Self, Error> {
         let dirs = objects_dir::open(&sources.objects, &sources.extra_objects, sources.hash);
         let looked = clock::time_of_day();
         let pack_dirs = look_at_pack_dirs(&dirs)?;
         let are_pack_dirs_settled = pack_dirs.iter().flatten().all(|dir| dir.is_settled(looked));
-        let PackSet { packs, units, bitmap_files, has_unusable_packs } = PackSet::map(&dirs, &sources)?;
         let commit_graph_files =
             if sources.use_commit_graph { accelerators::commit_graph_files(&dirs) } else { None };
         let shared = Shared {
             sources,
-            packs,
-            units,
-            has_unusable_packs,
+            packs: OnceLock::new(),
+            known_packs: known.clone(),
             commit_graph_files,
             commit_graph: OnceLock::new(),
-            bitmap_files,
             bitmap: OnceLock::new(),
             pack_dirs,
             are_pack_dirs_settled,
@@ -118,15 +130,7 @@ impl Snapshot {
 
     /// A view of one pack, of which nothing but these bytes need exist.
     pub fn of_pack(data: Mapped, index: Mapped, hash: HashKind) -> Result<Self, Error> {
-        let place = PackPlace {
-            dir: 0,
-            is_local: true,
-            has_bitmap: false,
-            has_keep: false,
-            is_promisor: false,
-            is_cruft: false,
-        };
-        let pack = Pack::from_maps(Path::new("pack"), data, index, hash, place)?;
+        let pack = Pack::from_maps(Path::new("pack"), data, index, hash)?;
         let sources = Sources {
             hash,
             objects: PathBuf::new(),
@@ -138,12 +142,10 @@ impl Snapshot {
         };
         let shared = Shared {
             sources,
-            units: PackSet::number_one(&pack),
-            packs: vec![pack],
-            has_unusable_packs: false,
+            packs: OnceLock::from(Ok(PackSet::of_pack(pack))),
+            known_packs: KnownPacks::default(),
             commit_graph_files: None,
             commit_graph: OnceLock::new(),
-            bitmap_files: Vec::new(),
             bitmap: OnceLock::new(),
             pack_dirs: Vec::new(),
             are_pack_dirs_settled: true,
@@ -156,6 +158,37 @@ impl Snapshot {
         })
     }
 
+    /// Lists the packs now, and says if that fails.
+    pub(crate) fn list_packs(&self) -> Result<(), Error> {
+        match self.shared.packs.get_or_init(|| self.open_packs()) {
+            Ok(_) => Ok(()),
+            Err(Unlisted { kind, text }) => {
+                Err(Error::io(self.own_pack_dir(), std::io::Error::new(*kind, text.clone())))
+            }
+        }
+    }
+
+    /// The packs; none where they cannot be listed, for which see [`Snapshot::list_packs`].
+    #[inline]
+    pub(crate) fn set(&self) -> &PackSet {
+        match self.shared.packs.get_or_init(|| self.open_packs()) {
+            Ok(set) => set,
+            Err(_) => &NO_PACKS,
+        }
+    }
+
+    fn open_packs(&self) -> Result<PackSet, Unlisted> {
+        PackSet::open(&self.dirs, &self.shared.sources, &self.shared.known_packs).map_err(|error| {
+            tracing::error!("{error}");
+            Unlisted { kind: error.io_kind(), text: error.to_string() }
+        })
+    }
+
+    /// How many packs there are; none as long as no object was asked for.
+    pub(crate) fn listed_packs(&self) -> usize {
+        self.shared.packs.get().and_then(|set| set.as_ref().ok()).map_or(0, |set| set.packs.len())
+    }
+
     /// The hash of object names.
     pub fn hash_kind(&self) -> HashKind {
         self.shared.sources.hash
@@ -163,7 +196,7 @@ impl Snapshot {
 
     /// How many packed objects there are; an object in two units counts twice.
     pub fn packed_len(&self) -> u32 {
-        self.shared.units.last().map_or(0, |unit| unit.range().end)
+        self.units().last().map_or(0, |unit| unit.range().end)
     }
 
     /// Tells `hasher` which repository this is a view of: its object directory.
@@ -175,7 +208,8 @@ impl Snapshot {
     /// the files that make them searchable, from which object directories, where history is cut, and what of it may be used.
     /// Loose objects are not in it, nor what attributes say. Nothing is looked at that is not in memory.
     pub fn hash_version(&self, hasher: &mut impl Hasher) {
-        let Shared { sources, packs, units, commit_graph_files, bitmap_files, .. } = &*self.shared;
+        let Shared { sources, commit_graph_files, .. } = &*self.shared;
+        let PackSet { packs, units, bitmap_files, .. } = self.set();
         let Sources { hash, objects, extra_objects, shallow, .. } = sources;
         let Sources { use_commit_graph, use_multi_pack_index, use_bitmap, .. } = sources;
         let attributes = &self.attributes;
@@ -199,14 +233,14 @@ impl Snapshot {
         bitmap_files.iter().for_each(|file| (&file.path, file.bytes.identity()).hash(hasher));
     }
 
-    /// The packs, in the order in which they are searched.
+    /// The packs, in the order in which they are searched. Those that are not open yet may turn out not to be usable.
     pub fn packs(&self) -> &[Pack] {
-        &self.shared.packs
+        &self.set().packs
     }
 
     /// The units, in the order in which they are searched.
     pub fn units(&self) -> &[Unit] {
-        &self.shared.units
+        &self.set().units
     }
 
     /// The commits at which this repository's own history is cut.
@@ -225,27 +259,34 @@ impl Snapshot {
 
     /// Whether there are files of bitmaps, which were not looked into: [`Snapshot::bitmap`] may find them damaged.
     pub fn has_bitmap_files(&self) -> bool {
-        !self.shared.bitmap_files.is_empty()
+        !self.set().bitmap_files.is_empty()
     }
 
     /// The reachability bitmaps, if there are any and they may be used: those of a multi-pack-index first. Opened and
     /// checked when first asked for.
     pub fn bitmap(&self) -> Option<SnapshotBitmap<'_>> {
-        let open = || self.shared.bitmap_files.iter().find_map(|file| OpenBitmap::new(file, self));
+        let open = || self.set().bitmap_files.iter().find_map(|file| OpenBitmap::new(file, self));
         let open = self.shared.bitmap.get_or_init(open).as_ref()?;
         Some(SnapshotBitmap::new(self, open))
     }
 
-    /// The first packed object of this name.
+    /// The first packed object of this name. Its pack is there: opened now if it was not before, as git does it.
     #[inline]
     pub fn lookup(&self, id: &oid) -> Option<ObjectIx> {
-        self.shared.units.iter().find_map(|unit| {
-            let position = match &unit.index {
-                UnitIndex::Pack(pack) => self.shared.packs[pack.0 as usize].index().position_of(id),
-                UnitIndex::Multi { index, .. } => index.position_of(id),
-            };
-            Some(ObjectIx(unit.start + position?))
-        })
+        let set = self.set();
+        let ix = set.find(id)?;
+        if set.has_pack_of(ix) { Some(ix) } else { self.has_usable_copy(id).then_some(ix) }
+    }
+
+    #[cold]
+    fn has_usable_copy(&self, id: &oid) -> bool {
+        let set = self.set();
+        let is_found = set.copies(id).any(|copy| set.has_pack(copy.pack));
+        // What took the pack away has put its objects elsewhere: `has_loose` finds them once that was looked at.
+        if !is_found && let Err(error) = self.look_later(true) {
+            tracing::error!("{error}");
+        }
+        is_found
     }
 
     /// Whether there is an object of this name: a packed one, or one of [`Snapshot::has_loose`].
@@ -256,39 +297,32 @@ impl Snapshot {
     /// The name of a packed object.
     #[inline]
     pub fn id(&self, ix: ObjectIx) -> &oid {
-        let unit = self.unit_of(ix);
-        let position = ix.0 - unit.start;
-        match &unit.index {
-            UnitIndex::Pack(pack) => self.shared.packs[pack.0 as usize].index().id_at(position),
-            UnitIndex::Multi { index, .. } => index.id_at(position),
-        }
+        self.set().id(ix)
     }
 
-    /// Where a packed object is stored. Where a damaged index does not say, an offset beyond the end of every pack.
+    /// Where a packed object is stored: in a pack that is usable, if there is one. Where a damaged index does not say, an
+    /// offset beyond the end of every pack.
     #[inline]
     pub fn locate(&self, ix: ObjectIx) -> Location {
-        let unit = self.unit_of(ix);
-        let position = ix.0 - unit.start;
-        match &unit.index {
-            UnitIndex::Pack(pack) => Location {
-                pack: *pack,
-                offset: self.shared.packs[pack.0 as usize].index().offset_at(position),
-            },
-            UnitIndex::Multi { index, packs, .. } => match index.pack_and_offset_at(position) {
-                Some((pack, offset)) => Location { pack: packs[pack as usize], offset },
-                None => Location { pack: PackIx(0), offset: u64::MAX },
-            },
-        }
+        let set = self.set();
+        let at = set.stored_at(ix);
+        if set.are_all_open() || set.has_pack(at.pack) { at } else { self.locate_copy(ix).unwrap_or(at) }
+    }
+
+    #[cold]
+    fn locate_copy(&self, ix: ObjectIx) -> Option<Location> {
+        let set = self.set();
+        set.copies(set.id(ix)).find(|copy| set.has_pack(copy.pack))
     }
 
     /// The number of the object whose entry starts at `offset` of a pack. Where the same object is found in an earlier
     /// unit, that number, so that every object has one number.
     #[inline]
     pub fn ix_of_offset(&self, pack: PackIx, offset: u64) -> Option<ObjectIx> {
-        let stored = &self.shared.packs[pack.0 as usize];
+        let stored = &self.packs()[pack.0 as usize];
         let position = stored.reverse().index_position_at(stored.position_of_offset(offset)?);
         // In the first unit no other number can come before this one.
-        match self.shared.units.first() {
+        match self.units().first() {
             Some(unit) if unit.single_pack() == Some(pack) => Some(ObjectIx(position)),
             _ => self.lookup(stored.index().id_at(position)),
         }
@@ -297,6 +331,7 @@ impl Snapshot {
     /// Whether an object that has no number exists: a loose one, here or in an alternate, or one that was loose and
     /// was packed since. Costs a directory listing per first byte and snapshot, and no system call after that.
     pub fn has_loose(&self, id: &oid) -> Result<bool, Error> {
+        self.list_packs()?;
         let mut has_listed = false;
         for dir in &self.dirs {
             let lookup = dir.find_loose(id)?;
@@ -392,7 +427,11 @@ impl Snapshot {
         if is_in_doubt || look_at_pack_dirs(&self.dirs)? != known.pack_dirs {
             let sources =
                 Sources { use_commit_graph: false, use_bitmap: false, ..self.shared.sources.clone() };
-            *later = Some(Arc::new(Snapshot::take(sources, self.attributes.clone())?));
+            *later = {
+                let later = Snapshot::take(sources, self.attributes.clone(), &self.shared.known_packs)?;
+                later.list_packs()?;
+                Some(Arc::new(later))
+            };
         }
         Ok(later.clone())
     }
@@ -418,6 +457,7 @@ impl Snapshot {
 
     /// The file of a loose object, the first that is there.
     pub(crate) fn open_loose(&self, id: &oid) -> Result<Option<Mapped>, Error> {
+        self.list_packs()?;
         for path in self.loose_paths(id) {
             match Mapped::open(&path, Role::Objects) {
                 Ok(file) => return Ok(Some(file)),
@@ -430,23 +470,12 @@ impl Snapshot {
 
     /// Everywhere that a packed object of this name is stored.
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
-        self.shared.packs.iter().zip(0..).filter_map(move |(pack, number)| {
-            let position = pack.index().position_of(id)?;
-            Some(Location { pack: PackIx(number), offset: pack.index().offset_at(position) })
-        })
+        self.set().copies(id)
     }
 
     /// A reader with a cache for delta bases of at most `cache_bytes`. One a thread.
     pub fn reader(self: &Arc<Self>, cache_bytes: usize) -> ObjectReader {
         ObjectReader::new(self.clone(), cache_bytes)
-    }
-
-    #[inline]
-    fn unit_of(&self, ix: ObjectIx) -> &Unit {
-        match self.shared.units.as_slice() {
-            [only] => only,
-            units => &units[units.partition_point(|unit| unit.range().end <= ix.0)],
-        }
     }
 }
 

@@ -472,7 +472,8 @@ impl<'a> Unreachable<'a> {
 
     /// What is in a pack that does not stay.
     fn packed(&self) -> impl Iterator<Item = ObjectId> + '_ {
-        let packs = self.snapshot.packs().iter().filter(|pack| self.is_taken_apart(pack));
+        let packs = self.snapshot.packs().iter();
+        let packs = packs.filter(|pack| self.is_taken_apart(pack) && pack.is_usable());
         packs.flat_map(|pack| (0..pack.len()).map(|position| pack.index().id_at(position).to_owned()))
     }
 

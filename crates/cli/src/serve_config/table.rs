@@ -214,8 +214,8 @@ group!(warm: WarmSettings {
     max_repositories: value, restart,
         "Repositories that are kept open. Beyond: those go that were not used for the longest time.";
     max_packs: value, restart,
-        "Packs of all of them together, each of which takes up to four of the maps that a process may have (65,530 on \
-         most systems). Beyond: as above, but for the last that was opened.";
+        "Packs of all of them together, as far as they were listed; one that is read takes up to three of the maps that a \
+         process may have (65,530 on most systems). Beyond: as above, but for the last that was opened.";
     idle_time: value, restart,
         "How long a repository is kept that nobody asks for. Packs that were deleted take their place on disk until then at \
          the most.";

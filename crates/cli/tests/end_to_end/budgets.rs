@@ -1,6 +1,7 @@
 //! What a response may cost: calls are counted, time is not.
 
 mod adding;
+mod many_packs;
 mod receiving;
 
 use std::io::Write as _;

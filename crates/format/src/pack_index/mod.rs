@@ -56,6 +56,15 @@ impl<D: AsRef<[u8]>> PackIndex<D> {
         Ok(PackIndex { data, hash, ids, tables })
     }
 
+    /// An index of nothing.
+    pub fn empty(hash: HashKind) -> Self
+    where
+        D: From<Vec<u8>>,
+    {
+        let bytes = vec![0; FANOUT_BYTES + 2 * hash.len_in_bytes()];
+        PackIndex::open(D::from(bytes), hash).expect("a whole index of version 1")
+    }
+
     /// All bytes of the file.
     pub fn data(&self) -> &D {
         &self.data

@@ -61,6 +61,14 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         Ok(ReverseIndex { source: Source::File(data), len })
     }
 
+    /// The bytes of the file; `None` for one that was computed.
+    pub fn file(&self) -> Option<&D> {
+        match &self.source {
+            Source::File(data) => Some(data),
+            Source::Computed(_) => None,
+        }
+    }
+
     /// Sorts the offsets of `index`: 16 bytes an object while at it, 4 to keep.
     pub fn compute<I: AsRef<[u8]>>(index: &PackIndex<I>) -> Self {
         let len = index.len();

@@ -69,7 +69,8 @@ pub fn packed_commits(
     watch: &dyn Watch,
 ) -> Result<Vec<ObjectId>, Error> {
     let mut history = History::new(universe);
-    let packs: Vec<_> = universe.snapshot().packs().iter().filter(|pack| is_wanted(pack)).collect();
+    let packs: Vec<_> =
+        universe.snapshot().packs().iter().filter(|pack| is_wanted(pack) && pack.is_usable()).collect();
     let total = match phase {
         Phase::FindingPackedCommits => packs.iter().map(|pack| u64::from(pack.len())).sum(),
         _ => 0,

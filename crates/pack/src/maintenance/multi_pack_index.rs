@@ -16,8 +16,11 @@ pub fn make(
     bit_order: bool,
     watch: &dyn Watch,
 ) -> Result<Option<Vec<u8>>, WriteError> {
-    let packs: Vec<&Pack> =
-        snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack)).collect();
+    let packs: Vec<&Pack> = snapshot
+        .packs()
+        .iter()
+        .filter(|pack| pack.is_local() && is_wanted(pack) && pack.is_usable())
+        .collect();
     if packs.is_empty() {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 //! What becomes of objects that nothing reaches: they are kept for a while, loose or in a cruft pack, and then dropped
 //! (git-pack-objects, "--cruft" and "--unpack-unreachable").
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use packrace_object::ObjectId;
 use packrace_store::PackIx;
@@ -160,7 +160,8 @@ pub fn loosen(
     watch: &dyn Watch,
 ) -> Result<(), Error> {
     let packs = (0u32..).map(PackIx).zip(universe.snapshot().packs());
-    let packs = packs.filter(|(_, pack)| pack.is_local()).map(|(number, _)| number).collect();
+    let packs =
+        packs.filter(|(_, pack)| pack.is_local() && pack.is_usable()).map(|(number, _)| number).collect();
     let (rest, reached) = (Marks::new(universe.packed_len()), Marks::new(universe.packed_len()));
     insert_all(universe, &rest, ids)?;
     let caretaker = Caretaker { universe, packs, recent: expiry.recent, settings, watch };
@@ -204,11 +205,12 @@ pub fn plan_cruft_beside(
     watch: &dyn Watch,
 ) -> Result<(PackPlan, Times), Error> {
     let snapshot = universe.snapshot();
-    let numbered = || (0u32..).map(PackIx).zip(snapshot.packs());
-    let staying: Vec<PackIx> =
+    let numbered = || (0u32..).map(PackIx).zip(snapshot.packs()).filter(|(_, pack)| pack.is_usable());
+    let staying: BTreeSet<PackIx> =
         numbered().filter(|(_, pack)| pack.is_local() && stays(pack)).map(|(ix, _)| ix).collect();
     let others = numbered().filter(|(ix, pack)| pack.is_local() && !staying.contains(ix));
     let others: Vec<PackIx> = others.map(|(ix, _)| ix).collect();
+    let staying: Vec<PackIx> = staying.into_iter().collect();
     let reached = in_packs(universe, &staying)?;
     let rest = in_packs(universe, &others)?;
     insert_all(universe, &rest, &snapshot.own_loose()?)?;

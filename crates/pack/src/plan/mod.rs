@@ -268,8 +268,10 @@ fn find_leniently(
     let promised = match request.gaps {
         Gaps::BehindPromisor => {
             let packs = (0u32..).map(PackIx).zip(universe.snapshot().packs());
-            let packs: Vec<PackIx> =
-                packs.filter(|(_, pack)| pack.is_promisor()).map(|(number, _)| number).collect();
+            let packs: Vec<PackIx> = packs
+                .filter(|(_, pack)| pack.is_promisor() && pack.is_usable())
+                .map(|(number, _)| number)
+                .collect();
             in_packs(universe, &packs)?
         }
         _ => Marks::new(universe.packed_len()),
@@ -492,7 +494,10 @@ fn lay_out(
         if count == 0 {
             continue;
         }
-        if let Some(pack) = unit.single_pack().filter(|_| count == u64::from(range.end - range.start)) {
+        let is_whole = |pack: &PackIx| {
+            count == u64::from(range.end - range.start) && snapshot.packs()[pack.0 as usize].is_usable()
+        };
+        if let Some(pack) = unit.single_pack().filter(is_whole) {
             by_pack.insert(pack.0, Selected::All);
             continue;
         }

@@ -8,7 +8,7 @@ use super::refs_view::{Head, HiddenRefs, RefsView, VisibleRef, namespace_prefix}
 /// All refs of a namespace and what they point at, a line each; hidden ones too, as in git.
 pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Error> {
     let namespace = namespace_prefix(namespace);
-    let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.snapshot()?);
+    let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.unlisted_snapshot()?);
     let hidden = HiddenRefs::default();
     let mut text = Vec::new();
     let mut line = |id: String, name: &[u8], end: &[u8]| {
@@ -29,7 +29,7 @@ pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Err
 /// What `HEAD` of a namespace stands for, in a line; empty before the first commit.
 pub fn head_line(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Error> {
     let namespace = namespace_prefix(namespace);
-    let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.snapshot()?);
+    let (refs, snapshot) = (repository.refs().snapshot(&[])?, repository.unlisted_snapshot()?);
     let hidden = HiddenRefs::default();
     Ok(match RefsView::new(&refs, &snapshot, &hidden, &namespace).head()? {
         Some(Head { id: Some(_), target: Some(target) }) => [b"ref: ", &*target, b"\n"].concat(),

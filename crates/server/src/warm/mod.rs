@@ -18,8 +18,8 @@ pub struct WarmSettings {
     pub enabled: bool,
     /// Repositories that are kept open. Default: 1024. Beyond it, those go that were not used for the longest time.
     pub max_repositories: usize,
-    /// Packs of all of them together, each of which takes up to four of the maps that a process may have (65,530 on most
-    /// systems). Default: 8192. Beyond it, as above, but for the last that was opened.
+    /// Packs of all of them together, as far as they were listed; one that is read takes up to three of the maps that a
+    /// process may have (65,530 on most systems). Default: 8192. Beyond it, as above, but for the last that was opened.
     pub max_packs: usize,
     /// How long a repository is kept that nobody asks for. Default: 60 s. Packs that were deleted take their place on
     /// disk until then at the most: four times in it, and each 10 s at least, everything is looked at, and what has changed is

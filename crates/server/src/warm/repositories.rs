@@ -92,6 +92,9 @@ impl WarmRepositories {
         }
         let number = slot.begun.fetch_add(1, SeqCst) + 1;
         let result = open().map(Arc::new);
+        if let (Ok(kept), Some(before)) = (&result, slot.kept().clone()) {
+            kept.repository().take_over_packs(before.kept.repository());
+        }
         let opened = result.as_ref().ok().map(|kept| Opened { number, kept: kept.clone() });
         // Unmaps what was there before: not under the lock.
         let before = std::mem::replace(&mut *slot.kept(), opened);
@@ -129,6 +132,8 @@ impl WarmRepositories {
                 drop(kept);
                 drop(dropped);
                 self.forget(&path, &slot);
+            } else {
+                opened.kept.repository().forget_changed_packs();
             }
         }
         self.trim();
@@ -282,7 +287,8 @@ mod tests {
             let warm = warm(settings);
             for (path, repo) in [("one", &one), ("two", &two), ("one", &one), ("three", &two)] {
                 let repository = warm.get(Path::new(path), || open(repo)).unwrap();
-                repository.kept_snapshot().unwrap();
+                // Opens the packs.
+                assert!(!repository.kept_snapshot().unwrap().packs().is_empty());
             }
             let mut paths: Vec<PathBuf> = warm.lock().keys().cloned().collect();
             paths.sort();

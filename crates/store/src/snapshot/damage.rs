@@ -7,7 +7,7 @@ use packrace_os::{FileIdentity, Mapped, Standing, faults};
 use super::{PackIx, Snapshot};
 use crate::error::Error;
 use crate::pack::Pack;
-use crate::pack_set::UnitIndex;
+use crate::pack_set::{PackSet, UnitIndex};
 use crate::verified;
 
 impl Snapshot {
@@ -17,7 +17,8 @@ impl Snapshot {
         if faults::damaged_maps() == 0 {
             return Ok(());
         }
-        let own = self.shared.packs.iter().flat_map(Pack::maps).chain(self.helpers());
+        let own = self.listed().into_iter().flat_map(|set| &set.packs).flat_map(Pack::maps);
+        let own = own.chain(self.helpers());
         own.into_iter().try_for_each(Mapped::check)?;
         match self.lock_later().clone() {
             Some(later) => later.check_maps(),
@@ -41,20 +42,26 @@ impl Snapshot {
     /// Whether opening it again may show more: a map is damaged, or a pack could not be used when it was made, which whoever
     /// mends it in place does not show by the directory.
     pub(crate) fn is_doubtful(&self) -> bool {
-        self.shared.has_unusable_packs || self.check_maps().is_err()
+        self.listed().is_some_and(PackSet::has_unusable_packs) || self.check_maps().is_err()
+    }
+
+    /// The packs, if anybody has asked for them.
+    fn listed(&self) -> Option<&PackSet> {
+        self.shared.packs.get()?.as_ref().ok()
     }
 
     /// What may have been used beside packs and what stands next to each.
     fn helpers(&self) -> impl Iterator<Item = &Mapped> {
         let shared = &*self.shared;
-        let multi = shared.units.iter().filter_map(|unit| match &unit.index {
+        let multi = self.listed().into_iter().flat_map(|set| &set.units).filter_map(|unit| match &unit.index {
             UnitIndex::Multi { index, .. } => Some(index.data()),
             UnitIndex::Pack(_) => None,
         });
         // Those that nobody has opened have not decided anything.
         let graph =
             shared.commit_graph_files.iter().flatten().filter(|_| shared.commit_graph.get().is_some());
-        let bitmaps = shared.bitmap_files.iter().filter(|_| shared.bitmap.get().is_some());
+        let bitmaps = self.listed().into_iter().flat_map(|set| &set.bitmap_files);
+        let bitmaps = bitmaps.filter(|_| shared.bitmap.get().is_some());
         multi.chain(graph).chain(bitmaps.map(|file| &file.bytes))
     }
 }
@@ -73,13 +80,17 @@ pub fn check_unchanged(map: &Mapped, hash: HashKind) -> Result<(), Error> {
 impl Pack {
     /// See [`Snapshot::check_files`].
     fn check_files(&self) -> Result<(), Error> {
+        // Of one that was never opened, or cannot be, nothing was made.
+        if !self.is_open() {
+            return Ok(());
+        }
         let hash = self.checksum().kind();
         check_unchanged(self.map(), hash)?;
         // Another pack may have been written over it.
         if !self.bytes().ends_with(self.checksum().as_bytes()) {
             return Err(self.map().mark_damaged().into());
         }
-        self.maps().skip(1).try_for_each(|map| check_helper(map, hash))
+        self.maps_beside().try_for_each(|map| check_helper(map, hash))
     }
 }
 

@@ -45,7 +45,7 @@ pub fn counted(dir: &Path, args: &[&str], input: &[u8]) -> (Reply, Report) {
 pub struct Report(pub String);
 
 impl Report {
-    fn calls(&self, role: &str, op: &str) -> u64 {
+    pub fn calls(&self, role: &str, op: &str) -> u64 {
         let after = |text: &str, key: &str| Some(text.split_once(&format!("\"{key}\":"))?.1.to_owned());
         let role = after(&self.0, role).and_then(|rest| Some(rest.split_once("}}")?.0.to_owned()));
         let calls = role.and_then(|role| after(&after(&role, op)?, "calls"));

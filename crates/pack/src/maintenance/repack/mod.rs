@@ -14,6 +14,7 @@
 
 mod roles;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -145,14 +146,16 @@ pub fn write_some(
     watch: &dyn Watch,
 ) -> Result<Vec<PublishedPack>, PackFilesError> {
     let snapshot = universe.snapshot();
+    let names: HashSet<&str> = packs.iter().map(String::as_str).collect();
     let numbers: Vec<PackIx> = (0u32..)
         .map(PackIx)
         .zip(snapshot.packs())
-        .filter(|(_, pack)| pack.is_local() && packs.iter().any(|name| name == pack.name()))
+        .filter(|(_, pack)| pack.is_local() && names.contains(pack.name()) && pack.is_usable())
         .map(|(number, _)| number)
         .collect();
     let wanted = in_packs(universe, &numbers)?;
     let elsewhere = Marks::new(universe.packed_len());
+    let numbers: HashSet<PackIx> = numbers.into_iter().collect();
     for ix in wanted.packed() {
         if !numbers.contains(&snapshot.locate(packrace_store::ObjectIx(ix.0)).pack) {
             elsewhere.insert(ix);
@@ -221,13 +224,15 @@ impl Repack<'_> {
         };
         let packs = self.universe.snapshot().packs();
         let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
+        // A pack that was made anew may have the name of one that was there.
         let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
         let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), Role::Kept | Role::Foreign);
         let is_redundant = |pack: &PackIx| self.request.delete && !stays(*pack);
         let redundant: Vec<String> =
             taken_apart.into_iter().filter(is_redundant).map(name).filter(|name| !is_new(name)).collect();
         let own = self.roles.with(&[Role::Kept, Role::Promisor, Role::Cruft, Role::Ordinary]);
-        let staying = own.into_iter().map(name).filter(|name| !redundant.contains(name) && !is_new(name));
+        let goes: HashSet<&String> = redundant.iter().collect();
+        let staying = own.into_iter().map(name).filter(|name| !goes.contains(name) && !is_new(name));
         let staying = staying.collect();
         let largest = largest.map(name);
         let scope = self.request.scope;

@@ -7,7 +7,7 @@ use super::super::geometry::packs_to_roll_up;
 /// What a pack is to a repack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// An alternate's.
+    /// An alternate's, or one that is damaged: it stays, whatever becomes of its objects elsewhere.
     Foreign,
     /// Stays as it is.
     Kept,
@@ -31,7 +31,7 @@ impl Roles {
             keep_packs.iter().any(|name| name.strip_suffix(".pack").unwrap_or(name) == pack.name())
         };
         let role = |pack: &Pack| match pack {
-            pack if !pack.is_local() => Role::Foreign,
+            pack if !pack.is_local() || !pack.is_usable() => Role::Foreign,
             pack if pack.has_keep() || is_named(pack) => Role::Kept,
             pack if pack.is_promisor() => Role::Promisor,
             pack if pack.is_cruft() => Role::Cruft,
@@ -58,6 +58,7 @@ impl Roles {
         let takes_part = |number: &PackIx| {
             let pack = &snapshot.packs()[number.0 as usize];
             match self.of_pack(*number) {
+                _ if !pack.is_usable() => false,
                 Role::Ordinary => true,
                 Role::Kept => with_kept && !pack.is_promisor() && !pack.is_cruft(),
                 Role::Foreign => {

@@ -133,7 +133,7 @@ impl<'a> Push<'a> {
         self.check_certificate()?;
         if self.commands.iter().all(Command::is_delete) {
             self.talk.pack_read();
-            let snapshot = self.call.subject.repository.snapshot()?;
+            let snapshot = self.call.subject.repository.unlisted_snapshot()?;
             self.execute(None, &snapshot)?;
             return Ok(None);
         }

@@ -45,7 +45,7 @@ impl Push<'_> {
     pub(super) fn deciding(&self, refs: &Before) -> Result<Deciding, Error> {
         let repository = &self.call.subject.repository;
         Ok(Deciding {
-            snapshot: repository.snapshot()?,
+            snapshot: repository.unlisted_snapshot()?,
             head: last_of_chain(refs, b"HEAD")?.flatten(),
             work_trees: work_trees(repository)?,
         })

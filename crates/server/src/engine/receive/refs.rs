@@ -138,7 +138,7 @@ impl Push<'_> {
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
         writes.hooks = Some(Arc::clone(&self.hooks));
         // The objects came in before.
-        let mut objects = StoredObjects::new(&repository.snapshot()?);
+        let mut objects = StoredObjects::new(&repository.unlisted_snapshot()?);
         let prepared = match repository.refs().prepare(edits, mode, &writes, &mut objects) {
             Ok(prepared) => prepared,
             Err(error) => return Ok(Err(error)),

@@ -127,6 +127,7 @@ impl Quarantine {
 
 impl Drop for Quarantine {
     fn drop(&mut self) {
+        self.view.forget_packs(&self.dir);
         if !self.is_left
             && let Err(error) = remove_tree(&self.dir)
         {

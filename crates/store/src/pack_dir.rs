@@ -1,0 +1,285 @@
+//! The packs of one object directory, kept for those who look into it next.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use packrace_format::multi_pack_index::MultiPackIndex;
+use packrace_object::HashKind;
+use packrace_os::count::Role;
+use packrace_os::{FileIdentity, Mapped, clock};
+
+use crate::accelerators;
+use crate::error::Error;
+use crate::objects_dir::ObjectsDir;
+use crate::pack::{Beside, ListedPack, PackFiles};
+use crate::pack_finder::{Finder, Index};
+
+/// How often the packs are listed again because one vanished between listing and opening.
+const MAX_LISTINGS: usize = 5;
+
+/// The packs of one object directory.
+#[derive(Debug)]
+pub(crate) struct PackDir {
+    /// Newest first.
+    pub(crate) packs: Vec<(Arc<PackFiles>, Beside)>,
+    pub(crate) multi: Option<Multi>,
+    /// The packs that the multi-pack-index does not cover; all where there is none. Their indexes are open.
+    pub(crate) uncovered: Vec<usize>,
+    /// Searches the multi-pack-index, and then these.
+    pub(crate) finder: Finder,
+    uses_multi: bool,
+    hash: HashKind,
+    /// The directory as it was just before it was listed.
+    identity: Option<FileIdentity>,
+    /// Whether everything that came since then shows in it.
+    is_settled: bool,
+    /// Whether every pack that was listed could be opened so far as it had to be.
+    has_all: bool,
+}
+
+/// A multi-pack-index of which all packs are there.
+#[derive(Debug)]
+pub(crate) struct Multi {
+    pub(crate) index: Arc<MultiPackIndex<Mapped>>,
+    /// The packs by the numbers that the index gives them.
+    pub(crate) packs: Vec<usize>,
+}
+
+/// Pack directories that were looked into, by their object directories. A repository and its quarantines have the same, and
+/// a server hands them on when a repository is opened anew.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PackDirs(Arc<Mutex<HashMap<PathBuf, Arc<PackDir>>>>);
+
+impl PackDirs {
+    /// The packs of a directory as they are now.
+    pub(crate) fn open(
+        &self,
+        dir: &ObjectsDir,
+        hash: HashKind,
+        uses_multi: bool,
+    ) -> Result<Arc<PackDir>, Error> {
+        let known = self.lock().get(dir.path()).cloned();
+        let known = known.filter(|known| {
+            known.hash == hash && known.uses_multi == uses_multi && !known.is_damaged()
+        });
+        let opened = PackDir::open(dir, hash, uses_multi, known.as_ref())?;
+        // What is replaced is dropped without the lock.
+        let _before = self.lock().insert(dir.path().to_owned(), opened.clone());
+        Ok(opened)
+    }
+
+    /// Knows what `before` knows, too.
+    pub(crate) fn take_over(&self, before: &PackDirs) {
+        let known = before.lock().clone();
+        self.lock().extend(known);
+    }
+
+    /// Lets go of a directory that is removed.
+    pub(crate) fn forget(&self, objects: &Path) {
+        let _before = self.lock().remove(objects);
+    }
+
+    /// Lets go of directories that have changed since, and of the files in them that are deleted by now.
+    pub(crate) fn forget_changed(&self) {
+        let known: Vec<(PathBuf, Arc<PackDir>)> =
+            self.lock().iter().map(|(path, dir)| (path.clone(), dir.clone())).collect();
+        for (path, dir) in known {
+            let now = packrace_os::identity(&path.join("pack"), Role::Pack).ok().flatten();
+            if now != dir.identity {
+                self.forget(&path);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<PackDir>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PackDir {
+    /// Lists the directory, unless `known` is what would be found, and opens the indexes that are needed to number objects.
+    /// Damaged packs are reported and left out.
+    fn open(
+        dir: &ObjectsDir,
+        hash: HashKind,
+        uses_multi: bool,
+        known: Option<&Arc<PackDir>>,
+    ) -> Result<Arc<Self>, Error> {
+        let path = dir.pack_dir();
+        let looked = clock::time_of_day();
+        let identity = match packrace_os::identity(&path, Role::Pack) {
+            Ok(identity) => identity,
+            // Listing it says so.
+            Err(_) if !dir.is_local => None,
+            Err(error) => return Err(Error::io(path, error)),
+        };
+        let is_same =
+            |known: &&Arc<PackDir>| known.is_settled && known.identity == identity && known.is_whole();
+        if let Some(known) = known.filter(is_same) {
+            return Ok(known.clone());
+        }
+        let is_settled = identity.is_some_and(|dir| dir.is_settled(looked));
+        let mut opened = PackDir {
+            packs: Vec::new(),
+            multi: None,
+            uncovered: Vec::new(),
+            finder: Finder::new(&[], None),
+            uses_multi,
+            hash,
+            identity,
+            is_settled,
+            has_all: true,
+        };
+        let mut listed_before = Vec::new();
+        for _ in 0..MAX_LISTINGS {
+            let entries = match packrace_os::list_dir(&path, Role::Pack) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Arc::new(opened)),
+                Err(error) if !dir.is_local => {
+                    tracing::error!("unable to open object pack directory: {}: {error}", path.display());
+                    return Ok(Arc::new(opened));
+                }
+                Err(error) => return Err(Error::io(path, error)),
+            };
+            let names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
+            match opened.fill(&path, &names, known) {
+                Ok(()) => return Ok(Arc::new(opened)),
+                // The name is there still: no repack, but a link to nowhere.
+                Err(vanished) if entries == listed_before => {
+                    vanished.iter().for_each(|error| tracing::error!("{error}"));
+                    return Ok(Arc::new(opened));
+                }
+                Err(_) => listed_before = entries,
+            }
+        }
+        Err(Error::io(path, std::io::Error::other("packs keep changing while they are listed")))
+    }
+
+    /// Whether a fault was met in a file that the finder was made of.
+    fn is_damaged(&self) -> bool {
+        let multi = self.multi.iter().map(|multi| multi.index.data());
+        self.packs.iter().flat_map(|(files, _)| files.maps()).chain(multi).any(Mapped::is_damaged)
+    }
+
+    /// Whether nothing has turned out to be damaged or gone, which may be otherwise by the next look.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.has_all && !self.packs.iter().any(|(files, _)| files.has_failed())
+    }
+
+    /// Takes what is named, in their order; an error, and what there is, where some of it is not there.
+    fn fill(&mut self, path: &Path, names: &[&str], known: Option<&Arc<PackDir>>) -> Result<(), Vec<Error>> {
+        let known_packs: HashMap<&str, &Arc<PackFiles>> = known
+            .iter()
+            .flat_map(|known| &known.packs)
+            .map(|(files, _)| (files.listed.name.as_str(), files))
+            .collect();
+        let mut vanished = Vec::new();
+        let mut packs = Vec::new();
+        for (stem, mut beside) in stems(names) {
+            let data = path.join(format!("{stem}.pack"));
+            let identity = packrace_os::identity(&data, Role::Pack);
+            let identity = match identity {
+                Ok(Some(identity)) => identity,
+                Ok(None) => {
+                    vanished.push(Error::io(data, std::io::ErrorKind::NotFound.into()));
+                    continue;
+                }
+                Err(error) => {
+                    tracing::error!("{}", Error::io(data, error));
+                    continue;
+                }
+            };
+            beside.identity = Some(identity);
+            let listed =
+                ListedPack { stem: path.join(stem), name: stem.to_owned(), identity: Some(identity) };
+            let same = known_packs.get(stem).filter(|files| files.is_still(&listed));
+            let files = same.map_or_else(
+                || Arc::new(PackFiles::new(listed, beside, self.hash)),
+                |files| (*files).clone(),
+            );
+            packs.push((files, beside));
+        }
+        packs.sort_by(|(a, beside_a), (b, beside_b)| {
+            let modified = |beside: &Beside| beside.identity.and_then(|file| file.modified);
+            modified(beside_b).cmp(&modified(beside_a)).then_with(|| a.listed.name.cmp(&b.listed.name))
+        });
+        let multi = if self.uses_multi { open_multi(path, &packs, self.hash, known) } else { None };
+        let mut is_covered = vec![false; packs.len()];
+        multi.iter().flat_map(|multi| &multi.packs).for_each(|pack| is_covered[*pack] = true);
+        // Packs have their numbers only when those are out that cannot be opened.
+        let mut numbers = Vec::with_capacity(packs.len());
+        self.packs.clear();
+        self.uncovered.clear();
+        self.has_all = true;
+        for ((files, beside), is_covered) in packs.into_iter().zip(is_covered) {
+            numbers.push(self.packs.len());
+            if !is_covered {
+                match files.open_index() {
+                    Ok(()) => self.uncovered.push(self.packs.len()),
+                    Err(error) => {
+                        self.has_all = false;
+                        match error.is_not_found() {
+                            true => vanished.push(error),
+                            false => tracing::error!("{error}"),
+                        }
+                        continue;
+                    }
+                }
+            }
+            self.packs.push((files, beside));
+        }
+        self.multi = multi
+            .map(|multi| Multi { packs: multi.packs.iter().map(|pack| numbers[*pack]).collect(), ..multi });
+        let mut indexes: Vec<Index> =
+            self.multi.iter().map(|multi| Index::Multi(multi.index.clone())).collect();
+        indexes.extend(self.uncovered.iter().map(|pack| Index::Pack(self.packs[*pack].0.clone())));
+        self.finder = Finder::new(&indexes, known.map(|known| &known.finder));
+        if vanished.is_empty() { Ok(()) } else { Err(vanished) }
+    }
+}
+
+/// The packs that have an index, and what is beside them; `names` are sorted.
+fn stems<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, Beside)> {
+    let stem_of = |name: &'a str| name.split_once('.').map(|(stem, _)| stem);
+    // Names that differ in their ending only are beside each other.
+    names.chunk_by(move |one, next| stem_of(one).is_some() && stem_of(one) == stem_of(next)).filter_map(
+        move |names| {
+            let stem = stem_of(names[0])?;
+            let has = |ending: &str| names.iter().any(|name| name[stem.len() + 1..] == *ending);
+            let beside = Beside {
+                identity: None,
+                has_bitmap: has("bitmap"),
+                has_keep: has("keep"),
+                has_reverse: has("rev"),
+                is_promisor: has("promisor"),
+                is_cruft: has("mtimes"),
+            };
+            (has("idx") && has("pack")).then_some((stem, beside))
+        },
+    )
+}
+
+/// The multi-pack-index, unless it is damaged or one of its packs is not there.
+fn open_multi(
+    path: &Path,
+    packs: &[(Arc<PackFiles>, Beside)],
+    hash: HashKind,
+    known: Option<&Arc<PackDir>>,
+) -> Option<Multi> {
+    let known = known.and_then(|known| known.multi.as_ref()).map(|multi| &multi.index);
+    let index = accelerators::multi_pack_index_again(path, hash, known)?;
+    let numbers: HashMap<&str, usize> =
+        packs.iter().enumerate().map(|(at, (files, _))| (files.listed.name.as_str(), at)).collect();
+    let found = index.pack_names().map(|name| {
+        let stem = name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name);
+        let at = numbers.get(stem).copied();
+        if at.is_none() {
+            let objects = path.parent().unwrap_or(path).display();
+            tracing::warn!("multi-pack-index of {objects} is not used: {stem} is not there");
+        }
+        at
+    });
+    let packs = found.collect::<Option<Vec<_>>>()?;
+    Some(Multi { index, packs })
+}
