@@ -100,7 +100,7 @@ fn run(args: &Args) -> Result<(), Error> {
         records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
     }
     if args.items.contains(&Item::Siege) {
-        records.extend(siege::run(args, git, packrace.as_deref())?);
+        records.extend(siege::run(args, &git, packrace.as_deref())?);
     }
     if let Some(file) = &args.json {
         let record = json!({ "conditions": conditions(args, &git), "records": records });

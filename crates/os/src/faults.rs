@@ -244,7 +244,7 @@ impl Slot {
     fn map_of(&self, address: usize) -> Option<(usize, usize)> {
         let before = self.version.load(Ordering::SeqCst);
         let (start, length) = (self.start.load(Ordering::SeqCst), self.length.load(Ordering::SeqCst));
-        let is_one = before % 2 == 0 && self.version.load(Ordering::SeqCst) == before;
+        let is_one = before.is_multiple_of(2) && self.version.load(Ordering::SeqCst) == before;
         let is_inside = start != 0 && address >= start && address - start < length;
         (is_one && is_inside).then_some((start, length))
     }

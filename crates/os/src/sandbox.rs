@@ -58,7 +58,8 @@ pub fn enter(_: &Reach) -> io::Result<Enforced> {
     Ok(Enforced::NotAtAll)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use std::fs;
     use std::path::Path;

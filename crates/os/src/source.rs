@@ -12,15 +12,13 @@ use crate::pace::{Pace, Paced};
 pub struct FdSource {
     fd: OwnedFd,
     timeout: Option<Duration>,
-    /// In place of `timeout` for the first read.
-    first_timeout: Option<Duration>,
     pace: Option<Paced>,
 }
 
 impl FdSource {
     /// Takes over `fd`. A read that waits longer than `timeout` fails with [`io::ErrorKind::TimedOut`].
     pub fn new(fd: OwnedFd, timeout: Option<Duration>) -> Self {
-        FdSource { fd, timeout, first_timeout: None, pace: None }
+        FdSource { fd, timeout, pace: None }
     }
 
     /// A duplicate of the process's standard input.
@@ -31,11 +29,6 @@ impl FdSource {
     /// A read waits no longer than `pace` allows, and all reads together for no peer that is slower.
     pub fn with_pace(self, pace: Pace) -> Self {
         FdSource { timeout: Some(pace.time), pace: Some(Paced::new(pace)), ..self }
-    }
-
-    /// The first read waits no longer than this.
-    pub fn with_first_wait(self, time: Duration) -> Self {
-        FdSource { first_timeout: Some(time), ..self }
     }
 
     /// Lets a pipe hold this many bytes, as far as the system allows it.
@@ -62,7 +55,7 @@ impl FdSource {
 impl Read for FdSource {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let since = self.pace.is_some().then(Instant::now);
-        if let Some(timeout) = self.first_timeout.take().or(self.timeout) {
+        if let Some(timeout) = self.timeout {
             self.wait_readable(timeout)?;
         }
         let length = rustix::io::read(&self.fd, buffer)?;
@@ -89,17 +82,6 @@ mod tests {
         assert_eq!(source.read(&mut buffer).unwrap(), 3);
         drop(writer);
         assert_eq!(source.read(&mut buffer).unwrap(), 0);
-    }
-
-    #[test]
-    fn the_first_read_may_have_less_time() {
-        let (reader, mut writer) = io::pipe().unwrap();
-        let source = || FdSource::new(reader.try_clone().unwrap().into(), Some(Duration::from_secs(600)));
-        let mut early = source().with_first_wait(Duration::from_millis(1));
-        let mut buffer = [0; 8];
-        assert_eq!(early.read(&mut buffer).unwrap_err().kind(), io::ErrorKind::TimedOut);
-        writer.write_all(b"abc").unwrap();
-        assert_eq!(early.read(&mut buffer).unwrap(), 3);
     }
 
     #[test]

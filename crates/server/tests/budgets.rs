@@ -153,7 +153,8 @@ fn said_from(from: Ipv4Addr, to: SocketAddr, bytes: &[u8]) -> TcpStream {
 /// The beginning of a request whose body stops after so many bytes of more.
 fn stalled(path: &str, service: &str, bytes: usize) -> Vec<u8> {
     let head = post(path, service).replace('\n', "\r\n");
-    let mut request = format!("{head}\r\nHost: x\r\nContent-Length: {}\r\n\r\n", bytes + 1).into_bytes();
+    let mut request =
+        format!("{head}\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", bytes + 1).into_bytes();
     request.resize(request.len() + bytes, b'0');
     request
 }

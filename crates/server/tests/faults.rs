@@ -14,7 +14,9 @@ use packrace_object::HashKind;
 use packrace_os::faults::{Scope, contain, damaged_maps};
 use packrace_testkit::peer::Script;
 use packrace_testkit::received::{Packet, objects_in_pack, packets};
-use packrace_testkit::{Bitmap, CommitGraph, Git, Random, RefFormat, RepoBuilder, Size, Storage};
+use packrace_testkit::{
+    Bitmap, CommitGraph, Git, Random, RefFormat, RepoBuilder, Size, Storage, reachable_objects,
+};
 
 /// Long enough for anything but a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,7 +73,7 @@ impl Server {
             At::Http => {
                 let body = request.bytes();
                 let head = format!(
-                    "POST /{name}/git-upload-pack HTTP/1.1\r\nHost: x\r\nGit-Protocol: version=2\r\nConnection: close\r\n\
+                    "POST /{name}/git-upload-pack HTTP/1.1\r\nHost: localhost\r\nGit-Protocol: version=2\r\nConnection: close\r\n\
                      Content-Type: application/x-git-upload-pack-request\r\nContent-Length: {}\r\n\r\n",
                     body.len()
                 );

@@ -36,12 +36,12 @@ async fn client(address: SocketAddr, window_bytes: u32) -> Client {
 }
 
 fn get(path: &str) -> Request<Full<Bytes>> {
-    Request::get(format!("http://x{path}")).body(Full::default()).unwrap()
+    Request::get(format!("http://localhost{path}")).body(Full::default()).unwrap()
 }
 
 fn fetch(served: &Served) -> Request<Full<Bytes>> {
     let script = Script::new().fetch_v2("sha1", &[&served.tip()], &[]);
-    Request::post("http://x/a.git/git-upload-pack")
+    Request::post("http://localhost/a.git/git-upload-pack")
         .header("content-type", "application/x-git-upload-pack-request")
         .header("git-protocol", "version=2")
         .body(Full::new(Bytes::copy_from_slice(script.bytes())))

@@ -60,9 +60,8 @@ impl PackDirs {
         uses_multi: bool,
     ) -> Result<Arc<PackDir>, Error> {
         let known = self.lock().get(dir.path()).cloned();
-        let known = known.filter(|known| {
-            known.hash == hash && known.uses_multi == uses_multi && !known.is_damaged()
-        });
+        let known =
+            known.filter(|known| known.hash == hash && known.uses_multi == uses_multi && !known.is_damaged());
         let opened = PackDir::open(dir, hash, uses_multi, known.as_ref())?;
         // What is replaced is dropped without the lock.
         let _before = self.lock().insert(dir.path().to_owned(), opened.clone());

@@ -10,7 +10,9 @@ use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefWrites, StoredObjects};
 use packrace_store::{OpenOptions, Repository};
-use packrace_testkit::{Extent, Git, Random, RefFormat, RepoBuilder, Size, clean_environment, in_memory, sampled};
+use packrace_testkit::{
+    Extent, Git, Random, RefFormat, RepoBuilder, Size, clean_environment, in_memory, sampled,
+};
 
 const WHO: &str = "A U Thor <author@example.com> 1112911993 +0000";
 

@@ -90,7 +90,7 @@ impl Besieged<'_> {
                 _ => (&tiny, &["missing necessary objects", "503", "429"]),
             };
             let head = format!(
-                "POST /steady.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                "POST /steady.git/git-receive-pack HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                  Content-Type: application/x-git-receive-pack-request\r\nContent-Length: {}\r\n\r\n",
                 body.len()
             );
@@ -112,13 +112,14 @@ impl Besieged<'_> {
         let many = "X: y\r\n".repeat(2000);
         let zeros = gzipped_zeros(32 << 20);
         let bomb = format!(
-            "POST /steady.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nConnection: close\r\n\
+            "POST /steady.git/git-upload-pack HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nConnection: close\r\n\
              Content-Type: application/x-git-upload-pack-request\r\nContent-Length: {}\r\n\r\n",
             zeros.len()
         );
-        let info = "info/refs?service=git-upload-pack HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let info =
+            "info/refs?service=git-upload-pack HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         let requests: Vec<(SocketAddr, Vec<u8>)> = vec![
-            (self.http, format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()),
+            (self.http, format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()),
             (self.http, format!("GET / HTTP/1.1\r\n{many}\r\n").into_bytes()),
             (self.http, format!("GET /../../etc/{info}").into_bytes()),
             (self.http, format!("GET /%2e%2e/%00%zz/{info}").into_bytes()),
@@ -177,7 +178,7 @@ impl Held {
     fn beginning(self, besieged: &Besieged<'_>) -> (SocketAddr, Vec<u8>) {
         let post = |path: &str, service: &str, bytes: usize| {
             let mut request = format!(
-                "POST /{path}/git-{service}-pack HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\
+                "POST /{path}/git-{service}-pack HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\
                  Content-Type: application/x-git-{service}-pack-request\r\n\r\n",
                 bytes + 4096
             )

@@ -67,7 +67,7 @@ impl Limits {
         format!(
             "[limits]\nmax-connections = {connections}\nmax-requests = {requests}\n\
              body-memory-bytes = {body_bytes}\nmax-request-bytes = {request_bytes}\n\n\
-             [push]\nmax-unpacked-bytes = \"64m\"\nmax-unpacked-ratio = 100\n\n[log]\nlevel = \"warn\"\n"
+             [push]\nallowed = true\nmax-unpacked-bytes = \"64m\"\nmax-unpacked-ratio = 100\n\n[log]\nlevel = \"warn\"\n"
         )
     }
 }
@@ -189,17 +189,16 @@ impl Client<'_> {
 fn under_siege<T>(besieged: &Besieged<'_>, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let each = (TIMES * besieged.limits.connections).div_ceil(HELD.len());
     std::thread::scope(|scope| {
-        let start = |work: Box<dyn FnOnce() + Send + '_>| {
-            std::thread::Builder::new().stack_size(8 * STACK_BYTES).spawn_scoped(scope, work)
-        };
-        let mut started = Vec::new();
+        let mut work: Vec<Box<dyn FnOnce() + Send + '_>> = Vec::new();
         for kind in HELD {
-            started.push(start(Box::new(move || besieged.hold(kind, each))));
+            work.push(Box::new(move || besieged.hold(kind, each)));
         }
         for number in 0..FLOODS {
-            started.push(start(Box::new(move || besieged.push(number))));
+            work.push(Box::new(move || besieged.push(number)));
         }
-        started.push(start(Box::new(|| besieged.rubbish())));
+        work.push(Box::new(|| besieged.rubbish()));
+        let thread = || std::thread::Builder::new().stack_size(8 * STACK_BYTES);
+        let started: Vec<_> = work.into_iter().map(|work| thread().spawn_scoped(scope, work)).collect();
         std::thread::sleep(RAMP);
         let result = act();
         besieged.is_over.store(true, Relaxed);

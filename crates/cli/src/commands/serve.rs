@@ -134,7 +134,8 @@ fn has_log_of_its_own() -> bool {
 
 /// What is served, and how.
 fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result<Settings, Fatal> {
-    let Told { listen, limits, admission, cache, warm, push, hooks, sandbox: _, serve, log: _ } = told.clone();
+    let Told { listen, limits, admission, cache, warm, push, hooks, sandbox: _, serve, log: _ } =
+        told.clone();
     Ok(Settings {
         http: listen.http,
         git: listen.git,

@@ -153,9 +153,8 @@ group!(limits: Limits {
     body_memory_bytes_per_address: bytes, reload,
         "What the bodies of one client may take of it. Beyond: the same among the bodies of this client, but HTTP 429.";
     request_time: value, reload,
-        "How long a client may take to say what it wants: the first packet of git://, the first bytes after the \
-         advertisement of upload-pack, the head of an HTTP request. So long, and at most twice as long, an HTTP \
-         connection is also kept between requests. Beyond: it is closed.";
+        "How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So \
+         long, and at most twice as long, an HTTP connection is also kept between requests. Beyond: it is closed.";
     body_time: value, reload,
         "How long a client may take for the body of an HTTP request, but that of a push. Beyond: HTTP 408.";
     idle_time: value, reload,

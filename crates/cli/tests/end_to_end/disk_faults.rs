@@ -58,8 +58,12 @@ fn a_pack_that_is_cut_off_ends_what_sends_it_with_128() {
     );
     let sent = check(&["pack-objects", "--stdout", "-q"], format!("{blob}\n").as_bytes(), b"");
     // What came is no pack that anybody takes for whole.
-    let taken =
-        Git::stock().command(repo.path()).args(["index-pack", "--stdin"]).stdin(Stdio::piped()).spawn();
+    let taken = Git::stock()
+        .command(repo.path())
+        .args(["index-pack", "--stdin"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
     let mut taken = taken.unwrap();
     let _ = taken.stdin.take().unwrap().write_all(&sent);
     assert!(!taken.wait().unwrap().success());

@@ -270,7 +270,7 @@ struct Sending<'a> {
     has_begun: bool,
     /// The files that segments are ranges of.
     sources: Sources,
-    /// The last segment that came: the trailer is in it, unless another follows.
+    /// The last segment that came, once any came from a file: the trailer is in it, unless another follows.
     held: Option<Segment>,
     /// Whether the client is told in words of its own why there is no pack. A hook has its own words.
     explains: bool,
@@ -380,8 +380,12 @@ impl<'a> Sending<'a> {
                     }
                     self.sources.note(&segment);
                     self.sources.check().map_err(Stop::Failed)?;
-                    let before = self.held.replace(segment);
-                    self.send_segment(before, now)?;
+                    // The trailer of what comes from memory was made when all before it was known to be right.
+                    let ready = match self.sources.are_files() {
+                        true => self.held.replace(segment),
+                        false => Some(segment),
+                    };
+                    self.send_segment(ready, now)?;
                 }
                 Some(Event::Progress { phase, done, total }) => {
                     let text = self.meter.update(phase, done, total, now);
@@ -456,8 +460,7 @@ impl<'a> Sending<'a> {
         // The words for a fault are the log's: they name a file of this machine.
         let explains = self.explains && !is_busy && error.kind() != ErrorKind::Fault;
         let text = match explains {
-            true => format!("fatal: {}
-", self.delivery.paths.for_client(&error.to_string())),
+            true => format!("fatal: {}\n", self.delivery.paths.for_client(&error.to_string())),
             false => String::new(),
         };
         let last_words = if is_busy { BUSY.as_bytes() } else { ABORT_MESSAGE };

@@ -97,6 +97,18 @@ impl Conversation {
         &self.background
     }
 
+    /// A body is waited for, without which the only request that is under way goes nowhere.
+    pub(super) fn awaits_body(&self) {
+        if self.state().exchanges.len() == 1 {
+            self.place.iter().for_each(Place::waits);
+        }
+    }
+
+    /// The body is there.
+    pub(super) fn has_body(&self) {
+        self.place.iter().for_each(Place::works);
+    }
+
     /// A request has come. It is under way until what is given is dropped.
     pub(super) fn exchange(self: &Arc<Self>) -> Arc<Exchange> {
         let sent = Arc::new(Sent::default());

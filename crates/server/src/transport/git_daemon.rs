@@ -162,11 +162,6 @@ fn converse(
     let transfer = access.transfer().clone();
     let _span = transfer.enter_span();
     let mut door = Told { door: SinkDoor::new(output), transfer: &transfer };
-    let asked = parse(request);
-    if asked.as_ref().is_ok_and(|asked| asked.service == Service::UploadPack) {
-        // It wants something at once. Who pushes runs hooks of its own between the advertisement and the first command.
-        source = source.with_first_wait(settings.limits.request_time.min(settings.limits.idle_time));
-    }
     let mut awaited;
     let input: &mut (dyn Read + Send) = match place {
         Some(place) => {
@@ -175,7 +170,7 @@ fn converse(
         }
         None => &mut source,
     };
-    let outcome = match asked {
+    let outcome = match parse(request) {
         Ok(request) => {
             let outcome = run(&request, input, &mut door, shared, settings, &transfer);
             if place.is_some_and(Place::is_cut) {

@@ -25,7 +25,7 @@
 use std::io::Read;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -88,7 +88,8 @@ pub(super) async fn answer(
         None => return refusal(StatusCode::BAD_REQUEST, access, exchange),
     };
     let background = exchange.conversation().background().clone();
-    let called = Called { peer, transfer: access.transfer().clone(), background };
+    let transfer = access.transfer().clone();
+    let called = Called { peer, transfer, background, exchange: Arc::downgrade(&exchange) };
     let result = match route {
         Route::Advertise(service, path) => advertise(request.headers(), service, path, called, shared).await,
         Route::Call(Service::UploadPack, path) => upload_pack(request, path, called, shared).await,
@@ -212,7 +213,11 @@ async fn take_body(
     // Looking at it would ask for it.
     if expects_to_continue || !taken.take_ready(body).await.map_err(refused)? {
         look_up(service, path.to_vec(), called, shared).await?;
-        match tokio::time::timeout(limits.body_time, taken.take_rest(body)).await {
+        let exchange = called.exchange.upgrade();
+        exchange.iter().for_each(|exchange| exchange.conversation().awaits_body());
+        let come = tokio::time::timeout(limits.body_time, taken.take_rest(body)).await;
+        exchange.iter().for_each(|exchange| exchange.conversation().has_body());
+        match come {
             Ok(result) => result.map_err(refused)?,
             Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
         }
@@ -302,6 +307,8 @@ struct Called {
     transfer: Arc<Transfer>,
     /// See [`crate::outbox::Door::step_back`].
     background: Arc<Notify>,
+    /// It may be over before all of the request is.
+    exchange: Weak<Exchange>,
 }
 
 /// A request, as far as it needs no repository.

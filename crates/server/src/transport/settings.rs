@@ -123,8 +123,7 @@ pub struct Limits {
     /// What the bodies of one client may take of it. Beyond: the same among the bodies of this client; where there is
     /// none, HTTP 429.
     pub body_memory_bytes_per_address: usize,
-    /// How long a client may take to say what it wants: the first packet of git://, the first bytes after the advertisement
-    /// (but of a push, before which hooks of the client run), the head of an HTTP request. So long,
+    /// How long a client may take to say what it wants: the first packet of git://, the head of an HTTP request. So long,
     /// and at most twice as long, an HTTP connection is also kept between requests.
     pub request_time: Duration,
     /// How long a client may take for the body of an HTTP request, but that of a push.

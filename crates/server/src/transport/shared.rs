@@ -125,7 +125,7 @@ impl Shared {
                 let config = Config::outside(&new.options.config).map_err(NotServed::Broken)?;
                 check_enabled(service, &config, section, pushing.is_allowed)?;
                 let (git_dir, path, new) = (self.root.free_place(path)?, path.to_owned(), new.clone());
-                return Ok(Opened::New(NewRepository { git_dir, path, new, config }));
+                return Ok(Opened::New(Box::new(NewRepository { git_dir, path, new, config })));
             }
             (opened, _) => opened,
         };
@@ -165,7 +165,7 @@ fn check_enabled(
 pub(super) enum Opened {
     There(Arc<Repository>),
     /// Nothing yet; a push makes it.
-    New(NewRepository),
+    New(Box<NewRepository>),
 }
 
 /// A repository that a push is about to make.

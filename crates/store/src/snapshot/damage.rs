@@ -53,10 +53,11 @@ impl Snapshot {
     /// What may have been used beside packs and what stands next to each.
     fn helpers(&self) -> impl Iterator<Item = &Mapped> {
         let shared = &*self.shared;
-        let multi = self.listed().into_iter().flat_map(|set| &set.units).filter_map(|unit| match &unit.index {
-            UnitIndex::Multi { index, .. } => Some(index.data()),
-            UnitIndex::Pack(_) => None,
-        });
+        let multi =
+            self.listed().into_iter().flat_map(|set| &set.units).filter_map(|unit| match &unit.index {
+                UnitIndex::Multi { index, .. } => Some(index.data()),
+                UnitIndex::Pack(_) => None,
+            });
         // Those that nobody has opened have not decided anything.
         let graph =
             shared.commit_graph_files.iter().flatten().filter(|_| shared.commit_graph.get().is_some());

@@ -40,26 +40,35 @@ fn is_found_out(world: &World, run: &Run, number: usize) -> bool {
     })
 }
 
+fn is_table(file: &std::path::Path) -> bool {
+    file.to_string_lossy().contains(".ref.temp.")
+}
+
 fn check(format: RefFormat, number: usize) -> usize {
     let mut world = World::new(format, HashKind::Sha1);
     let case = small(&world.ids).swap_remove(number);
     let run = run(&mut world, &case, true);
     let is_sync = |change: &&Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
     let syncs: Vec<&Change> = run.recording.changes().iter().filter(is_sync).collect();
+    let mut missed = Vec::new();
     for (number, sync) in syncs.iter().enumerate() {
         // Directories above that of a new ref might be new as well: nobody knows, and these are not.
-        let is_above =
-            matches!(sync, Change::SyncDir(dir) if dir.ends_with("refs") || dir.ends_with("refs/heads"));
-        let is_found = is_found_out(&world, &run, number);
-        assert!(is_found || is_above, "{} ({format:?}): without {sync:?}", case.name);
+        let is_above = matches!(sync, Change::SyncDir(dir) if dir.ends_with("refs"));
+        // The name of a list, where another table is written then, whose directory is synced too.
+        let is_again = matches!(sync, Change::SyncDir(dir) if dir.ends_with("reftable"))
+            && matches!(syncs.get(number + 1), Some(Change::Sync(file)) if is_table(file));
+        if !is_above && !is_again && !is_found_out(&world, &run, number) {
+            missed.push(format!("{number}: {sync:?}"));
+        }
     }
+    assert_eq!(missed, [""; 0], "{} ({format:?})", case.name);
     syncs.len()
 }
 
 #[test]
 fn a_sync_that_is_left_out_is_found_out() {
     for format in [RefFormat::Files, RefFormat::Reftable] {
-        let syncs: usize = [0, 1, 5].into_iter().map(|number| check(format, number)).sum();
-        assert!(syncs > 15, "only {syncs} among {format:?}");
+        let syncs: usize = [0, 5].into_iter().map(|number| check(format, number)).sum();
+        assert!(syncs > 10, "only {syncs} among {format:?}");
     }
 }

@@ -20,7 +20,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
 const RESERVED: [(&str, &[&str]); 11] = [
     ("landlock", &["os"]),
     ("rustix", &["os", "bench"]),
-    ("libc", &[]),
+    ("libc", &["os"]),
     ("libdeflater", &["format"]),
     ("libdeflate-sys", &["os"]),
     ("gix-hash", &["object"]),

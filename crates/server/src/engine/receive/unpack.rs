@@ -93,7 +93,8 @@ pub(super) fn receive_pack_bytes(
     });
     if let Err(error) = result {
         progress.talk.say(error.lines());
-        let too_long = progress.talk.too_long().filter(|_| error.kind() == ErrorKind::Cancelled);
+        // It may have ended while the pack was taken, which then looks cut off.
+        let too_long = progress.talk.too_long();
         let words = too_long.clone().unwrap_or_else(|| error.to_string());
         progress.talk.report("fatal", &words);
         // Git's words name the program that it would have run.

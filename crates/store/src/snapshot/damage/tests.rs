@@ -42,7 +42,9 @@ fn used(repo: &Repo) -> (Arc<Snapshot>, ObjectId) {
     let snapshot = repository.snapshot().unwrap();
     assert!(snapshot.bitmap().is_some() && snapshot.commit_graph().is_some());
     snapshot.reader(0).read(&main).unwrap();
-    snapshot.packs().iter().for_each(|pack| _ = pack.position_of_offset(12));
+    for pack in snapshot.packs() {
+        assert!(pack.position_of_offset(12).is_some());
+    }
     (snapshot, main)
 }
 
