@@ -71,12 +71,14 @@ pub fn read_file_anywhere(path: &Path, role: Role, max_bytes: u64) -> io::Result
 }
 
 /// As [`read_file`], or as [`read_file_anywhere`] where it may lie anywhere. What is neither a regular file nor a
-/// directory is [`io::ErrorKind::InvalidData`] at once: a pipe or a device may have no end.
+/// directory is [`io::ErrorKind::InvalidData`] at once, but for `/dev/null`: a pipe or a device may have no end.
 pub fn read_regular_file(path: &Path, anywhere: bool, role: Role, max_bytes: u64) -> io::Result<Vec<u8>> {
     let file = if anywhere { crate::reach::open_anywhere(path)? } else { crate::reach::open(path)? };
     let metadata = file.metadata()?;
     match () {
         () if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        // What git's users name where there shall be no file.
+        () if is_null_device(&metadata) => Ok(Vec::new()),
         () if !metadata.is_file() => Err(io::ErrorKind::InvalidData.into()),
         () if metadata.len() > max_bytes => Err(io::ErrorKind::FileTooLarge.into()),
         () if metadata.len() > 0 => read_whole(file, role, max_bytes),
@@ -85,6 +87,13 @@ pub fn read_regular_file(path: &Path, anywhere: bool, role: Role, max_bytes: u64
             _ => error,
         }),
     }
+}
+
+/// Whether it is `/dev/null`, by whatever name.
+fn is_null_device(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    let null = || std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == metadata.rdev());
+    metadata.file_type().is_char_device() && null()
 }
 
 /// As [`read_file`], but fails where `path` is a symbolic link.
