@@ -83,7 +83,8 @@ pub fn read_regular_file(path: &Path, anywhere: bool, role: Role, max_bytes: u64
         () if metadata.len() > max_bytes => Err(io::ErrorKind::FileTooLarge.into()),
         () if metadata.len() > 0 => read_whole(file, role, max_bytes),
         () => read_whole(file, role, MAX_MADE_UP_BYTES).map_err(|error| match error.kind() {
-            io::ErrorKind::FileTooLarge => io::ErrorKind::InvalidData.into(),
+            // Of a file that the kernel makes up: it has no end, or wants to be read in another way.
+            io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => io::ErrorKind::InvalidData.into(),
             _ => error,
         }),
     }

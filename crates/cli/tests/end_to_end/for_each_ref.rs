@@ -451,7 +451,10 @@ fn names_open_no_object() {
             &["--format=%(refname:short) %(symref) %(HEAD) %(upstream)"],
         ] {
             let report = reads(repo.path(), args);
-            assert!(!report.contains("\"pack\"") && !report.contains("\"objects\""), "{args:?}: {report}");
+            // A table does not say of a ref that it is no tag (git 2.55 looks at the object, too).
+            let is_known = ref_format == RefFormat::Files || !args[0].contains("(*");
+            let has_looked = report.contains("\"pack\"") || report.contains("\"objects\"");
+            assert_eq!(has_looked, !is_known, "{ref_format:?} {args:?}: {report}");
         }
         assert!(reads(repo.path(), &[]).contains("\"pack\""));
     }

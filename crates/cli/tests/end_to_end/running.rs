@@ -58,16 +58,16 @@ impl Server {
     pub fn start_namespace(root: &Path, namespace: &str) -> Server {
         let mut command = clean_packrace();
         command.args(["--namespace", namespace]);
-        Server::start_command(command, root, &[], &[])
+        Server::start_command(command, root, &[], &["--allow-push"])
     }
 
-    /// The same without these variables.
+    /// The same without these variables, and everybody may push.
     pub fn start_without(root: &Path, variables: &[&str]) -> Server {
         let mut command = clean_packrace();
         for name in variables {
             command.env_remove(name);
         }
-        Server::start_command(command, root, &[], &[])
+        Server::start_command(command, root, &[], &["--allow-push"])
     }
 
     /// The same with options of `serve`.
