@@ -117,7 +117,8 @@ mod tests {
         check("protocol", "[dependencies]\ntokio = \"1\"\n", 1);
         check("store", "[dependencies]\nrustix = \"1\"\n", 1);
         check("os", "[dependencies]\nrustix = \"1\"\n", 0);
-        check("os", "[dependencies]\nlibc = \"1\"\n", 1);
+        check("os", "[dependencies]\nlibc = \"1\"\n", 0);
+        check("server", "[dependencies]\nlibc = \"1\"\n", 1);
     }
 
     #[test]
