@@ -111,10 +111,10 @@ fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The files below a folder that this process has mapped, or has open.
+/// The files below the served folder that this process has mapped, or has open; it keeps the folder itself open.
 fn mapped(folder: &Path) -> Vec<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let folder = folder.canonicalize().unwrap().display().to_string();
+    let folder = format!("{}/root/", folder.canonicalize().unwrap().display());
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let open =
         descriptors.filter_map(|entry| Some(std::fs::read_link(entry.path()).ok()?.display().to_string()));

@@ -86,19 +86,19 @@ fn of_very_many_packs_only_what_is_needed_is_opened() {
     // Each index once, and that of what came.
     assert!((PACKS..=PACKS + 2).contains(&report.calls("index", "map")), "{}", report.0);
     assert!(report.calls("pack", "map") <= READ + 1, "{}", report.0);
-    // Two for each pack to tell which there are, and some.
-    assert!(report.all("look") <= 2 * PACKS + 200, "{}", report.0);
+    // Two for each pack to tell which there are, and some; twice, where the folder was so young that a change might not show.
+    assert!(report.all("look") <= 4 * PACKS + 200, "{}", report.0);
 
     let have = Git::stock().run(&repo, &["rev-parse", "main~2"]);
     let fetch = Script::new().fetch_v2("sha1", &[&commit.to_string()], &[have.trim()]).flush();
     let (answer, report) = upload_counted(&repo, &fetch);
     assert!(fetch_answer(&answer).unwrap().bands.pack.starts_with(b"PACK"));
     assert!(report.calls("index", "map") <= PACKS, "{}", report.0);
-    assert!(report.calls("pack", "map") <= 2 * READ, "{}", report.0);
+    assert!(report.calls("pack", "map") <= 4 * READ, "{}", report.0);
 
     // With a multi-pack-index none but those of the packs that are read.
     Git::stock().run(&repo, &["multi-pack-index", "write"]);
     let (answer, report) = upload_counted(&repo, &fetch);
     assert!(fetch_answer(&answer).unwrap().bands.pack.starts_with(b"PACK"));
-    assert!(report.calls("index", "map") <= 2 * READ + 1, "{}", report.0);
+    assert!(report.calls("index", "map") <= 4 * READ + 1, "{}", report.0);
 }
