@@ -432,7 +432,7 @@ mod tests {
         new.grow_at(30, 10 * SECOND).unwrap();
         assert_eq!((large.is_cut(), small.is_cut()), (true, false));
         // It does not cut itself.
-        new.waits_at(0 * SECOND);
+        new.waits_at(Duration::ZERO);
         assert_eq!(new.grow_at(101, 10 * SECOND), Err(Refused::Full));
         assert!(!new.is_cut() && small.is_cut());
         assert_eq!(budget.taken(), 30);

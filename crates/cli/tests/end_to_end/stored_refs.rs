@@ -188,7 +188,7 @@ fn tags_are_peeled_that_are_stored_without_what_they_tag() {
     for format in [RefFormat::Reftable, RefFormat::Files] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.git");
-        RepoBuilder::new(Size::Tiny).ref_format(format).build_at(&path, &Git::stock());
+        RepoBuilder::new(Size::Tiny).ref_format(format).build_at(&path, Git::stock());
         Git::stock().run(&path, &["tag", "-a", "-m", "annotated", "bare-tag", "main"]);
         let id = |name: &str| Git::stock().run(&path, &["rev-parse", name]).trim().to_owned();
         let (tag, commit) = (id("refs/tags/bare-tag"), id("refs/heads/main"));
