@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use packrace_object::fsck::{Rules, Severities, SkipList};
 use packrace_object::{HashKind, TrailerHasher, object_id};
 use packrace_pack::Unwatched;
-use packrace_pack::ingest::{Checks, Ingest, Options};
+use packrace_pack::ingest::{Checks, Ingest, MaxUnpacked, Options};
 use packrace_store::Mapped;
 
 fuzz_target!(|input: &[u8]| {
@@ -19,6 +19,8 @@ fuzz_target!(|input: &[u8]| {
         threads: 1 + usize::from(settings >> 1 & 1),
         cache_bytes: usize::from(settings >> 4) << 8,
         max_bytes: None,
+        max_objects: None,
+        max_unpacked: Some(MaxUnpacked { bytes: 64 << 20, times_pack: 2000 }),
         fix_thin: false,
         level: 1,
         refuse_duplicates: settings >> 2 & 1 == 1,
