@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use packrace_store::Repository;
 
@@ -10,70 +11,80 @@ use packrace_store::Repository;
 const MARK: char = '\u{1}';
 
 /// What directories are called in texts for clients. The default leaves texts as they are, as git's do.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct PathNames {
-    /// Directories, those within others first, and their names.
-    names: Vec<(String, String)>,
+    /// The repository, and what the client called it. Its directories are looked up when there is an error to tell.
+    called: Option<(Arc<Repository>, String)>,
 }
 
 impl PathNames {
     /// For a client that asked for a repository by this name.
-    pub fn of(repository: &Repository, requested: &[u8]) -> Self {
+    pub fn of(repository: &Arc<Repository>, requested: &[u8]) -> Self {
         let requested = String::from_utf8_lossy(requested).trim_end_matches('/').to_owned();
-        let mut names = Vec::new();
-        let mut add = |dir: &Path, name: &str| {
-            let real = packrace_os::real_path(dir).ok();
-            for dir in [Some(dir), real.as_deref()].into_iter().flatten() {
-                names.push((dir.to_string_lossy().into_owned(), name.to_owned()));
-            }
-        };
-        add(repository.git_dir(), &requested);
-        add(repository.common_dir(), &requested);
-        if let Ok(Some(work_tree)) = repository.work_tree() {
-            add(&work_tree, &requested);
-        }
-        for dir in repository.borrowed_object_dirs() {
-            add(&dir, "(alternate)");
-        }
-        // The object directory may lie elsewhere.
-        if !repository.object_dir().starts_with(repository.common_dir()) {
-            add(repository.object_dir(), &format!("{requested}/objects"));
-        }
-        names.sort_by_key(|(dir, _)| std::cmp::Reverse(dir.len()));
-        names.retain(|(dir, _)| dir.len() > 1);
-        names.dedup();
-        PathNames { names }
+        PathNames { called: Some((repository.clone(), requested)) }
     }
 
     /// A text without directories of this machine. Of a path that lies elsewhere, the last part is left.
     pub fn for_client<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.names.is_empty() {
-            return Cow::Borrowed(text);
+        match &self.called {
+            Some((repository, requested)) => masked(text, &directories(repository, requested)).into(),
+            None => Cow::Borrowed(text),
         }
-        let mut text = text.replace(MARK, "?");
-        for (at, (dir, _)) in self.names.iter().enumerate() {
-            text = text.replace(dir.as_str(), &format!("{MARK}{at}{MARK}"));
-        }
-        let mut out = String::with_capacity(text.len());
-        let mut before = ' ';
-        let mut rest = text.as_str();
-        while let Some(letter) = rest.chars().next() {
-            let begins = !before.is_alphanumeric() && !matches!(before, '/' | ':' | '.' | '-' | '_' | MARK);
-            if letter == '/' && begins {
-                let end = rest.find(|letter: char| letter.is_whitespace() || "'\"():,".contains(letter));
-                let (path, after) = rest.split_at(end.unwrap_or(rest.len()));
-                out.push_str(path.trim_end_matches('/').rsplit('/').next().unwrap_or_default());
-                (before, rest) = ('/', after);
-                continue;
-            }
-            out.push(letter);
-            (before, rest) = (letter, &rest[letter.len_utf8()..]);
-        }
-        for (at, (_, name)) in self.names.iter().enumerate() {
-            out = out.replace(&format!("{MARK}{at}{MARK}"), name);
-        }
-        Cow::Owned(out)
     }
+}
+
+/// The directories of a repository, those within others first, and what each is called.
+fn directories(repository: &Repository, requested: &str) -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    let mut add = |dir: &Path, name: &str| {
+        let real = packrace_os::real_path(dir).ok();
+        for dir in [Some(dir), real.as_deref()].into_iter().flatten() {
+            names.push((dir.to_string_lossy().into_owned(), name.to_owned()));
+        }
+    };
+    add(repository.git_dir(), requested);
+    add(repository.common_dir(), requested);
+    if let Ok(Some(work_tree)) = repository.work_tree() {
+        add(&work_tree, requested);
+    }
+    for dir in repository.borrowed_object_dirs() {
+        add(&dir, "(alternate)");
+    }
+    // The object directory may lie elsewhere.
+    if !repository.object_dir().starts_with(repository.common_dir()) {
+        add(repository.object_dir(), &format!("{requested}/objects"));
+    }
+    names.sort_by_key(|(dir, _)| std::cmp::Reverse(dir.len()));
+    names.retain(|(dir, _)| dir.len() > 1);
+    names.dedup();
+    names
+}
+
+/// The text with each of these directories under its other name.
+fn masked(text: &str, names: &[(String, String)]) -> String {
+    let mut text = text.replace(MARK, "?");
+    for (at, (dir, _)) in names.iter().enumerate() {
+        text = text.replace(dir.as_str(), &format!("{MARK}{at}{MARK}"));
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut rest = text.as_str();
+    while let Some(letter) = rest.chars().next() {
+        let begins = !before.is_alphanumeric() && !matches!(before, '/' | ':' | '.' | '-' | '_' | MARK);
+        if letter == '/' && begins {
+            let end = rest.find(|letter: char| letter.is_whitespace() || "'\"():,".contains(letter));
+            let (path, after) = rest.split_at(end.unwrap_or(rest.len()));
+            out.push_str(path.trim_end_matches('/').rsplit('/').next().unwrap_or_default());
+            (before, rest) = ('/', after);
+            continue;
+        }
+        out.push(letter);
+        (before, rest) = (letter, &rest[letter.len_utf8()..]);
+    }
+    for (at, (_, name)) in names.iter().enumerate() {
+        out = out.replace(&format!("{MARK}{at}{MARK}"), name);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -85,8 +96,7 @@ mod tests {
         let names = [("/srv/git/a.git", "/a.git"), ("/srv/pool/objects", "(alternate)")];
         let names = names.map(|(dir, name)| (dir.to_owned(), name.to_owned())).to_vec();
         let check = |text: &str, expect: &str| {
-            let names = PathNames { names: names.clone() };
-            assert_eq!(names.for_client(text), expect);
+            assert_eq!(masked(text, &names), expect);
             assert_eq!(PathNames::default().for_client(text), text);
         };
         check("unable to open /srv/git/a.git/objects/pack: gone", "unable to open /a.git/objects/pack: gone");
