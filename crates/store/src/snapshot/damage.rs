@@ -39,6 +39,16 @@ impl Snapshot {
         self.check_maps()
     }
 
+    /// The same for all packs that were opened: for what says of objects in any of them that they are there.
+    pub fn check_opened_files(&self) -> Result<(), Error> {
+        let packs = self.listed().map_or(0, |set| set.packs.len());
+        self.check_files((0..packs as u32).map(PackIx))?;
+        match self.lock_later().clone() {
+            Some(later) => later.check_opened_files(),
+            None => Ok(()),
+        }
+    }
+
     /// Whether opening it again may show more: a map is damaged, or a pack could not be used when it was made, which whoever
     /// mends it in place does not show by the directory.
     pub(crate) fn is_doubtful(&self) -> bool {

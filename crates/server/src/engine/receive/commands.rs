@@ -184,8 +184,8 @@ impl<'a> Push<'a> {
         if self.commands.iter().all(|command| command.error.is_some()) {
             return Ok(());
         }
-        // Nothing comes in that was found right by zeros in place of what is stored.
-        if let Err(error) = snapshot.check_maps() {
+        // Nothing comes in that was found right by what is not stored any more.
+        if let Err(error) = snapshot.check_opened_files() {
             tracing::error!("a push is refused: {error}");
             self.talk.error("unable to read the objects of the repository");
             self.reject_all("missing necessary objects");
