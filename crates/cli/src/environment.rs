@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use listenfd::ListenFd;
@@ -11,7 +12,7 @@ use packrace_server::engine::ProtocolVersion;
 use packrace_server::transport::cgi::CgiRequest;
 use packrace_server::transport::serve::Scheme;
 use packrace_store::refs::is_good_name;
-use packrace_store::{ConfigSources, OpenOptions, split_alternates};
+use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
 use crate::args::Globals;
@@ -45,6 +46,7 @@ pub struct Environment {
     config_count_error: Option<String>,
     no_system_attributes: bool,
     attribute_tree: Option<String>,
+    last_config: Option<Arc<LastConfig>>,
     object_directory: Option<PathBuf>,
     alternates: Vec<PathBuf>,
     common_dir: Option<PathBuf>,
@@ -153,6 +155,7 @@ impl Environment {
             config_count_error: None,
             no_system_attributes: text("GIT_ATTR_NOSYSTEM").is_some_and(|value| is_true(&value)),
             attribute_tree: text("GIT_ATTR_SOURCE").filter(|name| !name.is_empty()),
+            last_config: None,
             object_directory: path("GIT_OBJECT_DIRECTORY"),
             alternates: split_alternates(alternates.as_encoded_bytes()),
             common_dir: path("GIT_COMMON_DIR"),
@@ -276,6 +279,11 @@ impl Environment {
         Ok(Duration::from_secs(seconds))
     }
 
+    /// The same, whose configuration outside of repositories counts as it was when it could last be read.
+    pub fn with_last_config(&self) -> Environment {
+        Environment { last_config: Some(Arc::default()), ..self.clone() }
+    }
+
     fn config_sources(&self, globals: &Globals) -> Result<ConfigSources, Fatal> {
         if let Some(error) = &self.config_count_error {
             return Err(Fatal::new(error));
@@ -308,6 +316,7 @@ impl Environment {
             user_attributes,
             user_excludes,
             attribute_tree: globals.attr_source.clone().or_else(|| self.attribute_tree.clone()),
+            last: self.last_config.clone(),
         })
     }
 

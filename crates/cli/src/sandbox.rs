@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use packrace_os::sandbox::{Enforced, Reach, enter};
-use packrace_store::{Config, ConfigSources};
+use packrace_store::{Config, ConfigSources, HooksFrom};
 
 use crate::commands::Fatal;
 use crate::environment::Environment;
@@ -28,6 +28,21 @@ const SYSTEM: [&str; 13] = [
 
 /// Devices that shells and programs take for granted.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// Keys of configuration that name what is read or run.
+const NAMED: [&str; 11] = [
+    "core.hooksPath",
+    "core.attributesFile",
+    "core.excludesFile",
+    "core.alternateRefsCommand",
+    "gpg.program",
+    "gpg.openpgp.program",
+    "gpg.x509.program",
+    "gpg.ssh.program",
+    "init.templateDir",
+    "receive.fsck.skipList",
+    "uploadpack.packObjectsHook",
+];
 
 /// Goes into the sandbox that is configured, with all that this process starts. Says in the log what holds.
 pub fn begin(
@@ -90,8 +105,15 @@ fn readable(
     paths.extend(settings.map(Path::to_owned));
     paths.extend(sources.system.iter().chain(&sources.global).cloned());
     paths.extend(sources.user_attributes.iter().chain(&sources.user_excludes).cloned());
-    // Of all repositories.
-    paths.extend(Config::outside(sources)?.path("core.hooksPath").filter(|path| path.is_absolute()));
+    // What holds for all repositories.
+    let config = Config::outside(sources)?;
+    paths.extend(config.included_files());
+    let named = NAMED.iter().flat_map(|key| config.strings(key)).map(|value| config.expand(&value));
+    paths.extend(named.filter(|path| path.is_absolute()));
+    paths.extend(told.serve.allowed_paths.iter().cloned());
+    if let HooksFrom::Dir(dir) = &told.serve.hooks {
+        paths.push(dir.clone());
+    }
     paths.extend(environment.init.template_dir.clone());
     paths.extend(
         environment.programs().filter_map(|dir| installed_at(&dir, environment.home().map(PathBuf::as_path))),

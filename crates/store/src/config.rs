@@ -2,6 +2,7 @@
 //! caller says which files and overrides there are.
 
 mod includes;
+mod last_read;
 mod trust;
 
 use std::ffi::OsStr;
@@ -14,6 +15,7 @@ use gix_config::file::Metadata;
 use crate::error::{Error, Reason};
 use crate::witnesses::Witnesses;
 use includes::Reading;
+pub use last_read::LastConfig;
 use trust::Rule;
 pub use trust::Served;
 
@@ -43,6 +45,8 @@ pub struct ConfigSources {
     pub user_excludes: Option<PathBuf>,
     /// The tree whose files of attributes count (`GIT_ATTR_SOURCE`), where `attr.tree` names no other.
     pub attribute_tree: Option<String>,
+    /// What counts where a file is there and cannot be read; without it that is an error.
+    pub last: Option<Arc<LastConfig>>,
 }
 
 /// Who says it; later ones win.
@@ -89,6 +93,18 @@ struct Entry {
 impl Config {
     /// Everything outside a repository.
     pub fn outside(sources: &ConfigSources) -> Result<Self, Error> {
+        let read = Config::read_outside(sources);
+        let Some(last) = &sources.last else { return read };
+        match read {
+            Ok(config) => {
+                last.keep(&config);
+                Ok(config)
+            }
+            Err(error) => last.instead_of(error),
+        }
+    }
+
+    fn read_outside(sources: &ConfigSources) -> Result<Self, Error> {
         let mut config = Config {
             entries: Vec::new(),
             home: sources.home.clone(),
@@ -177,7 +193,7 @@ impl Config {
     ) -> Result<(), Error> {
         let entries = parse_entries(scope, text, path)?;
         let mut found = Vec::new();
-        self.follow(&Reading { scope, path, git_dir, depth: 0 }, entries, &mut found)?;
+        self.follow(&Reading { scope, path, text, git_dir, depth: 0 }, entries, &mut found)?;
         let at = self.entries.partition_point(|entry| entry.scope <= scope);
         self.entries.splice(at..at, found);
         Ok(())
@@ -198,8 +214,8 @@ impl Config {
         self.string(name).map(|value| self.expand(&value))
     }
 
-    /// A value as a path.
-    pub(crate) fn expand(&self, value: &[u8]) -> PathBuf {
+    /// A value as a path; `~/` is the user's home directory.
+    pub fn expand(&self, value: &[u8]) -> PathBuf {
         match (value.strip_prefix(b"~/"), &self.home) {
             (Some(rest), Some(home)) => home.join(OsStr::from_bytes(rest)),
             _ => PathBuf::from(OsStr::from_bytes(value)),
@@ -301,6 +317,11 @@ impl Config {
         })
     }
 
+    /// The same, those whose place is known.
+    pub fn included_files(&self) -> impl Iterator<Item = PathBuf> {
+        self.included().flatten()
+    }
+
     /// The path that an entry includes, if that is known here.
     fn path_of_include(&self, entry: &Entry) -> Option<PathBuf> {
         let value = entry.value.as_deref().filter(|value| !value.is_empty())?;
@@ -376,12 +397,15 @@ pub(crate) fn parse_file(text: &[u8], path: &Path) -> Result<gix_config::File, E
 
 fn parse(scope: Scope, text: &[u8], path: Option<&Path>) -> Result<gix_config::File, Error> {
     let events = gix_config::parse::Events::from_bytes(text, None).map_err(|error| {
-        Reason::Config(match path {
-            Some(path) => format!("bad config line {} in file {}", error.line_number(), path.display()),
-            None => "unable to parse command-line config".to_owned(),
-        })
+        let Some(path) = path else { return bad_command_line() };
+        let line = error.line_number();
+        Reason::Config(format!("bad config line {line} in file {}", path.display())).into()
     })?;
     Ok(gix_config::File::from_parse_events_no_includes(events, metadata(scope, path)))
+}
+
+fn bad_command_line() -> Error {
+    Reason::Config("unable to parse command-line config".to_owned()).into()
 }
 
 /// What a text says, in its order, without what it includes.

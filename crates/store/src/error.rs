@@ -43,6 +43,8 @@ pub(crate) enum Reason {
     #[error("{0}")]
     Config(String),
     #[error("{0}")]
+    UnreadableConfig(String),
+    #[error("{0}")]
     Damaged(String),
     #[error(
         "Unable to create '{0}': File exists.\n\nAnother git process seems to be running in this repository, e.g.\nan editor opened by 'git commit'. Please make sure all processes\nare terminated then try again. If it still fails, a git process\nmay have crashed in this repository earlier:\nremove the file manually to continue."
@@ -58,7 +60,10 @@ impl Error {
     /// The remedy.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
-            Reason::NotARepository(_) | Reason::Refused(_) | Reason::Config(_) => ErrorKind::Refused,
+            Reason::NotARepository(_)
+            | Reason::Refused(_)
+            | Reason::Config(_)
+            | Reason::UnreadableConfig(_) => ErrorKind::Refused,
             Reason::Faulted(_)
             | Reason::Io { .. }
             | Reason::Unlockable { .. }
@@ -88,6 +93,11 @@ impl Error {
     /// Whether a file could not be read, or was changed in place, while it was in use.
     pub fn is_fault(&self) -> bool {
         matches!(&self.0, Reason::Faulted(_) | Reason::Refs(crate::refs::Error::Faulted(_)))
+    }
+
+    /// Whether a file of configuration outside of repositories is there, and cannot be read.
+    pub(crate) fn is_unreadable_config(&self) -> bool {
+        matches!(&self.0, Reason::UnreadableConfig(_))
     }
 
     /// Whether somebody else has the lock of a file.

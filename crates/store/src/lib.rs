@@ -37,7 +37,7 @@ mod witnesses;
 pub use attributes::DeltaAttribute;
 pub use base_cache::BaseCache;
 pub use bitmap::{DamagedBitmap, SnapshotBitmap};
-pub use config::{BIG_FILE_BYTES, Config, ConfigSources, Served};
+pub use config::{BIG_FILE_BYTES, Config, ConfigSources, LastConfig, Served};
 pub use error::{Error, ErrorKind};
 pub use fsck_settings::{FsckSettings, FsckUse, strict_fsck_rules};
 pub use graph_files::{Expiry, GraphFiles};

@@ -15,10 +15,11 @@ mod nodes;
 mod passthrough;
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fuser::{BackgroundSession, Config, MountOption};
+use fuser::{BackgroundSession, Config, INodeNo, MountOption};
 use packrace_os::simulated::{Recording, State};
 
 use nodes::Nodes;
@@ -82,6 +83,28 @@ impl Mount {
     /// Counts from here on.
     pub fn count_anew(&self) {
         self.nodes.count_anew();
+    }
+
+    /// From now on, reads fail as those of a disk that does not answer (EIO), where `is_meant` says so of a name from the top
+    /// and the bytes that are asked for: calls, and what touches a page of a map. What the kernel knows of such files is
+    /// forgotten. Do not map files of a mount that is served by the same process: the kernel may wait for itself.
+    pub fn fail_reads(
+        &self,
+        is_meant: impl Fn(&Path, Range<u64>) -> bool + Send + 'static,
+    ) -> io::Result<()> {
+        self.forget(self.nodes.fail_reads(Some(Box::new(is_meant))))
+    }
+
+    /// From now on, all can be read.
+    pub fn heal(&self) -> io::Result<()> {
+        self.forget(self.nodes.fail_reads(None))
+    }
+
+    /// Has the kernel read these nodes anew.
+    fn forget(&self, nodes: Vec<u64>) -> io::Result<()> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let notifier = session.notifier();
+        nodes.into_iter().try_for_each(|node| notifier.inval_inode(INodeNo(node), 0, 0))
     }
 
     /// Runs some work, and notes what comes of it. Until it is done, hard links cannot be made, nor directories be renamed:

@@ -1,6 +1,6 @@
 //! `packrace serve`: every repository below a folder.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use packrace_os::child::Confinement;
 use packrace_server::transport::serve::{inetd, serve_and_reload};
 use packrace_server::transport::settings::{NewRepositories, Pushing, Settings};
-use packrace_store::Config;
+use packrace_store::{Config, HooksFrom};
 
 use super::receive_pack::committer;
 use super::{Fatal, in_directory, init};
@@ -28,6 +28,8 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
         let _ = std::io::stdout().write_all(example(&defaults(environment)).as_bytes());
         return Ok(());
     }
+    // Read while it can be: in the sandbox, and before its files are replaced.
+    let environment = &environment.with_last_config();
     let mut told = told(globals, args, environment)?;
     let log = (!args.inetd || has_log_of_its_own()).then(|| log::start(&told.log));
     let root = in_directory(globals, &args.root)?;
@@ -75,6 +77,15 @@ fn reload_settings(
 ) -> Result<Settings, Fatal> {
     let mut next = running.clone();
     let (changed, stays) = next.reload(told(globals, args, environment)?);
+    if let HooksFrom::Dir(dir) = &next.serve.hooks
+        && let Err(error) = std::fs::read_dir(dir)
+        && error.kind() == ErrorKind::PermissionDenied
+    {
+        let dir = dir.display();
+        return Err(Fatal::new(format!(
+            "serve.hooks: {dir}: {error}; in the sandbox, not without a restart"
+        )));
+    }
     let settings = settings(globals, &next, environment)?;
     *running = next;
     let names =
@@ -103,7 +114,12 @@ fn told(globals: &Globals, args: &Serve, environment: &Environment) -> Result<To
     if let Some(path) = &args.config {
         let path = in_directory(globals, path)?;
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|error| Fatal::new(format!("{name}: {error}")))?;
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            let is_denied = error.kind() == ErrorKind::PermissionDenied;
+            let hint =
+                if is_denied { " (in the sandbox, a file that was replaced needs a restart)" } else { "" };
+            Fatal::new(format!("{name}: {error}{hint}"))
+        })?;
         told.take_file(&name, &text).map_err(Fatal::new)?;
     }
     if let Some(bytes) = environment.max_request_buffer()? {

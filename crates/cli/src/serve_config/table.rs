@@ -284,7 +284,8 @@ group!(serve: ServeRules {
         "Whether only repositories with a file git-daemon-export-ok are served.";
     allowed_paths: value, restart,
         "Folders outside of the served one into which links, alternates and core.hooksPath of repositories may lead: a \
-         list. What leads elsewhere is not read, and the log says so.";
+         list. What leads elsewhere is not read, and the log says so. What is to be written there needs sandbox.write-paths, \
+         too.";
     hooks: value, reload,
         "Which hooks are run by pushes: \"repository\" (its own, as in git), \"none\", or a folder whose hooks are run for \
          all repositories. Unless it is \"repository\", receive.denyCurrentBranch = updateInstead is refused, too.";

@@ -96,7 +96,11 @@ fn files_of_configuration_end() {
         for path in ["/proc/self/pagemap", "/dev/zero", &pipe] {
             check(place, path, &format!("fatal: bad config line 1 in file {path}"));
         }
-        check(place, &folder, &format!("fatal: unable to access '{folder}': Is a directory"));
+        let why = match place {
+            "own" => "bad config line 6 in file ./config",
+            _ => "unable to parse command-line config",
+        };
+        check(place, &folder, &format!("fatal: {why}"));
         check(place, "/no/such/file", "");
     }
     check("command", "a", "fatal: relative config includes must come from files");

@@ -1,11 +1,13 @@
 //! `packrace serve` as whoever hosts meets it: settings, signals and the log.
 
+mod disk;
 mod hooks;
 mod hostile;
+mod sandbox;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,17 @@ impl Server {
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         RepoBuilder::new(Size::Tiny).build_at(&root.join("a.git"), Git::stock());
+        Server::start_for(folder, &root, config, args, variables)
+    }
+
+    /// The same for another folder that is served; settings and log go into `folder`.
+    fn start_for(
+        folder: tempfile::TempDir,
+        root: &Path,
+        config: &str,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         std::fs::write(folder.path().join("serve.toml"), config).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let mut command = packrace();

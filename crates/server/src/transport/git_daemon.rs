@@ -25,7 +25,7 @@ use super::call::{self, Call, Client, Service};
 use super::places::{Awaited, For, NoPlace, Place};
 use super::root::NotServed;
 use super::settings::Settings;
-use super::shared::{Opened, Shared, begins_push};
+use super::shared::{Beginning, Opened, Shared};
 use super::stdio::SinkDoor;
 use super::tallied::{Heard, Told};
 use crate::budget::CUT;
@@ -258,9 +258,8 @@ fn run(
         Opened::New(new) => {
             let told = new.advertise(settings, request.version, transfer, door);
             told.map_err(|error| error.to_string())?;
-            let Some(first) = begins_push(&mut input).map_err(|error| error.to_string())? else {
-                return Ok(());
-            };
+            let beginning = Beginning::of(&mut input).map_err(|error| error.to_string())?;
+            let Beginning::Commands(first) = beginning else { return Ok(()) };
             begun = first;
             head = &begun;
             // The advertisement was sent.

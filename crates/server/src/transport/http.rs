@@ -43,7 +43,7 @@ use super::pusher::pusher;
 use super::root::NotServed;
 use super::routes::{self, NO_CACHE, Route, percent_decode, route};
 use super::seeing::{self, Onlooker};
-use super::shared::{Opened, Shared, begins_push};
+use super::shared::{Beginning, Opened, Shared};
 use super::streamed_body::StreamedBody;
 use super::tallied::Heard;
 use crate::budget::CUT;
@@ -167,7 +167,16 @@ async fn advertise(
         ProtocolVersion::V2 => Vec::new(),
         _ => service.announcement().to_vec(),
     };
-    let wanted = Wanted { service, path, version, mode: Mode::Advertise, input: Body::Empty, prefix, called };
+    let wanted = Wanted {
+        service,
+        path,
+        version,
+        mode: Mode::Advertise,
+        input: Body::Empty,
+        prefix,
+        called,
+        opened: None,
+    };
     run(wanted, service.advertisement(), shared).await
 }
 
@@ -182,20 +191,22 @@ async fn upload_pack(
     let version = version(request.headers());
     let may_send = request.headers().contains_key(header::EXPECT);
     let mut body = request.into_body();
-    let input = match take_body(&mut body, is_gzip, may_send, service, &path, &called, &shared).await {
-        Ok(input) => Body::Whole(input),
-        Err(status) => {
-            let time = shared.settings().limits.body_time;
-            drop(tokio::spawn(discard(body, time)));
-            return Err(status);
-        }
-    };
+    let (input, opened) =
+        match take_body(&mut body, is_gzip, may_send, service, &path, &called, &shared).await {
+            Ok((input, opened)) => (Body::Whole(input), opened),
+            Err(status) => {
+                let time = shared.settings().limits.body_time;
+                drop(tokio::spawn(discard(body, time)));
+                return Err(status);
+            }
+        };
     let prefix = Vec::new();
-    let wanted = Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
+    let wanted = Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called, opened };
     run(wanted, service.result(), shared).await
 }
 
-/// Takes the body of a request. What has not come with the head is only waited for where there is a repository that serves it.
+/// Takes the body of a request. What has not come with the head is only waited for where there is a repository that serves it,
+/// which comes back, too.
 async fn take_body(
     body: &mut Incoming,
     is_gzip: bool,
@@ -204,15 +215,16 @@ async fn take_body(
     path: &[u8],
     called: &Called,
     shared: &Arc<Shared>,
-) -> Result<RequestBody, StatusCode> {
+) -> Result<(RequestBody, Option<Opened>), StatusCode> {
     let settings = shared.settings();
     let limits = &settings.limits;
     let refused = |bad| body_refused(bad, called.peer, shared);
     let claim = shared.places.bodies.claim(0, called.peer.ip()).map_err(|_| refused(BadBody::NoRoom))?;
     let mut taken = RequestBody::new(claim, is_gzip, limits.max_request_bytes);
+    let mut opened = None;
     // Looking at it would ask for it.
     if expects_to_continue || !taken.take_ready(body).await.map_err(refused)? {
-        look_up(service, path.to_vec(), called, shared).await?;
+        opened = Some(look_up(service, path.to_vec(), called, shared).await?);
         let exchange = called.exchange.upgrade();
         exchange.iter().for_each(|exchange| exchange.conversation().awaits_body());
         let come = tokio::time::timeout(limits.body_time, taken.take_rest(body)).await;
@@ -222,24 +234,24 @@ async fn take_body(
             Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
         }
     }
-    Ok(taken)
+    Ok((taken, opened))
 }
 
-/// Whether there is a repository that offers this service. The request holds no place after that: it takes one again when its
+/// The repository, if there is one that offers this service. The request holds no place after that: it takes one again when its
 /// body is there.
 async fn look_up(
     service: Service,
     path: Vec<u8>,
     called: &Called,
     shared: &Arc<Shared>,
-) -> Result<(), StatusCode> {
+) -> Result<Opened, StatusCode> {
     let place = take_place(called, shared)?;
     let (transfer, shared) = (called.transfer.clone(), shared.clone());
     let looking = tokio::task::spawn_blocking(move || {
         let _held = place;
         transfer.is_about(&path);
         let _span = transfer.enter_span();
-        open(service, &path, &shared).map(drop)
+        open(service, &path, &shared)
     });
     looking.await.unwrap_or_else(|panic| {
         tracing::error!("a request failed: {panic}");
@@ -265,7 +277,8 @@ async fn receive_pack(
         Err(status) => Body::Refused(status),
     };
     let prefix = Vec::new();
-    let wanted = Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called };
+    let wanted =
+        Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called, opened: None };
     run(wanted, service.result(), shared).await
 }
 
@@ -311,7 +324,7 @@ struct Called {
     exchange: Weak<Exchange>,
 }
 
-/// A request, as far as it needs no repository.
+/// A request.
 struct Wanted {
     service: Service,
     path: Vec<u8>,
@@ -320,6 +333,8 @@ struct Wanted {
     input: Body,
     prefix: Vec<u8>,
     called: Called,
+    /// The repository, where it was looked up before.
+    opened: Option<Opened>,
 }
 
 /// Where the bytes of a request come from.
@@ -382,7 +397,7 @@ fn run_engine(mut wanted: Wanted, mut door: BodyDoor, place: &Place, shared: &Sh
     wanted.called.transfer.is_about(&wanted.path);
     let _span = wanted.called.transfer.enter_span();
     let path = quoted(&wanted.path);
-    let opened = match open(wanted.service, &wanted.path, shared) {
+    let opened = match wanted.opened.take().map_or_else(|| open(wanted.service, &wanted.path, shared), Ok) {
         Ok(opened) => opened,
         Err(status) => return status,
     };
@@ -476,9 +491,10 @@ fn serve_wanted(
             return Ok(StatusCode::OK);
         }
         Opened::New(new) => {
-            match begins_push(&mut input).map_err(engine::Error::gone)? {
-                Some(first) => begun = first,
-                None => return Ok(StatusCode::OK),
+            match Beginning::of(&mut input).map_err(engine::Error::gone)? {
+                Beginning::Commands(first) => begun = first,
+                Beginning::Flush => return Ok(StatusCode::OK),
+                Beginning::Nothing => return Ok(StatusCode::NOT_FOUND),
             }
             head = &begun;
             match shared.make(&new) {

@@ -193,12 +193,24 @@ impl NewRepository {
     }
 }
 
-/// The beginning of the commands of a push; none where a client only wanted to look.
-pub(super) fn begins_push(input: &mut dyn Read) -> std::io::Result<Option<[u8; 4]>> {
-    let mut head = [0; 4];
-    match input.read_exact(&mut head) {
-        Ok(()) => Ok(Some(head).filter(|head| head != pkt_line::FLUSH)),
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
+/// How what a client sends to a repository begins that is not there yet.
+pub(super) enum Beginning {
+    /// Nothing came, or less than a packet.
+    Nothing,
+    /// It only wanted to look, or to know whether it may push (gitprotocol-http).
+    Flush,
+    /// Commands of a push.
+    Commands([u8; 4]),
+}
+
+impl Beginning {
+    pub(super) fn of(input: &mut dyn Read) -> std::io::Result<Self> {
+        let mut head = [0; 4];
+        match input.read_exact(&mut head) {
+            Ok(()) if head == *pkt_line::FLUSH => Ok(Beginning::Flush),
+            Ok(()) => Ok(Beginning::Commands(head)),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Beginning::Nothing),
+            Err(error) => Err(error),
+        }
     }
 }

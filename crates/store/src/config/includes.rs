@@ -3,14 +3,15 @@
 //! Files are opened here and not by the parser's crate: only regular files are read, up to a bound, at most so many, and
 //! where a server has confined itself, what a repository includes has to lie in the served folder.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use gix_config::parse::EventRef;
 use gix_glob::wildmatch::{self, Mode};
 use packrace_os::count::Role;
 
-use super::{Config, Entry, MAX_CONFIG_BYTES, Scope, parse_entries};
+use super::{Config, Entry, MAX_CONFIG_BYTES, Scope, bad_command_line, parse_entries};
 use crate::error::{Error, Reason};
 use crate::repository::read_line;
 
@@ -25,13 +26,39 @@ pub(super) struct Reading<'a> {
     pub(super) scope: Scope,
     /// None for the command line.
     pub(super) path: Option<&'a Path>,
+    pub(super) text: &'a [u8],
     pub(super) git_dir: Option<&'a Path>,
     pub(super) depth: usize,
 }
 
+impl Reading<'_> {
+    /// In git's words, which names the line where an entry ends.
+    fn bad_entry(&self, number: usize) -> Error {
+        let Some(path) = self.path else { return bad_command_line() };
+        let events = gix_config::parse::Events::from_bytes(self.text, None).ok();
+        let (mut line, mut entries) = (1, 0);
+        for event in events.iter().flat_map(|events| events.iter()) {
+            match event {
+                EventRef::SectionValueName(_) => entries += 1,
+                EventRef::Newline(ends) => line += ends.iter().filter(|byte| **byte == b'\n').count(),
+                EventRef::Value(_) | EventRef::ValueDone(_) if entries > number => break,
+                _ => {}
+            }
+        }
+        Reason::Config(format!("bad config line {line} in file {}", path.display())).into()
+    }
+}
+
 /// Reads a file of configuration; `None` if there is none. What a repository names lies where the server is confined to.
 pub(super) fn read(scope: Scope, path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let read = packrace_os::read_regular_file(path, scope.is_protected(), Role::Config, MAX_CONFIG_BYTES);
+    or_absent(scope, path, read_file(scope, path))
+}
+
+fn read_file(scope: Scope, path: &Path) -> io::Result<Vec<u8>> {
+    packrace_os::read_regular_file(path, scope.is_protected(), Role::Config, MAX_CONFIG_BYTES)
+}
+
+fn or_absent(scope: Scope, path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
     let path = path.display();
     match read.map_err(|error| (error.kind(), error)) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -46,7 +73,11 @@ pub(super) fn read(scope: Scope, path: &Path) -> Result<Option<Vec<u8>>, Error> 
         Err((_, error)) => {
             let why = packrace_os::reason(&error);
             let why = if error.kind() == ErrorKind::IsADirectory { "Is a directory" } else { &why };
-            Err(Reason::Config(format!("unable to access '{path}': {why}")).into())
+            let text = format!("unable to access '{path}': {why}");
+            match scope.is_protected() {
+                true => Err(Reason::UnreadableConfig(text).into()),
+                false => Err(Reason::Config(text).into()),
+            }
         }
     }
 }
@@ -60,17 +91,24 @@ impl Config {
         found: &mut Vec<Entry>,
     ) -> Result<(), Error> {
         let urls: Vec<Vec<u8>> = entries.iter().chain(&self.entries).filter_map(remote_url).collect();
-        for entry in entries {
+        for (number, entry) in entries.into_iter().enumerate() {
             let included = self.to_include(&entry, reading, &urls)?;
             found.push(entry);
             if let Some(path) = included {
-                self.include(&path, reading, found)?;
+                self.include(&path, reading, number, found)?;
             }
         }
         Ok(())
     }
 
-    fn include(&mut self, path: &Path, by: &Reading<'_>, found: &mut Vec<Entry>) -> Result<(), Error> {
+    /// Adds the entries of the file that entry `number` of another one includes.
+    fn include(
+        &mut self,
+        path: &Path,
+        by: &Reading<'_>,
+        number: usize,
+        found: &mut Vec<Entry>,
+    ) -> Result<(), Error> {
         if by.depth >= MAX_DEPTH {
             let from = by.path.map_or("the command line".into(), Path::to_string_lossy);
             let text = format!(
@@ -89,9 +127,20 @@ impl Config {
             self.ignore(format!("include.path = {}", path.display()), "leads out of the served folder");
             return Ok(());
         }
-        let Some(text) = read(by.scope, path)? else { return Ok(()) };
+        let read = read_file(by.scope, path);
+        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::IsADirectory) {
+            tracing::warn!("unable to access '{}': Is a directory", path.display());
+            return Err(by.bad_entry(number));
+        }
+        let Some(text) = or_absent(by.scope, path, read)? else { return Ok(()) };
         let entries = parse_entries(by.scope, &text, Some(path))?;
-        let reading = Reading { scope: by.scope, path: Some(path), git_dir: by.git_dir, depth: by.depth + 1 };
+        let reading = Reading {
+            scope: by.scope,
+            path: Some(path),
+            text: &text,
+            git_dir: by.git_dir,
+            depth: by.depth + 1,
+        };
         self.follow(&reading, entries, found)
     }
 

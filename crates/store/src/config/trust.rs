@@ -65,27 +65,4 @@ impl Served {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules() {
-        for (name, expect) in [
-            ("core.bare", Rule::Counts),
-            ("receive.procreceiverefs", Rule::Counts),
-            ("core.alternaterefscommand", Rule::Program),
-            ("gpg.program", Rule::Program),
-            ("gpg.ssh.program", Rule::Program),
-            ("filter.a.b.smudge", Rule::Program),
-            ("hook.x.command", Rule::Program),
-            ("core.hookspath", Rule::Hooks),
-            ("core.worktree", Rule::WorkTree),
-            ("core.attributesfile", Rule::File),
-            ("remote.origin.url", Rule::Counts),
-            ("remote.origin.uploadpack", Rule::Program),
-            ("diff.x.textconv", Rule::Program),
-        ] {
-            assert_eq!(rule(name.as_bytes()), expect, "{name}");
-        }
-    }
-}
+mod tests;

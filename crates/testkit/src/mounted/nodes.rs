@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,11 @@ pub struct Nodes {
     table: Mutex<Table>,
     /// In the order in which they were made; none while nobody wants to know. Held while one is made.
     changes: Mutex<Option<Vec<Change>>>,
+    failing: Mutex<Option<Failing>>,
 }
+
+/// Which bytes of which file cannot be read.
+pub type Failing = Box<dyn Fn(&Path, Range<u64>) -> bool + Send>;
 
 struct Table {
     /// A node's number is its place here, counted from [`ROOT`].
@@ -45,7 +50,7 @@ impl Nodes {
         let top = Node { names: vec![PathBuf::new()], ..Node::default() };
         let living = HashMap::from([(identity(&metadata), ROOT)]);
         let table = Mutex::new(Table { nodes: vec![top], living });
-        Ok(Nodes { behind, table, changes: Mutex::new(None) })
+        Ok(Nodes { behind, table, changes: Mutex::new(None), failing: Mutex::new(None) })
     }
 
     /// The directory behind.
@@ -128,6 +133,29 @@ impl Nodes {
         let mut table = self.lock();
         table.rename(to, None);
         table.rename(from, Some(to));
+    }
+
+    /// From here on these bytes cannot be read. Gives the nodes whose bytes could not be, or can no longer be.
+    pub fn fail_reads(&self, failing: Option<Failing>) -> Vec<u64> {
+        let mut current = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *current, failing);
+        let fails = |name: &Path| {
+            [&before, &*current].into_iter().flatten().any(|failing| failing(name, 0..u64::MAX))
+        };
+        let table = self.lock();
+        let changed =
+            table.nodes.iter().enumerate().filter(|(_, node)| node.names.iter().any(|name| fails(name)));
+        changed.map(|(number, _)| number as u64 + ROOT).collect()
+    }
+
+    /// Fails where these bytes of a node cannot be read.
+    pub fn check_readable(&self, node: u64, bytes: Range<u64>) -> io::Result<()> {
+        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(failing) = &*failing else { return Ok(()) };
+        match self.lock().node(node).names.iter().any(|name| failing(name, bytes.clone())) {
+            true => Err(io::Error::from_raw_os_error(fuser::Errno::EIO.code())),
+            false => Ok(()),
+        }
     }
 
     /// Counts what was asked of a node.

@@ -368,7 +368,8 @@ impl Filesystem for Passthrough {
         reply: ReplyData,
     ) {
         let mut buffer = vec![0; size as usize];
-        let read = self.file(handle).and_then(|file| {
+        let readable = self.nodes.check_readable(node.0, offset..offset + u64::from(size));
+        let read = readable.and_then(|()| self.file(handle)).and_then(|file| {
             let mut filled = 0;
             while filled < buffer.len() {
                 match file.read_at(&mut buffer[filled..], offset + filled as u64)? {

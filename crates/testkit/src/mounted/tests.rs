@@ -110,3 +110,25 @@ fn names_that_are_taken_are_not_given_to_who_does_not_want_that() {
     assert!(!rename().unwrap());
     assert_eq!(std::fs::read(&other).unwrap(), b"1");
 }
+
+#[test]
+#[ignore = "needs FUSE"]
+fn what_is_to_fail_cannot_be_read_until_it_is_healed() {
+    use std::os::unix::fs::FileExt as _;
+    let (behind, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = Mount::new(behind.path(), place.path()).unwrap();
+    let [bad, well] = ["bad", "well"].map(|name| mount.place().join(name));
+    let bytes = vec![7; 1 << 20];
+    for path in [&bad, &well] {
+        std::fs::write(path, &bytes).unwrap();
+    }
+    let file = std::fs::File::open(&bad).unwrap();
+    let read = |at: u64| file.read_exact_at(&mut [0; 100], at).map_err(|error| error.raw_os_error());
+    assert_eq!((read(0), read(900_000)), (Ok(()), Ok(())));
+    mount.fail_reads(|name, range| name == Path::new("bad") && range.end > 800_000).unwrap();
+    assert_eq!((read(0), read(900_000)), (Ok(()), Err(Some(fuser::Errno::EIO.code()))));
+    assert_eq!(std::fs::read(&well).unwrap(), bytes);
+    mount.heal().unwrap();
+    assert_eq!(read(900_000), Ok(()));
+    assert_eq!(std::fs::read(&bad).unwrap(), bytes);
+}

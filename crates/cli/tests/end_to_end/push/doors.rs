@@ -138,6 +138,12 @@ fn pushes_make_repositories_where_that_is_configured() {
     assert_eq!(peer::http(server.http, &format!("HEAD {get}"), b"", Feed::Whole).status, 200);
     let post = "POST /no.git/git-receive-pack HTTP/1.1\nContent-Type: application/x-git-receive-pack-";
     assert_eq!(peer::http(server.http, &format!("{post}request"), b"0000", Feed::Whole).status, 200);
+    for body in ["", "00"] {
+        assert_eq!(
+            peer::http(server.http, &format!("{post}request"), body.as_bytes(), Feed::Whole).status,
+            404
+        );
+    }
     assert_eq!(peer::http(server.http, &format!("{post}x"), b"0077", Feed::Whole).status, 415);
     let hello = packrace_testkit::peer::Script::new().data(b"git-receive-pack /no.git\0host=h\0").flush();
     let told = peer::tcp(server.git, hello.bytes(), Feed::Whole);

@@ -1,0 +1,40 @@
+//! What configuration outside of repositories said when it could last be read.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Config;
+use crate::error::Error;
+
+/// For a server whose sandbox knows files and not their names: a file of configuration that takes another's place, as editors
+/// and `git config` make them, cannot be read any more. What was read before it counts then.
+#[derive(Debug, Default)]
+pub struct LastConfig(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    config: Option<Config>,
+    /// Whether the log says that it is not what the files say.
+    is_told: bool,
+}
+
+impl LastConfig {
+    pub(super) fn keep(&self, config: &Config) {
+        *self.lock() = State { config: Some(config.clone()), is_told: false };
+    }
+
+    /// What was read last, if `error` says that a file is there and cannot be read.
+    pub(super) fn instead_of(&self, error: Error) -> Result<Config, Error> {
+        let mut state = self.lock();
+        let Some(config) = state.config.clone().filter(|_| error.is_unreadable_config()) else {
+            return Err(error);
+        };
+        if !std::mem::replace(&mut state.is_told, true) {
+            tracing::warn!("{error}: configuration counts as it was when it could be read, until a restart");
+        }
+        Ok(config)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

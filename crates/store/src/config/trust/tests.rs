@@ -1,0 +1,282 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::*;
+
+#[test]
+fn rules() {
+    for (name, expect) in [
+        ("core.bare", Rule::Counts),
+        ("receive.procreceiverefs", Rule::Counts),
+        ("core.alternaterefscommand", Rule::Program),
+        ("gpg.program", Rule::Program),
+        ("gpg.ssh.program", Rule::Program),
+        ("filter.a.b.smudge", Rule::Program),
+        ("hook.x.command", Rule::Program),
+        ("core.hookspath", Rule::Hooks),
+        ("core.worktree", Rule::WorkTree),
+        ("core.attributesfile", Rule::File),
+        ("remote.origin.url", Rule::Counts),
+        ("remote.origin.uploadpack", Rule::Program),
+        ("diff.x.textconv", Rule::Program),
+    ] {
+        assert_eq!(rule(name.as_bytes()), expect, "{name}");
+    }
+}
+
+/// Keys that a repository may set as in git: they change what of its own objects and refs is given out, how they are stored
+/// and how much work that is, or are looked at by commands that nobody runs for somebody else. No program and no path.
+const HARMLESS: &[&str] = &[
+    "add.ignore-errors",
+    "add.ignoreerrors",
+    "advice.ignoredhook",
+    "advice.refsyntax",
+    "advice.statushints",
+    "advice.x",
+    "attr.tree",
+    "clone.defaultremotename",
+    "color.status",
+    "color.ui",
+    "commitgraph.changedpaths",
+    "commitgraph.generationversion",
+    "core.abbrev",
+    "core.alternaterefsprefixes",
+    "core.autocrlf",
+    "core.bare",
+    "core.bigfilethreshold",
+    "core.checkroundtripencoding",
+    "core.checkstat",
+    "core.commitgraph",
+    "core.compression",
+    "core.deltabasecachelimit",
+    "core.eol",
+    "core.filemode",
+    "core.filesreflocktimeout",
+    "core.fsync",
+    "core.fsyncmethod",
+    "core.fsyncobjectfiles",
+    "core.ignorecase",
+    "core.ignorestat",
+    "core.logallrefupdates",
+    "core.loosecompression",
+    "core.maxtreedepth",
+    "core.multipackindex",
+    "core.packedrefstimeout",
+    "core.protecthfs",
+    "core.protectntfs",
+    "core.quotepath",
+    "core.repositoryformatversion",
+    "core.safecrlf",
+    "core.sharedrepository",
+    "core.sparsecheckout",
+    "core.symlinks",
+    "core.trustctime",
+    "core.warnambiguousrefs",
+    "diff.renamelimit",
+    "extensions.objectformat",
+    "extensions.partialclone",
+    "extensions.preciousobjects",
+    "extensions.refstorage",
+    "extensions.worktreeconfig",
+    "feature.manyfiles",
+    "gc.x",
+    "http.getanyfile",
+    "http.maxrequestbuffer",
+    "i18n.commitencoding",
+    "index.skiphash",
+    "index.version",
+    "lsrefs.unborn",
+    "merge.conflictstyle",
+    "merge.default",
+    "merge.directoryrenames",
+    "pack.compression",
+    "pack.deltacachelimit",
+    "pack.deltacachesize",
+    "pack.depth",
+    "pack.indexversion",
+    "pack.island",
+    "pack.islandcore",
+    "pack.packsizelimit",
+    "pack.preferbitmaptips",
+    "pack.threads",
+    "pack.usebitmaps",
+    "pack.window",
+    "pack.windowmemory",
+    "pack.writebitmaphashcache",
+    "pack.writebitmaplookuptable",
+    "pack.writebitmaps",
+    "pack.writereverseindex",
+    "packrace.looselimit",
+    "packrace.requirereachablewants",
+    "promisor.advertise",
+    "promisor.sendfields",
+    "push.default",
+    "receive.advertiseatomic",
+    "receive.advertisepushoptions",
+    "receive.certnonceseed",
+    "receive.certnonceslop",
+    "receive.denycurrentbranch",
+    "receive.denydeletecurrent",
+    "receive.denydeletes",
+    "receive.denynonfastforwards",
+    "receive.hiderefs",
+    "receive.keepalive",
+    "receive.maxinputsize",
+    "receive.procreceiverefs",
+    "receive.shallowupdate",
+    "receive.unpacklimit",
+    "receive.updateserverinfo",
+    "reftable.blocksize",
+    "reftable.geometricfactor",
+    "reftable.indexobjects",
+    "reftable.locktimeout",
+    "reftable.restartinterval",
+    "remote.pushdefault",
+    "remote.x",
+    "remote.x.mirror",
+    "remote.x.x",
+    "repack.cruftdepth",
+    "repack.cruftthreads",
+    "repack.cruftwindow",
+    "repack.cruftwindowmemory",
+    "repack.packkeptobjects",
+    "repack.updateserverinfo",
+    "repack.usedeltabaseoffset",
+    "repack.usedeltaislands",
+    "repack.writebitmaps",
+    "sparse.expectfilesoutsideofpatterns",
+    "stash.showincludeuntracked",
+    "stash.showpatch",
+    "stash.showstat",
+    "status.relativepaths",
+    "status.short",
+    "status.showuntrackedfiles",
+    "transfer.advertiseobjectinfo",
+    "transfer.advertisesid",
+    "transfer.fsckobjects",
+    "transfer.hiderefs",
+    "transfer.unpacklimit",
+    "uploadpack.advertisebundleuris",
+    "uploadpack.allowanysha1inwant",
+    "uploadpack.allowfilter",
+    "uploadpack.allowreachablesha1inwant",
+    "uploadpack.allowrefinwant",
+    "uploadpack.allowsidebandall",
+    "uploadpack.allowtipsha1inwant",
+    "uploadpack.blobpackfileuri",
+    "uploadpack.hiderefs",
+    "uploadpack.keepalive",
+    "uploadpackfilter.allow",
+    "uploadpackfilter.tree.maxdepth",
+    "uploadpackfilter.x.allow",
+    "user.useconfigonly",
+    "user.x",
+    "versionsort.prereleasesuffix",
+    "versionsort.suffix",
+];
+
+/// Keys that are read from protected configuration only, or are checked where they are read.
+const CHECKED_ELSEWHERE: &[&str] = &[
+    // They turn services off only: `Service::check_enabled`.
+    "http.receivepack",
+    "http.uploadpack",
+    // Only of what lies in the served folder: `includes`.
+    "include.path",
+    // There is no repository yet.
+    "init.defaultbranch",
+    "init.defaultobjectformat",
+    "init.defaultrefformat",
+    "init.templatedir",
+    "packrace.createonpush",
+    // The file has to lie in the served folder: `FsckSettings`.
+    "receive.fsck.skiplist",
+    // Protected only: `ownership`.
+    "safe.directory",
+];
+
+/// Sections that are read whole, key by key: bundles and remotes that clients are told of, expiry of reflogs by pattern, how
+/// merges are labelled, extensions of the format; and `filter`, which is denied whole.
+const SECTIONS: [&str; 6] = ["bundle", "extensions", "filter", "gc", "merge", "remote"];
+
+/// Methods of [`Config`](super::super::Config) that take a key.
+const BY_KEY: [&str; 10] = [
+    "string",
+    "strings",
+    "boolean",
+    "integer",
+    "path",
+    "protected_strings",
+    "protected_boolean",
+    "own_boolean",
+    "value",
+    "local_integer",
+];
+
+const BY_SECTION: [&str; 3] = ["section", "subsections", "local_section"];
+
+/// What all sources name: keys, in lower case, and sections that are read whole.
+fn read_in_sources() -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut keys, mut sections) = (BTreeSet::new(), BTreeSet::new());
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for name in ["cli", "server", "worktree", "pack", "store"] {
+        visit(&crates.join(name).join("src"), &mut |text| {
+            let pieces: Vec<&str> = text.split('"').collect();
+            for pair in pieces.windows(2) {
+                let is_argument_of = |method: &&str| pair[0].trim_end().ends_with(&format!(".{method}("));
+                // A part that is put in when it runs stands for any.
+                let piece = pair[1].split(['{', '}']).enumerate();
+                let piece = piece.map(|(at, part)| if at % 2 == 0 { part } else { "x" }).collect::<String>();
+                if BY_SECTION.iter().any(is_argument_of) {
+                    sections.insert(piece);
+                } else if piece.contains('.') && BY_KEY.iter().any(is_argument_of) || looks_like_a_key(&piece)
+                {
+                    keys.insert(piece.to_ascii_lowercase());
+                }
+            }
+        });
+    }
+    (keys, sections)
+}
+
+/// Whether it is a name in a section that packrace reads (`receive.maxInputSize`).
+fn looks_like_a_key(text: &str) -> bool {
+    let known = HARMLESS.iter().chain(CHECKED_ELSEWHERE).map(|key| key.split('.').next().unwrap());
+    let (section, key) = (text.split('.').next().unwrap(), text.rsplit('.').next().unwrap());
+    let is_known = known.chain(SECTIONS).chain(["gpg"]).any(|known| known.eq_ignore_ascii_case(section));
+    let is_word =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-*".contains(&byte));
+    section.len() < text.len()
+        && is_known
+        && is_word(text)
+        && key.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
+fn visit(dir: &Path, look: &mut impl FnMut(&str)) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            if name != "tests" && name != "trust" {
+                visit(&path, look);
+            }
+        } else if name != "tests.rs" && name != "trust.rs" {
+            let text = std::fs::read_to_string(&path).unwrap();
+            look(text.split("#[cfg(test)]").next().unwrap());
+        }
+    }
+}
+
+/// Whoever reads a new key has to say here, or in [`rule`], what a repository may decide by it.
+#[test]
+fn every_key_that_is_read_is_classified() {
+    let (keys, sections) = read_in_sources();
+    let is_counted = |key: &str| rule(key.as_bytes()) == Rule::Counts;
+    let listed: BTreeSet<&str> = HARMLESS.iter().chain(CHECKED_ELSEWHERE).copied().collect();
+    assert_eq!(listed.len(), HARMLESS.len() + CHECKED_ELSEWHERE.len(), "a key is there twice");
+    let new: Vec<&String> =
+        keys.iter().filter(|key| is_counted(key) && !listed.contains(key.as_str())).collect();
+    assert_eq!(new, Vec::<&String>::new(), "may a repository of a stranger decide this?");
+    let stale: Vec<&&str> = listed.iter().filter(|key| !is_counted(key) || !keys.contains(**key)).collect();
+    assert_eq!(stale, Vec::<&&str>::new(), "nobody reads these, or they are denied");
+    assert_eq!(sections.iter().map(String::as_str).collect::<Vec<_>>(), SECTIONS);
+}
