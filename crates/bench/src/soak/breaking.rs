@@ -1,16 +1,16 @@
-//! A disk that fails under one repository, while others are served.
+//! A disk that fails under some repositories, while others are served.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use packrace_object::HashKind;
+use packrace_object::{HashKind, TrailerHasher};
 use packrace_testkit::Random;
 use packrace_testkit::peer::Script;
 use packrace_testkit::raw_client::{Door, Take};
 
-use super::Soak;
+use super::{Fragile, Soak};
 
 /// How long a file stays broken, and how long it is whole before the next one breaks.
 const EVERY: Duration = Duration::from_millis(300);
@@ -18,63 +18,195 @@ const EVERY: Duration = Duration::from_millis(300);
 /// How soon clones must be whole again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Cuts files of the fragile repository off and puts them back. Who clones it meanwhile gets the same pack as ever or an error;
-/// who clones it afterwards gets the pack.
+/// A pack's header: its signature, version and number of objects (gitformat-pack).
+const HEADER_BYTES: usize = 12;
+
+/// Breaks files of the fragile repositories and puts them back. Who clones one meanwhile gets a pack with all objects or an
+/// error, who pushes to it is refused or finds what was pushed; who clones it afterwards gets the pack.
 pub fn break_files(soak: &Soak, is_over: &AtomicBool, seed: u64) {
-    let repo = &soak.site.fragile;
     let mut random = Random::new(seed);
-    let files = match files(repo) {
+    let files: io::Result<Vec<_>> = soak.site.fragile.iter().map(|repo| files(&repo.path)).collect();
+    let files = match files {
         Ok(files) => files,
         Err(error) => return soak.fail("files that break", error),
     };
-    let tips = crate::work::tips(soak.git, repo);
-    let script = Script::new().fetch_v2("sha1", &tips.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
-    let clone = |door, patience| {
-        let target = soak.target(door, repo);
-        let request = target.request(script.bytes());
-        let end = Instant::now() + patience;
-        target.fetch_patiently(&request, Take::Hash(HashKind::Sha1), end).map(|(got, _)| got.pack.bytes)
-    };
-    let mut expect = None;
+    let mut pushes = Pushes::new(soak, &soak.site.fragile[0]);
     while !is_over.load(Relaxed) {
-        let (path, bytes) = &files[random.below(files.len())];
+        let number = random.below(files.len());
+        let repo = &soak.site.fragile[number];
+        let (path, bytes) = &files[number][random.below(files[number].len())];
         let door = if random.one_in(2) { Door::Git } else { Door::Http };
-        let length = random.below(bytes.len());
-        let who = format!("{} cut off at {length}, {door:?}", path.display());
-        let broken =
-            std::fs::File::options().write(true).open(path).and_then(|file| file.set_len(length as u64));
-        if let Err(error) = broken {
+        let fault = match random.below(4) {
+            0 => Fault::Replaced,
+            1 => Fault::Unreadable,
+            _ => Fault::CutOff(random.below(bytes.len())),
+        };
+        let who = format!("{} {fault:?}, {door:?}", path.display());
+        if let Err(error) = fault.happen(path, bytes) {
             return soak.fail(&who, error);
         }
         soak.counts.changes.fetch_add(1, Relaxed);
-        // That a pack which comes whole is right is checked by its trailer. It may be made another way without what is broken.
-        drop(clone(door, Duration::ZERO));
+        check(soak, &who, repo, clone(soak, repo, door, Duration::ZERO));
+        // What a push makes of refs would be undone when they are put back.
+        let is_of_objects = path.extension().is_some_and(|end| end == "pack" || end == "idx");
+        let is_acknowledged = (number == 0 && is_of_objects).then(|| pushes.push(door));
         std::thread::sleep(EVERY);
-        if let Err(error) = std::fs::write(path, bytes) {
+        if let Err(error) = mend(path, bytes) {
             return soak.fail(&who, error);
+        }
+        if is_acknowledged.is_some_and(|is_acknowledged| !pushes.is_as_told(is_acknowledged)) {
+            soak.fail(&who, "a push is not what it was told to be");
         }
         let end = Instant::now() + PATIENCE;
         let again = loop {
-            match clone(door, PATIENCE) {
+            match clone(soak, repo, door, PATIENCE) {
                 Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
                 ended => break ended,
             }
         };
-        match again {
-            Ok(length) if *expect.get_or_insert(length) == length => {}
-            Ok(length) => soak.fail(&who, format!("then a pack of {length} bytes, not {expect:?}")),
-            Err(failure) => soak.fail(&who, format!("then not whole again: {failure}")),
+        if let Err(failure) = &again {
+            soak.fail(&who, format!("then not whole again: {failure}"));
         }
+        check(soak, &who, repo, again);
         std::thread::sleep(EVERY);
+    }
+}
+
+/// A clone of all refs: the pack, or why there is none.
+fn clone(soak: &Soak, repo: &Fragile, door: Door, patience: Duration) -> Result<Vec<u8>, String> {
+    let tips: Vec<&str> = repo.tips.iter().map(String::as_str).collect();
+    let target = soak.target(door, &repo.path);
+    let request = target.request(Script::new().fetch_v2("sha1", &tips, &[]).bytes());
+    let got = target.fetch_patiently(&request, Take::Keep, Instant::now() + patience);
+    got.map(|(got, _)| got.pack.kept).map_err(|failure| failure.to_string())
+}
+
+/// A pack that came whole is right, by whatever way it was made.
+fn check(soak: &Soak, who: &str, repo: &Fragile, got: Result<Vec<u8>, String>) {
+    let Ok(pack) = got else { return };
+    let Some((header, (body, trailer))) = pack
+        .first_chunk::<HEADER_BYTES>()
+        .zip(pack.split_at_checked(pack.len().saturating_sub(HashKind::Sha1.len_in_bytes())))
+    else {
+        return soak.fail(who, "no pack");
+    };
+    let mut hasher = TrailerHasher::new(HashKind::Sha1);
+    hasher.update(body);
+    let objects = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+    if hasher.finish().as_bytes() != trailer || objects as usize != repo.objects {
+        soak.fail(who, format!("a pack of {objects} objects, not {}, or a wrong hash", repo.objects));
+    }
+}
+
+/// What happens to a file.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    /// So many bytes are left.
+    CutOff(usize),
+    /// Other bytes under the same name.
+    Replaced,
+    /// A directory in its place.
+    Unreadable,
+}
+
+impl Fault {
+    fn happen(self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Fault::CutOff(length) => std::fs::File::options().write(true).open(path)?.set_len(length as u64),
+            Fault::Replaced => {
+                let beside = path.with_file_name("other");
+                let other: Vec<u8> = bytes.iter().map(|byte| byte ^ 0x55).collect();
+                std::fs::write(&beside, other)?;
+                std::fs::rename(beside, path)
+            }
+            Fault::Unreadable => {
+                std::fs::remove_file(path)?;
+                std::fs::create_dir(path)
+            }
+        }
+    }
+}
+
+/// In place, where something is.
+fn mend(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.is_dir() {
+        std::fs::remove_dir(path)?;
+    }
+    std::fs::write(path, bytes)
+}
+
+/// Commits that are pushed to a fragile repository, each on top of the last that came in.
+struct Pushes<'a> {
+    soak: &'a Soak<'a>,
+    repo: &'a Fragile,
+    folder: tempfile::TempDir,
+    tree: String,
+    /// What was pushed last, and what of it was acknowledged.
+    last: String,
+    acknowledged: Option<String>,
+    number: usize,
+}
+
+/// The ref that they move.
+const BRANCH: &str = "refs/heads/soak";
+
+impl<'a> Pushes<'a> {
+    fn new(soak: &'a Soak, repo: &'a Fragile) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        // Files of its own: what breaks there is whole here.
+        let path = repo.path.display().to_string();
+        soak.git.run(folder.path(), &["clone", "-q", "--mirror", "--no-hardlinks", &path, "."]);
+        let tree = soak.git.run(folder.path(), &["rev-parse", "HEAD^{tree}"]).trim().to_owned();
+        let now = soak.git.run(folder.path(), &["for-each-ref", "--format=%(objectname)", BRANCH]);
+        let acknowledged = Some(now.trim().to_owned()).filter(|id| !id.is_empty());
+        Pushes { soak, repo, folder, tree, last: String::new(), acknowledged, number: 0 }
+    }
+
+    /// Whether the server said that a new commit came in.
+    fn push(&mut self, door: Door) -> bool {
+        self.number += 1;
+        let git = |args: &[&str]| self.soak.git.run(self.folder.path(), args).trim().to_owned();
+        let head = || git(&["rev-parse", "HEAD"]);
+        let parent = self.acknowledged.clone().unwrap_or_else(head);
+        let message = format!("fragile {}", self.number);
+        self.last = git(&["commit-tree", &self.tree, "-p", &parent, "-m", &message]);
+        let url = self.soak.server.url(door == Door::Http, &self.repo.path);
+        let refspec = format!("{}:{BRANCH}", self.last);
+        let push = self.soak.git.command(self.folder.path()).args(["push", "-q", &url, &refspec]).output();
+        push.is_ok_and(|output| output.status.success())
+    }
+
+    /// Whether the branch is what was acknowledged, once all is whole again; a push that broke off may have come in.
+    fn is_as_told(&mut self, is_acknowledged: bool) -> bool {
+        let is_whole = self.soak.git.run(&self.repo.path, &["rev-list", "-1", "--objects", "--all"]);
+        let now = self.soak.git.run(&self.repo.path, &["for-each-ref", "--format=%(objectname)", BRANCH]);
+        let now = Some(now.trim().to_owned()).filter(|id| !id.is_empty());
+        let is_new = now.as_ref() == Some(&self.last);
+        let is_right = !is_whole.is_empty() && (is_new || !is_acknowledged && now == self.acknowledged);
+        self.acknowledged = now;
+        is_right
     }
 }
 
 /// The files that break, which can be written to from now on, and what is in them.
 fn files(repo: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     use std::os::unix::fs::PermissionsExt as _;
-    let packs = std::fs::read_dir(repo.join("objects/pack"))?.map(|entry| Ok(entry?.path()));
-    let mut files = packs.collect::<io::Result<Vec<_>>>()?;
-    files.retain(|path| path.extension().is_some_and(|end| end == "pack" || end == "idx"));
+    let mut files = Vec::new();
+    for folder in ["objects/pack", "objects/info", "reftable", "."] {
+        let Ok(entries) = std::fs::read_dir(repo.join(folder)) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default();
+            let breaks = match folder {
+                "objects/info" => name == "commit-graph",
+                "." => name == "packed-refs",
+                _ => true,
+            };
+            if breaks {
+                files.push(path);
+            }
+        }
+    }
     let read = |path: PathBuf| {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
         let bytes = std::fs::read(&path)?;

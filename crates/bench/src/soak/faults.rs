@@ -64,18 +64,17 @@ const FAULTS: [Fault; 11] = [
 /// Does one wrong thing after the other.
 pub fn client(soak: &Soak, is_over: &AtomicBool, seed: u64) {
     let mut random = Random::new(seed);
-    let repos = soak.site.all();
+    let repos = soak.site.all(soak.git);
     let scripts: Vec<Script> = repos
         .iter()
-        .map(|repo| {
-            let tips = crate::work::tips(soak.git, repo);
+        .map(|(_, tips)| {
             Script::new().fetch_v2("sha1", &tips.iter().map(String::as_str).collect::<Vec<_>>(), &[])
         })
         .collect();
     while !is_over.load(Relaxed) {
         let number = random.below(repos.len());
         let door = if random.one_in(2) { Door::Git } else { Door::Http };
-        let mut target = soak.target(door, repos[number]);
+        let mut target = soak.target(door, repos[number].0);
         target.patience = SLOWLY;
         let request = target.request(scripts[number].bytes());
         let fault = FAULTS[random.below(FAULTS.len())];

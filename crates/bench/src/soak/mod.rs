@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use packrace_testkit::raw_client::{Door, Target};
-use packrace_testkit::{Bitmap, Git, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, CommitGraph, Git, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
 
 use crate::Error;
 use crate::args::Args;
@@ -101,11 +101,30 @@ struct Site {
     plain: PathBuf,
     /// Repacked and pushed to.
     changing: PathBuf,
-    /// Files of it are cut off and put back.
-    fragile: PathBuf,
+    /// Files of them break and are put back.
+    fragile: [Fragile; 3],
     /// Deleted and made again, from a copy outside.
     fleeting: PathBuf,
     outside: PathBuf,
+}
+
+/// A repository whose files break.
+struct Fragile {
+    path: PathBuf,
+    /// Of its refs, which cannot be asked for while they are broken.
+    tips: Vec<String>,
+    /// All that these lead to.
+    objects: usize,
+}
+
+impl Fragile {
+    fn new(path: PathBuf, format: RefFormat, storage: Storage, git: &Git) -> Self {
+        let builder = RepoBuilder::new(Size::Small).ref_format(format).storage(storage).seed(5);
+        builder.build_at(&path, git);
+        let tips = crate::work::tips(git, &path);
+        let objects = reachable_objects(git, &path).len();
+        Fragile { path, tips, objects }
+    }
 }
 
 impl Site {
@@ -122,19 +141,36 @@ impl Site {
         let outside = built(folder.join("outside.git"), Size::Tiny, Bitmap::No, 4);
         let fleeting = root.join("fleeting.git");
         meddling::copy(&outside, &fleeting)?;
+        let with_helpers = |packs| Storage {
+            packs,
+            bitmap: Bitmap::Plain,
+            multi_pack_index: packs > 1,
+            commit_graph: CommitGraph::Single,
+            ..Storage::default()
+        };
+        let fragile = [
+            ("fragile", RefFormat::Files, with_helpers(1)),
+            ("fragile-multi", RefFormat::Files, with_helpers(3)),
+            ("fragile-tables", RefFormat::Reftable, with_helpers(1)),
+        ];
         Ok(Site {
             steady: built(root.join("steady.git"), Size::Small, Bitmap::Plain, 1),
             plain: built(root.join("plain.git"), Size::Small, Bitmap::No, 2),
             changing: built(root.join("changing.git"), Size::Tiny, Bitmap::Plain, 3),
-            fragile: built(root.join("fragile.git"), Size::Small, Bitmap::Plain, 5),
+            fragile: fragile.map(|(name, format, storage)| {
+                Fragile::new(root.join(format!("{name}.git")), format, storage, git)
+            }),
             fleeting,
             outside,
             root,
         })
     }
 
-    fn all(&self) -> [&Path; 5] {
-        [&self.steady, &self.plain, &self.changing, &self.fragile, &self.fleeting]
+    /// All repositories, each with the tips of its refs.
+    fn all(&self, git: &Git) -> Vec<(&Path, Vec<String>)> {
+        let others = [&self.steady, &self.plain, &self.changing, &self.fleeting].into_iter();
+        let others = others.map(|path| (path.as_path(), crate::work::tips(git, path)));
+        others.chain(self.fragile.iter().map(|repo| (repo.path.as_path(), repo.tips.clone()))).collect()
     }
 }
 
