@@ -2,6 +2,7 @@
 //! durable, then the proof.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use packrace_object::ObjectId;
@@ -16,6 +17,10 @@ use crate::publish::{Component, DurableObjects, Sharing, make_durable_dir, with_
 /// The files of a pack in the order in which they get their names: what says that it is special, the pack, and last the
 /// index, by which it is found.
 const EXTENSIONS: [&str; 7] = ["promisor", "keep", "pack", "rev", "mtimes", "bitmap", "idx"];
+
+/// A repack beside us removes directories that are empty (`git prune-packed`), also the one that was just made. So often it
+/// is made again.
+const MAX_DIR_LOST: usize = 100;
 
 /// What came out of a quarantine.
 #[derive(Debug)]
@@ -130,12 +135,24 @@ impl Quarantine {
 
     fn name_loose(&self, dir: &str, files: &[String], changed: &mut Changed) -> Result<(), Error> {
         let (from, to) = (self.dir.join(dir), self.home.join(dir));
-        durable::make_dir(&to, |mode| self.policy.dir_mode(mode), Role::Objects)
-            .map_err(|error| Error::io(&to, error))?;
+        let make_dir = || match durable::make_dir(&to, |mode| self.policy.dir_mode(mode), Role::Objects) {
+            // Gone again already.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            made => made.map(drop).map_err(|error| Error::io(&to, error)),
+        };
+        make_dir()?;
         let is_durable = self.policy.syncs_in_full(Component::LooseObject);
         for name in files {
-            let to = to.join(name);
-            let is_new = self.give_name(&from.join(name), &to, Role::Objects)?;
+            let (from, to) = (from.join(name), to.join(name));
+            let mut named = self.give_name(&from, &to, Role::Objects);
+            for _ in 0..MAX_DIR_LOST {
+                if !named.as_ref().is_err_and(Error::is_not_found) {
+                    break;
+                }
+                make_dir()?;
+                named = self.give_name(&from, &to, Role::Objects);
+            }
+            let is_new = named?;
             if !is_new {
                 // Nobody shall take it for old and remove it. Only its owner may; to others it is as old as it is.
                 let _ = durable::touch(&to, Role::Objects);

@@ -171,6 +171,33 @@ fn only_objects_come_out() {
     assert_eq!(names(outside.path()), [&id[2..]]);
 }
 
+/// As `git prune-packed` removes empty directories, which a repack starts.
+#[test]
+fn directories_that_somebody_removes_are_made_again() {
+    let push = Push::new(HashKind::Sha1);
+    let dirs: Vec<PathBuf> = (0..=255u8).map(|first| push.objects().join(format!("{first:02x}"))).collect();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                dirs.iter().for_each(|dir| drop(std::fs::remove_dir(dir)));
+            }
+        });
+        let migrated = (0..10).map(|_| {
+            let quarantine = Quarantine::create(&push.open()).unwrap();
+            push.stage(&quarantine, &UNPACK);
+            let migrated = quarantine.migrate();
+            for dir in dirs.iter().filter(|dir| dir.exists()) {
+                names(dir).iter().for_each(|name| std::fs::remove_file(dir.join(name)).unwrap());
+            }
+            migrated
+        });
+        let failed: Vec<Error> = migrated.filter_map(Result::err).collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(failed.is_empty(), "{failed:?}");
+    });
+}
+
 #[test]
 fn what_is_there_already_stays() {
     let push = Push::new(HashKind::Sha1);
