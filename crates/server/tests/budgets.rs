@@ -81,8 +81,11 @@ impl Server {
 
     /// What was not served so far for a reason, as the metrics have it.
     fn refused(&self, reason: &str) -> u64 {
-        let metrics = self.metrics();
-        let line = format!("packrace_refusals_total{{reason=\"{reason}\"}} ");
+        self.number(&format!("packrace_refusals_total{{reason=\"{reason}\"}}"))
+    }
+
+    fn number(&self, metric: &str) -> u64 {
+        let (metrics, line) = (self.metrics(), format!("{metric} "));
         metrics.lines().find_map(|other| other.strip_prefix(&line)).unwrap().parse().unwrap()
     }
 
@@ -185,6 +188,29 @@ fn a_body_for_nothing_holds_nothing() {
     }
     assert_eq!((server.refused("body-memory"), server.refused("idle")), (0, 0));
     server.check_all_free();
+}
+
+/// It is opened before the rest of the body is asked for, and then served.
+#[test]
+fn a_slow_body_opens_its_repository_once() {
+    let server = Server::with_limits(Limits::default());
+    let opened = || server.number("packrace_warm_hits_total") + server.number("packrace_warm_misses_total");
+    let before = opened();
+    let fetch = Script::new().fetch_v2("sha1", &[&server.tip()], &[]);
+    let (last, first) = fetch.bytes().split_last().unwrap();
+    let head = format!(
+        "{}\nGit-Protocol: version=2\nHost: localhost\nConnection: close\nContent-Length: {}\n\n",
+        post("a.git/git-upload-pack", "upload"),
+        fetch.bytes().len()
+    );
+    let request = [head.replace('\n', "\r\n").as_bytes(), first].concat();
+    let mut stream = said_from(GREEDY, server.http, &request);
+    assert!(until(PATIENCE, || opened() == before + 1));
+    stream.write_all(&[*last]).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200 OK") && contains(&answer, b"PACK"), "{}", text(&answer));
+    assert_eq!(opened(), before + 1);
 }
 
 #[test]

@@ -38,3 +38,39 @@ impl LastConfig {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::ConfigSources;
+
+    #[test]
+    fn what_cannot_be_read_counts_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        let without = ConfigSources { global: vec![path.clone()], ..ConfigSources::default() };
+        let with = ConfigSources { last: Some(Arc::default()), ..without.clone() };
+        let value = |sources: &ConfigSources| Config::outside(sources).map(|config| config.string("a.b"));
+        // Nothing was read yet, so nothing counts.
+        std::fs::create_dir(&path).unwrap();
+        let error = value(&with).unwrap_err().to_string();
+        assert_eq!(error, format!("unable to access '{}': Is a directory", path.display()));
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(value(&with).unwrap(), None);
+        for text in ["c", "d"] {
+            std::fs::write(&path, format!("[a]\n\tb = {text}\n")).unwrap();
+            assert_eq!(value(&with).unwrap().unwrap(), text.as_bytes());
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(value(&with.clone()).unwrap().unwrap(), b"d");
+        value(&without).unwrap_err();
+        // A file that is gone says nothing, and one that can be read and is wrong is an error.
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(value(&with).unwrap(), None);
+        std::fs::write(&path, "[a\n").unwrap();
+        value(&with).unwrap_err();
+    }
+}
