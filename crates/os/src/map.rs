@@ -6,6 +6,9 @@ use crate::count::{self, Op, Role};
 use crate::faults::{Damaged, Slot};
 use crate::file::FileIdentity;
 
+/// A file of so many bytes is read instead of mapped where it is used for one request.
+const SMALL_BYTES: u64 = 32 << 10;
+
 /// The bytes of a file, mapped read-only; clones share one map, which lives as long as the last of them.
 ///
 /// A map outlives the unlinking of its file, so a repack beside a response does not disturb it. A file that is *truncated*
@@ -52,6 +55,21 @@ impl Mapped {
     /// Maps the whole file. An empty file gives empty bytes without a map.
     pub fn open(path: &Path, role: Role) -> io::Result<Mapped> {
         Mapped::of_file(&crate::file::open_without_waiting(path)?, Some(path), role)
+    }
+
+    /// As [`Mapped::open`], but a file of 32 KiB or less is read: that costs less than a map that is dropped soon, and waits for
+    /// no other thread that maps. What was read does not change with the file. An error if the file is cut meanwhile.
+    pub fn open_or_read(path: &Path, role: Role) -> io::Result<Mapped> {
+        use std::io::Read as _;
+        let mut file = crate::file::open_without_waiting(path)?;
+        let length = file.metadata()?.len();
+        if length > SMALL_BYTES {
+            return Mapped::of_file(&file, Some(path), role);
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        file.read_exact(&mut bytes)?;
+        count::add(role, Op::Read, bytes.len());
+        Ok(Mapped::from(bytes))
     }
 
     /// As [`Mapped::open`]; `path` is the name of the file, unless it will have another.

@@ -15,9 +15,10 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// How many threads can run at once; at least 1.
+/// How many threads can run at once, as it was when somebody first asked; at least 1. To ask the system takes some ten calls.
 pub fn available_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 /// How much a thread steps back that others go before: of `nice` (1), 0 is usual and 19 the most.
@@ -42,24 +43,40 @@ pub fn raise_descriptor_limit() -> usize {
 
 /// Lets the heap grow in steps of some megabytes instead of 128 KiB, for work that makes many small values and ends soon: each
 /// step is a system call. Large values come from the same heap. A hint; where the C library is not GNU's it does nothing.
-#[allow(unsafe_code)]
 pub fn grow_heap_in_large_steps() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        use std::ffi::c_int;
+    malloc::set(&[
+        (malloc::TOP_PAD, 16 << 20),
+        (malloc::MMAP_THRESHOLD, 32 << 20),
+        (malloc::TRIM_THRESHOLD, std::ffi::c_int::MAX),
+    ]);
+}
+
+/// Gives memory of values of a MiB or more back to the system as soon as they are dropped, for what runs for long with many
+/// threads: each heap of theirs would keep up to 32 MiB. A hint; where the C library is not GNU's it does nothing.
+pub fn return_large_values() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    malloc::set(&[(malloc::MMAP_THRESHOLD, 1 << 20), (malloc::TRIM_THRESHOLD, 1 << 20)]);
+}
+
+/// From <malloc.h>.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod malloc {
+    use std::ffi::c_int;
+
+    pub(super) const TRIM_THRESHOLD: c_int = -1;
+    pub(super) const TOP_PAD: c_int = -2;
+    pub(super) const MMAP_THRESHOLD: c_int = -3;
+
+    #[allow(unsafe_code)]
+    pub(super) fn set(parameters: &[(c_int, c_int)]) {
         // SAFETY: declared as in <malloc.h>; it takes and gives plain numbers.
         unsafe extern "C" {
             safe fn mallopt(parameter: c_int, value: c_int) -> c_int;
         }
-        /// From <malloc.h>.
-        const M_TRIM_THRESHOLD: c_int = -1;
-        const M_TOP_PAD: c_int = -2;
-        const M_MMAP_THRESHOLD: c_int = -3;
-        for (parameter, bytes) in
-            [(M_TOP_PAD, 16 << 20), (M_MMAP_THRESHOLD, 32 << 20), (M_TRIM_THRESHOLD, c_int::MAX)]
-        {
+        for (parameter, value) in parameters {
             // It says whether it understood; a hint may be lost.
-            let _ = mallopt(parameter, bytes);
+            let _ = mallopt(*parameter, *value);
         }
     }
 }

@@ -7,16 +7,22 @@
 //!                                    └─ nobody is idle ─▶ refused
 //! ```
 //!
+//! Work cannot be cut, so a few who keep a server working could hold everything. A part of a budget may be reserved for
+//! clients that hold nothing: see [`Limits::reserved`]. And who comes may wait for a moment until something is given back
+//! ([`Budget::claim_soon`]); of those who wait, the first goes that there is room for.
+//!
 //! A claim is idle while its holder waits for the client: for the next command, the next bytes of a body. What is being
 //! worked on is never cut. A claim counts as idle only after [`Limits::least_idle`], but at once where its client holds
 //! more than the one that comes would then hold: so a few who hold everything cannot keep others out by taking turns, and the
 //! others do not lose what they have by pausing for a moment.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
 
 pub use crate::address::AddressRange;
 use crate::address::client;
@@ -27,6 +33,9 @@ pub const CUT: &str = "idle while others had to wait, and cut";
 /// A claim that is being worked on has waited since then.
 const WORKING: u64 = u64::MAX;
 
+/// As many may wait as claims of 1 are given out at most; of one client this share: one of eight.
+const WAITING_SHARE: usize = 8;
+
 /// How much there is. Plain data.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
@@ -34,6 +43,8 @@ pub struct Limits {
     pub max: usize,
     /// For one client.
     pub max_of_a_client: usize,
+    /// How much of `max` only goes to clients that hold nothing yet.
+    pub reserved: usize,
     /// Clients that are not limited by themselves. They are cut like others.
     pub exempt: Vec<AddressRange>,
     /// How long a claim has been waiting for its client before it may be cut for somebody who has as much.
@@ -63,7 +74,20 @@ struct State {
     /// Only clients that have a claim.
     clients: HashMap<IpAddr, OfClient>,
     next: u64,
+    /// By order of arrival.
+    waiting: VecDeque<Waiting>,
 }
+
+/// Somebody who waits for a claim.
+#[derive(Debug)]
+struct Waiting {
+    amount: usize,
+    address: IpAddr,
+    sender: oneshot::Sender<Claim>,
+}
+
+/// Claims for those who waited. They go out when the state is not locked any more: who is gone by then gives them back.
+type Granted = Vec<(oneshot::Sender<Claim>, Claim)>;
 
 #[derive(Debug, Default)]
 struct OfClient {
@@ -128,8 +152,13 @@ impl Budget {
     }
 
     /// Other limits count from now on; nobody loses anything.
-    pub fn set(&self, limits: Limits) {
-        self.state().limits = limits;
+    pub fn set(self: &Arc<Self>, limits: Limits) {
+        let granted = {
+            let mut state = self.state();
+            state.limits = limits;
+            state.grant(self)
+        };
+        hand_out(granted);
     }
 
     /// The most that is given out.
@@ -151,28 +180,121 @@ impl Budget {
         self.claim_at(amount, address, self.start.elapsed())
     }
 
-    fn claim_at(self: &Arc<Self>, amount: usize, address: IpAddr, now: Duration) -> Result<Claim, Refused> {
-        let client = client(address);
-        let signal = Arc::new(Signal { waiting_since: AtomicU64::new(WORKING), ..Signal::default() });
-        let mut cut = Vec::new();
-        let id = {
+    /// The same, but where there is no room, waits so long for some.
+    pub async fn claim_soon(
+        self: &Arc<Self>,
+        amount: usize,
+        address: IpAddr,
+        patience: Duration,
+    ) -> Result<Claim, Refused> {
+        let refused = match self.claim(amount, address) {
+            Err(Refused::Full) => Refused::Full,
+            other => return other,
+        };
+        let Some(receiver) = self.wait(amount, address) else { return Err(refused) };
+        match tokio::time::timeout(patience, receiver).await {
+            Ok(Ok(claim)) => Ok(claim),
+            _ => Err(refused),
+        }
+    }
+
+    /// Gets in line, unless that is full.
+    fn wait(self: &Arc<Self>, amount: usize, address: IpAddr) -> Option<oneshot::Receiver<Claim>> {
+        let (sender, receiver) = oneshot::channel();
+        let granted = {
             let mut state = self.state();
-            let number = state.next;
-            state.next += 1;
-            state.make_room(amount, client, address, None, now, &mut cut).map(|()| {
-                state.taken += amount;
-                let of_client = state.clients.entry(client).or_default();
-                of_client.taken += amount;
-                of_client.claims.insert(number, Holder { amount, signal: signal.clone() });
-                number
-            })
+            state.waiting.retain(|waiting| !waiting.sender.is_closed());
+            let of_client =
+                state.waiting.iter().filter(|waiting| client(waiting.address) == client(address)).count();
+            let most = state.limits.max;
+            if state.waiting.len() >= most || of_client > most / WAITING_SHARE {
+                return None;
+            }
+            state.waiting.push_back(Waiting { amount, address, sender });
+            // Something may have been given back just now.
+            state.grant(self)
+        };
+        hand_out(granted);
+        Some(receiver)
+    }
+
+    fn claim_at(self: &Arc<Self>, amount: usize, address: IpAddr, now: Duration) -> Result<Claim, Refused> {
+        let mut cut = Vec::new();
+        let claim = {
+            let mut state = self.state();
+            let room = state.make_room(amount, client(address), address, None, now, &mut cut);
+            room.map(|()| state.take(self, amount, address))
         };
         cut.iter().for_each(|signal: &Arc<Signal>| signal.cut());
-        Ok(Claim { budget: self.clone(), id: id?, client, address, signal })
+        claim
+    }
+}
+
+fn hand_out(granted: Granted) {
+    for (sender, claim) in granted {
+        // Who is gone does not want it.
+        let _ = sender.send(claim);
     }
 }
 
 impl State {
+    /// Takes what there is room for.
+    fn take(&mut self, budget: &Arc<Budget>, amount: usize, address: IpAddr) -> Claim {
+        let client = client(address);
+        let signal = Arc::new(Signal { waiting_since: AtomicU64::new(WORKING), ..Signal::default() });
+        let id = self.next;
+        self.next += 1;
+        self.taken += amount;
+        let of_client = self.clients.entry(client).or_default();
+        of_client.taken += amount;
+        of_client.claims.insert(id, Holder { amount, signal: signal.clone() });
+        Claim { budget: budget.clone(), id, client, address, signal }
+    }
+
+    /// Takes for those who wait what there is room for, and cuts nobody.
+    fn grant(&mut self, budget: &Arc<Budget>) -> Granted {
+        let mut granted = Vec::new();
+        let mut at = 0;
+        while self.taken < self.limits.max
+            && let Some(waiting) = self.waiting.get(at)
+        {
+            let (amount, address) = (waiting.amount, waiting.address);
+            if self.room(amount, client(address), address).is_err() {
+                at += 1;
+            } else if let Some(waiting) = self.waiting.remove(at) {
+                let claim = self.take(budget, amount, address);
+                granted.push((waiting.sender, claim));
+            }
+        }
+        granted
+    }
+
+    /// Whether there is room for so much more, or why there is none.
+    fn room(&self, amount: usize, client: IpAddr, address: IpAddr) -> Result<(), Refused> {
+        let (is_exempt, had) = (self.is_exempt(address), self.had(client));
+        let reserved = if is_exempt || had == 0 { 0 } else { self.limits.reserved };
+        let is_full = self.taken.saturating_add(amount).saturating_add(reserved) > self.limits.max;
+        match () {
+            () if amount == 0 => Ok(()),
+            () if is_full => Err(Refused::Full),
+            () if self.has_enough(amount, client, address) => Err(Refused::ClientHasEnough),
+            () => Ok(()),
+        }
+    }
+
+    fn is_exempt(&self, address: IpAddr) -> bool {
+        self.limits.exempt.iter().any(|range| range.contains(address))
+    }
+
+    fn had(&self, client: IpAddr) -> usize {
+        self.clients.get(&client).map_or(0, |of_client| of_client.taken)
+    }
+
+    fn has_enough(&self, amount: usize, client: IpAddr, address: IpAddr) -> bool {
+        let had = self.had(client);
+        !self.is_exempt(address) && had > 0 && had.saturating_add(amount) > self.limits.max_of_a_client
+    }
+
     /// Sees to it that there is room for so much more, by cutting who is idle.
     fn make_room(
         &mut self,
@@ -183,22 +305,14 @@ impl State {
         now: Duration,
         cut: &mut Vec<Arc<Signal>>,
     ) -> Result<(), Refused> {
-        let is_exempt = self.limits.exempt.iter().any(|range| range.contains(address));
-        loop {
-            let had = self.clients.get(&client).map_or(0, |of_client| of_client.taken);
-            let has_enough =
-                !is_exempt && had > 0 && had.saturating_add(amount) > self.limits.max_of_a_client;
-            let is_full = self.taken.saturating_add(amount) > self.limits.max;
-            if amount == 0 || !has_enough && !is_full {
-                return Ok(());
-            }
+        while let Err(refused) = self.room(amount, client, address) {
             // Who has enough makes room for itself.
-            let of = has_enough.then_some(client);
-            let Some((from, id)) = self.idlest(of, had + amount, own, now) else {
-                return Err(if is_full { Refused::Full } else { Refused::ClientHasEnough });
-            };
+            let of = self.has_enough(amount, client, address).then_some(client);
+            let had = self.had(client);
+            let Some((from, id)) = self.idlest(of, had + amount, own, now) else { return Err(refused) };
             cut.extend(self.take_away(from, id));
         }
+        Ok(())
     }
 
     /// Who is cut: of the client that holds the most, as far as that has anything idle, what has been idle for the longest
@@ -310,7 +424,7 @@ impl Claim {
 
     /// Ready when it is taken away. For one waiter.
     pub fn cut(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         // Nobody may listen any more.
         self.on_cut(move || {
             let _ = sender.send(());
@@ -326,128 +440,15 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut state = self.budget.state();
-        // Nothing is left of one that was cut.
-        let _ = state.take_away(self.client, self.id);
+        let granted = {
+            let mut state = self.budget.state();
+            // Nothing is left of one that was cut.
+            let _ = state.take_away(self.client, self.id);
+            state.grant(&self.budget)
+        };
+        hand_out(granted);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn address(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
-
-    fn budget(max: usize, max_of_a_client: usize) -> Arc<Budget> {
-        let exempt = vec!["10.0.0.0/8".parse().unwrap()];
-        Budget::new(Limits { max, max_of_a_client, exempt, least_idle: SECOND })
-    }
-
-    #[test]
-    fn claims_are_given_back() {
-        let budget = budget(4, 2);
-        let claim = |amount, from| budget.claim(amount, address(from));
-        let first = claim(1, "192.0.2.1").unwrap();
-        let second = claim(1, "192.0.2.1").unwrap();
-        assert_eq!(claim(1, "192.0.2.1").unwrap_err(), Refused::ClientHasEnough);
-        let exempt = claim(1, "10.1.1.1").unwrap();
-        exempt.grow(2).unwrap();
-        assert_eq!(exempt.grow(3).unwrap_err(), Refused::Full);
-        assert_eq!(claim(1, "10.1.1.1").unwrap_err(), Refused::Full);
-        drop(first);
-        assert_eq!(claim(1, "192.0.2.2").map(drop), Ok(()));
-        drop((second, exempt));
-        let state = budget.state();
-        assert_eq!((state.taken, state.clients.len()), (0, 0));
-    }
-
-    /// Two clients hold everything and are silent; a third comes.
-    #[test]
-    fn the_idlest_of_who_holds_the_most_goes_first() {
-        let budget = budget(5, 4);
-        let at = |seconds: u32| seconds * SECOND;
-        let held: Vec<Claim> = ["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2"]
-            .iter()
-            .map(|from| budget.claim_at(1, address(from), at(0)).unwrap())
-            .collect();
-        // All are worked on.
-        let come = |seconds| budget.claim_at(1, address("192.0.2.3"), at(seconds));
-        assert_eq!(come(100).unwrap_err(), Refused::Full);
-        // The idlest is of the client that has less.
-        for (claim, since) in held.iter().zip([8, 7, 9, 1, 2]) {
-            claim.waits_at(at(since));
-        }
-        let cut = || held.iter().map(Claim::is_cut).collect::<Vec<_>>();
-        let new = come(10).unwrap();
-        assert_eq!(cut(), [false, true, false, false, false]);
-        assert_eq!(budget.taken(), 5);
-        drop(new);
-        // Working ones stay, and those that have only just begun to wait.
-        held[0].works();
-        held[2].waits_at(at(20));
-        held[3].works();
-        held[4].waits_at(at(20) + SECOND / 2);
-        let _new = come(20).unwrap();
-        assert_eq!(come(20).unwrap_err(), Refused::Full);
-        let _other = come(21).unwrap();
-        assert_eq!(cut(), [false, true, true, false, false]);
-        drop(held);
-        assert_eq!(budget.taken(), 2);
-    }
-
-    #[test]
-    fn who_holds_far_more_is_cut_at_once() {
-        let budget = budget(4, 4);
-        let held: Vec<Claim> = (0..4).map(|_| budget.claim(1, address("192.0.2.1")).unwrap()).collect();
-        held[3].waits_at(SECOND);
-        let own = budget.claim_at(1, address("192.0.2.1"), SECOND);
-        assert_eq!(own.unwrap_err(), Refused::Full, "its own is not idle for long enough");
-        let _new = budget.claim_at(1, address("192.0.2.2"), SECOND).unwrap();
-        assert!(held[3].is_cut());
-    }
-
-    #[test]
-    fn a_client_makes_room_for_itself_within_its_share() {
-        let budget = budget(9, 2);
-        let mine: Vec<Claim> = (0..2).map(|_| budget.claim(1, address("192.0.2.1")).unwrap()).collect();
-        let other = budget.claim(5, address("192.0.2.2")).unwrap();
-        other.waits_at(Duration::ZERO);
-        mine[1].waits_at(Duration::ZERO);
-        let _new = budget.claim_at(1, address("192.0.2.1"), 2 * SECOND).unwrap();
-        assert_eq!((mine[1].is_cut(), other.is_cut()), (true, false));
-    }
-
-    #[test]
-    fn of_memory_what_cost_the_most_goes_first() {
-        let budget = budget(100, 100);
-        let from = address("10.0.0.1");
-        let (large, small) = (budget.claim(60, from).unwrap(), budget.claim(20, from).unwrap());
-        large.waits_at(8 * SECOND);
-        small.waits_at(5 * SECOND);
-        let new = budget.claim_at(1, from, 10 * SECOND).unwrap();
-        new.grow_at(30, 10 * SECOND).unwrap();
-        assert_eq!((large.is_cut(), small.is_cut()), (true, false));
-        // It does not cut itself.
-        new.waits_at(Duration::ZERO);
-        assert_eq!(new.grow_at(101, 10 * SECOND), Err(Refused::Full));
-        assert!(!new.is_cut() && small.is_cut());
-        assert_eq!(budget.taken(), 30);
-    }
-
-    #[test]
-    fn holders_are_woken() {
-        let budget = budget(1, 1);
-        let held = budget.claim(1, address("192.0.2.1")).unwrap();
-        held.waits_at(Duration::ZERO);
-        let cut = held.cut();
-        let _new = budget.claim_at(1, address("192.0.2.2"), 2 * SECOND).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(cut);
-        runtime.block_on(held.cut());
-        assert_eq!(held.grow(2), Err(Refused::Full));
-    }
-}
+mod tests;

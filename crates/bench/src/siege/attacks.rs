@@ -1,7 +1,8 @@
 //! What is done to a server by those who want to keep others out.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -42,8 +43,14 @@ pub struct Counts {
     pub pushes: AtomicU64,
     /// Requests without sense that were answered or cut.
     pub garbage: AtomicU64,
-    /// Answers that should not have been: what was wrong.
-    pub wrong: AtomicU64,
+    /// Answers that should not have been.
+    pub wrong: Mutex<Vec<String>>,
+}
+
+impl Counts {
+    fn is_wrong(&self, answer: String) {
+        self.wrong.lock().expect("nobody panics with it").push(answer.chars().take(300).collect());
+    }
 }
 
 /// Where the server is, and what there is.
@@ -96,12 +103,12 @@ impl Besieged<'_> {
             );
             let request = [head.as_bytes(), body].concat();
             match answer(ADDRESSES[turn % ADDRESSES.len()], self.http, &request) {
-                // Cut in the middle of what it sends: others had to wait.
+                // Cut in the middle of what it sends: others had to wait. Or it had to wait itself.
                 answer if answer.is_empty() => {}
                 answer if words.iter().any(|words| answer.contains(words)) => {
                     self.counts.pushes.fetch_add(1, Relaxed);
                 }
-                _ => drop(self.counts.wrong.fetch_add(1, Relaxed)),
+                answer => self.counts.is_wrong(answer),
             }
         }
     }
@@ -140,8 +147,10 @@ impl Besieged<'_> {
                 || answer.starts_with("HTTP/1.1 4")
                 || answer.starts_with("HTTP/1.1 503")
                 || answer.contains("ERR ");
-            let count = if is_refusal { &self.counts.garbage } else { &self.counts.wrong };
-            count.fetch_add(1, Relaxed);
+            match is_refusal {
+                true => drop(self.counts.garbage.fetch_add(1, Relaxed)),
+                false => self.counts.is_wrong(answer),
+            }
         }
     }
 }
@@ -232,7 +241,7 @@ fn said_from(from: Ipv4Addr, to: SocketAddr, bytes: &[u8]) -> std::io::Result<Tc
     Ok(stream)
 }
 
-/// What the server says to all of it; nothing if it closes the connection.
+/// What the server says to all of it; nothing if it breaks the connection off, or takes too long.
 fn answer(from: Ipv4Addr, to: SocketAddr, request: &[u8]) -> String {
     let Ok(mut stream) = connect_from(from, to) else { return String::new() };
     let timeouts = [stream.set_read_timeout(Some(PATIENCE)), stream.set_write_timeout(Some(PATIENCE))];
@@ -241,17 +250,17 @@ fn answer(from: Ipv4Addr, to: SocketAddr, request: &[u8]) -> String {
     }
     // It may be refused before all is sent.
     let _ = stream.write_all(request);
-    let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
     let mut buffer = [0; 64 << 10];
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         match stream.read(&mut buffer) {
-            Ok(0) | Err(_) => break,
+            Ok(0) => return String::from_utf8_lossy(&answer).into_owned(),
             Ok(length) => answer.extend_from_slice(&buffer[..length]),
+            Err(_) => break,
         }
     }
-    String::from_utf8_lossy(&answer).into_owned()
+    String::new()
 }
 
 fn push_of(tip: &ObjectId, pack: &HandmadePack) -> Vec<u8> {

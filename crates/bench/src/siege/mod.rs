@@ -2,7 +2,8 @@
 //! for; and one client that fetches one commit again and again, and should not notice.
 //!
 //! The server's limits are scaled down, because this machine has not the connections for four times the defaults: what
-//! is shown is who gets what when all is taken, and not how much there is.
+//! is shown is who gets what when all is taken, and not how much there is. Loopback is not exempt here: each address is a
+//! client, as strangers are. Attackers have processors of their own elsewhere; here theirs give way to the server's.
 
 mod attacks;
 
@@ -30,6 +31,9 @@ const TIMES: usize = 4;
 /// Threads that push, and that send rubbish.
 const FLOODS: usize = 4;
 
+/// The `nice` of attackers.
+const GIVING_WAY: i32 = 19;
+
 /// How many times its idle time a fetch may take.
 const GOAL: f64 = 5.0;
 
@@ -53,7 +57,7 @@ pub struct Limits {
 
 impl Limits {
     fn of(args: &Args) -> Self {
-        let connections = if args.smoke { 64 } else { 512 };
+        let connections = if args.smoke { 256 } else { 512 };
         Limits {
             connections,
             requests: connections / 16,
@@ -66,7 +70,7 @@ impl Limits {
         let Limits { connections, requests, body_bytes, request_bytes } = self;
         format!(
             "[limits]\nmax-connections = {connections}\nmax-requests = {requests}\n\
-             body-memory-bytes = {body_bytes}\nmax-request-bytes = {request_bytes}\n\n\
+             body-memory-bytes = {body_bytes}\nmax-request-bytes = {request_bytes}\nexempt-addresses = []\n\n\
              [push]\nallowed = true\nmax-unpacked-bytes = \"64m\"\nmax-unpacked-ratio = 100\n\n[log]\nlevel = \"warn\"\n"
         )
     }
@@ -109,10 +113,11 @@ pub fn run(args: &Args, git: &Git, packrace: Option<&Path>) -> Result<Vec<Value>
         let before = *before.get_or_insert(settled);
         failures.extend(leaks(before, settled));
         failures.extend(held(&besieged));
-        let wrong = besieged.counts.wrong.load(Relaxed);
-        if wrong > 0 {
-            failures.push(format!("{wrong} attackers got an answer that should not be"));
+        let wrong = besieged.counts.wrong.lock().expect("nobody panics with it");
+        if let Some(first) = wrong.first() {
+            failures.push(format!("{} attackers got an answer that should not be: {first:?}", wrong.len()));
         }
+        drop(wrong);
         if busy.refused > 0 {
             failures.push(format!(
                 "{door:?}: {} of {} fetches failed: {}",
@@ -198,7 +203,16 @@ fn under_siege<T>(besieged: &Besieged<'_>, act: impl FnOnce() -> Result<T, Error
         }
         work.push(Box::new(|| besieged.rubbish()));
         let thread = || std::thread::Builder::new().stack_size(8 * STACK_BYTES);
-        let started: Vec<_> = work.into_iter().map(|work| thread().spawn_scoped(scope, work)).collect();
+        let started: Vec<_> = work
+            .into_iter()
+            .map(|work| {
+                thread().spawn_scoped(scope, || {
+                    // On Linux that is this thread. Where it is refused, attackers are only stronger.
+                    let _ = rustix::process::setpriority_process(None, GIVING_WAY);
+                    work();
+                })
+            })
+            .collect();
         std::thread::sleep(RAMP);
         let result = act();
         besieged.is_over.store(true, Relaxed);

@@ -40,6 +40,7 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
     }
+    packrace_os::process::return_large_values();
     let inherited = Environment::inherited_listeners()?;
     let nothing_said = settings.http.is_none() && settings.git.is_none() && inherited.is_empty();
     let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 
 use super::access::Access;
 use super::call::{self, Call, Client, Service};
-use super::places::{Awaited, For, NoPlace, Place};
+use super::places::{Awaited, NoPlace, Place};
 use super::root::NotServed;
 use super::settings::Settings;
 use super::shared::{Beginning, Opened, Shared};
@@ -56,7 +56,7 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
         }
     };
     place.works();
-    let running = match shared.places.take(For::Request, peer.ip()) {
+    let running = match shared.places.request(peer.ip()).await {
         Ok(running) => running,
         Err(why) => {
             shared.host.metrics.refused(why.reason());

@@ -38,7 +38,7 @@ use super::call::{self, Call, Service};
 use super::conversation::Exchange;
 use super::http_connection::{self, RETRY_AFTER};
 use super::origin;
-use super::places::{Awaited, For, Place};
+use super::places::{Awaited, Place};
 use super::pusher::pusher;
 use super::root::NotServed;
 use super::routes::{self, NO_CACHE, Route, percent_decode, route};
@@ -245,7 +245,7 @@ async fn look_up(
     called: &Called,
     shared: &Arc<Shared>,
 ) -> Result<Opened, StatusCode> {
-    let place = take_place(called, shared)?;
+    let place = take_place(called, shared).await?;
     let (transfer, shared) = (called.transfer.clone(), shared.clone());
     let looking = tokio::task::spawn_blocking(move || {
         let _held = place;
@@ -352,7 +352,7 @@ async fn run(
     content_type: &'static str,
     shared: Arc<Shared>,
 ) -> Result<Started, StatusCode> {
-    let place = take_place(&wanted.called, &shared)?;
+    let place = take_place(&wanted.called, &shared).await?;
     if let Body::Stream(body) = &wanted.input {
         place.on_cut(body.giving_up());
     }
@@ -379,8 +379,8 @@ async fn run(
     }
 }
 
-fn take_place(called: &Called, shared: &Shared) -> Result<Place, StatusCode> {
-    shared.places.take(For::Request, called.peer.ip()).map_err(|why| {
+async fn take_place(called: &Called, shared: &Shared) -> Result<Place, StatusCode> {
+    shared.places.request(called.peer.ip()).await.map_err(|why| {
         tracing::warn!("http {}: {why}, refusing this request", called.peer);
         shared.host.metrics.refused(why.reason());
         http_connection::status_of(why)

@@ -29,12 +29,11 @@ const IDLE_REQUEST: Duration = Duration::from_secs(1);
 /// The same for a body, of which bytes were on their way already.
 const IDLE_BODY: Duration = Duration::from_millis(250);
 
-/// What a place is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum For {
-    Connection,
-    Request,
-}
+/// How long a request waits for a place. Most requests take milliseconds, so that places become free all the time.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The share of running requests that only goes to clients of which none is running: one of four.
+const RESERVED_SHARE: usize = 4;
 
 /// Why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,13 +109,14 @@ impl Places {
         [&self.connections, &self.requests, &self.bodies].map(|budget| budget.taken())
     }
 
-    /// Takes a place for a client, or says why there is none.
-    pub(crate) fn take(&self, what: For, address: IpAddr) -> Result<Place, NoPlace> {
-        let budget = match what {
-            For::Connection => &self.connections,
-            For::Request => &self.requests,
-        };
-        Ok(budget.claim(1, address)?)
+    /// Takes a place for a connection of a client, or says why there is none.
+    pub(crate) fn connection(&self, address: IpAddr) -> Result<Place, NoPlace> {
+        Ok(self.connections.claim(1, address)?)
+    }
+
+    /// Takes a place for a request of a client, for which it may have to wait, or says why there is none.
+    pub(crate) async fn request(&self, address: IpAddr) -> Result<Place, NoPlace> {
+        Ok(self.requests.claim_soon(1, address, PATIENCE).await?)
     }
 }
 
@@ -128,9 +128,11 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [budget::Limits; 3] {
     let budget = |max, max_of_a_client, least_idle| budget::Limits {
         max,
         max_of_a_client,
+        reserved: 0,
         exempt: limits.exempt_addresses.clone(),
         least_idle,
     };
+    let max_requests = limits.max_requests.min(for_requests);
     // One request of the largest size must fit, twice: as it came, and inflated.
     let one_body = limits.max_request_bytes.saturating_mul(2);
     [
@@ -139,7 +141,10 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [budget::Limits; 3] {
             limits.max_connections_per_address,
             IDLE_CONNECTION,
         ),
-        budget(limits.max_requests.min(for_requests), limits.max_requests_per_address, IDLE_REQUEST),
+        budget::Limits {
+            reserved: max_requests / RESERVED_SHARE,
+            ..budget(max_requests, limits.max_requests_per_address, IDLE_REQUEST)
+        },
         budget(
             limits.body_memory_bytes.max(one_body),
             limits.body_memory_bytes_per_address.max(one_body),
@@ -193,15 +198,17 @@ mod tests {
             ..Limits::default()
         };
         let places = Places::new(&limits, 1 << 20);
-        let take = |what, from: &str| places.take(what, from.parse().unwrap());
-        let held = [take(For::Connection, "192.0.2.1"), take(For::Connection, "192.0.2.1")];
-        assert_eq!(take(For::Connection, "192.0.2.1").unwrap_err(), NoPlace::ClientHasEnough);
-        let request = take(For::Request, "192.0.2.1").unwrap();
-        assert_eq!(take(For::Request, "192.0.2.1").unwrap_err(), NoPlace::ClientHasEnough);
-        let exempt = [take(For::Connection, "10.1.1.1"), take(For::Connection, "10.1.1.1")];
-        assert_eq!(take(For::Connection, "10.1.1.1").unwrap_err(), NoPlace::Full);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let connection = |from: &str| places.connection(from.parse().unwrap());
+        let request = |from: &str| runtime.block_on(places.request(from.parse().unwrap()));
+        let held = [connection("192.0.2.1"), connection("192.0.2.1")];
+        assert_eq!(connection("192.0.2.1").unwrap_err(), NoPlace::ClientHasEnough);
+        let running = request("192.0.2.1").unwrap();
+        assert_eq!(request("192.0.2.1").unwrap_err(), NoPlace::ClientHasEnough);
+        let exempt = [connection("10.1.1.1"), connection("10.1.1.1")];
+        assert_eq!(connection("10.1.1.1").unwrap_err(), NoPlace::Full);
         assert_eq!(places.taken(), [4, 1, 0]);
-        drop((held, request, exempt));
+        drop((held, running, exempt));
         assert_eq!(places.taken(), [0, 0, 0]);
     }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use packrace_os::clock::Clock as _;
 use packrace_store::HooksFrom;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
-use super::places::{For, NoPlace, Place};
+use super::places::{NoPlace, Place};
 use super::settings::{Admin, Hosts, Settings};
 use super::shared::Shared;
 use super::signals::{Signal, Signals};
@@ -20,6 +20,10 @@ use super::{git_daemon, http_connection, seeing};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
 const MAX_OTHER_THREADS: usize = 16;
+
+/// Connections that wait to be accepted. The kernel drops what comes beyond, and who connects tries again only after a second.
+/// It takes no more than `net.core.somaxconn`.
+const BACKLOG: u32 = 1 << 16;
 
 /// How long it is waited for what a client says that gets no place: a close with unread bytes would take the answer
 /// back.
@@ -109,7 +113,7 @@ async fn run(
     }
     for (scheme, address) in [(Scheme::Http, settings.http), (Scheme::Git, settings.git)] {
         if let Some(address) = address {
-            listeners.push((scheme, bind(address).await?));
+            listeners.push((scheme, bind(address)?));
         }
     }
     let mut addresses = Vec::new();
@@ -120,7 +124,7 @@ async fn run(
     let mut looking = JoinSet::new();
     looking.spawn(seeing::remember(shared.clone()));
     if let Admin::At(address) = settings.admin {
-        let listener = bind(address).await?;
+        let listener = bind(address)?;
         addresses.push(("admin", listener.local_addr()?));
         looking.spawn(seeing::listen(listener, shared.clone()));
     }
@@ -198,9 +202,14 @@ async fn drain(shared: &Shared, mut accepting: JoinSet<()>) {
     let _ = tokio::time::timeout(limits.drain_time, shared.stopping.closed()).await;
 }
 
-async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen()
         .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
 }
 
@@ -240,7 +249,7 @@ async fn accept<F>(
                 continue;
             }
         };
-        match (shared.places.take(For::Connection, peer.ip()), shared.refusing.clone().try_acquire_owned()) {
+        match (shared.places.connection(peer.ip()), shared.refusing.clone().try_acquire_owned()) {
             (Ok(place), _) => drop(tokio::spawn(connection(stream, peer, place))),
             (Err(why), Ok(refusing)) => {
                 shared.host.metrics.refused(why.reason());

@@ -184,7 +184,7 @@ impl PackedFile {
         let identity = packrace_os::identity(&path, Role::Refs).map_err(io)?;
         let mut packed =
             PackedFile { path: path.clone(), refs: None, bytes: Mapped::from(Vec::new()), identity };
-        match Mapped::open(&path, Role::Refs) {
+        match Mapped::open_or_read(&path, Role::Refs) {
             Ok(bytes) => packed.bytes = bytes,
             Err(error) if is_absent(&error) => return Ok(packed),
             Err(source) => return Err(io(source)),

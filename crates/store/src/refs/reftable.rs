@@ -171,7 +171,7 @@ impl Stack {
         let names = names.map_err(|source| Error::Damaged { path: list.to_path_buf(), source })?;
         let tables = names.into_iter().map(|name| {
             let path = dir.join(OsStr::from_bytes(name));
-            match Mapped::open(&path, Role::Refs) {
+            match Mapped::open_or_read(&path, Role::Refs) {
                 Ok(bytes) => match format::Table::open(bytes) {
                     Ok(table) if table.hash_kind() == hash => Ok(Table { path, table }),
                     Ok(_) => {

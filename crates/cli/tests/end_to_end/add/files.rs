@@ -24,6 +24,7 @@ fn line_endings_and_filters() {
          T add --renormalize mixed
          T add -v -A
          !echo 'f* filter=bad' > .gitattributes && echo 1 > f1 && echo 2 > f2
+         !touch -d '1 hour ago' f1 f2
          T -c filter.bad.clean=false add f1
          T -c filter.bad.clean=false -c filter.bad.required=true add -v .
          T -c filter.bad.clean=false -c filter.bad.required=true add -v --ignore-errors .

@@ -35,6 +35,7 @@ use std::sync::mpsc;
 
 use packrace_object::HashKind;
 use packrace_os::clock::Clock;
+use packrace_os::process::lower_thread_priority;
 use packrace_protocol::message::advertisement;
 use packrace_protocol::message::push_offer::PushOffer;
 use packrace_protocol::session::push::{
@@ -273,12 +274,17 @@ impl<'a> Receive<'a> {
         let cancelled = Arc::new(AtomicBool::new(false));
         let aside = (!request.sideband).then(|| self.call.messages.clone());
         let paths = self.call.subject.paths.clone();
-        let cpu_time = CpuTime::new(self.call.budget.cpu_time, self.call.subject.host.turns.is_some());
+        let cpu_time = CpuTime::new(self.call.budget.cpu_time);
         let talk = Talk::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
         let Receive { call, door, clock, settings, namespace, offer } = self;
         let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
             let work = move || {
+                // Where others are served too, fetches of a few commits go first. It ends with the push, so that nothing has to be
+                // taken back.
+                if call.subject.host.turns.is_some() {
+                    lower_thread_priority();
+                }
                 let mut push =
                     Push::new(call, clock, settings, namespace, offer.certificate_nonce, request, talk)?;
                 push.run(session, source)

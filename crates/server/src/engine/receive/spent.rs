@@ -5,14 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use packrace_os::clock::thread_cpu_time;
-use packrace_os::process::lower_thread_priority;
 use packrace_pack::ingest::MaxUnpacked;
 
 /// The processor time of a thread is asked for no more often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-
-/// A thread that has worked for longer is no short work, and others go first, as with clones.
-const SHORT: Duration = Duration::from_millis(50);
 
 /// For each so many bytes of its pack, a push has a second of processor time more.
 const BYTES_A_SECOND: u64 = 1 << 20;
@@ -43,8 +39,6 @@ impl Default for PushBudget {
 #[derive(Debug)]
 pub(super) struct CpuTime {
     most: Duration,
-    /// Whether threads that take long let others go first.
-    steps_back: bool,
     pack_bytes: AtomicU64,
     used_nanoseconds: AtomicU64,
 }
@@ -55,8 +49,8 @@ thread_local! {
 }
 
 impl CpuTime {
-    pub(super) fn new(most: Duration, steps_back: bool) -> Self {
-        CpuTime { most, steps_back, pack_bytes: AtomicU64::new(0), used_nanoseconds: AtomicU64::new(0) }
+    pub(super) fn new(most: Duration) -> Self {
+        CpuTime { most, pack_bytes: AtomicU64::new(0), used_nanoseconds: AtomicU64::new(0) }
     }
 
     /// So many bytes of the pack have come.
@@ -81,10 +75,6 @@ impl CpuTime {
             let has = thread_cpu_time();
             LAST.set((Some(now), has));
             self.add(has.saturating_sub(had));
-            if self.steps_back && had < SHORT && has >= SHORT {
-                // It ends with the push, so that nothing has to be taken back.
-                lower_thread_priority();
-            }
         }
         self.used() > self.most()
     }
@@ -105,14 +95,14 @@ mod tests {
 
     #[test]
     fn time_follows_the_pack_and_is_of_all_threads() {
-        let time = CpuTime::new(Duration::from_secs(10), false);
+        let time = CpuTime::new(Duration::from_secs(10));
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| time.add(Duration::from_secs(5)));
             }
         });
         assert_eq!((time.used(), time.most()), (Duration::from_secs(10), Duration::from_secs(10)));
-        assert!(!CpuTime::new(Duration::from_secs(1000), false).is_exceeded());
+        assert!(!CpuTime::new(Duration::from_secs(1000)).is_exceeded());
         time.add(Duration::from_secs(1));
         assert!(time.is_exceeded());
         assert_eq!(time.words(), "push exceeds maximum allowed CPU time (10 s)");
@@ -122,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_is_noticed() {
-        let time = CpuTime::new(Duration::ZERO, false);
+        let time = CpuTime::new(Duration::ZERO);
         let mut turns = 0u64;
         while !time.is_exceeded() {
             turns = std::hint::black_box(turns + 1);
