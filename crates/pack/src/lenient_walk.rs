@@ -110,25 +110,41 @@ impl<'a> LenientWalk<'a> {
         Ok(roots)
     }
 
-    /// Names the objects that loose trees of a set list, for the delta search: no walk leads to them from the root, but
-    /// the last part of a path says most.
-    pub(crate) fn name_by_loose_trees(&mut self, wanted: &Marks, names: &Names) -> Result<(), Error> {
-        let mut content = Vec::new();
-        for ix in wanted.extra() {
-            if self.universe.kind(&mut self.reader, ix)? != Kind::Tree {
+    /// Names the objects of a set by the trees in it, for the delta search, which finds little without: first by paths from the
+    /// root trees of its commits, and what no path leads to by the last part alone. Reads each tree of the set once.
+    pub(crate) fn name_by_trees(&mut self, wanted: &Marks, names: &Names) -> Result<(), Error> {
+        let universe = self.universe;
+        let seen = Marks::new(universe.packed_len());
+        let mut open = self.root_trees(wanted, &seen)?;
+        let (mut content, mut next) = (Vec::new(), Vec::new());
+        let mut rest = members(wanted);
+        loop {
+            let (tree, is_below_root) = match open.pop() {
+                Some(tree) => (tree, true),
+                None => match rest.next() {
+                    Some(ix) if seen.contains(ix) || self.kind(ix)? != Kind::Tree => continue,
+                    Some(tree) => (tree, false),
+                    None => return Ok(()),
+                },
+            };
+            if !wanted.contains(tree) {
                 continue;
             }
-            let mut next = Vec::new();
-            self.references(ix, &mut content, &mut next)?;
-            for (id, name) in next {
-                if let Some(found) = self.universe.find(&id)?
-                    && let Some(name) = name
-                    && names.get(found) == NameHash::default()
-                {
+            self.references(tree, &mut content, &mut next)?;
+            for (id, name) in next.drain(..) {
+                let (Some(found), Some(name)) = (universe.find(&id)?, name) else { continue };
+                if !wanted.contains(found) || names.get(found) != NameHash::default() {
+                    continue;
+                }
+                if !is_below_root {
                     names.set(found, NameHash::of(&name));
+                } else {
+                    names.set(found, names.entry(names.get(tree), &name));
+                    if self.kind(found)? == Kind::Tree && seen.insert(found) {
+                        open.push(found);
+                    }
                 }
             }
         }
-        Ok(())
     }
 }

@@ -177,3 +177,42 @@ fn clones_beside_garbage_collection() {
 fn clones_beside_compaction_of_reftables() {
     clones_beside(RefFormat::Reftable, &[&["pack-refs"], &["repack", "-adq", "--write-midx"]]);
 }
+
+/// No walk names the objects of packs that are rolled up, and files of one length do not tell which belong together.
+#[test]
+fn packs_that_are_rolled_up_become_deltas_of_each_other() {
+    const FILES: u64 = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let (repo, copy) = (dir.path().join("repo.git"), dir.path().join("copy.git"));
+    Git::stock().run(dir.path(), &["init", "-q", "--bare", "-b", "main", "repo.git"]);
+    // Lines that no two files share; each pack has another version of every file.
+    for version in 0..12u64 {
+        let mut input =
+            format!("commit refs/heads/main\ncommitter A <a@x> {} +0000\ndata 1\nx\n", version + 1);
+        for file in 0..FILES {
+            let line = |number: u64| {
+                let seed = file * 1_000_003 + number * 7919 + if number == version { 1 << 40 } else { 0 };
+                format!("{:016x}\n", seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            };
+            let content: String = (0..100).map(line).collect();
+            input += &format!("M 100644 inline d{}/f{file}\ndata {}\n{content}\n", file % 3, content.len());
+        }
+        let from = if version > 0 { "from refs/heads/main^0\n" } else { "" };
+        let input = input.replacen("\nM 100644", &format!("\n{from}M 100644"), 1);
+        let words = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force"];
+        Git::stock().run_with_input(&repo, &words, input.as_bytes());
+    }
+    let copied = std::process::Command::new("cp").arg("-r").args([&repo, &copy]).status();
+    assert!(copied.unwrap().success());
+    let bytes_of_packs = |repo: &Path| -> u64 {
+        let files = std::fs::read_dir(repo.join("objects/pack")).unwrap().map(|entry| entry.unwrap());
+        let packs = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "pack"));
+        packs.map(|pack| pack.metadata().unwrap().len()).sum()
+    };
+    let before = bytes_of_packs(&repo);
+    run_maintenance(&repo, &["packrace", "repack", "-dq", "--geometric=2"]);
+    run_maintenance(&copy, &["repack", "-dq", "--geometric=2"]);
+    let (ours, gits) = (bytes_of_packs(&repo), bytes_of_packs(&copy));
+    assert!(gits * 3 < before && ours <= gits + gits / 5, "{before} bytes became {ours}, with git {gits}");
+    Git::stock().run(&repo, &["fsck", "--strict"]);
+}

@@ -129,6 +129,6 @@ fn a_miss_is_found_out_without_a_look_at_each_index() {
     }
     // The indexes that were searched before there was a table.
     let probes = finder.probes.load(Relaxed);
-    assert!(probes <= u64::from(objects) / PROBES_PER + 2 * 500, "{probes} of {objects}");
+    assert!(probes <= u64::from(objects) * PROBES_AN_OBJECT + 2 * 500, "{probes} of {objects}");
     check(&indexes, &finder, &all[..500]);
 }
