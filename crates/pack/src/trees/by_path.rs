@@ -5,11 +5,12 @@
 //! level 1   "a/"        those of them that are new    the border's trees of the same path
 //! ```
 //!
-//! Only directories in which something is new are looked at, on both sides; so the cost follows the size of the
-//! change and not that of the tree. What the border has elsewhere may be sent again when it was copied to a new
+//! Only directories in which something is new are looked at, on both sides, and of the border's entries only those are looked up
+//! in packs whose name stands for something new; so the cost follows the size of the change and not that of the tree. What the border has elsewhere may be sent again when it was copied to a new
 //! path; what was moved is recognised, because then its old directory has changed too. What the border has at the path
 //! of a new object is told as a likely delta base.
 
+use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -36,8 +37,8 @@ struct Directory {
     had: Vec<Ix>,
 }
 
-/// What the border has under one name, newest first.
-type HadByName = HashMap<u64, Vec<(Ix, EntryKind)>>;
+/// What the border has under one name, newest first. It need not be there.
+type HadByName = HashMap<u64, Vec<(ObjectId, EntryKind)>>;
 
 /// A walk over both sides.
 pub(crate) struct PathWalk<'w, 'a> {
@@ -46,8 +47,8 @@ pub(crate) struct PathWalk<'w, 'a> {
     wanted: &'w Marks,
     /// Marked: objects that the receiver has.
     had: &'w Marks,
-    /// What trees of the border name and is not there: the receiver is said to have it all the same.
-    had_elsewhere: HashSet<ObjectId>,
+    /// What trees of the border name: the receiver is said to have it, whether it is here or not.
+    named_by_border: HashSet<ObjectId>,
     /// Trees whose entries were all marked, on whichever side.
     expanded: HashSet<Ix>,
     bases: Vec<(Ix, NameHash)>,
@@ -62,7 +63,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             walk,
             wanted,
             had,
-            had_elsewhere: HashSet::new(),
+            named_by_border: HashSet::new(),
             expanded: HashSet::new(),
             bases: Vec::new(),
             hasher: RandomState::new(),
@@ -94,7 +95,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         Ok(self.bases)
     }
 
-    /// Marks the entries of the border's trees.
+    /// The entries of the border's trees.
     fn border(&mut self, directory: &Directory) -> Result<HadByName, Error> {
         let mut by_name = HadByName::new();
         for &ix in &directory.had {
@@ -105,23 +106,30 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             // The receiver is said to have it: whether it can be read here does not matter.
             let Ok(tree) = self.walk.decoders[0].tree(ix) else { continue };
             for entry in self.entries(ix, &tree)? {
-                let Some((entry, kind)) = entry else { continue };
-                let Some(found) = self.walk.universe.find(entry.id)? else {
-                    self.had_elsewhere.insert(entry.id.to_owned());
-                    continue;
-                };
-                if let Some(kinds) = &self.walk.kinds {
-                    kinds.insert(found, kind);
-                }
-                self.had.insert(found);
+                let Some((entry, _)) = entry else { continue };
                 let of_name = by_name.entry(self.hasher.hash_one(entry.name)).or_default();
-                let known = (found, entry.kind());
+                let known = (entry.id.to_owned(), entry.kind());
+                self.named_by_border.insert(known.0);
                 if !of_name.contains(&known) {
                     of_name.push(known);
                 }
             }
         }
         Ok(by_name)
+    }
+
+    /// What the border has under this name and is here; marked then.
+    fn had_under(&self, name: u64, had: &HadByName) -> Result<Vec<(Ix, EntryKind)>, Error> {
+        let mut found = Vec::new();
+        for (id, kind) in had.get(&name).into_iter().flatten() {
+            let Some(ix) = self.walk.universe.find(id)? else { continue };
+            if let (Some(kinds), EntryKind::Tree | EntryKind::Blob) = (&self.walk.kinds, kind) {
+                kinds.insert(ix, if *kind == EntryKind::Tree { Kind::Tree } else { Kind::Blob });
+            }
+            self.had.insert(ix);
+            found.push((ix, *kind));
+        }
+        Ok(found)
     }
 
     /// Marks what is new in the wanted trees; directories among it go to `next`.
@@ -133,8 +141,8 @@ impl<'w, 'a> PathWalk<'w, 'a> {
     ) -> Result<(), Error> {
         let mut trees = directory.wanted;
         self.walk.sort_as_stored(&mut trees);
-        // Position in `next` of each subdirectory; whether something new has that name.
-        let mut seen: HashMap<u64, Option<usize>> = HashMap::new();
+        // Of names of which something is new: what the border has there, and the position in `next` of a subdirectory.
+        let mut seen: HashMap<u64, (Vec<(Ix, EntryKind)>, Option<usize>)> = HashMap::new();
         for ix in trees {
             if self.had.contains(ix) || !self.expanded.insert(ix) {
                 continue;
@@ -143,8 +151,11 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             let tree = self.walk.decoders[0].tree(ix)?;
             for entry in self.entries(ix, &tree)? {
                 let Some((entry, kind)) = entry else { continue };
+                if self.named_by_border.contains(entry.id) {
+                    continue;
+                }
                 let Some(found) = self.walk.universe.find(entry.id)? else {
-                    if self.had_elsewhere.contains(entry.id) || self.walk.may_lack(entry.id, kind)? {
+                    if self.walk.may_lack(entry.id, kind)? {
                         continue;
                     }
                     return Err(Reason::Missing(entry.id.to_owned()).into());
@@ -159,11 +170,14 @@ impl<'w, 'a> PathWalk<'w, 'a> {
                 let path = self.walk.names.entry(directory.path, entry.name);
                 self.walk.names.set(found, path);
                 let name = self.hasher.hash_one(entry.name);
-                let same_path = had.get(&name).map(Vec::as_slice).unwrap_or_default();
-                let subdirectory = seen.entry(name).or_insert_with(|| {
-                    self.bases.extend(same_path.iter().take(BASES_A_PATH).map(|(base, _)| (*base, path)));
-                    None
-                });
+                let (same_path, subdirectory) = match seen.entry(name) {
+                    MapEntry::Occupied(known) => known.into_mut(),
+                    MapEntry::Vacant(new) => {
+                        let same_path = self.had_under(name, had)?;
+                        self.bases.extend(same_path.iter().take(BASES_A_PATH).map(|(base, _)| (*base, path)));
+                        new.insert((same_path, None))
+                    }
+                };
                 if kind != Kind::Tree {
                     continue;
                 }
