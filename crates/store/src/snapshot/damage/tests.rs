@@ -166,6 +166,14 @@ fn refs_from_a_file_that_was_cut_off_are_an_error() {
     {
         for is_emptied in [true, false] {
             let repo = built(false, format);
+            // So many that the file is mapped. What is short is read, and stays as it was read.
+            let tip = repo.git(&["rev-parse", "HEAD"]);
+            let create = |number| format!("create refs/many/{number:064} {tip}");
+            repo.git_with_input(
+                &["update-ref", "--stdin"],
+                (0..2000).map(create).collect::<String>().as_bytes(),
+            );
+            repo.git(&["pack-refs", "--all"]);
             let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
             let refs = repository.refs().snapshot(&[]).unwrap();
             let path = file(&repo, folder, end);
