@@ -40,6 +40,9 @@ struct Directory {
 /// What the border has under one name, newest first. It need not be there.
 type HadByName = HashMap<u64, Vec<(ObjectId, EntryKind)>>;
 
+/// Of a name of which something is new: what the border has there, and the position of a subdirectory in the next level.
+type NewName = (Vec<(Ix, EntryKind)>, Option<usize>);
+
 /// A walk over both sides.
 pub(crate) struct PathWalk<'w, 'a> {
     walk: &'w mut TreeWalk<'a>,
@@ -141,8 +144,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
     ) -> Result<(), Error> {
         let mut trees = directory.wanted;
         self.walk.sort_as_stored(&mut trees);
-        // Of names of which something is new: what the border has there, and the position in `next` of a subdirectory.
-        let mut seen: HashMap<u64, (Vec<(Ix, EntryKind)>, Option<usize>)> = HashMap::new();
+        let mut seen: HashMap<u64, NewName> = HashMap::new();
         for ix in trees {
             if self.had.contains(ix) || !self.expanded.insert(ix) {
                 continue;
