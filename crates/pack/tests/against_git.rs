@@ -229,3 +229,32 @@ fn excluded_objects_stay_out_packed_or_loose() {
         assert!(plan(&universe, &had, &Unwatched).unwrap().excluded().is_empty());
     }
 }
+
+/// To a directory above its old one, which is looked at later; as a file and as a directory.
+#[test]
+fn what_was_moved_is_not_sent_again() {
+    let repo = build(HashKind::Sha1, Storage::default());
+    let write = |args: &[&str], text: &str| repo.git_with_input(args, text.as_bytes()).trim().to_owned();
+    let blob = |text: &str| format!("100644 blob {}", write(&["hash-object", "-w", "--stdin"], text));
+    let tree = |entries: &[(&str, &str)]| {
+        let lines: String = entries.iter().map(|(object, name)| format!("{object}\t{name}\n")).collect();
+        format!("040000 tree {}", write(&["mktree"], &lines))
+    };
+    let id = |object: &str| object.rsplit(' ').next().unwrap().to_owned();
+    let (file, stays) = (blob("moved\n"), blob("stays\n"));
+    let dir = tree(&[(&blob("in a directory\n"), "f")]);
+    let below = |entries: &[(&str, &str)]| tree(&[(&tree(&[(&tree(entries), "c")]), "b")]);
+    let before = tree(&[(&below(&[(&file, "file"), (&dir, "dir"), (&stays, "stays")]), "a")]);
+    let after = tree(&[(&below(&[(&stays, "stays")]), "a"), (&file, "moved"), (&dir, "moved-dir")]);
+    let old = write(&["commit-tree", "-m", "1", &id(&before)], "");
+    let new = write(&["commit-tree", "-m", "2", "-p", &old, &id(&after)], "");
+    let [wants, haves] = [&new, &old].map(|commit| ids(&repo, &[commit]));
+    let request = PackRequest { wants, haves, ofs_delta: true, threads: 1, ..PackRequest::default() };
+    let sent = plan(&universe(&repo), &request, &Unwatched).unwrap().ids();
+    let new_trees = ["", ":a", ":a/b", ":a/b/c"].map(|path| format!("{new}^{{tree}}{path}"));
+    let new_trees = new_trees.map(|name| name.replace("^{tree}:", ":"));
+    let names: Vec<&str> = new_trees.iter().map(String::as_str).chain([new.as_str()]).collect();
+    let mut expect = ids(&repo, &names);
+    expect.sort();
+    assert_eq!(sent, expect);
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use packrace_format::pack_index;
 use packrace_object::HashKind;
 use packrace_os::count::Role;
+use packrace_os::process::available_threads;
 use packrace_pack::ingest::{Checks, Found, IndexedPack, Ingest, Options};
 use packrace_pack::{Phase, Watch as _};
 use packrace_store::publish::{
@@ -244,7 +245,7 @@ fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
         None => configured()?,
     };
     match usize::try_from(threads) {
-        Ok(0) => Ok(std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)),
+        Ok(0) => Ok(available_threads().min(MAX_THREADS)),
         Ok(threads) => Ok(threads.min(MAX_THREADS)),
         Err(_) => Err(Fatal::new(format!("invalid number of threads specified ({threads})"))),
     }

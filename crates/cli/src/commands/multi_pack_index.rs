@@ -9,6 +9,7 @@ use packrace_format::multi_pack_index::{MultiPackIndex as Index, WriteError};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
+use packrace_os::process::available_threads;
 use packrace_pack::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, build, not_closed_warning};
 use packrace_pack::maintenance::multi_pack_index::make;
 use packrace_pack::maintenance::pack_files::BitmapRequest;
@@ -96,7 +97,7 @@ fn bitmap_request(
     repository: &Repository,
     args: &MultiPackIndexWrite,
 ) -> Result<BitmapRequest, Fatal> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = available_threads();
     let Some(path) = &args.refs_snapshot else {
         return super::packing::bitmap_request(repository, &roots(repository)?.refs, threads);
     };
@@ -299,7 +300,7 @@ fn repack(repository: &Repository, args: &MultiPackIndexRepack, progress: Progre
     if selected.len() < 2 {
         return Ok(());
     }
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = available_threads();
     let request = super::repack::base_request(&Repack::default(), config, threads)?;
     let progress = progress.with_threads(request.settings.threads);
     let new = write_some(&universe, &request, &selected, &progress).map_err(Fatal::new)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_object::{Kind, ObjectId, oid};
+use packrace_os::process::available_threads;
 use packrace_os::sink::{FdSink, write_all};
 use packrace_pack::bitmap_build::not_closed_warning;
 use packrace_pack::generate::{PackStream, Segment};
@@ -376,7 +377,7 @@ fn implies_revisions(args: &PackObjects) -> bool {
 }
 
 fn settings(args: &PackObjects, repository: &Repository) -> Result<Settings, Fatal> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = available_threads();
     let mut settings = super::packing::settings(&args.packing, repository.config(), threads)?;
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;

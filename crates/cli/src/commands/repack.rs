@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use packrace_os::count::Role;
 use packrace_os::durable;
+use packrace_os::process::available_threads;
 use packrace_pack::Settings;
 use packrace_pack::Universe;
 use packrace_pack::bitmap_build::not_closed_warning;
@@ -35,7 +36,7 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     let filter = asked_filter(args, &repository)?;
     let filter_to = args.filter_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = available_threads();
     let expire_to = args.expire_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
     // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
     let universe = Arc::new(Universe::new(repository.snapshot()?));

@@ -5,10 +5,10 @@
 //! level 1   "a/"        those of them that are new    the border's trees of the same path
 //! ```
 //!
-//! Only directories in which something is new are looked at, on both sides, and of the border's entries only those are looked up
-//! in packs whose name stands for something new; so the cost follows the size of the change and not that of the tree. What the border has elsewhere may be sent again when it was copied to a new
-//! path; what was moved is recognised, because then its old directory has changed too. What the border has at the path
-//! of a new object is told as a likely delta base.
+//! Only directories in which something is new are looked at, on both sides, and of the border's entries only those are looked
+//! up in packs whose name stands for something new; so the cost follows the size of the change and not that of the tree. What
+//! the border has elsewhere may be sent again when it was copied to a new path; what was moved is recognised, because then its
+//! old directory has changed too. What the border has at the path of a new object is told as a likely delta base.
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, HashSet};
@@ -19,13 +19,14 @@ use packrace_object::tree::{Entries, Entry, EntryKind};
 use packrace_object::{Kind, MalformedObject, ObjectId};
 
 use crate::error::{Error, Reason};
+use crate::maintenance::sets::members;
 use crate::marks::Marks;
 use crate::names::NameHash;
 use crate::universe::Ix;
 use crate::watch::Phase;
 
 use super::decode::Tree;
-use super::{TREES_BETWEEN_LOOKS, TreeWalk};
+use super::{Absent, TREES_BETWEEN_LOOKS, TreeWalk};
 
 /// Objects of the border that are told as bases for one path.
 const BASES_A_PATH: usize = 4;
@@ -38,10 +39,10 @@ struct Directory {
 }
 
 /// What the border has under one name, newest first. It need not be there.
-type HadByName = HashMap<u64, Vec<(ObjectId, EntryKind)>>;
+type HadByName = HashMap<u64, Vec<(ObjectId, Kind)>>;
 
 /// Of a name of which something is new: what the border has there, and the position of a subdirectory in the next level.
-type NewName = (Vec<(Ix, EntryKind)>, Option<usize>);
+type NewName = (Vec<(Ix, Kind)>, Option<usize>);
 
 /// A walk over both sides.
 pub(crate) struct PathWalk<'w, 'a> {
@@ -51,7 +52,7 @@ pub(crate) struct PathWalk<'w, 'a> {
     /// Marked: objects that the receiver has.
     had: &'w Marks,
     /// What trees of the border name: the receiver is said to have it, whether it is here or not.
-    named_by_border: HashSet<ObjectId>,
+    named_by_border: HashMap<ObjectId, Kind>,
     /// Trees whose entries were all marked, on whichever side.
     expanded: HashSet<Ix>,
     bases: Vec<(Ix, NameHash)>,
@@ -66,7 +67,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             walk,
             wanted,
             had,
-            named_by_border: HashSet::new(),
+            named_by_border: HashMap::new(),
             expanded: HashSet::new(),
             bases: Vec::new(),
             hasher: RandomState::new(),
@@ -95,7 +96,26 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             }
             level = next;
         }
+        self.mark_what_was_moved_up()?;
         Ok(self.bases)
+    }
+
+    /// What was met as new before a directory further down was seen to have had it; with all below.
+    fn mark_what_was_moved_up(&mut self) -> Result<(), Error> {
+        if self.named_by_border.is_empty() {
+            return Ok(());
+        }
+        let mut trees = Vec::new();
+        for ix in members(self.wanted) {
+            let Some(kind) = self.named_by_border.get(&self.walk.universe.id(ix)) else { continue };
+            if self.had.insert(ix) && *kind == Kind::Tree {
+                trees.push(ix);
+            }
+        }
+        let marked = self.walk.marked;
+        self.walk.mark_below(trees, self.had, Absent::Skip)?;
+        self.walk.marked = marked;
+        Ok(())
     }
 
     /// The entries of the border's trees.
@@ -109,10 +129,10 @@ impl<'w, 'a> PathWalk<'w, 'a> {
             // The receiver is said to have it: whether it can be read here does not matter.
             let Ok(tree) = self.walk.decoders[0].tree(ix) else { continue };
             for entry in self.entries(ix, &tree)? {
-                let Some((entry, _)) = entry else { continue };
+                let Some((entry, kind)) = entry else { continue };
                 let of_name = by_name.entry(self.hasher.hash_one(entry.name)).or_default();
-                let known = (entry.id.to_owned(), entry.kind());
-                self.named_by_border.insert(known.0);
+                let known = (entry.id.to_owned(), kind);
+                self.named_by_border.insert(known.0, kind);
                 if !of_name.contains(&known) {
                     of_name.push(known);
                 }
@@ -122,12 +142,12 @@ impl<'w, 'a> PathWalk<'w, 'a> {
     }
 
     /// What the border has under this name and is here; marked then.
-    fn had_under(&self, name: u64, had: &HadByName) -> Result<Vec<(Ix, EntryKind)>, Error> {
+    fn had_under(&self, name: u64, had: &HadByName) -> Result<Vec<(Ix, Kind)>, Error> {
         let mut found = Vec::new();
         for (id, kind) in had.get(&name).into_iter().flatten() {
             let Some(ix) = self.walk.universe.find(id)? else { continue };
-            if let (Some(kinds), EntryKind::Tree | EntryKind::Blob) = (&self.walk.kinds, kind) {
-                kinds.insert(ix, if *kind == EntryKind::Tree { Kind::Tree } else { Kind::Blob });
+            if let Some(kinds) = &self.walk.kinds {
+                kinds.insert(ix, *kind);
             }
             self.had.insert(ix);
             found.push((ix, *kind));
@@ -146,14 +166,15 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         self.walk.sort_as_stored(&mut trees);
         let mut seen: HashMap<u64, NewName> = HashMap::new();
         for ix in trees {
-            if self.had.contains(ix) || !self.expanded.insert(ix) {
+            let is_had = self.had.contains(ix) || self.named_by_border.contains_key(&self.walk.universe.id(ix));
+            if is_had || !self.expanded.insert(ix) {
                 continue;
             }
             self.look()?;
             let tree = self.walk.decoders[0].tree(ix)?;
             for entry in self.entries(ix, &tree)? {
                 let Some((entry, kind)) = entry else { continue };
-                if self.named_by_border.contains(entry.id) {
+                if self.named_by_border.contains_key(entry.id) {
                     continue;
                 }
                 let Some(found) = self.walk.universe.find(entry.id)? else {
@@ -184,7 +205,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
                     continue;
                 }
                 let at = *subdirectory.get_or_insert_with(|| {
-                    let trees = same_path.iter().filter(|(_, kind)| *kind == EntryKind::Tree);
+                    let trees = same_path.iter().filter(|(_, kind)| *kind == Kind::Tree);
                     let had = trees.map(|(tree, _)| *tree).collect();
                     next.push(Directory { path, wanted: Vec::new(), had });
                     next.len() - 1

@@ -10,6 +10,7 @@ mod served;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use packrace_object::HashKind;
@@ -18,6 +19,12 @@ use packrace_testkit::{Bitmap, CommitGraph, Git, RefFormat, RepoBuilder, Size, S
 
 use breaking::{Broken, FAULTS, Fault, file};
 use clients::{At, Got, PATIENCE, Server};
+
+/// Held by each test: damage is counted for the whole process, and a test that counts must not see another's.
+fn damage_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn main_of(repo: &Path) -> String {
     Git::stock().run(repo, &["rev-parse", "main"]).trim().to_owned()
@@ -39,6 +46,7 @@ fn recovers(what: &str, mut attempt: impl FnMut() -> Got) -> Vec<u8> {
 /// right or an error; another repository is served all the time.
 #[test]
 fn what_needs_a_broken_file_fails_and_nothing_else() {
+    let _turn = damage_turn();
     let server = Server::new();
     let storage = |multi_pack_index, packs| Storage {
         packs,

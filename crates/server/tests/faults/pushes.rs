@@ -8,12 +8,13 @@ use tempfile::TempDir;
 
 use super::breaking::{Broken, FAULTS, Fault, file};
 use super::clients::{At, Got, Server};
-use super::{main_of, recovers};
+use super::{damage_turn, main_of, recovers};
 
 /// What a push needs is broken: it is refused, through both doors, and changes nothing. Where the file is whole again, the
 /// same push goes through.
 #[test]
 fn a_push_into_a_broken_repository_is_refused_and_changes_nothing() {
+    let _turn = damage_turn();
     let server = pushed_to();
     let repo = server.path("a.git");
     RepoBuilder::new(Size::Tiny).build_at(&repo, Git::stock());
@@ -57,6 +58,7 @@ fn a_push_into_a_broken_repository_is_refused_and_changes_nothing() {
 /// `serve` runs stock git to bring a work tree up, which reads its index.
 #[test]
 fn a_push_to_a_work_tree_with_a_broken_index_changes_nothing() {
+    let _turn = damage_turn();
     let server = pushed_to();
     let work = server.path("work");
     RepoBuilder::new(Size::Tiny).build_at(&server.path("a.git"), Git::stock());

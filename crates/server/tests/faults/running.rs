@@ -11,7 +11,7 @@ use packrace_testkit::{Git, Random, RefFormat, RepoBuilder, Size, Storage};
 
 use super::breaking::{Broken, Fault, file};
 use super::clients::{At, Client, Got, Server, clone_script};
-use super::{main_of, recovers};
+use super::{damage_turn, main_of, recovers};
 
 /// More than sockets hold between a server and a client that does not read.
 const LARGE_FILE_BYTES: usize = 12 << 20;
@@ -22,6 +22,7 @@ const RUNNING_FILE_BYTES: usize = LARGE_FILE_BYTES / 2;
 /// Up to 64 clients in the midst of clones of four repositories, through both doors, when the pack of one of them breaks.
 #[test]
 fn running_clones_of_others_end_well() {
+    let _turn = damage_turn();
     let server = Server::new();
     for number in 0..4u64 {
         let repo = server.path(&format!("{number}.git"));
@@ -92,6 +93,7 @@ fn add_large_file(repo: &Path, seed: u64, bytes: usize) {
 /// asks for a pack only then. The files break one after the other while all are under way, and others come.
 #[test]
 fn each_file_breaks_under_64_running_clones() {
+    let _turn = damage_turn();
     let server = Server::new();
     let without_cache = server.beside(|settings| settings.cache.enabled = false);
     let models = server.path("../models");

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use packrace_object::{HashKind, ObjectId};
+use packrace_os::process::available_threads;
 use packrace_store::Repository;
 use packrace_store::publish::ObjectBatch;
 
@@ -134,7 +135,7 @@ impl<'a> Stager<'a> {
     /// Does all jobs, and says of each what came of it, in their order. Where nobody goes on after a failure, those behind the
     /// first that failed may have been left out.
     pub fn run(&self, jobs: &[Job]) -> Vec<Result<Staged, StageError>> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let cores = available_threads().min(MAX_THREADS);
         let threads = cores.min(jobs.len() / FILES_A_THREAD + 1);
         let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
         let work = || self.work(jobs, &next, &failed);
