@@ -76,6 +76,8 @@ struct State {
     next: u64,
     /// By order of arrival.
     waiting: VecDeque<Waiting>,
+    /// Nobody is to be cut before that time for who would then hold so much or more: looked for, and not found.
+    none_idle: Option<(Duration, usize)>,
 }
 
 /// Somebody who waits for a claim.
@@ -93,6 +95,8 @@ type Granted = Vec<(oneshot::Sender<Claim>, Claim)>;
 struct OfClient {
     taken: usize,
     claims: HashMap<u64, Holder>,
+    /// None of its claims is to be cut for another one of its own before that time.
+    none_idle_until: Duration,
 }
 
 #[derive(Debug)]
@@ -156,6 +160,7 @@ impl Budget {
         let granted = {
             let mut state = self.state();
             state.limits = limits;
+            state.forget_none_idle();
             state.grant(self)
         };
         hand_out(granted);
@@ -248,6 +253,8 @@ impl State {
         let of_client = self.clients.entry(client).or_default();
         of_client.taken += amount;
         of_client.claims.insert(id, Holder { amount, signal: signal.clone() });
+        let taken = of_client.taken;
+        self.has_taken(taken);
         Claim { budget: budget.clone(), id, client, address, signal }
     }
 
@@ -317,21 +324,38 @@ impl State {
 
     /// Who is cut: of the client that holds the most, as far as that has anything idle, what has been idle for the longest
     /// time; and of memory what has cost the most, amount times time.
+    ///
+    /// All claims that come into question are looked at. Where none is found it is remembered until when none can be, so that
+    /// who comes again and again in vain costs nothing.
     fn idlest(
-        &self,
+        &mut self,
         of: Option<IpAddr>,
         wanted: usize,
         own: Option<u64>,
         now: Duration,
     ) -> Option<(IpAddr, u64)> {
+        let is_known = match of {
+            Some(of) => self.clients.get(&of).is_some_and(|of_client| now < of_client.none_idle_until),
+            None => self.none_idle.is_some_and(|(until, least)| now < until && wanted >= least),
+        };
+        if is_known {
+            return None;
+        }
         let mut best: Option<(usize, u128, IpAddr, u64)> = None;
+        // What is worked on, or comes later, waits from now on at the earliest.
+        let mut none_until = Some(now + self.limits.least_idle);
         for (client, of_client) in &self.clients {
             if of.is_some_and(|of| of != *client) || best.is_some_and(|(most, ..)| of_client.taken < most) {
                 continue;
             }
-            let least = if of_client.taken > wanted { Duration::ZERO } else { self.limits.least_idle };
-            for (id, holder) in of_client.claims.iter().filter(|(id, _)| Some(**id) != own) {
-                let Some(idle) = holder.signal.idle(now).filter(|idle| *idle >= least) else { continue };
+            let is_much = of_client.taken > wanted;
+            let least = if is_much { Duration::ZERO } else { self.limits.least_idle };
+            for (id, holder) in &of_client.claims {
+                let idle = holder.signal.idle(now);
+                // Where somebody holds that much, a pause of a moment is enough.
+                let until = idle.map_or(now + least, |idle| now.saturating_sub(idle) + least);
+                none_until = none_until.filter(|_| !is_much).map(|earliest| earliest.min(until));
+                let Some(idle) = idle.filter(|idle| *idle >= least && Some(*id) != own) else { continue };
                 let cost = holder.amount as u128 * idle.as_nanos();
                 let is_worse =
                     |(most, worst, ..): (usize, u128, IpAddr, u64)| (of_client.taken, cost) > (most, worst);
@@ -340,7 +364,26 @@ impl State {
                 }
             }
         }
+        if let (None, Some(until)) = (best, none_until) {
+            match of {
+                Some(of) => {
+                    let of_client = self.clients.get_mut(&of);
+                    of_client.into_iter().for_each(|of_client| of_client.none_idle_until = until);
+                }
+                None => self.none_idle = Some((until, wanted)),
+            }
+        }
         best.map(|(.., client, id)| (client, id))
+    }
+
+    fn forget_none_idle(&mut self) {
+        self.none_idle = None;
+        self.clients.values_mut().for_each(|of_client| of_client.none_idle_until = Duration::ZERO);
+    }
+
+    /// Somebody holds more now: a short pause of its is enough for who wants less.
+    fn has_taken(&mut self, amount: usize) {
+        self.none_idle = self.none_idle.filter(|(_, least)| amount <= *least);
     }
 
     fn take_away(&mut self, client: IpAddr, id: u64) -> Option<Arc<Signal>> {
@@ -386,6 +429,8 @@ impl Claim {
                 let of_client = state.clients.entry(self.client).or_default();
                 of_client.taken += more;
                 of_client.claims.entry(self.id).and_modify(|holder| holder.amount += more);
+                let taken = of_client.taken;
+                state.has_taken(taken);
             })
         };
         cut.iter().for_each(|signal| signal.cut());

@@ -166,7 +166,8 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         self.walk.sort_as_stored(&mut trees);
         let mut seen: HashMap<u64, NewName> = HashMap::new();
         for ix in trees {
-            let is_had = self.had.contains(ix) || self.named_by_border.contains_key(&self.walk.universe.id(ix));
+            let is_had =
+                self.had.contains(ix) || self.named_by_border.contains_key(&self.walk.universe.id(ix));
             if is_had || !self.expanded.insert(ix) {
                 continue;
             }

@@ -190,3 +190,54 @@ fn patience_ends() {
     });
     assert_eq!(budget.taken(), 0);
 }
+
+/// What is remembered of looks in vain changes nothing: with and without it, the same claims are given and cut.
+#[test]
+fn looks_in_vain_are_spared() {
+    let mut random = packrace_testkit::Random::new(24);
+    let (mut refused, mut spared) = (0, 0);
+    for _ in 0..200 {
+        let budgets = [(); 2].map(|()| budget(12, 5));
+        let mut held: Vec<[Claim; 2]> = Vec::new();
+        let mut now = Duration::ZERO;
+        for _ in 0..200 {
+            // No two wait since the same time, so that it is clear who goes first.
+            now += Duration::from_nanos(1 + random.below(500_000_000) as u64);
+            budgets[1].state().forget_none_idle();
+            let from = address(["192.0.2.1", "192.0.2.2", "192.0.2.3", "10.0.0.1"][random.below(4)]);
+            let amount = 1 + random.below(2);
+            let at = random.below(held.len().max(1));
+            match (random.below(8), held.get(at)) {
+                (0, Some(claims)) => claims.iter().for_each(Claim::works),
+                (1..3, Some(claims)) => claims.iter().for_each(|claim| claim.waits_at(now)),
+                (3, Some(_)) => drop(held.swap_remove(at)),
+                (4, Some(claims)) => {
+                    let [with, without] = claims.each_ref().map(|claim| claim.grow_at(amount + 1, now));
+                    assert_eq!(with, without);
+                }
+                _ => {
+                    let known = |state: &State| {
+                        let of_client =
+                            state.clients.values().any(|of_client| of_client.none_idle_until > now);
+                        of_client || state.none_idle.is_some_and(|(until, _)| until > now)
+                    };
+                    let was_known = known(&budgets[0].state());
+                    match budgets.each_ref().map(|budget| budget.claim_at(amount, from, now)) {
+                        [Ok(with), Ok(without)] => held.push([with, without]),
+                        [Err(with), Err(without)] => {
+                            assert_eq!(with, without);
+                            refused += 1;
+                            spared += usize::from(was_known);
+                        }
+                        both => panic!("{both:?}"),
+                    }
+                }
+            }
+            for [with, without] in &held {
+                assert_eq!(with.is_cut(), without.is_cut());
+            }
+            held.retain(|[claim, _]| !claim.is_cut());
+        }
+    }
+    assert!(spared > refused / 4, "{spared} of {refused}");
+}
