@@ -448,6 +448,8 @@ fn a_lock_that_is_held() {
          $ echo z >> a
          a
          --refresh
+         $ touch d/b
+         --refresh
          -q --refresh
          --add nofile
          --show-index-version
