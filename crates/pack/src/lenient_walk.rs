@@ -8,7 +8,10 @@ use crate::error::{Error, Reason};
 use crate::maintenance::sets::members;
 use crate::marks::Marks;
 use crate::names::{NameHash, Names};
+use crate::settings::Settings;
+use crate::trees::{Absent, TreeWalk};
 use crate::universe::{Ix, Universe};
+use crate::watch::Unwatched;
 
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 32 << 20;
@@ -112,39 +115,27 @@ impl<'a> LenientWalk<'a> {
 
     /// Names the objects of a set by the trees in it, for the delta search, which finds little without: first by paths from the
     /// root trees of its commits, and what no path leads to by the last part alone. Reads each tree of the set once.
-    pub(crate) fn name_by_trees(&mut self, wanted: &Marks, names: &Names) -> Result<(), Error> {
+    pub(crate) fn name_by_trees(&mut self, wanted: &Marks, settings: &Settings) -> Result<Names, Error> {
         let universe = self.universe;
-        let seen = Marks::new(universe.packed_len());
-        let mut open = self.root_trees(wanted, &seen)?;
+        // What is not in the set is taken as seen: it is not looked into.
+        let seen = wanted.complement();
+        let roots = self.root_trees(wanted, &seen)?;
+        let mut walk = TreeWalk::new(universe, settings.threads, &Unwatched).hashing(settings.name_hash);
+        walk.mark_below(roots, &seen, Absent::Skip)?;
+        let names = walk.into_names();
         let (mut content, mut next) = (Vec::new(), Vec::new());
-        let mut rest = members(wanted);
-        loop {
-            let (tree, is_below_root) = match open.pop() {
-                Some(tree) => (tree, true),
-                None => match rest.next() {
-                    Some(ix) if seen.contains(ix) || self.kind(ix)? != Kind::Tree => continue,
-                    Some(tree) => (tree, false),
-                    None => return Ok(()),
-                },
-            };
-            if !wanted.contains(tree) {
+        for ix in members(wanted) {
+            if seen.contains(ix) || self.kind(ix)? != Kind::Tree {
                 continue;
             }
-            self.references(tree, &mut content, &mut next)?;
+            self.references(ix, &mut content, &mut next)?;
             for (id, name) in next.drain(..) {
                 let (Some(found), Some(name)) = (universe.find(&id)?, name) else { continue };
-                if !wanted.contains(found) || names.get(found) != NameHash::default() {
-                    continue;
-                }
-                if !is_below_root {
-                    names.set(found, NameHash::of(&name));
-                } else {
-                    names.set(found, names.entry(names.get(tree), &name));
-                    if self.kind(found)? == Kind::Tree && seen.insert(found) {
-                        open.push(found);
-                    }
+                if wanted.contains(found) && names.get(found) == NameHash::default() {
+                    names.set(found, NameHash::of_by(names.version(), &name));
                 }
             }
         }
+        Ok(names)
     }
 }

@@ -69,6 +69,17 @@ impl Marks {
         }
     }
 
+    /// All packed objects that are not in.
+    pub(crate) fn complement(&self) -> Marks {
+        let others = Marks::new(self.packed_len);
+        for ((mine, theirs), end) in self.packed.iter().zip(&others.packed).zip((64..).step_by(64)) {
+            let in_word = (u64::from(self.packed_len) + 64 - end).min(64);
+            let mask = u64::MAX >> (64 - in_word);
+            theirs.store(!mine.load(Relaxed) & mask, Relaxed);
+        }
+        others
+    }
+
     /// Removes everything that is in `other`.
     pub(crate) fn subtract(&self, other: &Marks) {
         for (mine, theirs) in self.packed.iter().zip(&other.packed) {
@@ -161,6 +172,11 @@ mod tests {
             assert!(!marks.contains(Ix(ix)), "{ix}");
         }
         assert_eq!((marks.packed().count(), marks.extra()), (3, vec![Ix(130)]));
+        let others = marks.complement();
+        assert_eq!((others.packed().count(), others.extra()), (127, Vec::new()));
+        assert!(
+            (0..130).all(|ix| marks.contains(Ix(ix)) != others.contains(Ix(ix))) && !others.contains(Ix(131))
+        );
         marks.insert(Ix(63));
         marks.insert(Ix(135));
         let other = Marks::new(130);

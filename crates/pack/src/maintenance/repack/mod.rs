@@ -318,8 +318,7 @@ impl Repack<'_> {
         insert_all(universe, &wanted, &universe.snapshot().own_loose()?)?;
         wanted.subtract(&in_packs(universe, &left)?);
         wanted.subtract(&self.left_out(!self.request.pack_kept)?);
-        let names = Names::new(universe.packed_len());
-        LenientWalk::new(universe).name_by_trees(&wanted, &names)?;
+        let names = LenientWalk::new(universe).name_by_trees(&wanted, &self.request.settings)?;
         self.write(wanted, names, &Special::default())?;
         let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != Role::Foreign;
         let largest = left.into_iter().rev().find(is_own);
