@@ -72,10 +72,12 @@ impl Marks {
     /// All packed objects that are not in.
     pub(crate) fn complement(&self) -> Marks {
         let others = Marks::new(self.packed_len);
-        for ((mine, theirs), end) in self.packed.iter().zip(&others.packed).zip((64..).step_by(64)) {
-            let in_word = (u64::from(self.packed_len) + 64 - end).min(64);
-            let mask = u64::MAX >> (64 - in_word);
-            theirs.store(!mine.load(Relaxed) & mask, Relaxed);
+        for (mine, theirs) in self.packed.iter().zip(&others.packed) {
+            theirs.store(!mine.load(Relaxed), Relaxed);
+        }
+        if let Some(last) = others.packed.last() {
+            let beyond = others.packed.len() * 64 - self.packed_len as usize;
+            last.fetch_and(u64::MAX >> beyond, Relaxed);
         }
         others
     }

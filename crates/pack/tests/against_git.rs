@@ -251,9 +251,8 @@ fn what_was_moved_is_not_sent_again() {
     let [wants, haves] = [&new, &old].map(|commit| ids(&repo, &[commit]));
     let request = PackRequest { wants, haves, ofs_delta: true, threads: 1, ..PackRequest::default() };
     let sent = plan(&universe(&repo), &request, &Unwatched).unwrap().ids();
-    let new_trees = ["", ":a", ":a/b", ":a/b/c"].map(|path| format!("{new}^{{tree}}{path}"));
-    let new_trees = new_trees.map(|name| name.replace("^{tree}:", ":"));
-    let names: Vec<&str> = new_trees.iter().map(String::as_str).chain([new.as_str()]).collect();
+    let names = ["", "^{tree}", ":a", ":a/b", ":a/b/c"].map(|path| format!("{new}{path}"));
+    let names = names.each_ref().map(String::as_str);
     let mut expect = ids(&repo, &names);
     expect.sort();
     assert_eq!(sent, expect);

@@ -249,13 +249,18 @@ impl State {
         let signal = Arc::new(Signal { waiting_since: AtomicU64::new(WORKING), ..Signal::default() });
         let id = self.next;
         self.next += 1;
-        self.taken += amount;
-        let of_client = self.clients.entry(client).or_default();
-        of_client.taken += amount;
-        of_client.claims.insert(id, Holder { amount, signal: signal.clone() });
-        let taken = of_client.taken;
-        self.has_taken(taken);
+        self.count(client, amount).claims.insert(id, Holder { amount, signal: signal.clone() });
         Claim { budget: budget.clone(), id, client, address, signal }
+    }
+
+    /// Counts so much more as taken by a client.
+    fn count(&mut self, client: IpAddr, more: usize) -> &mut OfClient {
+        self.taken += more;
+        let of_client = self.clients.entry(client).or_default();
+        of_client.taken += more;
+        // Who wants less than this client holds may cut what has been idle for a moment only.
+        self.none_idle = self.none_idle.filter(|(_, least)| of_client.taken <= *least);
+        of_client
     }
 
     /// Takes for those who wait what there is room for, and cuts nobody.
@@ -381,11 +386,6 @@ impl State {
         self.clients.values_mut().for_each(|of_client| of_client.none_idle_until = Duration::ZERO);
     }
 
-    /// Somebody holds more now: a short pause of its is enough for who wants less.
-    fn has_taken(&mut self, amount: usize) {
-        self.none_idle = self.none_idle.filter(|(_, least)| amount <= *least);
-    }
-
     fn take_away(&mut self, client: IpAddr, id: u64) -> Option<Arc<Signal>> {
         let of_client = self.clients.get_mut(&client)?;
         let Holder { amount, signal } = of_client.claims.remove(&id)?;
@@ -425,12 +425,8 @@ impl Claim {
             };
             let more = amount.saturating_sub(holder.amount);
             state.make_room(more, self.client, self.address, Some(self.id), now, &mut cut).map(|()| {
-                state.taken += more;
-                let of_client = state.clients.entry(self.client).or_default();
-                of_client.taken += more;
+                let of_client = state.count(self.client, more);
                 of_client.claims.entry(self.id).and_modify(|holder| holder.amount += more);
-                let taken = of_client.taken;
-                state.has_taken(taken);
             })
         };
         cut.iter().for_each(|signal| signal.cut());
