@@ -31,6 +31,18 @@ pub fn lower_thread_priority() {
     let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
 }
 
+/// Lets this thread run only while no other thread of the machine wants its processor, for good (`SCHED_IDLE` of sched(7)): for what stands
+/// for another machine in a benchmark. A hint.
+#[allow(unsafe_code)]
+pub fn run_when_idle() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: 0 is the calling thread; the parameter is a plain value that is only read during the call.
+    let _ = unsafe {
+        let parameter: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter)
+    };
+}
+
 /// Lets this process, and the programs that it starts, have as many descriptors as it may let itself have. Says how many.
 pub fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
-use packrace_pack::Unwatched;
 use packrace_pack::ingest::{Error, Ingest, Options};
+use packrace_pack::{Phase, Unwatched, Watch};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy};
 use packrace_store::{OpenOptions, Repository, Snapshot};
 use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
@@ -320,5 +321,47 @@ sampled! {
         }
         let least = extent.pick(60, 500);
         assert!(taken > least && refused > least, "{taken} taken, {refused} refused");
+    }
+}
+
+/// Nobody waits any more from so many questions on.
+struct UntilAsked(AtomicU32, u32);
+
+impl Watch for UntilAsked {
+    fn progress(&self, _: Phase, _: u64, _: u64) {}
+
+    fn cancelled(&self) -> bool {
+        self.0.fetch_add(1, Relaxed) >= self.1
+    }
+}
+
+#[test]
+fn one_long_result_is_made_and_named_in_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    Git::stock().run(dir.path(), &["init", "-q", "--bare", "empty"]);
+    let base = [7; 1 << 16];
+    // In memory, and in a file.
+    for mib in [4, 16] {
+        let copies = mib << 4;
+        let delta = HandmadeDelta::new(1 << 16, copies << 16);
+        let delta = (0..copies).fold(delta, |delta, _| delta.copy(0, 1 << 16));
+        let content = vec![7; (copies << 16) as usize];
+        let mut pack = HandmadePack::default();
+        pack.whole(Kind::Blob, &base);
+        let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
+        pack.delta(&id, Entry::ByDistance(12), delta.bytes());
+        let pack = pack.sealed();
+        let found = ours(&pack, 1 << 20, dir.path(), None, options(HashKind::Sha1)).unwrap();
+        assert!(found == gits(&pack, &dir.path().join("empty"), dir.path(), &[]).unwrap(), "{mib} MiB");
+        // While it is made, and while it is named.
+        let questions = 2 * (content.len() as u32 >> 18);
+        for last in [0, 1, questions / 2, questions] {
+            let writer = PackWriter::receive(dir.path(), HashKind::Sha1, WritePolicy::default()).unwrap();
+            let mut ingest = Ingest::new(writer, options(HashKind::Sha1));
+            assert_eq!(ingest.push(&pack).unwrap(), pack.len());
+            let watch = UntilAsked(AtomicU32::new(0), last);
+            let error = ingest.resolve(None, &watch).map(drop).unwrap_err();
+            assert_eq!(watch.0.into_inner(), last + 1, "{mib} MiB: {error}");
+        }
     }
 }

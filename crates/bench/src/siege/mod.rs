@@ -3,7 +3,8 @@
 //!
 //! The server's limits are scaled down, because this machine has not the connections for four times the defaults: what
 //! is shown is who gets what when all is taken, and not how much there is. Loopback is not exempt here: each address is a
-//! client, as strangers are. Attackers have processors of their own elsewhere; here theirs give way to the server's.
+//! client, as strangers are. Attackers have processors of their own elsewhere; here they run only while
+//! nobody else wants them.
 
 mod attacks;
 
@@ -30,9 +31,6 @@ const TIMES: usize = 4;
 
 /// Threads that push, and that send rubbish.
 const FLOODS: usize = 4;
-
-/// The `nice` of attackers.
-const GIVING_WAY: i32 = 19;
 
 /// How many times its idle time a fetch may take.
 const GOAL: f64 = 5.0;
@@ -207,8 +205,7 @@ fn under_siege<T>(besieged: &Besieged<'_>, act: impl FnOnce() -> Result<T, Error
             .into_iter()
             .map(|work| {
                 thread().spawn_scoped(scope, || {
-                    // On Linux that is this thread. Where it is refused, attackers are only stronger.
-                    let _ = rustix::process::setpriority_process(None, GIVING_WAY);
+                    packrace_os::process::run_when_idle();
                     work();
                 })
             })

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use packrace_format::pack::delta::{self, Instruction, Instructions};
 use packrace_format::zlib::{Inflater, PieceInflater};
-use packrace_object::Midstates;
+use packrace_object::{CollisionAttack, HashKind, Midstates, ObjectHasher, ObjectId, Unnamed};
 use packrace_store::Mapped;
 use packrace_store::publish::Scratch;
 
 use super::error::Reason;
 use super::unpacked::Unpacked;
+use crate::watch::Watch;
 
 /// Contents longer than this are put aside.
 const IN_MEMORY_BYTES: u64 = 8 << 20;
@@ -21,6 +22,10 @@ const MAX_RESULT_BYTES: u64 = 1 << 32;
 
 /// Inflated into a file at a time.
 const ROOM_BYTES: usize = 1 << 18;
+
+/// What is longer is made and hashed in pieces of this length, between which it is asked whether to go on: a push has its time, and
+/// others want the processor.
+pub(super) const PIECE_BYTES: usize = 1 << 17;
 
 /// The content of an object, or a delta.
 #[derive(Debug)]
@@ -67,22 +72,24 @@ impl Deref for Content {
 }
 
 /// Makes contents; one a thread.
-pub(super) struct Maker {
+pub(super) struct Maker<'a> {
     inflater: Inflater,
     delta: Vec<u8>,
     /// Buffers that were used before.
     spare: Vec<Vec<u8>>,
     scratch: Option<Scratch>,
     unpacked: Arc<Unpacked>,
+    watch: &'a dyn Watch,
 }
 
 /// Buffers that are kept to be used again, and how large they may be.
 const MAX_SPARE: usize = 8;
 const MAX_SPARE_BYTES: usize = 1 << 20;
 
-impl Maker {
-    pub(super) fn new(scratch: Option<Scratch>, unpacked: Arc<Unpacked>) -> Self {
-        Maker { inflater: Inflater::new(), delta: Vec::new(), spare: Vec::new(), scratch, unpacked }
+impl<'a> Maker<'a> {
+    pub(super) fn new(scratch: Option<Scratch>, unpacked: Arc<Unpacked>, watch: &'a dyn Watch) -> Self {
+        let (delta, spare) = (Vec::new(), Vec::new());
+        Maker { inflater: Inflater::new(), delta, spare, scratch, unpacked, watch }
     }
 
     /// Takes a buffer back.
@@ -128,14 +135,78 @@ impl Maker {
             return Ok(None);
         }
         self.unpacked.add(sizes.result)?;
-        match &self.scratch {
-            Some(scratch) if sizes.result > IN_MEMORY_BYTES => apply_aside(scratch, base, delta, &sizes),
-            _ => {
-                let mut out = self.spare.pop().unwrap_or_default();
-                Ok(delta::apply(base, delta, &mut out).ok().map(|()| Content::in_memory(out)))
-            }
+        if sizes.result > PIECE_BYTES as u64 {
+            return self.apply_in_pieces(base, delta, &sizes);
         }
+        let mut out = self.spare.pop().unwrap_or_default();
+        Ok(delta::apply(base, delta, &mut out).ok().map(|()| Content::in_memory(out)))
     }
+
+    fn apply_in_pieces(
+        &mut self,
+        base: &[u8],
+        delta: &[u8],
+        sizes: &delta::Sizes,
+    ) -> Result<Option<Content>, Reason> {
+        // Looked at before memory or the disk is filled with what does not add up.
+        if !adds_up(base, delta, sizes) {
+            return Ok(None);
+        }
+        let pieces = Instructions::new(delta, sizes.length)
+            .flatten()
+            .flat_map(|instruction| piece(base, delta, instruction).unwrap_or_default().chunks(PIECE_BYTES));
+        let mut since_asked = 0;
+        let mut go_on = |piece: &[u8]| {
+            since_asked += piece.len();
+            if since_asked < PIECE_BYTES {
+                return Ok(());
+            }
+            since_asked = 0;
+            go_on(self.watch)
+        };
+        if let Some(scratch) = &self.scratch
+            && sizes.result > IN_MEMORY_BYTES
+        {
+            let mut file = scratch.create()?;
+            for piece in pieces {
+                file.write(piece)?;
+                go_on(piece)?;
+            }
+            return Ok(Some(Content::aside(file.finish()?)));
+        }
+        let mut out = self.spare.pop().unwrap_or_default();
+        if out.try_reserve_exact(sizes.result as usize).is_err() {
+            return Ok(None);
+        }
+        for piece in pieces {
+            out.extend_from_slice(piece);
+            go_on(piece)?;
+        }
+        Ok(Some(Content::in_memory(out)))
+    }
+
+    /// The name of a long object.
+    pub(super) fn id_of_long(
+        &self,
+        hash: HashKind,
+        object: &Unnamed<'_>,
+    ) -> Result<Result<ObjectId, CollisionAttack>, Reason> {
+        let mut hasher = ObjectHasher::new(hash, object.kind, object.content.len() as u64);
+        for piece in object.content.chunks(PIECE_BYTES) {
+            hasher.update(piece);
+            go_on(self.watch)?;
+        }
+        Ok(hasher.finish())
+    }
+}
+
+/// Whether an object is named in pieces. One that begins like another is not, as it mostly need not be hashed as a whole.
+pub(super) fn is_long(object: &Unnamed<'_>) -> bool {
+    object.content.len() > PIECE_BYTES && object.like.is_none()
+}
+
+fn go_on(watch: &dyn Watch) -> Result<(), Reason> {
+    if watch.cancelled() { Err(Reason::Cancelled) } else { Ok(()) }
 }
 
 /// The first pass has inflated every stream, so that this is a file that changes under our hands.
@@ -161,30 +232,13 @@ fn inflate_aside(scratch: &Scratch, stream: &[u8], size: u64) -> Result<Content,
     }
 }
 
-fn apply_aside(
-    scratch: &Scratch,
-    base: &[u8],
-    delta: &[u8],
-    sizes: &delta::Sizes,
-) -> Result<Option<Content>, Reason> {
-    if sizes.base != base.len() as u64 {
-        return Ok(None);
-    }
-    // Looked at before the disk is filled with what does not add up.
-    let mut total = 0u64;
-    for instruction in Instructions::new(delta, sizes.length) {
-        let Ok(instruction) = instruction else { return Ok(None) };
-        let Some(piece) = piece(base, delta, instruction) else { return Ok(None) };
-        total += piece.len() as u64;
-    }
-    if total != sizes.result {
-        return Ok(None);
-    }
-    let mut file = scratch.create()?;
-    for instruction in Instructions::new(delta, sizes.length).flatten() {
-        file.write(piece(base, delta, instruction).unwrap_or_default())?;
-    }
-    Ok(Some(Content::aside(file.finish()?)))
+/// Whether the instructions make what the delta announces.
+fn adds_up(base: &[u8], delta: &[u8], sizes: &delta::Sizes) -> bool {
+    let length =
+        |instruction: Result<Instruction, _>| Some(piece(base, delta, instruction.ok()?)?.len() as u64);
+    let total =
+        Instructions::new(delta, sizes.length).map(length).try_fold(0, |sum, length| Some(sum + length?));
+    sizes.base == base.len() as u64 && total == Some(sizes.result)
 }
 
 /// What an instruction appends.

@@ -185,7 +185,7 @@ impl Ingest {
         };
         let mut table = std::mem::replace(&mut self.receiver.table, Table::new(self.options.hash, 0));
         let scratch = writer.as_ref().map(|writer| writer.scratch());
-        self.inspect_large(&table, &data, scratch.clone())?;
+        self.inspect_large(&table, &data, scratch.clone(), watch)?;
         let long = writer.as_deref_mut().filter(|writer| writer.position() > WORTH_SYNCING_AHEAD_BYTES);
         let lacking =
             while_syncing(long, || self.resolve_deltas(&mut table, &data, scratch, existing, watch))?;
@@ -220,9 +220,10 @@ impl Ingest {
         table: &Table,
         data: &Mapped,
         scratch: Option<Scratch>,
+        watch: &dyn Watch,
     ) -> Result<(), Reason> {
         let Some(inspector) = &mut self.receiver.inspector else { return Ok(()) };
-        let mut maker = Maker::new(scratch, self.receiver.unpacked.clone());
+        let mut maker = Maker::new(scratch, self.receiver.unpacked.clone(), watch);
         for entry in std::mem::take(&mut self.receiver.large) {
             let (stream, size) = table.stream(entry, data)?;
             let content = maker.inflate(stream, size)?;

@@ -14,7 +14,7 @@ use packrace_store::publish::Scratch;
 use packrace_store::{Mapped, Snapshot};
 
 use super::checks::{Checks, Inspector};
-use super::content::{Content, Maker};
+use super::content::{Content, Maker, is_long};
 use super::error::Reason;
 use super::kept::KeptDeltas;
 use super::table::{Children, EntryNumber, Named, NamedDelta, Table};
@@ -246,7 +246,7 @@ impl Pending {
 struct Worker<'a> {
     resolver: &'a Resolver<'a>,
     queue: &'a Queue<'a>,
-    maker: Maker,
+    maker: Maker<'a>,
     reader: Option<packrace_store::ObjectReader>,
     stack: Vec<Frame>,
     /// What the contents in the stack take.
@@ -267,7 +267,7 @@ impl<'a> Worker<'a> {
         Worker {
             resolver,
             queue,
-            maker: Maker::new(resolver.scratch.clone(), resolver.unpacked.clone()),
+            maker: Maker::new(resolver.scratch.clone(), resolver.unpacked.clone(), resolver.watch),
             reader: resolver.existing.as_ref().map(|snapshot| snapshot.reader(READER_CACHE_BYTES)),
             stack: Vec::new(),
             stack_bytes: 0,
@@ -426,10 +426,19 @@ impl<'a> Worker<'a> {
         let hash = self.resolver.table.hash;
         let objects: Vec<Unnamed<'_>> = self.unnamed.iter().map(Pending::unnamed).collect();
         self.ids.clear();
-        object_ids(hash, &objects, &mut self.ids).map_err(|(number, _)| {
-            let entry = self.unnamed[number].entry;
-            Reason::CollisionAttack(self.resolver.table.entries[entry as usize].offset)
-        })?;
+        for objects in objects.chunk_by(|one, next| !is_long(one) && !is_long(next)) {
+            let start = self.ids.len();
+            let named = match objects {
+                [long] if is_long(long) => {
+                    self.maker.id_of_long(hash, long)?.map(|id| self.ids.push(id)).map_err(|_| 0)
+                }
+                _ => object_ids(hash, objects, &mut self.ids).map_err(|(number, _)| number),
+            };
+            named.map_err(|number| {
+                let entry = self.unnamed[start + number].entry;
+                Reason::CollisionAttack(self.resolver.table.entries[entry as usize].offset)
+            })?;
+        }
         self.unnamed_bytes = 0;
         let last = self.ids.last().copied().unwrap_or(hash.null());
         for (pending, id) in self.unnamed.drain(..).zip(&self.ids) {

@@ -59,8 +59,7 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
     let running = match shared.places.request(peer.ip()).await {
         Ok(running) => running,
         Err(why) => {
-            shared.host.metrics.refused(why.reason());
-            tracing::warn!("git {peer}: {why}, refusing this request");
+            shared.has_refused(format_args!("git {peer}"), why, "request");
             // A close with unread bytes would take the answer back. Whether it is heard does not matter.
             let _ = stream.try_read(&mut [0; 4096]);
             let _ = stream.try_write(&no_place(why));

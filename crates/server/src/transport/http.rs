@@ -381,8 +381,7 @@ async fn run(
 
 async fn take_place(called: &Called, shared: &Shared) -> Result<Place, StatusCode> {
     shared.places.request(called.peer.ip()).await.map_err(|why| {
-        tracing::warn!("http {}: {why}, refusing this request", called.peer);
-        shared.host.metrics.refused(why.reason());
+        shared.has_refused(format_args!("http {}", called.peer), why, "request");
         http_connection::status_of(why)
     })
 }

@@ -12,6 +12,7 @@ mod http_connection;
 mod origin;
 mod places;
 mod pusher;
+mod refusal_log;
 mod root;
 mod routes;
 mod seeing;

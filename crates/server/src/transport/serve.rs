@@ -249,14 +249,17 @@ async fn accept<F>(
                 continue;
             }
         };
-        match (shared.places.connection(peer.ip()), shared.refusing.clone().try_acquire_owned()) {
-            (Ok(place), _) => drop(tokio::spawn(connection(stream, peer, place))),
-            (Err(why), Ok(refusing)) => {
-                shared.host.metrics.refused(why.reason());
-                tracing::warn!("{peer}: {why}, refusing this connection");
-                drop(tokio::spawn(async move { refuse(stream, &no_place(why), refusing).await }));
+        match shared.places.connection(peer.ip()) {
+            Ok(place) => drop(tokio::spawn(connection(stream, peer, place))),
+            Err(why) => {
+                shared.has_refused(format_args!("{peer}"), why, "connection");
+                if let (Some(background), Ok(refusing)) =
+                    (&shared.background, shared.refusing.clone().try_acquire_owned())
+                {
+                    // Under a flood of those, whoever gets a place goes first.
+                    background.spawn(async move { refuse(stream, &no_place(why), refusing).await });
+                }
             }
-            (Err(why), Err(_)) => shared.host.metrics.refused(why.reason()),
         }
     }
 }

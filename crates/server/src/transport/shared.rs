@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use packrace_os::clock::RealClock;
+use packrace_os::clock::{Clock as _, RealClock};
 use packrace_os::turns::Turns;
 use packrace_protocol::wire::pkt_line;
 use packrace_store::{Config, Repository};
@@ -12,7 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
 use super::call::Service;
-use super::places::Places;
+use super::places::{NoPlace, Places};
+use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root};
 use super::seeing::{self, Seeing};
 use super::settings::{NewRepositories, PushMemory, Settings};
@@ -27,7 +28,7 @@ use crate::transfers::{Transfer, Transfers};
 use crate::warm::{RefAnswers, WarmRepositories};
 
 /// Clients that are told at the same time that there is no place; others are dropped without a word.
-const MAX_REFUSING: usize = 64;
+const MAX_REFUSING: usize = 256;
 
 /// Memory for the commands of pushes. Nobody loses it who has it.
 fn push_memory(settings: &Settings) -> budget::Limits {
@@ -45,6 +46,7 @@ pub(super) struct Shared {
     pub(super) clock: RealClock,
     pub(super) places: Arc<Places>,
     pub(super) refusing: Arc<Semaphore>,
+    refusals: RefusalLog,
     /// Places for connections of those who only look.
     pub(super) admin_places: Arc<Semaphore>,
     pub(super) seeing: Seeing,
@@ -79,6 +81,7 @@ impl Shared {
             root: Root::new(root, settings.open.clone(), &settings.rules.allowed_paths, warm)?,
             places,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
+            refusals: RefusalLog::default(),
             admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
             seeing: Seeing::default(),
             background: None,
@@ -97,6 +100,16 @@ impl Shared {
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         metrics
+    }
+
+    /// Counts that somebody got no place, and tells it in the log unless much is told already.
+    pub(super) fn has_refused(&self, peer: std::fmt::Arguments<'_>, why: NoPlace, what: &str) {
+        self.host.metrics.refused(why.reason());
+        match self.refusals.next(self.clock.now()) {
+            Some(0) => tracing::warn!("{peer}: {why}, refusing this {what}"),
+            Some(more) => tracing::warn!("{peer}: {why}, refusing this {what}; so were {more} before it"),
+            None => {}
+        }
     }
 
     /// What counts for requests that begin now.

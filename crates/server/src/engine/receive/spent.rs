@@ -8,7 +8,11 @@ use packrace_os::clock::thread_cpu_time;
 use packrace_pack::ingest::MaxUnpacked;
 
 /// The processor time of a thread is asked for no more often.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const LOOK_INTERVAL: Duration = Duration::from_micros(500);
+
+/// After so much processor time, a thread offers its processor to others. Its low priority alone does not do that: a kernel may look only
+/// once a tick, every 4 ms, whether somebody should go before it.
+const OFFER_INTERVAL: Duration = Duration::from_micros(500);
 
 /// For each so many bytes of its pack, a push has a second of processor time more.
 const BYTES_A_SECOND: u64 = 1 << 20;
@@ -44,8 +48,9 @@ pub(super) struct CpuTime {
 }
 
 thread_local! {
-    /// When this thread was last looked at, and what it had used by then.
-    static LAST: Cell<(Option<Instant>, Duration)> = const { Cell::new((None, Duration::ZERO)) };
+    /// When this thread was last looked at, what it had used by then, and what when it last offered its processor.
+    static LAST: Cell<(Option<Instant>, Duration, Duration)> =
+        const { Cell::new((None, Duration::ZERO, Duration::ZERO)) };
 }
 
 impl CpuTime {
@@ -68,13 +73,17 @@ impl CpuTime {
 
     /// Whether the push has used more than it may. Adds what this thread has used.
     pub(super) fn is_exceeded(&self) -> bool {
-        let (looked, had) = LAST.get();
+        let (looked, had, offered) = LAST.get();
         let now = Instant::now();
         if looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL) {
             // Where the clock cannot be read, other limits still hold.
             let has = thread_cpu_time();
-            LAST.set((Some(now), has));
+            let is_due = has.saturating_sub(offered) >= OFFER_INTERVAL;
+            LAST.set((Some(now), has, if is_due { has } else { offered }));
             self.add(has.saturating_sub(had));
+            if is_due {
+                std::thread::yield_now();
+            }
         }
         self.used() > self.most()
     }
