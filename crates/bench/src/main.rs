@@ -48,6 +48,9 @@ const LEAST_ROUND_SECONDS: f64 = 0.2;
 /// Repetitions a round at most.
 const MOST_RUNS: usize = 50;
 
+/// Quick work is measured in so many rounds at least, for one says little about it.
+const LEAST_QUICK_ROUNDS: usize = 5;
+
 /// The one that is measured.
 const PACKRACE: &str = "packrace";
 
@@ -147,8 +150,9 @@ fn compare_on_stdio(
     let first = peer.time(request.path(), 1)?;
     let most = if args.is_cold { 1 } else { MOST_RUNS };
     let runs = ((LEAST_ROUND_SECONDS / first.wall_seconds.max(0.001)).ceil() as usize).clamp(1, most);
+    let least_rounds = if runs > 1 { LEAST_QUICK_ROUNDS } else { 1 };
     in_turns(
-        (args.rounds, runs, git, work),
+        (args.rounds.max(least_rounds), runs, git, work),
         named(peer, ours),
         |contender| contender.observe(request.path(), &|| Ok(())),
         |contender| {
@@ -332,7 +336,7 @@ fn packrace_binary(choice: &Packrace) -> Result<Option<PathBuf>, Error> {
 fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
     println!("{}\n", conditions(args, git));
     println!(
-        "Medians of {} rounds in turns{}, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
+        "Medians of {} rounds in turns (of quick work {LEAST_QUICK_ROUNDS} at least){}, each on `upload-pack` with a v2 request from a file and the answer into a 1 MiB \
          pipe, or of another command; one that rewrites its repository has a fresh copy for each run, and \
          MB out are its packs or, of refs, what keeps them. Of pushes, CPU time and calls are the server's where there is one. CPU: user and system time of the process and its children. Write calls, of all system calls: {}; in brackets packrace's own \
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \

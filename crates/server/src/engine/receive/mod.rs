@@ -274,15 +274,16 @@ impl<'a> Receive<'a> {
         let cancelled = Arc::new(AtomicBool::new(false));
         let aside = (!request.sideband).then(|| self.call.messages.clone());
         let paths = self.call.subject.paths.clone();
-        let cpu_time = CpuTime::new(self.call.budget.cpu_time);
+        // Where others are served too, fetches of a few commits go first.
+        let gives_way = self.call.subject.host.turns.is_some();
+        let cpu_time = CpuTime::new(self.call.budget.cpu_time, gives_way);
         let talk = Talk::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
         let Receive { call, door, clock, settings, namespace, offer } = self;
         let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
             let work = move || {
-                // Where others are served too, fetches of a few commits go first. It ends with the push, so that nothing has to be
-                // taken back.
-                if call.subject.host.turns.is_some() {
+                // It ends with the push, so that nothing has to be taken back.
+                if gives_way {
                     lower_thread_priority();
                 }
                 let mut push =

@@ -43,6 +43,8 @@ impl Default for PushBudget {
 #[derive(Debug)]
 pub(super) struct CpuTime {
     most: Duration,
+    /// Whether its threads offer their processor to others.
+    gives_way: bool,
     pack_bytes: AtomicU64,
     used_nanoseconds: AtomicU64,
 }
@@ -54,8 +56,8 @@ thread_local! {
 }
 
 impl CpuTime {
-    pub(super) fn new(most: Duration) -> Self {
-        CpuTime { most, pack_bytes: AtomicU64::new(0), used_nanoseconds: AtomicU64::new(0) }
+    pub(super) fn new(most: Duration, gives_way: bool) -> Self {
+        CpuTime { most, gives_way, pack_bytes: AtomicU64::new(0), used_nanoseconds: AtomicU64::new(0) }
     }
 
     /// So many bytes of the pack have come.
@@ -71,14 +73,15 @@ impl CpuTime {
         self.used_nanoseconds.fetch_add(u64::try_from(used.as_nanos()).unwrap_or(0), Relaxed);
     }
 
-    /// Whether the push has used more than it may. Adds what this thread has used.
+    /// Whether the push has used more than it may. Adds what this thread has used, and
+    /// lets others go first now and then.
     pub(super) fn is_exceeded(&self) -> bool {
         let (looked, had, offered) = LAST.get();
         let now = Instant::now();
         if looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL) {
             // Where the clock cannot be read, other limits still hold.
             let has = thread_cpu_time();
-            let is_due = has.saturating_sub(offered) >= OFFER_INTERVAL;
+            let is_due = self.gives_way && has.saturating_sub(offered) >= OFFER_INTERVAL;
             LAST.set((Some(now), has, if is_due { has } else { offered }));
             self.add(has.saturating_sub(had));
             if is_due {
@@ -104,14 +107,14 @@ mod tests {
 
     #[test]
     fn time_follows_the_pack_and_is_of_all_threads() {
-        let time = CpuTime::new(Duration::from_secs(10));
+        let time = CpuTime::new(Duration::from_secs(10), true);
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| time.add(Duration::from_secs(5)));
             }
         });
         assert_eq!((time.used(), time.most()), (Duration::from_secs(10), Duration::from_secs(10)));
-        assert!(!CpuTime::new(Duration::from_secs(1000)).is_exceeded());
+        assert!(!CpuTime::new(Duration::from_secs(1000), true).is_exceeded());
         time.add(Duration::from_secs(1));
         assert!(time.is_exceeded());
         assert_eq!(time.words(), "push exceeds maximum allowed CPU time (10 s)");
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_is_noticed() {
-        let time = CpuTime::new(Duration::ZERO);
+        let time = CpuTime::new(Duration::ZERO, true);
         let mut turns = 0u64;
         while !time.is_exceeded() {
             turns = std::hint::black_box(turns + 1);
