@@ -7,6 +7,7 @@ use packrace_object::{HashKind, TrailerHasher};
 use packrace_testkit::Git;
 
 use crate::measure::{Contender, Feed, Observation, Timing};
+use crate::packs;
 use crate::prepare::Scratch;
 use crate::refs;
 use crate::work::{Check, Goal, How, Work};
@@ -66,6 +67,7 @@ pub struct OnCopy {
     copy: tempfile::TempDir,
     git: Git,
     check: Check,
+    is_cold: bool,
 }
 
 impl OnCopy {
@@ -86,6 +88,7 @@ impl OnCopy {
             copy: tempfile::tempdir_in(beside)?,
             git: git.clone(),
             check,
+            is_cold: false,
         })
     }
 
@@ -96,7 +99,13 @@ impl OnCopy {
         let binary = binary.display().to_string();
         let argv = [binary.as_str(), "clone", "-q", "--bare", url, &place].map(str::to_string);
         let contender = Contender { argv: argv.to_vec(), feed: Feed::File };
-        Ok(OnCopy { contender, source: None, copy, git: git.clone(), check: Check::SameRepository })
+        let (git, check) = (git.clone(), Check::SameRepository);
+        Ok(OnCopy { contender, source: None, copy, git, check, is_cold: false })
+    }
+
+    /// Whether the kernel is to forget what it has read of files before each timed run.
+    pub fn begin_cold(&mut self, is_cold: bool) {
+        self.is_cold = is_cold;
     }
 
     /// What runs from now on.
@@ -117,6 +126,9 @@ impl OnCopy {
     /// One run in a new copy; its bytes are those of all packs, or of what keeps refs, afterwards.
     pub fn time(&self, request: &Path) -> io::Result<Timing> {
         self.renew()?;
+        if self.is_cold {
+            packs::drop_page_cache()?;
+        }
         let timing = self.contender.time(request, 1)?;
         let place = git_dir(&repo_in(&self.copy));
         let bytes = if self.check == Check::SameRefs { ref_bytes(&place)? } else { pack_bytes(&place)? };

@@ -17,6 +17,7 @@ mod push;
 mod refs;
 mod report;
 mod serve;
+mod served;
 mod siege;
 mod soak;
 mod stash;
@@ -39,6 +40,7 @@ use crate::prepare::Scratch;
 use crate::push::{Pushed, Pushes};
 use crate::report::{Comparison, Record};
 use crate::serve::Server;
+use crate::served::Served;
 use crate::take::{Take, Taker};
 use crate::work::{Check, How, Work};
 
@@ -122,6 +124,7 @@ fn compare(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Resu
             let argv = ["upload-pack".to_string(), work.repo.display().to_string()];
             compare_on_stdio(args, git, packrace, work, &argv)
         }
+        How::Served => compare_served(args, git, packrace, work),
         How::Command { args: words, is_on_copy: true } => compare_on_copies(args, git, packrace, work, words),
         How::Command { args: words, is_on_copy: false } => {
             let repo = ["-C".to_string(), work.repo.display().to_string()];
@@ -148,11 +151,9 @@ fn compare_on_stdio(
     let request = request_file(work)?;
     let (peer, ours) = (contender(git.binary()), packrace.map(contender));
     let first = peer.time(request.path(), 1)?;
-    let most = if args.is_cold { 1 } else { MOST_RUNS };
-    let runs = ((LEAST_ROUND_SECONDS / first.wall_seconds.max(0.001)).ceil() as usize).clamp(1, most);
-    let least_rounds = if runs > 1 { LEAST_QUICK_ROUNDS } else { 1 };
+    let (rounds, runs) = rounds_and_runs(args, first.wall_seconds);
     in_turns(
-        (args.rounds.max(least_rounds), runs, git, work),
+        (rounds, runs, git, work),
         named(peer, ours),
         |contender| contender.observe(request.path(), &|| Ok(())),
         |contender| {
@@ -160,6 +161,32 @@ fn compare_on_stdio(
                 packs::drop_page_cache()?;
             }
             contender.time(request.path(), runs)
+        },
+    )
+}
+
+/// Quick work is repeated within a round; what begins cold is that only once.
+fn rounds_and_runs(args: &Args, first_seconds: f64) -> (usize, usize) {
+    let runs = (LEAST_ROUND_SECONDS / first_seconds.max(0.001)).ceil() as usize;
+    let least_rounds = if runs > 1 { LEAST_QUICK_ROUNDS } else { 1 };
+    let most_runs = if args.is_cold { 1 } else { MOST_RUNS };
+    (args.rounds.max(least_rounds), runs.clamp(1, most_runs))
+}
+
+/// The servers run through all rounds, unless each is to begin cold.
+fn compare_served(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) -> Result<Comparison, Error> {
+    let contender = |binary: &Path| Served::new(binary, work, git);
+    let (peer, ours) = (contender(git.binary())?, packrace.map(contender).transpose()?);
+    let (rounds, runs) = rounds_and_runs(args, peer.time(1)?.wall_seconds);
+    in_turns(
+        (rounds, runs, git, work),
+        named(peer, ours),
+        |contender| contender.observe(),
+        |contender| {
+            if args.is_cold {
+                contender.start_anew(packs::drop_page_cache)?;
+            }
+            contender.time(runs)
         },
     )
 }
@@ -172,7 +199,11 @@ fn compare_on_copies(
     words: &[String],
 ) -> Result<Comparison, Error> {
     let request = request_file(work)?;
-    let contender = |binary: &Path| OnCopy::new(binary, &work.repo, words, git, work.check.clone());
+    let contender = |binary: &Path| -> std::io::Result<OnCopy> {
+        let mut on_copy = OnCopy::new(binary, &work.repo, words, git, work.check.clone())?;
+        on_copy.begin_cold(args.is_cold);
+        Ok(on_copy)
+    };
     let (peer, ours) = (contender(git.binary())?, packrace.map(contender).transpose()?);
     in_turns(
         (args.rounds, 1, git, work),
@@ -258,7 +289,11 @@ fn compare_pushing(
     pushes: &Pushes,
 ) -> Result<Comparison, Error> {
     let list = request_file(work)?;
-    let contender = |binary: &Path| Pushed::new(binary, work, pushes, git, list.path());
+    let contender = |binary: &Path| -> std::io::Result<Pushed> {
+        let mut pushed = Pushed::new(binary, work, pushes, git, list.path())?;
+        pushed.begin_cold(args.is_cold);
+        Ok(pushed)
+    };
     let contenders = named(contender(git.binary())?, packrace.map(contender).transpose()?);
     in_turns((args.rounds, 1, git, work), contenders, Pushed::observe, |contender| contender.time())
 }
@@ -272,7 +307,7 @@ fn in_turns<Contender>(
     (rounds, runs, git, work): (usize, usize, &Git, &Work),
     mut contenders: Vec<(&'static str, Contender)>,
     observe: impl Fn(&mut Contender) -> std::io::Result<Observation>,
-    time: impl Fn(&Contender) -> std::io::Result<Timing>,
+    time: impl Fn(&mut Contender) -> std::io::Result<Timing>,
 ) -> Result<Comparison, Error> {
     let observed = contenders.iter_mut().map(|(_, contender)| observe(contender));
     let seen = observed.collect::<std::io::Result<Vec<Observation>>>()?;
@@ -283,7 +318,7 @@ fn in_turns<Contender>(
     }
     let mut timings: Vec<Vec<Timing>> = vec![Vec::new(); contenders.len()];
     for _ in 0..rounds {
-        for ((_, contender), timings) in contenders.iter().zip(&mut timings) {
+        for ((_, contender), timings) in contenders.iter_mut().zip(&mut timings) {
             timings.push(time(contender)?);
         }
     }
@@ -342,11 +377,7 @@ fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
          own; mapped files are only in the sum of VmRSS, in brackets.{}\n",
         args.rounds,
-        if args.is_cold {
-            ", what is read and written on stdio after the page cache was dropped"
-        } else {
-            ""
-        },
+        if args.is_cold { ", each after the page cache was dropped" } else { "" },
         if measure::has_strace() {
             "of all its processes, counted by strace in a run of its own"
         } else {

@@ -64,6 +64,12 @@ fn requests(git: &Git, scratch: &Scratch, history: &Path, repo: &Path, state: &s
     let listing = Script::new().line("command=ls-refs").line("agent=bench").line("object-format=sha1");
     let listing = listing.delim().line("peel").line("symrefs").flush().flush();
     all.push(work("ls-refs", listing.bytes().to_vec(), Check::SameBytes, 1.0));
+    let served = all.iter().map(|work| Work {
+        name: work.name.replacen(", ", " through a server, ", 1),
+        how: How::Served,
+        ..work.clone()
+    });
+    all.extend(served.collect::<Vec<_>>());
     for door in [Door::Recorded, Door::Git] {
         let pushes = push::to(git, scratch, history, repo, PUSHES, door)?;
         let through = if door == Door::Git { " through a server" } else { "" };

@@ -207,6 +207,11 @@ impl Pushed {
         Ok(pushed)
     }
 
+    /// Whether the kernel is to forget what it has read of files before each timed run.
+    pub fn begin_cold(&mut self, is_cold: bool) {
+        self.on_copy.begin_cold(is_cold);
+    }
+
     /// All pushes to a new copy. CPU time is that of the server, if there is one, and else of all, with the client.
     pub fn time(&self) -> io::Result<Timing> {
         let Some(server) = &self.server else { return self.on_copy.time(&self.list) };

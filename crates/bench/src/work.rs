@@ -66,6 +66,8 @@ pub enum Check {
 pub enum How {
     /// `upload-pack REPO`, over stdio.
     UploadPack,
+    /// The same of a server that keeps running, over git://.
+    Served,
     /// `clone --bare` from the same `git daemon`.
     Receive,
     /// Another command, which both programs have.
@@ -84,6 +86,7 @@ pub enum How {
 }
 
 /// One request.
+#[derive(Clone)]
 pub struct Work {
     /// Its name in the tables.
     pub name: String,

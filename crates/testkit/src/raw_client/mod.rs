@@ -131,13 +131,16 @@ impl From<Failure> for io::Error {
 }
 
 impl Target {
+    /// What opens a connection over git://.
+    pub fn opening(&self) -> Vec<u8> {
+        let service = format!("git-upload-pack {}\0host={}\0\0version=2\0", self.path, self.address);
+        Script::new().data(service.as_bytes()).bytes().to_vec()
+    }
+
     /// All that a client sends here; `fetch` is one v2 command with its flush.
     pub fn request(&self, fetch: &[u8]) -> Vec<u8> {
         match self.door {
-            Door::Git => {
-                let service = format!("git-upload-pack {}\0host={}\0\0version=2\0", self.path, self.address);
-                Script::new().data(service.as_bytes()).raw(fetch).flush().bytes().to_vec()
-            }
+            Door::Git => Script::new().raw(&self.opening()).raw(fetch).flush().bytes().to_vec(),
             Door::Http => {
                 let head = format!(
                     "POST {}/git-upload-pack HTTP/1.1\r\nHost: {}\r\nGit-Protocol: version=2\r\n\

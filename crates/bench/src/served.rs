@@ -1,0 +1,140 @@
+//! Requests to `upload-pack` of a server that keeps running: `git daemon`, or `packrace serve`.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use packrace_testkit::Git;
+use packrace_testkit::raw_client::{Door, READ_BYTES};
+
+use crate::measure::{Observation, Timing, processor_seconds};
+use crate::serve::Server;
+use crate::work::Work;
+
+/// The last processes of a server end after their answers.
+const SETTLES: Duration = Duration::from_millis(100);
+
+/// For packrace, which otherwise would make a pack for the first request only.
+const SETTINGS: &str = "[cache]\nenabled = false\n";
+
+/// A contender that is asked over git://.
+pub struct Served {
+    settings: tempfile::NamedTempFile,
+    binary: PathBuf,
+    git: Git,
+    repo: PathBuf,
+    request: Vec<u8>,
+    server: Option<Server>,
+}
+
+impl Served {
+    /// A server of the directory that the repository is in.
+    pub fn new(binary: &Path, work: &Work, git: &Git) -> io::Result<Self> {
+        let settings = tempfile::NamedTempFile::new()?;
+        std::fs::write(settings.path(), SETTINGS)?;
+        let mut served = Served {
+            settings,
+            binary: binary.to_path_buf(),
+            git: git.clone(),
+            repo: work.repo.clone(),
+            request: work.request.clone(),
+            server: None,
+        };
+        served.start()?;
+        Ok(served)
+    }
+
+    /// A new server, after `prepare`: one that has opened nothing yet.
+    pub fn start_anew(&mut self, prepare: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.server = None;
+        prepare()?;
+        self.start()
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        let root = self.repo.parent().ok_or_else(|| io::Error::other("a repository lies in a directory"))?;
+        self.server = Some(match self.binary == self.git.binary() {
+            true => Server::git_daemon(&self.git, root, None)?,
+            false => Server::packrace_as(&self.binary, root, None, Some(self.settings.path()))?,
+        });
+        Ok(())
+    }
+
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("it was started")
+    }
+
+    /// The mean of `runs` requests, one after the other. CPU time is the server's.
+    pub fn time(&self, runs: usize) -> io::Result<Timing> {
+        let before = processor_seconds(self.server().id());
+        let start = Instant::now();
+        let mut bytes = 0;
+        for _ in 0..runs {
+            self.ask(|read| bytes += read.len() as u64)?;
+        }
+        let wall_seconds = start.elapsed().as_secs_f64() / runs as f64;
+        std::thread::sleep(SETTLES);
+        let cpu_seconds = (processor_seconds(self.server().id()) - before) / runs as f64;
+        Ok(Timing { wall_seconds, cpu_seconds, bytes: bytes / runs as u64 })
+    }
+
+    /// One answer, and the memory of the server meanwhile.
+    pub fn observe(&self) -> io::Result<Observation> {
+        let mut answer = Vec::new();
+        let ((), peak) = self.server().watched(|| self.ask(|read| answer.extend_from_slice(read)))?;
+        Ok(Observation {
+            answer,
+            peak,
+            calls: None,
+            reported_client_writes: None,
+            reported_pack_writes: None,
+            packs_on_mount: None,
+        })
+    }
+
+    /// One request and its answer, to the end of the connection.
+    fn ask(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        let target = self.server().target(Door::Git, &self.repo)?;
+        let mut stream = target.connect()?;
+        stream.write_all(&target.opening())?;
+        stream.write_all(&self.request)?;
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match stream.read(&mut buffer)? {
+                0 => return Ok(()),
+                length => take(&buffer[..length]),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packrace_testkit::{RepoBuilder, Size};
+
+    use super::*;
+    use crate::work::{self, Check, How};
+
+    #[test]
+    fn a_server_is_asked() {
+        let git = Git::stock();
+        let repo = RepoBuilder::new(Size::Tiny).build();
+        let work = Work {
+            name: String::new(),
+            how: How::Served,
+            repo: repo.path().to_owned(),
+            request: work::clone_request(git, repo.path()),
+            check: Check::SamePack,
+            goals: Vec::new(),
+            bytes_of: None,
+        };
+        let mut served = Served::new(git.binary(), &work, git).unwrap();
+        let answer = served.observe().unwrap().answer;
+        crate::check::agree(git, &work, &answer, None).unwrap();
+        served.start_anew(|| Ok(())).unwrap();
+        let timing = served.time(3).unwrap();
+        // Threads of git find other deltas each time.
+        assert!(timing.bytes.abs_diff(answer.len() as u64) < 1000, "{timing:?} beside {}", answer.len());
+        assert!(timing.wall_seconds > 0.0);
+    }
+}
