@@ -1,6 +1,5 @@
 use std::ffi::OsString;
 
-/// Arguments of `add`.
 #[derive(Debug, Default, clap::Args)]
 pub struct Add {
     /// Change nothing; only say what would be.

@@ -1,6 +1,5 @@
 use std::ffi::OsString;
 
-/// Arguments of `clone`.
 #[derive(Debug, Default, clap::Args)]
 pub struct CloneRepository {
     /// Say only what goes wrong.

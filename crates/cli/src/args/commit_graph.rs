@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 
-/// Arguments of `commit-graph`.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct CommitGraph {
@@ -11,7 +10,6 @@ pub struct CommitGraph {
     pub command: CommitGraphCommand,
 }
 
-/// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum CommitGraphCommand {
     /// Write a commit-graph of the commits in packs, or of those that are asked for.
@@ -20,7 +18,6 @@ pub enum CommitGraphCommand {
     Verify(CommitGraphVerify),
 }
 
-/// Arguments of `commit-graph write`.
 #[derive(Debug, clap::Args)]
 pub struct CommitGraphWrite {
     /// The object directory, as before `write`.
@@ -74,7 +71,6 @@ pub struct CommitGraphWrite {
     pub no_progress: bool,
 }
 
-/// Arguments of `commit-graph verify`.
 #[derive(Debug, clap::Args)]
 pub struct CommitGraphVerify {
     /// The object directory, as before `verify`.

@@ -1,6 +1,5 @@
 use std::ffi::OsString;
 
-/// Arguments of `for-each-ref`.
 #[derive(Debug, Default, clap::Args)]
 pub struct ForEachRef {
     /// Quote values as a shell reads them.

@@ -9,7 +9,7 @@ pub struct FsckArgs {
     pub settings: Option<String>,
 }
 
-/// What clap knows of them.
+// What clap knows of them.
 #[derive(Debug, Args)]
 struct Typed {
     /// Refuse broken objects, and links to objects that are not there.

@@ -2,7 +2,6 @@ use std::path::PathBuf;
 
 use super::fsck::FsckArgs;
 
-/// Arguments of `index-pack`.
 #[derive(Debug, Default, clap::Args)]
 pub struct IndexPack {
     /// Say on standard error how far the work is.
@@ -72,7 +71,6 @@ pub struct IndexPack {
     pub pack: Option<PathBuf>,
 }
 
-/// Arguments of `verify-pack`.
 #[derive(Debug, clap::Args)]
 pub struct VerifyPack {
     /// Say of every object what it takes.

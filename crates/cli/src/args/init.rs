@@ -1,6 +1,5 @@
 use std::ffi::OsString;
 
-/// Arguments of `init`.
 #[derive(Debug, Default, clap::Args)]
 pub struct Init {
     /// Say only what goes wrong.

@@ -96,8 +96,10 @@ pub struct Globals {
     pub namespace: Option<String>,
 }
 
-/// The commands.
+/// The commands. Only the options of the one that runs are put together: those of all would take half of the time of a quick one.
+/// What stands here of a command is its description then only if the type of its options has no doc comment.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     /// Send objects packed back to git fetch-pack: stands in for git upload-pack.
     UploadPack(UploadPack),
@@ -212,7 +214,6 @@ impl Command {
     }
 }
 
-/// Arguments of `upload-pack`.
 #[derive(Debug, clap::Args)]
 pub struct UploadPack {
     /// Do not try DIRECTORY/.git when DIRECTORY is no git directory.
@@ -234,7 +235,6 @@ pub struct UploadPack {
     pub directory: Option<PathBuf>,
 }
 
-/// Arguments of `receive-pack`.
 #[derive(Debug, clap::Args)]
 pub struct ReceivePack {
     /// No progress.
@@ -285,7 +285,6 @@ without such names the first for HTTP and the second for git://. A unit for HTTP
 
 For --inetd, the socket has Accept=yes, and the service is called packrace@.service, with StandardInput=socket.";
 
-/// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
 pub struct Serve {
     /// Listen for HTTP here; with neither --http nor --git, on 127.0.0.1:8417.
@@ -319,7 +318,6 @@ pub struct Serve {
     pub root: PathBuf,
 }
 
-/// Arguments of `man`.
 #[derive(Debug, clap::Args)]
 pub struct Man {
     /// Where the pages go.

@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 
-/// Arguments of `multi-pack-index`.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct MultiPackIndex {
@@ -11,7 +10,6 @@ pub struct MultiPackIndex {
     pub command: MultiPackIndexCommand,
 }
 
-/// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum MultiPackIndexCommand {
     /// Write a multi-pack-index of all packs, or of those that are asked for.
@@ -24,7 +22,6 @@ pub enum MultiPackIndexCommand {
     Repack(MultiPackIndexRepack),
 }
 
-/// Arguments of `multi-pack-index repack`.
 #[derive(Debug, clap::Args)]
 pub struct MultiPackIndexRepack {
     #[command(flatten)]
@@ -34,7 +31,7 @@ pub struct MultiPackIndexRepack {
     pub batch_size: u64,
 }
 
-/// What all commands understand.
+// What all commands understand.
 #[derive(Debug, clap::Args)]
 pub struct MultiPackIndexCommon {
     /// The object directory, as before the command.
@@ -48,7 +45,6 @@ pub struct MultiPackIndexCommon {
     pub no_progress: bool,
 }
 
-/// Arguments of `multi-pack-index write`.
 #[derive(Debug, clap::Args)]
 pub struct MultiPackIndexWrite {
     #[command(flatten)]

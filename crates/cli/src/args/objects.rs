@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-/// Arguments of `hash-object`.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "packrace hash-object [-t TYPE] [-w] [--path=FILE | --no-filters] [--stdin [--literally]] [--] [FILE]...\n       packrace hash-object [-t TYPE] [-w] --stdin-paths [--no-filters]"
@@ -48,7 +47,6 @@ pub struct HashObject {
     pub files: Vec<OsString>,
 }
 
-/// Arguments of `write-tree`.
 #[derive(Debug, clap::Args)]
 pub struct WriteTree {
     /// Do not look whether the objects are there that the index names.
@@ -66,7 +64,6 @@ pub struct WriteTree {
     pub rest: Vec<OsString>,
 }
 
-/// Arguments of `commit-tree`.
 #[derive(Debug)]
 pub struct CommitTree {
     /// The tree, which has to be one.

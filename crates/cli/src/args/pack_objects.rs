@@ -2,7 +2,6 @@ use std::path::PathBuf;
 
 use super::packing::Packing;
 
-/// Arguments of `pack-objects`.
 #[derive(Debug, Default, clap::Args)]
 pub struct PackObjects {
     /// Read revisions from standard input, one a line, and pack what they reach.
@@ -188,7 +187,7 @@ pub struct PackObjects {
     pub missing_options: NotOffered,
 }
 
-/// Options of git pack-objects that are known so that they can be refused by their name.
+// Options of git pack-objects that are known so that they can be refused by their name.
 #[derive(Debug, Default, clap::Args)]
 pub struct NotOffered {
     #[arg(long, hide = true)]

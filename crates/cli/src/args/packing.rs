@@ -1,4 +1,4 @@
-/// How packs are made: options that several commands have.
+// How packs are made: options that several commands have.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Packing {
     /// How many objects a delta base is looked for in.

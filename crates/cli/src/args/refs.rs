@@ -2,7 +2,6 @@ use std::ffi::OsString;
 
 use super::ForEachRef;
 
-/// Arguments of `update-ref`.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "packrace update-ref [OPTIONS] -d REF [OLD]\n       packrace update-ref [OPTIONS] REF NEW [OLD]\n       packrace update-ref [OPTIONS] --stdin [-z] [--batch-updates]"
@@ -43,7 +42,6 @@ pub struct UpdateRef {
     pub arguments: Vec<OsString>,
 }
 
-/// Arguments of `symbolic-ref`.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "packrace symbolic-ref [-m REASON] NAME REF\n       packrace symbolic-ref [-q] [--short] [--no-recurse] NAME\n       packrace symbolic-ref --delete [-q] NAME"
@@ -78,7 +76,6 @@ pub struct SymbolicRef {
     pub arguments: Vec<OsString>,
 }
 
-/// Arguments of `show-ref`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct ShowRef {
@@ -138,7 +135,6 @@ pub struct ShowRef {
     pub patterns: Vec<OsString>,
 }
 
-/// Arguments of `pack-refs` and `refs optimize`.
 #[derive(Debug, clap::Args)]
 pub struct PackRefs {
     /// Pack all refs, not only tags.
@@ -165,7 +161,6 @@ pub struct PackRefs {
     pub exclude: Vec<OsString>,
 }
 
-/// Arguments of `refs`.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub struct Refs {
@@ -173,7 +168,6 @@ pub struct Refs {
     pub command: RefsCommand,
 }
 
-/// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum RefsCommand {
     /// Say with the exit code whether a ref exists: 2 if not.
@@ -192,7 +186,6 @@ pub enum RefsCommand {
     Verify(RefsVerify),
 }
 
-/// Arguments of `refs migrate`.
 #[derive(Debug, clap::Args)]
 pub struct RefsMigrate {
     /// The format that they have afterwards: files or reftable.
@@ -215,7 +208,6 @@ pub struct RefsMigrate {
     pub arguments: Vec<OsString>,
 }
 
-/// Arguments of `refs verify`.
 #[derive(Debug, clap::Args)]
 pub struct RefsVerify {
     /// Take warnings for errors.
@@ -230,7 +222,6 @@ pub struct RefsVerify {
     pub no_verbose: bool,
 }
 
-/// Arguments of `reflog`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
 pub struct Reflog {
@@ -240,7 +231,6 @@ pub struct Reflog {
     pub show: ReflogShow,
 }
 
-/// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum ReflogCommand {
     /// Show what a reflog tells (the default).
@@ -270,7 +260,6 @@ pub enum ReflogCommand {
     Expire(ReflogExpire),
 }
 
-/// Arguments of `reflog show`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReflogShow {
     /// Show so many entries at most.
@@ -304,7 +293,6 @@ pub struct ReflogChange {
     pub verbose: bool,
 }
 
-/// Arguments of `reflog delete`.
 #[derive(Debug, clap::Args)]
 pub struct ReflogDelete {
     #[command(flatten)]
@@ -314,7 +302,6 @@ pub struct ReflogDelete {
     pub entries: Vec<OsString>,
 }
 
-/// Arguments of `reflog drop`.
 #[derive(Debug, clap::Args)]
 pub struct ReflogDrop {
     /// Those of all refs.
@@ -328,7 +315,6 @@ pub struct ReflogDrop {
     pub names: Vec<OsString>,
 }
 
-/// Arguments of `reflog expire`.
 #[derive(Debug, clap::Args)]
 pub struct ReflogExpire {
     #[command(flatten)]

@@ -2,7 +2,6 @@ use std::path::PathBuf;
 
 use super::packing::{Packing, parse_bytes};
 
-/// Arguments of `repack`.
 #[derive(Debug, Default, clap::Args)]
 pub struct Repack {
     /// Pack everything that is referenced into a single pack.

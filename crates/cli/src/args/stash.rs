@@ -7,7 +7,6 @@ const WITH_VALUE: [&str; 6] = ["-C", "-c", "--git-dir", "--shallow-file", "--att
 const COMMANDS: [&str; 11] =
     ["push", "save", "list", "show", "apply", "pop", "drop", "clear", "create", "store", "branch"];
 
-/// Arguments of `stash`.
 #[derive(Debug, clap::Args)]
 #[command(
     subcommand_required = true,
@@ -19,7 +18,6 @@ pub struct Stash {
     pub command: StashCommand,
 }
 
-/// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum StashCommand {
     /// Keep what differs from HEAD, and take it out of the index and the work tree (the default).
@@ -119,7 +117,6 @@ pub struct StashOptions {
     pub no_quiet: bool,
 }
 
-/// Arguments of `stash push`.
 #[derive(Debug, clap::Args)]
 pub struct StashPush {
     #[command(flatten)]
@@ -140,7 +137,6 @@ pub struct StashPush {
     pub pathspecs: Vec<OsString>,
 }
 
-/// Arguments of `stash apply` and `stash pop`.
 #[derive(Debug, clap::Args)]
 pub struct StashApply {
     /// Stage what was staged.
@@ -158,7 +154,6 @@ pub struct StashApply {
     pub entries: Vec<OsString>,
 }
 
-/// Arguments of `stash show`.
 #[derive(Debug, clap::Args)]
 pub struct StashShow {
     /// Show files that git did not know, too.

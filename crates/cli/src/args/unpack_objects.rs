@@ -1,4 +1,3 @@
-/// Arguments of `unpack-objects`.
 #[derive(Debug, clap::Args)]
 pub struct UnpackObjects {
     /// Store nothing; only look whether the pack is whole.

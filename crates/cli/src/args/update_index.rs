@@ -5,7 +5,6 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-/// Arguments of `update-index`.
 #[derive(Debug)]
 pub struct UpdateIndex {
     /// As they were typed.

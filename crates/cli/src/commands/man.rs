@@ -14,7 +14,9 @@ pub fn run(args: &Man) -> Result<(), Fatal> {
 /// File names and contents.
 fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
-    let top = command_line();
+    let mut top = command_line();
+    // Each command has its options only then.
+    top.build();
     let mut render = |command: clap::Command| {
         let name = format!("{}.1", command.get_name());
         let mut page = Vec::new();
