@@ -81,7 +81,7 @@ pub fn gaps(universe: &Arc<Universe>, question: &Question<'_>, watch: &dyn Watch
     if let [tip] = all[..] {
         return Ok(vec![Gap { tip, why }]);
     }
-    let stored = u64::from(universe.packed_len()) + universe.loose_met().len() as u64;
+    let stored = u64::from(universe.packed_end()) + universe.loose_met().len() as u64;
     let most_looks = check.looks + (stored * LOOKS_AN_OBJECT).max(MIN_LOOKS);
     let mut gaps = Vec::new();
     for tip in all {
@@ -242,17 +242,17 @@ impl<'a> Check<'a> {
     }
 
     fn look_at_trees(&mut self, found: Found, starts: Starts<'_>) -> Result<(), Error> {
-        let (universe, packed_len) = (self.universe, self.universe.packed_len());
+        let (universe, packed_end) = (self.universe, self.universe.packed_end());
         let lacking = Lacking { promised: true, ..Lacking::default() };
         let mut walk = TreeWalk::new(universe, self.question.threads, self.watch)
             .lacking(lacking)
             .noting_kinds()
             .no_deeper_than(self.question.max_tree_depth);
-        let others = Marks::new(packed_len);
+        let others = Marks::new(packed_end);
         for ix in found.new.iter().map(|(ix, _)| *ix).chain(starts.tags) {
             others.insert(ix);
         }
-        let (wanted, had) = (Marks::new(packed_len), Marks::new(packed_len));
+        let (wanted, had) = (Marks::new(packed_end), Marks::new(packed_end));
         let mut had_roots = Vec::new();
         for tree in found.border_trees {
             had_roots.extend(universe.find(&tree)?.filter(|tree| had.insert(*tree)));

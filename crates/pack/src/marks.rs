@@ -7,17 +7,17 @@ use crate::universe::Ix;
 #[derive(Debug)]
 pub(crate) struct Marks {
     packed: Vec<AtomicU64>,
-    packed_len: u32,
-    /// Members outside the packs, sorted by nothing: `extra[i]` tells whether `packed_len + i` is in.
+    packed_end: u32,
+    /// Members outside the packs, sorted by nothing: `extra[i]` tells whether `packed_end + i` is in.
     extra: Mutex<Vec<bool>>,
 }
 
 impl Marks {
-    pub(crate) fn new(packed_len: u32) -> Self {
-        let words = (packed_len as usize).div_ceil(64);
+    pub(crate) fn new(packed_end: u32) -> Self {
+        let words = (packed_end as usize).div_ceil(64);
         Marks {
             packed: std::iter::repeat_with(|| AtomicU64::new(0)).take(words).collect(),
-            packed_len,
+            packed_end,
             extra: Mutex::default(),
         }
     }
@@ -25,13 +25,13 @@ impl Marks {
     /// Adds `ix`; true if it was not in before, for exactly one of the threads that add it.
     #[inline]
     pub(crate) fn insert(&self, ix: Ix) -> bool {
-        if ix.0 < self.packed_len {
+        if ix.0 < self.packed_end {
             let word = &self.packed[ix.0 as usize / 64];
             let bit = 1u64 << (ix.0 % 64);
             // The plain load spares the locked instruction for what is in already, which is most.
             return word.load(Relaxed) & bit == 0 && word.fetch_or(bit, Relaxed) & bit == 0;
         }
-        let at = (ix.0 - self.packed_len) as usize;
+        let at = (ix.0 - self.packed_end) as usize;
         let mut extra = self.extra.lock().expect("no panic while held");
         if extra.len() <= at {
             extra.resize(at + 1, false);
@@ -41,42 +41,42 @@ impl Marks {
 
     /// Takes `ix` out.
     pub(crate) fn remove(&self, ix: Ix) {
-        if ix.0 < self.packed_len {
+        if ix.0 < self.packed_end {
             self.packed[ix.0 as usize / 64].fetch_and(!(1u64 << (ix.0 % 64)), Relaxed);
             return;
         }
         let mut extra = self.extra.lock().expect("no panic while held");
-        if let Some(is_in) = extra.get_mut((ix.0 - self.packed_len) as usize) {
+        if let Some(is_in) = extra.get_mut((ix.0 - self.packed_end) as usize) {
             *is_in = false;
         }
     }
 
     #[inline]
     pub(crate) fn contains(&self, ix: Ix) -> bool {
-        if ix.0 < self.packed_len {
+        if ix.0 < self.packed_end {
             return self.packed[ix.0 as usize / 64].load(Relaxed) & 1u64 << (ix.0 % 64) != 0;
         }
         let extra = self.extra.lock().expect("no panic while held");
-        extra.get((ix.0 - self.packed_len) as usize).copied().unwrap_or(false)
+        extra.get((ix.0 - self.packed_end) as usize).copied().unwrap_or(false)
     }
 
     /// A copy of what is in now.
     pub(crate) fn snapshot(&self) -> Marks {
         Marks {
             packed: self.packed.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect(),
-            packed_len: self.packed_len,
+            packed_end: self.packed_end,
             extra: Mutex::new(self.extra.lock().expect("no panic while held").clone()),
         }
     }
 
     /// All packed objects that are not in.
     pub(crate) fn complement(&self) -> Marks {
-        let others = Marks::new(self.packed_len);
+        let others = Marks::new(self.packed_end);
         for (mine, theirs) in self.packed.iter().zip(&others.packed) {
             theirs.store(!mine.load(Relaxed), Relaxed);
         }
         if let Some(last) = others.packed.last() {
-            let beyond = others.packed.len() * 64 - self.packed_len as usize;
+            let beyond = others.packed.len() * 64 - self.packed_end as usize;
             last.fetch_and(u64::MAX >> beyond, Relaxed);
         }
         others
@@ -112,7 +112,7 @@ impl Marks {
 
     /// The packs' objects that are in, ascending.
     pub(crate) fn packed(&self) -> impl Iterator<Item = Ix> + '_ {
-        self.packed_in(0..self.packed_len)
+        self.packed_in(0..self.packed_end)
     }
 
     /// The same for those in `range`.
@@ -143,7 +143,7 @@ impl Marks {
     pub(crate) fn extra(&self) -> Vec<Ix> {
         let extra = self.extra.lock().expect("no panic while held");
         let members = extra.iter().enumerate().filter(|(_, is_in)| **is_in);
-        members.map(|(at, _)| Ix(self.packed_len + at as u32)).collect()
+        members.map(|(at, _)| Ix(self.packed_end + at as u32)).collect()
     }
 }
 

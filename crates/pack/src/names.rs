@@ -79,9 +79,9 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// For `packed_len` objects of packs, and any number of others.
-    pub(crate) fn new(packed_len: u32) -> Self {
-        let chunks = (packed_len as usize).div_ceil(CHUNK);
+    /// For `packed_end` objects of packs, and any number of others.
+    pub(crate) fn new(packed_end: u32) -> Self {
+        let chunks = (packed_end as usize).div_ceil(CHUNK);
         let packed = (0..chunks).map(|_| OnceLock::new()).collect();
         Names { version: NameHashVersion::default(), packed, extra: Mutex::default() }
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use packrace_object::tree::Entries;
 use packrace_object::{Kind, ObjectId, oid, parse_commit, parse_tag};
-use packrace_store::ObjectIx;
 
 use crate::error::{Error, Reason};
 use crate::universe::{Ix, Universe};
@@ -38,7 +37,7 @@ fn find(universe: &Universe, watch: &dyn Watch) -> Result<HashSet<ObjectId>, Err
         return Ok(promised);
     }
     // In the order of the packs: neighbours are deltas of each other.
-    let located = (0..snapshot.packed_len()).map(|ix| (snapshot.locate(ObjectIx(ix)), ix));
+    let located = snapshot.packed().map(|ix| (snapshot.locate(ix), ix.0));
     let mut entries: Vec<_> = located
         .filter(|(at, _)| {
             let pack = &snapshot.packs()[at.pack.0 as usize];

@@ -15,7 +15,7 @@ pub(crate) struct Ix(pub(crate) u32);
 pub struct Universe {
     snapshot: Arc<Snapshot>,
     /// Asked for once there is a number to give: until then packs need not be listed.
-    packed_len: OnceLock<u32>,
+    packed_end: OnceLock<u32>,
     loose: Mutex<Loose>,
     /// What is missing here and promised by a remote, once somebody has asked.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
@@ -31,7 +31,7 @@ impl Universe {
     /// The objects of `snapshot`.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
         Universe {
-            packed_len: OnceLock::new(),
+            packed_end: OnceLock::new(),
             snapshot,
             loose: Mutex::default(),
             promised: Mutex::default(),
@@ -48,8 +48,8 @@ impl Universe {
     }
 
     #[inline]
-    pub(crate) fn packed_len(&self) -> u32 {
-        *self.packed_len.get_or_init(|| self.snapshot.packed_len())
+    pub(crate) fn packed_end(&self) -> u32 {
+        *self.packed_end.get_or_init(|| self.snapshot.numbers_end())
     }
 
     /// Whether the object exists.
@@ -101,7 +101,7 @@ impl Universe {
         }
         let number = u32::try_from(loose.ids.len())
             .ok()
-            .and_then(|count| self.packed_len().checked_add(count))
+            .and_then(|count| self.packed_end().checked_add(count))
             .ok_or(Error::from(Reason::TooManyObjects))?;
         loose.ids.push(id.to_owned());
         loose.numbers.insert(id.to_owned(), number);
@@ -116,13 +116,13 @@ impl Universe {
     /// The snapshot's number, for an object in a pack.
     #[inline]
     pub(crate) fn packed(&self, ix: Ix) -> Option<ObjectIx> {
-        (ix.0 < self.packed_len()).then_some(ObjectIx(ix.0))
+        (ix.0 < self.packed_end()).then_some(ObjectIx(ix.0))
     }
 
     pub(crate) fn id(&self, ix: Ix) -> ObjectId {
         match self.packed(ix) {
             Some(ix) => self.snapshot.id(ix).to_owned(),
-            None => self.loose.lock().expect("no panic while held").ids[(ix.0 - self.packed_len()) as usize],
+            None => self.loose.lock().expect("no panic while held").ids[(ix.0 - self.packed_end()) as usize],
         }
     }
 

@@ -43,7 +43,7 @@ impl Snapshot {
         match config.string("core.abbrev").as_deref() {
             None | Some(b"auto") => {
                 // Half as many hex digits as the count has bits: even then a shared beginning is unlikely.
-                let bits = u32::BITS - self.packed_len().leading_zeros();
+                let bits = usize::BITS - self.packed_len().leading_zeros();
                 Ok(USUAL_DIGITS.max(bits.div_ceil(2) as usize))
             }
             Some(b"no" | b"off" | b"false") => Ok(whole),

@@ -1,6 +1,6 @@
 use std::hash::{Hash as _, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use packrace_format::mtimes::Mtimes;
 use packrace_format::pack_index::PackIndex;
@@ -16,7 +16,10 @@ use crate::verified;
 /// In place of a pack that is damaged or gone.
 static NO_BYTES: LazyLock<Mapped> = LazyLock::new(|| Mapped::from(Vec::new()));
 
-/// A pack of a [`Snapshot`](crate::Snapshot). Its index is opened when it is numbered or first searched, the pack itself when
+/// An index that may have more objects is opened when it is listed.
+const MOST_UNOPENED: u32 = 1 << 20;
+
+/// A pack of a [`Snapshot`](crate::Snapshot). Its index is opened when it is first searched, the pack itself when
 /// an object of it is first found, and each stays mapped from then on, so that a repack cannot take it away.
 #[derive(Debug)]
 pub struct Pack {
@@ -32,7 +35,10 @@ pub struct Pack {
 pub(crate) struct PackFiles {
     pub(crate) listed: ListedPack,
     hash: HashKind,
+    listed_index: OnceLock<ListedIndex>,
     index: OnceLock<OpenIndex>,
+    /// Held while either of these is made, for they must fit each other.
+    opening: Mutex<()>,
     /// `None` where it is damaged or not there.
     data: OnceLock<Option<Mapped>>,
     reverse: OnceLock<ReverseIndex<Mapped>>,
@@ -60,17 +66,34 @@ pub(crate) struct Beside {
     pub(crate) is_cruft: bool,
 }
 
+/// An index as it was when its objects got numbers.
+#[derive(Debug)]
+struct ListedIndex {
+    identity: FileIdentity,
+    room: u32,
+}
+
 #[derive(Debug)]
 struct OpenIndex {
     index: PackIndex<Mapped>,
     checksum: ObjectId,
-    /// Not one without objects in place of one that is damaged.
-    is_stored: bool,
+    standing: IndexStanding,
+}
+
+/// What an index stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IndexStanding {
+    /// Itself.
+    Stored,
+    /// One that is damaged, or cannot be read: it has no objects.
+    Unusable,
+    /// One that was gone when it was first searched: it has none, either.
+    Gone,
 }
 
 impl OpenIndex {
-    fn of(index: PackIndex<Mapped>, is_stored: bool) -> Self {
-        OpenIndex { checksum: index.pack_checksum(), index, is_stored }
+    fn of(index: PackIndex<Mapped>, standing: IndexStanding) -> Self {
+        OpenIndex { checksum: index.pack_checksum(), index, standing }
     }
 }
 
@@ -82,7 +105,9 @@ impl PackFiles {
             stored_times: if beside.is_cruft { times() } else { None },
             listed,
             hash,
+            listed_index: OnceLock::new(),
             index: OnceLock::new(),
+            opening: Mutex::new(()),
             data: OnceLock::new(),
             reverse: OnceLock::new(),
         }
@@ -95,21 +120,64 @@ impl PackFiles {
             name: stem.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             identity: data.identity(),
         };
-        let index = OpenIndex::of(parse_index(stem, index, hash)?, true);
+        let index = OpenIndex::of(parse_index(stem, index, hash)?, IndexStanding::Stored);
         check_data(stem, &data, &index, hash)?;
         let files = PackFiles::new(listed, Beside::default(), hash);
         Ok(PackFiles { index: OnceLock::from(index), data: OnceLock::from(Some(data)), ..files })
     }
 
+    /// Looks at the file of the index: its length says how many numbers its objects need, so that it need not be opened for
+    /// them. Opened it is if it claims to be large: a damaged one is not to take the numbers of others.
+    pub(crate) fn list_index(&self) -> Result<(), Error> {
+        let _opening = self.lock_opening();
+        if self.listed_index.get().is_some() {
+            return Ok(());
+        }
+        let path = || with_extension(&self.listed.stem, "idx");
+        let identity = packrace_os::identity(&path(), Role::Index)
+            .and_then(|identity| identity.ok_or(std::io::ErrorKind::NotFound.into()))
+            .map_err(|source| Error::io(path(), source))?;
+        if !identity.is_file {
+            return Err(Reason::Damaged(format!("{} is no file", path().display())).into());
+        }
+        let most = most_objects(identity.length, self.hash);
+        if most > MOST_UNOPENED && self.index.get().is_none() {
+            let index = self.read_index()?;
+            self.index.get_or_init(|| OpenIndex::of(index, IndexStanding::Stored));
+        }
+        let room = self.index.get().map_or(most, |open| open.index.len());
+        self.listed_index.get_or_init(|| ListedIndex { identity, room });
+        Ok(())
+    }
+
+    /// How many numbers its objects get, which may be more than there are objects. Never changes.
+    pub(crate) fn room(&self) -> u32 {
+        self.listed_index.get().map_or_else(|| self.index().len(), |listed| listed.room)
+    }
+
     /// Opens the index, for one who can do without the pack.
     pub(crate) fn open_index(&self) -> Result<(), Error> {
+        let _opening = self.lock_opening();
         if self.index.get().is_none() {
-            let path = with_extension(&self.listed.stem, "idx");
-            let bytes = Mapped::open(&path, Role::Index).map_err(|source| Error::io(path, source))?;
-            let index = parse_index(&self.listed.stem, bytes, self.hash)?;
-            self.index.get_or_init(|| OpenIndex::of(index, true));
+            let index = self.read_index()?;
+            if self.listed_index.get().is_some_and(|listed| index.len() > listed.room) {
+                // What was listed is not there any more.
+                let path = with_extension(&self.listed.stem, "idx");
+                return Err(Error::io(path, std::io::ErrorKind::NotFound.into()));
+            }
+            self.index.get_or_init(|| OpenIndex::of(index, IndexStanding::Stored));
         }
         Ok(())
+    }
+
+    fn read_index(&self) -> Result<PackIndex<Mapped>, Error> {
+        let path = with_extension(&self.listed.stem, "idx");
+        let bytes = Mapped::open(&path, Role::Index).map_err(|source| Error::io(path, source))?;
+        parse_index(&self.listed.stem, bytes, self.hash)
+    }
+
+    fn lock_opening(&self) -> MutexGuard<'_, ()> {
+        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The index; one without objects where it is damaged or gone, which is reported once.
@@ -123,7 +191,8 @@ impl PackFiles {
         }
         if let Err(error) = self.open_index() {
             report(&error);
-            return self.index.get_or_init(|| OpenIndex::of(PackIndex::empty(self.hash), false));
+            let standing = if error.is_not_found() { IndexStanding::Gone } else { IndexStanding::Unusable };
+            return self.index.get_or_init(|| OpenIndex::of(PackIndex::empty(self.hash), standing));
         }
         self.index.get().expect("opened just now")
     }
@@ -136,7 +205,7 @@ impl PackFiles {
 
     fn open_data(&self) -> Result<Option<Mapped>, Error> {
         let index = self.opened_index();
-        if !index.is_stored {
+        if index.standing != IndexStanding::Stored {
             return Ok(None);
         }
         let stem = &self.listed.stem;
@@ -153,10 +222,15 @@ impl PackFiles {
         Ok(Some(data))
     }
 
+    /// Whether its index was gone when it was first searched.
+    pub(crate) fn has_lost_index(&self) -> bool {
+        self.index.get().is_some_and(|index| index.standing == IndexStanding::Gone)
+    }
+
     /// Whether it was found out to be damaged or gone.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.data.get(), Some(None))
-            || self.index.get().is_some_and(|index| !index.is_stored)
+            || self.index.get().is_some_and(|index| index.standing != IndexStanding::Stored)
             || self.maps().any(Mapped::is_damaged)
     }
 
@@ -178,13 +252,24 @@ impl PackFiles {
         let is_same = |one: Option<FileIdentity>, other: Option<FileIdentity>| {
             one.zip(other).is_some_and(|(one, other)| is_same_file(&one, &other))
         };
-        let Some(open) = self.index.get() else { return false };
+        let index = match (self.index.get(), self.listed_index.get()) {
+            (Some(open), _) => open.index.data().identity(),
+            (None, listed) => listed.map(|listed| listed.identity),
+        };
         !self.has_failed()
             && self.listed.stem == listed.stem
             && is_same(self.listed.identity, listed.identity)
             && packrace_os::identity(&with_extension(&listed.stem, "idx"), Role::Index)
-                .is_ok_and(|now| is_same(now, open.index.data().identity()))
+                .is_ok_and(|now| is_same(now, index))
     }
+}
+
+/// The most objects that an index of so many bytes can have. Beside a fan-out of 1,024 bytes and two hashes, version 1 has a name and an
+/// offset of 4 bytes for each; version 2 has a header and a checksum more.
+fn most_objects(index_bytes: u64, hash: HashKind) -> u32 {
+    let hash_bytes = hash.len_in_bytes() as u64;
+    let objects = index_bytes.saturating_sub(1024 + 2 * hash_bytes) / (hash_bytes + 4);
+    u32::try_from(objects).unwrap_or(u32::MAX)
 }
 
 fn is_same_file(one: &FileIdentity, other: &FileIdentity) -> bool {
@@ -291,7 +376,12 @@ impl Pack {
         &self.files.opened_index().checksum
     }
 
-    /// How many objects it has.
+    /// How many numbers its objects get.
+    pub(crate) fn room(&self) -> u32 {
+        self.files.room()
+    }
+
+    /// How many objects it has. Opens the index.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u32 {
         self.index().len()

@@ -24,7 +24,7 @@ pub(crate) struct PackDir {
     /// Newest first.
     pub(crate) packs: Vec<(Arc<PackFiles>, Beside)>,
     pub(crate) multi: Option<Multi>,
-    /// The packs that the multi-pack-index does not cover; all where there is none. Their indexes are open.
+    /// The packs that the multi-pack-index does not cover; all where there is none.
     pub(crate) uncovered: Vec<usize>,
     /// Searches the multi-pack-index, and then these.
     pub(crate) finder: Finder,
@@ -97,8 +97,8 @@ impl PackDirs {
 }
 
 impl PackDir {
-    /// Lists the directory, unless `known` is what would be found, and opens the indexes that are needed to number objects.
-    /// Damaged packs are reported and left out.
+    /// Lists the directory, unless `known` is what would be found, and looks at the indexes that are needed to number
+    /// objects. What cannot be looked at is reported and left out.
     fn open(
         dir: &ObjectsDir,
         hash: HashKind,
@@ -189,6 +189,10 @@ impl PackDir {
                     continue;
                 }
             };
+            if !identity.is_file {
+                tracing::error!("{} is no file", data.display());
+                continue;
+            }
             beside.identity = Some(identity);
             let listed =
                 ListedPack { stem: path.join(stem), name: stem.to_owned(), identity: Some(identity) };
@@ -214,7 +218,7 @@ impl PackDir {
         for ((files, beside), is_covered) in packs.into_iter().zip(is_covered) {
             numbers.push(self.packs.len());
             if !is_covered {
-                match files.open_index() {
+                match files.list_index() {
                     Ok(()) => self.uncovered.push(self.packs.len()),
                     Err(error) => {
                         self.has_all = false;

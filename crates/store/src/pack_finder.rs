@@ -41,7 +41,16 @@ pub(crate) enum Index {
 }
 
 impl Index {
-    pub(crate) fn len(&self) -> u32 {
+    /// How many numbers its objects get.
+    fn room(&self) -> u32 {
+        match self {
+            Index::Pack(files) => files.room(),
+            Index::Multi(index) => index.len(),
+        }
+    }
+
+    /// How many objects it has. Opens it.
+    fn len(&self) -> u32 {
         match self {
             Index::Pack(files) => files.index().len(),
             Index::Multi(index) => index.len(),
@@ -64,6 +73,14 @@ impl Index {
         }
     }
 
+    /// Whether it was gone when it was first searched.
+    fn is_lost(&self) -> bool {
+        match self {
+            Index::Pack(files) => files.has_lost_index(),
+            Index::Multi(_) => false,
+        }
+    }
+
     fn is_same(&self, other: &Index) -> bool {
         match (self, other) {
             (Index::Pack(one), Index::Pack(other)) => Arc::ptr_eq(one, other),
@@ -73,7 +90,7 @@ impl Index {
     }
 }
 
-/// Some indexes, one after the other. Their objects are counted through.
+/// Some indexes, one after the other. Their objects are counted through; numbers that an index does not need are of no object.
 #[derive(Debug, Clone)]
 struct Row {
     indexes: Vec<Index>,
@@ -86,19 +103,33 @@ impl Row {
         let mut starts = vec![0u32];
         for index in &indexes {
             // Whoever numbers all of them has seen that they are not too many.
-            starts.push(starts[starts.len() - 1].saturating_add(index.len()));
+            starts.push(starts[starts.len() - 1].saturating_add(index.room()));
         }
         Row { indexes, starts }
     }
 
-    fn len(&self) -> u32 {
+    fn room(&self) -> u32 {
         self.starts[self.indexes.len()]
     }
 
     /// The first number of an object of this name, from one index after the other.
     fn search(&self, id: &oid) -> Option<u32> {
-        let mut indexes = self.indexes.iter().zip(&self.starts);
-        indexes.find_map(|(index, start)| Some(start + index.position_of(id)?))
+        self.search_counted(id).0
+    }
+
+    /// The same, and how many indexes were searched.
+    fn search_counted(&self, id: &oid) -> (Option<u32>, usize) {
+        let found =
+            self.indexes.iter().enumerate().find_map(|(at, index)| Some((at, index.position_of(id)?)));
+        match found {
+            Some((at, position)) => (Some(self.starts[at] + position), at + 1),
+            None => (None, self.indexes.len()),
+        }
+    }
+
+    /// How many indexes were gone when they were first searched.
+    fn lost(&self) -> usize {
+        self.indexes.iter().filter(|index| index.is_lost()).count()
     }
 
     #[inline]
@@ -127,23 +158,23 @@ pub(crate) struct Finder {
 #[derive(Debug)]
 struct Apart {
     index: Index,
-    /// The number of its first object: what comes behind it has numbers that are higher by its length.
+    /// The number of its first object: what comes behind it has numbers that are higher by its room.
     start: u32,
-    len: u32,
+    room: u32,
 }
 
 impl Finder {
     /// Of these indexes, in the order in which they are searched; `before` found objects in some of them, and its table is
     /// used on if none but the first are new.
     pub(crate) fn new(indexes: &[Index], before: Option<&Finder>) -> Self {
-        let total: u64 = indexes.iter().map(|index| u64::from(index.len())).sum();
+        let total: u64 = indexes.iter().map(|index| u64::from(index.room())).sum();
         let is_apart = |index: &Index| {
-            matches!(index, Index::Multi(_)) || u64::from(index.len()) * 2 > total && indexes.len() > 1
+            matches!(index, Index::Multi(_)) || u64::from(index.room()) * 2 > total && indexes.len() > 1
         };
         let at = indexes.iter().position(is_apart);
         let apart = at.map(|at| Apart {
-            start: indexes[..at].iter().fold(0u32, |sum, index| sum.saturating_add(index.len())),
-            len: indexes[at].len(),
+            start: indexes[..at].iter().fold(0u32, |sum, index| sum.saturating_add(index.room())),
+            room: indexes[at].room(),
             index: indexes[at].clone(),
         });
         let others = indexes.iter().enumerate().filter(|(number, _)| Some(*number) != at);
@@ -175,9 +206,19 @@ impl Finder {
             Some(number) if number < apart.start => Some(number),
             found => match apart.index.position_of(id) {
                 Some(position) => Some(apart.start + position),
-                None => found.map(|number| number + apart.len),
+                None => found.map(|number| number + apart.room),
             },
         }
+    }
+
+    /// How many of the indexes that were searched for what is nowhere were gone. Costs less than that search.
+    pub(crate) fn lost(&self) -> usize {
+        let rest = match self.table.get() {
+            Some(Some(table)) => table.lost,
+            _ => self.rest.lost(),
+        };
+        let apart = self.apart.iter().filter(|apart| apart.index.is_lost()).count();
+        rest + self.front.lost() + apart
     }
 
     fn find_in_rows(&self, id: &oid) -> Option<u32> {
@@ -190,24 +231,19 @@ impl Finder {
             Some(None) => self.rest.search(id),
             None => self.search_and_count(id),
         };
-        Some(self.front.len() + found?)
+        Some(self.front.room() + found?)
     }
 
     fn search_and_count(&self, id: &oid) -> Option<u32> {
-        let indexes = self.rest.indexes.len();
-        if indexes >= LEAST_INDEXES {
-            let probes = self.probes.fetch_add(indexes as u64, Relaxed);
-            let is_worth_it = probes > u64::from(self.rest.len()) * PROBES_AN_OBJECT;
+        let (found, searched) = self.rest.search_counted(id);
+        if self.rest.indexes.len() >= LEAST_INDEXES {
+            let probes = self.probes.fetch_add(searched as u64, Relaxed);
+            let is_worth_it = probes > u64::from(self.rest.room()) * PROBES_AN_OBJECT;
             if is_worth_it && !self.is_building.swap(true, Relaxed) {
-                let table = Table::build(self.rest.clone()).map(Arc::new);
-                return self
-                    .table
-                    .get_or_init(|| table)
-                    .as_ref()
-                    .map_or_else(|| self.rest.search(id), |table| table.find(id));
+                self.table.get_or_init(|| Table::build(self.rest.clone()).map(Arc::new));
             }
         }
-        self.rest.search(id)
+        found
     }
 }
 
@@ -221,6 +257,8 @@ struct Table {
     buckets: Vec<u32>,
     entries: Vec<Entry>,
     bytes: usize,
+    /// How many indexes were gone.
+    lost: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -242,8 +280,8 @@ fn hash_of(id: &oid) -> u64 {
 impl Table {
     /// `None` if it would take too much memory.
     fn build(row: Row) -> Option<Self> {
-        let objects = row.len();
-        if u64::from(objects) > MOST_OBJECTS {
+        let objects: u64 = row.indexes.iter().map(|index| u64::from(index.len())).sum();
+        if objects > MOST_OBJECTS {
             return None;
         }
         // Some four to a bucket, which is half a line of the processor's cache.
@@ -255,7 +293,9 @@ impl Table {
             return None;
         }
         let shift = 64 - bits;
-        let mut table = Table { row, shift, buckets: vec![0; (1 << bits) + 1], entries: Vec::new(), bytes };
+        let lost = row.lost();
+        let mut table =
+            Table { row, lost, shift, buckets: vec![0; (1 << bits) + 1], entries: Vec::new(), bytes };
         let hashes = |row: &Row, each: &mut dyn FnMut(u32, u64)| {
             for (index, start) in row.indexes.iter().zip(&row.starts) {
                 (0..index.len()).for_each(|position| each(start + position, hash_of(index.id_at(position))));

@@ -22,7 +22,7 @@ use crate::snapshot::{Location, ObjectIx, PackIx, Sources};
 #[derive(Debug)]
 pub struct Unit {
     pub(crate) start: u32,
-    len: u32,
+    room: u32,
     pub(crate) index: UnitIndex,
 }
 
@@ -39,9 +39,9 @@ pub(crate) enum UnitIndex {
 }
 
 impl Unit {
-    /// The numbers of its objects.
+    /// The numbers of its objects. Of a pack, the last ones may be of no object: they are given before its index is opened.
     pub fn range(&self) -> Range<u32> {
-        self.start..self.start + self.len
+        self.start..self.start + self.room
     }
 
     /// The pack, where the index is that of a single pack.
@@ -104,13 +104,13 @@ impl PackSet {
     /// One pack that is all there is.
     pub(crate) fn of_pack(pack: Pack) -> Self {
         PackSet {
-            units: vec![Unit { start: 0, len: pack.len(), index: UnitIndex::Pack(PackIx(0)) }],
+            units: vec![Unit { start: 0, room: pack.room(), index: UnitIndex::Pack(PackIx(0)) }],
             packs: vec![pack],
             ..PackSet::default()
         }
     }
 
-    /// Opens the indexes of all packs. The directories are searched in order; in each, the multi-pack-index comes before
+    /// Gives numbers to the objects of all packs. The directories are searched in order; in each, the multi-pack-index comes before
     /// the packs that it does not cover, newest first. What `known` has of directories and packs is used again.
     pub(crate) fn open(dirs: &[ObjectsDir], sources: &Sources, known: &PackDirs) -> Result<Self, Error> {
         let mut packs = Vec::new();
@@ -150,8 +150,8 @@ impl PackSet {
             let is_behind = moved.is_some_and(|moved| moved >= first_unit);
             let start = units.get(first_unit + usize::from(is_behind)).map_or(0, |unit| unit.start);
             let moved = here.map_or(u32::MAX..u32::MAX, |moved| {
-                let before = units[first_unit + 1..=moved].iter().map(|unit| unit.len).sum();
-                before..before + units[0].len
+                let before = units[first_unit + 1..=moved].iter().map(|unit| unit.room).sum();
+                before..before + units[0].room
             });
             first_unit = end;
             DirUnits { packs, start, moved }
@@ -178,6 +178,11 @@ impl PackSet {
                 found.or_else(|| self.dirs.iter().find_map(|dir| dir.find(id)))
             }
         }
+    }
+
+    /// How many indexes were gone when they were first searched: for one who has not found an object.
+    pub(crate) fn lost_indexes(&self) -> usize {
+        self.dirs.iter().map(|dir| dir.packs.finder.lost()).sum()
     }
 
     /// Whether the pack of an object is there and whole, which is found out when it is first opened.
@@ -268,13 +273,13 @@ impl DirUnits {
 fn number_units(indexes: Vec<UnitIndex>, packs: &[Pack]) -> Result<Vec<Unit>, Error> {
     let mut start = 0u32;
     let number = |index| {
-        let len = match &index {
-            UnitIndex::Pack(pack) => packs[pack.0 as usize].len(),
+        let room = match &index {
+            UnitIndex::Pack(pack) => packs[pack.0 as usize].room(),
             UnitIndex::Multi { index, .. } => index.len(),
         };
-        let unit = Unit { start, len, index };
+        let unit = Unit { start, room, index };
         start = start
-            .checked_add(len)
+            .checked_add(room)
             .ok_or_else(|| Reason::Damaged("more than 4294967295 packed objects".into()))?;
         Ok(unit)
     };

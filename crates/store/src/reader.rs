@@ -387,9 +387,7 @@ impl ObjectReader {
 
     /// A reader of the packs that came since the snapshot was made, if this object is in them.
     fn later_reader(&mut self, id: &oid) -> Result<Option<&mut ObjectReader>, Error> {
-        let Some(later) = self.snapshot.later()?.filter(|later| later.lookup(id).is_some()) else {
-            return Ok(None);
-        };
+        let Some(later) = self.snapshot.later_with(id)? else { return Ok(None) };
         let is_current = self.later.as_ref().is_some_and(|reader| Arc::ptr_eq(&reader.snapshot, &later));
         if !is_current {
             let reader = later.reader(self.cache.max_bytes());

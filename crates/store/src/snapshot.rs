@@ -7,6 +7,7 @@ pub use damage::check_unchanged;
 use std::hash::{Hash as _, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use packrace_format::commit_graph::CommitGraph;
@@ -24,8 +25,9 @@ use crate::pack_dir::PackDirs as KnownPacks;
 use crate::pack_set::{PackSet, Unit, UnitIndex};
 use crate::reader::ObjectReader;
 
-/// The number of a packed object in a [`Snapshot`]. Units follow each other, and within a unit objects are in the
-/// order of its index.
+/// The number of a packed object in a [`Snapshot`], which alone gives them: not each number below
+/// [`Snapshot::numbers_end`] is that of an object. Units follow each other, and within a unit objects are in the order of its
+/// index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectIx(pub u32);
 
@@ -43,16 +45,18 @@ pub struct Location {
 }
 
 /// An immutable view of the packs, the alternates and the shallow boundary of a repository. Packs are listed when the first
-/// object is asked for, and each is mapped when an object is first found in it; it stays mapped for as long as the snapshot
-/// lives, so that a repack beside it takes nothing away. Loose objects are listed when first asked for and read when needed.
-/// Those that a repack has moved meanwhile, loose ones and those of packs that were not mapped yet, are found through
-/// `Snapshot::later`.
+/// object is asked for. An index is mapped when it is first searched, its pack when an object is first found in it; both stay
+/// mapped for as long as the snapshot lives, so that a repack beside it takes nothing away. Loose objects are listed when first
+/// asked for and read when needed. Those that a repack has moved meanwhile, loose ones and those of packs that were not
+/// mapped yet, are found through `Snapshot::later`.
 #[derive(Debug)]
 pub struct Snapshot {
     shared: Arc<Shared>,
     attributes: AttributeSources,
     dirs: Vec<ObjectsDir>,
     later: Mutex<Option<Arc<Snapshot>>>,
+    /// For so many indexes that were gone it was looked what came since.
+    lost_indexes_seen: AtomicUsize,
 }
 
 /// What never changes, so that snapshots which are taken one after the other may have it together.
@@ -82,6 +86,9 @@ pub(crate) struct Sources {
     pub(crate) use_multi_pack_index: bool,
     pub(crate) use_bitmap: bool,
 }
+
+/// How often packs are looked for that came since, because those that came before are gone.
+const MAX_LOOKS: usize = 5;
 
 /// Why packs could not be listed. Without them nothing can be told to be missing.
 #[derive(Debug)]
@@ -119,13 +126,17 @@ impl Snapshot {
             pack_dirs,
             are_pack_dirs_settled,
         };
-        Ok(Snapshot { shared: Arc::new(shared), attributes, dirs, later: Mutex::new(None) })
+        Ok(Snapshot::of(Arc::new(shared), attributes, dirs))
+    }
+
+    fn of(shared: Arc<Shared>, attributes: AttributeSources, dirs: Vec<ObjectsDir>) -> Self {
+        Snapshot { shared, attributes, dirs, later: Mutex::new(None), lost_indexes_seen: AtomicUsize::new(0) }
     }
 
     /// The same packs, with loose objects as they are now.
     pub(crate) fn with_loose_anew(&self, attributes: AttributeSources) -> Self {
         let dirs = self.dirs.iter().map(ObjectsDir::anew).collect();
-        Snapshot { shared: self.shared.clone(), attributes, dirs, later: Mutex::new(None) }
+        Snapshot::of(self.shared.clone(), attributes, dirs)
     }
 
     /// A view of one pack, of which nothing but these bytes need exist.
@@ -150,12 +161,7 @@ impl Snapshot {
             pack_dirs: Vec::new(),
             are_pack_dirs_settled: true,
         };
-        Ok(Snapshot {
-            shared: Arc::new(shared),
-            attributes: AttributeSources::default(),
-            dirs: Vec::new(),
-            later: Mutex::new(None),
-        })
+        Ok(Snapshot::of(Arc::new(shared), AttributeSources::default(), Vec::new()))
     }
 
     /// Lists the packs now, and says if that fails.
@@ -194,9 +200,27 @@ impl Snapshot {
         self.shared.sources.hash
     }
 
-    /// How many packed objects there are; an object in two units counts twice.
-    pub fn packed_len(&self) -> u32 {
+    /// The numbers of packed objects are below this. There may be fewer objects, see [`Unit::range`].
+    pub fn numbers_end(&self) -> u32 {
         self.units().last().map_or(0, |unit| unit.range().end)
+    }
+
+    /// How many packed objects there are; an object in two units counts twice. Opens all indexes.
+    pub fn packed_len(&self) -> usize {
+        self.units().iter().map(|unit| self.len_of(unit) as usize).sum()
+    }
+
+    fn len_of(&self, unit: &Unit) -> u32 {
+        let numbers = unit.range();
+        unit.single_pack().map_or(numbers.end - numbers.start, |pack| self.packs()[pack.0 as usize].len())
+    }
+
+    /// The numbers of all packed objects; an object in two units has two. Opens all indexes.
+    pub fn packed(&self) -> impl Iterator<Item = ObjectIx> {
+        self.units().iter().flat_map(|unit| {
+            let start = unit.range().start;
+            (start..start + self.len_of(unit)).map(ObjectIx)
+        })
     }
 
     /// Tells `hasher` which repository this is a view of: its object directory.
@@ -274,8 +298,27 @@ impl Snapshot {
     #[inline]
     pub fn lookup(&self, id: &oid) -> Option<ObjectIx> {
         let set = self.set();
-        let ix = set.find(id)?;
-        if set.has_pack_of(ix) { Some(ix) } else { self.has_usable_copy(id).then_some(ix) }
+        match set.find(id) {
+            Some(ix) if set.has_pack_of(ix) => Some(ix),
+            Some(ix) => self.has_usable_copy(id).then_some(ix),
+            None => {
+                let lost = set.lost_indexes();
+                if lost > self.lost_indexes_seen.load(Relaxed) {
+                    self.look_for_lost(lost);
+                }
+                None
+            }
+        }
+    }
+
+    /// What took an index away before it was searched has put its objects elsewhere: `has_loose` finds them there.
+    #[cold]
+    fn look_for_lost(&self, lost: usize) {
+        match self.look_later(true) {
+            Ok(_) => drop(self.lost_indexes_seen.fetch_max(lost, Relaxed)),
+            // It is looked for again by who asks next.
+            Err(error) => tracing::error!("{error}"),
+        }
     }
 
     #[cold]
@@ -345,7 +388,7 @@ impl Snapshot {
         }
         // What a repack took away before the listing is in a pack that it put down before.
         let later = if has_listed { self.later()? } else { self.lock_later().clone() };
-        Ok(later.is_some_and(|later| later.lookup(id).is_some()))
+        Ok(self.last_with(id, later)?.is_some())
     }
 
     /// Whether there is an object of this name now, whatever lists of loose objects said before. For what somebody has
@@ -358,7 +401,8 @@ impl Snapshot {
         if self.open_loose(id)?.is_some() {
             return Ok(true);
         }
-        Ok(self.look_later(true)?.is_some_and(|later| later.lookup(id).is_some()))
+        let later = self.look_later(true)?;
+        Ok(self.last_with(id, later)?.is_some())
     }
 
     /// Whether an alternate has a loose object of this name.
@@ -414,8 +458,33 @@ impl Snapshot {
         self.dirs[pack.dir()].pack_dir()
     }
 
+    /// A snapshot with packs that came since this one was made and have the object, if there are any.
+    pub(crate) fn later_with(&self, id: &oid) -> Result<Option<Arc<Snapshot>>, Error> {
+        let later = self.later()?;
+        self.last_with(id, later)
+    }
+
+    /// `later`, or what came after that, where it has the object: packs may vanish from under one who looks for those that
+    /// came, too.
+    fn last_with(&self, id: &oid, mut later: Option<Arc<Snapshot>>) -> Result<Option<Arc<Snapshot>>, Error> {
+        for _ in 0..MAX_LOOKS {
+            let Some(found) = later else { return Ok(None) };
+            if found.lookup(id).is_some() {
+                return Ok(Some(found));
+            }
+            // It has looked for what came after it only if something of it was gone or damaged.
+            let after = found.lock_later().clone();
+            later = after.filter(|after| after.shared.pack_dirs != found.shared.pack_dirs);
+            if later.is_some() {
+                self.lock_later().clone_from(&later);
+            }
+        }
+        let error = std::io::Error::other("packs keep changing while they are searched");
+        Err(Error::io(self.own_pack_dir(), error))
+    }
+
     /// A snapshot with the packs that came since this one was made, if any did. For objects that were loose then.
-    pub(crate) fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
+    fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
         self.look_later(false)
     }
 

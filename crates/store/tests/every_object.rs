@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
-use packrace_store::{ObjectIx, OpenOptions, Repository, Snapshot, Stored};
+use packrace_store::{OpenOptions, Repository, Snapshot, Stored};
 use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, RepoBuilder, Size, Storage};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
@@ -55,9 +55,8 @@ fn check_numbers(snapshot: &Arc<Snapshot>, expect: &BTreeMap<ObjectId, (Kind, u6
         assert_eq!(unit.range().start, start, "units follow each other");
         start = unit.range().end;
     }
-    assert_eq!(start, snapshot.packed_len());
-    for number in 0..snapshot.packed_len() {
-        let ix = ObjectIx(number);
+    assert_eq!(start, snapshot.numbers_end());
+    for ix in snapshot.packed() {
         let id = snapshot.id(ix).to_owned();
         let first = snapshot.lookup(&id).unwrap();
         assert!(first.0 <= ix.0 && *snapshot.id(first) == *id);

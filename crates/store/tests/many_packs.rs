@@ -2,6 +2,7 @@
 
 mod tiny_packs;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ fn read(snapshot: &Arc<Snapshot>, blob: &str) -> Result<Vec<u8>, ErrorKind> {
 /// What becomes of a pack, by its path without an extension.
 type Change = fn(&Path, &Path);
 
-const CHANGES: [(&str, Change); 5] = [
+const CHANGES: [(&str, Change); 9] = [
     ("deleted", |_, stem| std::fs::remove_file(stem.with_extension("pack")).unwrap()),
     ("truncated", |_, stem| {
         let bytes = std::fs::read(stem.with_extension("pack")).unwrap();
@@ -42,6 +43,22 @@ const CHANGES: [(&str, Change); 5] = [
     ("a directory", |_, stem| {
         std::fs::remove_file(stem.with_extension("pack")).unwrap();
         std::fs::create_dir(stem.with_extension("pack")).unwrap();
+    }),
+    ("its index deleted", |_, stem| std::fs::remove_file(stem.with_extension("idx")).unwrap()),
+    ("its index truncated", |_, stem| {
+        let bytes = std::fs::read(stem.with_extension("idx")).unwrap();
+        std::fs::write(stem.with_extension("idx"), &bytes[..bytes.len() / 2]).unwrap();
+    }),
+    ("its index replaced by one of other objects", |path, stem| {
+        let other = write_pack(path, &["another", "and another"]);
+        std::fs::rename(other.with_extension("idx"), stem.with_extension("idx")).unwrap();
+        std::fs::remove_file(other.with_extension("pack")).unwrap();
+    }),
+    ("its index replaced by a longer one", |path, stem| {
+        let many: Vec<String> = (0..100).map(|number| format!("other {number}")).collect();
+        let other = write_pack(path, &many.iter().map(String::as_str).collect::<Vec<_>>());
+        std::fs::rename(other.with_extension("idx"), stem.with_extension("idx")).unwrap();
+        std::fs::remove_file(other.with_extension("pack")).unwrap();
     }),
 ];
 
@@ -81,6 +98,50 @@ fn a_pack_that_changes_between_listing_and_opening() {
             assert!(snapshot.contains(&id("only here")).unwrap(), "{what}");
         }
     }
+}
+
+/// Nothing was searched yet when all is put elsewhere; and what came is put elsewhere again before it is searched.
+#[test]
+fn packs_that_are_repacked_between_listing_and_searching() {
+    let folder = bare();
+    let path = folder.path();
+    let blobs: Vec<String> = (0..30).map(|number| format!("blob {number}")).collect();
+    let mut stems: Vec<_> = blobs.iter().map(|blob| write_pack(path, &[blob])).collect();
+    let snapshot = listed(path);
+    for round in 0..3 {
+        // Other packs of the same objects, as a repack makes them.
+        let tip = format!("round {round}");
+        let all: Vec<&str> = blobs.iter().map(String::as_str).chain([tip.as_str()]).collect();
+        let new: Vec<_> = all.chunks(10).map(|part| [part, &[tip.as_str()]].concat()).collect();
+        let new: Vec<_> = new.iter().map(|part| write_pack(path, part)).collect();
+        for stem in std::mem::replace(&mut stems, new) {
+            std::fs::remove_file(stem.with_extension("idx")).unwrap();
+            std::fs::remove_file(stem.with_extension("pack")).unwrap();
+        }
+        // One only, so that the others are still unsearched when they go.
+        let blob = &blobs[round * 7];
+        assert!(snapshot.contains(&id(blob)).unwrap(), "{blob}");
+        assert_eq!(read(&snapshot, blob).unwrap(), blob.as_bytes());
+        assert!(!snapshot.contains(&id("none")).unwrap());
+    }
+    for blob in &blobs {
+        assert!(snapshot.contains(&id(blob)).unwrap(), "{blob}");
+        assert_eq!(read(&snapshot, blob).unwrap(), blob.as_bytes());
+    }
+}
+
+/// A file that only claims to be an index of very many objects takes no numbers from others.
+#[test]
+fn a_sparse_index_that_claims_to_be_large() {
+    let folder = bare();
+    let path = folder.path();
+    let stem = write_pack(path, &["only here"]);
+    write_pack(path, &["elsewhere"]);
+    File::options().write(true).open(stem.with_extension("idx")).unwrap().set_len(1 << 40).unwrap();
+    let snapshot = listed(path);
+    assert_eq!(read(&snapshot, "elsewhere").unwrap(), b"elsewhere");
+    assert!(!snapshot.contains(&id("only here")).unwrap());
+    assert!(snapshot.numbers_end() < 10);
 }
 
 #[test]
@@ -142,9 +203,7 @@ fn numbers_are_those_of_the_first_unit() {
         write_pack(path, &blobs);
     }
     let snapshot = listed(path);
-    let first = |wanted: &ObjectId| {
-        (0..snapshot.packed_len()).map(packrace_store::ObjectIx).find(|ix| *snapshot.id(*ix) == **wanted)
-    };
+    let first = |wanted: &ObjectId| snapshot.packed().find(|ix| *snapshot.id(*ix) == **wanted);
     let expected: std::collections::HashMap<ObjectId, _> = ids.iter().map(|id| (*id, first(id))).collect();
     std::thread::scope(|scope| {
         for _ in 0..4 {

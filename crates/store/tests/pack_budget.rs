@@ -2,7 +2,9 @@
 
 mod tiny_packs;
 
+use std::fs::File;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use packrace_os::count::{Op, Role, so_far};
 use packrace_store::publish::Quarantine;
@@ -31,27 +33,41 @@ fn what_is_opened_of_many_packs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     Git::stock().run(path, &["init", "-q", "--bare", "."]);
+    let start = SystemTime::now() - Duration::from_secs(PACKS);
     for number in 0..PACKS {
-        write_pack(path, &[&format!("blob {number}"), "in all of them"]);
+        let stem = write_pack(path, &[&format!("blob {number}"), "in all of them"]);
+        let pack = File::options().append(true).open(stem.with_extension("pack")).unwrap();
+        pack.set_modified(start + Duration::from_secs(number)).unwrap();
     }
     let repository = open(path);
     // Nothing, as long as nobody asks for an object; nor is the directory listed.
     let (indexes, packs, looks, snapshot) = opened(|| repository.unlisted_snapshot().unwrap());
     assert_eq!((indexes, packs), (0, 0));
     assert!(looks <= 4, "{looks}");
-    // Every index and one pack for one object, however often it is asked for.
+    // The newest pack is looked into first, and what is found there opens nothing else.
+    let (indexes, packs, ..) = opened(|| {
+        let newest = format!("blob {}", PACKS - 1);
+        assert!(snapshot.contains(&id(&newest)).unwrap());
+        assert_eq!(snapshot.reader(0).read(&id(&newest)).unwrap().data, newest.as_bytes());
+    });
+    assert_eq!((indexes, packs), (1, 1));
+    // Every other index down to that of the pack which has it, and that pack.
+    let (indexes, packs, ..) = opened(|| assert!(snapshot.contains(&id("blob 7")).unwrap()));
+    assert_eq!((indexes, packs), (PACKS - 1 - 7, 1));
+    // Whoever asks more often has a table made, which needs the others, and none of them twice.
     let (indexes, packs, ..) = opened(|| {
         for _ in 0..10 {
             assert!(snapshot.contains(&id("blob 7")).unwrap());
         }
     });
-    assert_eq!((indexes, packs), (PACKS, 1));
+    assert_eq!((indexes, packs), (7, 0));
     let read = |blob: &str| {
         let object = snapshot.reader(1 << 16).read(&id(blob)).unwrap();
         assert_eq!(object.data, blob.as_bytes());
     };
     assert_eq!(opened(|| read("blob 7")).1, 0);
-    assert_eq!(opened(|| read("in all of them")).1, 1);
+    assert_eq!(opened(|| read("in all of them")).1, 0, "the newest has it");
+    assert_eq!(opened(|| assert!(!snapshot.contains(&id("blob none")).unwrap())).0, 0);
     // What comes while one works costs itself, also seen through a quarantine.
     write_pack(path, &["another"]);
     let (indexes, packs, ..) = opened(|| {
@@ -74,6 +90,19 @@ fn what_is_opened_of_many_packs() {
     let (indexes, packs, ..) =
         opened(|| assert!(next.kept_snapshot().unwrap().contains(&id("blob 8")).unwrap()));
     assert_eq!((indexes, packs), (0, 0));
+    // An index that went before it was searched has the directory listed anew once, and not for each object that is missing.
+    let gone = write_pack(path, &["gone"]);
+    let repository = open(path);
+    let snapshot = repository.snapshot().unwrap();
+    std::fs::remove_file(gone.with_extension("idx")).unwrap();
+    assert!(!snapshot.contains(&id("gone")).unwrap());
+    let (.., looks, ()) = opened(|| {
+        for number in 0..1000 {
+            assert!(!snapshot.contains(&id(&format!("none {number}"))).unwrap());
+        }
+    });
+    assert!(looks <= 3 * PACKS, "{looks}");
+    std::fs::remove_file(gone.with_extension("pack")).unwrap();
     // A multi-pack-index stands for all, and only one pack that is younger has to be opened beside it.
     Git::stock().run(path, &["multi-pack-index", "write"]);
     write_pack(path, &["youngest"]);

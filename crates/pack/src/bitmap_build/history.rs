@@ -231,7 +231,7 @@ impl<'a> Reading<'a> {
             universe,
             order,
             watch,
-            seen: Marks::new(universe.packed_len()),
+            seen: Marks::new(universe.packed_end()),
             shared: Mutex::default(),
             changed: Condvar::new(),
         }

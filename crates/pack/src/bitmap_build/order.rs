@@ -59,7 +59,7 @@ impl BitOrder {
         let by_position: Vec<Ix> =
             (0..positions.len() as u32).map(|at| universe.require(id_at(at))).collect::<Result<_, _>>()?;
         let objects: Vec<Ix> = positions.iter().map(|position| by_position[*position as usize]).collect();
-        let mut packed_bits = vec![NO_BIT; universe.packed_len() as usize];
+        let mut packed_bits = vec![NO_BIT; universe.packed_end() as usize];
         let mut extra_bits = HashMap::new();
         for (bit, ix) in (0u32..).zip(&objects) {
             match packed_bits.get_mut(ix.0 as usize) {

@@ -47,7 +47,7 @@ impl Filtering<'_> {
         let given = self.tips.wanted_others.iter().map(|(ix, _)| *ix);
         let given = given.chain(self.tips.wanted_commits.iter().copied());
         let given: Vec<Ix> = given.filter(|ix| found.wanted.contains(*ix)).collect();
-        let members = found.wanted.count_packed(0..self.universe.packed_len());
+        let members = found.wanted.count_packed(0..self.universe.packed_end());
         let mut kinds = Kinds::new(self.universe, members);
         if self.rules.is_about_places() {
             self.reduce_by_place(commits, &mut kinds, &found.wanted, is_whole)?;
@@ -64,8 +64,8 @@ impl Filtering<'_> {
 
     /// The commits of the response, and what the client named.
     fn find_commits(&self, commits: &mut Commits<'_>, has_bitmap: bool) -> Result<Option<Found>, Error> {
-        let packed_len = self.universe.packed_len();
-        let (wanted, had) = (Marks::new(packed_len), Marks::new(packed_len));
+        let packed_end = self.universe.packed_end();
+        let (wanted, had) = (Marks::new(packed_end), Marks::new(packed_end));
         let tips = self.tips;
         if tips.had_commits.is_empty() && tips.had_others.is_empty() {
             if has_bitmap || !self.rules.needs_commits_only() {

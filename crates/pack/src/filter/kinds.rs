@@ -23,8 +23,8 @@ pub(super) struct Kinds<'a> {
 impl<'a> Kinds<'a> {
     /// `asked` is about how many objects will be asked about.
     pub(super) fn new(universe: &'a Universe, asked: u64) -> Self {
-        let mut known = vec![0; universe.packed_len() as usize];
-        if asked > u64::from(universe.packed_len()) / WORTH_ALL {
+        let mut known = vec![0; universe.packed_end() as usize];
+        if asked > u64::from(universe.packed_end()) / WORTH_ALL {
             fill(universe, &mut known);
         }
         // Objects are looked at, not read: nothing is worth a cache.

@@ -128,7 +128,7 @@ pub(super) fn within_depth(
     start: &Start<'_>,
     depth: u64,
 ) -> Result<Marks, Error> {
-    let reached = Marks::new(trees.universe.packed_len());
+    let reached = Marks::new(trees.universe.packed_end());
     let mut level = Vec::new();
     for given in start.given.iter().collect::<HashSet<_>>() {
         trees.entries(
@@ -143,7 +143,7 @@ pub(super) fn within_depth(
     }
     level.extend(start.roots.iter().filter(|root| start.is_in_scope(**root) && reached.insert(**root)));
     // Trees at this depth or nearer: what they hold is at the next depth or nearer.
-    let expanded = Marks::new(trees.universe.packed_len());
+    let expanded = Marks::new(trees.universe.packed_end());
     for at in 1..depth {
         if level.is_empty() {
             break;

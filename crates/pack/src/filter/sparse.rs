@@ -86,7 +86,7 @@ impl Sparse {
 
     /// All trees in scope, and the blobs that the patterns keep.
     pub(super) fn walk(&self, trees: &mut TreeReader<'_>, start: &Start<'_>) -> Result<Marks, Error> {
-        let packed_len = trees.universe.packed_len();
+        let packed_end = trees.universe.packed_end();
         let mut walk = Walk {
             sparse: self,
             paths: vec![
@@ -94,11 +94,11 @@ impl Sparse {
                 Directory { is_kept: self.decide(b"", true).unwrap_or(false), ..Directory::default() },
                 Directory::default(),
             ],
-            seen: Seen { first: vec![NO_PATH; packed_len as usize], others: HashSet::new() },
-            reached: Marks::new(packed_len),
+            seen: Seen { first: vec![NO_PATH; packed_end as usize], others: HashSet::new() },
+            reached: Marks::new(packed_end),
             start,
             reads: 0,
-            max_reads: (u64::from(packed_len) * READS_AN_OBJECT).max(MIN_READS),
+            max_reads: (u64::from(packed_end) * READS_AN_OBJECT).max(MIN_READS),
         };
         let mut level = Vec::new();
         for (path, roots) in [(ROOT, &start.roots), (GIVEN, &start.given)] {

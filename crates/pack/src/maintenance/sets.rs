@@ -17,7 +17,7 @@ pub(crate) fn members(marks: &Marks) -> impl Iterator<Item = Ix> + '_ {
 
 /// Every object in these packs, by the number that it has in the universe.
 pub(crate) fn in_packs(universe: &Universe, packs: &[PackIx]) -> Result<Marks, Error> {
-    let marks = Marks::new(universe.packed_len());
+    let marks = Marks::new(universe.packed_end());
     for pack in packs {
         let index = universe.snapshot().packs()[pack.0 as usize].index();
         for position in 0..index.len() {

@@ -87,12 +87,12 @@ impl Caretaker<'_> {
         let universe = self.universe;
         if expired == i64::MIN {
             let names = self.names(&rest, reached)?;
-            return Ok(Parted { stay: rest, gone: Marks::new(universe.packed_len()), names });
+            return Ok(Parted { stay: rest, gone: Marks::new(universe.packed_end()), names });
         }
         let is_recent = |ix: &Ix| i64::from(times.of(*ix)) > expired;
         let recent = members(&rest).filter(is_recent).map(|ix| universe.id(ix));
         let recent: Vec<ObjectId> = recent.chain(self.recent.iter().copied()).collect();
-        let (needed, names) = (Marks::new(universe.packed_len()), Names::new(universe.packed_len()));
+        let (needed, names) = (Marks::new(universe.packed_end()), Names::new(universe.packed_end()));
         LenientWalk::new(universe).reach(recent, reached, &needed, &names)?;
         let gone = rest.snapshot();
         gone.subtract(&needed);
@@ -162,7 +162,7 @@ pub fn loosen(
     let packs = (0u32..).map(PackIx).zip(universe.snapshot().packs());
     let packs =
         packs.filter(|(_, pack)| pack.is_local() && pack.is_usable()).map(|(number, _)| number).collect();
-    let (rest, reached) = (Marks::new(universe.packed_len()), Marks::new(universe.packed_len()));
+    let (rest, reached) = (Marks::new(universe.packed_end()), Marks::new(universe.packed_end()));
     insert_all(universe, &rest, ids)?;
     let caretaker = Caretaker { universe, packs, recent: expiry.recent, settings, watch };
     caretaker.loosen(rest, &reached, expiry.expired, how)

@@ -20,7 +20,7 @@ pub(super) fn find(
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
 ) -> Result<Option<Found>, Error> {
-    let seen = Marks::new(universe.packed_len());
+    let seen = Marks::new(universe.packed_end());
     let mut reach = Reach { universe, bitmap, bits: bitmap.no_bits(), marked: bitmap.no_bits(), seen: &seen };
     if reach.mark(commits, trees, &tips.had_commits, Absent::Skip)?.is_err() {
         return Ok(None);

@@ -19,7 +19,7 @@ pub(super) fn find(
     tips: &Tips,
     max_commits: usize,
 ) -> Result<Option<Found>, Error> {
-    let seen = Marks::new(universe.packed_len());
+    let seen = Marks::new(universe.packed_end());
     let mut roots = Vec::new();
     if tips.had_commits.is_empty() {
         let mut reached = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn find(
             reached.push(commit.tree);
             true
         })?;
-        let had = Marks::new(universe.packed_len());
+        let had = Marks::new(universe.packed_end());
         trees.count_on(reached.len() as u64);
         mark_roots(trees, reached.into_iter(), &seen, Absent::Fail, &mut roots)?;
         trees.count_on(roots.len() as u64);
@@ -37,7 +37,7 @@ pub(super) fn find(
     }
     let between = commits.between_within(&tips.wanted_commits, &tips.had_commits, max_commits)?;
     let Some(between) = between else { return Ok(None) };
-    let had = Marks::new(universe.packed_len());
+    let had = Marks::new(universe.packed_end());
     for no in &between.had {
         had.insert(commits.get(*no).ix);
     }

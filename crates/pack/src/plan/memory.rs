@@ -14,7 +14,7 @@ const BITMAP_BYTES: u64 = 4 << 20;
 /// How many bytes of memory the answer to a request will take: a guess by the number of objects, known before any of
 /// them is looked at.
 pub fn estimated_memory(universe: &Universe, request: &PackRequest) -> u64 {
-    let objects = u64::from(universe.packed_len());
+    let objects = u64::from(universe.packed_end());
     match request.shallow.is_empty() && universe.snapshot().has_bitmap_files() {
         true => BITMAP_BYTES + objects * BITMAP_BYTES_AN_OBJECT,
         false => WALK_BYTES + objects * WALK_BYTES_AN_OBJECT,

@@ -274,10 +274,10 @@ fn find_leniently(
                 .collect();
             in_packs(universe, &packs)?
         }
-        _ => Marks::new(universe.packed_len()),
+        _ => Marks::new(universe.packed_end()),
     };
-    let (had, wanted) = (Marks::new(universe.packed_len()), Marks::new(universe.packed_len()));
-    let names = Names::new(universe.packed_len()).by(request.settings.name_hash);
+    let (had, wanted) = (Marks::new(universe.packed_end()), Marks::new(universe.packed_end()));
+    let names = Names::new(universe.packed_end()).by(request.settings.name_hash);
     let mut walk = LenientWalk::new(universe);
     walk.reach(request.haves.iter().copied(), &promised, &had, &names)?;
     unite(&promised, &had);
@@ -321,7 +321,7 @@ pub(crate) fn kept_by(
     let tips = Tips::resolve(universe, &mut commits, &request)?;
     let rules = Rules::of(universe, filter)?;
     let found =
-        Found { wanted, had: Marks::new(universe.packed_len()), bases: Vec::new(), is_by_bitmap: false };
+        Found { wanted, had: Marks::new(universe.packed_end()), bases: Vec::new(), is_by_bitmap: false };
     let (lacking, max_tree_depth) = (Lacking::default(), MAX_TREE_DEPTH);
     let filtering = Filtering { universe, tips: &tips, rules, lacking, watch, max_tree_depth };
     // As with bitmaps, all that is reached is known already.
@@ -336,8 +336,8 @@ pub fn plan_list(
     ofs_delta: bool,
     watch: &dyn Watch,
 ) -> Result<PackPlan, Error> {
-    let wanted = Marks::new(universe.packed_len());
-    let names = Names::new(universe.packed_len());
+    let wanted = Marks::new(universe.packed_end());
+    let names = Names::new(universe.packed_end());
     for (id, name) in objects {
         let ix = universe.require(id)?;
         if wanted.insert(ix) {
@@ -358,7 +358,7 @@ pub(crate) fn to_store(
 ) -> Result<PackPlan, Error> {
     let settings = Settings { reused_depth: settings.depth, ..settings };
     let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
-    let had = Marks::new(universe.packed_len());
+    let had = Marks::new(universe.packed_end());
     let found = Found { wanted, had, bases: Vec::new(), is_by_bitmap: false };
     let plan = lay_out(universe, &request, found, names, watch)?;
     Ok(plan.to_stay())
@@ -464,7 +464,7 @@ fn add_tags(
 /// Takes objects out of what is sent, and tells which were in. They are no delta bases either: the client may not have
 /// them when it reads the pack.
 fn exclude(universe: &Universe, found: &Found, ids: &[ObjectId]) -> Result<Vec<ObjectId>, Error> {
-    let left_out = Marks::new(universe.packed_len());
+    let left_out = Marks::new(universe.packed_end());
     let mut excluded = Vec::new();
     for id in ids {
         let Some(ix) = universe.find(id)? else { continue };
@@ -495,7 +495,8 @@ fn lay_out(
             continue;
         }
         let is_whole = |pack: &PackIx| {
-            count == u64::from(range.end - range.start) && snapshot.packs()[pack.0 as usize].is_usable()
+            let pack = &snapshot.packs()[pack.0 as usize];
+            count == u64::from(pack.len()) && pack.is_usable()
         };
         if let Some(pack) = unit.single_pack().filter(is_whole) {
             by_pack.insert(pack.0, Selected::All);

@@ -101,7 +101,7 @@ pub(crate) struct TreeWalk<'a> {
 impl<'a> TreeWalk<'a> {
     pub(crate) fn new(universe: &'a Universe, threads: usize, watch: &'a dyn Watch) -> Self {
         let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(universe)).collect();
-        let names = Names::new(universe.packed_len());
+        let names = Names::new(universe.packed_end());
         let (lacking, max_depth) = (Lacking::default(), usize::MAX);
         TreeWalk { universe, watch, decoders, names, marked: 0, lacking, kinds: None, max_depth }
     }
@@ -113,7 +113,7 @@ impl<'a> TreeWalk<'a> {
 
     /// Takes note of what each object is named as: see [`TreeWalk::kind_conflict`].
     pub(crate) fn noting_kinds(self) -> Self {
-        let marks = || Marks::new(self.universe.packed_len());
+        let marks = || Marks::new(self.universe.packed_end());
         let kinds = Some(Kinds { trees: marks(), blobs: marks() });
         TreeWalk { kinds, ..self }
     }

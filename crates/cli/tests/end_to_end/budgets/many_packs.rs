@@ -2,20 +2,24 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
-use packrace_testkit::Git;
 use packrace_testkit::handmade::{Entry, HandmadePack};
 use packrace_testkit::peer::{self, Feed, Script};
-use packrace_testkit::received::fetch_answer;
+use packrace_testkit::received::{fetch_answer, objects_in_pack};
+use packrace_testkit::{Git, clean_environment};
 
 use super::receiving::{Report, counted};
-use crate::running::upload_pack;
+use crate::running::{PACKRACE, upload_pack};
 
 const PACKS: u64 = 1000;
 
 /// The packs that a push of one commit or a fetch of one reads: those of the newest commits.
 const READ: u64 = 4;
+
+/// Those that a process may have open.
+const DESCRIPTORS: u64 = 24;
 
 /// A branch whose commits came in a pack each, with what git leaves beside it.
 fn in_packs(root: &Path) -> PathBuf {
@@ -79,6 +83,14 @@ fn of_very_many_packs_only_what_is_needed_is_opened() {
     // No look at each of them either.
     assert!(report.all("look") <= 100, "{}", report.0);
 
+    // The newest packs are searched first, and the others not at all.
+    let [want, have] = ["main", "main~1"].map(|name| Git::stock().run(&repo, &["rev-parse", name]));
+    let fetch = Script::new().fetch_v2("sha1", &[want.trim()], &[have.trim()]).flush();
+    let (answer, report) = upload_counted(&repo, &fetch);
+    assert!(fetch_answer(&answer).unwrap().bands.pack.starts_with(b"PACK"));
+    assert!(report.calls("index", "map") <= 4 * READ, "{}", report.0);
+    assert!(report.calls("pack", "map") <= 4 * READ, "{}", report.0);
+
     let (request, commit) = push(&repo);
     let (reply, report) = counted(&repo, &["receive-pack", "."], &request);
     assert!(String::from_utf8_lossy(&reply.stdout).contains("ok refs/heads/main"), "{:?}", reply.stdout);
@@ -93,6 +105,7 @@ fn of_very_many_packs_only_what_is_needed_is_opened() {
     let fetch = Script::new().fetch_v2("sha1", &[&commit.to_string()], &[have.trim()]).flush();
     let (answer, report) = upload_counted(&repo, &fetch);
     assert!(fetch_answer(&answer).unwrap().bands.pack.starts_with(b"PACK"));
+    // What was pushed is loose, and packs are searched first.
     assert!(report.calls("index", "map") <= PACKS, "{}", report.0);
     assert!(report.calls("pack", "map") <= 4 * READ, "{}", report.0);
 
@@ -101,4 +114,16 @@ fn of_very_many_packs_only_what_is_needed_is_opened() {
     let (answer, report) = upload_counted(&repo, &fetch);
     assert!(fetch_answer(&answer).unwrap().bands.pack.starts_with(b"PACK"));
     assert!(report.calls("index", "map") <= 4 * READ + 1, "{}", report.0);
+
+    // A clone reads every pack, and gets along with few descriptors.
+    let clone = Script::new().fetch_v2("sha1", &[&commit.to_string()], &[]).flush();
+    let script = format!("ulimit -n {DESCRIPTORS} && exec \"$0\" upload-pack \"$1\"");
+    let mut command = Command::new("sh");
+    clean_environment(&mut command);
+    command.args(["-c", &script, PACKRACE]).arg(&repo).env("GIT_PROTOCOL", "version=2");
+    let reply = peer::stdio(&mut command, clone.bytes(), Feed::Whole);
+    let pack = fetch_answer(&reply.stdout).unwrap_or_else(|why| panic!("{why}: {}", reply.stderr)).bands.pack;
+    let objects = objects_in_pack(Git::stock(), &pack, HashKind::Sha1, None);
+    let all = Git::stock().run(&repo, &["rev-list", "--objects", "--no-object-names", "main"]);
+    assert_eq!(objects.len(), all.lines().count());
 }

@@ -154,7 +154,7 @@ pub fn write_some(
         .map(|(number, _)| number)
         .collect();
     let wanted = in_packs(universe, &numbers)?;
-    let elsewhere = Marks::new(universe.packed_len());
+    let elsewhere = Marks::new(universe.packed_end());
     let numbers: HashSet<PackIx> = numbers.into_iter().collect();
     for ix in wanted.packed() {
         if !numbers.contains(&snapshot.locate(packrace_store::ObjectIx(ix.0)).pack) {
@@ -162,7 +162,7 @@ pub fn write_some(
         }
     }
     wanted.subtract(&elsewhere);
-    let names = Names::new(universe.packed_len());
+    let names = Names::new(universe.packed_end());
     store(universe, request, (wanted, names), &Special::default(), watch)
 }
 
@@ -242,7 +242,7 @@ impl Repack<'_> {
     /// Loose objects that are reached and in no pack.
     fn loose(&mut self) -> Result<(), PackFilesError> {
         let (reached, names) = self.reach()?;
-        let wanted = Marks::new(self.universe.packed_len());
+        let wanted = Marks::new(self.universe.packed_end());
         for ix in reached.extra() {
             wanted.insert(ix);
         }
@@ -282,14 +282,14 @@ impl Repack<'_> {
             None => None,
         };
         if count(&promised) > 0 {
-            let names = Names::new(universe.packed_len());
+            let names = Names::new(universe.packed_end());
             let special = Special { is_promisor: true, ..Special::default() };
             self.write(promised, names, &special)?;
         }
         let bitmap = request.bitmap.as_ref().filter(|_| is_closed);
         self.write(wanted, names, &Special { bitmap, ..Special::default() })?;
         if let Some(filtered) = filtered {
-            let names = Names::new(universe.packed_len());
+            let names = Names::new(universe.packed_end());
             let prefix = request.filter_to.as_deref();
             let special = Special { prefix, ..Special::default() };
             let new = store(universe, request, (filtered, names), &special, self.watch)?;
@@ -334,7 +334,7 @@ impl Repack<'_> {
     fn reach(&self) -> Result<(Marks, Names), Error> {
         let (universe, request) = (self.universe, self.request);
         let promisor = self.roles.with(&[Role::Promisor]);
-        let none = Marks::new(universe.packed_len());
+        let none = Marks::new(universe.packed_end());
         let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
             let tips = request.tips.clone();
             let (seen, names) = plan::reach(universe, tips, &request.settings, self.watch)?;
@@ -342,7 +342,7 @@ impl Repack<'_> {
         } else {
             // What a promisor has promised may name what is missing, and needs no walk: it is packed as it is.
             let stop = in_packs(universe, &promisor)?;
-            let (seen, names) = (none, Names::new(universe.packed_len()));
+            let (seen, names) = (none, Names::new(universe.packed_end()));
             LenientWalk::new(universe).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
             (seen, names, stop)
         };
@@ -397,7 +397,7 @@ impl Repack<'_> {
         let special = Special { times: Some(&times), ..Special::default() };
         self.write(stay, names, &special)?;
         if let Some(prefix) = &self.request.expire_to {
-            let names = Names::new(self.universe.packed_len());
+            let names = Names::new(self.universe.packed_end());
             let special = Special { prefix: Some(prefix), ..special };
             // Not one of the repository's packs.
             store(self.universe, self.request, (gone, names), &special, self.watch)?;
