@@ -92,7 +92,7 @@ fn run(globals: &args::Globals, command: Command, environment: &Environment) -> 
 
 fn execute(globals: &args::Globals, command: Command, environment: &Environment) -> u8 {
     // The server has a log; what others say on the way is git's.
-    if command.warns() {
+    if !matches!(command, Command::Serve(_)) {
         commands::warnings::to_stderr();
     }
     let result = match command {

@@ -27,8 +27,6 @@ pub(crate) enum Reason {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
-    Format { path: PathBuf, source: packrace_format::Error },
-    #[error("{path}: {source}")]
     Index { path: PathBuf, source: packrace_format::index_file::IndexFileError },
     #[error("loose object {id} is corrupt: {what}")]
     DamagedLoose { id: packrace_object::ObjectId, what: &'static str },
@@ -70,8 +68,7 @@ impl Error {
             | Reason::Locked(_)
             | Reason::Refs(_) => ErrorKind::Unavailable,
             Reason::TooLarge { .. } => ErrorKind::LimitExceeded,
-            Reason::Format { .. }
-            | Reason::Index { .. }
+            Reason::Index { .. }
             | Reason::DamagedLoose { .. }
             | Reason::DamagedEntry { .. }
             | Reason::Damaged(_)

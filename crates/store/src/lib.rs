@@ -19,6 +19,7 @@ mod locality;
 mod objects_dir;
 mod pack;
 mod pack_dir;
+mod pack_fault;
 mod pack_finder;
 mod pack_set;
 mod parameters;

@@ -10,6 +10,7 @@ use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped};
 
 use crate::error::{Error, Reason};
+use crate::pack_fault;
 use crate::publish::with_extension;
 use crate::verified;
 
@@ -285,15 +286,17 @@ fn report(error: &Error) {
 }
 
 fn parse_index(stem: &Path, bytes: Mapped, hash: HashKind) -> Result<PackIndex<Mapped>, Error> {
-    let path = || with_extension(stem, "idx");
-    Ok(PackIndex::open(bytes, hash).map_err(|source| Reason::Format { path: path(), source })?)
+    let path = with_extension(stem, "idx");
+    // A map costs nothing to have twice.
+    let opened = PackIndex::open(bytes.clone(), hash);
+    Ok(opened.map_err(|_| Reason::Damaged(pack_fault::of_index(&path, &bytes, hash)))?)
 }
 
 /// Whether the pack is one, and the one that the index is of.
 fn check_data(stem: &Path, data: &Mapped, index: &OpenIndex, hash: HashKind) -> Result<(), Error> {
     let path = || with_extension(stem, "pack");
     let header = packrace_format::pack::Header::parse(data)
-        .map_err(|source| Reason::Format { path: path(), source })?;
+        .map_err(|error| Reason::Damaged(pack_fault::of_pack(&path(), data, &error)))?;
     let damaged = |what: &str| Error::from(Reason::Damaged(format!("packfile {} {what}", path().display())));
     if header.objects != index.index.len() {
         return Err(damaged(&format!(

@@ -193,25 +193,6 @@ impl Command {
             Command::Man(_) => "man",
         }
     }
-
-    /// Whether what is said on the way goes to standard error as git says it.
-    pub fn warns(&self) -> bool {
-        matches!(
-            self,
-            Command::UpdateIndex(_)
-                | Command::HashObject(_)
-                | Command::WriteTree(_)
-                | Command::CommitTree(_)
-                | Command::UpdateRef(_)
-                | Command::SymbolicRef(_)
-                | Command::ShowRef(_)
-                | Command::ForEachRef(_)
-                | Command::PackRefs(_)
-                | Command::Refs(_)
-                | Command::Reflog(_)
-                | Command::Stash(_)
-        )
-    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -19,7 +19,6 @@ use crate::args::Globals;
 use crate::environment::Environment;
 
 pub fn run(globals: &Globals, environment: &Environment) -> Result<(), Fatal> {
-    super::warnings::to_stderr();
     let (request, settings) = match told(globals, environment) {
         Ok(told) => told,
         Err(fatal) => {

@@ -11,7 +11,7 @@ use packrace_store::init::{self, Begun, InitOptions, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, is_good_name};
 
-use super::{Fatal, hash_of_name, in_directory, warnings};
+use super::{Fatal, hash_of_name, in_directory};
 use crate::args::{Globals, Init};
 use crate::environment::Environment;
 use crate::output;
@@ -30,7 +30,6 @@ hint:
 hint: \tgit branch -m <name>";
 
 pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<(), Fatal> {
-    warnings::to_stderr();
     if args.separate_git_dir.is_some() && args.bare {
         return Err(Fatal::new("options '--separate-git-dir' and '--bare' cannot be used together"));
     }

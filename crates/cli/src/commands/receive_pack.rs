@@ -15,7 +15,6 @@ use crate::args::{Globals, ReceivePack};
 use crate::environment::Environment;
 
 pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> Result<(), Fatal> {
-    super::warnings::to_stderr();
     let named = args.directory.clone().or_else(|| globals.git_dir.clone());
     let named: PathBuf = named.ok_or_else(|| Fatal::usage("you must name a directory"))?;
     let directory = expand_home(&named, environment);

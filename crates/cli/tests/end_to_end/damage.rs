@@ -10,7 +10,7 @@ use packrace_testkit::{
     Bitmap, CommitGraph, Git, Random, RefFormat, Repo, RepoBuilder, Size, Storage, sampled,
 };
 
-use crate::running::answer_to;
+use crate::running::{answer_to, packrace};
 
 /// What a damage does to the bytes of a file.
 type Damage = fn(&mut Vec<u8>, &mut Random);
@@ -139,5 +139,62 @@ sampled! {
             // Which refs are left is for the store's tests; here nothing may panic or hang.
             with_damage(&repo, &files, extent.pick(2, 10), |_| Ok(()));
         }
+    }
+}
+
+/// What is done to the index and the pack, by their bytes.
+type Spoil = fn(&mut Vec<u8>, &mut Vec<u8>);
+
+const SPOILT: [(&str, Spoil); 10] = [
+    ("index file … is too small", |index, _| index.truncate(600)),
+    ("wrong index v2 file size", |index, _| index.truncate(1090)),
+    ("index of version 7", |index, _| index[7] = 7),
+    ("index of version 0", |index, _| index[7] = 0),
+    ("non-monotonic index", |index, _| index[11] = 7),
+    ("far too short to be a packfile", |_, pack| pack.truncate(10)),
+    ("not a GIT packfile", |_, pack| pack[0] = b'J'),
+    ("pack of version 7", |_, pack| pack[7] = 7),
+    ("claims to have 7 objects", |_, pack| pack[11] = 7),
+    ("does not match index", |_, pack| {
+        let end = pack.len() - 4;
+        pack.truncate(end);
+    }),
+];
+
+/// Every command says why a pack cannot be used, once and as git says it.
+#[test]
+fn packs_that_cannot_be_used_are_named_in_gits_words() {
+    let storage = Storage { packs: 1, ..Storage::default() };
+    let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
+    let files = [".idx", ".pack"].map(|ending| files_ending(&repo, &[ending]).remove(0));
+    let sound = files.each_ref().map(|file| std::fs::read(file).unwrap());
+    let script = clone_of_everything(&repo);
+    for (what, spoil) in SPOILT {
+        let mut bytes = sound.clone();
+        let [index, pack] = &mut bytes;
+        spoil(index, pack);
+        for (file, bytes) in files.iter().zip(&bytes) {
+            // git leaves these files read-only.
+            std::fs::remove_file(file).unwrap();
+            std::fs::write(file, bytes).unwrap();
+        }
+        let listing = ["for-each-ref", "--format=%(tree)", "refs/heads/main"];
+        let stock = Git::stock().command(repo.path()).args(listing).output().unwrap();
+        let stock = String::from_utf8(stock.stderr).unwrap();
+        let place = format!("{}/", repo.path().canonicalize().unwrap().display());
+        let said = |stderr: &str| -> Vec<String> {
+            let errors = stderr.lines().filter(|line| line.starts_with("error: "));
+            errors.map(|line| line.replace("./", "").replace(&place, "")).collect()
+        };
+        // git tells it each time that it looks.
+        let mut expected = said(&stock);
+        expected.dedup();
+        assert_eq!(expected.len(), 1, "{what}: {stock}");
+        let output = packrace(repo.path(), &listing, "");
+        assert_eq!(said(&String::from_utf8_lossy(&output.stderr)), expected, "{what}");
+        assert_eq!(output.status.code(), Some(128), "{what}");
+        let reply = answer_to(repo.path(), 2, script.bytes(), Feed::Whole);
+        assert_eq!(said(&reply.stderr), expected, "{what}");
+        assert!(!reply.status.success(), "{what}");
     }
 }

@@ -100,7 +100,7 @@ fn files_of_configuration_end() {
             "own" => "bad config line 6 in file ./config",
             _ => "unable to parse command-line config",
         };
-        check(place, &folder, &format!("fatal: {why}"));
+        check(place, &folder, &format!("warning: unable to access '{folder}': Is a directory\nfatal: {why}"));
         check(place, "/no/such/file", "");
     }
     check("command", "a", "fatal: relative config includes must come from files");

@@ -24,14 +24,13 @@ use packrace_store::{Config, OpenOptions, Repository};
 use self::head::Head;
 use self::junk::Junk;
 use self::place::Place;
-use super::{Fatal, init, warnings};
+use super::{Fatal, init};
 use crate::args::{self, Globals};
 use crate::environment::Environment;
 use crate::printable::harmless;
 use crate::progress;
 
 pub fn run(globals: &Globals, args: &args::CloneRepository, environment: &Environment) -> Result<(), Fatal> {
-    warnings::to_stderr();
     let Some(url) = &args.repository else {
         let text = format!("You must specify a repository to clone.\n\n{}", args::usage_of("clone"));
         return Err(Fatal::usage(text.trim_end()));
