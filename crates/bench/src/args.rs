@@ -21,6 +21,7 @@ Runs git and packrace on the same work, in turns, and checks that their answers 
   --minutes N       how long soak goes on (15)
   --smoke           small repositories and two rounds, to see that everything works
   --json FILE       write the records as JSON too
+  --svg FILE        draw the processor time of packs as curves
 ";
 
 /// A group of measurements.
@@ -136,6 +137,8 @@ pub struct Args {
     pub smoke: bool,
     /// Where to write records.
     pub json: Option<PathBuf>,
+    /// Where to draw curves.
+    pub svg: Option<PathBuf>,
 }
 
 /// Understands the words after the program's name.
@@ -155,6 +158,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
         minutes: 0,
         smoke: false,
         json: None,
+        svg: None,
     };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -189,6 +193,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--git" => args.git = value()?.into(),
             "--scratch" => args.scratch = Some(value()?.into()),
             "--json" => args.json = Some(value()?.into()),
+            "--svg" => args.svg = Some(value()?.into()),
             "--cold" => args.is_cold = true,
             "--packs" => {
                 let counts = value()?;

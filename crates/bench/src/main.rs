@@ -9,6 +9,7 @@ mod add;
 mod args;
 mod check;
 mod commands;
+mod curves;
 mod filters;
 mod measure;
 mod packs;
@@ -106,6 +107,9 @@ fn run(args: &Args) -> Result<(), Error> {
     }
     if args.items.contains(&Item::Siege) {
         records.extend(siege::run(args, &git, packrace.as_deref())?);
+    }
+    if let Some(file) = &args.svg {
+        std::fs::write(file, curves::svg(&done).ok_or("no work has a number of packs")?)?;
     }
     if let Some(file) = &args.json {
         let record = json!({ "conditions": conditions(args, &git), "records": records });

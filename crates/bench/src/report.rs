@@ -215,10 +215,10 @@ fn row(record: &Record) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn record(who: &'static str, seconds: f64, calls: u64) -> Record {
+    pub fn record(who: &'static str, seconds: f64, calls: u64) -> Record {
         Record {
             who,
             wall_seconds: seconds,
