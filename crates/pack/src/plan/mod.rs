@@ -447,7 +447,13 @@ fn add_tags(
     found: &Found,
     tags: &[(ObjectId, ObjectId)],
 ) -> Result<(), Error> {
+    // Where little is sent, what it is called is compared: to look for every tag and its target would open the packs of all.
+    let sent = found.wanted.packed().chain(found.wanted.extra()).take(tags.len() + 1);
+    let sent: HashSet<ObjectId> = sent.map(|ix| universe.id(ix)).collect();
     for (tag, target) in tags {
+        if sent.len() <= tags.len() && !sent.contains(target) {
+            continue;
+        }
         let (Some(tag), Some(target)) = (universe.find(tag)?, universe.find(target)?) else { continue };
         if !found.wanted.contains(target) {
             continue;
