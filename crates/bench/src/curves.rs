@@ -43,7 +43,7 @@ pub fn svg(done: &[Comparison]) -> Option<String> {
         return None;
     }
     let rows = panels.len().div_ceil(COLUMNS);
-    let (width, height) = (PANEL.0 * COLUMNS as f64, PANEL.1 * rows as f64 + 30.0);
+    let (width, height) = (PANEL.0 * COLUMNS as f64 + 10.0, PANEL.1 * rows as f64 + 30.0);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
