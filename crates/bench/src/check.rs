@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 
 use packrace_object::HashKind;
 use packrace_testkit::Git;
-use packrace_testkit::received::{fetch_answer, objects_in_pack};
+use packrace_testkit::received::{fetch_answer, objects_in_checked_pack};
 
 use crate::work::{Check, How, Work};
+
+/// As strict as public histories allow: some have such trees.
+const STRICT: &str = "--strict=zeroPaddedFilemode=ignore";
 
 /// Compares `other` with git's answer. Without `other`, git's alone is looked at.
 pub fn agree(git: &Git, work: &Work, peer: &[u8], other: Option<&[u8]>) -> Result<(), String> {
@@ -80,7 +83,7 @@ fn objects(git: &Git, work: &Work, answer: &[u8]) -> Result<BTreeSet<String>, St
     let hash = if hash.trim() == "sha256" { HashKind::Sha256 } else { HashKind::Sha1 };
     // A clone's pack stands alone; others may build on what the client has, or leave out what it does not want.
     let base = (work.check != Check::SamePack).then_some(work.repo.as_path());
-    Ok(objects_in_pack(git, &pack, hash, base))
+    Ok(objects_in_checked_pack(git, &pack, hash, base, STRICT))
 }
 
 fn pack_of(answer: &[u8]) -> Result<Vec<u8>, String> {

@@ -100,6 +100,17 @@ impl Bands {
 /// Checks a received pack's trailer, lets `git index-pack --strict` index it and gives the names of the objects that
 /// were sent. `base` is a repository with the objects that a thin pack builds on.
 pub fn objects_in_pack(git: &Git, pack: &[u8], hash: HashKind, base: Option<&Path>) -> BTreeSet<String> {
+    objects_in_checked_pack(git, pack, hash, base, "--strict")
+}
+
+/// The same with this option of `git index-pack` for how strict it is.
+pub fn objects_in_checked_pack(
+    git: &Git,
+    pack: &[u8],
+    hash: HashKind,
+    base: Option<&Path>,
+    strict: &str,
+) -> BTreeSet<String> {
     let end = pack.len().checked_sub(hash.len_in_bytes()).expect("a pack has a trailer");
     let mut hasher = TrailerHasher::new(hash);
     hasher.update(&pack[..end]);
@@ -114,8 +125,6 @@ pub fn objects_in_pack(git: &Git, pack: &[u8], hash: HashKind, base: Option<&Pat
         std::fs::write(dir.path().join("objects/info/alternates"), format!("{}\n", objects.display()))
             .expect("and a file in it");
     }
-    // Public histories have such trees.
-    let strict = "--strict=zeroPaddedFilemode=ignore";
     let name = git.run_with_input(dir.path(), &["index-pack", strict, "--stdin", "--fix-thin"], pack);
     let name = String::from_utf8_lossy(&name);
     let name = name.trim().trim_start_matches("pack\t");
