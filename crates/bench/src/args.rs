@@ -16,7 +16,8 @@ Runs git and packrace on the same work, in turns, and checks that their answers 
   --rounds N        timed rounds of each (5)
   --refs N          tags for ls-refs, and for refs at most (1000000)
   --packs N[,N…]    into how many packs the history is cut for packs (1,10,100,300,1000,5000)
-  --cold            before each timed run let the kernel forget what it has read; for root
+  --cold            let the kernel forget what it has read before each request, push and command that rewrites a
+                    repository; for root
   --clients N       clients at once for swarm (32); some are measured with less and with up to 8 times as many
   --minutes N       how long soak goes on (15)
   --smoke           small repositories and two rounds, to see that everything works

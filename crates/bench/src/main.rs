@@ -381,7 +381,11 @@ fn print_conditions(args: &Args, git: &Git, packrace: Option<&Path>) {
          count to the client. Memory: highest sum of RssAnon over the process tree, seen every 2 ms in a run of its \
          own; mapped files are only in the sum of VmRSS, in brackets.{}\n",
         args.rounds,
-        if args.is_cold { ", each after the page cache was dropped" } else { "" },
+        if args.is_cold {
+            ", requests, pushes and commands that rewrite a repository after the page cache was dropped"
+        } else {
+            ""
+        },
         if measure::has_strace() {
             "of all its processes, counted by strace in a run of its own"
         } else {

@@ -2,22 +2,18 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use packrace_testkit::Git;
 use packrace_testkit::peer::Script;
 
 use crate::commands::OnCopy;
-use crate::measure::{Calls, Contender, Feed, Observation, Timing, has_strace, processor_seconds};
+use crate::measure::{Calls, Contender, Feed, Observation, Timing, has_strace};
 use crate::prepare::Scratch;
 use crate::serve::Server;
 use crate::work::{Check, Goal, How, Work};
 
 /// Clients that push at once, each to its own branch.
 pub const CLIENTS: usize = 8;
-
-/// The last processes of a server end after their answers.
-const SETTLES: Duration = Duration::from_millis(100);
 
 /// A recorded push for each line of standard input: the server's part of the work.
 const REPLAY: &str =
@@ -215,10 +211,8 @@ impl Pushed {
     /// All pushes to a new copy. CPU time is that of the server, if there is one, and else of all, with the client.
     pub fn time(&self) -> io::Result<Timing> {
         let Some(server) = &self.server else { return self.on_copy.time(&self.list) };
-        let before = processor_seconds(server.id());
-        let timing = self.on_copy.time(&self.list)?;
-        std::thread::sleep(SETTLES);
-        Ok(Timing { cpu_seconds: processor_seconds(server.id()) - before, ..timing })
+        let (timing, cpu_seconds) = server.with_processor_seconds(|| self.on_copy.time(&self.list))?;
+        Ok(Timing { cpu_seconds, ..timing })
     }
 
     /// What was seen of the server, or of all where there is none.
@@ -254,10 +248,7 @@ impl Pushed {
         let root = self.on_copy.root();
         match self.pushes.door {
             Door::Recorded | Door::Stdio => Ok(None),
-            Door::Git | Door::Http if self.binary == self.git.binary() => {
-                Server::git_daemon(&self.git, root, calls).map(Some)
-            }
-            Door::Git | Door::Http => Server::packrace(&self.binary, root, calls).map(Some),
+            Door::Git | Door::Http => Server::of(&self.binary, &self.git, root, calls, None).map(Some),
         }
     }
 

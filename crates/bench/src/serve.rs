@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use packrace_testkit::raw_client::{Door, Target};
 use packrace_testkit::{Git, clean_environment};
 
-use crate::measure::{Peak, STRACE, process_tree, sample_memory};
+use crate::measure::{Peak, STRACE, process_tree, processor_seconds, sample_memory};
 
 /// How long a server may take until it accepts connections.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The last processes of a server end after their answers.
+const SETTLES: Duration = Duration::from_millis(100);
 
 /// How long a client waits for a server that says nothing.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(300);
@@ -132,6 +135,28 @@ impl Server {
             return Err(io::Error::other("packrace serve did not say where it listens"));
         };
         Ok(Server { child, address, http, _folder: None, complaints, is_traced: calls.is_some() })
+    }
+
+    /// git's daemon if `binary` is that git, and else packrace with these settings.
+    pub fn of(
+        binary: &Path,
+        git: &Git,
+        root: &Path,
+        calls: Option<&Path>,
+        settings: Option<&Path>,
+    ) -> io::Result<Server> {
+        match binary == git.binary() {
+            true => Server::git_daemon(git, root, calls),
+            false => Server::packrace_as(binary, root, calls, settings),
+        }
+    }
+
+    /// Does something, and tells what processor time the server took for it.
+    pub fn with_processor_seconds<T>(&self, act: impl FnOnce() -> io::Result<T>) -> io::Result<(T, f64)> {
+        let before = processor_seconds(self.child.id());
+        let done = act()?;
+        std::thread::sleep(SETTLES);
+        Ok((done, processor_seconds(self.child.id()) - before))
     }
 
     /// Its process.

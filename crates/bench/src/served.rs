@@ -2,17 +2,14 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use packrace_testkit::Git;
 use packrace_testkit::raw_client::{Door, READ_BYTES};
 
-use crate::measure::{Observation, Timing, processor_seconds};
+use crate::measure::{Observation, Timing};
 use crate::serve::Server;
 use crate::work::Work;
-
-/// The last processes of a server end after their answers.
-const SETTLES: Duration = Duration::from_millis(100);
 
 /// For packrace, which otherwise would make a pack for the first request only.
 const SETTINGS: &str = "[cache]\nenabled = false\n";
@@ -53,10 +50,8 @@ impl Served {
 
     fn start(&mut self) -> io::Result<()> {
         let root = self.repo.parent().ok_or_else(|| io::Error::other("a repository lies in a directory"))?;
-        self.server = Some(match self.binary == self.git.binary() {
-            true => Server::git_daemon(&self.git, root, None)?,
-            false => Server::packrace_as(&self.binary, root, None, Some(self.settings.path()))?,
-        });
+        let settings = Some(self.settings.path());
+        self.server = Some(Server::of(&self.binary, &self.git, root, None, settings)?);
         Ok(())
     }
 
@@ -66,16 +61,21 @@ impl Served {
 
     /// The mean of `runs` requests, one after the other. CPU time is the server's.
     pub fn time(&self, runs: usize) -> io::Result<Timing> {
-        let before = processor_seconds(self.server().id());
         let start = Instant::now();
-        let mut bytes = 0;
-        for _ in 0..runs {
-            self.ask(|read| bytes += read.len() as u64)?;
-        }
-        let wall_seconds = start.elapsed().as_secs_f64() / runs as f64;
-        std::thread::sleep(SETTLES);
-        let cpu_seconds = (processor_seconds(self.server().id()) - before) / runs as f64;
-        Ok(Timing { wall_seconds, cpu_seconds, bytes: bytes / runs as u64 })
+        let ask = || {
+            let mut bytes = 0;
+            for _ in 0..runs {
+                self.ask(|read| bytes += read.len() as u64)?;
+            }
+            Ok((bytes, start.elapsed().as_secs_f64()))
+        };
+        let ((bytes, wall_seconds), cpu_seconds) = self.server().with_processor_seconds(ask)?;
+        let count = runs as f64;
+        Ok(Timing {
+            wall_seconds: wall_seconds / count,
+            cpu_seconds: cpu_seconds / count,
+            bytes: bytes / runs as u64,
+        })
     }
 
     /// One answer, and the memory of the server meanwhile.
