@@ -8,7 +8,7 @@ use packrace_object::{HashKind, oid};
 use crate::{Error, be};
 
 /// 256 counts of four bytes.
-pub(crate) const FANOUT_BYTES: usize = 1024;
+pub const FANOUT_BYTES: usize = 1024;
 
 /// Where a file keeps its sorted ids. Holds no bytes: every call is given those of the file that was checked.
 #[derive(Debug, Clone, Copy)]

@@ -134,12 +134,11 @@ impl PackFiles {
         if self.listed_index.get().is_some() {
             return Ok(());
         }
-        let path = || with_extension(&self.listed.stem, "idx");
-        let identity = packrace_os::identity(&path(), Role::Index)
+        let identity = packrace_os::identity(&self.index_path(), Role::Index)
             .and_then(|identity| identity.ok_or(std::io::ErrorKind::NotFound.into()))
-            .map_err(|source| Error::io(path(), source))?;
+            .map_err(|source| Error::io(self.index_path(), source))?;
         if !identity.is_file {
-            return Err(Reason::Damaged(format!("{} is no file", path().display())).into());
+            return Err(Reason::Damaged(format!("{} is no file", self.index_path().display())).into());
         }
         let most = most_objects(identity.length, self.hash);
         if most > MOST_UNOPENED && self.index.get().is_none() {
@@ -163,8 +162,7 @@ impl PackFiles {
             let index = self.read_index()?;
             if self.listed_index.get().is_some_and(|listed| index.len() > listed.room) {
                 // What was listed is not there any more.
-                let path = with_extension(&self.listed.stem, "idx");
-                return Err(Error::io(path, std::io::ErrorKind::NotFound.into()));
+                return Err(Error::io(self.index_path(), std::io::ErrorKind::NotFound.into()));
             }
             self.index.get_or_init(|| OpenIndex::of(index, IndexStanding::Stored));
         }
@@ -172,9 +170,13 @@ impl PackFiles {
     }
 
     fn read_index(&self) -> Result<PackIndex<Mapped>, Error> {
-        let path = with_extension(&self.listed.stem, "idx");
+        let path = self.index_path();
         let bytes = Mapped::open(&path, Role::Index).map_err(|source| Error::io(path, source))?;
         parse_index(&self.listed.stem, bytes, self.hash)
+    }
+
+    fn index_path(&self) -> PathBuf {
+        with_extension(&self.listed.stem, "idx")
     }
 
     fn lock_opening(&self) -> MutexGuard<'_, ()> {
@@ -260,8 +262,7 @@ impl PackFiles {
         !self.has_failed()
             && self.listed.stem == listed.stem
             && is_same(self.listed.identity, listed.identity)
-            && packrace_os::identity(&with_extension(&listed.stem, "idx"), Role::Index)
-                .is_ok_and(|now| is_same(now, index))
+            && packrace_os::identity(&self.index_path(), Role::Index).is_ok_and(|now| is_same(now, index))
     }
 }
 
@@ -295,8 +296,7 @@ fn parse_index(stem: &Path, bytes: Mapped, hash: HashKind) -> Result<PackIndex<M
 /// Whether the pack is one, and the one that the index is of.
 fn check_data(stem: &Path, data: &Mapped, index: &OpenIndex, hash: HashKind) -> Result<(), Error> {
     let path = || with_extension(stem, "pack");
-    let header = packrace_format::pack::Header::parse(data)
-        .map_err(|error| Reason::Damaged(pack_fault::of_pack(&path(), data, &error)))?;
+    let header = pack_fault::header(&path(), data).map_err(Reason::Damaged)?;
     let damaged = |what: &str| Error::from(Reason::Damaged(format!("packfile {} {what}", path().display())));
     if header.objects != index.index.len() {
         return Err(damaged(&format!(

@@ -18,7 +18,8 @@ use std::ops::Range;
 
 use packrace_object::{HashKind, ObjectId, oid};
 
-use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout};
+pub use crate::id_table::FANOUT_BYTES;
+use crate::id_table::{IdTable, check_fanout};
 use crate::{Error, be, checksum};
 
 mod write;
@@ -26,7 +27,8 @@ mod write;
 pub use write::{Entry, Version, WriteError, sort, write};
 
 const FORMAT: &str = "idx";
-const V2_MAGIC: [u8; 4] = [0xff, b't', b'O', b'c'];
+/// What version 2, and each later one, begins with.
+pub const V2_MAGIC: [u8; 4] = [0xff, b't', b'O', b'c'];
 const V2_HEADER_BYTES: usize = 8;
 const LARGE: u32 = 1 << 31;
 
