@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use packrace_pack::filter::Filter;
 
-/// No more filters than this are read in all (`pack/src/filter/parse.rs`).
+/// No more filters than this are read in all (`pack/src/select/filter/parse.rs`).
 const MAX_FILTERS: usize = 1024;
 
 fuzz_target!(|input: &[u8]| {

@@ -5,9 +5,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use packrace_os::clock::{Clock, RealClock};
-use packrace_pack::generate::Totals;
 use packrace_pack::meter::{Meter, Pace, total_line};
-use packrace_pack::{Phase, Watch};
+use packrace_pack::{Phase, Totals, Watch};
 
 use crate::commands::Fatal;
 use crate::environment::Environment;

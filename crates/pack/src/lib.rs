@@ -6,35 +6,26 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bitmap_build;
-mod commits;
-mod compose;
-pub mod connectivity;
+mod encode;
 mod error;
-pub mod filter;
-pub mod generate;
 pub mod ingest;
-pub mod islands;
-mod lenient_walk;
-pub mod maintenance;
+pub mod maintain;
 mod marks;
 pub mod meter;
 mod names;
-pub mod negotiate;
-pub mod plan;
-mod promised;
-pub mod reach;
+mod select;
 mod settings;
-pub mod shallow;
-mod stored_entry;
-mod trees;
 mod universe;
-pub mod unpack;
+mod walk;
 mod watch;
 
+pub use encode::generate;
 pub use error::{Error, ErrorKind};
+pub use ingest::unpack;
 pub use names::{NameHash, NameHashVersion};
-pub use plan::PackRequest;
+pub use select::plan::PackRequest;
+pub use select::{filter, islands, plan, reach};
 pub use settings::{MAX_DEPTH, MAX_TREE_DEPTH, Settings};
 pub use universe::Universe;
-pub use watch::{Phase, Unwatched, Watch};
+pub use walk::{connectivity, negotiate, shallow};
+pub use watch::{Phase, Totals, Unwatched, Watch};

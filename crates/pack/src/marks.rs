@@ -1,7 +1,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::universe::Ix;
+use packrace_store::PackIx;
+
+use crate::error::Error;
+use crate::universe::{Ix, Universe};
 
 /// A set of objects that several threads add to. One bit an object of the packs, and a short list for the rest.
 #[derive(Debug)]
@@ -20,6 +23,18 @@ impl Marks {
             packed_end,
             extra: Mutex::default(),
         }
+    }
+
+    /// Every object in these packs, by the number that it has in the universe.
+    pub(crate) fn of_packs(universe: &Universe, packs: &[PackIx]) -> Result<Marks, Error> {
+        let marks = Marks::new(universe.packed_end());
+        for pack in packs {
+            let index = universe.snapshot().packs()[pack.0 as usize].index();
+            for position in 0..index.len() {
+                marks.insert(universe.require(index.id_at(position))?);
+            }
+        }
+        Ok(marks)
     }
 
     /// Adds `ix`; true if it was not in before, for exactly one of the threads that add it.
@@ -82,6 +97,13 @@ impl Marks {
         others
     }
 
+    /// Adds every member of `other`.
+    pub(crate) fn unite(&self, other: &Marks) {
+        for ix in other.members() {
+            self.insert(ix);
+        }
+    }
+
     /// Removes everything that is in `other`.
     pub(crate) fn subtract(&self, other: &Marks) {
         for (mine, theirs) in self.packed.iter().zip(&other.packed) {
@@ -108,6 +130,11 @@ impl Marks {
     pub(crate) fn count_packed(&self, range: std::ops::Range<u32>) -> u64 {
         let words = range.start / 64..range.end.div_ceil(64);
         words.map(|at| u64::from(self.word_in(at, &range).count_ones())).sum()
+    }
+
+    /// All members: those in packs, then the others.
+    pub(crate) fn members(&self) -> impl Iterator<Item = Ix> + '_ {
+        self.packed().chain(self.extra())
     }
 
     /// The packs' objects that are in, ascending.

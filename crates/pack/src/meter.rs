@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::generate::Totals;
-use crate::watch::Phase;
+use crate::watch::{Phase, Totals};
 
 /// How often lines are shown.
 #[derive(Debug, Clone, Copy)]

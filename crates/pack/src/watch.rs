@@ -1,5 +1,3 @@
-use crate::generate::Totals;
-
 /// A part of the work that a user waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -58,6 +56,21 @@ pub enum Phase {
     Resolving,
     /// Making loose objects of a pack.
     Unpacking,
+}
+
+/// What went into a pack; the numbers of git's closing progress line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// All objects.
+    pub objects: u32,
+    /// Those sent as deltas.
+    pub deltas: u32,
+    /// Those whose stored bytes were sent as they are, but for the header of a delta.
+    pub reused: u32,
+    /// Those of them that are deltas.
+    pub reused_deltas: u32,
+    /// Those of a pack that was sent as it is. Nothing more is known of them; they do not count as reused.
+    pub pack_reused: u32,
 }
 
 /// Who looks on while a plan or a stream is made. Called from several threads.

@@ -37,10 +37,7 @@ fn had(repo: &Repo, haves: &[&str]) -> BTreeSet<String> {
     if haves.is_empty() { BTreeSet::new() } else { needed(repo, haves, &[]) }
 }
 
-fn stream(
-    universe: &Arc<Universe>,
-    request: &PackRequest,
-) -> (Vec<u8>, packrace_pack::generate::Totals, usize) {
+fn stream(universe: &Arc<Universe>, request: &PackRequest) -> (Vec<u8>, packrace_pack::Totals, usize) {
     let planned = plan(universe, request, &Unwatched).unwrap();
     let mut stream = PackStream::new(planned);
     let (mut pack, mut segments) = (Vec::new(), 0);

@@ -9,7 +9,7 @@ use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
 use packrace_object::{HashKind, Kind, ObjectId};
-use packrace_pack::bitmap_build::{
+use packrace_pack::maintain::bitmap_build::{
     BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
 };
 use packrace_pack::plan::plan;

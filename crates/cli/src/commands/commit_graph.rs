@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use packrace_format::commit_graph::{CommitGraph as Graph, Generations, Merging};
 use packrace_object::ObjectId;
-use packrace_pack::maintenance::commit_graph::{GraphRequest, Split, make, packed_commits};
-use packrace_pack::maintenance::verify_graph::verify_commits;
+use packrace_pack::maintain::commit_graph::{GraphRequest, Split, make, packed_commits};
+use packrace_pack::maintain::verify_graph::verify_commits;
 use packrace_pack::{Phase, Universe, Watch as _};
 use packrace_store::refs::Target;
 use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};

@@ -97,8 +97,8 @@ impl From<packrace_pack::Error> for Fatal {
     }
 }
 
-impl From<packrace_pack::maintenance::pack_files::PackFilesError> for Fatal {
-    fn from(error: packrace_pack::maintenance::pack_files::PackFilesError) -> Self {
+impl From<packrace_pack::maintain::pack_files::PackFilesError> for Fatal {
+    fn from(error: packrace_pack::maintain::pack_files::PackFilesError) -> Self {
         Fatal::new(error)
     }
 }

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
-use packrace_pack::bitmap_build::BitmapOptions;
 use packrace_pack::filter::Filter;
 use packrace_pack::islands::{IslandRules, Islands};
-use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFiles};
+use packrace_pack::maintain::bitmap_build::BitmapOptions;
+use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
 use packrace_pack::{MAX_DEPTH, NameHashVersion, Settings, Universe, Watch};
 use packrace_store::publish::{PublishOptions, WritePolicy};
 use packrace_store::refs::{RefRecord, Target};

@@ -8,11 +8,11 @@ use packrace_os::durable;
 use packrace_os::process::available_threads;
 use packrace_pack::Settings;
 use packrace_pack::Universe;
-use packrace_pack::bitmap_build::not_closed_warning;
 use packrace_pack::filter::Filter;
-use packrace_pack::maintenance::pack_files::{BitmapRequest, PackFilesError};
-use packrace_pack::maintenance::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
-use packrace_pack::maintenance::{multi_pack_index, prune, server_info};
+use packrace_pack::maintain::bitmap_build::not_closed_warning;
+use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError};
+use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
+use packrace_pack::maintain::{multi_pack_index, prune, server_info};
 use packrace_store::publish::{
     FileKind, MultiPackIndexLock, WritePolicy, loose_compression, publish_file, publish_locked,
 };

@@ -22,6 +22,7 @@ mod listing;
 mod receive;
 mod resolve;
 mod table;
+pub mod unpack;
 mod unpacked;
 
 use std::collections::HashSet;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use packrace_object::HashKind;
 use packrace_os::clock::{Clock, RealClock};
-use packrace_pack::generate::{PackStream, Segment, Totals};
+use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::meter::{Meter, Pace, total_line};
 use packrace_pack::plan::PackPlan;
-use packrace_pack::{PackRequest, Phase, Universe, Watch};
+use packrace_pack::{PackRequest, Phase, Totals, Universe, Watch};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use super::hook::{HookCall, HookRun};

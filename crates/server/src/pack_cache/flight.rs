@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_os::{Mapped, faults};
-use packrace_pack::Phase;
-use packrace_pack::generate::{Segment, Totals};
+use packrace_pack::generate::Segment;
+use packrace_pack::{Phase, Totals};
 
 use super::budget::{Budget, Charge};
 use super::reader::{Place, Reader};

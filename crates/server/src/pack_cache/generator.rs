@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use packrace_os::Mapped;
 use packrace_os::spool::Spool;
-use packrace_pack::generate::{Segment, Totals};
-use packrace_pack::{Phase, Watch};
+use packrace_pack::generate::Segment;
+use packrace_pack::{Phase, Totals, Watch};
 
 use super::flight::{Flight, Keeping, Piece};
 use super::key::Key;

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use packrace_os::count::Role;
 use packrace_os::spool::Spool;
-use packrace_pack::generate::Totals;
+use packrace_pack::Totals;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::engine::{Error, ErrorKind};

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use packrace_pack::Phase;
-use packrace_pack::generate::{Segment, Totals};
+use packrace_pack::generate::Segment;
+use packrace_pack::{Phase, Totals};
 
 use super::flight::{Flight, Keeping, State};
 use crate::engine::Error;

@@ -274,7 +274,7 @@ impl<'a> Push<'a> {
     }
 
     fn update_server_info(&self) -> Result<(), Error> {
-        use packrace_pack::maintenance::server_info;
+        use packrace_pack::maintain::server_info;
         use packrace_store::publish::{FileKind, WritePolicy, publish_file};
         let repository = &self.call.subject.repository;
         let policy = WritePolicy::of(repository.config())?;

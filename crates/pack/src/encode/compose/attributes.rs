@@ -1,0 +1,121 @@
+//! The attribute `delta` (gitattributes, "Packing objects"): files for which it is unset are not tried as deltas, nor as
+//! bases. Deltas that are stored are taken over all the same, as by git.
+
+use std::collections::HashSet;
+
+use packrace_object::tree::{Entries, EntryKind};
+use packrace_object::{Kind, MalformedObject, parse_commit};
+use packrace_store::{DeltaAttribute, ObjectReader};
+
+use crate::error::{Error, Reason};
+use crate::select::plan::PackPlan;
+use crate::universe::Ix;
+use crate::watch::Watch;
+
+use super::list::Entry;
+
+/// Bytes that are kept as delta bases while trees are read.
+const READER_CACHE_BYTES: usize = 16 << 20;
+
+/// Files of longer paths are tried as deltas whatever is said about them.
+const MAX_PATH_BYTES: usize = 1 << 16;
+
+/// Trees between two looks at whether anybody still waits.
+const TREES_A_LOOK: u64 = 256;
+
+/// The blobs that are not to be deltas; none are looked for where nothing says anything about the attribute. Where a blob
+/// has several paths, the first that is met counts.
+pub(super) fn undeltified(
+    plan: &PackPlan,
+    entries: &[Entry],
+    watch: &dyn Watch,
+) -> Result<HashSet<Ix>, Error> {
+    let Some(attribute) = plan.universe.snapshot().delta_attribute()? else { return Ok(HashSet::new()) };
+    let reader = plan.universe.snapshot().reader(READER_CACHE_BYTES);
+    let (seen, found) = (HashSet::new(), HashSet::new());
+    let mut walk = Walk { plan, watch, attribute, reader, trees: 0, seen, found };
+    for commit in entries.iter().filter(|entry| entry.kind == Kind::Commit) {
+        walk.commit(commit.ix)?;
+    }
+    Ok(walk.found)
+}
+
+struct Walk<'a> {
+    plan: &'a PackPlan,
+    watch: &'a dyn Watch,
+    attribute: DeltaAttribute,
+    reader: ObjectReader,
+    trees: u64,
+    seen: HashSet<Ix>,
+    found: HashSet<Ix>,
+}
+
+impl Walk<'_> {
+    fn commit(&mut self, commit: Ix) -> Result<(), Error> {
+        let universe = &self.plan.universe;
+        let mut content = Vec::new();
+        universe.read(&mut self.reader, commit, &mut content)?;
+        let tree =
+            parse_commit(&content, universe.hash()).map_err(|error| self.malformed(commit, error))?.tree;
+        // The path of the tree that is looked at, with a slash behind it, and of each tree to come the length of what it
+        // is below and its own name: whole paths would take the square of what they are made from.
+        let mut path = Vec::new();
+        let mut open = Vec::new();
+        if let Some(root) = universe.find(&tree)?
+            && self.is_new(root)
+        {
+            open.push((root, 0, Vec::new()));
+        }
+        while let Some((tree, parent_bytes, name)) = open.pop() {
+            path.truncate(parent_bytes);
+            path.extend_from_slice(&name);
+            if !name.is_empty() {
+                path.push(b'/');
+            }
+            self.tree(tree, &mut path, &mut content, &mut open)?;
+        }
+        Ok(())
+    }
+
+    fn tree(
+        &mut self,
+        tree: Ix,
+        path: &mut Vec<u8>,
+        content: &mut Vec<u8>,
+        open: &mut Vec<(Ix, usize, Vec<u8>)>,
+    ) -> Result<(), Error> {
+        let universe = &self.plan.universe;
+        self.trees += 1;
+        if self.trees.is_multiple_of(TREES_A_LOOK) && self.watch.cancelled() {
+            return Err(Reason::Cancelled.into());
+        }
+        universe.read(&mut self.reader, tree, content)?;
+        let directory_bytes = path.len();
+        for entry in Entries::new(content, universe.hash()) {
+            let entry = entry.map_err(|error| self.malformed(tree, error))?;
+            if entry.kind() == EntryKind::Submodule || directory_bytes + entry.name.len() > MAX_PATH_BYTES {
+                continue;
+            }
+            let Some(ix) = universe.find(entry.id)?.filter(|ix| self.is_new(*ix)) else { continue };
+            if entry.kind() == EntryKind::Tree {
+                open.push((ix, directory_bytes, entry.name.to_vec()));
+                continue;
+            }
+            path.extend_from_slice(entry.name);
+            if self.attribute.is_unset(path) {
+                self.found.insert(ix);
+            }
+            path.truncate(directory_bytes);
+        }
+        Ok(())
+    }
+
+    /// Whether an object of the pack is met for the first time.
+    fn is_new(&mut self, ix: Ix) -> bool {
+        self.plan.wanted.contains(ix) && self.seen.insert(ix)
+    }
+
+    fn malformed(&self, ix: Ix, source: MalformedObject) -> Error {
+        Reason::Malformed { id: self.plan.universe.id(ix), source }.into()
+    }
+}

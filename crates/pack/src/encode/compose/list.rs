@@ -1,0 +1,264 @@
+//! The list of entries: where each object is stored, and which stored deltas can be taken over.
+
+use std::collections::HashMap;
+
+use packrace_format::pack::EntryKind;
+use packrace_object::Kind;
+use packrace_store::PackIx;
+
+use crate::encode::stored_entry::StoredEntry;
+use crate::error::Error;
+use crate::names::NameHash;
+use crate::select::plan::{Order, PackPlan, Selected};
+use crate::settings::MAX_DEPTH;
+use crate::universe::Ix;
+
+use super::{Base, EntryNo, How};
+
+/// An object of the pack that is made.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) ix: Ix,
+    pub(crate) kind: Kind,
+    pub(crate) how: How,
+    pub(super) name: NameHash,
+    /// The length of the object; known only where the search needs it, that is for what is not a stored delta.
+    pub(super) size: u64,
+    pub(crate) stored: Option<Stored>,
+    pub(super) is_stored_as_delta: bool,
+}
+
+/// Where the bytes of an entry are stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stored {
+    pub(crate) pack: PackIx,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) header_bytes: u8,
+}
+
+impl Stored {
+    fn of(entry: &StoredEntry) -> Self {
+        let header_bytes = entry.header.length as u8;
+        Stored { pack: entry.pack, start: entry.start, end: entry.end, header_bytes }
+    }
+}
+
+/// Whether the objects of `plan` have to be looked at one by one: where spans of stored packs cannot simply be sent.
+pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
+    let settings = &plan.settings;
+    if !settings.reuse_objects
+        || !settings.reuse_deltas
+        || plan.order == Order::ByKind
+        || settings.reused_depth < MAX_DEPTH
+        || !plan.loose.is_empty()
+        || plan.islands.is_some()
+    {
+        return Ok(true);
+    }
+    if settings.window > 0 && (!plan.bases.is_empty() || plan.packs.len() > 1 && !plan.is_by_bitmap) {
+        return Ok(true);
+    }
+    for (pack, selected) in &plan.packs {
+        let Selected::Positions(positions) = selected else { continue };
+        for &position in positions {
+            let entry = StoredEntry::at(&plan.universe, *pack, position)?;
+            if entry.is_delta() && usable_base(plan, &entry)?.is_none() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Lists the objects of `plan` in the order in which they are stored, new packs first, loose ones before them.
+pub(super) fn build(plan: &PackPlan) -> Result<Vec<Entry>, Error> {
+    let mut listing =
+        Listing { plan, entries: Vec::with_capacity(plan.objects() as usize), deltas: Vec::new() };
+    for &ix in &plan.loose {
+        listing.entries.push(Entry {
+            ix,
+            kind: Kind::Blob,
+            how: How::Whole,
+            name: plan.name_of(ix),
+            size: 0,
+            stored: None,
+            is_stored_as_delta: false,
+        });
+    }
+    for (pack, selected) in &plan.packs {
+        let len = plan.universe.snapshot().packs()[pack.0 as usize].len();
+        match selected {
+            Selected::All => (0..len).try_for_each(|position| listing.add(*pack, position))?,
+            Selected::Positions(positions) => {
+                positions.iter().try_for_each(|position| listing.add(*pack, *position))?;
+            }
+        }
+    }
+    listing.finish()
+}
+
+struct Listing<'a> {
+    plan: &'a PackPlan,
+    entries: Vec<Entry>,
+    /// Entries that are stored as deltas of a base that the receiver will have.
+    deltas: Vec<(EntryNo, Ix)>,
+}
+
+impl Listing<'_> {
+    fn add(&mut self, pack: PackIx, position: u32) -> Result<(), Error> {
+        let plan = self.plan;
+        let stored = StoredEntry::at(&plan.universe, pack, position)?;
+        let ix = stored.ix(&plan.universe)?;
+        let settings = &plan.settings;
+        let mut entry = Entry {
+            ix,
+            kind: Kind::Blob,
+            how: How::Whole,
+            name: plan.name_of(ix),
+            size: 0,
+            stored: Some(Stored::of(&stored)),
+            is_stored_as_delta: true,
+        };
+        if let EntryKind::Object(kind) = stored.header.kind {
+            (entry.kind, entry.size, entry.is_stored_as_delta) = (kind, stored.header.size, false);
+            if settings.reuse_objects {
+                entry.how = How::Stored;
+            }
+        } else if settings.reuse_objects
+            && settings.reuse_deltas
+            && let Some(base) = usable_base(plan, &stored)?
+        {
+            self.deltas.push((EntryNo(self.entries.len() as u32), base));
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<Entry>, Error> {
+        let numbers: HashMap<Ix, EntryNo> = if self.deltas.is_empty() {
+            HashMap::new()
+        } else {
+            self.entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect()
+        };
+        for (no, base) in std::mem::take(&mut self.deltas) {
+            let base = numbers.get(&base).map_or(Base::Outside(base), |base| Base::Entry(*base));
+            self.entries[no.at()].how = How::StoredDelta(base);
+        }
+        break_chains(&mut self.entries, self.plan.settings.reused_depth.min(MAX_DEPTH));
+        self.find_kinds()?;
+        Ok(self.entries)
+    }
+
+    /// The kinds of deltas, and the sizes of what the search looks at.
+    fn find_kinds(&mut self) -> Result<(), Error> {
+        let universe = &self.plan.universe;
+        let mut reader = universe.snapshot().reader(self.plan.settings.base_cache_bytes / 4);
+        let mut chain = Vec::new();
+        let mut is_known: Vec<bool> =
+            self.entries.iter().map(|entry| entry.stored.is_some() && !entry.is_stored_as_delta).collect();
+        for at in 0..self.entries.len() {
+            let mut next = at;
+            chain.clear();
+            let kind = loop {
+                if is_known[next] {
+                    break self.entries[next].kind;
+                }
+                match self.entries[next].how {
+                    How::StoredDelta(Base::Entry(base)) => {
+                        chain.push(next);
+                        next = base.at();
+                    }
+                    How::StoredDelta(Base::Outside(base)) => {
+                        chain.push(next);
+                        break universe.kind(&mut reader, base)?;
+                    }
+                    _ => {
+                        let (kind, size) = universe.kind_and_size(&mut reader, self.entries[next].ix)?;
+                        self.entries[next].size = size;
+                        chain.push(next);
+                        break kind;
+                    }
+                }
+            };
+            for &at in &chain {
+                self.entries[at].kind = kind;
+                is_known[at] = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes whole again what stands at the end of a chain that is too long or leads back into itself, which deltas from
+/// several packs can do.
+fn break_chains(entries: &mut [Entry], max_depth: u16) {
+    const UNKNOWN: u16 = u16::MAX;
+    const ON_THE_WAY: u16 = u16::MAX - 1;
+    let mut depths = vec![UNKNOWN; entries.len()];
+    let mut chain = Vec::new();
+    for at in 0..entries.len() {
+        let mut next = at;
+        let mut depth = loop {
+            match (depths[next], entries[next].how.base()) {
+                (ON_THE_WAY, _) => {
+                    // A circle: it is cut open here.
+                    entries[next].how = How::Whole;
+                    break 0;
+                }
+                (UNKNOWN, Some(Base::Entry(base))) => {
+                    depths[next] = ON_THE_WAY;
+                    chain.push(next);
+                    next = base.at();
+                }
+                (UNKNOWN, Some(Base::Outside(_))) => {
+                    chain.push(next);
+                    break 0;
+                }
+                (UNKNOWN, None) => {
+                    depths[next] = 0;
+                    break 0;
+                }
+                (depth, _) => break depth,
+            }
+        };
+        while let Some(at) = chain.pop() {
+            if matches!(entries[at].how, How::Whole) {
+                depth = 0;
+            } else if depth >= max_depth {
+                entries[at].how = How::Whole;
+                depth = 0;
+            } else {
+                depth += 1;
+            }
+            depths[at] = depth;
+        }
+    }
+}
+
+/// For each entry, how many stored deltas stand on top of each other on it.
+pub(super) fn heights(entries: &[Entry]) -> Vec<u16> {
+    let mut heights = vec![0u16; entries.len()];
+    for entry in entries {
+        let (mut next, mut height) = (entry.how.base(), 0);
+        // Ends where a longer chain has passed; chains are no longer than `MAX_DEPTH` and have no circles.
+        while let Some(Base::Entry(base)) = next {
+            height += 1;
+            if heights[base.at()] >= height {
+                break;
+            }
+            heights[base.at()] = height;
+            next = entries[base.at()].how.base();
+        }
+    }
+    heights
+}
+
+/// The base of a stored delta, if the receiver will have it.
+fn usable_base(plan: &PackPlan, entry: &StoredEntry) -> Result<Option<Ix>, Error> {
+    let is_there =
+        |base: &Ix| plan.wanted.contains(*base) || plan.had.as_ref().is_some_and(|had| had.contains(*base));
+    let Some(base) = entry.base(&plan.universe)?.filter(is_there) else { return Ok(None) };
+    let is_allowed = plan.islands.is_none() || plan.allows(entry.ix(&plan.universe)?, base);
+    Ok(is_allowed.then_some(base))
+}

@@ -1,0 +1,143 @@
+//! Puts a pack together object by object: which stored bytes serve, which deltas have to be found, and in which order
+//! everything stands.
+//!
+//! ```text
+//! PackPlan ─list→ entries ─reuse→ stored deltas whose base is there ─search→ new deltas ─order→ bases before deltas
+//! ```
+//!
+//! A clone of whole packs does not need this: there the module `generate::reuse` sends spans without a look at
+//! single objects. Whether it is needed is told by [`is_needed`].
+
+mod attributes;
+mod list;
+mod order;
+mod search;
+
+use crate::error::Error;
+use crate::select::plan::PackPlan;
+use crate::universe::Ix;
+use crate::watch::Watch;
+
+pub(crate) use list::{Entry, Stored, is_needed};
+
+/// The number of an entry in a [`Composition`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct EntryNo(pub(crate) u32);
+
+impl EntryNo {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a delta is made against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// An object of the same pack.
+    Entry(EntryNo),
+    /// One that the receiver of a thin pack has.
+    Outside(Ix),
+}
+
+/// How an entry is written.
+#[derive(Debug)]
+pub(crate) enum How {
+    /// The stored bytes of a whole object, as they are.
+    Stored,
+    /// The stored bytes of a delta, under a header that names its base anew.
+    StoredDelta(Base),
+    /// A delta that was found.
+    NewDelta { base: Base, size: u64, deflated: Option<Box<[u8]>> },
+    /// Read and deflated.
+    Whole,
+}
+
+impl How {
+    pub(crate) fn base(&self) -> Option<Base> {
+        match self {
+            How::Stored | How::Whole => None,
+            How::StoredDelta(base) | How::NewDelta { base, .. } => Some(*base),
+        }
+    }
+}
+
+/// The entries of a pack and the order in which they are written.
+#[derive(Debug)]
+pub(crate) struct Composition {
+    pub(crate) entries: Vec<Entry>,
+    /// Every entry once, a base before its deltas.
+    pub(crate) order: Vec<EntryNo>,
+}
+
+/// Decides how every object of `plan` is written.
+pub(crate) fn compose(plan: &PackPlan, watch: &dyn Watch) -> Result<Composition, Error> {
+    let mut entries = list::build(plan)?;
+    if plan.settings.window > 0 && plan.settings.depth > 0 {
+        find_deltas(plan, &mut entries, watch)?;
+    }
+    let order = order::of(&entries, plan.order, plan.islands.as_deref());
+    Ok(Composition { entries, order })
+}
+
+/// Lets the search look at everything that is not a delta yet.
+fn find_deltas(plan: &PackPlan, entries: &mut [Entry], watch: &dyn Watch) -> Result<(), Error> {
+    let (universe, settings) = (&plan.universe, &plan.settings);
+    let heights = list::heights(entries);
+    let undeltified = attributes::undeltified(plan, entries, watch)?;
+    let mut numbers = Vec::new();
+    let mut candidates = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let is_whole = matches!(entry.how, How::Stored | How::Whole);
+        let has_good_size = (search::MIN_BYTES..=settings.big_file_bytes).contains(&entry.size);
+        if !is_whole || !has_good_size || undeltified.contains(&entry.ix) {
+            continue;
+        }
+        let pack = entry.stored.map(|stored| stored.pack.0);
+        numbers.push((entry.ix, EntryNo(at as u32)));
+        candidates.push(search::Candidate {
+            ix: entry.ix,
+            kind: entry.kind,
+            name: entry.name,
+            size: entry.size,
+            is_preferred: false,
+            whole_in: pack.filter(|_| !entry.is_stored_as_delta),
+            pack,
+            height: heights[at],
+        });
+    }
+    if candidates.iter().all(|one| one.whole_in.is_some() && one.whole_in == candidates[0].whole_in)
+        && plan.bases.is_empty()
+        && settings.reuse_deltas
+    {
+        // All of them were compared with each other when their pack was made.
+        return Ok(());
+    }
+    let mut reader = universe.snapshot().reader(settings.base_cache_bytes / 4);
+    for &(ix, name) in &plan.bases {
+        // A base that cannot be read is none.
+        let Ok((kind, size)) = universe.kind_and_size(&mut reader, ix) else { continue };
+        if size >= search::MIN_BYTES && size <= settings.big_file_bytes && !plan.wanted.contains(ix) {
+            let candidate = search::Candidate {
+                ix,
+                kind,
+                name,
+                size,
+                is_preferred: true,
+                whole_in: None,
+                pack: None,
+                height: 0,
+            };
+            candidates.push(candidate);
+        }
+    }
+    let found = search::run(plan, &mut candidates, watch)?;
+    numbers.sort_unstable();
+    let number_of = |ix: Ix| numbers.binary_search_by_key(&ix, |(ix, _)| *ix).ok().map(|at| numbers[at].1);
+    for delta in found {
+        let (target, base) = (&candidates[delta.target as usize], &candidates[delta.base as usize]);
+        let Some(target) = number_of(target.ix) else { continue };
+        let base = number_of(base.ix).map_or(Base::Outside(base.ix), Base::Entry);
+        entries[target.at()].how = How::NewDelta { base, size: delta.size, deflated: delta.deflated };
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! The order of entries.
+
+use packrace_object::Kind;
+
+use crate::select::islands::Islands;
+use crate::select::plan::Order;
+
+use super::list::Entry;
+use super::{Base, EntryNo};
+
+/// Every entry once, bases before their deltas, otherwise in the `wanted` order.
+///
+/// A base that would come later is drawn forward to just before its first delta, so that a chain stands together and
+/// a reader goes forward through the pack.
+pub(super) fn of(entries: &[Entry], wanted: Order, islands: Option<&Islands>) -> Vec<EntryNo> {
+    let mut first: Vec<EntryNo> = (0..entries.len() as u32).map(EntryNo).collect();
+    if wanted == Order::ByKind {
+        first.sort_by_key(|no| match entries[no.at()].kind {
+            Kind::Tag => 0u8,
+            Kind::Commit => 1,
+            Kind::Tree => 2,
+            Kind::Blob => 3,
+        });
+    }
+    if let Some(islands) = islands {
+        first.sort_by_key(|no| !islands.is_core(entries[no.at()].ix));
+    }
+    let mut is_in = vec![false; entries.len()];
+    let mut order = Vec::with_capacity(entries.len());
+    let mut chain = Vec::new();
+    for no in first {
+        let mut next = no;
+        while !is_in[next.at()] {
+            is_in[next.at()] = true;
+            chain.push(next);
+            let Some(Base::Entry(base)) = entries[next.at()].how.base() else { break };
+            next = base;
+        }
+        order.extend(chain.drain(..).rev());
+    }
+    order
+}

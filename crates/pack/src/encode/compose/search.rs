@@ -1,0 +1,392 @@
+//! Looks for delta bases.
+//!
+//! Objects are sorted so that those that are likely to be alike come together: by kind, by the end of their path, and
+//! within that from large to small, because a delta that only leaves out is the shortest. Each object is then
+//! compared with the `window` objects before it, and becomes a delta of the one that makes it smallest, as git does it
+//! (git's Documentation/technical/pack-heuristics). The list is cut where the path changes and the stretches are worked
+//! on by several threads.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use packrace_format::pack::DeltaIndex;
+use packrace_format::zlib::Deflater;
+use packrace_object::Kind;
+use packrace_store::ObjectReader;
+
+use crate::error::{Error, Reason};
+use crate::names::NameHash;
+use crate::select::plan::PackPlan;
+use crate::settings::Settings;
+use crate::universe::{Ix, Universe};
+use crate::watch::{Phase, Watch};
+
+/// Smaller objects are not worth a delta.
+pub(super) const MIN_BYTES: u64 = 50;
+
+/// Stretches of the list for each thread: enough to end together, few enough to seldom begin with an empty window.
+const STRETCHES_A_THREAD: usize = 8;
+
+/// Candidates in a stretch at least.
+const MIN_STRETCH: usize = 256;
+
+/// An object that can become a delta or be the base of one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate {
+    pub(super) ix: Ix,
+    pub(super) kind: Kind,
+    pub(super) name: NameHash,
+    pub(super) size: u64,
+    /// Only a base: the receiver has it.
+    pub(super) is_preferred: bool,
+    /// The pack in which it is stored whole. Others of the same pack were tried as its base when that pack was made.
+    pub(super) whole_in: Option<u32>,
+    /// The pack in which it is stored.
+    pub(super) pack: Option<u32>,
+    /// How long the longest chain of stored deltas on top of it is.
+    pub(super) height: u16,
+}
+
+/// A delta that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Which candidate is the delta and which its base.
+    pub(super) target: u32,
+    pub(super) base: u32,
+    /// How long the delta is.
+    pub(super) size: u64,
+    /// The deflated delta, if there was room to keep it.
+    pub(super) deflated: Option<Box<[u8]>>,
+}
+
+/// Sorts `candidates` and finds deltas between them.
+pub(super) fn run(
+    plan: &PackPlan,
+    candidates: &mut [Candidate],
+    watch: &dyn Watch,
+) -> Result<Vec<Found>, Error> {
+    candidates.sort_by(|one, other| {
+        (kind_order(one.kind), one.name, other.is_preferred, other.size).cmp(&(
+            kind_order(other.kind),
+            other.name,
+            one.is_preferred,
+            one.size,
+        ))
+    });
+    let candidates = &*candidates;
+    let (universe, settings) = (&*plan.universe, &plan.settings);
+    let threads = settings.threads.clamp(1, candidates.len().div_ceil(MIN_STRETCH).max(1));
+    let stretches = stretches(candidates, threads);
+    let shared = Shared {
+        plan,
+        universe,
+        settings,
+        watch,
+        candidates,
+        cached_bytes: AtomicUsize::new(0),
+        done: AtomicU64::new(0),
+        total: candidates.iter().filter(|candidate| !candidate.is_preferred).count() as u64,
+    };
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    let work = || -> Result<(), Error> {
+        let mut search = Search::new(&shared, settings.base_cache_bytes / threads);
+        while let Some(stretch) = stretches.get(next.fetch_add(1, Relaxed)) {
+            search.stretch(stretch.clone())?;
+        }
+        found.lock().expect("no panic while held").append(&mut search.found);
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut result = work();
+        for other in others {
+            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            result = result.and(other);
+        }
+        result
+    })?;
+    watch.progress(Phase::Compressing, shared.total, shared.total);
+    Ok(found.into_inner().expect("no panic while held"))
+}
+
+/// Commits, trees, blobs, tags; only that equal ones stand together matters.
+fn kind_order(kind: Kind) -> u8 {
+    match kind {
+        Kind::Commit => 0,
+        Kind::Tree => 1,
+        Kind::Blob => 2,
+        Kind::Tag => 3,
+    }
+}
+
+/// Cuts the list where the name changes.
+fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<usize>> {
+    let parts = if threads == 1 { 1 } else { threads * STRETCHES_A_THREAD };
+    let aim = candidates.len().div_ceil(parts).max(MIN_STRETCH);
+    let mut stretches = Vec::new();
+    let mut start = 0;
+    while start < candidates.len() {
+        let mut end = (start + aim).min(candidates.len());
+        // A family larger than the aim itself is cut all the same.
+        let family = |at: usize| (candidates[at].kind, candidates[at].name);
+        let limit = (end + aim).min(candidates.len());
+        while end < limit && end > 0 && family(end) == family(end - 1) {
+            end += 1;
+        }
+        stretches.push(start..end);
+        start = end;
+    }
+    stretches
+}
+
+/// What all threads look at.
+struct Shared<'a> {
+    plan: &'a PackPlan,
+    universe: &'a Universe,
+    settings: &'a Settings,
+    watch: &'a dyn Watch,
+    candidates: &'a [Candidate],
+    cached_bytes: AtomicUsize,
+    done: AtomicU64,
+    total: u64,
+}
+
+/// An object in the window.
+#[derive(Default)]
+struct Slot {
+    candidate: u32,
+    depth: u16,
+    content: Vec<u8>,
+    is_read: bool,
+    index: DeltaIndex,
+    is_indexed: bool,
+}
+
+impl Slot {
+    fn bytes(&self) -> usize {
+        let content = if self.is_read { self.content.len() } else { 0 };
+        content + if self.is_indexed { self.index.memory_bytes() } else { 0 }
+    }
+}
+
+/// The best delta of a target so far.
+struct Best {
+    /// Place in the window.
+    slot: usize,
+    depth: u16,
+    size: usize,
+}
+
+/// One thread's search.
+struct Search<'a> {
+    shared: &'a Shared<'a>,
+    reader: ObjectReader,
+    deflater: Deflater,
+    /// The oldest in front.
+    window: VecDeque<Slot>,
+    spare: Vec<Slot>,
+    window_bytes: usize,
+    delta: Vec<u8>,
+    best_delta: Vec<u8>,
+    found: Vec<Found>,
+}
+
+impl<'a> Search<'a> {
+    fn new(shared: &'a Shared<'a>, cache_bytes: usize) -> Self {
+        Search {
+            shared,
+            reader: shared.universe.snapshot().reader(cache_bytes),
+            deflater: Deflater::new(shared.settings.compression),
+            window: VecDeque::new(),
+            spare: Vec::new(),
+            window_bytes: 0,
+            delta: Vec::new(),
+            best_delta: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    fn stretch(&mut self, stretch: std::ops::Range<usize>) -> Result<(), Error> {
+        while self.drop_oldest() {}
+        for at in stretch {
+            let candidate = &self.shared.candidates[at];
+            if !candidate.is_preferred {
+                let done = self.shared.done.fetch_add(1, Relaxed) + 1;
+                if done.is_multiple_of(64) {
+                    if self.shared.watch.cancelled() {
+                        return Err(Reason::Cancelled.into());
+                    }
+                    self.shared.watch.progress(Phase::Compressing, done, self.shared.total);
+                }
+            }
+            self.visit(at as u32)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for a base of a candidate, and then lets it be one.
+    fn visit(&mut self, at: u32) -> Result<(), Error> {
+        let mut slot = self.spare.pop().unwrap_or_default();
+        (slot.candidate, slot.depth) = (at, 0);
+        let target = self.candidate(at);
+        let max_depth = self.shared.settings.depth.saturating_sub(target.height);
+        if !target.is_preferred && max_depth > 0 {
+            let mut best: Option<Best> = None;
+            for place in (0..self.window.len()).rev() {
+                if self.candidate(self.window[place].candidate).kind != target.kind {
+                    break;
+                }
+                self.compare(&mut slot, place, max_depth, &mut best)?;
+            }
+            if let Some(best) = best {
+                slot.depth = best.depth;
+                self.record(at, &best);
+                // A good base is kept longest.
+                if let Some(base) = self.window.remove(best.slot) {
+                    self.window.push_back(base);
+                }
+            }
+        }
+        if slot.depth >= self.shared.settings.depth {
+            // No delta may have it as its base.
+            self.recycle(slot);
+            return Ok(());
+        }
+        self.window_bytes += slot.bytes();
+        self.window.push_back(slot);
+        let limit = self.shared.settings.window_bytes;
+        while self.window.len() > self.shared.settings.window
+            || limit > 0 && self.window.len() > 1 && self.window_bytes > limit
+        {
+            self.drop_oldest();
+        }
+        Ok(())
+    }
+
+    /// Makes a delta of `target` on the object at `place` of the window, if it can be better than `best`.
+    fn compare(
+        &mut self,
+        target: &mut Slot,
+        place: usize,
+        max_depth: u16,
+        best: &mut Option<Best>,
+    ) -> Result<(), Error> {
+        let to = self.candidate(target.candidate);
+        let from_slot = &self.window[place];
+        let from = self.candidate(from_slot.candidate);
+        if from_slot.depth >= max_depth {
+            return Ok(());
+        }
+        let was_tried = self.shared.settings.reuse_deltas
+            && !from.is_preferred
+            && to.whole_in.is_some()
+            && to.whole_in == from.pack;
+        if was_tried || !self.shared.plan.allows(to.ix, from.ix) {
+            return Ok(());
+        }
+        let hash_bytes = self.shared.universe.hash().len_in_bytes();
+        let Some(limit) = size_limit(to.size, hash_bytes, best.as_ref(), from_slot.depth, max_depth) else {
+            return Ok(());
+        };
+        // What is longer than the base must be inserted.
+        if to.size.saturating_sub(from.size) >= limit as u64 || to.size < from.size / 32 {
+            return Ok(());
+        }
+        if !target.is_read {
+            self.read(target)?;
+        }
+        if !self.window[place].is_indexed {
+            let mut slot = std::mem::take(&mut self.window[place]);
+            self.window_bytes -= slot.bytes();
+            let read = if slot.is_read { Ok(()) } else { self.read(&mut slot) };
+            if read.is_ok() {
+                slot.index.build(&slot.content);
+                slot.is_indexed = true;
+            }
+            self.window_bytes += slot.bytes();
+            self.window[place] = slot;
+            read?;
+        }
+        let slot = &self.window[place];
+        self.delta.clear();
+        if !slot.index.encode(&slot.content, &target.content, limit, &mut self.delta) {
+            return Ok(());
+        }
+        let depth = slot.depth + 1;
+        // Of two as short as each other the one with the shorter chain.
+        if best.as_ref().is_some_and(|best| self.delta.len() == best.size && depth >= best.depth) {
+            return Ok(());
+        }
+        *best = Some(Best { slot: place, depth, size: self.delta.len() });
+        std::mem::swap(&mut self.delta, &mut self.best_delta);
+        Ok(())
+    }
+
+    fn read(&mut self, slot: &mut Slot) -> Result<(), Error> {
+        let ix = self.candidate(slot.candidate).ix;
+        self.shared.universe.read(&mut self.reader, ix, &mut slot.content)?;
+        slot.is_read = true;
+        Ok(())
+    }
+
+    fn record(&mut self, target: u32, best: &Best) {
+        let settings = self.shared.settings;
+        let limit = if settings.delta_cache_bytes == 0 { usize::MAX } else { settings.delta_cache_bytes };
+        let mut deflated = None;
+        let is_short = best.size <= settings.delta_cache_limit_bytes;
+        if is_short && self.shared.cached_bytes.load(Relaxed) < limit {
+            let mut bytes = Vec::new();
+            self.deflater.deflate(&self.best_delta, &mut bytes);
+            self.shared.cached_bytes.fetch_add(bytes.len(), Relaxed);
+            deflated = Some(bytes.into_boxed_slice());
+        }
+        self.found.push(Found {
+            target,
+            base: self.window[best.slot].candidate,
+            size: best.size as u64,
+            deflated,
+        });
+    }
+
+    fn candidate(&self, at: u32) -> &'a Candidate {
+        &self.shared.candidates[at as usize]
+    }
+
+    fn drop_oldest(&mut self) -> bool {
+        let Some(slot) = self.window.pop_front() else { return false };
+        self.window_bytes -= slot.bytes();
+        self.recycle(slot);
+        true
+    }
+
+    /// Keeps the memory of a slot for the next object, unless it is much.
+    fn recycle(&mut self, mut slot: Slot) {
+        (slot.is_read, slot.is_indexed) = (false, false);
+        slot.content.clear();
+        if slot.content.capacity() > 1 << 20 {
+            slot = Slot::default();
+        }
+        self.spare.push(slot);
+    }
+}
+
+/// How long a delta may be to be better than none, or than the best so far; less for a base that is a delta of deltas
+/// itself.
+fn size_limit(
+    target_bytes: u64,
+    hash_bytes: usize,
+    best: Option<&Best>,
+    base_depth: u16,
+    max_depth: u16,
+) -> Option<usize> {
+    let (limit, reference_depth) = match best {
+        None => ((target_bytes / 2).saturating_sub(hash_bytes as u64), 1),
+        Some(best) => (best.size as u64, best.depth),
+    };
+    let room = u64::from(max_depth) - u64::from(base_depth);
+    let reference_room = u64::from(max_depth.saturating_sub(reference_depth)) + 1;
+    let limit = limit.saturating_mul(room) / reference_room;
+    usize::try_from(limit).ok().filter(|limit| *limit > 0)
+}

@@ -1,0 +1,272 @@
+//! Writes a composition: entry by entry, but stored entries that follow each other unchanged as one span.
+
+use std::ops::Range;
+
+use packrace_format::pack::{self, EntryHeaderBytes, EntryKind};
+use packrace_format::pack_index;
+use packrace_store::PackIx;
+
+use crate::encode::compose::{Base, Composition, Entry, EntryNo, How, Stored};
+use crate::error::{Error, Reason};
+use crate::select::plan::PackPlan;
+use crate::universe::Ix;
+
+use super::MAX_SPAN_BYTES;
+use super::maker::Maker;
+
+/// Where the first entry of a pack is.
+const FIRST_OFFSET: u64 = pack::HEADER_BYTES as u64;
+
+/// The next bytes.
+pub(super) struct Piece {
+    /// Bytes made for it; then no others follow.
+    pub(super) owned: Vec<u8>,
+    /// The new header of the stored bytes that follow.
+    pub(super) header: Option<EntryHeaderBytes>,
+    /// Bytes of a stored pack.
+    pub(super) mapped: Option<(PackIx, Range<usize>)>,
+    pub(super) objects: u32,
+    pub(super) deltas: u32,
+    pub(super) reused: u32,
+    pub(super) reused_deltas: u32,
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        let header = self.header.as_ref().map_or(0, |header| header.as_slice().len());
+        self.owned.len() + header + self.mapped.as_ref().map_or(0, |(_, range)| range.len())
+    }
+}
+
+/// Goes through a composition.
+pub(super) struct Composed {
+    composition: Composition,
+    next: usize,
+    /// Where each entry starts in the pack that is made, once it was written; before, 0.
+    offsets: Vec<u64>,
+    /// The form of the next entry, which did not continue the piece before it.
+    held: Option<Form>,
+    /// What was written, if the caller wants an index.
+    written: Option<Vec<pack_index::Entry>>,
+    /// Where a pack ends at the latest, so that another one has to follow; an entry that is longer has one of its own.
+    limit: Option<u64>,
+    /// The next entry does not fit.
+    is_full: bool,
+}
+
+/// How one entry goes out.
+enum Form {
+    /// As it is stored, header and all.
+    AsIs(Stored),
+    /// Under a new header.
+    NewHeader(EntryHeaderBytes, Stored),
+    Made(Vec<u8>),
+}
+
+impl Form {
+    fn len(&self) -> usize {
+        match self {
+            Form::AsIs(stored) => stored.end - stored.start,
+            Form::NewHeader(header, stored) => header.as_slice().len() + stored.end - body(*stored).start,
+            Form::Made(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl Composed {
+    pub(super) fn new(composition: Composition, with_index: bool, limit: Option<u64>) -> Self {
+        Composed {
+            offsets: vec![0; composition.entries.len()],
+            written: with_index.then(|| Vec::with_capacity(composition.entries.len())),
+            composition,
+            next: 0,
+            held: None,
+            limit,
+            is_full: false,
+        }
+    }
+
+    /// What was written since this was asked last.
+    pub(super) fn take_written(&mut self) -> Vec<pack_index::Entry> {
+        self.written.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.next == self.composition.order.len()
+    }
+
+    /// Begins the next pack. What was written before is in none of its entries' reach.
+    pub(super) fn begin_part(&mut self) {
+        self.is_full = false;
+        self.offsets.fill(0);
+    }
+
+    /// The next piece, when `at` bytes of the pack are written.
+    pub(super) fn next(
+        &mut self,
+        plan: &PackPlan,
+        maker: &mut Maker,
+        at: u64,
+    ) -> Result<Option<Piece>, Error> {
+        let mut piece = Piece {
+            owned: Vec::new(),
+            header: None,
+            mapped: None,
+            objects: 0,
+            deltas: 0,
+            reused: 0,
+            reused_deltas: 0,
+        };
+        while let Some(&no) = self.composition.order.get(self.next) {
+            let length = piece.len();
+            if length >= MAX_SPAN_BYTES || self.is_full {
+                break;
+            }
+            let offset = at + length as u64;
+            self.offsets[no.at()] = offset;
+            let form = match self.held.take() {
+                Some(form) => form,
+                None => self.form(plan, maker, no, offset)?,
+            };
+            if self.limit.is_some_and(|limit| offset + form.len() as u64 > limit) && offset > FIRST_OFFSET {
+                // In the next pack it may have to take another form.
+                self.is_full = true;
+                break;
+            }
+            match (form, &mut piece.mapped) {
+                (Form::AsIs(stored), None) if piece.owned.is_empty() => {
+                    self.record(plan, no, offset, &[], Some(stored));
+                    piece.mapped = Some((stored.pack, stored.start..stored.end));
+                }
+                (Form::AsIs(stored), Some((pack, range)))
+                    if *pack == stored.pack && range.end == stored.start =>
+                {
+                    self.record(plan, no, offset, &[], Some(stored));
+                    range.end = stored.end;
+                }
+                (Form::NewHeader(header, stored), None) if piece.owned.is_empty() => {
+                    self.record(plan, no, offset, header.as_slice(), Some(body(stored)));
+                    piece.header = Some(header);
+                    piece.mapped = Some((stored.pack, body(stored).start..stored.end));
+                }
+                (Form::Made(bytes), None) => {
+                    self.record(plan, no, offset, &bytes, None);
+                    piece.owned.extend_from_slice(&bytes);
+                }
+                (form, _) => {
+                    self.held = Some(form);
+                    break;
+                }
+            }
+            self.count(no, &mut piece);
+            self.next += 1;
+        }
+        Ok((piece.objects > 0).then_some(piece))
+    }
+
+    fn count(&mut self, no: EntryNo, piece: &mut Piece) {
+        let how = &self.composition.entries[no.at()].how;
+        let (is_delta, is_reused) = (how.base().is_some(), matches!(how, How::Stored | How::StoredDelta(_)));
+        piece.objects += 1;
+        piece.deltas += u32::from(is_delta);
+        piece.reused += u32::from(is_reused);
+        piece.reused_deltas += u32::from(is_delta && is_reused);
+    }
+
+    fn form(&mut self, plan: &PackPlan, maker: &mut Maker, no: EntryNo, offset: u64) -> Result<Form, Error> {
+        let entry = &mut self.composition.entries[no.at()];
+        if let Some(Base::Entry(base)) = entry.how.base()
+            && self.offsets[base.at()] == 0
+        {
+            // It went into a pack before this one.
+            entry.how = How::Whole;
+        }
+        let entry = &self.composition.entries[no.at()];
+        let (base, stored) = match (&entry.how, entry.stored) {
+            (How::Stored, Some(stored)) => (None, stored),
+            (How::StoredDelta(base), Some(stored)) => (Some(*base), stored),
+            _ => return self.made(plan, maker, no, offset).map(Form::Made),
+        };
+        if self.written.is_some() && !is_intact(plan, entry, stored) {
+            tracing::error!("bad packed object CRC for {}", plan.universe.id(entry.ix));
+            self.composition.entries[no.at()].how = How::Whole;
+            return self.made(plan, maker, no, offset).map(Form::Made);
+        }
+        let Some(base) = base else { return Ok(Form::AsIs(stored)) };
+        let bytes =
+            &plan.universe.snapshot().packs()[stored.pack.0 as usize].bytes()[stored.start..stored.end];
+        let header = pack::parse_entry_header(bytes, plan.universe.hash()).map_err(|error| {
+            Error::from(Reason::Unreadable { id: plan.universe.id(entry.ix), what: error.what })
+        })?;
+        let kind = self.kind_of_delta(plan, base, offset);
+        if kind == header.kind {
+            return Ok(Form::AsIs(stored));
+        }
+        Ok(Form::NewHeader(EntryHeaderBytes::new(kind, header.size), stored))
+    }
+
+    fn kind_of_delta(&self, plan: &PackPlan, base: Base, offset: u64) -> EntryKind {
+        match base {
+            Base::Entry(base) if plan.ofs_delta => {
+                EntryKind::OfsDelta { distance: offset - self.offsets[base.at()] }
+            }
+            Base::Entry(base) => EntryKind::RefDelta { base: plan.universe.id(self.ix(base)) },
+            Base::Outside(base) => EntryKind::RefDelta { base: plan.universe.id(base) },
+        }
+    }
+
+    fn ix(&self, no: EntryNo) -> Ix {
+        self.composition.entries[no.at()].ix
+    }
+
+    /// An entry that is not stored in this form.
+    fn made(
+        &mut self,
+        plan: &PackPlan,
+        maker: &mut Maker,
+        no: EntryNo,
+        offset: u64,
+    ) -> Result<Vec<u8>, Error> {
+        let entry = &mut self.composition.entries[no.at()];
+        let ix = entry.ix;
+        let How::NewDelta { base, size, deflated } = &mut entry.how else { return maker.whole(plan, ix) };
+        let (base, size, deflated) = (*base, *size, deflated.take());
+        let mut bytes = Vec::new();
+        pack::write_entry_header(self.kind_of_delta(plan, base, offset), size, &mut bytes);
+        match (deflated, base) {
+            (Some(deflated), _) => bytes.extend_from_slice(&deflated),
+            // It was found before and not kept.
+            (None, Base::Entry(base)) => maker.delta(plan, ix, self.ix(base), &mut bytes)?,
+            (None, Base::Outside(base)) => maker.delta(plan, ix, base, &mut bytes)?,
+        }
+        Ok(bytes)
+    }
+
+    fn record(&mut self, plan: &PackPlan, no: EntryNo, offset: u64, owned: &[u8], stored: Option<Stored>) {
+        let ix = self.ix(no);
+        let Some(written) = &mut self.written else { return };
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(owned);
+        if let Some(stored) = stored {
+            let pack = &plan.universe.snapshot().packs()[stored.pack.0 as usize];
+            crc.update(&pack.bytes()[stored.start..stored.end]);
+        }
+        written.push(pack_index::Entry { id: plan.universe.id(ix), crc32: crc.finalize(), offset });
+    }
+}
+
+/// What follows the header of a stored entry.
+fn body(stored: Stored) -> Stored {
+    Stored { start: stored.start + usize::from(stored.header_bytes), ..stored }
+}
+
+/// Whether stored bytes are what the index says they are: they will stay, so damage must not be handed on.
+fn is_intact(plan: &PackPlan, entry: &Entry, stored: Stored) -> bool {
+    let pack = &plan.universe.snapshot().packs()[stored.pack.0 as usize];
+    let position = pack.index().position_of(&plan.universe.id(entry.ix));
+    match position.and_then(|position| pack.index().crc32_at(position)) {
+        Some(crc32) => crc32fast::hash(&pack.bytes()[stored.start..stored.end]) == crc32,
+        // Indexes of version 1 have none; whoever reads the object checks zlib's sum.
+        None => true,
+    }
+}

@@ -1,0 +1,283 @@
+//! Turns a plan into the bytes of a pack, most of them as ranges of packs that are on disk.
+
+mod composed;
+mod maker;
+mod reuse;
+mod segment;
+
+use std::collections::VecDeque;
+
+use packrace_format::{pack, pack_index};
+use packrace_object::TrailerHasher;
+
+use crate::encode::compose;
+use crate::error::{Error, Reason};
+use crate::select::plan::{PackPlan, Selected};
+use crate::watch::{Phase, Totals, Watch};
+use composed::Composed;
+use maker::Maker;
+use reuse::PackReuse;
+pub use segment::Segment;
+
+/// Mapped ranges are handed out in pieces of at most this size, so that hashing one and sending another overlap
+/// and a client that left is noticed. A whole number of side-band frames has no advantage here: the outbox cuts.
+const MAX_SPAN_BYTES: usize = 4 << 20;
+
+/// The bytes of a pack, segment by segment. The trailer comes last and only if everything before it succeeded.
+pub struct PackStream {
+    plan: PackPlan,
+    state: State,
+    hasher: Option<TrailerHasher>,
+    maker: Maker,
+    ready: VecDeque<Segment>,
+    /// Bytes produced so far: the offset of the next entry in the pack that is made.
+    written: u64,
+    totals: Totals,
+    /// Objects told to the watcher.
+    done: u32,
+    with_index: bool,
+    entries: Vec<pack_index::Entry>,
+    /// The longest pack, where several may be made.
+    limit: Option<u64>,
+}
+
+enum State {
+    Header,
+    Pack {
+        at: usize,
+        reuse: Box<PackReuse>,
+    },
+    Composed(Box<Composed>),
+    Trailer,
+    /// The trailer of a stored pack that goes out as it is.
+    StoredTrailer(Segment),
+    End,
+}
+
+impl PackStream {
+    /// The stream of `plan`.
+    pub fn new(plan: PackPlan) -> Self {
+        let maker = Maker::new(&plan);
+        let hasher = TrailerHasher::new(plan.universe.hash());
+        let totals = Totals { objects: plan.objects(), ..Totals::default() };
+        PackStream {
+            plan,
+            state: State::Header,
+            hasher: Some(hasher),
+            maker,
+            ready: VecDeque::new(),
+            written: 0,
+            totals,
+            done: 0,
+            with_index: false,
+            entries: Vec::new(),
+            limit: None,
+        }
+    }
+
+    /// Lists what is written, for an index, and checks stored bytes before they are taken over. No chain is longer than
+    /// the settings say.
+    pub fn with_index(mut self) -> Self {
+        self.with_index = true;
+        self.plan.settings.reused_depth = self.plan.settings.depth;
+        self
+    }
+
+    /// Makes several packs, none longer than `bytes` unless it holds a single object, and lists what is in each. The segments are
+    /// the entries of one pack, without header and trailer; `None` comes after each pack.
+    pub fn in_parts(self, bytes: u64) -> Self {
+        let trailer_bytes = self.plan.universe.hash().len_in_bytes() as u64;
+        PackStream { limit: Some(bytes.saturating_sub(trailer_bytes)), ..self.with_index() }
+    }
+
+    /// Whether another pack follows the one that has ended.
+    pub fn has_more_parts(&self) -> bool {
+        matches!(self.state, State::Composed(_))
+    }
+
+    /// What was written to the pack that has ended, in its order.
+    pub fn take_entries(&mut self) -> Vec<pack_index::Entry> {
+        std::mem::take(&mut self.entries)
+    }
+
+    /// What went in so far; complete after the last segment.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The next bytes, or `None` after the trailer.
+    pub fn next_segment(&mut self, watch: &dyn Watch) -> Result<Option<Segment>, Error> {
+        loop {
+            if watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            if let Some(segment) = self.ready.pop_front() {
+                return Ok(Some(segment));
+            }
+            match std::mem::replace(&mut self.state, State::End) {
+                State::Header => {
+                    let is_composed = self.with_index || compose::is_needed(&self.plan)?;
+                    if !is_composed && let Some((whole, trailer)) = self.whole_pack()? {
+                        self.ready = whole;
+                        self.state = State::StoredTrailer(trailer);
+                        continue;
+                    }
+                    self.state = if is_composed {
+                        let composition = compose::compose(&self.plan, watch)?;
+                        State::Composed(Box::new(Composed::new(composition, self.with_index, self.limit)))
+                    } else {
+                        self.pack_state(0)
+                    };
+                    if self.limit.is_some() {
+                        self.written = pack::HEADER_BYTES as u64;
+                        continue;
+                    }
+                    let mut header = Vec::with_capacity(pack::HEADER_BYTES);
+                    pack::write_header(self.plan.objects(), &mut header);
+                    self.push_owned(header);
+                }
+                State::Pack { at, mut reuse } => {
+                    let more = self.advance_pack(&mut reuse)?;
+                    self.state = if more { State::Pack { at, reuse } } else { self.pack_state(at + 1) };
+                }
+                State::Composed(mut composed) => {
+                    let more = self.advance_composed(&mut composed)?;
+                    if more {
+                        self.state = State::Composed(composed);
+                    } else {
+                        self.entries = composed.take_written();
+                        if !composed.is_at_end() {
+                            self.check_files()?;
+                            composed.begin_part();
+                            self.written = pack::HEADER_BYTES as u64;
+                            self.state = State::Composed(composed);
+                            return Ok(None);
+                        }
+                        self.state = if self.limit.is_some() {
+                            self.check_files()?;
+                            State::End
+                        } else {
+                            State::Trailer
+                        };
+                    }
+                }
+                State::StoredTrailer(trailer) => {
+                    self.check_files()?;
+                    self.ready.push_back(trailer);
+                    continue;
+                }
+                State::Trailer => {
+                    self.check_files()?;
+                    if let Some(hasher) = self.hasher.take() {
+                        self.ready.push_back(Segment::Owned(hasher.finish().as_slice().to_vec()));
+                    }
+                }
+                State::End => return Ok(None),
+            }
+            watch.progress(Phase::Writing, u64::from(self.done), u64::from(self.totals.objects));
+        }
+    }
+
+    /// An error if what was made may not be what the files said when they were opened. Before a pack is complete, and before
+    /// what was written to it counts.
+    fn check_files(&self) -> Result<(), Error> {
+        Ok(self.plan.universe.snapshot().check_files(self.plan.packs.iter().map(|(pack, _)| *pack))?)
+    }
+
+    fn pack_state(&self, at: usize) -> State {
+        match self.plan.packs.get(at) {
+            Some((pack, _)) => State::Pack { at, reuse: Box::new(PackReuse::new(*pack)) },
+            None => State::Trailer,
+        }
+    }
+
+    /// The stored pack itself, where the plan holds exactly its objects and the client takes its deltas as they are.
+    fn whole_pack(&mut self) -> Result<Option<(VecDeque<Segment>, Segment)>, Error> {
+        let [(pack, Selected::All)] = self.plan.packs.as_slice() else { return Ok(None) };
+        if !self.plan.loose.is_empty() || !self.plan.ofs_delta {
+            return Ok(None);
+        }
+        let snapshot = self.plan.universe.snapshot();
+        let stored = &snapshot.packs()[pack.0 as usize];
+        let bytes = stored.bytes();
+        let is_ours = pack::Header::parse(bytes)
+            .is_ok_and(|header| header.version == 2 && header.objects == self.plan.objects());
+        let trailer_bytes = self.plan.universe.hash().len_in_bytes();
+        if !is_ours || bytes.len() < pack::HEADER_BYTES + trailer_bytes {
+            return Ok(None);
+        }
+        // The index names the checksum of the pack that it was made for.
+        let trailer_at = bytes.len() - trailer_bytes;
+        if bytes[trailer_at..] != *stored.checksum().as_bytes() {
+            return Ok(None);
+        }
+        let mut segments = VecDeque::new();
+        let starts = (0..trailer_at).step_by(MAX_SPAN_BYTES);
+        segments.extend(starts.map(|start| {
+            Segment::Mapped(stored.map().clone(), start..trailer_at.min(start + MAX_SPAN_BYTES))
+        }));
+        let trailer = Segment::Mapped(stored.map().clone(), trailer_at..bytes.len());
+        self.totals.pack_reused = self.totals.objects;
+        self.done = self.totals.objects;
+        Ok(Some((segments, trailer)))
+    }
+
+    /// Emits up to one span and what interrupts it. False when the pack has no more.
+    fn advance_pack(&mut self, reuse: &mut PackReuse) -> Result<bool, Error> {
+        let step = reuse.next(&self.plan, self.written)?;
+        let Some(step) = step else { return Ok(false) };
+        self.done += step.objects;
+        self.totals.reused += step.objects;
+        self.totals.deltas += step.deltas;
+        self.totals.reused_deltas += step.deltas;
+        match step.bytes {
+            reuse::Bytes::Span(range) => {
+                let map = self.plan.universe.snapshot().packs()[reuse.pack().0 as usize].map().clone();
+                self.push(Segment::Mapped(map, range));
+            }
+            reuse::Bytes::NewHeader(header, range) => {
+                let map = self.plan.universe.snapshot().packs()[reuse.pack().0 as usize].map().clone();
+                self.push(Segment::EntryHeader(header));
+                self.push(Segment::Mapped(map, range));
+            }
+            reuse::Bytes::Recompress(ix) => {
+                let entry = self.maker.whole(&self.plan, ix)?;
+                self.done += 1;
+                self.push_owned(entry);
+            }
+        }
+        Ok(true)
+    }
+
+    fn advance_composed(&mut self, composed: &mut Composed) -> Result<bool, Error> {
+        let Some(piece) = composed.next(&self.plan, &mut self.maker, self.written)? else { return Ok(false) };
+        self.done += piece.objects;
+        self.totals.deltas += piece.deltas;
+        self.totals.reused += piece.reused;
+        self.totals.reused_deltas += piece.reused_deltas;
+        if !piece.owned.is_empty() {
+            self.push_owned(piece.owned);
+        }
+        if let Some(header) = piece.header {
+            self.push(Segment::EntryHeader(header));
+        }
+        if let Some((pack, range)) = piece.mapped {
+            let map = self.plan.universe.snapshot().packs()[pack.0 as usize].map().clone();
+            self.push(Segment::Mapped(map, range));
+        }
+        Ok(true)
+    }
+
+    fn push_owned(&mut self, bytes: Vec<u8>) {
+        self.push(Segment::Owned(bytes));
+    }
+
+    fn push(&mut self, segment: Segment) {
+        let bytes = segment.bytes();
+        self.written += bytes.len() as u64;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
+        self.ready.push_back(segment);
+    }
+}

@@ -1,0 +1,233 @@
+//! Decides, entry by entry, how much of a stored pack can be sent as it is.
+//!
+//! Entries are taken in the order of the pack. As long as they follow each other without a gap and need no change
+//! they are one span. A delta that names its base by distance can stay when base and delta move by the same amount;
+//! otherwise its header is written anew, with the new distance or with the base's name. A delta whose base neither
+//! is sent nor (thin pack) is known to be with the client is sent whole.
+
+use std::ops::Range;
+
+use packrace_format::pack::{EntryHeaderBytes, EntryKind};
+use packrace_store::{MAX_CHAIN, PackIx};
+
+use crate::encode::stored_entry::StoredEntry;
+use crate::error::Error;
+use crate::select::plan::{PackPlan, Selected};
+use crate::universe::Ix;
+
+use super::MAX_SPAN_BYTES;
+
+/// The next bytes of the response.
+pub(super) struct Step {
+    pub(super) bytes: Bytes,
+    /// Objects whose stored bytes are in it.
+    pub(super) objects: u32,
+    /// Deltas among them.
+    pub(super) deltas: u32,
+}
+
+pub(super) enum Bytes {
+    /// Stored entries as they are.
+    Span(Range<usize>),
+    /// A new entry header, and the stored bytes that follow it.
+    NewHeader(EntryHeaderBytes, Range<usize>),
+    /// An object that must be read and deflated.
+    Recompress(Ix),
+}
+
+/// How one entry is sent.
+enum Verdict {
+    AsIs,
+    NewHeader { header: EntryHeaderBytes, body_at: usize },
+    Recompress,
+}
+
+/// Entries of the stored pack that went out one after the other without change of distance:
+/// the entry at `start + n` of the stored pack starts at `sent_at + n` of the response, up to `end`.
+struct Run {
+    start: u64,
+    end: u64,
+    sent_at: u64,
+}
+
+/// Goes through what is selected of one pack.
+pub(super) struct PackReuse {
+    pack: PackIx,
+    /// Next element of the selection.
+    next: usize,
+    /// What went out so far, by ascending stored offset.
+    runs: Vec<Run>,
+    /// A verdict for the entry at `next` that ended a span before it was used.
+    held: Option<Verdict>,
+}
+
+impl PackReuse {
+    pub(super) fn new(pack: PackIx) -> Self {
+        PackReuse { pack, next: 0, runs: Vec::new(), held: None }
+    }
+
+    pub(super) fn pack(&self) -> PackIx {
+        self.pack
+    }
+
+    /// The next step; `written` is the length of the response so far.
+    pub(super) fn next(&mut self, plan: &PackPlan, written: u64) -> Result<Option<Step>, Error> {
+        let selected = plan.packs.iter().find(|(ix, _)| *ix == self.pack).map(|(_, selected)| selected);
+        let Some(selected) = selected else { return Ok(None) };
+        let Some(first) = self.entry(plan, selected, self.next)? else { return Ok(None) };
+        let verdict = match self.held.take() {
+            Some(verdict) => verdict,
+            None => self.judge(plan, &first, written)?,
+        };
+        match verdict {
+            Verdict::Recompress => {
+                self.next += 1;
+                // Deltas against it find it by its start; nothing else of the stored entry is sent.
+                let start = first.start as u64;
+                self.runs.push(Run { start, end: start + 1, sent_at: written });
+                let ix = first.ix(&plan.universe)?;
+                Ok(Some(Step { bytes: Bytes::Recompress(ix), objects: 0, deltas: 0 }))
+            }
+            Verdict::NewHeader { header, body_at } => {
+                self.next += 1;
+                self.add_run(&first, written);
+                Ok(Some(Step { bytes: Bytes::NewHeader(header, body_at..first.end), objects: 1, deltas: 1 }))
+            }
+            Verdict::AsIs => self.span(plan, selected, first, written).map(Some),
+        }
+    }
+
+    /// Takes entries that follow each other and can stay as they are.
+    fn span(
+        &mut self,
+        plan: &PackPlan,
+        selected: &Selected,
+        first: StoredEntry,
+        written: u64,
+    ) -> Result<Step, Error> {
+        let mut span = first.start..first.end;
+        let (mut objects, mut deltas) = (1, u32::from(first.is_delta()));
+        self.add_run(&first, written);
+        self.next += 1;
+        while span.len() < MAX_SPAN_BYTES {
+            let Some(entry) = self.entry(plan, selected, self.next)? else { break };
+            if entry.start != span.end {
+                break;
+            }
+            match self.judge(plan, &entry, written + span.len() as u64)? {
+                Verdict::AsIs => {}
+                other => {
+                    self.held = Some(other);
+                    break;
+                }
+            }
+            span.end = entry.end;
+            objects += 1;
+            deltas += u32::from(entry.is_delta());
+            if let Some(run) = self.runs.last_mut() {
+                run.end = entry.end as u64;
+            }
+            self.next += 1;
+        }
+        Ok(Step { bytes: Bytes::Span(span), objects, deltas })
+    }
+
+    fn add_run(&mut self, entry: &StoredEntry, sent_at: u64) {
+        let (start, end) = (entry.start as u64, entry.end as u64);
+        self.runs.push(Run { start, end, sent_at });
+    }
+
+    fn judge(&self, plan: &PackPlan, entry: &StoredEntry, sent_at: u64) -> Result<Verdict, Error> {
+        let universe = &plan.universe;
+        match entry.header.kind {
+            EntryKind::Object(_) => Ok(Verdict::AsIs),
+            EntryKind::OfsDelta { distance } => {
+                let base = entry.base_offset(universe, distance)?;
+                if let Some(base_sent_at) = self.sent_at(base) {
+                    if plan.ofs_delta {
+                        let new_distance = sent_at - base_sent_at;
+                        if new_distance == distance {
+                            return Ok(Verdict::AsIs);
+                        }
+                        return Ok(with_kind(entry, EntryKind::OfsDelta { distance: new_distance }));
+                    }
+                    let base = entry.base_at(universe, base)?;
+                    return Ok(with_kind(entry, EntryKind::RefDelta { base: universe.id(base) }));
+                }
+                let base = entry.base_at(universe, base)?;
+                if self.is_sent_before(plan, base) || plan.had.as_ref().is_some_and(|had| had.contains(base))
+                {
+                    return Ok(with_kind(entry, EntryKind::RefDelta { base: universe.id(base) }));
+                }
+                Ok(Verdict::Recompress)
+            }
+            EntryKind::RefDelta { base } => {
+                let Some(base) = universe.find(&base)? else { return Ok(Verdict::Recompress) };
+                let usable = self.is_sent_from_here(plan, base) && self.leads_to_an_end(plan, entry)?
+                    || self.is_sent_before(plan, base)
+                    || plan.had.as_ref().is_some_and(|had| had.contains(base));
+                Ok(if usable { Verdict::AsIs } else { Verdict::Recompress })
+            }
+        }
+    }
+
+    /// Where in the response the entry at this offset of the pack begins, if it was sent.
+    fn sent_at(&self, offset: u64) -> Option<u64> {
+        let after = self.runs.partition_point(|run| run.start <= offset);
+        let run = self.runs.get(after.checked_sub(1)?)?;
+        (offset < run.end).then(|| run.sent_at + (offset - run.start))
+    }
+
+    /// Whether the response takes `base` from this same pack.
+    fn is_sent_from_here(&self, plan: &PackPlan, base: Ix) -> bool {
+        plan.wanted.contains(base) && self.home(plan, base) == Some(self.pack.0)
+    }
+
+    /// Whether the chain below a delta whose base is named ends within this pack or leaves it. A circle has at least one
+    /// delta that stands before its base; so only there the chain is followed. Packs that completed a thin pack have
+    /// their bases last (git-index-pack, "--fix-thin"), mostly whole.
+    fn leads_to_an_end(&self, plan: &PackPlan, entry: &StoredEntry) -> Result<bool, Error> {
+        let pack = &plan.universe.snapshot().packs()[self.pack.0 as usize];
+        let mut at = *entry;
+        for _ in 0..MAX_CHAIN {
+            let base = match at.header.kind {
+                EntryKind::Object(_) => return Ok(true),
+                EntryKind::OfsDelta { distance } => at.base_offset(&plan.universe, distance)?,
+                EntryKind::RefDelta { base } => match pack.index().position_of(&base) {
+                    Some(position) => pack.index().offset_at(position),
+                    None => return Ok(true),
+                },
+            };
+            if at.start == entry.start && base < entry.start as u64 {
+                return Ok(true);
+            }
+            let Some(position) = pack.position_of_offset(base) else { return Ok(false) };
+            at = StoredEntry::at(&plan.universe, self.pack, position)?;
+        }
+        Ok(false)
+    }
+
+    /// Whether the response took `base` from a pack before this one. Only looking back keeps deltas of two packs
+    /// from being each other's base.
+    fn is_sent_before(&self, plan: &PackPlan, base: Ix) -> bool {
+        plan.wanted.contains(base) && self.home(plan, base).is_some_and(|pack| pack < self.pack.0)
+    }
+
+    fn home(&self, plan: &PackPlan, ix: Ix) -> Option<u32> {
+        plan.universe.packed(ix).map(|ix| plan.universe.snapshot().locate(ix).pack.0)
+    }
+
+    /// The `at`-th selected entry.
+    fn entry(&self, plan: &PackPlan, selected: &Selected, at: usize) -> Result<Option<StoredEntry>, Error> {
+        let len = plan.universe.snapshot().packs()[self.pack.0 as usize].len();
+        let position = match selected {
+            Selected::All => u32::try_from(at).ok().filter(|at| *at < len),
+            Selected::Positions(positions) => positions.get(at).copied(),
+        };
+        position.map(|position| StoredEntry::at(&plan.universe, self.pack, position)).transpose()
+    }
+}
+
+fn with_kind(entry: &StoredEntry, kind: EntryKind) -> Verdict {
+    Verdict::NewHeader { header: EntryHeaderBytes::new(kind, entry.header.size), body_at: entry.body_at() }
+}

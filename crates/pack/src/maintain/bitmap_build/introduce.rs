@@ -1,0 +1,478 @@
+//! What each commit has in its tree that none of its parents has.
+//!
+//! All that a commit reaches is introduced by the commit or by one of its ancestors. Trees are compared with those of
+//! the same path in the parents, entry by entry; only where they differ something is looked up or opened. What an
+//! ancestor on the same chain has introduced, and all below it, is not listed again, so that a history that goes back
+//! and forth costs no more than one that goes on.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use packrace_object::tree::{Entries, Entry, EntryKind};
+use packrace_object::{Kind, MalformedObject};
+
+use super::history::History;
+use super::{BitOrder, Job, Stop};
+use crate::error::Reason;
+use crate::names::NameHash;
+use crate::universe::{Ix, Universe};
+use crate::walk::trees::{Tree, TreeDecoder};
+use crate::watch::{Phase, Watch};
+
+/// Commits that a thread takes at a time: enough that trees share delta bases.
+const STRETCH: u32 = 1024;
+
+/// Commits between two looks at the watcher.
+const COMMITS_BETWEEN_LOOKS: u32 = 64;
+
+/// Parents that a commit is compared with. What came from others is listed again.
+const MAX_PARENTS: usize = 16;
+
+/// In place of the commit that has introduced an object.
+const NOBODY: u32 = u32::MAX;
+
+/// Nobody has introduced an object, at no path.
+const NO_NAME: u64 = (NOBODY as u64) << 32;
+
+/// The lists of all commits, and what was learned on the way.
+pub(super) struct Introduced {
+    /// One for each stretch of commits.
+    stretches: Vec<Stretch>,
+    /// By bit: the number of the kind; 0 where no commit reaches the object.
+    pub(super) kinds: Vec<AtomicU8>,
+    names: Vec<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Stretch {
+    bits: Vec<u32>,
+    /// Where the list of each commit ends; a commit whose list is not kept has none from here on.
+    ends: Vec<u32>,
+}
+
+/// The list of one commit.
+pub(super) enum List<'a> {
+    Kept(&'a [u32]),
+    /// To be made again with [`Trees::introduce`].
+    Dropped,
+}
+
+impl Introduced {
+    /// Finds what all commits introduce that `selected` reach, and keeps no more than about `limit` numbers.
+    pub(super) fn find(job: Job<'_>, history: &History, selected: &[u32], limit: u64) -> Result<Self, Stop> {
+        let Job { universe, order, watch, .. } = job;
+        let objects = order.len() as usize;
+        let work = Work {
+            universe,
+            order,
+            history,
+            watch,
+            is_needed: needed(history, selected),
+            introduced_by: std::iter::repeat_with(|| AtomicU32::new(NOBODY)).take(objects).collect(),
+            found: Found {
+                kinds: std::iter::repeat_with(AtomicU8::default).take(objects).collect(),
+                names: std::iter::repeat_with(|| AtomicU64::new(NO_NAME)).take(objects).collect(),
+            },
+            next: AtomicU32::new(0),
+            room: AtomicU64::new(limit),
+            done: AtomicU32::new(0),
+        };
+        let stretches = work.run(job.options.threads.max(1))?;
+        Ok(Introduced { stretches, kinds: work.found.kinds, names: work.found.names })
+    }
+
+    /// By bit: the hash of a path; 0 where none is known.
+    pub(super) fn names(&self) -> impl Iterator<Item = u32> {
+        self.names.iter().map(|name| name.load(Relaxed) as u32)
+    }
+
+    /// Sets a name where none was met.
+    pub(super) fn set_name(&self, bit: u32, name: u32) {
+        self.names[bit as usize].store(NO_NAME | u64::from(name), Relaxed);
+    }
+
+    /// How many numbers are kept.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.stretches.iter().map(|stretch| stretch.bits.len()).sum()
+    }
+
+    pub(super) fn of(&self, commit: u32) -> List<'_> {
+        let stretch = &self.stretches[(commit / STRETCH) as usize];
+        let at = (commit % STRETCH) as usize;
+        match stretch.ends.get(at) {
+            Some(end) => {
+                let start = if at == 0 { 0 } else { stretch.ends[at - 1] };
+                List::Kept(&stretch.bits[start as usize..*end as usize])
+            }
+            None => List::Dropped,
+        }
+    }
+}
+
+/// Which commits the selected ones reach, but not what stored bitmaps say.
+fn needed(history: &History, selected: &[u32]) -> Vec<bool> {
+    let mut is_needed = vec![false; history.len() as usize];
+    let mut is_reused = vec![false; history.len() as usize];
+    for commit in selected.iter().map(|commit| *commit as usize) {
+        is_reused[commit] = history.is_stored[commit];
+        is_needed[commit] = !history.is_stored[commit];
+    }
+    for commit in (0..history.len()).rev().filter(|commit| !is_reused[*commit as usize]) {
+        if is_needed[commit as usize] {
+            let parents = history.parents(commit).iter().map(|parent| *parent as usize);
+            parents.for_each(|parent| is_needed[parent] = !is_reused[parent]);
+        }
+    }
+    is_needed
+}
+
+/// What is learned of objects on the way.
+struct Found {
+    kinds: Vec<AtomicU8>,
+    /// By bit: the number of the oldest commit that introduces the object, and the hash of the path at which. So names do
+    /// not depend on which thread comes first.
+    names: Vec<AtomicU64>,
+}
+
+struct Work<'a> {
+    universe: &'a Universe,
+    order: &'a BitOrder,
+    history: &'a History,
+    watch: &'a dyn Watch,
+    is_needed: Vec<bool>,
+    /// By bit. Several threads write, and what is lost only makes a list longer.
+    introduced_by: Vec<AtomicU32>,
+    found: Found,
+    next: AtomicU32,
+    /// How many more numbers lists may keep.
+    room: AtomicU64,
+    done: AtomicU32,
+}
+
+impl Work<'_> {
+    fn run(&self, threads: usize) -> Result<Vec<Stretch>, Stop> {
+        let count = self.history.len().div_ceil(STRETCH) as usize;
+        let threads = threads.min(count).max(1);
+        let done: Vec<Result<Vec<(u32, Stretch)>, Stop>> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| self.stretches())).collect();
+            let mine = self.stretches();
+            if mine.is_err() {
+                self.stop();
+            }
+            let others = others.into_iter().map(|other| match other.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            std::iter::once(mine).chain(others).collect()
+        });
+        let mut stretches: Vec<Stretch> = std::iter::repeat_with(Stretch::default).take(count).collect();
+        for result in done {
+            for (number, stretch) in result? {
+                stretches[number as usize] = stretch;
+            }
+        }
+        Ok(stretches)
+    }
+
+    /// Lets the other threads find no more work.
+    fn stop(&self) {
+        self.next.store(u32::MAX / 2, Relaxed);
+    }
+
+    /// Takes stretches of commits as long as there are any.
+    fn stretches(&self) -> Result<Vec<(u32, Stretch)>, Stop> {
+        let mut trees = Trees::new(self.universe, self.order, self.history, Some(&self.found));
+        let mut done = Vec::new();
+        loop {
+            let number = self.next.fetch_add(1, Relaxed);
+            if number >= self.history.len().div_ceil(STRETCH) {
+                return Ok(done);
+            }
+            let stretch = self.stretch(number, &mut trees).inspect_err(|_| self.stop())?;
+            done.push((number, stretch));
+        }
+    }
+
+    fn stretch(&self, number: u32, trees: &mut Trees<'_>) -> Result<Stretch, Stop> {
+        let mut stretch = Stretch::default();
+        let commits = number * STRETCH..((number + 1) * STRETCH).min(self.history.len());
+        let mut is_kept = true;
+        for commit in commits.clone() {
+            if commit % COMMITS_BETWEEN_LOOKS == 0 && self.watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            if self.is_needed[commit as usize] {
+                let before = stretch.bits.len();
+                trees.introduce(commit, &mut |bit| {
+                    let is_new = self.claim(commit, bit);
+                    if is_new && is_kept {
+                        stretch.bits.push(bit);
+                    }
+                    is_new
+                })?;
+                let taken = (stretch.bits.len() - before) as u64;
+                let room = self.room.fetch_update(Relaxed, Relaxed, |room| room.checked_sub(taken));
+                if room.is_err() {
+                    stretch.bits.truncate(before);
+                    is_kept = false;
+                }
+            }
+            if is_kept {
+                stretch.ends.push(stretch.bits.len() as u32);
+            }
+        }
+        let done = self.done.fetch_add(commits.len() as u32, Relaxed) + commits.len() as u32;
+        self.watch.progress(Phase::ReadingTrees, u64::from(done), u64::from(self.history.len()));
+        Ok(stretch)
+    }
+
+    /// Whether a commit has to list an object: not if it has done so already or an ancestor on its chain does.
+    fn claim(&self, commit: u32, bit: u32) -> bool {
+        let slot = &self.introduced_by[bit as usize];
+        let by = slot.load(Relaxed);
+        let chains = &self.history.chains;
+        if by != NOBODY && by <= commit && chains[by as usize] == chains[commit as usize] {
+            return false;
+        }
+        slot.store(commit, Relaxed);
+        true
+    }
+}
+
+/// Compares the trees of commits with those of their parents. One a thread.
+pub(super) struct Trees<'a> {
+    universe: &'a Universe,
+    order: &'a BitOrder,
+    history: &'a History,
+    found: Option<&'a Found>,
+    decoder: TreeDecoder<'a>,
+}
+
+/// A tree to be compared with those that parents have at the same path.
+struct Comparison {
+    /// Whose tree it is or is in.
+    commit: u32,
+    tree: Ix,
+    path: NameHash,
+    bases: Vec<Ix>,
+}
+
+/// An entry that a tree has and one of its bases hasn't.
+struct Fresh {
+    /// Where it starts.
+    at: u32,
+    /// The tree that the base has under the same name.
+    base: Option<Ix>,
+}
+
+impl<'a> Trees<'a> {
+    /// Comparisons that learn nothing of objects on the way.
+    pub(super) fn again(universe: &'a Universe, order: &'a BitOrder, history: &'a History) -> Self {
+        Trees::new(universe, order, history, None)
+    }
+
+    fn new(
+        universe: &'a Universe,
+        order: &'a BitOrder,
+        history: &'a History,
+        found: Option<&'a Found>,
+    ) -> Self {
+        Trees { universe, order, history, found, decoder: TreeDecoder::new(universe) }
+    }
+
+    /// Visits everything in the tree of a commit that is in no parent's, as far as `is_new`: what is below a tree that
+    /// is not new isn't either.
+    pub(super) fn introduce(
+        &mut self,
+        commit: u32,
+        is_new: &mut impl FnMut(u32) -> bool,
+    ) -> Result<(), Stop> {
+        if let (Some(found), Some(bit)) = (self.found, self.history.bits[commit as usize]) {
+            found.kinds[bit as usize].store(Kind::Commit as u8, Relaxed);
+        }
+        let trees = &self.history.trees;
+        let Some(tree) = trees[commit as usize] else { return Ok(()) };
+        let mut bases = Vec::new();
+        for parent in self.history.parents(commit).iter().take(MAX_PARENTS) {
+            match trees[*parent as usize] {
+                Some(base) if base == tree => return Ok(()),
+                base => bases.extend(base),
+            }
+        }
+        let mut open = Vec::new();
+        let root = Comparison { commit, tree, path: NameHash::default(), bases };
+        self.meet(commit, tree, Kind::Tree, root.path, is_new)?.then(|| open.push(root));
+        while let Some(comparison) = open.pop() {
+            self.compare(&comparison, is_new, &mut open)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what is known of an object; tells whether it is new.
+    fn meet(
+        &self,
+        commit: u32,
+        ix: Ix,
+        kind: Kind,
+        path: NameHash,
+        is_new: &mut impl FnMut(u32) -> bool,
+    ) -> Result<bool, Stop> {
+        let bit = self.order.bit_of(ix).ok_or_else(|| Stop::NotClosed(self.universe.id(ix)))?;
+        let is_new = is_new(bit);
+        if let Some(found) = self.found.filter(|_| is_new) {
+            found.kinds[bit as usize].store(kind as u8, Relaxed);
+            let (name, oldest) = (u64::from(commit) << 32 | u64::from(path.0), &found.names[bit as usize]);
+            let is_older = |oldest: u64| (u64::from(commit) < oldest >> 32).then_some(name);
+            // An error says that there is an older one, which is as well.
+            let _ = oldest.fetch_update(Relaxed, Relaxed, is_older);
+        }
+        Ok(is_new)
+    }
+
+    fn compare(
+        &mut self,
+        comparison: &Comparison,
+        is_new: &mut impl FnMut(u32) -> bool,
+        open: &mut Vec<Comparison>,
+    ) -> Result<(), Stop> {
+        let tree = self.decoder.tree(comparison.tree)?;
+        if comparison.bases.is_empty() {
+            for at in &tree.starts[..tree.starts.len() - 1] {
+                self.entry(comparison, &tree, *at, Vec::new(), is_new, open)?;
+            }
+            return Ok(());
+        }
+        let mut fresh: Option<Vec<(u32, Vec<Ix>)>> = None;
+        for base in &comparison.bases {
+            let base_tree = self.decoder.tree(*base)?;
+            let differences = self.differences((comparison.tree, &tree), (*base, &base_tree))?;
+            fresh = Some(match fresh {
+                None => differences.into_iter().map(|fresh| (fresh.at, Vec::from_iter(fresh.base))).collect(),
+                Some(fresh) => in_both(fresh, differences),
+            });
+        }
+        for (at, bases) in fresh.unwrap_or_default() {
+            self.entry(comparison, &tree, at, bases, is_new, open)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        comparison: &Comparison,
+        tree: &Tree,
+        at: u32,
+        bases: Vec<Ix>,
+        is_new: &mut impl FnMut(u32) -> bool,
+        open: &mut Vec<Comparison>,
+    ) -> Result<(), Stop> {
+        let entry = self.entry_at(comparison.tree, tree, at)?;
+        let (kind, found) = match entry.kind() {
+            EntryKind::Submodule => return Ok(()),
+            EntryKind::Tree => (Kind::Tree, self.order.find_tree(self.universe, entry.id)?),
+            EntryKind::Blob => (Kind::Blob, self.universe.find(entry.id)?),
+        };
+        let Some(ix) = found else {
+            return if kind == Kind::Tree { Ok(()) } else { Err(Stop::NotClosed(entry.id.to_owned())) };
+        };
+        let path = comparison.path.entry(entry.name);
+        if self.meet(comparison.commit, ix, kind, path, is_new)? && kind == Kind::Tree {
+            open.push(Comparison { commit: comparison.commit, tree: ix, path, bases });
+        }
+        Ok(())
+    }
+
+    fn entry_at<'t>(&self, ix: Ix, tree: &'t Tree, at: u32) -> Result<Entry<'t>, Stop> {
+        let entry = Entries::at(&tree.bytes, self.universe.hash(), at as usize).next();
+        let Some(Ok(entry)) = entry else {
+            let source = MalformedObject { what: "tree entry", at: at as usize };
+            return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+        };
+        Ok(entry)
+    }
+
+    /// The entries of `tree` that `base` does not have byte for byte. Both are sorted; where a damaged one is not, more
+    /// entries differ.
+    fn differences(&self, (ix, tree): (Ix, &Tree), (base_ix, base): (Ix, &Tree)) -> Result<Vec<Fresh>, Stop> {
+        let mut fresh = Vec::new();
+        let ends = |tree: &Tree| tree.starts.len() - 1;
+        let (mut at, mut base_at) = (0, 0);
+        while at < ends(tree) {
+            let (start, base_start) = (tree.starts[at] as usize, base.starts[base_at] as usize);
+            let same = common_prefix(&tree.bytes[start..], &base.bytes[base_start..]);
+            let whole = tree.starts[at..].partition_point(|next| *next as usize <= start + same) - 1;
+            // An entry ends with an id, so what is whole in one is whole in the other.
+            at += whole;
+            base_at += whole;
+            if at == ends(tree) {
+                break;
+            }
+            if base_at >= ends(base) {
+                fresh.extend(tree.starts[at..ends(tree)].iter().map(|at| Fresh { at: *at, base: None }));
+                break;
+            }
+            let entry = self.entry_at(ix, tree, tree.starts[at])?;
+            let base_entry = self.entry_at(base_ix, base, base.starts[base_at])?;
+            match sort_key(&entry).cmp(sort_key(&base_entry)) {
+                std::cmp::Ordering::Less => {
+                    fresh.push(Fresh { at: tree.starts[at], base: None });
+                    at += 1;
+                }
+                std::cmp::Ordering::Greater => base_at += 1,
+                std::cmp::Ordering::Equal => {
+                    let is_tree = base_entry.kind() == EntryKind::Tree;
+                    let base_tree = if is_tree { self.universe.find(base_entry.id)? } else { None };
+                    fresh.push(Fresh { at: tree.starts[at], base: base_tree });
+                    at += 1;
+                    base_at += 1;
+                }
+            }
+        }
+        Ok(fresh)
+    }
+}
+
+/// Trees are sorted by name, directories as if theirs ended with a slash (git's user manual, "Git object model").
+fn sort_key<'e>(entry: &Entry<'e>) -> impl Iterator<Item = u8> + 'e {
+    let slash = (entry.kind() == EntryKind::Tree).then_some(b'/');
+    entry.name.iter().copied().chain(slash)
+}
+
+/// Entries that are in neither base, with the trees that either has in their place.
+fn in_both(fresh: Vec<(u32, Vec<Ix>)>, differences: Vec<Fresh>) -> Vec<(u32, Vec<Ix>)> {
+    let mut differences = differences.into_iter().peekable();
+    let keep = |(at, mut bases): (u32, Vec<Ix>)| {
+        while differences.next_if(|other| other.at < at).is_some() {}
+        let other = differences.next_if(|other| other.at == at)?;
+        bases.extend(other.base);
+        Some((at, bases))
+    };
+    fresh.into_iter().filter_map(keep).collect()
+}
+
+/// How many bytes two slices begin with alike.
+#[inline]
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut at = 0;
+    for chunk in [4096, 512, 64, 1] {
+        let (a, b) = (a[at..].chunks_exact(chunk), b[at..].chunks_exact(chunk));
+        at += a.zip(b).take_while(|(a, b)| a == b).count() * chunk;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_prefixes() {
+        let a = vec![7; 10_000];
+        for length in [0, 1, 63, 64, 65, 511, 513, 4096, 5000, 9999, 10_000] {
+            let mut b = a.clone();
+            assert_eq!(common_prefix(&a, &b[..length]), length);
+            b.get_mut(length).into_iter().for_each(|byte| *byte = 8);
+            assert_eq!(common_prefix(&a, &b), length);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Work that keeps a repository fast: what `packrace commit-graph`, `multi-pack-index`, `repack` and `pack-objects` do,
+//! without their command lines.
+
+pub mod bitmap_build;
+pub mod commit_graph;
+pub mod geometry;
+mod history;
+pub mod multi_pack_index;
+pub mod pack_files;
+pub mod prune;
+pub mod repack;
+pub mod server_info;
+mod sets;
+pub mod unreachable;
+pub mod verify_graph;

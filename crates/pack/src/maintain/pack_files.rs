@@ -1,0 +1,154 @@
+//! Writes packs and what stands beside them, and puts them where readers find them.
+
+use std::path::Path;
+
+use packrace_format::pack_index::PackIndex;
+use packrace_format::reverse_index::ReverseIndex;
+use packrace_format::{mtimes, pack_index};
+use packrace_object::{ObjectId, oid};
+use packrace_store::publish::{PackName, PackWriter, PublishOptions, PublishedPack, WritePolicy};
+
+use super::unreachable::Times;
+use crate::encode::generate::PackStream;
+use crate::error::Error;
+use crate::maintain::bitmap_build::{BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build};
+use crate::select::plan::PackPlan;
+use crate::universe::Universe;
+use crate::watch::Watch;
+
+/// How packs are stored.
+#[derive(Debug, Clone, Copy)]
+pub struct PackFiles {
+    /// How files are written.
+    pub policy: WritePolicy,
+    /// Whether packs get a `.rev`.
+    pub reverse_index: bool,
+    /// The version of their indexes.
+    pub index_version: pack_index::Version,
+    /// Longest pack, if there is a limit (`pack.packSizeLimit`); one of a single object may be longer.
+    pub max_bytes: Option<u64>,
+}
+
+/// What is special about a pack.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Special<'a> {
+    /// It holds what a promisor promised.
+    pub is_promisor: bool,
+    /// It gets bitmaps, of what these lead to, unless it is split.
+    pub bitmap: Option<&'a BitmapRequest>,
+    /// Its files begin with this, instead of standing with the repository's packs.
+    pub prefix: Option<&'a Path>,
+    /// It holds what nothing reaches, last wanted at these times.
+    pub times: Option<&'a Times>,
+}
+
+/// Which bitmaps to write.
+#[derive(Debug, Clone)]
+pub struct BitmapRequest {
+    /// What refs point at.
+    pub refs: Vec<ObjectId>,
+    /// Those of them that get a bitmap in any case (`pack.preferBitmapTips`).
+    pub preferred: Vec<ObjectId>,
+    /// How.
+    pub options: BitmapOptions,
+}
+
+/// Why packs could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum PackFilesError {
+    /// Objects cannot be read or packs written.
+    #[error(transparent)]
+    Objects(#[from] Error),
+    /// Bitmaps were asked for, and this object is not in the pack.
+    #[error("failed to write bitmap index")]
+    NotClosed(ObjectId),
+    /// The new pack has no usable index.
+    #[error("failed to write bitmap index")]
+    NoBitmap,
+}
+
+impl From<packrace_store::Error> for PackFilesError {
+    fn from(error: packrace_store::Error) -> Self {
+        PackFilesError::Objects(error.into())
+    }
+}
+
+impl PackFiles {
+    /// Writes what is planned, as one pack or as many as the limit asks for. Each is durable when the next is begun.
+    pub fn write(
+        &self,
+        plan: PackPlan,
+        special: &Special<'_>,
+        watch: &dyn Watch,
+    ) -> Result<Vec<PublishedPack>, PackFilesError> {
+        let universe = plan.universe.clone();
+        let hash = universe.hash();
+        let dir = universe.snapshot().own_pack_dir();
+        let mut packs = Vec::new();
+        let mut stream = match self.max_bytes {
+            Some(bytes) => PackStream::new(plan).in_parts(bytes),
+            None => PackStream::new(plan).with_index(),
+        };
+        loop {
+            let mut writer = match self.max_bytes {
+                Some(_) => PackWriter::create(&dir, hash, self.policy, None)?,
+                None => PackWriter::receive(&dir, hash, self.policy)?,
+            };
+            while let Some(segment) = stream.next_segment(watch)? {
+                writer.write(segment.bytes())?;
+            }
+            let mut entries = stream.take_entries();
+            pack_index::sort(&mut entries);
+            let sealed = writer.seal(entries.len() as u32)?;
+            let mtimes = match special.times {
+                Some(times) => {
+                    let seconds = seconds(&universe, &entries, times)?;
+                    Some(mtimes::write(seconds.into_iter(), sealed.checksum()))
+                }
+                None => None,
+            };
+            let is_whole = packs.is_empty() && !stream.has_more_parts();
+            let bitmap = match special.bitmap.filter(|_| is_whole) {
+                Some(request) => bitmap(&universe, &entries, sealed.checksum(), request, watch)?,
+                None => None,
+            };
+            let options = PublishOptions {
+                name: special.prefix.map_or(PackName::Standard, PackName::Prefix),
+                index_version: self.index_version,
+                reverse_index: self.reverse_index,
+                promisor: special.is_promisor.then_some(b"".as_slice()),
+                mtimes: mtimes.as_deref(),
+                bitmap: bitmap.as_deref(),
+                ..PublishOptions::default()
+            };
+            packs.push(sealed.publish(&entries, &options)?);
+            if !stream.has_more_parts() {
+                watch.packed(&stream.totals());
+                return Ok(packs);
+            }
+        }
+    }
+}
+
+fn bitmap(
+    universe: &Universe,
+    entries: &[pack_index::Entry],
+    checksum: &oid,
+    request: &BitmapRequest,
+    watch: &dyn Watch,
+) -> Result<Option<Vec<u8>>, PackFilesError> {
+    let index = pack_index::write(entries, universe.hash(), checksum, pack_index::Version::default());
+    let index = PackIndex::open(index.map_err(|_| PackFilesError::NoBitmap)?, universe.hash());
+    let index = index.map_err(|_| PackFilesError::NoBitmap)?;
+    let order = BitOrder::of_pack(universe, &index, &ReverseIndex::<Vec<u8>>::compute(&index))?;
+    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
+    match build(universe, &order, tips, &request.options, watch)? {
+        BuiltBitmap::File(bytes) => Ok(Some(bytes)),
+        BuiltBitmap::Shallow => Ok(None),
+        BuiltBitmap::NotClosed(id) => Err(PackFilesError::NotClosed(id)),
+    }
+}
+
+fn seconds(universe: &Universe, entries: &[pack_index::Entry], times: &Times) -> Result<Vec<u32>, Error> {
+    entries.iter().map(|entry| Ok(times.of(universe.require(&entry.id)?))).collect()
+}

@@ -1,0 +1,411 @@
+//! Puts the objects of a repository into fewer and better packs (git-repack).
+//!
+//! ```text
+//! roles     which packs stay, which are taken apart
+//! select    which objects go into the new packs: reachable, promised, unreachable
+//! write     each new pack under a temporary name, synced, published (`pack_files`)
+//! delete    what the new packs hold now, and nothing that came meanwhile
+//! ```
+//!
+//! Everything is decided on one snapshot. What is deleted is a pack of that snapshot whose every object is in a pack
+//! that was published or stays, was made loose, or is meant to go. A reader that has mapped an old pack reads on; one
+//! that comes finds the new ones, which are there before any old one goes. After a crash at any moment there are too
+//! many packs, never too few.
+
+mod roles;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use packrace_object::ObjectId;
+use packrace_store::PackIx;
+use packrace_store::publish::{PublishedPack, remove_pack};
+
+use self::roles::{Role, Roles};
+use super::pack_files::{BitmapRequest, PackFiles, PackFilesError, Special};
+use super::sets::insert_all;
+use super::unreachable::{Caretaker, Loosening, Parted, plan_cruft};
+use crate::error::Error;
+use crate::marks::Marks;
+use crate::names::Names;
+use crate::select::filter::Filter;
+use crate::select::islands::Islands;
+use crate::select::plan;
+use crate::settings::Settings;
+use crate::universe::Universe;
+use crate::walk::lenient_walk::LenientWalk;
+use crate::watch::Watch;
+
+/// Which objects are packed anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Loose ones that are reached.
+    Loose,
+    /// All that are reached (`-a`, `-A`, `--cruft`).
+    All(Unreachable),
+    /// Those of small packs, and loose ones (`--geometric`).
+    Geometric(u32),
+}
+
+/// What becomes of objects that nothing reaches. Times are in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreachable {
+    /// They go with the packs that they are in.
+    Drop,
+    /// They are written as loose objects, unless they are as old as this.
+    Loosen {
+        /// What was last wanted at this time or before is dropped.
+        expired: i64,
+    },
+    /// They are packed with the others.
+    Append,
+    /// They get a pack of their own, unless they are as old as this and nothing newer needs them.
+    Cruft {
+        /// What was last wanted at this time or before is dropped.
+        expired: i64,
+    },
+}
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct RepackRequest {
+    /// Which objects.
+    pub scope: Scope,
+    /// Whether what becomes redundant is deleted (`-d`).
+    pub delete: bool,
+    /// Whether objects of alternates are left out (`-l`).
+    pub local: bool,
+    /// Whether objects of kept packs are packed too (`--pack-kept-objects`).
+    pub pack_kept: bool,
+    /// Packs that are kept as if they had a `.keep`.
+    pub keep_packs: Vec<String>,
+    /// Objects that must be there, with everything they reach: what refs point at.
+    pub tips: Vec<ObjectId>,
+    /// Objects that are kept with everything they reach as far as it is there: from reflogs and indexes.
+    pub soft_tips: Vec<ObjectId>,
+    /// How packs are made.
+    pub settings: Settings,
+    /// How cruft packs are made.
+    pub cruft_settings: Settings,
+    /// Whether deltas name their base by distance (`repack.useDeltaBaseOffset`).
+    pub ofs_delta: bool,
+    /// The bitmaps of the pack of everything that is reached, if it holds all that.
+    pub bitmap: Option<BitmapRequest>,
+    /// What everything that is reached is reduced to; the rest gets a pack of its own. Only with [`Unreachable::Drop`].
+    pub filter: Option<Filter>,
+    /// Where that pack goes, as the beginning of the names of its files; among the others if this is not given.
+    pub filter_to: Option<PathBuf>,
+    /// Where what expires is copied to, as the beginning of the names of a pack's files (`--expire-to`).
+    pub expire_to: Option<PathBuf>,
+    /// How packs are stored.
+    pub files: PackFiles,
+    /// Which deltas may be in packs of what is reached.
+    pub islands: Option<Arc<Islands>>,
+    /// Unreachable objects that count as wanted now (`gc.recentObjectsHook`).
+    pub recent: Vec<ObjectId>,
+    /// Longest cruft pack, where that has a limit of its own.
+    pub max_cruft_bytes: Option<u64>,
+    /// zlib's level for loose objects.
+    pub loose_compression: i32,
+}
+
+/// Packs that were written, and what they make redundant. Nothing is deleted yet: a multi-pack-index and bitmaps that
+/// do not need the redundant packs come first.
+#[derive(Debug)]
+pub struct Repacked {
+    /// What was packed.
+    pub scope: Scope,
+    /// The new packs; the first holds what is reached, if anything is.
+    pub new: Vec<PublishedPack>,
+    /// Names of packs of the repository itself that are no longer needed.
+    pub redundant: Vec<String>,
+    /// Names of the repository's packs that stay.
+    pub staying: Vec<String>,
+    /// Whether the first new pack holds everything that refs reach.
+    pub is_closed: bool,
+    /// The pack with the most objects of those that a geometric repack leaves.
+    pub largest: Option<String>,
+}
+
+/// Writes the new packs.
+pub fn write(
+    universe: &Arc<Universe>,
+    request: &RepackRequest,
+    watch: &dyn Watch,
+) -> Result<Repacked, PackFilesError> {
+    let roles = Roles::of(universe.snapshot(), &request.keep_packs);
+    Repack { universe, request, roles, watch, new: Vec::new() }.run()
+}
+
+/// Writes a pack of the objects that are read from the repository's own packs with these names; none if there are none.
+pub fn write_some(
+    universe: &Arc<Universe>,
+    request: &RepackRequest,
+    packs: &[String],
+    watch: &dyn Watch,
+) -> Result<Vec<PublishedPack>, PackFilesError> {
+    let snapshot = universe.snapshot();
+    let names: HashSet<&str> = packs.iter().map(String::as_str).collect();
+    let numbers: Vec<PackIx> = (0u32..)
+        .map(PackIx)
+        .zip(snapshot.packs())
+        .filter(|(_, pack)| pack.is_local() && names.contains(pack.name()) && pack.is_usable())
+        .map(|(number, _)| number)
+        .collect();
+    let wanted = Marks::of_packs(universe, &numbers)?;
+    let elsewhere = Marks::new(universe.packed_end());
+    let numbers: HashSet<PackIx> = numbers.into_iter().collect();
+    for ix in wanted.packed() {
+        if !numbers.contains(&snapshot.locate(packrace_store::ObjectIx(ix.0)).pack) {
+            elsewhere.insert(ix);
+        }
+    }
+    wanted.subtract(&elsewhere);
+    let names = Names::new(universe.packed_end());
+    store(universe, request, (wanted, names), &Special::default(), watch)
+}
+
+/// Writes packs of these objects; none if there are no objects.
+fn store(
+    universe: &Arc<Universe>,
+    request: &RepackRequest,
+    (wanted, names): (Marks, Names),
+    special: &Special<'_>,
+    watch: &dyn Watch,
+) -> Result<Vec<PublishedPack>, PackFilesError> {
+    let plan = match special.times {
+        None => plan::to_store(universe, wanted, names, request.settings, request.ofs_delta, watch)?
+            .with_islands(request.islands.clone()),
+        Some(_) => plan_cruft(universe, wanted, names, request.cruft_settings, request.ofs_delta, watch)?,
+    };
+    match plan.objects() {
+        0 => Ok(Vec::new()),
+        _ => {
+            let max_bytes = request.max_cruft_bytes.filter(|_| special.times.is_some());
+            let max_bytes = max_bytes.or(request.files.max_bytes);
+            PackFiles { max_bytes, ..request.files }.write(plan, special, watch)
+        }
+    }
+}
+
+/// Deletes packs of the repository that are redundant, but none that is among `new`, or that got a `.keep` meanwhile.
+pub fn delete_packs(universe: &Universe, repacked: &Repacked) -> Result<(), Error> {
+    let dir = universe.snapshot().own_pack_dir();
+    for name in &repacked.redundant {
+        remove_pack(&dir.join(name))?;
+    }
+    Ok(())
+}
+
+struct Repack<'a> {
+    universe: &'a Arc<Universe>,
+    request: &'a RepackRequest,
+    roles: Roles,
+    watch: &'a dyn Watch,
+    new: Vec<PublishedPack>,
+}
+
+impl Repack<'_> {
+    fn run(mut self) -> Result<Repacked, PackFilesError> {
+        let (taken_apart, largest, is_closed) = match self.request.scope {
+            Scope::Loose => {
+                self.loose()?;
+                (Vec::new(), None, false)
+            }
+            Scope::All(unreachable) => {
+                let is_closed = self.all(unreachable)?;
+                (self.roles.with(&[Role::Ordinary, Role::Cruft, Role::Promisor]), None, is_closed)
+            }
+            Scope::Geometric(factor) => {
+                let (taken_apart, largest) = self.geometric(factor)?;
+                (taken_apart, largest, false)
+            }
+        };
+        let packs = self.universe.snapshot().packs();
+        let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
+        // A pack that was made anew may have the name of one that was there.
+        let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
+        let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), Role::Kept | Role::Foreign);
+        let is_redundant = |pack: &PackIx| self.request.delete && !stays(*pack);
+        let redundant: Vec<String> =
+            taken_apart.into_iter().filter(is_redundant).map(name).filter(|name| !is_new(name)).collect();
+        let own = self.roles.with(&[Role::Kept, Role::Promisor, Role::Cruft, Role::Ordinary]);
+        let goes: HashSet<&String> = redundant.iter().collect();
+        let staying = own.into_iter().map(name).filter(|name| !goes.contains(name) && !is_new(name));
+        let staying = staying.collect();
+        let largest = largest.map(name);
+        let scope = self.request.scope;
+        Ok(Repacked { scope, new: self.new, redundant, staying, is_closed, largest })
+    }
+
+    /// Loose objects that are reached and in no pack.
+    fn loose(&mut self) -> Result<(), PackFilesError> {
+        let (reached, names) = self.reach()?;
+        let wanted = Marks::new(self.universe.packed_end());
+        for ix in reached.extra() {
+            wanted.insert(ix);
+        }
+        wanted.subtract(&self.left_out(false)?);
+        self.write(wanted, names, &Special::default())
+    }
+
+    /// Everything that is reached, and what else is asked for. Tells whether the first pack needs no other.
+    fn all(&mut self, unreachable: Unreachable) -> Result<bool, PackFilesError> {
+        let (universe, request) = (self.universe, self.request);
+        let (reached, names) = self.reach()?;
+        let left_out = self.left_out(!request.pack_kept)?;
+        let promised = Marks::of_packs(universe, &self.roles.with(&[Role::Promisor]))?;
+        left_out.unite(&promised);
+        let rest = self.unreachable(&reached, &left_out)?;
+        let wanted = reached.snapshot();
+        let all = count(&wanted);
+        wanted.subtract(&left_out);
+        let is_closed = count(&wanted) == all;
+        if unreachable == Unreachable::Append && request.delete {
+            wanted.unite(&rest);
+        }
+        let wanted = match &request.filter {
+            Some(filter) => {
+                let tips = request.tips.clone();
+                plan::kept_by(universe, filter, tips, wanted, self.watch)?
+            }
+            None => wanted,
+        };
+        let filtered = match &request.filter {
+            Some(_) => {
+                let filtered = Marks::of_packs(universe, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
+                filtered.subtract(&wanted);
+                filtered.subtract(&left_out);
+                Some(filtered)
+            }
+            None => None,
+        };
+        if count(&promised) > 0 {
+            let names = Names::new(universe.packed_end());
+            let special = Special { is_promisor: true, ..Special::default() };
+            self.write(promised, names, &special)?;
+        }
+        let bitmap = request.bitmap.as_ref().filter(|_| is_closed);
+        self.write(wanted, names, &Special { bitmap, ..Special::default() })?;
+        if let Some(filtered) = filtered {
+            let names = Names::new(universe.packed_end());
+            let prefix = request.filter_to.as_deref();
+            let special = Special { prefix, ..Special::default() };
+            let new = store(universe, request, (filtered, names), &special, self.watch)?;
+            self.new.extend(new.into_iter().filter(|_| prefix.is_none()));
+        }
+        match unreachable {
+            Unreachable::Drop | Unreachable::Append => {}
+            Unreachable::Loosen { expired } if request.delete => {
+                // They are in packs that go then.
+                let (compression, policy) = (request.loose_compression, request.files.policy.of_rewrites());
+                let how = Loosening { compression, policy };
+                self.caretaker(request.settings).loosen(rest, &reached, expired, how)?;
+            }
+            Unreachable::Loosen { .. } => {}
+            Unreachable::Cruft { expired } => self.cruft(rest, &reached, expired)?,
+        }
+        Ok(is_closed)
+    }
+
+    /// Small packs and loose objects.
+    fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), PackFilesError> {
+        let universe = self.universe;
+        let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
+        let (rolled_up, left) = self.roles.roll_up(universe.snapshot(), factor, with_kept, with_foreign);
+        let wanted = Marks::of_packs(universe, &rolled_up)?;
+        insert_all(universe, &wanted, &universe.snapshot().own_loose()?)?;
+        wanted.subtract(&Marks::of_packs(universe, &left)?);
+        wanted.subtract(&self.left_out(!self.request.pack_kept)?);
+        let names = LenientWalk::new(universe).name_by_trees(&wanted, &self.request.settings)?;
+        self.write(wanted, names, &Special::default())?;
+        let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != Role::Foreign;
+        let largest = left.into_iter().rev().find(is_own);
+        Ok((rolled_up, largest))
+    }
+
+    fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), PackFilesError> {
+        self.new.extend(store(self.universe, self.request, (wanted, names), special, self.watch)?);
+        Ok(())
+    }
+
+    /// Everything that is reached.
+    fn reach(&self) -> Result<(Marks, Names), Error> {
+        let (universe, request) = (self.universe, self.request);
+        let promisor = self.roles.with(&[Role::Promisor]);
+        let none = Marks::new(universe.packed_end());
+        let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
+            let tips = request.tips.clone();
+            let (seen, names) = plan::reach(universe, tips, &request.settings, self.watch)?;
+            (seen, names, none)
+        } else {
+            // What a promisor has promised may name what is missing, and needs no walk: it is packed as it is.
+            let stop = Marks::of_packs(universe, &promisor)?;
+            let (seen, names) = (none, Names::new(universe.packed_end()));
+            LenientWalk::new(universe).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
+            (seen, names, stop)
+        };
+        LenientWalk::new(universe).reach(request.soft_tips.iter().copied(), &stop, &seen, &names)?;
+        Ok((seen, names))
+    }
+
+    fn has_foreign_promisor(&self) -> bool {
+        self.universe.snapshot().packs().iter().any(packrace_store::Pack::is_promisor)
+    }
+
+    /// What stays where it is: in kept packs and, with `-l`, in alternates.
+    fn left_out(&self, without_kept: bool) -> Result<Marks, Error> {
+        let universe = self.universe;
+        let mut roles = Vec::new();
+        roles.extend(without_kept.then_some(Role::Kept));
+        roles.extend(self.request.local.then_some(Role::Foreign));
+        let marks = Marks::of_packs(universe, &self.roles.with(&roles))?;
+        if self.request.local {
+            let own = universe.snapshot().own_loose()?;
+            for id in universe.loose_met() {
+                if own.binary_search(&id).is_err() {
+                    marks.insert(universe.require(&id)?);
+                }
+            }
+        }
+        Ok(marks)
+    }
+
+    /// What is in packs that are taken apart or loose, and not reached.
+    fn unreachable(&self, reached: &Marks, left_out: &Marks) -> Result<Marks, Error> {
+        let rest = Marks::of_packs(self.universe, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
+        if !matches!(self.request.scope, Scope::All(Unreachable::Drop)) {
+            insert_all(self.universe, &rest, &self.universe.snapshot().own_loose()?)?;
+        }
+        rest.subtract(reached);
+        rest.subtract(left_out);
+        Ok(rest)
+    }
+
+    fn caretaker(&self, settings: Settings) -> Caretaker<'_> {
+        let packs = self.roles.with(&[Role::Ordinary, Role::Cruft]);
+        let (universe, recent) = (self.universe, &self.request.recent);
+        Caretaker { universe, packs, recent, settings, watch: self.watch }
+    }
+
+    /// Packs what nothing reaches, and what of the expired that needs.
+    fn cruft(&mut self, rest: Marks, reached: &Marks, expired: i64) -> Result<(), PackFilesError> {
+        let caretaker = self.caretaker(self.request.cruft_settings);
+        let times = caretaker.times(&rest)?;
+        let Parted { stay, gone, names } = caretaker.part(rest, reached, &times, expired)?;
+        let special = Special { times: Some(&times), ..Special::default() };
+        self.write(stay, names, &special)?;
+        if let Some(prefix) = &self.request.expire_to {
+            let names = Names::new(self.universe.packed_end());
+            let special = Special { prefix: Some(prefix), ..special };
+            // Not one of the repository's packs.
+            store(self.universe, self.request, (gone, names), &special, self.watch)?;
+        }
+        Ok(())
+    }
+}
+
+fn count(marks: &Marks) -> usize {
+    marks.packed().count() + marks.extra().len()
+}

@@ -1,0 +1,59 @@
+//! Sets of objects that maintenance puts into packs.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use packrace_object::ObjectId;
+use packrace_store::PackIx;
+
+use crate::error::Error;
+use crate::marks::Marks;
+use crate::universe::{Ix, Universe};
+
+/// Adds the objects with these ids, but those that went meanwhile.
+pub(crate) fn insert_all(universe: &Universe, marks: &Marks, ids: &[ObjectId]) -> Result<(), Error> {
+    for id in ids {
+        if let Some(ix) = universe.find(id)? {
+            marks.insert(ix);
+        }
+    }
+    Ok(())
+}
+
+/// When `wanted` objects of packs and loose ones were last wanted, in seconds since 1970: the time of the pack or file, or what
+/// a cruft pack says. Where there are several copies the latest counts.
+pub(crate) fn times(
+    universe: &Universe,
+    wanted: &Marks,
+    packs: &[PackIx],
+    loose: &[ObjectId],
+    modified: impl Fn(&ObjectId) -> Option<SystemTime>,
+) -> Result<HashMap<Ix, u32>, Error> {
+    let mut found: HashMap<Ix, u32> = HashMap::new();
+    let mut note = |ix: Ix, seconds: u32| {
+        if wanted.contains(ix) {
+            let known = found.entry(ix).or_default();
+            *known = seconds.max(*known);
+        }
+    };
+    for pack in packs {
+        let pack = &universe.snapshot().packs()[pack.0 as usize];
+        let times = pack.times()?;
+        let of_pack = pack.modified().map_or(0, seconds_of);
+        for position in 0..pack.len() {
+            let ix = universe.require(pack.index().id_at(position))?;
+            note(ix, times.as_ref().map_or(of_pack, |times| times.seconds_at(position)));
+        }
+    }
+    for id in loose {
+        if let (Some(ix), Some(modified)) = (universe.find(id)?, modified(id)) {
+            note(ix, seconds_of(modified));
+        }
+    }
+    Ok(found)
+}
+
+fn seconds_of(time: SystemTime) -> u32 {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,171 @@
+//! Reads trees level by level, each level in pack order so that delta bases were decoded shortly before.
+
+use std::collections::HashSet;
+
+use packrace_object::tree::{Entries, Entry, EntryKind};
+use packrace_object::{Kind, MalformedObject};
+
+use crate::error::{Error, Reason};
+use crate::marks::Marks;
+use crate::universe::{Ix, Universe};
+use crate::walk::trees::{Lacking, TreeDecoder};
+use crate::watch::{Phase, Watch};
+
+/// Trees between two looks at the watcher, where nothing is expensive about a tree.
+const TREES_BETWEEN_LOOKS: u64 = 256;
+
+/// What a walk for a filter starts from, and where it may go.
+pub(crate) struct Start<'a> {
+    /// The root trees of all commits that are sent.
+    pub(crate) roots: Vec<Ix>,
+    /// Trees that the client named itself.
+    pub(crate) given: Vec<Ix>,
+    /// What is to be sent, as far as filters do not matter. `None` if that was not found out: everything.
+    pub(crate) scope: Option<&'a Marks>,
+}
+
+impl Start<'_> {
+    pub(crate) fn is_in_scope(&self, ix: Ix) -> bool {
+        self.scope.is_none_or(|scope| scope.contains(ix))
+    }
+}
+
+/// Reads trees.
+pub(crate) struct TreeReader<'a> {
+    pub(crate) universe: &'a Universe,
+    watch: &'a dyn Watch,
+    decoder: TreeDecoder<'a>,
+    lacking: Lacking,
+    max_depth: usize,
+    read: u64,
+    /// Cost since the last look at the watcher, in trees.
+    spent: u64,
+}
+
+impl<'a> TreeReader<'a> {
+    /// Trees of a repository that may lack objects.
+    pub(crate) fn new(universe: &'a Universe, lacking: Lacking, watch: &'a dyn Watch) -> Self {
+        let decoder = TreeDecoder::new(universe);
+        TreeReader { universe, watch, decoder, lacking, max_depth: usize::MAX, read: 0, spent: 0 }
+    }
+
+    /// Does not look into trees that are deeper than this.
+    pub(crate) fn no_deeper_than(self, max_depth: usize) -> Self {
+        TreeReader { max_depth, ..self }
+    }
+
+    /// Fails where trees of this depth are too deep.
+    pub(crate) fn check_depth(&self, depth: usize) -> Result<(), Error> {
+        if depth > self.max_depth { Err(Reason::DeepTree.into()) } else { Ok(()) }
+    }
+
+    /// Puts trees into the order in which they are best read.
+    pub(crate) fn sort<T>(&self, level: &mut [T], tree_of: impl Fn(&T) -> Ix) {
+        level.sort_by_cached_key(|item| {
+            let ix = tree_of(item);
+            match self.universe.packed(ix) {
+                Some(packed) => {
+                    let at = self.universe.snapshot().locate(packed);
+                    (at.pack.0, at.offset)
+                }
+                None => (u32::MAX, u64::from(ix.0)),
+            }
+        });
+    }
+
+    /// Looks at the watcher, if enough was done since the last time. `trees` is how many trees could have been read instead.
+    pub(crate) fn spend(&mut self, trees: u64) -> Result<(), Error> {
+        self.spent = self.spent.saturating_add(trees);
+        if self.spent >= TREES_BETWEEN_LOOKS {
+            self.spent = 0;
+            if self.watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            self.watch.progress(Phase::Enumerating, self.read, 0);
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the trees and blobs of a tree. When the tree is stored as a delta on one of which `is_done` says
+    /// that all its entries are dealt with, only those that it does not share with that one are looked at.
+    pub(crate) fn entries(
+        &mut self,
+        ix: Ix,
+        is_done: impl Fn(Ix) -> bool,
+        mut each: impl FnMut(Entry<'_>, Kind, Ix),
+    ) -> Result<(), Error> {
+        self.read += 1;
+        self.spend(1)?;
+        let tree = self.decoder.tree(ix)?;
+        let starts = match tree.base.is_some_and(is_done) {
+            true => &tree.fresh[..],
+            false => &tree.starts[..tree.starts.len() - 1],
+        };
+        let hash = self.universe.hash();
+        for &at in starts {
+            let Some(Ok(entry)) = Entries::at(&tree.bytes, hash, at as usize).next() else {
+                let source = MalformedObject { what: "tree entry", at: at as usize };
+                return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+            };
+            let kind = match entry.kind() {
+                EntryKind::Submodule => continue,
+                EntryKind::Tree => Kind::Tree,
+                EntryKind::Blob => Kind::Blob,
+            };
+            match self.universe.find(entry.id)? {
+                Some(found) => each(entry, kind, found),
+                None if self.lacking.allows(self.universe, entry.id, kind, self.watch)? => {}
+                None => return Err(Reason::Missing(entry.id.to_owned()).into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Trees and blobs in scope that are at a depth of less than `depth` somewhere. What a named tree holds is at depth 0.
+pub(crate) fn within_depth(
+    trees: &mut TreeReader<'_>,
+    start: &Start<'_>,
+    depth: u64,
+) -> Result<Marks, Error> {
+    let reached = Marks::new(trees.universe.packed_end());
+    let mut level = Vec::new();
+    for given in start.given.iter().collect::<HashSet<_>>() {
+        trees.entries(
+            *given,
+            |_| false,
+            |_, kind, found| {
+                if start.is_in_scope(found) && reached.insert(found) && kind == Kind::Tree {
+                    level.push(found);
+                }
+            },
+        )?;
+    }
+    level.extend(start.roots.iter().filter(|root| start.is_in_scope(**root) && reached.insert(**root)));
+    // Trees at this depth or nearer: what they hold is at the next depth or nearer.
+    let expanded = Marks::new(trees.universe.packed_end());
+    for at in 1..depth {
+        if level.is_empty() {
+            break;
+        }
+        trees.check_depth(usize::try_from(at - 1).unwrap_or(usize::MAX))?;
+        trees.sort(&mut level, |tree| *tree);
+        for tree in &level {
+            expanded.insert(*tree);
+        }
+        let mut next = Vec::new();
+        for tree in level {
+            trees.entries(
+                tree,
+                |base| expanded.contains(base),
+                |_, kind, found| {
+                    if start.is_in_scope(found) && reached.insert(found) && kind == Kind::Tree {
+                        next.push(found);
+                    }
+                },
+            )?;
+        }
+        level = next;
+    }
+    Ok(reached)
+}

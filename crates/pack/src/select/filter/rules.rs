@@ -1,0 +1,74 @@
+use packrace_object::Kind;
+
+use crate::error::Error;
+use crate::universe::Universe;
+
+use super::Filter;
+use super::sparse::Sparse;
+
+/// What all filters of a request say together: an object is kept if every rule keeps it.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// Whether objects of a kind are kept, by its number.
+    kinds: [bool; 5],
+    /// Blobs of so many bytes or more are left out.
+    pub(crate) blob_limit: Option<u64>,
+    /// Trees and blobs at this depth or deeper are left out. A root tree is at depth 0.
+    pub(crate) depth: Option<u64>,
+    /// Blobs outside of any of these are left out.
+    pub(crate) sparse: Vec<Sparse>,
+}
+
+impl Rules {
+    /// The rules of a filter; reads the patterns that it names.
+    pub(crate) fn of(universe: &Universe, filter: &Filter) -> Result<Rules, Error> {
+        let mut rules = Rules { kinds: [true; 5], blob_limit: None, depth: None, sparse: Vec::new() };
+        for filter in filter.all() {
+            rules.add(universe, filter)?;
+        }
+        if !rules.keeps(Kind::Blob) && !rules.keeps(Kind::Tree) {
+            rules.depth = Some(0);
+        }
+        if rules.depth == Some(0) {
+            (rules.kinds[Kind::Tree as usize], rules.kinds[Kind::Blob as usize]) = (false, false);
+        }
+        Ok(rules)
+    }
+
+    fn add(&mut self, universe: &Universe, filter: &Filter) -> Result<(), Error> {
+        match filter {
+            Filter::BlobNone => self.kinds[Kind::Blob as usize] = false,
+            Filter::BlobLimit(0) => self.kinds[Kind::Blob as usize] = false,
+            Filter::BlobLimit(bytes) => {
+                self.blob_limit = Some(self.blob_limit.map_or(*bytes, |limit| limit.min(*bytes)));
+            }
+            Filter::Tree(depth) => self.depth = Some(self.depth.map_or(*depth, |least| least.min(*depth))),
+            Filter::ObjectType(kind) => {
+                let others = Kind::ALL.into_iter().filter(|other| other != kind);
+                others.for_each(|other| self.kinds[other as usize] = false);
+            }
+            Filter::Sparse(patterns) => self.sparse.push(Sparse::load(universe, patterns)?),
+            Filter::Combine(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn keeps(&self, kind: Kind) -> bool {
+        self.kinds[kind as usize]
+    }
+
+    /// Whether trees have to be walked to tell what is kept.
+    pub(crate) fn is_about_places(&self) -> bool {
+        self.depth != Some(0) && (self.depth.is_some() || !self.sparse.is_empty())
+    }
+
+    /// Whether what is kept can be told without knowing all that the commits reach.
+    pub(crate) fn needs_commits_only(&self) -> bool {
+        self.depth == Some(0) || self.is_about_places()
+    }
+
+    /// Whether the kind of every object has to be looked at.
+    pub(crate) fn is_about_kinds(&self) -> bool {
+        self.blob_limit.is_some() || Kind::ALL.iter().any(|kind| !self.keeps(*kind))
+    }
+}

@@ -1,0 +1,562 @@
+//! Decides which objects a response holds, and from which packs they come.
+
+mod by_bitmap;
+mod by_walk;
+mod filtering;
+mod memory;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId, oid};
+use packrace_store::PackIx;
+
+use crate::error::{Error, Reason};
+use crate::marks::Marks;
+use crate::names::{NameHash, NameHashVersion, Names};
+use crate::select::filter::{Filter, Rules};
+use crate::select::islands::Islands;
+use crate::settings::{MAX_TREE_DEPTH, Settings};
+use crate::universe::{Ix, Universe};
+use crate::walk::commits::{Commits, Peeled};
+use crate::walk::lenient_walk::LenientWalk;
+use crate::walk::trees::{Absent, Lacking, TreeWalk};
+use crate::watch::{Phase, Watch};
+use filtering::Filtering;
+pub use memory::estimated_memory;
+
+/// What a client asked for, after negotiation. Plain data.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct PackRequest {
+    /// Objects to send with everything they reach.
+    pub wants: Vec<ObjectId>,
+    /// Objects that the client has with everything they reach; unknown ones are passed over.
+    pub haves: Vec<ObjectId>,
+    /// Commits whose parents the client does not have or will not get. Bitmaps are not used when there are any.
+    pub shallow: Vec<ObjectId>,
+    /// Annotated tags to add when what they finally tag is sent (`include-tag`): the tag, and what it peels to.
+    pub tags: Vec<(ObjectId, ObjectId)>,
+    /// Objects not to send although they are wanted: the client gets them in another way (packfile URIs).
+    pub excluded: Vec<ObjectId>,
+    /// Deltas may refer to bases that only the client has (`thin-pack`).
+    pub thin: bool,
+    /// Deltas may name their base by distance (`ofs-delta`).
+    pub ofs_delta: bool,
+    /// Which objects may be missing.
+    pub gaps: Gaps,
+    /// What to leave out; objects in `wants` are sent all the same.
+    pub filter: Option<Filter>,
+    /// Threads that a walk may use; at least 1.
+    pub threads: usize,
+    /// How the pack is made.
+    pub settings: Settings,
+}
+
+/// Which objects may be missing here that are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Gaps {
+    /// None.
+    #[default]
+    Errors,
+    /// Those that a remote has promised are left out: the client knows a remote that has them.
+    Promised,
+    /// All that are missing are left out, and what would be found behind them.
+    Any,
+    /// What is in a pack of a promisor is left out, and what would be found behind it.
+    BehindPromisor,
+}
+
+/// In which order the entries of a pack stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// As they are stored, pack after pack: nothing has to be looked at twice. For a response.
+    #[default]
+    AsStored,
+    /// Tags, commits, trees, blobs, and within each as they are stored: what a walk needs stands together. For a pack
+    /// that stays.
+    ByKind,
+}
+
+/// Which objects of a pack are sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Selected {
+    /// The whole pack.
+    All,
+    /// The entries at these positions of the pack, ascending.
+    Positions(Vec<u32>),
+}
+
+/// What a response holds. Keeps the snapshot alive.
+pub struct PackPlan {
+    pub(crate) universe: Arc<Universe>,
+    /// Packs in the order in which they are sent. An object stands in one of them only.
+    pub(crate) packs: Vec<(PackIx, Selected)>,
+    pub(crate) loose: Vec<Ix>,
+    pub(crate) wanted: Marks,
+    /// What the client has, as far as it is known: bases for a thin pack.
+    pub(crate) had: Option<Marks>,
+    pub(crate) ofs_delta: bool,
+    excluded: Vec<ObjectId>,
+    pub(crate) settings: Settings,
+    pub(crate) order: Order,
+    /// What bitmaps found is not searched for better deltas between packs.
+    pub(crate) is_by_bitmap: bool,
+    pub(crate) names: Names,
+    /// Objects of the client that are likely to be good delta bases, with their paths.
+    pub(crate) bases: Vec<(Ix, NameHash)>,
+    /// Which deltas may be.
+    pub(crate) islands: Option<Arc<Islands>>,
+    objects: u32,
+}
+
+impl PackPlan {
+    /// The hash of the path under which an object was met, or else the one that is stored with the bitmaps.
+    pub(crate) fn name_of(&self, ix: Ix) -> NameHash {
+        let name = self.names.get(ix);
+        let is_other = self.names.version() != NameHashVersion::V1;
+        if name != NameHash::default() || !self.is_by_bitmap || is_other {
+            return name;
+        }
+        let bitmap = self.universe.snapshot().bitmap();
+        let stored = bitmap.zip(self.universe.packed(ix)).and_then(|(bitmap, ix)| bitmap.name_hash(ix));
+        NameHash(stored.unwrap_or_default())
+    }
+
+    /// The same for a pack that stays.
+    pub fn to_stay(self) -> Self {
+        PackPlan { order: Order::ByKind, ..self }
+    }
+
+    /// The same without deltas that cross the shores of islands.
+    pub fn with_islands(self, islands: Option<Arc<Islands>>) -> Self {
+        PackPlan { islands, ..self }
+    }
+
+    /// Whether an object may be a delta of `base`.
+    pub(crate) fn allows(&self, object: Ix, base: Ix) -> bool {
+        self.islands.as_ref().is_none_or(|islands| islands.allow(object, base))
+    }
+
+    /// How many objects the pack will hold.
+    pub fn objects(&self) -> u32 {
+        self.objects
+    }
+
+    /// Those of [`PackRequest::excluded`] that would have been sent, in the order of the request.
+    pub fn excluded(&self) -> &[ObjectId] {
+        &self.excluded
+    }
+
+    /// The ids of all objects that will be sent, sorted.
+    pub fn ids(&self) -> Vec<ObjectId> {
+        let mut ids: Vec<_> = self.wanted.members().map(|ix| self.universe.id(ix)).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// Objects marked while a request is looked at.
+pub(crate) struct Found {
+    /// Everything to send.
+    pub(crate) wanted: Marks,
+    /// Everything that the client is known to have.
+    pub(crate) had: Marks,
+    /// Likely delta bases that the client has.
+    pub(crate) bases: Vec<(Ix, NameHash)>,
+    pub(crate) is_by_bitmap: bool,
+}
+
+/// Commits that are looked at to find where a client's history begins, before bitmaps are used to tell what it lacks.
+/// A walk sends less: it knows the paths and so the best bases.
+pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
+
+/// Plans the answer to `request`. Takes bitmaps where they apply and a walk where they don't.
+pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) -> Result<PackPlan, Error> {
+    plan_adjusted(universe, request, |_| Ok(()), watch)
+}
+
+/// The same, of what `adjust` makes of the objects that were found.
+pub fn plan_adjusted<E: From<Error>>(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    adjust: impl FnOnce(&Chosen<'_>) -> Result<(), E>,
+    watch: &dyn Watch,
+) -> Result<PackPlan, E> {
+    let (found, names) = match request.gaps {
+        Gaps::Errors | Gaps::Promised => find_filtered(universe, request, watch)?,
+        Gaps::Any | Gaps::BehindPromisor => find_leniently(universe, request, watch)?,
+    };
+    let mut commits = Commits::new(universe, HashSet::new(), watch);
+    add_tags(universe, &mut commits, &found, &request.tags)?;
+    let excluded = exclude(universe, &found, &request.excluded)?;
+    adjust(&Chosen { universe, wanted: &found.wanted })?;
+    Ok(PackPlan { excluded, ..lay_out(universe, request, found, names, watch)? })
+}
+
+/// The objects that a pack is going to hold, before it is planned how.
+pub struct Chosen<'a> {
+    pub(crate) universe: &'a Universe,
+    pub(crate) wanted: &'a Marks,
+}
+
+impl Chosen<'_> {
+    /// Adds objects that are there.
+    pub fn extend(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<(), Error> {
+        for id in ids {
+            if let Some(ix) = self.universe.find(&id)? {
+                self.wanted.insert(ix);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the pack is going to hold this object.
+    pub fn contains(&self, id: &oid) -> Result<bool, Error> {
+        Ok(self.universe.find(id)?.is_some_and(|ix| self.wanted.contains(ix)))
+    }
+
+    /// Keeps the objects for which `keeps` says so.
+    pub fn retain<E>(&self, mut keeps: impl FnMut(&ObjectId) -> Result<bool, E>) -> Result<(), E> {
+        for ix in self.wanted.members().collect::<Vec<_>>() {
+            if !keeps(&self.universe.id(ix))? {
+                self.wanted.remove(ix);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wanted and not had, as far as the filter lets it pass.
+fn find_filtered(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    watch: &dyn Watch,
+) -> Result<(Found, Names), Error> {
+    let mut cut: HashSet<Ix> = HashSet::new();
+    for id in request.shallow.iter().chain(universe.snapshot().shallow()) {
+        cut.extend(universe.find(id)?);
+    }
+    let may_use_bitmap = cut.is_empty() && universe.snapshot().has_bitmap_files();
+    let mut commits = Commits::new(universe, cut, watch);
+    let tips = Tips::resolve(universe, &mut commits, request)?;
+    let rules = request.filter.as_ref().map(|filter| Rules::of(universe, filter)).transpose()?;
+    let sends_blobs = rules.as_ref().is_none_or(|rules| rules.keeps(Kind::Blob));
+    let lacking = Lacking { blobs: !sends_blobs, promised: request.gaps == Gaps::Promised };
+    let mut trees =
+        TreeWalk::new(universe, request.threads, watch).lacking(lacking).hashing(request.settings.name_hash);
+    let mut find = |commits: &mut Commits<'_>| find(universe, may_use_bitmap, commits, &mut trees, &tips);
+    let found = match rules {
+        Some(rules) => Filtering {
+            universe,
+            tips: &tips,
+            rules,
+            lacking,
+            watch,
+            max_tree_depth: request.settings.max_tree_depth,
+        }
+        .find(&mut commits, may_use_bitmap, &mut find)?,
+        None => find(&mut commits)?,
+    };
+    Ok((found, trees.into_names()))
+}
+
+/// The same where objects may be missing: a slow walk on one thread, without bitmaps.
+fn find_leniently(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    watch: &dyn Watch,
+) -> Result<(Found, Names), Error> {
+    let promised = match request.gaps {
+        Gaps::BehindPromisor => {
+            let packs = (0u32..).map(PackIx).zip(universe.snapshot().packs());
+            let packs: Vec<PackIx> = packs
+                .filter(|(_, pack)| pack.is_promisor() && pack.is_usable())
+                .map(|(number, _)| number)
+                .collect();
+            Marks::of_packs(universe, &packs)?
+        }
+        _ => Marks::new(universe.packed_end()),
+    };
+    let (had, wanted) = (Marks::new(universe.packed_end()), Marks::new(universe.packed_end()));
+    let names = Names::new(universe.packed_end()).by(request.settings.name_hash);
+    let mut walk = LenientWalk::new(universe);
+    walk.reach(request.haves.iter().copied(), &promised, &had, &names)?;
+    promised.unite(&had);
+    walk.reach(request.wants.iter().copied(), &promised, &wanted, &names)?;
+    let wanted = match &request.filter {
+        Some(filter) => kept_by(universe, filter, request.wants.clone(), wanted, watch)?,
+        None => wanted,
+    };
+    Ok((Found { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
+}
+
+/// Everything that `tips` reach, by a walk, and under which paths it was met.
+pub(crate) fn reach(
+    universe: &Universe,
+    tips: Vec<ObjectId>,
+    settings: &Settings,
+    watch: &dyn Watch,
+) -> Result<(Marks, Names), Error> {
+    let mut cut: HashSet<Ix> = HashSet::new();
+    for id in universe.snapshot().shallow() {
+        cut.extend(universe.find(id)?);
+    }
+    let mut commits = Commits::new(universe, cut, watch);
+    let request = PackRequest { wants: tips, ..PackRequest::default() };
+    let tips = Tips::resolve(universe, &mut commits, &request)?;
+    let mut trees = TreeWalk::new(universe, settings.threads, watch).hashing(settings.name_hash);
+    let found = by_walk::find(universe, &mut commits, &mut trees, &tips, usize::MAX)?;
+    Ok((found.expect("no limit was set").wanted, trees.into_names()))
+}
+
+/// What of `wanted`, which `tips` reach, a filter keeps.
+pub(crate) fn kept_by(
+    universe: &Universe,
+    filter: &Filter,
+    tips: Vec<ObjectId>,
+    wanted: Marks,
+    watch: &dyn Watch,
+) -> Result<Marks, Error> {
+    let mut commits = Commits::new(universe, HashSet::new(), watch);
+    let request = PackRequest { wants: tips, ..PackRequest::default() };
+    let tips = Tips::resolve(universe, &mut commits, &request)?;
+    let rules = Rules::of(universe, filter)?;
+    let found =
+        Found { wanted, had: Marks::new(universe.packed_end()), bases: Vec::new(), is_by_bitmap: false };
+    let (lacking, max_tree_depth) = (Lacking::default(), MAX_TREE_DEPTH);
+    let filtering = Filtering { universe, tips: &tips, rules, lacking, watch, max_tree_depth };
+    // As with bitmaps, all that is reached is known already.
+    Ok(filtering.find(&mut commits, true, |_| Ok(found))?.wanted)
+}
+
+/// A pack of exactly these objects, each with the hash of the path under which it was met: deltas inside of it only.
+pub fn plan_list(
+    universe: &Arc<Universe>,
+    objects: &[(ObjectId, NameHash)],
+    settings: Settings,
+    ofs_delta: bool,
+    watch: &dyn Watch,
+) -> Result<PackPlan, Error> {
+    let wanted = Marks::new(universe.packed_end());
+    let names = Names::new(universe.packed_end());
+    for (id, name) in objects {
+        let ix = universe.require(id)?;
+        if wanted.insert(ix) {
+            names.set(ix, *name);
+        }
+    }
+    to_store(universe, wanted, names, settings, ofs_delta, watch)
+}
+
+/// A pack of exactly these objects, to be stored: deltas inside of it only, and what walks need stands together.
+pub(crate) fn to_store(
+    universe: &Arc<Universe>,
+    wanted: Marks,
+    names: Names,
+    settings: Settings,
+    ofs_delta: bool,
+    watch: &dyn Watch,
+) -> Result<PackPlan, Error> {
+    let settings = Settings { reused_depth: settings.depth, ..settings };
+    let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
+    let had = Marks::new(universe.packed_end());
+    let found = Found { wanted, had, bases: Vec::new(), is_by_bitmap: false };
+    let plan = lay_out(universe, &request, found, names, watch)?;
+    Ok(plan.to_stay())
+}
+
+/// Finds what is wanted and not had: by a walk for a client that lacks little, by bitmaps for others where there are any.
+fn find(
+    universe: &Universe,
+    may_use_bitmap: bool,
+    commits: &mut Commits<'_>,
+    trees: &mut TreeWalk<'_>,
+    tips: &Tips,
+) -> Result<Found, Error> {
+    if may_use_bitmap {
+        if !tips.had_commits.is_empty()
+            && let Some(found) = by_walk::find(universe, commits, trees, tips, WALK_RATHER_THAN_BITMAP)?
+        {
+            return Ok(found);
+        }
+        // Looked into only now: that costs more than a small fetch.
+        if let Some(bitmap) = universe.snapshot().bitmap()
+            && let Some(found) = by_bitmap::find(universe, bitmap, commits, trees, tips)?
+        {
+            return Ok(found);
+        }
+    }
+    let found = by_walk::find(universe, commits, trees, tips, usize::MAX)?;
+    Ok(found.expect("no limit was set"))
+}
+
+/// Wants and haves, with tags peeled.
+pub(crate) struct Tips {
+    pub(crate) wanted_commits: Vec<Ix>,
+    pub(crate) had_commits: Vec<Ix>,
+    /// Tags, trees and blobs that are wanted by name.
+    pub(crate) wanted_others: Vec<(Ix, Kind)>,
+    pub(crate) had_others: Vec<(Ix, Kind)>,
+}
+
+impl Tips {
+    fn resolve(universe: &Universe, commits: &mut Commits<'_>, request: &PackRequest) -> Result<Self, Error> {
+        let mut tips = Tips {
+            wanted_commits: Vec::new(),
+            had_commits: Vec::new(),
+            wanted_others: Vec::new(),
+            had_others: Vec::new(),
+        };
+        for id in &request.wants {
+            let peeled = commits.peel(universe.require(id)?)?;
+            add_peeled(peeled, &mut tips.wanted_commits, &mut tips.wanted_others);
+        }
+        for id in &request.haves {
+            if let Some(have) = universe.find(id)? {
+                let peeled = commits.peel(have)?;
+                add_peeled(peeled, &mut tips.had_commits, &mut tips.had_others);
+            }
+        }
+        Ok(tips)
+    }
+
+    /// Marks tags, trees and blobs named by the request, and what the trees reach.
+    fn mark_others(
+        others: &[(Ix, Kind)],
+        trees: &mut TreeWalk<'_>,
+        seen: &Marks,
+        absent: Absent,
+    ) -> Result<(), Error> {
+        let new: Vec<_> = others.iter().filter(|(ix, _)| seen.insert(*ix)).collect();
+        let roots = new.iter().filter(|(_, kind)| *kind == Kind::Tree).map(|(ix, _)| *ix).collect();
+        trees.mark_below(roots, seen, absent)
+    }
+}
+
+fn add_peeled(peeled: Peeled, commits: &mut Vec<Ix>, others: &mut Vec<(Ix, Kind)>) {
+    others.extend(peeled.tags.iter().map(|tag| (*tag, Kind::Tag)));
+    match peeled.kind {
+        Kind::Commit => commits.push(peeled.object),
+        kind => others.push((peeled.object, kind)),
+    }
+}
+
+/// Adds annotated tags whose final object is sent, with the tags between.
+fn add_tags(
+    universe: &Universe,
+    commits: &mut Commits<'_>,
+    found: &Found,
+    tags: &[(ObjectId, ObjectId)],
+) -> Result<(), Error> {
+    // Where little is sent, what it is called is compared: to look for every tag and its target would open the packs of all.
+    let sent = found.wanted.members().take(tags.len() + 1);
+    let sent: HashSet<ObjectId> = sent.map(|ix| universe.id(ix)).collect();
+    for (tag, target) in tags {
+        if sent.len() <= tags.len() && !sent.contains(target) {
+            continue;
+        }
+        let (Some(tag), Some(target)) = (universe.find(tag)?, universe.find(target)?) else { continue };
+        if !found.wanted.contains(target) {
+            continue;
+        }
+        for tag in commits.peel(tag)?.tags {
+            if !found.had.contains(tag) {
+                found.wanted.insert(tag);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes objects out of what is sent, and tells which were in. They are no delta bases either: the client may not have
+/// them when it reads the pack.
+fn exclude(universe: &Universe, found: &Found, ids: &[ObjectId]) -> Result<Vec<ObjectId>, Error> {
+    let left_out = Marks::new(universe.packed_end());
+    let mut excluded = Vec::new();
+    for id in ids {
+        let Some(ix) = universe.find(id)? else { continue };
+        if found.wanted.contains(ix) && left_out.insert(ix) {
+            excluded.push(*id);
+        }
+    }
+    found.wanted.subtract(&left_out);
+    Ok(excluded)
+}
+
+/// Groups the wanted objects by pack, in the order of their entries.
+fn lay_out(
+    universe: &Arc<Universe>,
+    request: &PackRequest,
+    found: Found,
+    names: Names,
+    watch: &dyn Watch,
+) -> Result<PackPlan, Error> {
+    let snapshot = universe.snapshot();
+    let mut by_pack: BTreeMap<u32, Selected> = BTreeMap::new();
+    let mut objects = 0u64;
+    for unit in snapshot.units() {
+        let range = unit.range();
+        let count = found.wanted.count_packed(range.clone());
+        objects += count;
+        if count == 0 {
+            continue;
+        }
+        let is_whole = |pack: &PackIx| {
+            let pack = &snapshot.packs()[pack.0 as usize];
+            count == u64::from(pack.len()) && pack.is_usable()
+        };
+        if let Some(pack) = unit.single_pack().filter(is_whole) {
+            by_pack.insert(pack.0, Selected::All);
+            continue;
+        }
+        if watch.cancelled() {
+            return Err(Reason::Cancelled.into());
+        }
+        let members = found.wanted.packed_in(range);
+        for ix in members {
+            let location = snapshot.locate(packrace_store::ObjectIx(ix.0));
+            let position = snapshot.packs()[location.pack.0 as usize].position_of_offset(location.offset);
+            let position = position.ok_or_else(|| Reason::DamagedEntry {
+                pack: snapshot.packs()[location.pack.0 as usize].name().to_string(),
+                offset: location.offset,
+                what: "the offset is not in the pack's index".to_owned(),
+            })?;
+            if let Selected::Positions(positions) =
+                by_pack.entry(location.pack.0).or_insert_with(|| Selected::Positions(Vec::new()))
+            {
+                positions.push(position);
+            }
+        }
+    }
+    let loose = found.wanted.extra();
+    objects += loose.len() as u64;
+    let objects = u32::try_from(objects).map_err(|_| Reason::TooManyObjects)?;
+    let mut packs: Vec<(PackIx, Selected)> =
+        by_pack.into_iter().map(|(pack, selected)| (PackIx(pack), selected)).collect();
+    for (pack, selected) in &mut packs {
+        if let Selected::Positions(positions) = selected {
+            positions.sort_unstable();
+            if positions.len() == snapshot.packs()[pack.0 as usize].len() as usize {
+                *selected = Selected::All;
+            }
+        }
+    }
+    watch.progress(Phase::Enumerating, u64::from(objects), 0);
+    watch.progress(Phase::Counting, u64::from(objects), u64::from(objects));
+    Ok(PackPlan {
+        universe: universe.clone(),
+        packs,
+        loose,
+        wanted: found.wanted,
+        had: request.thin.then_some(found.had),
+        ofs_delta: request.ofs_delta,
+        excluded: Vec::new(),
+        settings: request.settings,
+        order: Order::default(),
+        is_by_bitmap: found.is_by_bitmap,
+        names,
+        bases: if request.thin { found.bases } else { Vec::new() },
+        islands: None,
+        objects,
+    })
+}

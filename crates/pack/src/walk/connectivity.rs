@@ -1,0 +1,373 @@
+//! Whether everything is there that new values of refs lead to (git-receive-pack, "missing necessary objects"; as
+//! `git rev-list --objects <new> --not --all` would find).
+//!
+//! What refs reach is trusted and not looked at: that it is whole was checked when those refs were made. Everything else is,
+//! also what lies here already but nothing reaches: parts of it may be gone. So a push costs what it brings, provided that the
+//! commits where it joins the trusted history are found quickly:
+//!
+//! 1. walking down from the new tips, at a commit that a ref names: nearly every push;
+//! 2. at a commit that a stored bitmap covers: bitmaps are made of what is whole;
+//! 3. otherwise by walking down from all refs, too, newest commits first.
+//!
+//! Objects are counted as had that the trees of those commits hold, path by path, as for a fetch.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use packrace_format::bitmap::Bits;
+use packrace_object::{Kind, ObjectId, parse_tag};
+use packrace_store::{ObjectReader, SnapshotBitmap};
+
+use crate::error::{Error, ErrorKind, Reason};
+use crate::marks::Marks;
+use crate::universe::{Ix, Universe};
+use crate::walk::commits::Commits;
+use crate::walk::trees::{Absent, Lacking, PathWalk, TreeWalk};
+use crate::watch::{Phase, Watch};
+
+/// New commits that are walked over before all refs are loaded to find where history is trusted.
+const COMMITS_WITHOUT_REFS: usize = 512;
+
+/// Objects that may be looked at when each of several tips is judged by itself, for each object that there is: they may lie
+/// on top of each other.
+const LOOKS_AN_OBJECT: u64 = 8;
+
+/// The same, where there are few objects.
+const MIN_LOOKS: u64 = 1 << 20;
+
+/// Tags of tags that are followed.
+const MAX_TAG_DEPTH: usize = 1024;
+
+/// Bytes that are kept as delta bases while tags are read.
+const READER_CACHE_BYTES: usize = 1 << 20;
+
+/// What is asked. Plain data.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// New values of refs.
+    pub tips: &'a [ObjectId],
+    /// What refs have pointed at until now, and refs of alternates. Those that are hidden from who pushes do not belong here
+    /// (`receive.hideRefs`): they may be broken without anybody's noticing. What does not exist is passed over.
+    pub trusted: &'a [ObjectId],
+    /// Commits that may lack their parents, beside those of the repository's own boundary.
+    pub shallow: &'a [ObjectId],
+    /// The deepest tree that is looked into (`core.maxTreeDepth`): one that is deeper is as good as missing.
+    pub max_tree_depth: usize,
+    /// Threads that a walk may use; at least 1.
+    pub threads: usize,
+}
+
+/// A tip that leads to something that is not there or cannot be read.
+#[derive(Debug)]
+pub struct Gap {
+    /// The position in [`Question::tips`].
+    pub tip: usize,
+    /// What was met first.
+    pub why: Error,
+}
+
+/// The tips that lead to something that is not there; none if all is well. All are looked at together, and only if that finds
+/// something, one by one. Of many tips that lie on top of each other above a gap, the last may be told as broken without a
+/// look, so that a push cannot make the work a multiple of what is stored.
+pub fn gaps(universe: &Arc<Universe>, question: &Question<'_>, watch: &dyn Watch) -> Result<Vec<Gap>, Error> {
+    let watch = &Checking(watch);
+    let mut check = Check::new(universe, question, watch)?;
+    let all: Vec<usize> = (0..question.tips.len()).collect();
+    let why = match check.look(&all) {
+        Ok(()) => return Ok(Vec::new()),
+        Err(error) if error.kind() != ErrorKind::Corrupt => return Err(error),
+        Err(error) => error,
+    };
+    if let [tip] = all[..] {
+        return Ok(vec![Gap { tip, why }]);
+    }
+    let stored = u64::from(universe.packed_end()) + universe.loose_met().len() as u64;
+    let most_looks = check.looks + (stored * LOOKS_AN_OBJECT).max(MIN_LOOKS);
+    let mut gaps = Vec::new();
+    for tip in all {
+        if check.looks > most_looks {
+            gaps.push(Gap { tip, why: Reason::Missing(question.tips[tip]).into() });
+            continue;
+        }
+        match check.look(&[tip]) {
+            Ok(()) => drop(check.trusted.insert(question.tips[tip])),
+            Err(error) if error.kind() == ErrorKind::Corrupt => gaps.push(Gap { tip, why: error }),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(gaps)
+}
+
+/// Hands on what a walk tells, as what it is for.
+struct Checking<'a>(&'a dyn Watch);
+
+impl Watch for Checking<'_> {
+    fn progress(&self, _: Phase, done: u64, total: u64) {
+        self.0.progress(Phase::CheckingConnectivity, done, total);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
+    }
+}
+
+struct Check<'a> {
+    universe: &'a Arc<Universe>,
+    question: &'a Question<'a>,
+    watch: &'a dyn Watch,
+    trusted: HashSet<ObjectId>,
+    cut: HashSet<Ix>,
+    covered: Covered<'a>,
+    /// Objects that were looked at.
+    looks: u64,
+}
+
+/// Commits where the new history joins the trusted one, and those above them.
+#[derive(Default)]
+struct Found {
+    new: Vec<(Ix, ObjectId)>,
+    border_trees: Vec<ObjectId>,
+}
+
+impl<'a> Check<'a> {
+    fn new(
+        universe: &'a Arc<Universe>,
+        question: &'a Question<'a>,
+        watch: &'a dyn Watch,
+    ) -> Result<Self, Error> {
+        let mut cut = HashSet::new();
+        for id in question.shallow.iter().chain(universe.snapshot().shallow()) {
+            cut.extend(universe.find(id)?);
+        }
+        let trusted = question.trusted.iter().copied().collect();
+        let covered = Covered { universe, bits: None, trusted: question.trusted, next: 0 };
+        Ok(Check { universe, question, watch, trusted, cut, covered, looks: 0 })
+    }
+
+    /// Looks at what some tips reach; an error of what is stored is a gap.
+    fn look(&mut self, tips: &[usize]) -> Result<(), Error> {
+        let mut starts = Starts::new(self.universe);
+        for tip in tips {
+            let id = self.question.tips[*tip];
+            if !self.trusted.contains(&id) {
+                starts.add(id)?;
+            }
+        }
+        let found = self.new_commits(&starts.commits)?;
+        self.looks += found.new.len() as u64;
+        self.look_at_trees(found, starts)
+    }
+
+    /// Tells what is new in history from what is trusted.
+    fn new_commits(&mut self, tips: &[Ix]) -> Result<Found, Error> {
+        match self.find_border(tips) {
+            // Perhaps of what is trusted, and then not for this push to mend: without a look below that.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                for id in &self.trusted {
+                    self.cut.extend(self.universe.find(id)?);
+                }
+                let mut commits = Commits::new(self.universe, self.cut.clone(), self.watch);
+                let found = self.walk_down(&mut commits, tips, usize::MAX)?;
+                Ok(found.expect("no limit was set"))
+            }
+            found => found,
+        }
+    }
+
+    fn find_border(&mut self, tips: &[Ix]) -> Result<Found, Error> {
+        let mut commits = Commits::new(self.universe, self.cut.clone(), self.watch);
+        let most = if self.trusted.is_empty() { usize::MAX } else { COMMITS_WITHOUT_REFS };
+        if let Some(found) = self.walk_down(&mut commits, tips, most)? {
+            return Ok(found);
+        }
+        let haves = self.trusted_commits(&mut commits)?;
+        let between = commits.between(tips, &haves)?;
+        let new: Vec<(Ix, ObjectId)> =
+            between.missing.iter().map(|no| (commits.get(*no).ix, commits.get(*no).tree)).collect();
+        let mut known: HashSet<Ix> = new.iter().map(|(ix, _)| *ix).collect();
+        // Not all refs, as for a fetch: their trees would cost more to read than they spare.
+        let parents = between.missing.iter().flat_map(|no| &commits.get(*no).parents);
+        let border: Vec<Ix> = parents.copied().filter(|parent| known.insert(*parent)).collect();
+        let border_trees = border.iter().filter_map(|ix| Some(commits.get(commits.number(*ix)?).tree));
+        Ok(Found { new, border_trees: border_trees.collect() })
+    }
+
+    /// `None` if more than `most` commits are new.
+    fn walk_down(
+        &mut self,
+        commits: &mut Commits<'_>,
+        tips: &[Ix],
+        most: usize,
+    ) -> Result<Option<Found>, Error> {
+        let (universe, trusted, covered) = (self.universe, &self.trusted, &mut self.covered);
+        let mut found = Found::default();
+        let mut failed = None;
+        commits.closure(tips, |commit| {
+            if found.new.len() > most || failed.is_some() {
+                return false;
+            }
+            let is_trusted = match trusted.contains(&universe.id(commit.ix)) {
+                true => Ok(true),
+                false => covered.has(commit.ix),
+            };
+            let is_new = matches!(is_trusted, Ok(false));
+            match is_trusted {
+                Ok(false) => found.new.push((commit.ix, commit.tree)),
+                Ok(true) => found.border_trees.push(commit.tree),
+                Err(error) => failed = Some(error),
+            }
+            is_new
+        })?;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(Some(found).filter(|found| found.new.len() <= most)),
+        }
+    }
+
+    /// What refs come down to, as far as it can be read.
+    fn trusted_commits(&self, commits: &mut Commits<'_>) -> Result<Vec<Ix>, Error> {
+        let mut found = Vec::new();
+        for id in &self.trusted {
+            let Some(ix) = self.universe.find(id)? else { continue };
+            match commits.peel(ix).and_then(|peeled| match peeled.kind {
+                Kind::Commit => commits.load(peeled.object).map(|_| Some(peeled.object)),
+                _ => Ok(None),
+            }) {
+                Ok(commit) => found.extend(commit),
+                Err(error) if error.kind() == ErrorKind::Corrupt => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    fn look_at_trees(&mut self, found: Found, starts: Starts<'_>) -> Result<(), Error> {
+        let (universe, packed_end) = (self.universe, self.universe.packed_end());
+        let lacking = Lacking { promised: true, ..Lacking::default() };
+        let mut walk = TreeWalk::new(universe, self.question.threads, self.watch)
+            .lacking(lacking)
+            .noting_kinds()
+            .no_deeper_than(self.question.max_tree_depth);
+        let others = Marks::new(packed_end);
+        for ix in found.new.iter().map(|(ix, _)| *ix).chain(starts.tags) {
+            others.insert(ix);
+        }
+        let (wanted, had) = (Marks::new(packed_end), Marks::new(packed_end));
+        let mut had_roots = Vec::new();
+        for tree in found.border_trees {
+            had_roots.extend(universe.find(&tree)?.filter(|tree| had.insert(*tree)));
+        }
+        let mut roots = Vec::new();
+        for (_, tree) in &found.new {
+            match universe.find(tree)? {
+                Some(ix) => roots.extend(wanted.insert(ix).then_some(ix)),
+                None if walk.may_lack(tree, Kind::Tree)? => {}
+                None => return Err(Reason::Missing(*tree).into()),
+            }
+        }
+        roots.extend(starts.trees.into_iter().filter(|tree| wanted.insert(*tree)));
+        walk.note_roots(&roots);
+        let result = match had_roots.is_empty() {
+            true => walk.mark_below(roots, &wanted, Absent::Fail),
+            false => {
+                walk.note_roots(&had_roots);
+                PathWalk::new(&mut walk, &wanted, &had).run(roots, had_roots).map(drop)
+            }
+        };
+        self.looks += walk.marked();
+        result?;
+        match walk.kind_conflict(&others) {
+            None => Ok(()),
+            Some(ix) => Err(Reason::TwoKinds(universe.id(ix)).into()),
+        }
+    }
+}
+
+/// What new tips come down to.
+struct Starts<'a> {
+    universe: &'a Universe,
+    reader: ObjectReader,
+    content: Vec<u8>,
+    commits: Vec<Ix>,
+    trees: Vec<Ix>,
+    tags: Vec<Ix>,
+}
+
+impl<'a> Starts<'a> {
+    fn new(universe: &'a Universe) -> Self {
+        let reader = universe.snapshot().reader(READER_CACHE_BYTES);
+        let (commits, trees, tags) = (Vec::new(), Vec::new(), Vec::new());
+        Starts { universe, reader, content: Vec::new(), commits, trees, tags }
+    }
+
+    /// Follows tags, each of which must say what its target is.
+    fn add(&mut self, tip: ObjectId) -> Result<(), Error> {
+        let (mut id, mut expected) = (tip, None);
+        for _ in 0..=MAX_TAG_DEPTH {
+            let ix = self.universe.require(&id)?;
+            let is = self.universe.kind(&mut self.reader, ix)?;
+            if let Some(expected) = expected.filter(|expected| *expected != is) {
+                return Err(Reason::WrongKind { id, is, expected }.into());
+            }
+            match is {
+                Kind::Commit => self.commits.push(ix),
+                Kind::Tree => self.trees.push(ix),
+                Kind::Blob => {}
+                Kind::Tag => {
+                    self.universe.read(&mut self.reader, ix, &mut self.content)?;
+                    let tag = parse_tag(&self.content, self.universe.hash())
+                        .map_err(|source| Reason::Malformed { id, source })?;
+                    self.tags.push(ix);
+                    (id, expected) = (tag.target, Some(tag.target_kind));
+                    continue;
+                }
+            }
+            return Ok(());
+        }
+        Err(Reason::DeepTags(tip).into())
+    }
+}
+
+/// What stored bitmaps of commits that refs name cover: added one by one, as far as need be.
+struct Covered<'a> {
+    universe: &'a Arc<Universe>,
+    /// `None` before the first question.
+    bits: Option<Bits>,
+    trusted: &'a [ObjectId],
+    /// The first of `trusted` whose bitmap was not added.
+    next: usize,
+}
+
+impl<'a> Covered<'a> {
+    fn has(&mut self, commit: Ix) -> Result<bool, Error> {
+        let Some(packed) = self.universe.packed(commit) else { return Ok(false) };
+        if !self.universe.snapshot().has_bitmap_files() {
+            return Ok(false);
+        }
+        let Some(bitmap) = self.universe.snapshot().bitmap() else { return Ok(false) };
+        let Some(bit) = bitmap.ix_to_bit(packed) else { return Ok(false) };
+        if bitmap.has(packed) {
+            return Ok(true);
+        }
+        let mut bits = self.bits.take().unwrap_or_else(|| bitmap.no_bits());
+        while !bits.contains(bit) && self.next < self.trusted.len() {
+            let tip = self.trusted[self.next];
+            self.next += 1;
+            if !self.add(tip, bitmap, &mut bits)? {
+                // Damaged: what was added is worth nothing, and so is the rest.
+                (bits, self.next) = (bitmap.no_bits(), self.trusted.len());
+            }
+        }
+        let is_covered = bits.contains(bit);
+        self.bits = Some(bits);
+        Ok(is_covered)
+    }
+
+    fn add(&self, tip: ObjectId, bitmap: SnapshotBitmap<'_>, bits: &mut Bits) -> Result<bool, Error> {
+        let found = self.universe.find(&tip)?.and_then(|ix| self.universe.packed(ix));
+        match found.filter(|ix| bitmap.ix_to_bit(*ix).is_some_and(|bit| !bits.contains(bit))) {
+            None => Ok(true),
+            Some(ix) => Ok(bitmap.or_into(ix, bits).is_ok()),
+        }
+    }
+}

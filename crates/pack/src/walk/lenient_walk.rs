@@ -1,0 +1,140 @@
+//! A walk for histories in which objects may be missing.
+
+use packrace_object::tree::{Entries, EntryKind};
+use packrace_object::{Kind, MalformedObject, ObjectId, parse_commit, parse_tag};
+use packrace_store::ObjectReader;
+
+use crate::error::{Error, Reason};
+use crate::marks::Marks;
+use crate::names::{NameHash, Names};
+use crate::settings::Settings;
+use crate::universe::{Ix, Universe};
+use crate::walk::trees::{Absent, TreeWalk};
+use crate::watch::Unwatched;
+
+/// Bytes that are kept as delta bases.
+const READER_CACHE_BYTES: usize = 32 << 20;
+
+/// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor, or nobody
+/// said that the objects are whole.
+pub(crate) struct LenientWalk<'a> {
+    universe: &'a Universe,
+    reader: ObjectReader,
+}
+
+impl<'a> LenientWalk<'a> {
+    pub(crate) fn new(universe: &'a Universe) -> Self {
+        LenientWalk { universe, reader: universe.snapshot().reader(READER_CACHE_BYTES) }
+    }
+
+    /// Marks what `tips` reach, without what is in `stop` and what only that reaches. What is missing is passed over.
+    pub(crate) fn reach(
+        &mut self,
+        tips: impl IntoIterator<Item = ObjectId>,
+        stop: &Marks,
+        seen: &Marks,
+        names: &Names,
+    ) -> Result<(), Error> {
+        let universe = self.universe;
+        let mut open = Vec::new();
+        for tip in tips {
+            open.extend(universe.find(&tip)?.filter(|ix| !stop.contains(*ix) && seen.insert(*ix)));
+        }
+        let mut content = Vec::new();
+        let mut next = Vec::new();
+        while let Some(ix) = open.pop() {
+            if universe.kind(&mut self.reader, ix)? == Kind::Blob {
+                continue;
+            }
+            self.references(ix, &mut content, &mut next)?;
+            for (id, name) in next.drain(..) {
+                let Some(found) = universe.find(&id)? else { continue };
+                if !stop.contains(found) && seen.insert(found) {
+                    let name = name.map(|name: Vec<u8>| names.entry(names.get(ix), &name));
+                    names.set(found, name.unwrap_or_default());
+                    open.push(found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn kind(&mut self, ix: Ix) -> Result<Kind, Error> {
+        self.universe.kind(&mut self.reader, ix)
+    }
+
+    /// What an object names, and under which name.
+    pub(crate) fn references(
+        &mut self,
+        ix: Ix,
+        content: &mut Vec<u8>,
+        next: &mut Vec<(ObjectId, Option<Vec<u8>>)>,
+    ) -> Result<(), Error> {
+        let hash = self.universe.hash();
+        let malformed =
+            |source: MalformedObject| Error::from(Reason::Malformed { id: self.universe.id(ix), source });
+        match self.universe.read(&mut self.reader, ix, content)? {
+            Kind::Commit => {
+                let commit = parse_commit(content, hash).map_err(malformed)?;
+                next.push((commit.tree, None));
+                let id = self.universe.id(ix);
+                if self.universe.snapshot().shallow().binary_search(&id).is_err() {
+                    next.extend(commit.parents.into_iter().map(|parent| (parent, None)));
+                }
+            }
+            Kind::Tag => next.push((parse_tag(content, hash).map_err(malformed)?.target, None)),
+            Kind::Tree => {
+                for entry in Entries::new(content, hash) {
+                    let entry = entry.map_err(malformed)?;
+                    if entry.kind() != EntryKind::Submodule {
+                        next.push((entry.id.to_owned(), Some(entry.name.to_vec())));
+                    }
+                }
+            }
+            Kind::Blob => {}
+        }
+        Ok(())
+    }
+
+    /// The root trees of the commits in `wanted`, as far as they were not in `seen`, where they are then.
+    pub(crate) fn root_trees(&mut self, wanted: &Marks, seen: &Marks) -> Result<Vec<Ix>, Error> {
+        let universe = self.universe;
+        let mut content = Vec::new();
+        let mut roots = Vec::new();
+        for ix in wanted.members() {
+            if universe.kind(&mut self.reader, ix)? != Kind::Commit {
+                continue;
+            }
+            universe.read(&mut self.reader, ix, &mut content)?;
+            let Ok(commit) = parse_commit(&content, universe.hash()) else { continue };
+            roots.extend(universe.find(&commit.tree)?.filter(|tree| seen.insert(*tree)));
+        }
+        Ok(roots)
+    }
+
+    /// Names the objects of a set by the trees in it, for the delta search, which finds little without: first by paths from the
+    /// root trees of its commits, and what no path leads to by the last part alone. Reads each tree of the set once.
+    pub(crate) fn name_by_trees(&mut self, wanted: &Marks, settings: &Settings) -> Result<Names, Error> {
+        let universe = self.universe;
+        // What is not in the set is taken as seen: it is not looked into.
+        let seen = wanted.complement();
+        let roots = self.root_trees(wanted, &seen)?;
+        let mut walk = TreeWalk::new(universe, settings.threads, &Unwatched).hashing(settings.name_hash);
+        walk.mark_below(roots, &seen, Absent::Skip)?;
+        let names = walk.into_names();
+        let (mut content, mut next) = (Vec::new(), Vec::new());
+        for ix in wanted.members() {
+            if seen.contains(ix) || self.kind(ix)? != Kind::Tree {
+                continue;
+            }
+            self.references(ix, &mut content, &mut next)?;
+            for (id, name) in next.drain(..) {
+                let (Some(found), Some(name)) = (universe.find(&id)?, name) else { continue };
+                if wanted.contains(found) && names.get(found) == NameHash::default() {
+                    names.set(found, NameHash::of_by(names.version(), &name));
+                }
+            }
+        }
+        Ok(names)
+    }
+}

@@ -1,0 +1,9 @@
+//! Walks history and trees: what is reachable, what is missing, and what both sides have in common.
+
+pub(crate) mod commits;
+pub mod connectivity;
+pub(crate) mod lenient_walk;
+pub mod negotiate;
+mod promised;
+pub mod shallow;
+pub(crate) mod trees;

@@ -1,0 +1,210 @@
+//! Answers to `have` lines: which are known, and when they are enough.
+//!
+//! A want is met when a common commit is at or below it. The commits below a want are looked at newest first, each once
+//! in the whole negotiation, and no further down than common commits are old: nothing below can be common. When a
+//! commit becomes common, those of them that it is below are met. The next want is looked at when the ones before are
+//! met: until then the answer is known.
+//!
+//! ```text
+//! wants    ●───●───●───┬───○ ┄┄┄ not looked at yet: older than every common commit
+//!                  ╲   └───○ ┄┄┄
+//!                   ● common: met, and with it all to the left
+//! ```
+
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId};
+
+use crate::error::Error;
+use crate::universe::{Ix, Universe};
+use crate::walk::commits::{CommitNo, Commits, Loaded};
+use crate::watch::Watch;
+
+/// One client's negotiation, over as many rounds as it takes.
+pub struct Negotiation {
+    universe: Arc<Universe>,
+    loaded: Loaded,
+    search: Search,
+}
+
+/// What is known of the haves of one round.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Whether each exists here.
+    pub known: Vec<bool>,
+    /// Whether, after each, every want has a common commit at or below it, so that more haves would not help. Looked at
+    /// after unknown haves and after the last one only; false after the others.
+    pub enough: Vec<bool>,
+}
+
+impl Negotiation {
+    /// A negotiation about `wants`. A want that is no commit, also after peeling, counts as met: history does not
+    /// tell what the client has of it. The client has none of the parents of the commits in `cut`.
+    pub fn new(
+        universe: &Arc<Universe>,
+        wants: &[ObjectId],
+        cut: &[ObjectId],
+        watch: &dyn Watch,
+    ) -> Result<Self, Error> {
+        let mut cut_at = HashSet::new();
+        for id in universe.snapshot().shallow().iter().chain(cut) {
+            cut_at.extend(universe.find(id)?);
+        }
+        let mut commits = Commits::new(universe, cut_at, watch);
+        let mut search = Search::default();
+        for want in wants {
+            let peeled = commits.peel(universe.require(want)?)?;
+            if peeled.kind == Kind::Commit {
+                search.add_want(&mut commits, peeled.object)?;
+            }
+        }
+        // The oldest is popped first: it is the least likely to have a common commit below it, and costs the least.
+        search.waiting_wants.sort_by_key(|no| std::cmp::Reverse(commits.get(*no).seconds));
+        let loaded = commits.into_loaded();
+        Ok(Negotiation { universe: universe.clone(), loaded, search })
+    }
+
+    /// Looks at the haves of a round; those that exist are common from now on, and their parents too.
+    pub fn check(&mut self, haves: &[ObjectId], watch: &dyn Watch) -> Result<Checked, Error> {
+        let loaded = std::mem::take(&mut self.loaded);
+        let mut commits = Commits::resume(&self.universe, loaded, watch);
+        let mut checked = Checked::default();
+        for (at, have) in haves.iter().enumerate() {
+            let known = self.universe.find(have)?;
+            if let Some(ix) = known {
+                let peeled = commits.peel(ix)?;
+                self.search.is_any_common = true;
+                if peeled.kind == Kind::Commit {
+                    self.search.add_common(&mut commits, peeled.object)?;
+                }
+            }
+            let is_asked = known.is_none() || at + 1 == haves.len();
+            checked.known.push(known.is_some());
+            checked.enough.push(is_asked && self.search.is_enough(&mut commits)?);
+        }
+        self.loaded = commits.into_loaded();
+        Ok(checked)
+    }
+}
+
+/// A commit below the wants.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Counted in `unmet_wants` until it is met.
+    is_want: bool,
+    is_expanded: bool,
+    /// A common commit is at or below it, as far as was looked.
+    is_met: bool,
+    /// Commits whose parent it is, and whose parents were looked at.
+    children: Vec<CommitNo>,
+}
+
+#[derive(Default)]
+struct Search {
+    seen: HashMap<CommitNo, Seen>,
+    /// Commits whose parents were not looked at yet, by date.
+    queue: BinaryHeap<(i64, CommitNo)>,
+    /// Wants that nothing was done for yet, newest first.
+    waiting_wants: Vec<CommitNo>,
+    /// Of the others, those that are not met.
+    unmet_wants: usize,
+    common: HashSet<Ix>,
+    is_any_common: bool,
+    /// Nothing older than this can be a common commit, but the parent of one.
+    oldest_common_seconds: Option<i64>,
+    /// Commits whose parents were looked at, for tests of how much work is done.
+    expanded: usize,
+}
+
+impl Search {
+    fn add_want(&mut self, commits: &mut Commits<'_>, want: Ix) -> Result<(), Error> {
+        self.waiting_wants.push(commits.load(want)?);
+        Ok(())
+    }
+
+    fn add_common(&mut self, commits: &mut Commits<'_>, have: Ix) -> Result<(), Error> {
+        let no = commits.load(have)?;
+        let seconds = commits.get(no).seconds;
+        self.oldest_common_seconds =
+            Some(self.oldest_common_seconds.map_or(seconds, |oldest| oldest.min(seconds)));
+        let parents = commits.get(no).parents.clone();
+        for ix in std::iter::once(have).chain(parents) {
+            if self.common.insert(ix)
+                && let Some(no) = commits.number(ix).filter(|no| self.seen.contains_key(no))
+            {
+                self.meet(no);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_enough(&mut self, commits: &mut Commits<'_>) -> Result<bool, Error> {
+        if !self.is_any_common {
+            return Ok(false);
+        }
+        loop {
+            while self.unmet_wants > 0 {
+                let Some((seconds, no)) = self.queue.peek().copied() else { return Ok(false) };
+                if self.oldest_common_seconds.is_none_or(|oldest| seconds < oldest) {
+                    return Ok(false);
+                }
+                self.queue.pop();
+                self.expand(commits, no)?;
+            }
+            let Some(want) = self.waiting_wants.pop() else { return Ok(true) };
+            let ix = commits.get(want).ix;
+            self.see(commits, ix)?;
+            let seen = self.seen.entry(want).or_default();
+            if !seen.is_met && !std::mem::replace(&mut seen.is_want, true) {
+                self.unmet_wants += 1;
+                // As in git, the parents of a want are looked at however old it is.
+                self.queue.push((i64::MAX, want));
+            }
+        }
+    }
+
+    /// Looks at the parents of a commit that is not met.
+    fn expand(&mut self, commits: &mut Commits<'_>, no: CommitNo) -> Result<(), Error> {
+        let seen = self.seen.entry(no).or_default();
+        if seen.is_met || std::mem::replace(&mut seen.is_expanded, true) {
+            return Ok(());
+        }
+        self.expanded += 1;
+        for at in 0..commits.get(no).parents.len() {
+            let parent = commits.get(no).parents[at];
+            let parent = self.see(commits, parent)?;
+            let seen = self.seen.entry(parent).or_default();
+            seen.children.push(no);
+            if seen.is_met {
+                self.meet(no);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of a commit below the wants.
+    fn see(&mut self, commits: &mut Commits<'_>, ix: Ix) -> Result<CommitNo, Error> {
+        let no = commits.load(ix)?;
+        if !self.seen.contains_key(&no) {
+            let is_met = self.common.contains(&ix);
+            self.seen.insert(no, Seen { is_met, ..Seen::default() });
+            self.queue.push((commits.get(no).seconds, no));
+        }
+        Ok(no)
+    }
+
+    /// A common commit was found at `no`, or below.
+    fn meet(&mut self, no: CommitNo) {
+        let mut met = vec![no];
+        while let Some(no) = met.pop() {
+            let Some(seen) = self.seen.get_mut(&no).filter(|seen| !seen.is_met) else { continue };
+            seen.is_met = true;
+            self.unmet_wants -= usize::from(seen.is_want);
+            met.append(&mut seen.children);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

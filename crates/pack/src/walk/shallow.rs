@@ -1,0 +1,207 @@
+//! Where history is cut for a shallow client (gitprotocol-pack, "Packfile Negotiation": shallow and deepen lines).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId};
+
+use crate::error::Error;
+use crate::universe::{Ix, Universe};
+use crate::walk::commits::Commits;
+use crate::watch::Watch;
+
+/// The depth that means "everything": what `git fetch --unshallow` sends.
+pub const INFINITE_DEPTH: u32 = 0x7fff_ffff;
+
+/// How much history a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deepen {
+    /// This many commits from each want, the want included; [`INFINITE_DEPTH`] for all.
+    Depth(u32),
+    /// This many commits more than the client's shallow commits, wherever they are below a ref that the client is
+    /// shown. As in git it does not matter whether what it wants reaches them.
+    Relative {
+        /// How many commits more.
+        depth: u32,
+        /// The objects of those refs.
+        tips: Vec<ObjectId>,
+    },
+    /// Only commits at least this new, and none that is reached by the given objects.
+    Since {
+        /// Seconds since 1970, if a date was given.
+        seconds: Option<i64>,
+        /// Tips of what is left out (`deepen-not`).
+        not: Vec<ObjectId>,
+    },
+}
+
+/// What changes for the client.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Boundary {
+    /// Commits that become shallow: the client gets them without their parents.
+    pub shallow: Vec<ObjectId>,
+    /// Commits that were shallow at the client and whose parents it gets now.
+    pub unshallow: Vec<ObjectId>,
+    /// The parents of those: to be added to the wants.
+    pub new_wants: Vec<ObjectId>,
+    /// Nothing was selected at all; git refuses such a request.
+    pub is_empty_selection: bool,
+}
+
+/// Finds the new boundary. `deepen` is `None` when the client asked for nothing and this repository itself is
+/// shallow: the client then learns where history ends here.
+pub fn boundary(
+    universe: &Arc<Universe>,
+    wants: &[ObjectId],
+    client_shallow: &[ObjectId],
+    deepen: Option<&Deepen>,
+    watch: &dyn Watch,
+) -> Result<Boundary, Error> {
+    let mut own = HashSet::new();
+    for id in universe.snapshot().shallow() {
+        own.extend(universe.find(id)?);
+    }
+    let is_shallow_here = !own.is_empty();
+    if deepen.is_none() && !is_shallow_here {
+        return Ok(Boundary::default());
+    }
+    let mut commits = Commits::new(universe, own, watch);
+    let mut wanted = Vec::new();
+    for want in wants {
+        let peeled = commits.peel(universe.require(want)?)?;
+        if peeled.kind == Kind::Commit {
+            wanted.push(peeled.object);
+        }
+    }
+    let mut client = Vec::new();
+    for id in client_shallow {
+        client.extend(universe.find(id)?);
+    }
+    let reach = match deepen {
+        Some(Deepen::Depth(INFINITE_DEPTH) | Deepen::Relative { depth: INFINITE_DEPTH, .. })
+            if !is_shallow_here =>
+        {
+            Reach { shallow: Vec::new(), inner: client.iter().copied().collect() }
+        }
+        None => by_depth(&mut commits, &wanted, INFINITE_DEPTH)?,
+        Some(Deepen::Depth(depth)) => by_depth(&mut commits, &wanted, *depth)?,
+        Some(Deepen::Relative { depth, tips }) => {
+            let mut from = wanted.clone();
+            for tip in tips {
+                let Some(ix) = universe.find(tip)? else { continue };
+                let peeled = commits.peel(ix)?;
+                from.extend((peeled.kind == Kind::Commit).then_some(peeled.object));
+            }
+            let below = reachable_of(&mut commits, &from, &client)?;
+            by_depth(&mut commits, &below, depth.saturating_add(1))?
+        }
+        Some(Deepen::Since { seconds, not }) => {
+            let mut excluded = Vec::new();
+            for id in not {
+                let peeled = commits.peel(universe.require(id)?)?;
+                excluded.extend((peeled.kind == Kind::Commit).then_some(peeled.object));
+            }
+            let reach = by_selection(&mut commits, &wanted, *seconds, &excluded)?;
+            if reach.shallow.is_empty() && reach.inner.is_empty() {
+                return Ok(Boundary { is_empty_selection: true, ..Boundary::default() });
+            }
+            reach
+        }
+    };
+    let known: HashSet<Ix> = client.iter().copied().collect();
+    let mut answer = Boundary::default();
+    let new = reach.shallow.iter().filter(|ix| !known.contains(ix));
+    answer.shallow.extend(new.map(|ix| universe.id(*ix)));
+    for &ix in client.iter().filter(|ix| reach.inner.contains(ix)) {
+        answer.unshallow.push(universe.id(ix));
+        let no = commits.load(ix)?;
+        answer.new_wants.extend(commits.get(no).parents.iter().map(|parent| universe.id(*parent)));
+    }
+    Ok(answer)
+}
+
+/// The part of history that a client will have.
+struct Reach {
+    /// Commits at the edge, which come without their parents.
+    shallow: Vec<Ix>,
+    /// Commits that come with their parents.
+    inner: HashSet<Ix>,
+}
+
+/// Everything within `depth` commits of `tips`. A commit at exactly that depth is at the edge, also a root; so is
+/// one where this repository's own history is cut.
+fn by_depth(commits: &mut Commits<'_>, tips: &[Ix], depth: u32) -> Result<Reach, Error> {
+    let mut depths: HashMap<Ix, u32> = HashMap::new();
+    let mut reach = Reach { shallow: Vec::new(), inner: HashSet::new() };
+    let mut level: Vec<Ix> = tips.to_vec();
+    let mut at = 1;
+    while !level.is_empty() {
+        let mut next = Vec::new();
+        for ix in level {
+            if depths.contains_key(&ix) {
+                continue;
+            }
+            depths.insert(ix, at);
+            let no = commits.load(ix)?;
+            let commit = commits.get(no);
+            if at >= depth || commit.is_cut {
+                reach.shallow.push(ix);
+            } else {
+                reach.inner.insert(ix);
+                next.extend(&commit.parents);
+            }
+        }
+        level = next;
+        at = at.saturating_add(1);
+    }
+    Ok(reach)
+}
+
+/// Which of `commits_of_client` are reached by `tips`.
+fn reachable_of(commits: &mut Commits<'_>, tips: &[Ix], of_client: &[Ix]) -> Result<Vec<Ix>, Error> {
+    let mut left: HashSet<Ix> = of_client.iter().copied().collect();
+    let mut found = Vec::new();
+    commits.closure(tips, |commit| {
+        if left.remove(&commit.ix) {
+            found.push(commit.ix);
+        }
+        !left.is_empty()
+    })?;
+    Ok(found)
+}
+
+/// Everything that `tips` reach through commits at least as new as `since`, without what `excluded` reach.
+fn by_selection(
+    commits: &mut Commits<'_>,
+    tips: &[Ix],
+    since: Option<i64>,
+    excluded: &[Ix],
+) -> Result<Reach, Error> {
+    let had: HashSet<Ix> = if excluded.is_empty() {
+        HashSet::new()
+    } else {
+        let between = commits.between(tips, excluded)?;
+        between.had.iter().map(|no| commits.get(*no).ix).collect()
+    };
+    let mut selected = Vec::new();
+    commits.closure(tips, |commit| {
+        let is_in = since.is_none_or(|since| commit.seconds >= since) && !had.contains(&commit.ix);
+        if is_in {
+            selected.push(commit.ix);
+        }
+        is_in
+    })?;
+    let mut inner: HashSet<Ix> = selected.iter().copied().collect();
+    let mut shallow = Vec::new();
+    for ix in selected {
+        let no = commits.load(ix)?;
+        let commit = commits.get(no);
+        if commit.is_cut || commit.parents.iter().any(|parent| !inner.contains(parent)) {
+            shallow.push(ix);
+        }
+    }
+    for ix in &shallow {
+        inner.remove(ix);
+    }
+    Ok(Reach { shallow, inner })
+}

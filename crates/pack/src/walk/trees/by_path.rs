@@ -1,0 +1,248 @@
+//! Finds what new commits have that the commits at their border lack, directory by directory.
+//!
+//! ```text
+//! level 0   ""          trees of the new commits      trees of the border
+//! level 1   "a/"        those of them that are new    the border's trees of the same path
+//! ```
+//!
+//! Only directories in which something is new are looked at, on both sides, and of the border's entries only those are looked
+//! up in packs whose name stands for something new; so the cost follows the size of the change and not that of the tree. What
+//! the border has elsewhere may be sent again when it was copied to a new path; what was moved is recognised, because then its
+//! old directory has changed too. What the border has at the path of a new object is told as a likely delta base.
+
+use std::collections::hash_map::Entry as MapEntry;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use packrace_object::tree::{Entries, Entry, EntryKind};
+use packrace_object::{Kind, MalformedObject, ObjectId};
+
+use crate::error::{Error, Reason};
+use crate::marks::Marks;
+use crate::names::NameHash;
+use crate::universe::Ix;
+use crate::watch::Phase;
+
+use super::decode::Tree;
+use super::{Absent, TREES_BETWEEN_LOOKS, TreeWalk};
+
+/// Objects of the border that are told as bases for one path.
+const BASES_A_PATH: usize = 4;
+
+/// The trees of one path.
+struct Directory {
+    path: NameHash,
+    wanted: Vec<Ix>,
+    had: Vec<Ix>,
+}
+
+/// What the border has under one name, newest first. It need not be there.
+type HadByName = HashMap<u64, Vec<(ObjectId, Kind)>>;
+
+/// Of a name of which something is new: what the border has there, and the position of a subdirectory in the next level.
+type NewName = (Vec<(Ix, Kind)>, Option<usize>);
+
+/// A walk over both sides.
+pub(crate) struct PathWalk<'w, 'a> {
+    walk: &'w mut TreeWalk<'a>,
+    /// Marked: objects to send.
+    wanted: &'w Marks,
+    /// Marked: objects that the receiver has.
+    had: &'w Marks,
+    /// What trees of the border name: the receiver is said to have it, whether it is here or not.
+    named_by_border: HashMap<ObjectId, Kind>,
+    /// Trees whose entries were all marked, on whichever side.
+    expanded: HashSet<Ix>,
+    bases: Vec<(Ix, NameHash)>,
+    hasher: RandomState,
+    looks: usize,
+}
+
+impl<'w, 'a> PathWalk<'w, 'a> {
+    /// Adds to `wanted` and `had`.
+    pub(crate) fn new(walk: &'w mut TreeWalk<'a>, wanted: &'w Marks, had: &'w Marks) -> Self {
+        PathWalk {
+            walk,
+            wanted,
+            had,
+            named_by_border: HashMap::new(),
+            expanded: HashSet::new(),
+            bases: Vec::new(),
+            hasher: RandomState::new(),
+            looks: 0,
+        }
+    }
+
+    /// Marks what the root trees `wanted` reach and, as far as need be, what the root trees `had` reach. Both are
+    /// marked already. Gives likely delta bases with their paths.
+    pub(crate) fn run(mut self, wanted: Vec<Ix>, had: Vec<Ix>) -> Result<Vec<(Ix, NameHash)>, Error> {
+        self.bases.extend(had.iter().take(BASES_A_PATH).map(|root| (*root, NameHash::default())));
+        let mut level = vec![Directory { path: NameHash::default(), wanted, had }];
+        let mut depth = 0;
+        while !level.is_empty() {
+            if depth > self.walk.max_depth {
+                return Err(Reason::DeepTree.into());
+            }
+            depth += 1;
+            let mut had = Vec::with_capacity(level.len());
+            for directory in &level {
+                had.push(self.border(directory)?);
+            }
+            let mut next = Vec::new();
+            for (directory, had) in level.into_iter().zip(had) {
+                self.new_entries(directory, &had, &mut next)?;
+            }
+            level = next;
+        }
+        self.mark_what_was_moved_up()?;
+        Ok(self.bases)
+    }
+
+    /// What was met as new before a directory further down was seen to have had it; with all below.
+    fn mark_what_was_moved_up(&mut self) -> Result<(), Error> {
+        if self.named_by_border.is_empty() {
+            return Ok(());
+        }
+        let mut trees = Vec::new();
+        for ix in self.wanted.members() {
+            let Some(kind) = self.named_by_border.get(&self.walk.universe.id(ix)) else { continue };
+            if self.had.insert(ix) && *kind == Kind::Tree {
+                trees.push(ix);
+            }
+        }
+        let marked = self.walk.marked;
+        self.walk.mark_below(trees, self.had, Absent::Skip)?;
+        self.walk.marked = marked;
+        Ok(())
+    }
+
+    /// The entries of the border's trees.
+    fn border(&mut self, directory: &Directory) -> Result<HadByName, Error> {
+        let mut by_name = HadByName::new();
+        for &ix in &directory.had {
+            if !self.expanded.insert(ix) {
+                continue;
+            }
+            self.look()?;
+            // The receiver is said to have it: whether it can be read here does not matter.
+            let Ok(tree) = self.walk.decoders[0].tree(ix) else { continue };
+            for entry in self.entries(ix, &tree)? {
+                let Some((entry, kind)) = entry else { continue };
+                let of_name = by_name.entry(self.hasher.hash_one(entry.name)).or_default();
+                let known = (entry.id.to_owned(), kind);
+                self.named_by_border.insert(known.0, kind);
+                if !of_name.contains(&known) {
+                    of_name.push(known);
+                }
+            }
+        }
+        Ok(by_name)
+    }
+
+    /// What the border has under this name and is here; marked then.
+    fn had_under(&self, name: u64, had: &HadByName) -> Result<Vec<(Ix, Kind)>, Error> {
+        let mut found = Vec::new();
+        for (id, kind) in had.get(&name).into_iter().flatten() {
+            let Some(ix) = self.walk.universe.find(id)? else { continue };
+            if let Some(kinds) = &self.walk.kinds {
+                kinds.insert(ix, *kind);
+            }
+            self.had.insert(ix);
+            found.push((ix, *kind));
+        }
+        Ok(found)
+    }
+
+    /// Marks what is new in the wanted trees; directories among it go to `next`.
+    fn new_entries(
+        &mut self,
+        directory: Directory,
+        had: &HadByName,
+        next: &mut Vec<Directory>,
+    ) -> Result<(), Error> {
+        let mut trees = directory.wanted;
+        self.walk.sort_as_stored(&mut trees);
+        let mut seen: HashMap<u64, NewName> = HashMap::new();
+        for ix in trees {
+            let is_had =
+                self.had.contains(ix) || self.named_by_border.contains_key(&self.walk.universe.id(ix));
+            if is_had || !self.expanded.insert(ix) {
+                continue;
+            }
+            self.look()?;
+            let tree = self.walk.decoders[0].tree(ix)?;
+            for entry in self.entries(ix, &tree)? {
+                let Some((entry, kind)) = entry else { continue };
+                if self.named_by_border.contains_key(entry.id) {
+                    continue;
+                }
+                let Some(found) = self.walk.universe.find(entry.id)? else {
+                    if self.walk.may_lack(entry.id, kind)? {
+                        continue;
+                    }
+                    return Err(Reason::Missing(entry.id.to_owned()).into());
+                };
+                if let Some(kinds) = &self.walk.kinds {
+                    kinds.insert(found, kind);
+                }
+                if self.had.contains(found) || !self.wanted.insert(found) {
+                    continue;
+                }
+                self.walk.marked += 1;
+                let path = self.walk.names.entry(directory.path, entry.name);
+                self.walk.names.set(found, path);
+                let name = self.hasher.hash_one(entry.name);
+                let (same_path, subdirectory) = match seen.entry(name) {
+                    MapEntry::Occupied(known) => known.into_mut(),
+                    MapEntry::Vacant(new) => {
+                        let same_path = self.had_under(name, had)?;
+                        self.bases.extend(same_path.iter().take(BASES_A_PATH).map(|(base, _)| (*base, path)));
+                        new.insert((same_path, None))
+                    }
+                };
+                if kind != Kind::Tree {
+                    continue;
+                }
+                let at = *subdirectory.get_or_insert_with(|| {
+                    let trees = same_path.iter().filter(|(_, kind)| *kind == Kind::Tree);
+                    let had = trees.map(|(tree, _)| *tree).collect();
+                    next.push(Directory { path, wanted: Vec::new(), had });
+                    next.len() - 1
+                });
+                next[at].wanted.push(found);
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of a tree that have to be looked up: those that a tree which was looked at before lacks.
+    fn entries<'t>(&self, ix: Ix, tree: &'t Arc<Tree>) -> Result<Vec<Option<(Entry<'t>, Kind)>>, Error> {
+        let is_base_known = tree.base.is_some_and(|base| self.expanded.contains(&base));
+        let starts = if is_base_known { &tree.fresh[..] } else { &tree.starts[..tree.starts.len() - 1] };
+        let universe = self.walk.universe;
+        let entry = |&at: &u32| {
+            let Some(Ok(entry)) = Entries::at(&tree.bytes, universe.hash(), at as usize).next() else {
+                let source = MalformedObject { what: "tree entry", at: at as usize };
+                return Err(Reason::Malformed { id: universe.id(ix), source }.into());
+            };
+            Ok(match entry.kind() {
+                EntryKind::Submodule => None,
+                EntryKind::Tree => Some((entry, Kind::Tree)),
+                EntryKind::Blob => Some((entry, Kind::Blob)),
+            })
+        };
+        starts.iter().map(entry).collect()
+    }
+
+    fn look(&mut self) -> Result<(), Error> {
+        self.looks += 1;
+        if self.looks.is_multiple_of(TREES_BETWEEN_LOOKS) {
+            if self.walk.watch.cancelled() {
+                return Err(Reason::Cancelled.into());
+            }
+            self.walk.watch.progress(Phase::Enumerating, self.walk.marked, 0);
+        }
+        Ok(())
+    }
+}
