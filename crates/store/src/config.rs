@@ -1,8 +1,10 @@
 //! Configuration by scope (git-config, "SCOPES"). Nothing here looks at the environment or a home directory: the
 //! caller says which files and overrides there are.
 
+pub(crate) mod fsck_settings;
 mod includes;
 mod last_read;
+pub(crate) mod parameters;
 mod trust;
 
 use std::ffi::OsStr;

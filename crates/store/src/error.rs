@@ -1,3 +1,5 @@
+pub(crate) mod refs;
+
 use std::path::PathBuf;
 
 /// What a caller can do about an [`Error`].
@@ -37,7 +39,7 @@ pub(crate) enum Reason {
     #[error(transparent)]
     Faulted(#[from] packrace_os::faults::Damaged),
     #[error(transparent)]
-    Refs(#[from] crate::refs::Error),
+    Refs(#[from] refs::Error),
     #[error("{0}")]
     Config(String),
     #[error("{0}")]
@@ -89,7 +91,7 @@ impl Error {
 
     /// Whether a file could not be read, or was changed in place, while it was in use.
     pub fn is_fault(&self) -> bool {
-        matches!(&self.0, Reason::Faulted(_) | Reason::Refs(crate::refs::Error::Faulted(_)))
+        matches!(&self.0, Reason::Faulted(_) | Reason::Refs(refs::Error::Faulted(_)))
     }
 
     /// Whether a file of configuration outside of repositories is there, and cannot be read.

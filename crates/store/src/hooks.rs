@@ -8,24 +8,23 @@ use std::sync::Arc;
 use packrace_os::child::{ChildProcess, Confinement, Program};
 use packrace_os::count::Role;
 
-use crate::Repository;
 use crate::error::Error;
 
 /// The hooks of a repository, and what they are run with.
 #[derive(Debug, Clone)]
 pub struct Hooks {
-    outlet: Outlet,
+    pub(crate) outlet: Outlet,
     /// None where no hooks are run.
-    dir: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
     /// The top of the work tree, or a bare repository itself.
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// Where it is not the directory that hooks are run in.
-    git_dir: Option<PathBuf>,
-    environment: Vec<(OsString, Option<OsString>)>,
-    warns_of_ignored: bool,
-    confinement: Confinement,
+    pub(crate) git_dir: Option<PathBuf>,
+    pub(crate) environment: Vec<(OsString, Option<OsString>)>,
+    pub(crate) warns_of_ignored: bool,
+    pub(crate) confinement: Confinement,
     /// One that cannot be looked at is an error, and not none.
-    is_strict: bool,
+    pub(crate) is_strict: bool,
 }
 
 /// Which hooks of a served repository are run.
@@ -79,60 +78,6 @@ pub enum Ended {
 }
 
 impl Hooks {
-    /// Those of `repository`; `environment` is set for them beside what they inherit.
-    pub fn of(
-        repository: &Repository,
-        environment: Vec<(OsString, OsString)>,
-        outlet: Outlet,
-    ) -> Result<Self, Error> {
-        let config = repository.config();
-        let git_dir = repository.git_dir().to_owned();
-        let (directory, named_dir) = match repository.work_tree()? {
-            Some(work_tree) => (work_tree, Some(git_dir)),
-            None => (git_dir, None),
-        };
-        let dir = match config.path("core.hooksPath") {
-            // Relative to where hooks are run (git-config, "core.hooksPath").
-            Some(path) => directory.join(path),
-            None => repository.common_dir().join("hooks"),
-        };
-        let environment = environment.into_iter().map(|(name, value)| (name, Some(value))).collect();
-        let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true);
-        Ok(Hooks {
-            outlet,
-            dir: Some(dir),
-            directory,
-            git_dir: named_dir,
-            environment,
-            warns_of_ignored,
-            confinement: Confinement::default(),
-            is_strict: false,
-        })
-    }
-
-    /// The same for those that serve a repository: they and their hooks run in the git directory, also where there is a
-    /// work tree, as git's do. Where it cannot be told whether there is a hook, that is an error: it may be one that forbids.
-    pub fn in_git_dir(
-        repository: &Repository,
-        from: &HooksFrom,
-        environment: Vec<(OsString, OsString)>,
-        outlet: Outlet,
-        confinement: Confinement,
-    ) -> Result<Self, Error> {
-        let mut hooks = Hooks::of(repository, environment, outlet)?;
-        hooks.directory = repository.git_dir().to_owned();
-        hooks.git_dir = None;
-        hooks.confinement = confinement;
-        hooks.is_strict = true;
-        hooks.dir = match (from, repository.config().path("core.hooksPath")) {
-            (HooksFrom::Nowhere, _) => None,
-            (HooksFrom::Dir(dir), _) => Some(dir.clone()),
-            (HooksFrom::Repository, Some(path)) => Some(hooks.directory.join(path)),
-            (HooksFrom::Repository, None) => Some(repository.common_dir().join("hooks")),
-        };
-        Ok(hooks)
-    }
-
     /// The program of this name, if there is one that can be run.
     pub fn find(&self, name: &str) -> Result<Option<PathBuf>, Error> {
         let Some(dir) = &self.dir else { return Ok(None) };

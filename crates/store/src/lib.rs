@@ -2,60 +2,43 @@
 
 #![forbid(unsafe_code)]
 
-mod abbreviations;
-mod accelerators;
-mod attributes;
-mod base_cache;
-mod bitmap;
 mod config;
 mod error;
-mod freshen;
-mod fsck_settings;
-mod graph_files;
 mod hooks;
 pub mod init;
-mod kept;
-mod locality;
-mod objects_dir;
-mod pack;
-mod pack_dir;
-mod pack_fault;
-mod pack_finder;
-mod pack_set;
-mod parameters;
+mod line_file;
+mod objects;
+mod paths;
 pub mod publish;
+mod quarantine;
 mod quoted;
-mod reader;
 pub mod refs;
 mod repository;
-mod roots;
-mod snapshot;
-mod stored;
-mod stream;
-mod verified;
 mod witnesses;
 
-pub use attributes::DeltaAttribute;
-pub use base_cache::BaseCache;
-pub use bitmap::{DamagedBitmap, SnapshotBitmap};
+pub use config::fsck_settings::{FsckSettings, FsckUse, strict_fsck_rules};
+pub use config::parameters::parse_config_parameters;
 pub use config::{BIG_FILE_BYTES, Config, ConfigSources, LastConfig, Served};
 pub use error::{Error, ErrorKind};
-pub use fsck_settings::{FsckSettings, FsckUse, strict_fsck_rules};
-pub use graph_files::{Expiry, GraphFiles};
 pub use hooks::{Ended, Hooks, HooksFrom, Outlet};
-pub use kept::Kept;
-pub use objects_dir::{join_alternates, split_alternates};
-pub use pack::Pack;
-pub use pack_set::Unit;
+pub use objects::attributes::DeltaAttribute;
+pub use objects::base_cache::BaseCache;
+pub use objects::bitmap::{DamagedBitmap, SnapshotBitmap};
+pub use objects::numbers::{Location, ObjectIx, PackIx};
+pub use objects::objects_dir::{join_alternates, split_alternates};
+pub use objects::pack::Pack;
+pub use objects::pack_set::Unit;
+pub use objects::reader::{MAX_CHAIN, Object, ObjectReader};
+pub use objects::snapshot::{Snapshot, check_unchanged};
+pub use objects::stored::Stored;
+pub use objects::stream::ObjectStream;
 pub use packrace_os::Mapped;
-pub use parameters::parse_config_parameters;
+pub use quarantine::{Migrated, Quarantine};
 pub use quoted::{needs_quotes, quote, unquote, unquote_line};
-pub use reader::{MAX_CHAIN, Object, ObjectReader};
+pub use repository::graph_files::{Expiry, GraphFiles};
+pub use repository::kept::Kept;
+pub use repository::roots::{Roots, roots};
 pub use repository::{AttributeFiles, OpenOptions, Repository};
-pub use roots::{Roots, roots};
-pub use snapshot::{Location, ObjectIx, PackIx, Snapshot, check_unchanged};
-pub use stored::Stored;
-pub use stream::ObjectStream;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,11 @@
 
 pub(crate) mod discovery;
 mod extensions;
+pub(crate) mod graph_files;
+mod hooks;
+pub(crate) mod kept;
 mod ownership;
+pub(crate) mod roots;
 mod served;
 
 use std::path::{Path, PathBuf};
@@ -11,15 +15,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 
-pub(crate) use self::discovery::read_line;
 pub(crate) use self::extensions::Format;
-use crate::attributes::AttributeSources;
 use crate::config::{Config, ConfigSources, Served};
 use crate::error::{Error, Reason};
-use crate::objects_dir;
-use crate::pack_dir::PackDirs;
+use crate::line_file::read_line;
+use crate::objects::objects_dir;
+use crate::objects::pack_dir::PackDirs;
+use crate::objects::snapshot::Snapshot;
+use crate::objects::sources::{AttributeSources, Sources};
 use crate::refs::{Backend, RefStore};
-use crate::snapshot::{Snapshot, Sources};
 use crate::witnesses::Witnesses;
 
 /// Longest `shallow` file: one id a line.
@@ -166,7 +170,7 @@ impl Repository {
         }
         if self.git_dir != self.common_dir {
             // A linked one has a gitfile at its top, which is named here (gitrepository-layout, "worktrees").
-            let gitfile = discovery::read_line(&self.git_dir.join("gitdir"))?;
+            let gitfile = read_line(&self.git_dir.join("gitdir"))?;
             let gitfile = gitfile.map(|line| discovery::join(&self.git_dir, &line));
             return Ok(gitfile.and_then(|path| path.parent().map(Path::to_owned)));
         }

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use packrace_os::count::{Op, Role, so_far};
-use packrace_store::publish::Quarantine;
-use packrace_store::{OpenOptions, Repository};
+use packrace_store::{OpenOptions, Quarantine, Repository};
 use packrace_testkit::Git;
 use tiny_packs::{id, write_pack};
 

@@ -13,7 +13,7 @@ use packrace_os::count::Role;
 
 use super::{Config, Entry, MAX_CONFIG_BYTES, Scope, bad_command_line, parse_entries};
 use crate::error::{Error, Reason};
-use crate::repository::read_line;
+use crate::line_file::read_line;
 
 /// Includes of includes are followed this far, as in git.
 const MAX_DEPTH: usize = 10;

@@ -8,6 +8,7 @@ use packrace_os::durable::{self, NewFile};
 
 use super::sync_dirs;
 use crate::error::{Error, Reason};
+use crate::line_file::read_line;
 use crate::publish::{Component, WritePolicy, dir_of};
 use crate::repository::discovery;
 
@@ -29,7 +30,7 @@ pub fn move_repository(from: &Path, to: &Path, policy: WritePolicy) -> Result<()
     };
     for entry in entries {
         let own = worktrees.join(entry.name);
-        if let Some(line) = discovery::read_line(&own.join("gitdir"))? {
+        if let Some(line) = read_line(&own.join("gitdir"))? {
             let gitfile = discovery::join(&own, &line);
             let is_there = packrace_os::identity(&gitfile, Role::Config).is_ok_and(|found| found.is_some());
             if is_there {

@@ -1,6 +1,6 @@
 /// Says that the objects which refs are about to name survive a crash: refs move after objects, never before.
 ///
-/// Only this module makes one: for objects that it has made durable, or that were in the repository before, for which
+/// Only `publish` and `quarantine` make one: for objects that they have made durable, or that were in the repository before, for which
 /// their writer was in charge.
 #[derive(Debug)]
 pub struct DurableObjects(());
@@ -11,7 +11,7 @@ impl DurableObjects {
         DurableObjects(())
     }
 
-    pub(super) fn just_published() -> Self {
+    pub(crate) fn just_published() -> Self {
         DurableObjects(())
     }
 }

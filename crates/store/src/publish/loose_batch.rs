@@ -17,8 +17,8 @@ use packrace_os::durable::{self, ClosedFile, NewFile, ToSync};
 
 use super::{Component, DurableObjects, WritePolicy};
 use crate::error::Error;
-use crate::freshen::{Freshened, Touched};
-use crate::snapshot::Snapshot;
+use crate::objects::freshen::{Freshened, Touched};
+use crate::objects::snapshot::Snapshot;
 
 /// As git makes them.
 const MODE: u32 = 0o444;

@@ -14,11 +14,11 @@ mod multi_pack_index;
 mod object_batch;
 mod pack_writer;
 mod policy;
-mod quarantine;
 mod remove;
 mod scratch;
 mod sealed_pack;
 
+pub use crate::paths::{dir_of, with_extension};
 pub use compression::{loose_compression, pack_compression};
 pub use durable_objects::DurableObjects;
 pub use lock::{FileKind, LockFile, publish_file, publish_locked};
@@ -29,13 +29,11 @@ pub use multi_pack_index::MultiPackIndexLock;
 pub use object_batch::{BatchOptions, ObjectBatch, PublishedObjects, StreamError, name_blob_stream};
 pub use pack_writer::PackWriter;
 pub use policy::{Component, Sharing, WritePolicy};
-pub use quarantine::{Migrated, Quarantine};
 pub use remove::remove_pack;
 pub use scratch::{Scratch, ScratchFile};
 pub use sealed_pack::{PackName, PublishOptions, PublishedPack, SealedPack, publish_index};
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
@@ -64,7 +62,12 @@ fn create_temporary(
 
 /// Makes a directory of a repository and, where that is missing too, the one that it is in. Where files of this component are
 /// durable, so are the names of both: nothing can be found in a directory that a crash took away.
-fn make_durable_dir(dir: &Path, role: Role, policy: WritePolicy, component: Component) -> Result<(), Error> {
+pub(crate) fn make_durable_dir(
+    dir: &Path,
+    role: Role,
+    policy: WritePolicy,
+    component: Component,
+) -> Result<(), Error> {
     let make = |dir: &Path| durable::make_dir(dir, |mode| policy.dir_mode(mode), role);
     let sync = |dir: &Path| match policy.syncs_names(component) {
         true => durable::sync_dir(dir, role).map_err(|error| Error::io(dir, error)),
@@ -93,19 +96,6 @@ pub(crate) fn make_dir_below(top: &Path, dir: &Path, role: Role, policy: WritePo
         (made, _) => made,
     };
     made.map_err(|error| Error::io(dir, error))
-}
-
-/// `stem` with an extension added; a dot in `stem` begins none.
-pub fn with_extension(stem: &Path, extension: &str) -> PathBuf {
-    let mut name = OsString::from(stem);
-    name.push(".");
-    name.push(extension);
-    name.into()
-}
-
-/// The directory that a file is in; the present one for a bare name.
-pub fn dir_of(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

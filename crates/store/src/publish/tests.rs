@@ -6,6 +6,8 @@ use packrace_os::count::{self, Op};
 use packrace_os::simulated::{DiskFault, DiskOp, DiskStep, on_disk};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size, Storage};
 
+use std::path::PathBuf;
+
 use super::*;
 
 /// A pack that git made, and what its index says.

@@ -3,7 +3,6 @@
 //! [`RefStore::snapshot`] gives an immutable [`RefSnapshot`] for the prefixes that are asked for. Names are borrowed
 //! while they are visited, so that a million packed refs cost no allocation each.
 
-mod error;
 mod files;
 mod migrate;
 mod reflog;
@@ -20,7 +19,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use error::Error;
+pub use crate::error::refs::Error;
 pub use migrate::Migration;
 pub use packrace_format::NameRange;
 pub use packrace_format::packed_refs::Peeled;

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::line_file::read_line;
 use crate::witnesses::Witnesses;
-
-/// Longest gitfile, `commondir` and similar one-line file.
-const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// What is tried behind a path that need not be exact, in this order.
 const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
@@ -134,23 +132,3 @@ fn is_no_candidate(error: &std::io::Error) -> bool {
 
 /// Linux's number for too many symbolic links.
 const ELOOP: i32 = 40;
-
-/// A small file without line ends at its end; `None` if there is no file.
-pub(crate) fn read_line(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let mut text = match packrace_os::read_file(path, Role::Config, MAX_LINE_BYTES) {
-        Ok(text) => text,
-        Err(error)
-            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
-        {
-            return Ok(None);
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
-            return Err(Reason::Refused(format!("file is too large: {}", path.display())).into());
-        }
-        Err(error) => return Err(Error::io(path, error)),
-    };
-    while text.ends_with(b"\n") || text.ends_with(b"\r") {
-        text.pop();
-    }
-    Ok(Some(text))
-}

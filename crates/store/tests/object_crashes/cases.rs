@@ -6,10 +6,9 @@ use packrace_object::Kind;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 use packrace_store::publish::{
-    BatchOptions, LooseBatch, LooseLimit, ObjectBatch, Quarantine, StreamError, WritePolicy,
-    loose_compression,
+    BatchOptions, LooseBatch, LooseLimit, ObjectBatch, StreamError, WritePolicy, loose_compression,
 };
-use packrace_store::{Error, Repository};
+use packrace_store::{Error, Quarantine, Repository};
 
 use super::world::World;
 

@@ -7,9 +7,9 @@ use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
 use packrace_protocol::session::push::{Input, Output, PushRequest, Session};
-use packrace_store::publish::{DurableObjects, Quarantine};
+use packrace_store::publish::DurableObjects;
 use packrace_store::refs::RefSnapshot;
-use packrace_store::{Hooks, Snapshot};
+use packrace_store::{Hooks, Quarantine, Snapshot};
 
 use super::certificate::Checked;
 use super::settings::{ProcReceive, Settings};

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use packrace_object::ObjectId;
 use packrace_pack::connectivity::{self, Question};
 use packrace_pack::{Phase, Universe, Watch};
-use packrace_store::Snapshot;
-use packrace_store::publish::Quarantine;
+use packrace_store::{Quarantine, Snapshot};
 
 use super::Error;
 use super::advertise::{tips_of_alternate, visit};

@@ -10,7 +10,7 @@ use packrace_os::child::{ChildProcess, Program, Read};
 use super::Error;
 use super::commands::{Command, Push, gone};
 use super::talk::Talk;
-use packrace_store::publish::Quarantine;
+use packrace_store::Quarantine;
 
 /// The longest time without a look at whether the client is still there.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);

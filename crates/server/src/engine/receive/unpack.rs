@@ -10,8 +10,8 @@ use packrace_os::clock::Clock;
 use packrace_pack::ingest::{Checks, ErrorKind, IndexedPack, Ingest, Options};
 use packrace_pack::meter::{Meter, Pace};
 use packrace_pack::{Phase, Watch};
-use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, Quarantine, loose_compression};
-use packrace_store::{FsckSettings, FsckUse, Snapshot};
+use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, loose_compression};
+use packrace_store::{FsckSettings, FsckUse, Quarantine, Snapshot};
 
 use super::Error;
 use super::settings::UnpackSettings;

@@ -26,8 +26,8 @@ use packrace_object::{CollisionAttack, Kind, ObjectId, oid};
 
 use super::{Component, DurableObjects, Form, LooseBatch, PublishedPack};
 use crate::error::{Error, Reason};
-use crate::freshen::{Freshened, Touched};
-use crate::snapshot::Snapshot;
+use crate::objects::freshen::{Freshened, Touched};
+use crate::objects::snapshot::Snapshot;
 pub use growing_pack::name_blob_stream;
 use growing_pack::{GrowingPack, PreparedEntry};
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::preparing::Problem;
+use super::refusal::FailedStep;
 use super::{Cause, Locks, Mode, PrepareError, Step};
 
 /// Looks at all new names in one pass in their order; a directory that many share is looked at once.
@@ -16,7 +16,7 @@ pub(super) fn conflicts(
     locks: &mut Locks,
     mode: Mode,
     refused: &HashSet<usize>,
-) -> Result<Vec<Problem>, PrepareError> {
+) -> Result<Vec<FailedStep>, PrepareError> {
     let mut problems = Vec::new();
     let is_in = |step: &Step| !refused.contains(&step.edit);
     let mut changed: BTreeMap<&[u8], usize> =
@@ -30,7 +30,7 @@ pub(super) fn conflicts(
     for at in created {
         let name = steps[at].name.as_slice();
         let before = problems.len();
-        let mut add = |cause| problems.push(Problem { step: at, cause });
+        let mut add = |cause| problems.push(FailedStep { step: at, cause });
         let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         for directory in slashes.map(|(end, _)| &name[..end]) {
             let exists = match is_ref.get(directory) {

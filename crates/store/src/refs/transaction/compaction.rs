@@ -21,7 +21,7 @@ use packrace_os::is_absent;
 use super::super::Error;
 use super::super::reftable::{Stack, Table};
 use super::RefWrites;
-use super::stack::{failed, publish_list, sync_dir, write_table};
+use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use crate::publish::{FileKind, LockFile};
 
 /// Makes one table of those that are too small for the ones that came after them. It is no error if somebody else is at

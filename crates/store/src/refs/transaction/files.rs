@@ -491,12 +491,12 @@ fn value(loose: Loose) -> Value {
     }
 }
 
-pub(super) fn io_error(error: crate::Error) -> PrepareError {
+pub(super) fn io_error(error: crate::error::Error) -> PrepareError {
     PrepareError::Store(Error::Write(error.to_string()))
 }
 
 fn lock_of(path: &Path) -> PathBuf {
-    crate::publish::with_extension(path, "lock")
+    crate::paths::with_extension(path, "lock")
 }
 
 /// Gives a lock its ref's name, where empty directories may stand.

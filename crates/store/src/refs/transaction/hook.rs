@@ -78,7 +78,7 @@ impl Drop for Told<'_> {
     }
 }
 
-fn run(hooks: &Hooks, state: &str, lines: &[u8]) -> Result<Ended, crate::Error> {
+fn run(hooks: &Hooks, state: &str, lines: &[u8]) -> Result<Ended, crate::error::Error> {
     hooks.run(NAME, &[state.as_bytes()], lines)
 }
 

@@ -23,6 +23,7 @@ mod preparing;
 mod refusal;
 mod rename;
 mod stack;
+mod stack_files;
 mod sync;
 mod whole;
 mod writes;

@@ -3,8 +3,10 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, oid, parse_tag};
 
 use super::{Cause, PrepareError};
+use crate::error::Error;
+use crate::objects::reader::ObjectReader;
+use crate::objects::snapshot::Snapshot;
 use crate::refs::Peeled;
-use crate::{Error, ObjectReader, Snapshot};
 
 /// Bytes that the reader keeps as delta bases.
 const READER_CACHE_BYTES: usize = 4 << 20;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use packrace_object::ObjectId;
 
 use super::hook::Told;
+use super::refusal::FailedStep;
 use super::{
     Cause, Change, Expected, Locks, Mode, PrepareError, Prepared, RefEdit, RefObjects, RefWrites, Refusal,
     Step, Value, available, objects,
@@ -18,18 +19,12 @@ pub(super) struct Preparing<'a, 's> {
     /// Every name that a step has, and the first one that has it.
     names: HashMap<Vec<u8>, usize>,
     steps: Vec<Step>,
-    problems: Vec<Problem>,
+    problems: Vec<FailedStep>,
     locks: Locks,
     /// What `HEAD` stands for.
     head_target: Option<Vec<u8>>,
     objects: &'a mut dyn RefObjects,
     looks_at_objects_first: bool,
-}
-
-/// Why a step cannot be made.
-pub(super) struct Problem {
-    pub(super) step: usize,
-    pub(super) cause: Cause,
 }
 
 impl<'a, 's> Preparing<'a, 's> {
@@ -76,7 +71,7 @@ impl<'a, 's> Preparing<'a, 's> {
         }
         if let Some(edit) = twice.into_iter().min_by_key(|edit| &self.edits[*edit].name) {
             let cause = Cause::Duplicate { name: self.edits[edit].name.clone(), via: None };
-            return Err(self.refusal(Problem { step: edit, cause }).into());
+            return Err(self.refusal(FailedStep { step: edit, cause }).into());
         }
         if let Some(Value::Symbolic(target)) = self.locks.read(b"HEAD")? {
             if let Some(to) = self.names.get(&target).copied() {
@@ -124,7 +119,7 @@ impl<'a, 's> Preparing<'a, 's> {
     fn log_head(&mut self, to: usize) {
         if self.names.contains_key(b"HEAD".as_slice()) {
             let cause = Cause::DuplicateHead(self.steps[to].name.clone());
-            self.problems.push(Problem { step: to, cause });
+            self.problems.push(FailedStep { step: to, cause });
             return;
         }
         if matches!(self.steps[to].change, Change::Verify) {
@@ -154,7 +149,7 @@ impl<'a, 's> Preparing<'a, 's> {
         if self.looks_at_objects_first
             && let Some(cause) = self.check_object(at)?
         {
-            self.problems.push(Problem { step: at, cause });
+            self.problems.push(FailedStep { step: at, cause });
             return Ok(());
         }
         let old = match self.locks.take(at, &self.steps[at])? {
@@ -162,7 +157,7 @@ impl<'a, 's> Preparing<'a, 's> {
             // Told with all that is in the way of the name.
             Err(Cause::Conflict { .. }) => return Ok(()),
             Err(cause) => {
-                self.problems.push(Problem { step: at, cause });
+                self.problems.push(FailedStep { step: at, cause });
                 return Ok(());
             }
         };
@@ -176,7 +171,7 @@ impl<'a, 's> Preparing<'a, 's> {
             Some(Value::Symbolic(target)) => match self.resolve(target, &HashMap::new())? {
                 Some(old_id) => self.steps[at].old_id = old_id,
                 None if self.steps[at].expected != Expected::Any => {
-                    self.problems.push(Problem { step: at, cause: Cause::Endless });
+                    self.problems.push(FailedStep { step: at, cause: Cause::Endless });
                     return Ok(());
                 }
                 None => {}
@@ -185,7 +180,7 @@ impl<'a, 's> Preparing<'a, 's> {
             None => {}
         }
         if let Some(cause) = self.check(at)? {
-            self.problems.push(Problem { step: at, cause });
+            self.problems.push(FailedStep { step: at, cause });
         }
         Ok(())
     }
@@ -199,7 +194,7 @@ impl<'a, 's> Preparing<'a, 's> {
         if self.names.contains_key(&target) {
             let via = self.steps[at].name.clone();
             let cause = Cause::Duplicate { name: target, via: Some(via) };
-            self.problems.push(Problem { step: at, cause });
+            self.problems.push(FailedStep { step: at, cause });
             return Ok(());
         }
         // Files look only at where this ends, which is no symbolic ref.
@@ -208,7 +203,7 @@ impl<'a, 's> Preparing<'a, 's> {
             && *wanted != target
         {
             let cause = Cause::OtherTarget { is: target, expected: wanted.clone() };
-            self.problems.push(Problem { step: at, cause });
+            self.problems.push(FailedStep { step: at, cause });
             return Ok(());
         }
         self.names.insert(target.clone(), next);
@@ -319,7 +314,7 @@ impl<'a, 's> Preparing<'a, 's> {
         Ok(())
     }
 
-    fn refusal(&self, problem: Problem) -> Refusal {
+    fn refusal(&self, problem: FailedStep) -> Refusal {
         let step = &self.steps.get(problem.step);
         let edit = step.map_or(problem.step, |step| step.edit);
         let name = self.edits[edit].name.clone();

@@ -13,13 +13,19 @@ pub enum PrepareError {
     Store(#[from] Error),
     /// Objects that refs shall point at cannot be read.
     #[error(transparent)]
-    Objects(crate::Error),
+    Objects(crate::error::Error),
     /// The hook has said no, in this state.
     #[error("in '{0}' phase, update aborted by the reference-transaction hook")]
     Vetoed(&'static str),
     /// The hook cannot be run.
     #[error(transparent)]
-    Hook(crate::Error),
+    Hook(crate::error::Error),
+}
+
+/// Why a step cannot be made.
+pub(super) struct FailedStep {
+    pub(super) step: usize,
+    pub(super) cause: Cause,
 }
 
 /// An edit that cannot be made. The text is git's, which differs between backends.

@@ -16,11 +16,12 @@ use std::path::{Path, PathBuf};
 use packrace_format::reftable::{LogChange, LogRecord, RefRecord, RefValue, TableName, Writer, format_list};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
-use packrace_os::durable::{self, NewFile, random_number};
+use packrace_os::durable::{self, random_number};
 
 use super::super::reflog::{LoggedChange, parse_who};
 use super::super::reftable::Stack;
 use super::super::{Error, Peeled, Places, Target, is_per_worktree};
+use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use super::{Cause, Change, PrepareError, RefEdit, RefObjects, RefWrites, Step, Value, Work, compaction};
 use crate::publish::{Component, FileKind, LockFile};
 use crate::refs::RefStore;
@@ -307,46 +308,4 @@ fn cut(message: &[u8], longest: usize) -> Vec<u8> {
     let mut cut = message[..message.len().min(longest.saturating_sub(1))].to_vec();
     cut.push(b'\n');
     cut
-}
-
-/// Writes a table whole and gives it its name, and makes both durable, whatever the configuration says: with one that is broken
-/// or missing, nothing of a stack can be read.
-pub(super) fn write_table(
-    dir: &Path,
-    name: &TableName,
-    writes: &RefWrites,
-    fill: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let path = dir.join(name.to_string());
-    let io = |source| Error::Io { path: path.clone(), source };
-    let mut file = NewFile::create_temporary(dir, &format!("{name}.temp."), 0o666, Role::Refs).map_err(io)?;
-    writes.policy.of_rewrites().prepare(&mut file).map_err(io)?;
-    let mut result = Ok(());
-    fill(&mut |bytes: &[u8]| {
-        if result.is_ok() {
-            result = file.write(bytes);
-        }
-    })?;
-    result.map_err(io)?;
-    file.sync().map_err(io)?;
-    file.replace(&path).map_err(io)?;
-    sync_dir(dir).inspect_err(|_| {
-        // Nobody knows of the table; the first error is the one to tell.
-        let _ = durable::remove_file(&path, Role::Refs);
-    })
-}
-
-/// Puts a list in place of the one that is locked, in a directory that the caller makes durable.
-pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Result<(), Error> {
-    lock.write(list).and_then(|()| lock.settle()).map_err(failed)?;
-    lock.rename().map_err(|source| Error::Io { path: dir.join("tables.list"), source })
-}
-
-/// Makes the names in the directory of a stack durable.
-pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
-    durable::sync_dir(dir, Role::Refs).map_err(|source| Error::Io { path: dir.to_owned(), source })
-}
-
-pub(super) fn failed(error: impl std::fmt::Display) -> Error {
-    Error::Write(error.to_string())
 }

@@ -15,34 +15,15 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, clock};
 
-use crate::accelerators;
-use crate::attributes::{AttributeSources, DeltaAttribute};
-use crate::bitmap::{OpenBitmap, SnapshotBitmap};
 use crate::error::Error;
-use crate::objects_dir::{self, ObjectsDir};
-use crate::pack::Pack;
-use crate::pack_dir::PackDirs as KnownPacks;
-use crate::pack_set::{PackSet, Unit, UnitIndex};
-use crate::reader::ObjectReader;
-
-/// The number of a packed object in a [`Snapshot`], which alone gives them: not each number below
-/// [`Snapshot::numbers_end`] is that of an object. Units follow each other, and within a unit objects are in the order of its
-/// index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectIx(pub u32);
-
-/// The number of a pack in a [`Snapshot`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PackIx(pub u32);
-
-/// Where a packed object is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Location {
-    /// The pack.
-    pub pack: PackIx,
-    /// Where its entry starts.
-    pub offset: u64,
-}
+use crate::objects::accelerators;
+use crate::objects::bitmap_file::{BitmapFile, OpenBitmap};
+use crate::objects::numbers::{Location, ObjectIx, PackIx};
+use crate::objects::objects_dir::{self, ObjectsDir};
+use crate::objects::pack::Pack;
+use crate::objects::pack_dir::PackDirs as KnownPacks;
+use crate::objects::pack_set::{PackSet, Unit, UnitIndex};
+use crate::objects::sources::{AttributeSources, Sources};
 
 /// An immutable view of the packs, the alternates and the shallow boundary of a repository. Packs are listed when the first
 /// object is asked for. An index is mapped when it is first searched, its pack when an object is first found in it; both stay
@@ -52,7 +33,7 @@ pub struct Location {
 #[derive(Debug)]
 pub struct Snapshot {
     shared: Arc<Shared>,
-    attributes: AttributeSources,
+    pub(super) attributes: AttributeSources,
     dirs: Vec<ObjectsDir>,
     later: Mutex<Option<Arc<Snapshot>>>,
     /// For so many indexes that were gone it was looked what came since.
@@ -72,19 +53,6 @@ struct Shared {
     pack_dirs: PackDirs,
     /// Whether every pack that came since then shows in them.
     are_pack_dirs_settled: bool,
-}
-
-/// What a snapshot is made from.
-#[derive(Debug, Clone)]
-pub(crate) struct Sources {
-    pub(crate) hash: HashKind,
-    pub(crate) objects: PathBuf,
-    pub(crate) extra_objects: Vec<PathBuf>,
-    /// Sorted.
-    pub(crate) shallow: Vec<ObjectId>,
-    pub(crate) use_commit_graph: bool,
-    pub(crate) use_multi_pack_index: bool,
-    pub(crate) use_bitmap: bool,
 }
 
 /// How often packs are looked for that came since, because those that came before are gone.
@@ -286,12 +254,12 @@ impl Snapshot {
         !self.set().bitmap_files.is_empty()
     }
 
-    /// The reachability bitmaps, if there are any and they may be used: those of a multi-pack-index first. Opened and
-    /// checked when first asked for.
-    pub fn bitmap(&self) -> Option<SnapshotBitmap<'_>> {
-        let open = || self.set().bitmap_files.iter().find_map(|file| OpenBitmap::new(file, self));
-        let open = self.shared.bitmap.get_or_init(open).as_ref()?;
-        Some(SnapshotBitmap::new(self, open))
+    /// The bitmaps that `open` makes of the first file that it can use; asked once.
+    pub(super) fn bitmap_or_open(
+        &self,
+        open: impl Fn(&BitmapFile) -> Option<OpenBitmap>,
+    ) -> Option<&OpenBitmap> {
+        self.shared.bitmap.get_or_init(|| self.set().bitmap_files.iter().find_map(open)).as_ref()
     }
 
     /// The first packed object of this name. Its pack is there: opened now if it was not before, as git does it.
@@ -505,11 +473,6 @@ impl Snapshot {
         Ok(later.clone())
     }
 
-    /// What says of paths whether they may be stored as deltas, if anything does.
-    pub fn delta_attribute(self: &Arc<Self>) -> Result<Option<DeltaAttribute>, Error> {
-        DeltaAttribute::read(&self.attributes, self)
-    }
-
     fn lock_later(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
         self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -540,11 +503,6 @@ impl Snapshot {
     /// Everywhere that a packed object of this name is stored.
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
         self.set().copies(id)
-    }
-
-    /// A reader with a cache for delta bases of at most `cache_bytes`. One a thread.
-    pub fn reader(self: &Arc<Self>, cache_bytes: usize) -> ObjectReader {
-        ObjectReader::new(self.clone(), cache_bytes)
     }
 }
 

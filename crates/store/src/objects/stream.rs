@@ -7,8 +7,8 @@ use packrace_object::{Kind, oid};
 use packrace_os::Mapped;
 
 use crate::error::{Error, Reason};
-use crate::reader::damaged_loose;
-use crate::snapshot::Snapshot;
+use crate::objects::reader::damaged_loose;
+use crate::objects::snapshot::Snapshot;
 
 /// The content of an object.
 pub struct ObjectStream {

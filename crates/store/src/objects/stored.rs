@@ -5,7 +5,7 @@ use packrace_object::{ObjectId, oid};
 use packrace_os::count::Role;
 
 use crate::error::Error;
-use crate::snapshot::Snapshot;
+use crate::objects::snapshot::Snapshot;
 
 /// How an object is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped};
 
 use crate::error::{Error, Reason};
-use crate::pack_fault;
-use crate::publish::with_extension;
-use crate::verified;
+use crate::objects::pack_fault;
+use crate::objects::verified;
+use crate::paths::with_extension;
 
 /// In place of a pack that is damaged or gone.
 static NO_BYTES: LazyLock<Mapped> = LazyLock::new(|| Mapped::from(Vec::new()));

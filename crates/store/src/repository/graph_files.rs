@@ -13,9 +13,9 @@ use packrace_object::{HashKind, ObjectId, oid};
 use packrace_os::count::Role;
 use packrace_os::{Mapped, durable};
 
-use crate::accelerators::{MAX_CHAIN_BYTES, map};
 use crate::error::Error;
-use crate::objects_dir::{self, ObjectsDir};
+use crate::objects::accelerators::{MAX_CHAIN_BYTES, map};
+use crate::objects::objects_dir::{self, ObjectsDir};
 use crate::publish::{FileKind, LockFile, WritePolicy, publish_file};
 use crate::repository::Repository;
 

@@ -2,9 +2,11 @@
 
 use packrace_object::{ObjectId, oid};
 
-use crate::pack_set::UnitIndex;
-use crate::snapshot::{ObjectIx, Snapshot};
-use crate::{Config, Error};
+use crate::config::Config;
+use crate::error::Error;
+use crate::objects::numbers::ObjectIx;
+use crate::objects::pack_set::UnitIndex;
+use crate::objects::snapshot::Snapshot;
 
 /// Fewer digits name nothing.
 const LEAST_DIGITS: usize = 4;

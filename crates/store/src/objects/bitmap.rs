@@ -1,94 +1,63 @@
 //! The reachability bitmaps of a snapshot, in the snapshot's numbers.
 
-use std::path::PathBuf;
-
 use packrace_format::bitmap::{BitmapIndex, Bits};
 use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_object::Kind;
 use packrace_os::Mapped;
 
-use crate::pack::Pack;
-use crate::pack_set::UnitIndex;
-use crate::snapshot::{ObjectIx, PackIx, Snapshot};
-use crate::verified;
+use crate::objects::bitmap_file::{BitmapFile, BitmapOwner, OpenBitmap};
+use crate::objects::numbers::ObjectIx;
+use crate::objects::pack::Pack;
+use crate::objects::pack_set::UnitIndex;
+use crate::objects::snapshot::Snapshot;
+use crate::objects::verified;
 
-/// A bitmap file that was mapped with the snapshot and is looked into when first needed.
-#[derive(Debug)]
-pub(crate) struct BitmapFile {
-    pub(crate) path: PathBuf,
-    pub(crate) bytes: Mapped,
-    pub(crate) owner: BitmapOwner,
-}
-
-/// Whose objects the bits stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BitmapOwner {
-    /// Those of a pack, in the order of the pack.
-    Pack(PackIx),
-    /// Those of the multi-pack-index of this object directory, in the order that it says.
-    Multi { dir: usize },
-}
-
-impl BitmapOwner {
-    /// Whether this is the owner's index.
-    pub(crate) fn is_of(self, index: &UnitIndex) -> bool {
-        match (self, index) {
-            (BitmapOwner::Pack(pack), UnitIndex::Pack(other)) => pack == *other,
-            (BitmapOwner::Multi { dir }, UnitIndex::Multi { dir: other, .. }) => dir == *other,
-            _ => false,
-        }
+impl Snapshot {
+    /// The reachability bitmaps, if there are any and they may be used: those of a multi-pack-index first. Opened and
+    /// checked when first asked for.
+    pub fn bitmap(&self) -> Option<SnapshotBitmap<'_>> {
+        let open = self.bitmap_or_open(|file| open(file, self))?;
+        Some(SnapshotBitmap { snapshot: self, open })
     }
 }
 
-/// An opened bitmap file.
-#[derive(Debug)]
-pub(crate) struct OpenBitmap {
-    index: BitmapIndex<Mapped>,
-    owner: BitmapOwner,
-    /// Whether the owner's index is the snapshot's first: its objects then have its positions for numbers. Otherwise
-    /// they may have the numbers of copies in other units, and have to be looked up.
-    is_first: bool,
-}
-
-impl OpenBitmap {
-    /// Opens `file` and checks all of it; a damaged one is reported and not used.
-    ///
-    /// Checksums are verified because a flipped bit would otherwise leave objects out of a response.
-    pub(crate) fn new(file: &BitmapFile, snapshot: &Snapshot) -> Option<Self> {
-        let unusable = |why: &dyn std::fmt::Display| {
-            tracing::warn!("bitmap {} is not used: {why}", file.path.display());
-        };
-        let (objects, checksum) = match Owner::of(file.owner, snapshot)? {
-            Owner::Pack(pack) => (pack.len(), *pack.checksum()),
-            Owner::Multi(index) if !index.has_bit_order() => {
-                unusable(&"the multi-pack-index has no order of bits");
-                return None;
-            }
-            Owner::Multi(index) => {
-                let verify = || index.verify_checksum();
-                verified::once(std::slice::from_ref(index.data()), verify)
-                    .map_err(|error| unusable(&error))
-                    .ok()?;
-                (index.len(), index.checksum())
-            }
-        };
-        let opened = BitmapIndex::open(file.bytes.clone(), objects, snapshot.hash_kind()).and_then(|index| {
-            verified::once(std::slice::from_ref(&file.bytes), || index.verify_checksum()).map(|()| index)
-        });
-        let index = opened.map_err(|error| unusable(&error)).ok()?;
-        if index.owner_checksum() != checksum {
-            unusable(&"it was made for other packs");
+/// Opens `file` and checks all of it; a damaged one is reported and not used.
+///
+/// Checksums are verified because a flipped bit would otherwise leave objects out of a response.
+fn open(file: &BitmapFile, snapshot: &Snapshot) -> Option<OpenBitmap> {
+    let unusable = |why: &dyn std::fmt::Display| {
+        tracing::warn!("bitmap {} is not used: {why}", file.path.display());
+    };
+    let (objects, checksum) = match Owner::of(file.owner, snapshot)? {
+        Owner::Pack(pack) => (pack.len(), *pack.checksum()),
+        Owner::Multi(index) if !index.has_bit_order() => {
+            unusable(&"the multi-pack-index has no order of bits");
             return None;
         }
-        // Bits stand for objects without a look-up, so that nothing else would find out that a pack is gone.
-        let missing = Owner::packs(file.owner, snapshot).into_iter().find(|pack| !pack.is_usable());
-        if let Some(pack) = missing {
-            unusable(&format_args!("{} is not there, or is damaged", pack.name()));
-            return None;
+        Owner::Multi(index) => {
+            let verify = || index.verify_checksum();
+            verified::once(std::slice::from_ref(index.data()), verify)
+                .map_err(|error| unusable(&error))
+                .ok()?;
+            (index.len(), index.checksum())
         }
-        let is_first = snapshot.units().first().is_some_and(|unit| file.owner.is_of(&unit.index));
-        Some(OpenBitmap { index, owner: file.owner, is_first })
+    };
+    let opened = BitmapIndex::open(file.bytes.clone(), objects, snapshot.hash_kind()).and_then(|index| {
+        verified::once(std::slice::from_ref(&file.bytes), || index.verify_checksum()).map(|()| index)
+    });
+    let index = opened.map_err(|error| unusable(&error)).ok()?;
+    if index.owner_checksum() != checksum {
+        unusable(&"it was made for other packs");
+        return None;
     }
+    // Bits stand for objects without a look-up, so that nothing else would find out that a pack is gone.
+    let missing = Owner::packs(file.owner, snapshot).into_iter().find(|pack| !pack.is_usable());
+    if let Some(pack) = missing {
+        unusable(&format_args!("{} is not there, or is damaged", pack.name()));
+        return None;
+    }
+    let is_first = snapshot.units().first().is_some_and(|unit| unit.index.is_of(file.owner));
+    Some(OpenBitmap { index, owner: file.owner, is_first })
 }
 
 /// The owner itself.
@@ -100,7 +69,7 @@ enum Owner<'a> {
 impl<'a> Owner<'a> {
     fn packs(owner: BitmapOwner, snapshot: &'a Snapshot) -> Vec<&'a Pack> {
         let packs = snapshot.packs();
-        let unit = snapshot.units().iter().find(|unit| owner.is_of(&unit.index));
+        let unit = snapshot.units().iter().find(|unit| unit.index.is_of(owner));
         match unit.map(|unit| &unit.index) {
             Some(UnitIndex::Pack(pack)) => vec![&packs[pack.0 as usize]],
             Some(UnitIndex::Multi { packs: covered, .. }) => {
@@ -114,7 +83,7 @@ impl<'a> Owner<'a> {
         match owner {
             BitmapOwner::Pack(pack) => Some(Owner::Pack(&snapshot.packs()[pack.0 as usize])),
             BitmapOwner::Multi { .. } => {
-                let unit = snapshot.units().iter().find(|unit| owner.is_of(&unit.index))?;
+                let unit = snapshot.units().iter().find(|unit| unit.index.is_of(owner))?;
                 match &unit.index {
                     UnitIndex::Multi { index, .. } => Some(Owner::Multi(index)),
                     UnitIndex::Pack(_) => None,
@@ -136,10 +105,6 @@ pub struct SnapshotBitmap<'a> {
 }
 
 impl<'a> SnapshotBitmap<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, open: &'a OpenBitmap) -> Self {
-        SnapshotBitmap { snapshot, open }
-    }
-
     /// No bit set, as many bits as there are objects.
     pub fn no_bits(&self) -> Bits {
         Bits::new(self.open.index.objects())

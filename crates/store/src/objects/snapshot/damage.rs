@@ -6,9 +6,9 @@ use packrace_os::{FileIdentity, Mapped, Standing, faults};
 
 use super::{PackIx, Snapshot};
 use crate::error::Error;
-use crate::pack::Pack;
-use crate::pack_set::{PackSet, UnitIndex};
-use crate::verified;
+use crate::objects::pack::Pack;
+use crate::objects::pack_set::{PackSet, UnitIndex};
+use crate::objects::verified;
 
 impl Snapshot {
     /// An error if a fault was met in any file that is mapped: what was made of it is worth nothing. Costs a load where no map

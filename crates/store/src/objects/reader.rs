@@ -8,9 +8,10 @@ use packrace_format::zlib::Inflater;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_os::faults;
 
-use crate::base_cache::BaseCache;
 use crate::error::{Error, ErrorKind, Reason};
-use crate::snapshot::{Location, ObjectIx, PackIx, Snapshot, is_built_in};
+use crate::objects::base_cache::BaseCache;
+use crate::objects::numbers::{Location, ObjectIx, PackIx};
+use crate::objects::snapshot::{Snapshot, is_built_in};
 
 /// Longest delta chain that is followed. git reads any and makes none longer than 4,095 (git-pack-objects, "--depth");
 /// this bounds what a hand-made pack can ask for, and ends a chain that leads back into itself, which only bases by
@@ -47,6 +48,13 @@ pub struct ObjectReader {
     later: Option<Box<ObjectReader>>,
 }
 
+impl Snapshot {
+    /// A reader with a cache for delta bases of at most `cache_bytes`. One a thread.
+    pub fn reader(self: &Arc<Self>, cache_bytes: usize) -> ObjectReader {
+        ObjectReader::new(self.clone(), cache_bytes)
+    }
+}
+
 /// A delta on the way down to its base.
 struct Link {
     at: Location,
@@ -62,7 +70,7 @@ enum Base {
 }
 
 impl ObjectReader {
-    pub(crate) fn new(snapshot: Arc<Snapshot>, cache_bytes: usize) -> Self {
+    fn new(snapshot: Arc<Snapshot>, cache_bytes: usize) -> Self {
         ObjectReader {
             snapshot,
             inflater: Inflater::new(),

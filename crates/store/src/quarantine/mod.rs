@@ -19,9 +19,11 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 use packrace_os::durable;
 
-use super::{LooseBatch, PublishedLoose, PublishedPack, WritePolicy, loose_compression};
 use crate::error::Error;
-use crate::{Repository, Snapshot, join_alternates};
+use crate::objects::objects_dir::join_alternates;
+use crate::objects::snapshot::Snapshot;
+use crate::publish::{LooseBatch, PublishedLoose, PublishedPack, WritePolicy, loose_compression};
+use crate::repository::Repository;
 
 pub use migrate::Migrated;
 

@@ -9,11 +9,11 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, Mapped, clock};
 
-use crate::accelerators;
 use crate::error::Error;
-use crate::objects_dir::ObjectsDir;
-use crate::pack::{Beside, ListedPack, PackFiles};
-use crate::pack_finder::{Finder, Index};
+use crate::objects::accelerators;
+use crate::objects::objects_dir::ObjectsDir;
+use crate::objects::pack::{Beside, ListedPack, PackFiles};
+use crate::objects::pack_finder::{Finder, Index};
 
 /// How often the packs are listed again because one vanished between listing and opening.
 const MAX_LISTINGS: usize = 5;

@@ -10,13 +10,14 @@ use packrace_format::pack_index::PackIndex;
 use packrace_object::oid;
 use packrace_os::Mapped;
 
-use crate::accelerators;
-use crate::bitmap::{BitmapFile, BitmapOwner};
 use crate::error::{Error, Reason};
-use crate::objects_dir::ObjectsDir;
-use crate::pack::Pack;
-use crate::pack_dir::{PackDir, PackDirs};
-use crate::snapshot::{Location, ObjectIx, PackIx, Sources};
+use crate::objects::accelerators;
+use crate::objects::bitmap_file::{BitmapFile, BitmapOwner};
+use crate::objects::numbers::{Location, ObjectIx, PackIx};
+use crate::objects::objects_dir::ObjectsDir;
+use crate::objects::pack::Pack;
+use crate::objects::pack_dir::{PackDir, PackDirs};
+use crate::objects::sources::Sources;
 
 /// Objects that one index describes: that of a pack, or a multi-pack-index.
 #[derive(Debug)]
@@ -36,6 +37,17 @@ pub(crate) enum UnitIndex {
         /// The number of its object directory.
         dir: usize,
     },
+}
+
+impl UnitIndex {
+    /// Whether bitmaps of this owner are about the index.
+    pub(crate) fn is_of(&self, owner: BitmapOwner) -> bool {
+        match (owner, self) {
+            (BitmapOwner::Pack(pack), UnitIndex::Pack(other)) => pack == *other,
+            (BitmapOwner::Multi { dir }, UnitIndex::Multi { dir: other, .. }) => dir == *other,
+            _ => false,
+        }
+    }
 }
 
 impl Unit {
@@ -308,7 +320,7 @@ fn map_bitmaps(
         let path = dirs[pack.dir()].pack_dir().join(format!("{}.bitmap", pack.name()));
         add(path, BitmapOwner::Pack(PackIx(at as u32)));
     }
-    let owner = files.first().and_then(|file| indexes.iter().position(|index| file.owner.is_of(index)));
+    let owner = files.first().and_then(|file| indexes.iter().position(|index| index.is_of(file.owner)));
     if let Some(at) = owner {
         indexes[..=at].rotate_right(1);
     }

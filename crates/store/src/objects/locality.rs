@@ -4,8 +4,8 @@
 use packrace_object::oid;
 
 use crate::error::Error;
-use crate::pack::Pack;
-use crate::snapshot::Snapshot;
+use crate::objects::pack::Pack;
+use crate::objects::snapshot::Snapshot;
 
 impl Snapshot {
     /// Every pack that holds the object, of the repository and of its alternates, in the order in which they are searched.

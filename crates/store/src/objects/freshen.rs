@@ -10,7 +10,8 @@ use packrace_object::oid;
 use packrace_os::count::Role;
 use packrace_os::durable;
 
-use crate::snapshot::{PackIx, Snapshot};
+use crate::objects::numbers::PackIx;
+use crate::objects::snapshot::Snapshot;
 
 /// After so many objects it is looked once which directories of loose objects there are: a call for each new object is more
 /// than that costs.

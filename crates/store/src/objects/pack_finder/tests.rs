@@ -3,7 +3,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_testkit::Random;
 
 use super::*;
-use crate::pack::Pack;
+use crate::objects::pack::Pack;
 
 /// An index of these objects, each at an offset of no pack.
 fn index_of(ids: &[ObjectId]) -> Index {

@@ -9,7 +9,7 @@ use packrace_format::multi_pack_index::MultiPackIndex;
 use packrace_object::oid;
 use packrace_os::Mapped;
 
-use crate::pack::PackFiles;
+use crate::objects::pack::PackFiles;
 
 /// From so many indexes on a table may be made of them.
 const LEAST_INDEXES: usize = 4;

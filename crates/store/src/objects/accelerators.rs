@@ -10,8 +10,8 @@ use packrace_object::HashKind;
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 
-use crate::objects_dir::ObjectsDir;
-use crate::verified;
+use crate::objects::objects_dir::ObjectsDir;
+use crate::objects::verified;
 
 /// Longest `commit-graph-chain`: one hash a line.
 pub(crate) const MAX_CHAIN_BYTES: u64 = 1 << 20;

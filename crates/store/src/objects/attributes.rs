@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind::{FileTooLarge, InvalidData, IsADirectory, PermissionDenied};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use gix_attributes::Search;
@@ -18,8 +18,9 @@ use packrace_object::{HashKind, Kind, MalformedObject, ObjectId};
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
-use crate::reader::ObjectReader;
-use crate::snapshot::Snapshot;
+use crate::objects::reader::ObjectReader;
+use crate::objects::snapshot::Snapshot;
+use crate::objects::sources::AttributeSources;
 
 /// Longer files are passed over, as git does.
 const MAX_BYTES: u64 = 100 << 20;
@@ -36,17 +37,11 @@ const READER_CACHE_BYTES: usize = 1 << 20;
 /// The attribute that is asked for.
 const DELTA: &str = "delta";
 
-/// Where attributes come from, the less important first.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AttributeSources {
-    /// Of the system and of the user.
-    pub(crate) outside: Vec<PathBuf>,
-    /// A commit or tree with files of attributes.
-    pub(crate) tree: Option<ObjectId>,
-    /// Of the repository.
-    pub(crate) info: PathBuf,
-    /// Whether paths are compared without case (`core.ignoreCase`).
-    pub(crate) folds_case: bool,
+impl Snapshot {
+    /// What says of paths whether they may be stored as deltas, if anything does.
+    pub fn delta_attribute(self: &Arc<Self>) -> Result<Option<DeltaAttribute>, Error> {
+        DeltaAttribute::read(&self.attributes, self)
+    }
 }
 
 /// Says of paths whether their attribute `delta` is unset.
@@ -62,7 +57,7 @@ pub struct DeltaAttribute {
 
 impl DeltaAttribute {
     /// Reads the sources that do not depend on a path; `None` where none says anything about the attribute.
-    pub(crate) fn read(sources: &AttributeSources, snapshot: &Arc<Snapshot>) -> Result<Option<Self>, Error> {
+    fn read(sources: &AttributeSources, snapshot: &Arc<Snapshot>) -> Result<Option<Self>, Error> {
         let mut names = MetadataCollection::default();
         let mut outside = Search::default();
         for path in &sources.outside {

@@ -1,0 +1,23 @@
+//! The objects of a repository: packs and what makes them searchable, loose objects, alternates, and who reads them.
+
+mod abbreviations;
+pub(crate) mod accelerators;
+pub(crate) mod attributes;
+pub(crate) mod base_cache;
+pub(crate) mod bitmap;
+mod bitmap_file;
+pub(crate) mod freshen;
+mod locality;
+pub(crate) mod numbers;
+pub(crate) mod objects_dir;
+pub(crate) mod pack;
+pub(crate) mod pack_dir;
+mod pack_fault;
+mod pack_finder;
+pub(crate) mod pack_set;
+pub(crate) mod reader;
+pub(crate) mod snapshot;
+pub(crate) mod sources;
+pub(crate) mod stored;
+pub(crate) mod stream;
+mod verified;

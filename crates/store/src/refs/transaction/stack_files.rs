@@ -1,0 +1,53 @@
+//! The files of a stack: tables and their list, written whole and made durable.
+
+use std::path::Path;
+
+use packrace_format::reftable::TableName;
+use packrace_os::count::Role;
+use packrace_os::durable::{self, NewFile};
+
+use super::super::Error;
+use super::RefWrites;
+use crate::publish::LockFile;
+
+/// Writes a table whole and gives it its name, and makes both durable, whatever the configuration says: with one that is broken
+/// or missing, nothing of a stack can be read.
+pub(super) fn write_table(
+    dir: &Path,
+    name: &TableName,
+    writes: &RefWrites,
+    fill: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let path = dir.join(name.to_string());
+    let io = |source| Error::Io { path: path.clone(), source };
+    let mut file = NewFile::create_temporary(dir, &format!("{name}.temp."), 0o666, Role::Refs).map_err(io)?;
+    writes.policy.of_rewrites().prepare(&mut file).map_err(io)?;
+    let mut result = Ok(());
+    fill(&mut |bytes: &[u8]| {
+        if result.is_ok() {
+            result = file.write(bytes);
+        }
+    })?;
+    result.map_err(io)?;
+    file.sync().map_err(io)?;
+    file.replace(&path).map_err(io)?;
+    sync_dir(dir).inspect_err(|_| {
+        // Nobody knows of the table; the first error is the one to tell.
+        let _ = durable::remove_file(&path, Role::Refs);
+    })
+}
+
+/// Puts a list in place of the one that is locked, in a directory that the caller makes durable.
+pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Result<(), Error> {
+    lock.write(list).and_then(|()| lock.settle()).map_err(failed)?;
+    lock.rename().map_err(|source| Error::Io { path: dir.join("tables.list"), source })
+}
+
+/// Makes the names in the directory of a stack durable.
+pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
+    durable::sync_dir(dir, Role::Refs).map_err(|source| Error::Io { path: dir.to_owned(), source })
+}
+
+pub(super) fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Write(error.to_string())
+}

@@ -1,0 +1,65 @@
+//! Where the hooks of a repository are, and what they are run with.
+
+use std::ffi::OsString;
+
+use packrace_os::child::Confinement;
+
+use super::Repository;
+use crate::error::Error;
+use crate::hooks::{Hooks, HooksFrom, Outlet};
+
+impl Hooks {
+    /// Those of `repository`; `environment` is set for them beside what they inherit.
+    pub fn of(
+        repository: &Repository,
+        environment: Vec<(OsString, OsString)>,
+        outlet: Outlet,
+    ) -> Result<Self, Error> {
+        let config = repository.config();
+        let git_dir = repository.git_dir().to_owned();
+        let (directory, named_dir) = match repository.work_tree()? {
+            Some(work_tree) => (work_tree, Some(git_dir)),
+            None => (git_dir, None),
+        };
+        let dir = match config.path("core.hooksPath") {
+            // Relative to where hooks are run (git-config, "core.hooksPath").
+            Some(path) => directory.join(path),
+            None => repository.common_dir().join("hooks"),
+        };
+        let environment = environment.into_iter().map(|(name, value)| (name, Some(value))).collect();
+        let warns_of_ignored = config.boolean("advice.ignoredHook")?.unwrap_or(true);
+        Ok(Hooks {
+            outlet,
+            dir: Some(dir),
+            directory,
+            git_dir: named_dir,
+            environment,
+            warns_of_ignored,
+            confinement: Confinement::default(),
+            is_strict: false,
+        })
+    }
+
+    /// The same for those that serve a repository: they and their hooks run in the git directory, also where there is a
+    /// work tree, as git's do. Where it cannot be told whether there is a hook, that is an error: it may be one that forbids.
+    pub fn in_git_dir(
+        repository: &Repository,
+        from: &HooksFrom,
+        environment: Vec<(OsString, OsString)>,
+        outlet: Outlet,
+        confinement: Confinement,
+    ) -> Result<Self, Error> {
+        let mut hooks = Hooks::of(repository, environment, outlet)?;
+        hooks.directory = repository.git_dir().to_owned();
+        hooks.git_dir = None;
+        hooks.confinement = confinement;
+        hooks.is_strict = true;
+        hooks.dir = match (from, repository.config().path("core.hooksPath")) {
+            (HooksFrom::Nowhere, _) => None,
+            (HooksFrom::Dir(dir), _) => Some(dir.clone()),
+            (HooksFrom::Repository, Some(path)) => Some(hooks.directory.join(path)),
+            (HooksFrom::Repository, None) => Some(repository.common_dir().join("hooks")),
+        };
+        Ok(hooks)
+    }
+}
