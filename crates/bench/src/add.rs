@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::prepare::Scratch;
-use crate::work::{Check, Goal, How, Work};
+use crate::work::{Add, Check, Goal, How, Work};
 
 /// Files of a directory, as in git's own `p0008`.
 const FILES_A_DIRECTORY: usize = 100;
@@ -19,15 +19,6 @@ const WAITING: [(&str, &[&str], [f64; 4]); 3] = [
 
 /// How packrace waits: as where nothing is configured, for everything.
 const OURS: [&str; 0] = [];
-
-/// What each program is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Add {
-    /// Arguments of git.
-    pub git: Vec<String>,
-    /// Arguments of packrace.
-    pub ours: Vec<String>,
-}
 
 /// A few and many files, for each way in which git waits.
 pub fn all(scratch: &Scratch, is_smoke: bool) -> io::Result<Vec<Work>> {

@@ -7,11 +7,13 @@
 
 mod add;
 mod args;
+mod catalog;
 mod check;
 mod commands;
 mod curves;
 mod filters;
 mod measure;
+mod on_copy;
 mod packs;
 mod prepare;
 mod push;
@@ -33,17 +35,16 @@ use packrace_testkit::Git;
 use packrace_testkit::mounted::Mount;
 use serde_json::json;
 
-use crate::add::Add;
 use crate::args::{Args, Item, Packrace, SWARM};
-use crate::commands::OnCopy;
-use crate::measure::{Contender, Feed, Observation, Timing};
+use crate::measure::{Contender, Feed, Observation, Timing, drop_page_cache};
+use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
-use crate::push::{Pushed, Pushes};
+use crate::push::Pushed;
 use crate::report::{Comparison, Record};
 use crate::serve::Server;
 use crate::served::Served;
-use crate::take::{Take, Taker};
-use crate::work::{Check, How, Work};
+use crate::take::Taker;
+use crate::work::{Add, Check, How, Pushes, Take, Work};
 
 /// A round of quick work is repeated until git has worked this long: bash tells milliseconds.
 const LEAST_ROUND_SECONDS: f64 = 0.2;
@@ -82,7 +83,7 @@ fn run(args: &Args) -> Result<(), Error> {
     let git = Git::at(&args.git).ok_or_else(|| format!("{} is not a git", args.git.display()))?;
     let packrace = packrace_binary(&args.packrace)?;
     let scratch = Scratch::new(args.scratch.as_deref(), git.clone())?;
-    let work = work::all(args, &git, &scratch)?;
+    let work = catalog::all(args, &git, &scratch)?;
     print_conditions(args, &git, packrace.as_deref());
     if !work.is_empty() {
         println!("{}", report::head());
@@ -102,7 +103,7 @@ fn run(args: &Args) -> Result<(), Error> {
     }
     let mut records: Vec<_> = done.iter().flat_map(Comparison::json).collect();
     if args.items.iter().any(|item| SWARM.contains(item)) {
-        let history = work::history(args, &scratch)?;
+        let history = catalog::history(args, &scratch)?;
         records.extend(swarm::run(args, &git, packrace.as_deref(), &scratch, &history)?);
     }
     if args.items.contains(&Item::Siege) {
@@ -162,7 +163,7 @@ fn compare_on_stdio(
         |contender| contender.observe(request.path(), &|| Ok(())),
         |contender| {
             if args.is_cold {
-                packs::drop_page_cache()?;
+                drop_page_cache()?;
             }
             contender.time(request.path(), runs)
         },
@@ -188,7 +189,7 @@ fn compare_served(args: &Args, git: &Git, packrace: Option<&Path>, work: &Work) 
         |contender| contender.observe(),
         |contender| {
             if args.is_cold {
-                contender.start_anew(packs::drop_page_cache)?;
+                contender.start_anew(drop_page_cache)?;
             }
             contender.time(runs)
         },

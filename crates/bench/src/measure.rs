@@ -352,6 +352,15 @@ fn reported_writes(report: &str, role: &str) -> Option<u64> {
     json[role]["write"]["calls"].as_u64()
 }
 
+/// Lets the kernel forget what it has read of files.
+pub fn drop_page_cache() -> io::Result<()> {
+    let path = Path::new("/proc/sys/vm/drop_caches");
+    rustix::fs::sync();
+    std::fs::write(path, "3").map_err(|error| {
+        io::Error::new(error.kind(), format!("--cold needs to write to {}: {error}", path.display()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

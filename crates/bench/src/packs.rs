@@ -1,7 +1,7 @@
 //! One history in more and more packs, as pushes leave it, with and without a multi-pack-index.
 
 use std::io::{self, BufRead as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use packrace_testkit::Git;
@@ -9,8 +9,8 @@ use packrace_testkit::peer::Script;
 
 use crate::args::Args;
 use crate::prepare::Scratch;
-use crate::push::{self, Door};
-use crate::work::{self, Check, Goal, How, Work};
+use crate::push;
+use crate::work::{self, Check, Door, Goal, How, Work};
 
 /// How many packs, unless the command line says it.
 const COUNTS: [usize; 6] = [1, 10, 100, 300, 1000, 5000];
@@ -118,15 +118,6 @@ fn cut(git: &Git, source: &Path, repo: &Path, count: usize) -> io::Result<()> {
     let settings = [("receive.autogc", "false"), ("daemon.receivepack", "true"), ("gc.auto", "0")];
     settings.iter().for_each(|(name, value)| drop(git.run(repo, &["config", name, value])));
     Ok(())
-}
-
-/// Lets the kernel forget what it has read of files.
-pub fn drop_page_cache() -> io::Result<()> {
-    let path = PathBuf::from("/proc/sys/vm/drop_caches");
-    rustix::fs::sync();
-    std::fs::write(&path, "3").map_err(|error| {
-        io::Error::new(error.kind(), format!("--cold needs to write to {}: {error}", path.display()))
-    })
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::Git;
 use packrace_testkit::peer::Script;
 
-use crate::commands::OnCopy;
 use crate::measure::{Calls, Contender, Feed, Observation, Timing, has_strace};
+use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::serve::Server;
-use crate::work::{Check, Goal, How, Work};
+use crate::work::{Check, Door, Goal, How, Pushes, Work};
 
 /// Clients that push at once, each to its own branch.
 pub const CLIENTS: usize = 8;
@@ -32,30 +32,6 @@ jobs=()
 for ((number = 0; number < clients; number++)); do client $number & jobs+=($!); done
 for job in "${jobs[@]}"; do wait "$job" || exit 9; done
 "#;
-
-/// How pushes come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
-    /// As recorded requests, without a client.
-    Recorded,
-    /// From stock git, which starts the server's program.
-    Stdio,
-    /// From stock git over git://.
-    Git,
-    /// From stock git over HTTP to packrace; to git's daemon over git://, for it knows no HTTP.
-    Http,
-}
-
-/// Many pushes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pushes {
-    /// How they come.
-    pub door: Door,
-    /// The repository that has what is pushed.
-    pub source: PathBuf,
-    /// From so many clients at once.
-    pub clients: usize,
-}
 
 /// Every door, one push after the other; and several at once.
 pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::Result<Vec<Work>> {

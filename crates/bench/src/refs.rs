@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use packrace_testkit::{Git, RefFormat};
 
 use crate::args::Args;
-use crate::commands::OnCopy;
+use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::work::{Check, Goal, How, Work};
 
@@ -136,26 +136,10 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     })
 }
 
-/// Of so many reflogs the lines are read: git needs a quadratic time to read all.
-const LOGS_READ: usize = 200;
-
-/// All refs, the many first, and reflogs, as git sees them: the names of all, and the lines of some.
-pub fn state(git: &Git, repo: &Path) -> Vec<u8> {
-    let format = "--format=%(refname) %(objectname) %(*objectname) %(symref)";
-    let many = git.run(repo, &["for-each-ref", format, "refs/tags/many/"]);
-    let all = git.run(repo, &["for-each-ref", format]);
-    let logs = git.run(repo, &["reflog", "list"]);
-    let names: Vec<&str> = logs.lines().collect();
-    let mut show = vec!["log", "--walk-reflogs", "--format=%gD %gn %ge %gs %H"];
-    show.extend(names.iter().step_by(names.len() / LOGS_READ + 1));
-    // Without a name it would show the log of `HEAD`.
-    let lines = if names.is_empty() { String::new() } else { git.run(repo, &show) };
-    [many.as_str(), &all, &logs, &lines].concat().into_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::on_copy::LOGS_READ;
 
     #[test]
     fn git_makes_what_is_asked_for() {

@@ -1,15 +1,15 @@
 //! Packs taken: `index-pack` and `unpack-objects` into an empty repository, a fresh one for each run.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use packrace_testkit::mounted::Mount;
 use packrace_testkit::{Git, Random};
 
-use crate::commands::{OnCopy, only_pack};
 use crate::measure::{Contender, Feed, Observation, Timing};
+use crate::on_copy::{OnCopy, only_pack};
 use crate::prepare::Scratch;
-use crate::work::{Check, Goal, How, Work};
+use crate::work::{Check, Goal, How, Take, Work};
 
 /// Bytes of each of many small objects.
 const SMALL_BYTES: usize = 400;
@@ -19,19 +19,6 @@ const MORE_WRITES: u64 = 64;
 
 /// Reads of that kind by which the loader finds its way in shared libraries before a program starts.
 const READS_OF_LOADER: u64 = 2;
-
-/// A command that reads a pack.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Take {
-    /// Options of git, the command's name and its arguments.
-    pub args: Vec<String>,
-    /// The pack.
-    pub pack: PathBuf,
-    /// How it comes.
-    pub feed: Feed,
-    /// Whether the repository is on a FUSE file system.
-    pub is_mounted: bool,
-}
 
 /// The repository's pack, indexed on two threads.
 pub fn indexing(scratch: &Scratch, history: &Path) -> io::Result<Vec<Work>> {

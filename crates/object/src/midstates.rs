@@ -7,7 +7,9 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::{HashKind, Kind, ObjectHasher, Unnamed};
+use crate::HashKind;
+use crate::hashing::ObjectHasher;
+use crate::kind::Kind;
 
 /// Bytes of a block of SHA-1 and of SHA-256 (FIPS 180-4, "Preliminaries"): from where one ends hashers go on without copying.
 const BLOCK_BYTES: usize = 64;
@@ -35,6 +37,26 @@ pub struct Like<'a> {
     pub content: &'a [u8],
     /// What was noted when it was named.
     pub midstates: &'a Midstates,
+}
+
+/// An object that is to be named.
+#[derive(Debug, Clone, Copy)]
+pub struct Unnamed<'a> {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its content.
+    pub content: &'a [u8],
+    /// An object that it may begin like: it is not hashed again as far as both are the same.
+    pub like: Option<Like<'a>>,
+    /// Where to note midstates, for those that may begin like this one.
+    pub notes: Option<&'a Midstates>,
+}
+
+impl<'a> Unnamed<'a> {
+    /// An object that is to be named on its own.
+    pub fn new(kind: Kind, content: &'a [u8]) -> Self {
+        Unnamed { kind, content, like: None, notes: None }
+    }
 }
 
 impl fmt::Debug for Midstates {

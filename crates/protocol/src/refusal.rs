@@ -2,8 +2,6 @@
 
 use packrace_object::{HashKind, ObjectId};
 
-use crate::wire::sideband::{self, Band};
-
 /// What kind of mistake the peer made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
@@ -45,27 +43,9 @@ impl Refusal {
         &self.message
     }
 
-    /// The `ERR` packet for the peer.
-    pub fn wire(&self) -> Option<Vec<u8>> {
-        let text = self.wire.as_ref()?;
-        let mut packet = Vec::new();
-        let end = text.len().min(crate::wire::pkt_line::MAX_PAYLOAD - 4);
-        crate::wire::pkt_line::write_data(&[b"ERR ", &text.as_bytes()[..end]].concat(), &mut packet);
-        Some(packet)
-    }
-
-    /// The same for a client that wants all of an answer in a side-band: a packet in band 3.
-    pub(crate) fn wire_in_band(&self) -> Option<Vec<u8>> {
-        let text = self.wire.as_ref()?;
-        let mut packet = Vec::new();
-        let end = text.len().min(sideband::LARGE_FRAME_PAYLOAD);
-        sideband::write_packets(
-            Band::Error,
-            &text.as_bytes()[..end],
-            sideband::LARGE_FRAME_PAYLOAD,
-            &mut packet,
-        );
-        Some(packet)
+    /// What the peer is told, if anybody is left to be told.
+    pub(crate) fn told_peer(&self) -> Option<&str> {
+        self.wire.as_deref()
     }
 
     /// The text of an `ERR` packet, read from its line.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Git;
-use crate::builder::{Bitmap, CommitGraph, Loose, Storage};
+use crate::storage::{Bitmap, CommitGraph, Loose, Storage};
 
 /// Rearranges the objects and refs of the repository at `path`. `main_line` are its commits, oldest first.
 pub(crate) fn apply(git: &Git, path: &Path, storage: &Storage, main_line: &[String]) {

@@ -17,13 +17,13 @@ pub mod peer;
 mod random;
 pub mod raw_client;
 pub mod received;
+mod storage;
 
-pub use builder::{
-    Bitmap, CommitGraph, Loose, RefFormat, Repo, RepoBuilder, Size, Storage, reachable_objects,
-};
+pub use builder::{RefFormat, Repo, RepoBuilder, Size, reachable_objects};
 pub use extent::Extent;
 pub use git::{Git, clean_environment};
 pub use random::Random;
+pub use storage::{Bitmap, CommitGraph, Loose, Storage};
 
 /// A directory in memory, where the machine has such a place: for thousands of small files, or as many syncs, which are none there.
 pub fn in_memory() -> tempfile::TempDir {

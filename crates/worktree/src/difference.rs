@@ -15,8 +15,8 @@ pub(crate) use self::hunks::{Hunk, hunks};
 use crate::error::WorkError;
 use crate::index::Mode;
 use crate::listing::Item;
-use crate::merge::platforms;
 use crate::objects::Objects;
+use crate::platforms;
 
 /// A path of two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]

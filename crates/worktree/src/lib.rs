@@ -15,9 +15,11 @@ pub mod listing;
 pub mod merge;
 pub mod objects;
 pub mod paths;
+mod platforms;
 pub mod stage;
 pub mod stash;
 pub mod status;
 pub mod switch;
+pub mod untracked;
 
 pub use error::WorkError;

@@ -9,8 +9,9 @@ use crate::difference::{Difference, between};
 use crate::error::WorkError;
 use crate::files::Comparison;
 use crate::index::{Index, Kind, Mode};
-use crate::paths::{Found, Pathspecs, SpecDefaults, directories_above};
+use crate::paths::{Pathspecs, SpecDefaults, directories_above};
 use crate::stash::Session;
+use crate::untracked::UntrackedKind;
 
 /// How a file stands beside the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl Session<'_> {
             let mut shown = BTreeSet::new();
             for untracked in self.untracked(&mut specs, false, options)? {
                 let mut path = untracked.path;
-                if let Found::Repository(_) = untracked.found {
+                if let UntrackedKind::Repository(_) = untracked.found {
                     path.push(b'/');
                 }
                 shown.insert(match mode {

@@ -1,9 +1,11 @@
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::finding::Finding;
 use super::message::MessageId as Id;
-use super::{Finding, MessageId, Severities, SkipList, gitmodules, header, tree_check};
+use super::report::{Report, Rules};
+use super::special_name::SpecialFile;
+use super::{gitmodules, header, tree_check};
 use crate::{HashKind, Kind, ObjectId, oid};
 
 /// Git reads no longer `.gitattributes`.
@@ -11,24 +13,6 @@ const MAX_ATTRIBUTES_BYTES: usize = 100 << 20;
 
 /// Git reads no lines of `.gitattributes` that are as long as this.
 const MAX_ATTRIBUTES_LINE_BYTES: usize = 2048;
-
-/// How bad each thing is, and of which objects nothing is told.
-#[derive(Debug, Clone)]
-pub struct Rules {
-    /// How bad each thing is.
-    pub severities: Severities,
-    /// Of which objects nothing is told.
-    pub skip: SkipList,
-}
-
-/// A file whose content git itself reads, wherever a tree names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SpecialFile {
-    /// `.gitmodules`.
-    Modules,
-    /// `.gitattributes`.
-    Attributes,
-}
 
 /// A tree names this object as a file that git reads, and its content was not seen since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,55 +127,6 @@ impl Checker {
         let mut findings = Vec::new();
         check_file(pending.file, content, &mut Report::new(&self.rules, &pending.id, &mut findings));
         findings
-    }
-}
-
-/// An error was found, after which the rest of an object is not looked at.
-pub(super) struct Stop;
-
-/// Takes findings about one object.
-pub(super) struct Report<'a> {
-    rules: &'a Rules,
-    object: &'a oid,
-    findings: &'a mut Vec<Finding>,
-}
-
-impl<'a> Report<'a> {
-    fn new(rules: &'a Rules, object: &'a oid, findings: &'a mut Vec<Finding>) -> Self {
-        Report { rules, object, findings }
-    }
-
-    pub(super) fn severities(&self) -> &Severities {
-        &self.rules.severities
-    }
-
-    /// Tells of something, unless settings say otherwise; `Err` if it is an error.
-    pub(super) fn tell(
-        &mut self,
-        message: MessageId,
-        text: impl Into<Cow<'static, [u8]>>,
-    ) -> Result<(), Stop> {
-        self.tell_after(None, message, text)
-    }
-
-    pub(super) fn tell_after(
-        &mut self,
-        before: Option<&'static str>,
-        message: MessageId,
-        text: impl Into<Cow<'static, [u8]>>,
-    ) -> Result<(), Stop> {
-        let severity = self.rules.severities.of(message);
-        if severity == super::Severity::Ignore || self.rules.skip.contains(self.object) {
-            return Ok(());
-        }
-        let object = self.object.to_owned();
-        self.findings.push(Finding { object, message, severity, text: text.into(), before });
-        if severity.is_error() { Err(Stop) } else { Ok(()) }
-    }
-
-    /// As [`Report::tell`] where the checks go on in any case.
-    pub(super) fn note(&mut self, message: MessageId, text: impl Into<Cow<'static, [u8]>>) {
-        let _goes_on = self.tell(message, text);
     }
 }
 

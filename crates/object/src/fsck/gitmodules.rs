@@ -1,7 +1,7 @@
 //! Checks of `.gitmodules` (gitmodules): what a clone would do with names, paths, addresses and commands in it.
 
-use super::checker::Report;
 use super::message::MessageId as Id;
+use super::report::Report;
 use super::{config_text, submodule_url};
 
 /// Checks every setting up to one that cannot be read.

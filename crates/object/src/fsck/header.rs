@@ -1,7 +1,7 @@
 //! Checks of commits and annotated tags.
 
-use super::checker::{Report, Stop};
 use super::message::MessageId as Id;
+use super::report::{Report, Stop};
 use crate::{HashKind, Kind, StoredId};
 
 /// The lines of a header, of which [`check_end`] has found that each ends.

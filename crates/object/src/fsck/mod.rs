@@ -16,19 +16,22 @@ mod header;
 mod links;
 mod message;
 mod readable;
+mod report;
 mod severities;
 mod skip_list;
 mod special_name;
 mod submodule_url;
 mod tree_check;
 
-pub use checker::{Checker, Content, Pending, Rules, SpecialFile};
+pub use checker::{Checker, Content, Pending};
 pub use finding::Finding;
 pub use links::links;
 pub use message::{MessageId, Severity};
 pub use readable::{Unreadable, readable};
+pub use report::Rules;
 pub use severities::{SettingError, Severities};
 pub use skip_list::{InvalidName, SkipList};
+pub use special_name::SpecialFile;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,15 @@
 //! dots at its end, ends it at a colon (streams), and has a short form of it: six bytes, `~` and a number, or, where many files
 //! have such, a hash (8.3 names). A backslash separates directories there.
 
+/// A file whose content git itself reads, wherever a tree names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SpecialFile {
+    /// `.gitmodules`.
+    Modules,
+    /// `.gitattributes`.
+    Attributes,
+}
+
 /// A name that git looks for, in lower case, and its short forms on NTFS without number.
 pub(super) struct SpecialName {
     long: &'static [u8],

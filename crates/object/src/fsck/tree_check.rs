@@ -1,8 +1,8 @@
 //! Checks of trees: `<octal mode> <name>\0<raw id>`, again and again (git's user manual, "Git object model").
 
-use super::checker::{Report, SpecialFile};
 use super::message::MessageId as Id;
-use super::special_name::{self, ATTRIBUTES, IGNORE, MAILMAP, MODULES};
+use super::report::Report;
+use super::special_name::{self, ATTRIBUTES, IGNORE, MAILMAP, MODULES, SpecialFile};
 use crate::{HashKind, oid};
 
 const KIND_BITS: u16 = 0o170000;

@@ -2,7 +2,7 @@
 
 use packrace_object::{HashKind, ObjectId, StoredId, oid};
 
-use crate::session::ServiceConfig;
+use super::service::ServiceConfig;
 use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_text};
 
 /// Appends the capabilities of version 2, flush included.
@@ -172,7 +172,7 @@ fn write_line(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8], suffix: &[u8], c
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Features, Limits};
+    use crate::message::service::{Features, Limits};
     use crate::wire::pkt_line::{Decoder, PktLine, text};
 
     fn config() -> ServiceConfig {

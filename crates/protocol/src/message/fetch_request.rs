@@ -4,8 +4,23 @@
 use packrace_object::{ObjectId, oid};
 
 use super::write_hex;
-use crate::session::Deepen;
 use crate::wire::pkt_line::{FLUSH, write_data, write_length, write_text};
+
+/// How much history a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deepen {
+    /// This many commits from each want.
+    Depth(u32),
+    /// This many more than now.
+    Relative(u32),
+    /// Only commits at least this new, without what some refs reach.
+    Since {
+        /// Seconds since 1970.
+        seconds: Option<i64>,
+        /// Names of refs, as the client gave them.
+        not: Vec<Vec<u8>>,
+    },
+}
 
 /// A request, apart from the haves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,9 +3,21 @@
 use packrace_object::{HashKind, ObjectId, StoredId};
 
 use super::parse_id;
-use crate::session::RefsRequest;
 use crate::wire::capabilities::words;
 use crate::wire::pkt_line::{FLUSH, MAX_PAYLOAD, write_data, write_length, write_text};
+
+/// Arguments of `ls-refs`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RefsRequest {
+    /// Tell what symbolic refs point at.
+    pub symrefs: bool,
+    /// Tell what annotated tags finally tag.
+    pub peel: bool,
+    /// Tell a `HEAD` without a commit.
+    pub unborn: bool,
+    /// Names must start with one of these; none means all.
+    pub prefixes: Vec<Vec<u8>>,
+}
 
 const SYMREF_TARGET: &[u8] = b" symref-target:";
 const PEELED: &[u8] = b" peeled:";

@@ -14,6 +14,7 @@ pub mod push_command;
 pub mod push_offer;
 pub mod push_report;
 pub mod section;
+pub mod service;
 pub mod shallow_info;
 pub mod wanted_refs;
 

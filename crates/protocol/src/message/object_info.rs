@@ -4,8 +4,16 @@
 use packrace_object::{HashKind, ObjectId, oid};
 
 use super::{parse_id, write_hex};
-use crate::session::ObjectInfoRequest;
 use crate::wire::pkt_line::{FLUSH, write_data, write_length, write_text};
+
+/// Arguments of `object-info`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ObjectInfoRequest {
+    /// Tell sizes.
+    pub size: bool,
+    /// The objects, in the client's order.
+    pub ids: Vec<ObjectId>,
+}
 
 /// Appends the attributes that each object is told with; as in git, none where there are no objects.
 pub fn write_attributes(out: &mut Vec<u8>, request: &ObjectInfoRequest) {

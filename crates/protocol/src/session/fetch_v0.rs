@@ -13,9 +13,9 @@ use super::{
     Carriage, Deepen, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer,
     ShallowRequest, Sideband, push_capped, set_filter,
 };
-use crate::Refusal;
 use crate::message::acknowledgment::{Meaning, write_ack, write_nak};
 use crate::message::parse_id;
+use crate::refusal::Refusal;
 use crate::wire::capabilities::{value, words};
 use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text};
 

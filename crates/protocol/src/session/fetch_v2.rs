@@ -27,11 +27,11 @@ use super::{
     Carriage, HavesAnswer, Input, Output, Outputs, PackRequest, ServiceConfig, ShallowAnswer, ShallowRequest,
     Sideband,
 };
-use crate::Refusal;
 use crate::message::acknowledgment::{self, Meaning};
 use crate::message::packfile_uris::PackfileUri;
 use crate::message::section::Section;
 use crate::message::{bundle_uri, wanted_refs};
+use crate::refusal::Refusal;
 use crate::wire::pkt_line::{DELIM, Decoder, FLUSH, PktLine, text};
 use crate::wire::sideband;
 use fetch_arguments::Fetch;

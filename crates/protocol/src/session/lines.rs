@@ -3,8 +3,8 @@
 use packrace_object::{HashKind, ObjectId};
 
 use super::{Deepen, Limits, ShallowAnswer, push_capped};
-use crate::Refusal;
 use crate::message::{parse_id, shallow_info};
+use crate::refusal::Refusal;
 
 /// Means "everything": what `git fetch --unshallow` asks for. Larger numbers are no depth, as in git.
 const MAX_DEPTH: u32 = 0x7fff_ffff;

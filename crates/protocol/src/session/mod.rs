@@ -14,11 +14,14 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use packrace_object::{HashKind, ObjectId};
+use packrace_object::ObjectId;
 
-use crate::Refusal;
-use crate::message::bundle_uri::Bundles;
+pub use crate::message::fetch_request::Deepen;
+pub use crate::message::ls_refs::RefsRequest;
+pub use crate::message::object_info::ObjectInfoRequest;
 use crate::message::packfile_uris::PackfileUri;
+pub use crate::message::service::{Features, Limits, ServiceConfig};
+use crate::refusal::Refusal;
 
 /// How the conversation is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,78 +30,6 @@ pub enum Carriage {
     Stateful,
     /// One request, one answer: HTTP.
     Stateless,
-}
-
-/// What a service offers and allows. Plain data.
-#[derive(Debug, Clone)]
-pub struct ServiceConfig {
-    /// What `agent=` says.
-    pub agent: String,
-    /// What `session-id=` says, if it is to be said.
-    pub session_id: Option<String>,
-    /// The hash of object names.
-    pub hash: HashKind,
-    /// Offer to tell an unborn `HEAD`.
-    pub advertise_unborn: bool,
-    /// Tell an unborn `HEAD` when asked.
-    pub allow_unborn: bool,
-    /// Offer `allow-tip-sha1-in-want`.
-    pub allow_tip: bool,
-    /// Offer `allow-reachable-sha1-in-want`.
-    pub allow_reachable: bool,
-    /// Offer `filter`, and take filter lines.
-    pub allow_filter: bool,
-    /// The repository's own history is cut: clients must be told where.
-    pub is_shallow: bool,
-    /// What is offered in version 2 only where configuration says so.
-    pub features: Features,
-    /// Caps on what one request may hold.
-    pub limits: Limits,
-}
-
-/// Features of version 2 that are off unless configuration turns them on. What is off is refused by name.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Features {
-    /// `ref-in-want`: refs may be wanted by name.
-    pub ref_in_want: bool,
-    /// `sideband-all`: all of an answer may be asked for in a side-band.
-    pub sideband_all: bool,
-    /// `packfile-uris`: parts of a pack may lie elsewhere.
-    pub packfile_uris: bool,
-    /// The command `object-info`.
-    pub object_info: bool,
-    /// The command `bundle-uri`, and what it answers.
-    pub bundles: Option<Bundles>,
-    /// The value of the capability `promisor-remote`.
-    pub promisor_remote: Option<Vec<u8>>,
-}
-
-/// Caps on what one request may hold. Each entry costs about 40 bytes of memory while the request is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Wants by id and by name each, and objects of `object-info`: as many as a server of a million refs can advertise, and some.
-    pub wants: usize,
-    /// Haves: a client sends them in rounds, and again in each stateless request. Counted over all rounds.
-    pub haves: usize,
-    /// Shallow commits of the client.
-    pub shallow: usize,
-    /// `deepen-not` and `server-option` lines.
-    pub options: usize,
-    /// Bytes of ref names: of `ref-prefix` lines, beyond which all of them are ignored, and of `deepen-not` and
-    /// `want-ref` lines, beyond which the request is refused. 65,536 lines of the longest packet would be 4 GiB.
-    pub name_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            wants: 4_000_000,
-            haves: 4_000_000,
-            shallow: 1_000_000,
-            options: 10_000,
-            name_bytes: 16 << 20,
-        }
-    }
 }
 
 /// `ref-prefix` lines from which on all of them are ignored, as in git (gitprotocol-v2 allows a server to).
@@ -196,28 +127,6 @@ pub enum Output {
     Done,
 }
 
-/// Arguments of `ls-refs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RefsRequest {
-    /// Tell what symbolic refs point at.
-    pub symrefs: bool,
-    /// Tell what annotated tags finally tag.
-    pub peel: bool,
-    /// Tell a `HEAD` without a commit.
-    pub unborn: bool,
-    /// Names must start with one of these; none means all.
-    pub prefixes: Vec<Vec<u8>>,
-}
-
-/// Arguments of `object-info`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ObjectInfoRequest {
-    /// Tell sizes.
-    pub size: bool,
-    /// The objects, in the client's order.
-    pub ids: Vec<ObjectId>,
-}
-
 /// What decides where history is cut.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShallowRequest {
@@ -227,22 +136,6 @@ pub struct ShallowRequest {
     pub client_shallow: Vec<ObjectId>,
     /// What the client asks for, if anything.
     pub deepen: Option<Deepen>,
-}
-
-/// How much history a client asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Deepen {
-    /// This many commits from each want.
-    Depth(u32),
-    /// This many more than now.
-    Relative(u32),
-    /// Only commits at least this new, without what some refs reach.
-    Since {
-        /// Seconds since 1970.
-        seconds: Option<i64>,
-        /// Names of refs, as the client gave them.
-        not: Vec<Vec<u8>>,
-    },
 }
 
 /// How a pack is framed.

@@ -13,10 +13,10 @@ use std::ops::Range;
 use packrace_object::{HashKind, ObjectId};
 
 use super::push_capped;
-use crate::Refusal;
 use crate::message::parse_id;
 use crate::message::push_command::PushCommand;
 use crate::message::push_report::{PushReport, ReportForm};
+use crate::refusal::Refusal;
 use crate::wire::capabilities::{value, words};
 use crate::wire::pkt_line::{Decoder, FLUSH, PktLine, text};
 use crate::wire::sideband::{self, Band};

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::pkt_line::parse_length;
 use super::sideband::{Band, FRAME_HEADER_BYTES};
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// A part of what was received.
 #[derive(Debug, Clone, PartialEq, Eq)]

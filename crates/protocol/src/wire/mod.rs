@@ -4,4 +4,5 @@ pub mod capabilities;
 pub mod demultiplexer;
 pub mod packets;
 pub mod pkt_line;
+mod refused;
 pub mod sideband;

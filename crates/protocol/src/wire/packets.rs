@@ -1,7 +1,7 @@
 //! Packets out of somebody else's buffer: those that lie wholly in it are not copied.
 
 use super::pkt_line::{PktLine, packet, parse_length, whole};
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// Cuts a stream into packets. Keeps only a packet that is not wholly there: 65,520 bytes at most.
 #[derive(Debug, Default)]

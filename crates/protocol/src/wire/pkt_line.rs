@@ -5,7 +5,7 @@
 //! 0000 flush    0001 delimiter    0002 response end
 //! ```
 
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// Longest packet, length digits included.
 pub const MAX_PACKET: usize = 65520;

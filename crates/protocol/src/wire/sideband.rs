@@ -1,7 +1,7 @@
 //! Side-band packets (gitprotocol-pack, "Packfile Data"): the first byte of a payload names a band.
 
 use super::pkt_line::{self, MAX_PAYLOAD};
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// Band bytes in a full frame of side-band-64k.
 pub const LARGE_FRAME_PAYLOAD: usize = MAX_PAYLOAD - 1;

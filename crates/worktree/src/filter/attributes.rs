@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use gix_attributes::search::{MetadataCollection, Outcome};
 use gix_attributes::{Search, StateRef};
 use gix_glob::pattern::Case;
-use packrace_object::ObjectId;
 use packrace_store::{ObjectReader, Repository};
 
 use super::{Direction, Error, path_of};
+use crate::paths::FindStaged;
 use crate::paths::levels::{self, Levels};
 
 /// Lines as long as this are passed over, as git does.
@@ -24,9 +24,6 @@ const NAMES: [&str; 6] = ["crlf", "ident", "filter", "eol", "text", "working-tre
 /// What is told of a pattern that nobody can use.
 const NEGATIVE: &str =
     "warning: Negative patterns are ignored in git attributes\nUse '\\!' for literal leading exclamation.";
-
-/// Says which blob the index has at a path, if any.
-pub type Staged<'a> = &'a dyn Fn(&[u8]) -> Option<ObjectId>;
 
 /// What a file says about one attribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,7 +88,7 @@ impl Attributes {
     pub(super) fn of(
         &mut self,
         path: &[u8],
-        staged: Staged<'_>,
+        staged: FindStaged<'_>,
         reader: &mut ObjectReader,
         told: &mut Vec<String>,
     ) -> Result<Asked, Error> {
@@ -133,7 +130,7 @@ impl Attributes {
     fn go_to(
         &mut self,
         path: &[u8],
-        staged: Staged<'_>,
+        staged: FindStaged<'_>,
         reader: &mut ObjectReader,
         told: &mut Vec<String>,
     ) -> Result<(), Error> {
@@ -159,7 +156,7 @@ fn content(
     top: &Path,
     name: &[u8],
     direction: Direction,
-    staged: Staged<'_>,
+    staged: FindStaged<'_>,
     reader: &mut ObjectReader,
     told: &mut Vec<String>,
 ) -> Result<Option<Vec<u8>>, Error> {

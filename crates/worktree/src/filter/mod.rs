@@ -20,13 +20,12 @@ use gix_filter::eol::AttributesDigest;
 use packrace_object::{HashKind, ObjectId};
 use packrace_store::{ObjectReader, Repository, Snapshot};
 
-pub use self::attributes::Staged;
 use self::attributes::{Asked, Attributes, State};
 use self::driver::{Processes, Way};
 use self::encoding::Encoding;
 use self::eol::Safety;
 use self::settings::Settings;
-use crate::paths::path_of;
+use crate::paths::{FindStaged, path_of};
 
 /// Bytes of delta bases that are kept while staged blobs are read.
 const READER_CACHE_BYTES: usize = 1 << 20;
@@ -142,7 +141,7 @@ impl Filters {
     pub fn conversion(
         &mut self,
         path: &[u8],
-        staged: Staged<'_>,
+        staged: FindStaged<'_>,
         told: &mut Vec<String>,
     ) -> Result<Conversion, Error> {
         let asked = self.attributes.of(path, staged, &mut self.reader, told)?;
@@ -153,7 +152,7 @@ impl Filters {
     pub fn needs_content(
         &mut self,
         path: &[u8],
-        staged: Staged<'_>,
+        staged: FindStaged<'_>,
         told: &mut Vec<String>,
     ) -> Result<bool, Error> {
         Ok(!self.conversion(path, staged, told)?.is_identity())
@@ -165,7 +164,7 @@ impl Filters {
         path: &[u8],
         content: &'a [u8],
         purpose: Purpose,
-        staged: Staged<'_>,
+        staged: FindStaged<'_>,
         told: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let conversion = self.conversion(path, staged, told)?;
@@ -177,7 +176,7 @@ impl Filters {
         &mut self,
         path: &[u8],
         content: &'a [u8],
-        staged: Staged<'_>,
+        staged: FindStaged<'_>,
         told: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let conversion = self.conversion(path, staged, told)?;
@@ -208,7 +207,7 @@ impl Converter {
         path: &[u8],
         content: &'a [u8],
         purpose: Purpose,
-        staged: Staged<'_>,
+        staged: FindStaged<'_>,
         told: &mut Vec<String>,
     ) -> Result<Cow<'a, [u8]>, Error> {
         let shown = String::from_utf8_lossy(path);
@@ -313,7 +312,7 @@ impl Converter {
         Ok(decoded)
     }
 
-    fn has_crlf_staged(&self, path: &[u8], purpose: Purpose, staged: Staged<'_>) -> Result<bool, Error> {
+    fn has_crlf_staged(&self, path: &[u8], purpose: Purpose, staged: FindStaged<'_>) -> Result<bool, Error> {
         if purpose == Purpose::Renormalize {
             return Ok(false);
         }

@@ -4,7 +4,6 @@
 //! along what the other side has added to it, which is a conflict by default (git-config, "merge.directoryRenames").
 
 mod messages;
-pub(crate) mod platforms;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +21,7 @@ use crate::error::WorkError;
 use crate::index::Mode;
 use crate::listing::{Item, Listing, list};
 use crate::objects::Objects;
+use crate::platforms;
 
 /// Most files of each side that are compared in search of renames. As in `git stash`, settings do not change that.
 const RENAME_LIMIT: usize = 7000;

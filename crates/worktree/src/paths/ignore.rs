@@ -8,8 +8,7 @@ use gix_ignore::search::Ignore;
 use packrace_store::{ObjectReader, Repository};
 
 use super::levels::{self, Levels};
-use super::{PathError, path_of};
-use crate::filter::Staged;
+use super::{FindStaged, PathError, path_of};
 
 /// Rules of the repository, of the user and of the directories that lead to the last path.
 pub struct IgnoreRules {
@@ -45,7 +44,7 @@ impl IgnoreRules {
         &mut self,
         path: &[u8],
         is_dir: bool,
-        staged: Staged<'_>,
+        staged: FindStaged<'_>,
         reader: &mut ObjectReader,
         told: &mut Vec<String>,
     ) -> Result<bool, PathError> {
@@ -81,7 +80,7 @@ fn says(levels: &Levels<Level>, outside: &Search, path: &[u8], is_dir: bool, cas
 fn rules_of(
     top: &Path,
     directory: &[u8],
-    staged: Staged<'_>,
+    staged: FindStaged<'_>,
     reader: &mut ObjectReader,
     told: &mut Vec<String>,
 ) -> Result<Option<Search>, PathError> {

@@ -7,11 +7,12 @@ mod nested;
 mod pathspec;
 mod sparse;
 mod verify;
-mod walk;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+use packrace_object::ObjectId;
 
 pub use self::ignore::IgnoreRules;
 pub use self::leading::LeadingDirs;
@@ -19,7 +20,9 @@ pub use self::nested::{NestedHead, head_of_nested};
 pub use self::pathspec::{Pathspecs, Spec, SpecDefaults};
 pub use self::sparse::SparseCheckout;
 pub use self::verify::NameRules;
-pub use self::walk::{Found, Untracked, Walk};
+
+/// Says which blob the index has at a path, if any.
+pub type FindStaged<'a> = &'a dyn Fn(&[u8]) -> Option<ObjectId>;
 
 /// Why paths cannot be told, in git's words.
 #[derive(Debug, thiserror::Error)]

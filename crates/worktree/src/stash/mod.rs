@@ -26,7 +26,8 @@ use crate::files::{Comparison, Files};
 use crate::index::{Entry, Index, IndexLock};
 use crate::listing::{Item, Listing, make_trees};
 use crate::objects::Objects;
-use crate::paths::{IgnoreRules, Pathspecs, Untracked, Walk};
+use crate::paths::{IgnoreRules, Pathspecs};
+use crate::untracked::{Untracked, Walk};
 
 pub use apply::{Applied, IndexMode};
 pub use push::{Kept, Outcome, Request};

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_worktree::filter::{Filters, Purpose};
 use packrace_worktree::index::{Entry, Index, Mode, Seen, look};
-use packrace_worktree::paths::{Found, NameRules, Untracked};
+use packrace_worktree::paths::NameRules;
 use packrace_worktree::stage::{Change, Job, StageError, Staged, Stager, What};
+use packrace_worktree::untracked::{Untracked, UntrackedKind};
 
 use super::{AddCommand, Batch, Fatal, report};
 
@@ -92,7 +93,7 @@ impl AddCommand<'_> {
             untracked.into_iter().partition(|found| !self.args.sparse && self.is_outside(&found.path));
         let mut jobs = Vec::new();
         if !self.args.intent_to_add {
-            for found in inside.iter().filter(|found| !matches!(found.found, Found::Repository(_))) {
+            for found in inside.iter().filter(|found| !matches!(found.found, UntrackedKind::Repository(_))) {
                 jobs.push(Job::new(&found.path, None, filters, index, &mut self.told)?);
             }
         }
@@ -101,22 +102,22 @@ impl AddCommand<'_> {
         let mut is_first_repository = true;
         for Untracked { path, found } in inside {
             let (id, seen, end) = match found {
-                Found::Repository(None) => {
+                UntrackedKind::Repository(None) => {
                     self.fail_repository(&path, "adding")?;
                     continue;
                 }
-                Found::Repository(Some(id)) => {
+                UntrackedKind::Repository(Some(id)) => {
                     if !self.args.no_warn_embedded_repo {
                         report::embedded(&path, is_first_repository, self.repository.config())?;
                         is_first_repository = false;
                     }
                     (id, self.look_again(&path)?, &b"/"[..])
                 }
-                Found::File | Found::Link if self.args.intent_to_add => {
+                UntrackedKind::File | UntrackedKind::Link if self.args.intent_to_add => {
                     self.take_intent(index, &path, &names, batch)?;
                     continue;
                 }
-                Found::File | Found::Link => match staged.next().expect("one a job") {
+                UntrackedKind::File | UntrackedKind::Link => match staged.next().expect("one a job") {
                     Ok(Staged { id, seen, told }) => {
                         self.told.extend(told);
                         self.tell();

@@ -7,8 +7,9 @@ use std::path::Path;
 use packrace_os::count::{Op, Role, add};
 use packrace_worktree::filter::nothing_staged;
 use packrace_worktree::index::{Entry, EntryKey, Index, IndexLock, Mode, look};
-use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, Untracked, Walk, directories_above};
+use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, directories_above};
 use packrace_worktree::stage::{Change, Look};
+use packrace_worktree::untracked::{Untracked, Walk};
 
 use super::{AddCommand, Fatal, report};
 

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 
 use packrace_store::refs::{Change, Expected, Mode};
 use packrace_worktree::WorkError;
-use packrace_worktree::paths::{Found, Pathspecs};
+use packrace_worktree::paths::Pathspecs;
 use packrace_worktree::stash::{Head, Kept, Outcome, People, Request, Session};
+use packrace_worktree::untracked::UntrackedKind;
 
 use super::{Context, REF, complain, pathspecs, say};
 use crate::args::{StashOptions, StashPush};
@@ -173,8 +174,8 @@ fn untracked(
     let mut paths = Vec::new();
     for untracked in session.untracked(specs, includes_ignored, &options)? {
         match untracked.found {
-            Found::File | Found::Link => paths.push(untracked.path),
-            Found::Repository(_) => {
+            UntrackedKind::File | UntrackedKind::Link => paths.push(untracked.path),
+            UntrackedKind::Repository(_) => {
                 let shown = String::from_utf8_lossy(&untracked.path).into_owned();
                 complain(&[format!("Ignoring path {shown}/")]);
             }

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::Refusal;
+use crate::refusal::Refusal;
 use crate::wire::demultiplexer::BadBand;
 
 /// Why a conversation with a server has failed; its text is git's where git has one.

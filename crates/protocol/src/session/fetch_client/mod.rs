@@ -21,11 +21,11 @@ pub use capabilities::ServerCapabilities;
 pub use error::Error;
 pub use refs::{ListedRef, ListedRefs};
 
-use crate::Refusal;
 use crate::message::command::{ClientCapabilities, write_command};
 use crate::message::fetch_request::{FetchRequest, write_done};
 use crate::message::ls_refs::{parse_ref, write_arguments};
 use crate::message::section::Section;
+use crate::refusal::Refusal;
 use crate::session::RefsRequest;
 use crate::wire::demultiplexer::{Demultiplexer, Piece};
 use crate::wire::packets::Packets;

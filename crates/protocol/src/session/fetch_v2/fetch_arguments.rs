@@ -7,8 +7,8 @@ use packrace_object::ObjectId;
 use super::super::lines::Depth;
 use super::super::{Deepen, Limits, ServiceConfig, push_capped, set_filter};
 use super::State;
-use crate::Refusal;
 use crate::message::{parse_id, wanted_refs};
+use crate::refusal::Refusal;
 use crate::wire::pkt_line::{PktLine, text};
 
 /// A fetch request.

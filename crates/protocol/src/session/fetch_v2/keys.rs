@@ -8,8 +8,8 @@ use super::State;
 use super::fetch_arguments::Fetch;
 use super::object_info::ObjectInfoArguments;
 use super::refs_arguments::RefsArguments;
-use crate::Refusal;
 use crate::message::promisor_remote;
+use crate::refusal::Refusal;
 use crate::wire::capabilities::{is_named, value};
 use crate::wire::pkt_line::{PktLine, text};
 

@@ -2,8 +2,8 @@
 
 use super::super::{ObjectInfoRequest, Output, Outputs, ServiceConfig, push_capped};
 use super::State;
-use crate::Refusal;
 use crate::message::parse_id;
+use crate::refusal::Refusal;
 use crate::wire::pkt_line::{PktLine, text};
 
 /// Arguments so far.

@@ -2,7 +2,7 @@
 
 use super::super::{MAX_PREFIXES, Output, Outputs, RefsRequest, ServiceConfig};
 use super::State;
-use crate::Refusal;
+use crate::refusal::Refusal;
 use crate::wire::pkt_line::{PktLine, text};
 
 /// Arguments of `ls-refs` so far.

@@ -2,9 +2,9 @@
 
 use packrace_object::{HashKind, ObjectId, StoredId};
 
-use crate::Refusal;
 use crate::message::packfile_uris::PackfileUri;
 use crate::message::{ls_refs, object_info};
+use crate::refusal::Refusal;
 use crate::session::{
     Carriage, Deepen, Features, HavesAnswer, Input, Limits, Output, PackRequest, RefsRequest, ServiceConfig,
     ShallowAnswer, ShallowRequest, fetch_v0, fetch_v2,

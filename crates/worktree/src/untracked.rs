@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 
 use packrace_object::ObjectId;
 use packrace_os::count::{Op, Role, add};
-use packrace_store::ObjectReader;
+use packrace_store::{ObjectReader, OpenOptions};
 
-use super::{IgnoreRules, NestedHead, PathError, Pathspecs, head_of_nested, path_of};
 use crate::index::{Index, Mode};
-use packrace_store::OpenOptions;
+use crate::paths::{IgnoreRules, NestedHead, PathError, Pathspecs, head_of_nested, path_of};
 
-/// What was found at a path.
+/// What an untracked path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum UntrackedKind {
     /// A regular file.
     File,
     /// A symbolic link.
@@ -31,7 +30,7 @@ pub struct Untracked {
     /// Relative to the top of the work tree, without a slash at its end.
     pub path: Vec<u8>,
     /// What it is.
-    pub found: Found,
+    pub found: UntrackedKind,
 }
 
 /// What a walk needs to know.
@@ -77,7 +76,8 @@ impl<'a> Walk<'a> {
         }
         self.untracked.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         let specs = self.specs;
-        self.untracked.retain(|found| specs.meet(&found.path, matches!(found.found, Found::Repository(_))));
+        self.untracked
+            .retain(|found| specs.meet(&found.path, matches!(found.found, UntrackedKind::Repository(_))));
         Ok(self.untracked)
     }
 
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
         if !kind.is_file() && !kind.is_symlink() || self.is_tracked(path) || self.is_ignored(path, false)? {
             return Ok(());
         }
-        let found = if kind.is_file() { Found::File } else { Found::Link };
+        let found = if kind.is_file() { UntrackedKind::File } else { UntrackedKind::Link };
         self.untracked.push(Untracked { path: path.clone(), found });
         Ok(())
     }
@@ -153,8 +153,8 @@ impl<'a> Walk<'a> {
         if names.iter().any(|(name, _)| name == b".git") && !self.index.contains_dir(path) {
             let found = match self.head(path) {
                 NestedHead::None => None,
-                NestedHead::Unborn => Some(Found::Repository(None)),
-                NestedHead::At(id) => Some(Found::Repository(Some(id))),
+                NestedHead::Unborn => Some(UntrackedKind::Repository(None)),
+                NestedHead::At(id) => Some(UntrackedKind::Repository(Some(id))),
             };
             if let Some(found) = found {
                 self.untracked.push(Untracked { path: path.clone(), found });

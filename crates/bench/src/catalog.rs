@@ -1,0 +1,170 @@
+//! All work there is, by the items of the command line.
+
+use std::path::{Path, PathBuf};
+
+use packrace_testkit::peer::Script;
+use packrace_testkit::{Git, RefFormat, Size};
+
+use crate::args::{Args, Item, SWARM};
+use crate::prepare::Scratch;
+use crate::work::{Check, Goal, How, Work, clone_request, fetch_request, needed_objects};
+use crate::{add, commands, filters, packs, push, refs, stash, take};
+
+/// Prepares the repositories and requests of all items.
+pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Work>> {
+    let needs_none = |item: &Item| {
+        let by_others = [&SWARM[..], &[Item::Soak, Item::Siege]].concat();
+        let made = [Item::LsRefs, Item::Refs, Item::Unpack, Item::Add, Item::Stash];
+        by_others.contains(item) || made.contains(item)
+    };
+    let history = match args.items.iter().all(needs_none) {
+        true => PathBuf::new(),
+        false => history(args, scratch)?,
+    };
+    let mut work = Vec::new();
+    for item in &args.items {
+        match item {
+            Item::Clone => work.extend(clones(git, scratch, &history)?),
+            Item::Fetch => work.extend(fetches(git, scratch, &history)?),
+            Item::Filter => work.extend(filters::all(git, scratch, &history)?),
+            Item::LsRefs => work.extend(listings(scratch, args.refs, &[Listed::All, Listed::One])?),
+            Item::Refs => {
+                work.extend(refs::creating(scratch, args.smoke)?);
+                if !args.items.contains(&Item::LsRefs) {
+                    work.extend(listings(scratch, args.refs, &[Listed::One])?);
+                }
+            }
+            Item::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
+            Item::Repack => work.extend(commands::repacking(scratch, &history)?),
+            Item::IndexPack => work.extend(take::indexing(scratch, &history)?),
+            Item::Unpack => work.extend(take::unpacking(git, scratch)?),
+            Item::Push => work.extend(push::all(git, scratch, &history, args.smoke)?),
+            Item::Add => work.extend(add::all(scratch, args.smoke)?),
+            Item::Stash => work.extend(stash::all(git, scratch)?),
+            Item::Packs => work.extend(packs::all(args, git, scratch, &history)?),
+            Item::Receive => work.push(receiving(scratch, &history)?),
+            Item::Crowds | Item::Latency | Item::Waiting | Item::Soak | Item::Siege => {}
+        }
+    }
+    Ok(work)
+}
+
+/// The repository that is cloned and fetched from.
+pub fn history(args: &Args, scratch: &Scratch) -> std::io::Result<PathBuf> {
+    match &args.repo {
+        Some(repo) => Ok(repo.clone()),
+        None => scratch.built(if args.smoke { Size::Small } else { Size::Medium }),
+    }
+}
+
+fn clones(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<[Work; 2]> {
+    let clone = |name: &str, repo: PathBuf, goals: Vec<Goal>| Work {
+        name: name.to_string(),
+        how: How::UploadPack,
+        request: clone_request(git, &repo),
+        repo,
+        check: Check::SamePack,
+        goals,
+        bytes_of: None,
+    };
+    Ok([
+        clone(
+            "P1 clone, bitmap",
+            scratch.with_bitmap(history)?,
+            vec![Goal::CpuRatio(0.15), Goal::WriteCalls(400), Goal::BytesRatio(1.0)],
+        ),
+        clone(
+            "P2 clone, no bitmap",
+            scratch.plain(history)?,
+            vec![
+                Goal::CpuRatio(0.25),
+                Goal::WallRatio(0.25),
+                Goal::PeakBytes(200_000_000),
+                Goal::BytesRatio(1.0),
+            ],
+        ),
+    ])
+}
+
+/// The server finds its pack with a bitmap, so that the client is what takes the time.
+fn receiving(scratch: &Scratch, history: &Path) -> std::io::Result<Work> {
+    Ok(Work {
+        name: "clone --bare, git://".to_string(),
+        how: How::Receive,
+        repo: scratch.with_bitmap(history)?,
+        request: Vec::new(),
+        check: Check::SameRepository,
+        goals: vec![Goal::WallRatio(0.5), Goal::CpuRatio(0.5)],
+        bytes_of: None,
+    })
+}
+
+fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<Work>> {
+    let plain = scratch.plain(history)?;
+    let bitmap = scratch.with_bitmap(history)?;
+    let commits = git.run(&plain, &["rev-list", "--first-parent", "HEAD"]);
+    let commits: Vec<&str> = commits.lines().collect();
+    let mut work = Vec::new();
+    for count in [1, 100, 1000] {
+        let Some(have) = commits.get(count) else {
+            eprintln!("no fetch of {count} commits: HEAD has {}", commits.len());
+            continue;
+        };
+        let needed = needed_objects(git, &plain, have);
+        let names = [format!("P10 fetch {count}, no bitmap"), format!("P10b fetch {count}, bitmap")];
+        let goals = [Goal::CpuRatio(0.3), Goal::CpuRatio(0.5)];
+        for ((name, repo), cpu) in names.iter().zip([&plain, &bitmap]).zip(goals) {
+            work.push(Work {
+                name: name.clone(),
+                how: How::UploadPack,
+                request: fetch_request(git, repo, &[commits[0]], &[have]),
+                repo: repo.clone(),
+                check: Check::Covers(needed.clone()),
+                goals: vec![cpu, Goal::BytesRatio(1.1)],
+                bytes_of: Some(names[0].clone()),
+            });
+        }
+    }
+    Ok(work)
+}
+
+/// What of many refs is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    All,
+    One,
+}
+
+fn listings(scratch: &Scratch, count: usize, listed: &[Listed]) -> std::io::Result<Vec<Work>> {
+    let mut work = Vec::new();
+    for (format, format_name) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, "reftable")] {
+        let repo = scratch.with_tags(count, format)?;
+        for listed in listed {
+            let (what, prefix, goals) = match listed {
+                Listed::All => {
+                    ("all", None, vec![Goal::CpuRatio(0.25), Goal::WriteCalls(100), Goal::BytesRatio(1.0)])
+                }
+                Listed::One => {
+                    let prefix = format!("ref-prefix refs/tags/tag-{}", count - 1);
+                    ("one", Some(prefix), vec![Goal::WallSeconds(0.005), Goal::BytesRatio(1.0)])
+                }
+            };
+            let mut script =
+                Script::new().line("command=ls-refs").line("agent=bench").line("object-format=sha1");
+            script = script.delim().line("peel").line("symrefs");
+            if let Some(prefix) = prefix {
+                script = script.line(&prefix);
+            }
+            work.push(Work {
+                name: format!("P4 ls-refs {what} of {count}, {format_name}"),
+                how: How::UploadPack,
+                repo: repo.clone(),
+                request: script.flush().flush().bytes().to_vec(),
+                check: Check::SameBytes,
+                goals,
+                bytes_of: None,
+            });
+        }
+    }
+    Ok(work)
+}
