@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use packrace_object::fsck::{Rules, Severities, SkipList};
 use packrace_object::{HashKind, TrailerHasher, object_id};
-use packrace_pack::Unwatched;
+use packrace_pack::NoProgress;
 use packrace_pack::ingest::{Checks, Ingest, MaxUnpacked, Options};
 use packrace_store::Mapped;
 
@@ -29,8 +29,8 @@ fuzz_target!(|input: &[u8]| {
     let mut hasher = TrailerHasher::new(hash);
     hasher.update(pack);
     let sealed = [pack, hasher.finish().as_slice()].concat();
-    let taken = Ingest::read_file(Mapped::from(sealed), options, &Unwatched);
-    let Ok(indexed) = taken.and_then(|ingest| ingest.resolve(None, &Unwatched)) else { return };
+    let taken = Ingest::read_file(Mapped::from(sealed), options, &NoProgress);
+    let Ok(indexed) = taken.and_then(|ingest| ingest.resolve(None, &NoProgress)) else { return };
     let listed = indexed.list().expect("what was taken can be listed");
     assert_eq!(listed.len(), indexed.entries().len());
     if listed.is_empty() {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use packrace_object::ObjectId;
-use packrace_pack::{NameHash, NameHashVersion, Universe};
+use packrace_pack::{NameHash, NameHashVersion, RequestObjects};
 use packrace_store::Pack;
 
 use crate::commands::Fatal;
@@ -14,7 +14,7 @@ pub type Objects = Vec<(ObjectId, NameHash)>;
 
 /// Reads `<id>[ <path>]` lines; as in git, any byte may stand before the path. Lines of `-<id>` name commits that the receiver has: they must be well-formed, and
 /// are not used as delta bases.
-pub fn objects(universe: &Universe, input: &[u8], version: NameHashVersion) -> Result<Objects, Fatal> {
+pub fn objects(universe: &RequestObjects, input: &[u8], version: NameHashVersion) -> Result<Objects, Fatal> {
     let kind = universe.snapshot().hash_kind();
     let hex = kind.len_in_hex();
     let id = |text: &[u8]| ObjectId::from_hex(text).ok().filter(|id| id.kind() == kind);
@@ -37,7 +37,7 @@ pub fn objects(universe: &Universe, input: &[u8], version: NameHashVersion) -> R
 
 /// Reads names of packs: those that stay, and with a `-` before their names, those that are going to be deleted, which are
 /// given back. What is not named has come meanwhile, and stays.
-pub fn packs_to_delete(universe: &Universe, input: &[u8]) -> Result<HashSet<String>, Fatal> {
+pub fn packs_to_delete(universe: &RequestObjects, input: &[u8]) -> Result<HashSet<String>, Fatal> {
     let mut deleted = HashSet::new();
     for line in lines(input).filter(|line| !line.is_empty()) {
         match line.strip_prefix(b"-") {
@@ -48,14 +48,14 @@ pub fn packs_to_delete(universe: &Universe, input: &[u8]) -> Result<HashSet<Stri
     Ok(deleted)
 }
 
-fn find_pack<'a>(universe: &'a Universe, name: &[u8]) -> Result<&'a Pack, Fatal> {
+fn find_pack<'a>(universe: &'a RequestObjects, name: &[u8]) -> Result<&'a Pack, Fatal> {
     let stem = name.strip_suffix(b".pack");
     let found = universe.snapshot().packs().iter().find(|pack| stem == Some(pack.name().as_bytes()));
     found.ok_or_else(|| Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name))))
 }
 
 /// Reads names of packs; what is in one with a `^` before its name is left out.
-pub fn of_packs(universe: &Universe, input: &[u8]) -> Result<Objects, Fatal> {
+pub fn of_packs(universe: &RequestObjects, input: &[u8]) -> Result<Objects, Fatal> {
     let find = |name: &[u8]| find_pack(universe, name);
     let (mut included, mut excluded) = (Vec::new(), Vec::new());
     for line in lines(input).filter(|line| !line.is_empty()) {

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use packrace_os::clock::{Clock, RealClock};
-use packrace_pack::meter::{Meter, Pace, total_line};
-use packrace_pack::{Phase, Totals, Watch};
+use packrace_pack::meter::{Meter, ProgressInterval, total_line};
+use packrace_pack::{Phase, ProgressSink, Totals};
 
 use crate::commands::Fatal;
 use crate::environment::Environment;
@@ -44,7 +44,7 @@ impl Progress {
         if !is_shown {
             return Ok(Progress(None));
         }
-        let meter = Meter::new(Pace { interval: INTERVAL, delay: environment.progress_delay()? });
+        let meter = Meter::new(ProgressInterval { interval: INTERVAL, delay: environment.progress_delay()? });
         let state = Mutex::new(State { meter, is_search_told: false });
         let clock = RealClock::default();
         Ok(Progress(Some(Shown {
@@ -128,8 +128,8 @@ impl Progress {
     }
 }
 
-impl Watch for Progress {
-    fn progress(&self, phase: Phase, done: u64, total: u64) {
+impl ProgressSink for Progress {
+    fn report(&self, phase: Phase, done: u64, total: u64) {
         let Some(shown) = &self.0 else { return };
         let is_shown = match phase {
             Phase::Writing => shown.shows_writing,

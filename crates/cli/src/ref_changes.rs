@@ -9,7 +9,7 @@ use packrace_store::refs::{
     Change, Expected, Mode, Peeled, PrepareError, RefEdit, RefObjects, RefWrites, Refusal, StoredObjects,
     is_ref_name, is_safe_name,
 };
-use packrace_store::{Hooks, Outlet, Repository, Snapshot};
+use packrace_store::{Hooks, MessageSink, Repository, Snapshot};
 
 use crate::args::Globals;
 use crate::commands::Fatal;
@@ -39,7 +39,7 @@ impl<'a> RefChanges<'a> {
         let who = environment.committer.committer(config)?;
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
         // Nobody is left to be told where standard error is closed.
-        let outlet = Outlet::new(|bytes| drop(std::io::stderr().write_all(bytes)));
+        let outlet = MessageSink::new(|bytes| drop(std::io::stderr().write_all(bytes)));
         writes.hooks = Some(Arc::new(Hooks::of(repository, environment.for_hooks(globals), outlet)?));
         Ok(RefChanges { repository, writes, objects: Objects { repository, snapshot: None, stored: None } })
     }

@@ -5,7 +5,7 @@ use packrace_object::{MalformedObject, ObjectId};
 pub enum ErrorKind {
     /// An object that must be sent is missing or damaged.
     Corrupt,
-    /// The watcher asked to stop.
+    /// The progress sink asked to stop.
     Cancelled,
     /// The store could not be read; trying again may help.
     Unavailable,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use packrace_store::PackIx;
 
 use crate::error::Error;
-use crate::universe::{Ix, Universe};
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// A set of objects that several threads add to. One bit an object of the packs, and a short list for the rest.
 #[derive(Debug)]
@@ -25,13 +25,13 @@ impl Marks {
         }
     }
 
-    /// Every object in these packs, by the number that it has in the universe.
-    pub(crate) fn of_packs(universe: &Universe, packs: &[PackIx]) -> Result<Marks, Error> {
-        let marks = Marks::new(universe.packed_end());
+    /// Every object in these packs, by the number that it has in the request's objects.
+    pub(crate) fn of_packs(request_objects: &RequestObjects, packs: &[PackIx]) -> Result<Marks, Error> {
+        let marks = Marks::new(request_objects.packed_end());
         for pack in packs {
-            let index = universe.snapshot().packs()[pack.0 as usize].index();
+            let index = request_objects.snapshot().packs()[pack.0 as usize].index();
             for position in 0..index.len() {
-                marks.insert(universe.require(index.id_at(position))?);
+                marks.insert(request_objects.require(index.id_at(position))?);
             }
         }
         Ok(marks)
@@ -39,7 +39,7 @@ impl Marks {
 
     /// Adds `ix`; true if it was not in before, for exactly one of the threads that add it.
     #[inline]
-    pub(crate) fn insert(&self, ix: Ix) -> bool {
+    pub(crate) fn insert(&self, ix: ObjectNo) -> bool {
         if ix.0 < self.packed_end {
             let word = &self.packed[ix.0 as usize / 64];
             let bit = 1u64 << (ix.0 % 64);
@@ -55,7 +55,7 @@ impl Marks {
     }
 
     /// Takes `ix` out.
-    pub(crate) fn remove(&self, ix: Ix) {
+    pub(crate) fn remove(&self, ix: ObjectNo) {
         if ix.0 < self.packed_end {
             self.packed[ix.0 as usize / 64].fetch_and(!(1u64 << (ix.0 % 64)), Relaxed);
             return;
@@ -67,7 +67,7 @@ impl Marks {
     }
 
     #[inline]
-    pub(crate) fn contains(&self, ix: Ix) -> bool {
+    pub(crate) fn contains(&self, ix: ObjectNo) -> bool {
         if ix.0 < self.packed_end {
             return self.packed[ix.0 as usize / 64].load(Relaxed) & 1u64 << (ix.0 % 64) != 0;
         }
@@ -117,11 +117,11 @@ impl Marks {
     }
 
     /// An object that is in `other`, too.
-    pub(crate) fn common(&self, other: &Marks) -> Option<Ix> {
+    pub(crate) fn common(&self, other: &Marks) -> Option<ObjectNo> {
         let words = self.packed.iter().zip(&other.packed).enumerate();
         let mut both = words.map(|(at, (mine, theirs))| (at, mine.load(Relaxed) & theirs.load(Relaxed)));
         if let Some((at, word)) = both.find(|(_, word)| *word != 0) {
-            return Some(Ix(at as u32 * 64 + word.trailing_zeros()));
+            return Some(ObjectNo(at as u32 * 64 + word.trailing_zeros()));
         }
         self.extra().into_iter().find(|ix| other.contains(*ix))
     }
@@ -133,23 +133,23 @@ impl Marks {
     }
 
     /// All members: those in packs, then the others.
-    pub(crate) fn members(&self) -> impl Iterator<Item = Ix> + '_ {
+    pub(crate) fn members(&self) -> impl Iterator<Item = ObjectNo> + '_ {
         self.packed().chain(self.extra())
     }
 
     /// The packs' objects that are in, ascending.
-    pub(crate) fn packed(&self) -> impl Iterator<Item = Ix> + '_ {
+    pub(crate) fn packed(&self) -> impl Iterator<Item = ObjectNo> + '_ {
         self.packed_in(0..self.packed_end)
     }
 
     /// The same for those in `range`.
-    pub(crate) fn packed_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = Ix> + '_ {
+    pub(crate) fn packed_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = ObjectNo> + '_ {
         (range.start / 64..range.end.div_ceil(64)).flat_map(move |at| {
             let mut word = self.word_in(at, &range);
             std::iter::from_fn(move || {
                 let bit = (word != 0).then(|| word.trailing_zeros())?;
                 word &= word - 1;
-                Some(Ix(at * 64 + bit))
+                Some(ObjectNo(at * 64 + bit))
             })
         })
     }
@@ -167,10 +167,10 @@ impl Marks {
     }
 
     /// The objects outside the packs that are in, ascending.
-    pub(crate) fn extra(&self) -> Vec<Ix> {
+    pub(crate) fn extra(&self) -> Vec<ObjectNo> {
         let extra = self.extra.lock().expect("no panic while held");
         let members = extra.iter().enumerate().filter(|(_, is_in)| **is_in);
-        members.map(|(at, _)| Ix(self.packed_end + at as u32)).collect()
+        members.map(|(at, _)| ObjectNo(self.packed_end + at as u32)).collect()
     }
 }
 
@@ -183,44 +183,45 @@ mod tests {
         let marks = Marks::new(130);
         let members = [0, 63, 64, 129, 130, 135];
         for ix in members {
-            assert!(marks.insert(Ix(ix)), "{ix}");
-            assert!(!marks.insert(Ix(ix)), "{ix} again");
+            assert!(marks.insert(ObjectNo(ix)), "{ix}");
+            assert!(!marks.insert(ObjectNo(ix)), "{ix} again");
         }
         for ix in 0..140 {
-            assert_eq!(marks.contains(Ix(ix)), members.contains(&ix), "{ix}");
+            assert_eq!(marks.contains(ObjectNo(ix)), members.contains(&ix), "{ix}");
         }
         assert_eq!(marks.packed().map(|ix| ix.0).collect::<Vec<_>>(), [0, 63, 64, 129]);
-        assert_eq!(marks.extra(), [Ix(130), Ix(135)]);
+        assert_eq!(marks.extra(), [ObjectNo(130), ObjectNo(135)]);
         for (range, expect) in
             [(0..130, 4), (1..64, 1), (63..65, 2), (64..64, 0), (65..129, 0), (129..130, 1)]
         {
             assert_eq!(marks.count_packed(range.clone()), expect, "{range:?}");
         }
         for ix in [63, 65, 135, 200] {
-            marks.remove(Ix(ix));
-            assert!(!marks.contains(Ix(ix)), "{ix}");
+            marks.remove(ObjectNo(ix));
+            assert!(!marks.contains(ObjectNo(ix)), "{ix}");
         }
-        assert_eq!((marks.packed().count(), marks.extra()), (3, vec![Ix(130)]));
+        assert_eq!((marks.packed().count(), marks.extra()), (3, vec![ObjectNo(130)]));
         let others = marks.complement();
         assert_eq!((others.packed().count(), others.extra()), (127, Vec::new()));
         assert!(
-            (0..130).all(|ix| marks.contains(Ix(ix)) != others.contains(Ix(ix))) && !others.contains(Ix(131))
+            (0..130).all(|ix| marks.contains(ObjectNo(ix)) != others.contains(ObjectNo(ix)))
+                && !others.contains(ObjectNo(131))
         );
-        marks.insert(Ix(63));
-        marks.insert(Ix(135));
+        marks.insert(ObjectNo(63));
+        marks.insert(ObjectNo(135));
         let other = Marks::new(130);
         assert_eq!(marks.common(&other), None);
-        other.insert(Ix(130));
-        assert_eq!(marks.common(&other), Some(Ix(130)));
-        other.insert(Ix(64));
-        assert_eq!(marks.common(&other), Some(Ix(64)));
+        other.insert(ObjectNo(130));
+        assert_eq!(marks.common(&other), Some(ObjectNo(130)));
+        other.insert(ObjectNo(64));
+        assert_eq!(marks.common(&other), Some(ObjectNo(64)));
         let copy = marks.snapshot();
         copy.subtract(&other);
         assert!(
-            !copy.contains(Ix(64))
-                && !copy.contains(Ix(130))
-                && copy.contains(Ix(135))
-                && marks.contains(Ix(64))
+            !copy.contains(ObjectNo(64))
+                && !copy.contains(ObjectNo(130))
+                && copy.contains(ObjectNo(135))
+                && marks.contains(ObjectNo(64))
         );
     }
 }

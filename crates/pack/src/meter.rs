@@ -3,22 +3,22 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::watch::{Phase, Totals};
+use crate::progress::{Phase, Totals};
 
 /// How often lines are shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct ProgressInterval {
     /// The least time between two lines of one phase.
     pub interval: Duration,
     /// How long phases that are usually short go on before they are shown at all.
     pub delay: Duration,
 }
 
-/// Turns what a [`crate::Watch`] hears into lines: a phase that is under way ends in a carriage return, one that is over
+/// Turns what a [`crate::ProgressSink`] hears into lines: a phase that is under way ends in a carriage return, one that is over
 /// in `done.` and a new line.
 #[derive(Debug)]
 pub struct Meter {
-    pace: Pace,
+    pace: ProgressInterval,
     phase: Option<Current>,
     sent_bytes: Option<u64>,
     /// What [`Phase::Receiving`] and [`Phase::Indexing`] are called, if not as usual.
@@ -39,7 +39,7 @@ struct Current {
 
 impl Meter {
     /// A meter that has shown nothing yet.
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: ProgressInterval) -> Self {
         Meter { pace, phase: None, sent_bytes: None, intake_title: None }
     }
 
@@ -105,7 +105,7 @@ pub fn total_line(totals: &Totals) -> String {
     )
 }
 
-fn is_long(current: &Current, pace: Pace, now: Duration) -> bool {
+fn is_long(current: &Current, pace: ProgressInterval, now: Duration) -> bool {
     !is_usually_short(current.phase) || now.saturating_sub(current.since) >= pace.delay
 }
 
@@ -197,7 +197,8 @@ fn title(phase: Phase) -> String {
 mod tests {
     use super::*;
 
-    const PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
+    const PACE: ProgressInterval =
+        ProgressInterval { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
 
     /// What is shown, and when, for these reports; the last moment is that of the end.
     fn check(reports: &[(u64, Phase, u64, u64)], end: u64, expect: &[(u64, &str)]) {

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use crate::universe::Ix;
+use crate::request_objects::ObjectNo;
 
 /// Sums a path up in 32 bits, so that sorting brings files with the same ending together.
 ///
@@ -75,7 +75,7 @@ const CHUNK: usize = 1024;
 pub(crate) struct Names {
     version: NameHashVersion,
     packed: Vec<OnceLock<Box<[AtomicU32]>>>,
-    extra: Mutex<HashMap<Ix, NameHash>>,
+    extra: Mutex<HashMap<ObjectNo, NameHash>>,
 }
 
 impl Names {
@@ -102,7 +102,7 @@ impl Names {
     }
 
     #[inline]
-    pub(crate) fn set(&self, ix: Ix, name: NameHash) {
+    pub(crate) fn set(&self, ix: ObjectNo, name: NameHash) {
         let at = ix.0 as usize;
         match self.packed.get(at / CHUNK) {
             Some(chunk) => {
@@ -116,7 +116,7 @@ impl Names {
     }
 
     #[inline]
-    pub(crate) fn get(&self, ix: Ix) -> NameHash {
+    pub(crate) fn get(&self, ix: ObjectNo) -> NameHash {
         let at = ix.0 as usize;
         match self.packed.get(at / CHUNK) {
             Some(chunk) => NameHash(chunk.get().map_or(0, |chunk| chunk[at % CHUNK].load(Relaxed))),
@@ -160,13 +160,13 @@ mod tests {
         let names = Names::new(CHUNK as u32 + 1);
         let far = 3 * CHUNK as u32;
         for ix in [0, CHUNK as u32 - 1, CHUNK as u32, far] {
-            assert_eq!(names.get(Ix(ix)), NameHash::default());
-            names.set(Ix(ix), NameHash(ix + 7));
+            assert_eq!(names.get(ObjectNo(ix)), NameHash::default());
+            names.set(ObjectNo(ix), NameHash(ix + 7));
         }
         for ix in [0, CHUNK as u32 - 1, CHUNK as u32, far] {
-            assert_eq!(names.get(Ix(ix)), NameHash(ix + 7));
+            assert_eq!(names.get(ObjectNo(ix)), NameHash(ix + 7));
         }
-        assert_eq!(names.get(Ix(1)), NameHash::default());
+        assert_eq!(names.get(ObjectNo(1)), NameHash::default());
         assert_eq!(names.extra.lock().unwrap().len(), 1, "only what is in no pack");
     }
 }

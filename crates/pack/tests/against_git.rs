@@ -6,14 +6,14 @@ use std::sync::Arc;
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
-use packrace_pack::{PackRequest, Universe, Unwatched};
+use packrace_pack::{NoProgress, PackRequest, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::received::objects_in_pack;
 use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, Repo, RepoBuilder, Size, Storage};
 
-fn universe(repo: &Repo) -> Arc<Universe> {
+fn universe(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
-    Arc::new(Universe::new(repository.snapshot().unwrap()))
+    Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
 fn ids(repo: &Repo, revs: &[&str]) -> Vec<ObjectId> {
@@ -37,11 +37,11 @@ fn had(repo: &Repo, haves: &[&str]) -> BTreeSet<String> {
     if haves.is_empty() { BTreeSet::new() } else { needed(repo, haves, &[]) }
 }
 
-fn stream(universe: &Arc<Universe>, request: &PackRequest) -> (Vec<u8>, packrace_pack::Totals, usize) {
-    let planned = plan(universe, request, &Unwatched).unwrap();
+fn stream(universe: &Arc<RequestObjects>, request: &PackRequest) -> (Vec<u8>, packrace_pack::Totals, usize) {
+    let planned = plan(universe, request, &NoProgress).unwrap();
     let mut stream = PackStream::new(planned);
     let (mut pack, mut segments) = (Vec::new(), 0);
-    while let Some(segment) = stream.next_segment(&Unwatched).unwrap() {
+    while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
         pack.extend_from_slice(segment.bytes());
         segments += 1;
     }
@@ -180,7 +180,7 @@ fn tags_come_along_with_what_they_tag() {
         threads: 1,
         ..PackRequest::default()
     };
-    let sent = plan(&universe, &request, &Unwatched).unwrap().ids();
+    let sent = plan(&universe, &request, &NoProgress).unwrap().ids();
     for (tag, target) in tags {
         assert_eq!(
             sent.binary_search(&target).is_ok(),
@@ -189,7 +189,7 @@ fn tags_come_along_with_what_they_tag() {
         );
     }
     let without = PackRequest { tags: Vec::new(), ..request };
-    assert!(plan(&universe, &without, &Unwatched).unwrap().ids().len() < sent.len());
+    assert!(plan(&universe, &without, &NoProgress).unwrap().ids().len() < sent.len());
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn excluded_objects_stay_out_packed_or_loose() {
             threads: 1,
             ..PackRequest::default()
         };
-        let all = plan(&universe, &request, &Unwatched).unwrap().ids();
+        let all = plan(&universe, &request, &NoProgress).unwrap().ids();
         let listing = repo.git(&["ls-tree", "-r", "main"]);
         let blob =
             |line: &str| ObjectId::from_hex(line.split([' ', '\t']).nth(2).unwrap().as_bytes()).unwrap();
@@ -218,12 +218,12 @@ fn excluded_objects_stay_out_packed_or_loose() {
         let unknown = ObjectId::from_hex(&[b'e'; 40]).unwrap();
         let twice = [blobs.as_slice(), &[unknown], &blobs].concat();
         let planned =
-            plan(&universe, &PackRequest { excluded: twice, ..request.clone() }, &Unwatched).unwrap();
+            plan(&universe, &PackRequest { excluded: twice, ..request.clone() }, &NoProgress).unwrap();
         assert_eq!(planned.excluded(), blobs);
         let expect: Vec<_> = all.into_iter().filter(|id| !blobs.contains(id)).collect();
         assert_eq!(planned.ids(), expect);
         let had = PackRequest { haves: request.wants.clone(), excluded: blobs, ..request.clone() };
-        assert!(plan(&universe, &had, &Unwatched).unwrap().excluded().is_empty());
+        assert!(plan(&universe, &had, &NoProgress).unwrap().excluded().is_empty());
     }
 }
 
@@ -247,7 +247,7 @@ fn what_was_moved_is_not_sent_again() {
     let new = write(&["commit-tree", "-m", "2", "-p", &old, &id(&after)], "");
     let [wants, haves] = [&new, &old].map(|commit| ids(&repo, &[commit]));
     let request = PackRequest { wants, haves, ofs_delta: true, threads: 1, ..PackRequest::default() };
-    let sent = plan(&universe(&repo), &request, &Unwatched).unwrap().ids();
+    let sent = plan(&universe(&repo), &request, &NoProgress).unwrap().ids();
     let names = ["", "^{tree}", ":a", ":a/b", ":a/b/c"].map(|path| format!("{new}{path}"));
     let names = names.each_ref().map(String::as_str);
     let mut expect = ids(&repo, &names);

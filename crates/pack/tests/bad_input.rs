@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::{PackPlan, plan, plan_list};
-use packrace_pack::{ErrorKind, NameHash, PackRequest, Settings, Universe, Unwatched};
+use packrace_pack::{ErrorKind, NameHash, NoProgress, PackRequest, RequestObjects, Settings};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::Git;
 use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
@@ -49,17 +49,17 @@ fn planned(
     settings: Settings,
 ) -> Result<PackPlan, packrace_pack::Error> {
     let repository = Repository::open(dir, &OpenOptions::default()).unwrap();
-    let universe = Arc::new(Universe::new(repository.snapshot().unwrap()));
+    let universe = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
     match way {
         Way::Spans => {
             let settings = Settings { window: 0, ..settings };
             let wants = ids.to_vec();
             let request = PackRequest { wants, ofs_delta: true, threads: 1, settings, ..Default::default() };
-            plan(&universe, &request, &Unwatched)
+            plan(&universe, &request, &NoProgress)
         }
         Way::Composed | Way::Stored => {
             let objects: Vec<_> = ids.iter().map(|id| (*id, NameHash::default())).collect();
-            plan_list(&universe, &objects, settings, true, &Unwatched)
+            plan_list(&universe, &objects, settings, true, &NoProgress)
         }
     }
 }
@@ -70,7 +70,7 @@ fn made(dir: &Path, ids: &[ObjectId], way: Way, settings: Settings) -> Result<Ve
         stream = stream.with_index();
     }
     let mut pack = Vec::new();
-    while let Some(segment) = stream.next_segment(&Unwatched)? {
+    while let Some(segment) = stream.next_segment(&NoProgress)? {
         pack.extend_from_slice(segment.bytes());
     }
     Ok(pack)

@@ -13,15 +13,15 @@ use packrace_pack::maintain::bitmap_build::{
     BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
 };
 use packrace_pack::plan::plan;
-use packrace_pack::{PackRequest, Universe, Unwatched};
+use packrace_pack::{NoProgress, PackRequest, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, Git, Loose, Repo, RepoBuilder, Size, Storage};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
-fn universe(repo: &Repo) -> Arc<Universe> {
+fn universe(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
-    Arc::new(Universe::new(repository.snapshot().unwrap()))
+    Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
 fn id(hex: &str) -> ObjectId {
@@ -41,7 +41,7 @@ fn files(repo: &Repo, extension: &str) -> Vec<PathBuf> {
 }
 
 /// The order of the bits of the multi-pack-index or of the only pack, and where its bitmap goes.
-fn order(repo: &Repo, universe: &Universe) -> (BitOrder, PathBuf) {
+fn order(repo: &Repo, universe: &RequestObjects) -> (BitOrder, PathBuf) {
     let dir = repo.path().join("objects/pack");
     if let Ok(bytes) = std::fs::read(dir.join("multi-pack-index")) {
         let index = MultiPackIndex::open(bytes, repo.hash()).unwrap();
@@ -62,7 +62,7 @@ fn try_write(repo: &Repo, preferred: &[ObjectId], options: &BitmapOptions) -> Bu
     let universe = universe(repo);
     let (order, path) = order(repo, &universe);
     let tips = BitmapTips { refs: &all_refs(repo), preferred };
-    let built = build(&universe, &order, tips, options, &Unwatched).unwrap();
+    let built = build(&universe, &order, tips, options, &NoProgress).unwrap();
     if let BuiltBitmap::File(bytes) = &built {
         for old in files(repo, "bitmap") {
             std::fs::remove_file(old).unwrap();
@@ -77,10 +77,10 @@ fn write(repo: &Repo, options: &BitmapOptions) {
 }
 
 /// What our planner would send.
-fn planned(universe: &Arc<Universe>, wants: &[ObjectId], haves: &[ObjectId]) -> BTreeSet<ObjectId> {
+fn planned(universe: &Arc<RequestObjects>, wants: &[ObjectId], haves: &[ObjectId]) -> BTreeSet<ObjectId> {
     let request =
         PackRequest { wants: wants.to_vec(), haves: haves.to_vec(), threads: 2, ..PackRequest::default() };
-    plan(universe, &request, &Unwatched).unwrap().ids().into_iter().collect()
+    plan(universe, &request, &NoProgress).unwrap().ids().into_iter().collect()
 }
 
 /// The commits for which git finds a bitmap; what git finds there must be what it finds by walking.
@@ -258,7 +258,7 @@ fn build_beside(repo: &Repo, index: &Path, reuse: bool) -> Vec<u8> {
     let order = BitOrder::of_pack(&universe, &index, &ReverseIndex::<Vec<u8>>::compute(&index)).unwrap();
     let tips = BitmapTips { refs: &all_refs(repo), preferred: &[] };
     let options = BitmapOptions { reuse, ..BitmapOptions::default() };
-    match build(&universe, &order, tips, &options, &Unwatched).unwrap() {
+    match build(&universe, &order, tips, &options, &NoProgress).unwrap() {
         BuiltBitmap::File(file) => file,
         other => panic!("{other:?}"),
     }

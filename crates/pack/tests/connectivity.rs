@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::connectivity::{Question, gaps};
-use packrace_pack::{Universe, Unwatched};
+use packrace_pack::{NoProgress, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, Repo, RepoBuilder, Size, Storage};
 
@@ -19,16 +19,16 @@ fn ids(listing: &str) -> Vec<ObjectId> {
     listing.lines().map(id).collect()
 }
 
-fn universe(path: &Path) -> Arc<Universe> {
+fn universe(path: &Path) -> Arc<RequestObjects> {
     let repository = Repository::open(path, &OpenOptions::default()).unwrap();
-    Arc::new(Universe::new(repository.snapshot().unwrap()))
+    Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
 /// Positions of the tips that lack something.
 fn broken(path: &Path, tips: &[ObjectId], trusted: &[ObjectId], shallow: &[ObjectId]) -> Vec<usize> {
     let max_tree_depth = packrace_pack::MAX_TREE_DEPTH;
     let question = Question { tips, trusted, shallow, max_tree_depth, threads: 2 };
-    gaps(&universe(path), &question, &Unwatched).unwrap().iter().map(|gap| gap.tip).collect()
+    gaps(&universe(path), &question, &NoProgress).unwrap().iter().map(|gap| gap.tip).collect()
 }
 
 /// The same by stock git, each tip by itself, as `receive-pack` asks it.

@@ -7,13 +7,13 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_pack::filter::Filter;
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
-use packrace_pack::{ErrorKind, PackRequest, Universe, Unwatched};
+use packrace_pack::{ErrorKind, NoProgress, PackRequest, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, Random, Repo, RepoBuilder, Size, Storage};
 
-fn universe(repo: &Repo) -> Arc<Universe> {
+fn universe(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
-    Arc::new(Universe::new(repository.snapshot().unwrap()))
+    Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
 fn id(hex: &str) -> ObjectId {
@@ -61,8 +61,8 @@ fn request(repo: &Repo, spec: &str, wants: &[&str], haves: &[&str]) -> PackReque
     }
 }
 
-fn check(repo: &Repo, universe: &Arc<Universe>, spec: &str, wants: &[&str], haves: &[&str]) {
-    let planned = plan(universe, &request(repo, spec, wants, haves), &Unwatched).unwrap();
+fn check(repo: &Repo, universe: &Arc<RequestObjects>, spec: &str, wants: &[&str], haves: &[&str]) {
+    let planned = plan(universe, &request(repo, spec, wants, haves), &NoProgress).unwrap();
     let ours: BTreeSet<String> = planned.ids().iter().map(ObjectId::to_string).collect();
     let expect = listed(repo, Some(spec), wants, haves);
     let had = if haves.is_empty() { BTreeSet::new() } else { listed(repo, None, haves, &[]) };
@@ -224,11 +224,11 @@ fn filtered_packs_are_self_contained() {
     let repo = RepoBuilder::new(Size::Small).build();
     let universe = universe(&repo);
     for spec in ["blob:limit=3k", "blob:none", "tree:2", "object:type=blob"] {
-        let planned = plan(&universe, &request(&repo, spec, &["main"], &[]), &Unwatched).unwrap();
+        let planned = plan(&universe, &request(&repo, spec, &["main"], &[]), &NoProgress).unwrap();
         let expect: BTreeSet<String> = planned.ids().iter().map(ObjectId::to_string).collect();
         let mut stream = PackStream::new(planned);
         let mut pack = Vec::new();
-        while let Some(segment) = stream.next_segment(&Unwatched).unwrap() {
+        while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
             pack.extend_from_slice(segment.bytes());
         }
         let dir = tempfile::tempdir().unwrap();
@@ -258,7 +258,7 @@ fn blobs_of_patterns_that_are_none() {
         (large.trim(), ErrorKind::LimitExceeded, "more than 8388608 bytes of sparse patterns".to_owned()),
     ] {
         for spec in [format!("sparse:oid={name}"), format!("combine:blob:none+sparse:oid={name}")] {
-            let error = plan(&universe, &request(&repo, &spec, &["main"], &[]), &Unwatched).err().unwrap();
+            let error = plan(&universe, &request(&repo, &spec, &["main"], &[]), &NoProgress).err().unwrap();
             assert_eq!((error.kind(), error.to_string()), (kind, words.clone()));
         }
     }
@@ -274,13 +274,13 @@ fn a_server_that_lacks_blobs() {
     let url = format!("file://{}", whole.path().display());
     git.run(dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &url, "part.git"]);
     let repository = Repository::open(&dir.path().join("part.git"), &OpenOptions::default()).unwrap();
-    let universe = Arc::new(Universe::new(repository.snapshot().unwrap()));
+    let universe = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
     for haves in [&[][..], &["main~4"]] {
         for spec in ["blob:none", "object:type=tree", "tree:0", "combine:tree:2+blob:none"] {
             check(&whole, &universe, spec, &["main"], haves);
         }
         for spec in ["blob:limit=1", "tree:2"] {
-            let error = plan(&universe, &request(&whole, spec, &["main"], haves), &Unwatched).err().unwrap();
+            let error = plan(&universe, &request(&whole, spec, &["main"], haves), &NoProgress).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{spec}: {error}");
         }
     }
@@ -306,9 +306,9 @@ fn damaged_repositories() {
             std::fs::write(&file, &bad).unwrap();
             let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
             if let Ok(snapshot) = repository.snapshot() {
-                let universe = Arc::new(Universe::new(snapshot));
+                let universe = Arc::new(RequestObjects::new(snapshot));
                 failed +=
-                    requests.iter().filter(|request| plan(&universe, request, &Unwatched).is_err()).count();
+                    requests.iter().filter(|request| plan(&universe, request, &NoProgress).is_err()).count();
             }
             std::fs::remove_file(&file).unwrap();
         }
@@ -331,7 +331,7 @@ fn trees_with_too_many_paths() {
     let commit = repo.git_with_input(&["commit-tree", tree], b"Too many paths\n");
     let spec = patterns(&repo, &["/1/2/3/4/5/6/7/8/9/0\n"]).remove(0);
     let universe = universe(&repo);
-    let error = plan(&universe, &request(&repo, &spec, &[commit.trim()], &[]), &Unwatched).err().unwrap();
+    let error = plan(&universe, &request(&repo, &spec, &[commit.trim()], &[]), &NoProgress).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     // By depth, and without places, there is nothing to it.
     for spec in ["tree:9", "tree:1000", "blob:none"] {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
 use packrace_pack::ingest::{Error, Ingest, Options};
-use packrace_pack::{Phase, Unwatched, Watch};
+use packrace_pack::{NoProgress, Phase, ProgressSink};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy};
 use packrace_store::{OpenOptions, Repository, Snapshot};
 use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
@@ -59,7 +59,7 @@ fn ours(
         assert!(taken == now.len() || ingest.is_complete());
         rest = &rest[taken..];
     }
-    let indexed = ingest.resolve(existing, &Unwatched)?;
+    let indexed = ingest.resolve(existing, &NoProgress)?;
     let stem = dir.join("ours");
     let publish =
         PublishOptions { name: PackName::Stem(&stem), reverse_index: true, ..PublishOptions::default() };
@@ -327,8 +327,8 @@ sampled! {
 /// Nobody waits any more from so many questions on.
 struct UntilAsked(AtomicU32, u32);
 
-impl Watch for UntilAsked {
-    fn progress(&self, _: Phase, _: u64, _: u64) {}
+impl ProgressSink for UntilAsked {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         self.0.fetch_add(1, Relaxed) >= self.1
@@ -359,9 +359,9 @@ fn one_long_result_is_made_and_named_in_steps() {
             let writer = PackWriter::receive(dir.path(), HashKind::Sha1, WritePolicy::default()).unwrap();
             let mut ingest = Ingest::new(writer, options(HashKind::Sha1));
             assert_eq!(ingest.push(&pack).unwrap(), pack.len());
-            let watch = UntilAsked(AtomicU32::new(0), last);
-            let error = ingest.resolve(None, &watch).map(drop).unwrap_err();
-            assert_eq!(watch.0.into_inner(), last + 1, "{mib} MiB: {error}");
+            let progress = UntilAsked(AtomicU32::new(0), last);
+            let error = ingest.resolve(None, &progress).map(drop).unwrap_err();
+            assert_eq!(progress.0.into_inner(), last + 1, "{mib} MiB: {error}");
         }
     }
 }

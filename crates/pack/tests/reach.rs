@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::reach::{Reached, first_unreached};
-use packrace_pack::{Universe, Unwatched};
+use packrace_pack::{NoProgress, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, Loose, Repo, RepoBuilder, Size, Storage};
 
@@ -17,9 +17,9 @@ fn ids(listing: &str) -> Vec<ObjectId> {
     listing.lines().map(id).collect()
 }
 
-fn universe(repo: &Repo) -> Arc<Universe> {
+fn universe(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
-    Arc::new(Universe::new(repository.snapshot().unwrap()))
+    Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
 /// Every object of the repository is reached by `tips` or not, as stock git says.
@@ -29,11 +29,11 @@ fn check(repo: &Repo, tips: &[&str]) {
     let args = [&["rev-list", "--objects", "--no-object-names"], tips].concat();
     let expect: BTreeSet<ObjectId> = ids(&repo.git(&args)).into_iter().collect();
     let tips = ids(&repo.git(&[&["rev-parse"], tips].concat()));
-    let reached = Reached::by(&universe, &tips, 2, &Unwatched).unwrap();
+    let reached = Reached::by(&universe, &tips, 2, &NoProgress).unwrap();
     for object in &all {
         assert_eq!(reached.contains(object).unwrap(), expect.contains(object), "{object} from {tips:?}");
     }
-    let unreached = |wants: &[ObjectId]| first_unreached(&universe, wants, &tips, 2, &Unwatched).unwrap();
+    let unreached = |wants: &[ObjectId]| first_unreached(&universe, wants, &tips, 2, &NoProgress).unwrap();
     let inside: Vec<ObjectId> = expect.iter().copied().collect();
     assert_eq!(unreached(&inside), None);
     assert_eq!(unreached(&[]), None);
@@ -69,8 +69,8 @@ fn tips_that_do_not_exist_reach_nothing() {
     let universe = universe(&repo);
     let absent = id(&"e".repeat(40));
     let main = ids(&repo.git(&["rev-parse", "main", "main^{tree}"]));
-    assert_eq!(first_unreached(&universe, &main[..1], &[absent], 1, &Unwatched).unwrap(), Some(main[0]));
-    assert_eq!(first_unreached(&universe, &main[1..], &[absent], 1, &Unwatched).unwrap(), Some(main[1]));
-    assert_eq!(first_unreached(&universe, &[absent], &[absent], 1, &Unwatched).unwrap(), Some(absent));
-    assert_eq!(first_unreached(&universe, &main, &[absent, main[0]], 1, &Unwatched).unwrap(), None);
+    assert_eq!(first_unreached(&universe, &main[..1], &[absent], 1, &NoProgress).unwrap(), Some(main[0]));
+    assert_eq!(first_unreached(&universe, &main[1..], &[absent], 1, &NoProgress).unwrap(), Some(main[1]));
+    assert_eq!(first_unreached(&universe, &[absent], &[absent], 1, &NoProgress).unwrap(), Some(absent));
+    assert_eq!(first_unreached(&universe, &main, &[absent, main[0]], 1, &NoProgress).unwrap(), None);
 }

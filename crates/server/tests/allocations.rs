@@ -8,7 +8,7 @@ use packrace_object::ObjectId;
 use packrace_os::allocations::{Counting, counted};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
-use packrace_pack::{PackRequest, Totals, Universe, Unwatched};
+use packrace_pack::{NoProgress, PackRequest, RequestObjects, Totals};
 use packrace_server::outbox::{Door, Framing, GatherBatch, Outbox};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, Repo, RepoBuilder, Size, Storage};
@@ -44,14 +44,14 @@ fn request(repo: &Repo, wants: &str, ofs_delta: bool) -> PackRequest {
 }
 
 /// Streams the pack in frames; tells how it was put together, and its allocations.
-fn send(universe: &Arc<Universe>, request: &PackRequest) -> (Totals, u64, Sink) {
+fn send(universe: &Arc<RequestObjects>, request: &PackRequest) -> (Totals, u64, Sink) {
     let mut door = Sink::default();
     let framing = Framing::Sideband { payload_bytes: 65_515 };
-    let plan = plan(universe, request, &Unwatched).unwrap();
+    let plan = plan(universe, request, &NoProgress).unwrap();
     let (totals, allocations) = counted(|| {
         let mut outbox = Outbox::new(&mut door, framing, None, Duration::ZERO);
         let mut stream = PackStream::new(plan);
-        while let Some(segment) = stream.next_segment(&Unwatched).unwrap() {
+        while let Some(segment) = stream.next_segment(&NoProgress).unwrap() {
             outbox.pack(segment, Duration::ZERO).unwrap();
         }
         outbox.finish(Duration::ZERO).unwrap();
@@ -65,7 +65,7 @@ fn reuse_allocates_by_the_batch_and_not_by_the_object() {
     let storage = Storage { bitmap: Bitmap::Plain, ..Storage::default() };
     let repo = RepoBuilder::new(Size::Medium).storage(storage).build();
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
-    let universe = Arc::new(Universe::new(repository.snapshot().unwrap()));
+    let universe = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
     // Entries as they are; and with a new header for every delta, which then names its base.
     for ofs_delta in [true, false] {
         let request = request(&repo, "HEAD", ofs_delta);

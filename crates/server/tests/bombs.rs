@@ -7,7 +7,7 @@ use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_os::allocations::{Counting, most_held};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::{plan, plan_list};
-use packrace_pack::{Error, NameHash, PackRequest, Settings, Universe, Unwatched};
+use packrace_pack::{Error, NameHash, NoProgress, PackRequest, RequestObjects, Settings};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::Git;
 use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
@@ -28,9 +28,9 @@ fn name(number: u64) -> ObjectId {
     object_id(HashKind::Sha1, Kind::Blob, &number.to_be_bytes()).unwrap()
 }
 
-fn universe(dir: &Path) -> Arc<Universe> {
+fn universe(dir: &Path) -> Arc<RequestObjects> {
     let repository = Repository::open(dir, &OpenOptions::default()).unwrap();
-    Arc::new(Universe::new(repository.snapshot().unwrap()))
+    Arc::new(RequestObjects::new(repository.snapshot().unwrap()))
 }
 
 /// The length of a pack of these objects: of spans for a client that wants them by name, or put together one by one.
@@ -38,18 +38,18 @@ fn pack(dir: &Path, ids: &[ObjectId], is_stored: bool, settings: Settings) -> Re
     let universe = universe(dir);
     let plan = if is_stored {
         let objects: Vec<_> = ids.iter().map(|id| (*id, NameHash::default())).collect();
-        plan_list(&universe, &objects, settings, true, &Unwatched)?
+        plan_list(&universe, &objects, settings, true, &NoProgress)?
     } else {
         let request =
             PackRequest { wants: ids.to_vec(), ofs_delta: true, threads: 1, settings, ..Default::default() };
-        plan(&universe, &request, &Unwatched)?
+        plan(&universe, &request, &NoProgress)?
     };
     let mut stream = PackStream::new(plan);
     if is_stored {
         stream = stream.with_index();
     }
     let mut length = 0;
-    while let Some(segment) = stream.next_segment(&Unwatched)? {
+    while let Some(segment) = stream.next_segment(&NoProgress)? {
         length += segment.bytes().len();
     }
     Ok(length)

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use packrace_object::{HashKind, ObjectId};
-use packrace_pack::Unwatched;
+use packrace_pack::NoProgress;
 use packrace_pack::ingest::{Ingest, Options};
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
@@ -107,7 +107,7 @@ impl Server {
         let request = FetchRequest { wants: vec![self.id], ..FetchRequest::default() };
         remote.fetch(&request, &mut ingest, &mut heard)?;
         remote.end_stateful();
-        let indexed = ingest.resolve(None, &Unwatched).unwrap();
+        let indexed = ingest.resolve(None, &NoProgress).unwrap();
         assert_eq!(indexed.data()[..], self.pack[..]);
         assert_eq!((heard.bytes, heard.text.len()), (self.pack.len(), self.pack.len().div_ceil(65_515)));
         assert!(String::from_utf8_lossy(&said).contains(&format!("want {}\n", self.id)));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use gix_config::file::Metadata;
 
 use crate::error::{Error, Reason};
-use crate::witnesses::Witnesses;
+use crate::file_dependencies::FileDependencies;
 use includes::Reading;
 pub use last_read::LastConfig;
 use trust::Rule;
@@ -142,7 +142,7 @@ impl Config {
         served: &Served,
         common_dir: &Path,
         git_dir: &Path,
-        seen: &mut Witnesses,
+        seen: &mut FileDependencies,
     ) -> Result<(), Error> {
         self.is_confined = true;
         self.add_local(common_dir, git_dir)?;

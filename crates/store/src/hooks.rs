@@ -13,7 +13,7 @@ use crate::error::Error;
 /// The hooks of a repository, and what they are run with.
 #[derive(Debug, Clone)]
 pub struct Hooks {
-    pub(crate) outlet: Outlet,
+    pub(crate) outlet: MessageSink,
     /// None where no hooks are run.
     pub(crate) dir: Option<PathBuf>,
     /// The top of the work tree, or a bare repository itself.
@@ -44,25 +44,25 @@ type Say = dyn Fn(&[u8]) + Send + Sync;
 
 /// Where goes what hooks say, on either output.
 #[derive(Clone)]
-pub struct Outlet(Arc<Say>);
+pub struct MessageSink(Arc<Say>);
 
-impl Outlet {
+impl MessageSink {
     /// There.
     pub fn new(to: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
-        Outlet(Arc::new(to))
+        MessageSink(Arc::new(to))
     }
 }
 
-impl Outlet {
+impl MessageSink {
     /// Says something.
     pub fn say(&self, text: &[u8]) {
         (self.0)(text);
     }
 }
 
-impl std::fmt::Debug for Outlet {
+impl std::fmt::Debug for MessageSink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Outlet")
+        f.write_str("MessageSink")
     }
 }
 

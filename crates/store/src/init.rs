@@ -24,12 +24,12 @@ pub use template::Template;
 
 use crate::config::{Config, ConfigSources};
 use crate::error::{Error, Reason};
+use crate::file_dependencies::FileDependencies;
 use crate::publish::{Component, DurableObjects, Sharing, WritePolicy, dir_of};
 use crate::refs::{
     Backend, Change, Expected, LogPolicy, Mode, Peeled, RefEdit, RefObjects, RefStore, RefWrites,
 };
 use crate::repository::{Format, discovery};
-use crate::witnesses::Witnesses;
 
 /// For versions of git that know no reftables: a repository, but one that they cannot read a ref of.
 const HEAD_OF_REFTABLES: &[u8] = b"ref: refs/heads/.invalid\n";
@@ -96,7 +96,7 @@ pub fn git_dir_at(path: &Path) -> Result<PathBuf, Error> {
     if !found.is_some_and(|found| found.is_file) {
         return Ok(path.to_owned());
     }
-    Ok(discovery::enter(path, true, &mut Witnesses::default())?.git_dir)
+    Ok(discovery::enter(path, true, &mut FileDependencies::default())?.git_dir)
 }
 
 impl Begun {

@@ -4,6 +4,7 @@
 
 mod config;
 mod error;
+mod file_dependencies;
 mod hooks;
 pub mod init;
 mod line_file;
@@ -14,13 +15,12 @@ mod quarantine;
 mod quoted;
 pub mod refs;
 mod repository;
-mod witnesses;
 
 pub use config::fsck_settings::{FsckSettings, FsckUse, strict_fsck_rules};
 pub use config::parameters::parse_config_parameters;
 pub use config::{BIG_FILE_BYTES, Config, ConfigSources, LastConfig, Served};
 pub use error::{Error, ErrorKind};
-pub use hooks::{Ended, Hooks, HooksFrom, Outlet};
+pub use hooks::{Ended, Hooks, HooksFrom, MessageSink};
 pub use objects::attributes::DeltaAttribute;
 pub use objects::base_cache::BaseCache;
 pub use objects::bitmap::{DamagedBitmap, SnapshotBitmap};
@@ -35,8 +35,8 @@ pub use objects::stream::ObjectStream;
 pub use packrace_os::Mapped;
 pub use quarantine::{Migrated, Quarantine};
 pub use quoted::{needs_quotes, quote, unquote, unquote_line};
+pub use repository::cached::CachedRepository;
 pub use repository::graph_files::{Expiry, GraphFiles};
-pub use repository::kept::Kept;
 pub use repository::roots::{Roots, roots};
 pub use repository::{AttributeFiles, OpenOptions, Repository};
 

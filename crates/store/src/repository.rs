@@ -1,10 +1,10 @@
 //! Finding and opening a repository.
 
+pub(crate) mod cached;
 pub(crate) mod discovery;
 mod extensions;
 pub(crate) mod graph_files;
 mod hooks;
-pub(crate) mod kept;
 mod ownership;
 pub(crate) mod roots;
 mod served;
@@ -18,13 +18,13 @@ use packrace_os::count::Role;
 pub(crate) use self::extensions::Format;
 use crate::config::{Config, ConfigSources, Served};
 use crate::error::{Error, Reason};
+use crate::file_dependencies::FileDependencies;
 use crate::line_file::read_line;
 use crate::objects::objects_dir;
 use crate::objects::pack_dir::PackDirs;
 use crate::objects::snapshot::Snapshot;
 use crate::objects::sources::{AttributeSources, Sources};
 use crate::refs::{Backend, RefStore};
-use crate::witnesses::Witnesses;
 
 /// Longest `shallow` file: one id a line.
 const MAX_SHALLOW_BYTES: u64 = 64 << 20;
@@ -83,7 +83,7 @@ pub struct Repository {
     outside: ConfigSources,
     hash: HashKind,
     refs: RefStore,
-    /// What [`Repository::kept_snapshot`] has mapped.
+    /// What [`Repository::cached_snapshot`] has mapped.
     mapped: Mutex<Option<Snapshot>>,
     /// Packs that snapshots have opened.
     known_packs: PackDirs,
@@ -92,11 +92,15 @@ pub struct Repository {
 impl Repository {
     /// Opens the repository at `path`: a bare one, a work tree, or a gitfile.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, Error> {
-        Repository::open_seen(path, options, &mut Witnesses::default())
+        Repository::open_seen(path, options, &mut FileDependencies::default())
     }
 
     /// The same; `seen` gets all that decided it, but what the objects are (see [`Repository::see_objects`]).
-    pub(crate) fn open_seen(path: &Path, options: &OpenOptions, seen: &mut Witnesses) -> Result<Self, Error> {
+    pub(crate) fn open_seen(
+        path: &Path,
+        options: &OpenOptions,
+        seen: &mut FileDependencies,
+    ) -> Result<Self, Error> {
         let found = discovery::enter(path, options.strict, seen)?;
         let common_dir = match &options.common_dir {
             Some(common_dir) => common_dir.clone(),
@@ -290,8 +294,8 @@ impl Repository {
 
     /// The objects, with packs, bitmaps and commit-graph as they were when an object was first asked for, and loose objects as
     /// they are now. What is packed since is found where it is looked for, as from any [`Snapshot`]. For one who knows
-    /// how old this repository may be: see [`Kept`](crate::Kept).
-    pub fn kept_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
+    /// how old this repository may be: see [`CachedRepository`](crate::CachedRepository).
+    pub fn cached_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         let attributes = self.attribute_sources()?;
         let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         let first = match &mut *mapped {
@@ -304,8 +308,8 @@ impl Repository {
         Ok(Arc::new(first.with_loose_anew(attributes)))
     }
 
-    /// How many packs are open for [`Repository::kept_snapshot`]; none while it is being made.
-    pub fn kept_packs(&self) -> usize {
+    /// How many packs are open for [`Repository::cached_snapshot`]; none while it is being made.
+    pub fn cached_packs(&self) -> usize {
         let mapped = self.mapped.try_lock().ok();
         mapped.and_then(|mapped| mapped.as_ref().map(Snapshot::listed_packs)).unwrap_or(0)
     }
@@ -325,14 +329,14 @@ impl Repository {
         self.known_packs.forget(objects);
     }
 
-    /// Whether what [`Repository::kept_snapshot`] has mapped is damaged, or lacks a pack that could not be used.
+    /// Whether what [`Repository::cached_snapshot`] has mapped is damaged, or lacks a pack that could not be used.
     pub(crate) fn is_doubtful(&self) -> bool {
         let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         mapped.as_ref().is_some_and(Snapshot::is_doubtful)
     }
 
     /// Tells `seen` what decides which packs, bitmaps and commit-graph there are.
-    pub(crate) fn see_objects(&self, seen: &mut Witnesses) {
+    pub(crate) fn see_objects(&self, seen: &mut FileDependencies) {
         objects_dir::open_seen(&self.object_dir, &self.alternates, self.hash, seen);
         seen.file(&self.common_dir.join("info/grafts"));
         if !self.shallow_file.as_os_str().is_empty() {

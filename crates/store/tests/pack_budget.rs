@@ -87,7 +87,7 @@ fn what_is_opened_of_many_packs() {
     let next = open(path);
     next.take_over_packs(&repository);
     let (indexes, packs, ..) =
-        opened(|| assert!(next.kept_snapshot().unwrap().contains(&id("blob 8")).unwrap()));
+        opened(|| assert!(next.cached_snapshot().unwrap().contains(&id("blob 8")).unwrap()));
     assert_eq!((indexes, packs), (0, 0));
     // An index that went before it was searched has the directory listed anew once, and not for each object that is missing.
     let gone = write_pack(path, &["gone"]);

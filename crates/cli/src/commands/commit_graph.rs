@@ -10,7 +10,7 @@ use packrace_format::commit_graph::{CommitGraph as Graph, Generations, Merging};
 use packrace_object::ObjectId;
 use packrace_pack::maintain::commit_graph::{GraphRequest, Split, make, packed_commits};
 use packrace_pack::maintain::verify_graph::verify_commits;
-use packrace_pack::{Phase, Universe, Watch as _};
+use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
 use packrace_store::refs::Target;
 use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};
 
@@ -116,7 +116,7 @@ impl Plan {
         if config.boolean("commitGraph.changedPaths")?.unwrap_or(false) {
             tell!("warning: commitGraph.changedPaths is not supported: no changed-path filters are written");
         }
-        let universe = Arc::new(Universe::new(repository.snapshot()?));
+        let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
         // Commits have other parents here than they name, which must not be written down (git-commit-graph, "CAVEATS").
         if !universe.snapshot().shallow().is_empty() || repository.has_grafts() {
             return Ok(());
@@ -149,12 +149,12 @@ impl Plan {
     fn tips(
         &self,
         repository: &Repository,
-        universe: &Universe,
+        universe: &RequestObjects,
         progress: &Progress,
     ) -> Result<Vec<ObjectId>, Fatal> {
         match self.source {
             Source::Refs => {
-                progress.progress(Phase::CollectingReferenced, 0, 0);
+                progress.report(Phase::CollectingReferenced, 0, 0);
                 let mut tips = Vec::new();
                 let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
                 refs.visit(b"refs/", &mut |record| {
@@ -166,11 +166,11 @@ impl Plan {
                 .map_err(Fatal::new)?;
                 // A ref to nowhere is somebody else's finding.
                 tips.retain(|tip| universe.contains(tip).unwrap_or(true));
-                progress.progress(Phase::CollectingReferenced, tips.len() as u64, 0);
+                progress.report(Phase::CollectingReferenced, tips.len() as u64, 0);
                 Ok(tips)
             }
             Source::StdinCommits => {
-                progress.progress(Phase::CollectingInput, 0, 0);
+                progress.report(Phase::CollectingInput, 0, 0);
                 let ids = lines()?.into_iter().map(|line| {
                     let hex = line.split(' ').next().unwrap_or_default();
                     let id = ObjectId::from_hex(hex.as_bytes()).ok();
@@ -183,7 +183,7 @@ impl Plan {
                     Ok(id)
                 });
                 let ids: Vec<ObjectId> = ids.collect::<Result<_, Fatal>>()?;
-                progress.progress(Phase::CollectingInput, ids.len() as u64, 0);
+                progress.report(Phase::CollectingInput, ids.len() as u64, 0);
                 Ok(ids)
             }
             Source::StdinPacks => {
@@ -238,7 +238,7 @@ fn verify(
     let hash = repository.hash_kind();
     let graph =
         Graph::open(layers.iter().cloned(), hash).map_err(|error| Fatal::error(said(layers, error, hash)))?;
-    let universe = Universe::new(repository.snapshot()?);
+    let universe = RequestObjects::new(repository.snapshot()?);
     let lens = graph.layer_lens();
     let first = if args.shallow { lens.len() - 1 } else { files.foreign_layers() };
     let start: u32 = lens[..first].iter().sum();

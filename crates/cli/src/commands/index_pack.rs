@@ -9,7 +9,7 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
 use packrace_pack::ingest::{Checks, Found, IndexedPack, Ingest, Options};
-use packrace_pack::{Phase, Watch as _};
+use packrace_pack::{Phase, ProgressSink as _};
 use packrace_store::publish::{
     PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
 };
@@ -111,7 +111,7 @@ impl<'a> Job<'a> {
         let watch = |ingest: &Ingest, taken| {
             let (done, total) = ingest.received();
             self.progress.sent(taken as u64);
-            self.progress.progress(Phase::Receiving, done.into(), total.into());
+            self.progress.report(Phase::Receiving, done.into(), total.into());
         };
         // What is missing shows when deltas are resolved.
         let rest = input.feed(&mut ingest, watch, Fatal::from)?.unwrap_or_default();

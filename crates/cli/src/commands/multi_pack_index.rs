@@ -14,7 +14,7 @@ use packrace_pack::maintain::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, b
 use packrace_pack::maintain::multi_pack_index::make;
 use packrace_pack::maintain::pack_files::BitmapRequest;
 use packrace_pack::maintain::repack::write_some;
-use packrace_pack::{Phase, Universe, Watch};
+use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
@@ -127,7 +127,7 @@ pub fn bitmap_of_multi_pack_index(
     progress: &Progress,
 ) -> Result<Option<Vec<u8>>, Fatal> {
     let failed = || Fatal::error("could not write multi-pack bitmap");
-    let universe = Universe::new(snapshot.clone());
+    let universe = RequestObjects::new(snapshot.clone());
     let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
     let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
     let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
@@ -201,13 +201,13 @@ fn verify(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     let own: HashMap<&str, &Pack> =
         snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect();
     let packs: Vec<Option<&Pack>> = index.pack_names().map(|name| own.get(stem(name)).copied()).collect();
-    progress.progress(Phase::LookingForPacks, 0, packs.len() as u64);
+    progress.report(Phase::LookingForPacks, 0, packs.len() as u64);
     for (number, pack) in packs.iter().enumerate() {
         if pack.is_none() {
             report(format!("failed to load pack in position {number}"));
         }
     }
-    progress.progress(Phase::LookingForPacks, packs.len() as u64, packs.len() as u64);
+    progress.report(Phase::LookingForPacks, packs.len() as u64, packs.len() as u64);
     for position in 1..index.len() {
         let [before, id] = [index.id_at(position - 1), index.id_at(position)];
         if before >= id {
@@ -216,7 +216,7 @@ fn verify(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
                 position - 1
             ));
         }
-        progress.progress(Phase::VerifyingOrder, u64::from(position), u64::from(index.len() - 1));
+        progress.report(Phase::VerifyingOrder, u64::from(position), u64::from(index.len() - 1));
     }
     for position in 0..index.len() {
         let id = index.id_at(position);
@@ -234,7 +234,7 @@ fn verify(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
                 }
             }
         }
-        progress.progress(Phase::VerifyingOffsets, u64::from(position) + 1, u64::from(index.len()));
+        progress.report(Phase::VerifyingOffsets, u64::from(position) + 1, u64::from(index.len()));
     }
     progress.finish();
     match is_damaged {
@@ -250,22 +250,22 @@ fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     let Some(index) = open(repository)? else { return Ok(()) };
     let snapshot = repository.snapshot()?;
     let mut used = vec![false; index.pack_count() as usize];
-    progress.progress(Phase::CountingReferenced, 0, u64::from(index.len()));
+    progress.report(Phase::CountingReferenced, 0, u64::from(index.len()));
     for position in 0..index.len() {
         if let Some((pack, _)) = index.pack_and_offset_at(position) {
             used[pack as usize] = true;
         }
     }
-    progress.progress(Phase::CountingReferenced, u64::from(index.len()), u64::from(index.len()));
+    progress.report(Phase::CountingReferenced, u64::from(index.len()), u64::from(index.len()));
     let names: Vec<&str> = index.pack_names().map(stem).collect();
-    progress.progress(Phase::DeletingPacks, 0, names.len() as u64);
+    progress.report(Phase::DeletingPacks, 0, names.len() as u64);
     let stays = |pack: &Pack| {
         let number = names.iter().position(|name| *name == pack.name());
         number.is_some_and(|number| used[number]) || pack.has_keep() || pack.is_cruft()
     };
     let own = snapshot.packs().iter().filter(|pack| pack.is_local() && names.contains(&pack.name()));
     let unused: Vec<&Pack> = own.filter(|pack| !stays(pack)).collect();
-    progress.progress(Phase::DeletingPacks, names.len() as u64, names.len() as u64);
+    progress.report(Phase::DeletingPacks, names.len() as u64, names.len() as u64);
     if unused.is_empty() {
         progress.finish();
         return Ok(());
@@ -291,7 +291,7 @@ fn repack(repository: &Repository, args: &MultiPackIndexRepack, progress: Progre
     }
     let lock = lock(repository)?;
     let Some(index) = open(repository)? else { return Ok(()) };
-    let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
     let snapshot = universe.snapshot();
     let config = repository.config();
     let with_kept = config.boolean("repack.packKeptObjects")?.unwrap_or(false);

@@ -13,8 +13,8 @@ use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError, Special};
 use packrace_pack::maintain::unreachable::{Expiry, Loosening, Times, loosen, plan_cruft_beside};
-use packrace_pack::plan::{Chosen, Gaps, PackPlan, plan_adjusted, plan_list};
-use packrace_pack::{NameHash, PackRequest, Settings, Universe, Watch as _};
+use packrace_pack::plan::{Chosen, MissingObjects, PackPlan, plan_adjusted, plan_list};
+use packrace_pack::{NameHash, PackRequest, ProgressSink as _, RequestObjects, Settings};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_server::engine::{self, BlobUri};
 use packrace_store::publish::{WritePolicy, loose_compression};
@@ -49,7 +49,7 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
     refuse_what_is_incompatible(args)?;
     let settings = settings(args, &repository)?;
     let version = version(args)?;
-    let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
     let progress = progress(args, environment, settings.threads)?;
     let job = Job { args, repository: &repository, universe: &universe, settings, progress: &progress };
     let mut planned = job.plan()?;
@@ -120,7 +120,7 @@ struct Planned {
 struct Job<'a> {
     args: &'a PackObjects,
     repository: &'a Repository,
-    universe: &'a Arc<Universe>,
+    universe: &'a Arc<RequestObjects>,
     settings: Settings,
     progress: &'a Progress,
 }
@@ -152,14 +152,14 @@ impl Job<'_> {
             excluded: uris.iter().map(|uri| uri.object).collect(),
             thin: args.thin,
             ofs_delta: args.delta_base_offset,
-            gaps: gaps(args)?,
+            missing: gaps(args)?,
             filter: filter(&args.filter, self.repository.hash_kind())?,
             threads: self.settings.threads,
             settings: self.settings,
         };
         let places = Places::of(args);
         let snapshot = universe.snapshot();
-        let mut is_closed = request.gaps == Gaps::Errors && args.filter.is_empty();
+        let mut is_closed = request.missing == MissingObjects::Errors && args.filter.is_empty();
         let mut loosened = Vec::new();
         let adjust = |chosen: &Chosen<'_>| -> Result<(), Fatal> {
             let unreachable = Unreachable::of(snapshot, &places);
@@ -321,12 +321,12 @@ fn refuse_what_is_missing(args: &PackObjects) -> Result<(), Fatal> {
 }
 
 /// Which objects may be missing.
-fn gaps(args: &PackObjects) -> Result<Gaps, Fatal> {
+fn gaps(args: &PackObjects) -> Result<MissingObjects, Fatal> {
     match args.missing.as_deref() {
-        None | Some("error") if args.exclude_promisor_objects => Ok(Gaps::BehindPromisor),
-        None | Some("error") => Ok(Gaps::Errors),
-        Some("allow-any") => Ok(Gaps::Any),
-        Some("allow-promisor") => Ok(Gaps::Promised),
+        None | Some("error") if args.exclude_promisor_objects => Ok(MissingObjects::BehindPromisor),
+        None | Some("error") => Ok(MissingObjects::Errors),
+        Some("allow-any") => Ok(MissingObjects::Any),
+        Some("allow-promisor") => Ok(MissingObjects::Promised),
         Some(other) => Err(Fatal::new(format!("invalid value for '--missing': '{other}'"))),
     }
 }

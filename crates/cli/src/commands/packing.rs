@@ -11,7 +11,7 @@ use packrace_pack::filter::Filter;
 use packrace_pack::islands::{IslandRules, Islands};
 use packrace_pack::maintain::bitmap_build::BitmapOptions;
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
-use packrace_pack::{MAX_DEPTH, NameHashVersion, Settings, Universe, Watch};
+use packrace_pack::{MAX_DEPTH, NameHashVersion, ProgressSink, RequestObjects, Settings};
 use packrace_store::publish::{PublishOptions, WritePolicy};
 use packrace_store::refs::{RefRecord, Target};
 use packrace_store::{Config, Repository};
@@ -117,8 +117,8 @@ pub(super) fn filter(specs: &[String], hash: HashKind) -> Result<Option<Filter>,
 /// The delta islands of the configuration (`pack.island`).
 pub(super) fn islands(
     repository: &Repository,
-    universe: &Universe,
-    watch: &dyn Watch,
+    universe: &RequestObjects,
+    watch: &dyn ProgressSink,
 ) -> Result<Arc<Islands>, Fatal> {
     let config = repository.config();
     let rules = IslandRules::parse(&config.strings("pack.island")).map_err(Fatal::new)?;

@@ -7,7 +7,7 @@ use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
 use packrace_server::engine::{self, Committer, PushBudget, Pusher};
 use packrace_server::transport::stdio::SinkDoor;
-use packrace_store::{Config, HooksFrom, Outlet};
+use packrace_store::{Config, HooksFrom, MessageSink};
 
 use super::Fatal;
 use super::upload_pack::{expand_home, mode, subject};
@@ -31,7 +31,7 @@ pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> 
         skip_connectivity_check: args.skip_connectivity_check,
         // Nobody is left to be told where standard error is closed.
         hooks: HooksFrom::Repository,
-        messages: Outlet::new(|text| drop(std::io::stderr().write_all(text))),
+        messages: MessageSink::new(|text| drop(std::io::stderr().write_all(text))),
     };
     let mut input = FdSource::stdin(None).map_err(Fatal::new)?;
     let mut door = SinkDoor::stdout().map_err(Fatal::new)?;

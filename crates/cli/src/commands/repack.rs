@@ -6,8 +6,8 @@ use std::sync::Arc;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_os::process::available_threads;
+use packrace_pack::RequestObjects;
 use packrace_pack::Settings;
-use packrace_pack::Universe;
 use packrace_pack::filter::Filter;
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError};
@@ -39,7 +39,7 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     let threads = available_threads();
     let expire_to = args.expire_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
     // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
-    let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
     let found = roots(&repository)?;
     let bitmap = bitmap_request(&repository, &found.refs, threads)?;
     let mut request = RepackRequest {
@@ -56,7 +56,7 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
         expire_to,
         islands: match is_asked(args.delta_islands, args.no_delta_islands, config, "repack.useDeltaIslands")?
         {
-            true => Some(islands(&repository, &universe, &packrace_pack::Unwatched)?),
+            true => Some(islands(&repository, &universe, &packrace_pack::NoProgress)?),
             false => None,
         },
         recent: if plan.drops_unreachable() { recent_objects(&repository)? } else { Vec::new() },
@@ -91,7 +91,7 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
     }
     if args.delete {
         delete_packs(&universe, &repacked)?;
-        let after = Universe::new(repository.snapshot()?);
+        let after = RequestObjects::new(repository.snapshot()?);
         prune::prune_packed(&after, &progress)?;
         progress.finish();
         if plan.drops_unreachable() {
@@ -310,7 +310,7 @@ fn write_multi_pack_index(
 
 /// Removes a multi-pack-index that names a pack which is going to be deleted: readers would find it damaged.
 fn forget_multi_pack_index(
-    universe: &Universe,
+    universe: &RequestObjects,
     repacked: &Repacked,
     policy: WritePolicy,
 ) -> Result<(), Fatal> {
@@ -325,7 +325,7 @@ fn forget_multi_pack_index(
 /// Takes commits out of the list of shallow ones that were dropped.
 fn forget_dropped_shallow(
     repository: &Repository,
-    after: &Universe,
+    after: &RequestObjects,
     policy: WritePolicy,
 ) -> Result<(), Fatal> {
     let shallow = after.snapshot().shallow();
@@ -347,7 +347,7 @@ fn forget_dropped_shallow(
 }
 
 fn update_server_info(repository: &Repository, policy: WritePolicy) -> Result<(), Fatal> {
-    let universe = Universe::new(repository.snapshot()?);
+    let universe = RequestObjects::new(repository.snapshot()?);
     let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
     let refs = server_info::refs(&universe, &refs).map_err(Fatal::new)?;
     let packs = server_info::packs(universe.snapshot());

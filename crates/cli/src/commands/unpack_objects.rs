@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packrace_pack::ingest::{self, Checks, Ingest, Options, Unpacking};
 use packrace_pack::unpack::{Salvaged, form_of, salvage, unpack};
-use packrace_pack::{Phase, Watch as _};
+use packrace_pack::{Phase, ProgressSink as _};
 use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, PublishOptions};
 use packrace_store::{Repository, strict_fsck_rules};
 
@@ -79,7 +79,7 @@ impl Job<'_> {
         } else {
             let objects = u64::from(indexed.entries().len() as u32 - indexed.completed());
             indexed.publish(&PublishOptions::of(self.repository.config())?)?;
-            self.progress.progress(Phase::Unpacking, objects, objects);
+            self.progress.report(Phase::Unpacking, objects, objects);
         }
         self.progress.finish();
         Ok(rest)

@@ -11,7 +11,7 @@ use packrace_store::publish::Scratch;
 
 use super::error::Reason;
 use super::unpacked::Unpacked;
-use crate::watch::Watch;
+use crate::progress::ProgressSink;
 
 /// Contents longer than this are put aside.
 const IN_MEMORY_BYTES: u64 = 8 << 20;
@@ -79,7 +79,7 @@ pub(super) struct Maker<'a> {
     spare: Vec<Vec<u8>>,
     scratch: Option<Scratch>,
     unpacked: Arc<Unpacked>,
-    watch: &'a dyn Watch,
+    progress: &'a dyn ProgressSink,
 }
 
 /// Buffers that are kept to be used again, and how large they may be.
@@ -87,9 +87,13 @@ const MAX_SPARE: usize = 8;
 const MAX_SPARE_BYTES: usize = 1 << 20;
 
 impl<'a> Maker<'a> {
-    pub(super) fn new(scratch: Option<Scratch>, unpacked: Arc<Unpacked>, watch: &'a dyn Watch) -> Self {
+    pub(super) fn new(
+        scratch: Option<Scratch>,
+        unpacked: Arc<Unpacked>,
+        progress: &'a dyn ProgressSink,
+    ) -> Self {
         let (delta, spare) = (Vec::new(), Vec::new());
-        Maker { inflater: Inflater::new(), delta, spare, scratch, unpacked, watch }
+        Maker { inflater: Inflater::new(), delta, spare, scratch, unpacked, progress }
     }
 
     /// Takes a buffer back.
@@ -162,7 +166,7 @@ impl<'a> Maker<'a> {
                 return Ok(());
             }
             since_asked = 0;
-            go_on(self.watch)
+            go_on(self.progress)
         };
         if let Some(scratch) = &self.scratch
             && sizes.result > IN_MEMORY_BYTES
@@ -194,7 +198,7 @@ impl<'a> Maker<'a> {
         let mut hasher = ObjectHasher::new(hash, object.kind, object.content.len() as u64);
         for piece in object.content.chunks(PIECE_BYTES) {
             hasher.update(piece);
-            go_on(self.watch)?;
+            go_on(self.progress)?;
         }
         Ok(hasher.finish())
     }
@@ -205,8 +209,8 @@ pub(super) fn is_long(object: &Unnamed<'_>) -> bool {
     object.content.len() > PIECE_BYTES && object.like.is_none()
 }
 
-fn go_on(watch: &dyn Watch) -> Result<(), Reason> {
-    if watch.cancelled() { Err(Reason::Cancelled) } else { Ok(()) }
+fn go_on(progress: &dyn ProgressSink) -> Result<(), Reason> {
+    if progress.cancelled() { Err(Reason::Cancelled) } else { Ok(()) }
 }
 
 /// The first pass has inflated every stream, so that this is a file that changes under our hands.

@@ -2,22 +2,22 @@
 //!
 //! ```text
 //! bytes ─push→ receive: where entries begin, CRCs   (while they arrive; written in large pieces)
-//!              behind: names of whole objects, and with the time that is left (early) of deltas of what has just come
-//!       ─resolve→ deltas applied and named on several threads, from the mapped pack, the short ones as they were kept
+//!              hasher_thread: names of whole objects, and in idle time (eager_deltas) of deltas of what has just come
+//!       ─resolve→ deltas applied and named on several threads, from the mapped pack, the short ones from delta_buffer
 //!               → thin pack completed from what the repository has; existing objects compared with those that came
 //!       → IndexedPack ─publish→ .pack, .rev and .idx in place, durable
 //! ```
 //!
 //! Nothing of the pack is read with a system call again. Memory: 64 bytes an entry, 28 an entry for the index when it is
-//! written, 32 MiB for short deltas, 16 MiB for early ones, and `cache_bytes` a thread, with an eighth more for midstates of
+//! written, 32 MiB for short deltas, 16 MiB for eager ones, and `cache_bytes` a thread, with an eighth more for midstates of
 //! trees; contents above 8 MiB are put aside in files without names.
 
-mod behind;
 mod checks;
 mod content;
-mod early;
+mod delta_buffer;
+mod eager_deltas;
 mod error;
-mod kept;
+mod hasher_thread;
 mod listing;
 mod receive;
 mod resolve;
@@ -42,8 +42,8 @@ use self::content::Maker;
 use self::receive::Receiver;
 use self::resolve::{Outcome, Resolver, Root};
 use self::table::Table;
+use crate::progress::{Phase, ProgressSink};
 use crate::settings;
-use crate::watch::{Phase, Watch};
 
 pub use checks::{Checks, Found};
 use error::Reason;
@@ -131,16 +131,16 @@ impl Ingest {
     }
 
     /// Takes the bytes of a pack that is there already.
-    pub fn read_file(data: Mapped, options: Options, watch: &dyn Watch) -> Result<Self, Error> {
+    pub fn read_file(data: Mapped, options: Options, progress: &dyn ProgressSink) -> Result<Self, Error> {
         let mut receiver = Receiver::new(&options, None);
         data.advise_sequential();
         for step in data.chunks(STEP_BYTES) {
             let taken = receiver.push(step)?;
-            watch.progress(Phase::Indexing, receiver.table.len().into(), receiver.announced().into());
+            progress.report(Phase::Indexing, receiver.table.len().into(), receiver.announced().into());
             if taken < step.len() {
                 return Err(Reason::Junk.into());
             }
-            if watch.cancelled() {
+            if progress.cancelled() {
                 return Err(Reason::Cancelled.into());
             }
         }
@@ -176,7 +176,7 @@ impl Ingest {
     pub fn resolve(
         mut self,
         existing: Option<&Arc<Snapshot>>,
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<IndexedPack, Error> {
         let Some(checksum) = self.receiver.checksum() else { return Err(Reason::CutOff.into()) };
         let mut writer = self.receiver.take_writer();
@@ -186,10 +186,10 @@ impl Ingest {
         };
         let mut table = std::mem::replace(&mut self.receiver.table, Table::new(self.options.hash, 0));
         let scratch = writer.as_ref().map(|writer| writer.scratch());
-        self.inspect_large(&table, &data, scratch.clone(), watch)?;
+        self.inspect_large(&table, &data, scratch.clone(), progress)?;
         let long = writer.as_deref_mut().filter(|writer| writer.position() > WORTH_SYNCING_AHEAD_BYTES);
         let lacking =
-            while_syncing(long, || self.resolve_deltas(&mut table, &data, scratch, existing, watch))?;
+            while_syncing(long, || self.resolve_deltas(&mut table, &data, scratch, existing, progress))?;
         let Table { mut entries, .. } = table;
         pack_index::sort(&mut entries);
         let options = self.options;
@@ -221,10 +221,10 @@ impl Ingest {
         table: &Table,
         data: &Mapped,
         scratch: Option<Scratch>,
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<(), Reason> {
         let Some(inspector) = &mut self.receiver.inspector else { return Ok(()) };
-        let mut maker = Maker::new(scratch, self.receiver.unpacked.clone(), watch);
+        let mut maker = Maker::new(scratch, self.receiver.unpacked.clone(), progress);
         for entry in std::mem::take(&mut self.receiver.large) {
             let (stream, size) = table.stream(entry, data)?;
             let content = maker.inflate(stream, size)?;
@@ -241,12 +241,12 @@ impl Ingest {
         data: &Mapped,
         scratch: Option<Scratch>,
         existing: Option<&Arc<Snapshot>>,
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<Vec<ObjectId>, Reason> {
         let total = (0..table.len()).filter(|entry| table.whole_kind(*entry).is_none()).count() as u64;
         let left = (0..table.len()).filter(|entry| table.is_unnamed(*entry)).count() as u64;
         if total > 0 {
-            watch.progress(Phase::Resolving, total - left, total);
+            progress.report(Phase::Resolving, total - left, total);
         }
         if left == 0 {
             return Ok(Vec::new());
@@ -261,10 +261,10 @@ impl Ingest {
         let roots = (0..table.len()).filter(|entry| is_whole(entry) && has_deltas(entry));
         let roots: Vec<Root> = roots.map(Root::Entry).collect();
         let existing = existing.filter(|_| self.options.fix_thin).cloned();
-        let kept = std::mem::take(&mut self.receiver.kept);
+        let short_deltas = std::mem::take(&mut self.receiver.short_deltas);
         let mut resolver = Resolver {
             pack: data,
-            kept: &kept,
+            short_deltas: &short_deltas,
             table,
             children: &children,
             named: &named,
@@ -275,7 +275,7 @@ impl Ingest {
             completes: false,
             cache_bytes: self.options.cache_bytes,
             checks: self.options.checks.as_ref(),
-            watch,
+            progress,
             done: &done,
             total,
             left,

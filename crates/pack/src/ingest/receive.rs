@@ -8,10 +8,10 @@ use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
 use packrace_store::publish::PackWriter;
 
 use super::Options;
-use super::behind::{Arrived, BATCH_BYTES, Behind, Done, Form, Job, PIECE_BYTES, Returned};
 use super::checks::Inspector;
+use super::delta_buffer::DeltaBuffer;
 use super::error::Reason;
-use super::kept::KeptDeltas;
+use super::hasher_thread::{Arrived, BATCH_BYTES, Done, Form, HasherThread, Job, PIECE_BYTES, Returned};
 use super::table::{EntryNumber, MAX_ENTRIES, Table};
 use super::unpacked::Unpacked;
 
@@ -54,8 +54,8 @@ pub(super) struct Receiver {
     /// Contents of whole objects, and deltas, that are not handed on yet.
     contents: Vec<u8>,
     objects: Vec<Arrived>,
-    pub(super) kept: KeptDeltas,
-    behind: Behind,
+    pub(super) short_deltas: DeltaBuffer,
+    hasher_thread: HasherThread,
     has_thread: bool,
     /// What a thread may keep as delta bases.
     cache_bytes: usize,
@@ -110,8 +110,8 @@ impl Receiver {
             trailer_bytes: 0,
             contents: Vec::new(),
             objects: Vec::new(),
-            kept: KeptDeltas::default(),
-            behind: Behind::new(hash, writer, options.checks.as_ref()),
+            short_deltas: DeltaBuffer::default(),
+            hasher_thread: HasherThread::new(hash, writer, options.checks.as_ref()),
             // One that may not be taken counts as there.
             has_thread: options.threads < 2,
             cache_bytes: options.cache_bytes,
@@ -191,7 +191,7 @@ impl Receiver {
         }
         if !self.has_thread && self.position > WORTH_A_THREAD_BYTES {
             self.has_thread = true;
-            self.behind.part(self.cache_bytes, self.unpacked.clone());
+            self.hasher_thread.part(self.cache_bytes, self.unpacked.clone());
         }
         Ok(())
     }
@@ -211,8 +211,8 @@ impl Receiver {
 
     /// Gives somebody else something to do, and gets an empty buffer. Deltas that are left over are kept.
     fn give(&mut self, job: Job) -> Result<Vec<u8>, Reason> {
-        let Returned { mut buffer, left } = self.behind.run(job)?;
-        left.into_iter().for_each(|(entry, place)| self.kept.keep(entry, &buffer[place]));
+        let Returned { mut buffer, left } = self.hasher_thread.run(job)?;
+        left.into_iter().for_each(|(entry, place)| self.short_deltas.keep(entry, &buffer[place]));
         buffer.clear();
         Ok(buffer)
     }
@@ -221,7 +221,7 @@ impl Receiver {
     fn finish(&mut self) -> Result<(), Reason> {
         self.hand_on_objects()?;
         self.hand_on_piece(self.trailer_bytes)?;
-        let Done { writer, checksum, named, inspector } = self.behind.finish()?;
+        let Done { writer, checksum, named, inspector } = self.hasher_thread.finish()?;
         if checksum.as_slice() != self.carry {
             return Err(Reason::Checksum(self.hash));
         }
@@ -249,7 +249,7 @@ impl Receiver {
         }
         self.table = Table::new(self.hash, self.announced);
         self.table.end = HEADER_BYTES as u64;
-        self.kept = KeptDeltas::new(self.announced);
+        self.short_deltas = DeltaBuffer::new(self.announced);
         self.carry.clear();
         self.state = if self.announced == 0 { State::Trailer } else { State::EntryHeader };
         Ok(taken)
@@ -378,9 +378,9 @@ impl Receiver {
                 let base = self.table.push_delta_at(base.ok_or_else(bad)?, offset, crc);
                 if let Some(base) = base.filter(|_| is_in_room) {
                     let entry = self.table.len() - 1;
-                    match self.behind.has_time() {
+                    match self.hasher_thread.has_time() {
                         true => self.arrive(entry, Form::Delta(base))?,
-                        false => self.kept.keep(entry, &self.room[..self.entry.produced as usize]),
+                        false => self.short_deltas.keep(entry, &self.room[..self.entry.produced as usize]),
                     }
                 }
             }

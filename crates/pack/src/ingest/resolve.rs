@@ -15,11 +15,11 @@ use packrace_store::{Mapped, Snapshot};
 
 use super::checks::{Checks, Inspector};
 use super::content::{Content, Maker, is_long};
+use super::delta_buffer::DeltaBuffer;
 use super::error::Reason;
-use super::kept::KeptDeltas;
 use super::table::{Children, EntryNumber, Named, NamedDelta, Table};
 use super::unpacked::Unpacked;
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
 
 /// Objects that are named together, and how many bytes they may have.
 const BATCH_OBJECTS: usize = 16;
@@ -61,7 +61,7 @@ pub(super) struct Outcome {
 /// What all threads share.
 pub(super) struct Resolver<'a> {
     pub(super) pack: &'a Mapped,
-    pub(super) kept: &'a KeptDeltas,
+    pub(super) short_deltas: &'a DeltaBuffer,
     pub(super) table: &'a Table,
     pub(super) children: &'a Children,
     /// Sorted by base.
@@ -75,7 +75,7 @@ pub(super) struct Resolver<'a> {
     pub(super) completes: bool,
     pub(super) cache_bytes: usize,
     pub(super) checks: Option<&'a Checks>,
-    pub(super) watch: &'a dyn Watch,
+    pub(super) progress: &'a dyn ProgressSink,
     /// Deltas that are resolved, how many there are, and how many of them were left when this began.
     pub(super) done: &'a AtomicU64,
     pub(super) total: u64,
@@ -267,7 +267,7 @@ impl<'a> Worker<'a> {
         Worker {
             resolver,
             queue,
-            maker: Maker::new(resolver.scratch.clone(), resolver.unpacked.clone(), resolver.watch),
+            maker: Maker::new(resolver.scratch.clone(), resolver.unpacked.clone(), resolver.progress),
             reader: resolver.existing.as_ref().map(|snapshot| snapshot.reader(READER_CACHE_BYTES)),
             stack: Vec::new(),
             stack_bytes: 0,
@@ -349,7 +349,7 @@ impl<'a> Worker<'a> {
             if self.queue.hungry.load(Relaxed) > 0 {
                 self.share();
             }
-            if self.queue.is_over.load(Relaxed) || self.resolver.watch.cancelled() {
+            if self.queue.is_over.load(Relaxed) || self.resolver.progress.cancelled() {
                 return Err(Reason::Cancelled);
             }
         }
@@ -405,7 +405,7 @@ impl<'a> Worker<'a> {
     }
 
     fn apply(&mut self, entry: EntryNumber, base: &[u8]) -> Result<Content, Reason> {
-        let result = match self.resolver.kept.get(entry) {
+        let result = match self.resolver.short_deltas.get(entry) {
             Some(delta) => self.maker.apply_delta(base, delta)?,
             None => {
                 let (stream, size) = self.resolver.table.stream(entry, self.resolver.pack)?;
@@ -537,7 +537,7 @@ impl<'a> Worker<'a> {
     fn report(&mut self) {
         let done = self.resolver.done.fetch_add(self.unreported, Relaxed) + self.unreported;
         self.unreported = 0;
-        self.resolver.watch.progress(Phase::Resolving, done, self.resolver.total);
+        self.resolver.progress.report(Phase::Resolving, done, self.resolver.total);
     }
 }
 

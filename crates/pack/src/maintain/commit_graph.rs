@@ -7,8 +7,8 @@ use packrace_object::{Kind, ObjectId};
 
 use super::history::History;
 use crate::error::Error;
-use crate::universe::Universe;
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::RequestObjects;
 
 /// What is looked at or read between two looks at who is watching.
 const BETWEEN_LOOKS: u64 = 1024;
@@ -61,29 +61,33 @@ pub enum GraphError {
     Write(#[from] WriteError),
 }
 
-/// Every commit in packs whose name `is_wanted`. `phase` is what the watcher hears.
+/// Every commit in packs whose name `is_wanted`. `phase` is what the progress sink hears.
 pub fn packed_commits(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     is_wanted: impl Fn(&packrace_store::Pack) -> bool,
     phase: Phase,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Vec<ObjectId>, Error> {
-    let mut history = History::new(universe);
-    let packs: Vec<_> =
-        universe.snapshot().packs().iter().filter(|pack| is_wanted(pack) && pack.is_usable()).collect();
+    let mut history = History::new(request_objects);
+    let packs: Vec<_> = request_objects
+        .snapshot()
+        .packs()
+        .iter()
+        .filter(|pack| is_wanted(pack) && pack.is_usable())
+        .collect();
     let total = match phase {
         Phase::FindingPackedCommits => packs.iter().map(|pack| u64::from(pack.len())).sum(),
         _ => 0,
     };
     let mut done = 0;
-    watch.progress(phase, done, total);
+    progress.report(phase, done, total);
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     for pack in packs {
         for position in 0..pack.len() {
             done += 1;
             if done % BETWEEN_LOOKS == 0 {
-                watch.progress(phase, done, total);
+                progress.report(phase, done, total);
             }
             let id = pack.index().id_at(position).to_owned();
             if history.kind(&id)? == Some(Kind::Commit) && seen.insert(id) {
@@ -91,19 +95,19 @@ pub fn packed_commits(
             }
         }
     }
-    watch.progress(phase, done, total);
+    progress.report(phase, done, total);
     Ok(found)
 }
 
 /// Makes a commit-graph file; `None` where there is nothing to write. `present` are the files that are there, base
 /// first.
 pub fn make<D: AsRef<[u8]> + Clone>(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     present: &[D],
     request: &GraphRequest,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Option<NewGraph>, GraphError> {
-    let hash = universe.hash();
+    let hash = request_objects.hash();
     let open = |files: &[D]| match files {
         [] => None,
         files => CommitGraph::open(files.iter().cloned(), hash).ok(),
@@ -111,7 +115,7 @@ pub fn make<D: AsRef<[u8]> + Clone>(
     let graph = open(present);
     let builds_on = matches!(request.split, Split::Merge(_) | Split::NoMerge);
     let below = graph.as_ref().filter(|_| builds_on);
-    let mut history = History::new(universe);
+    let mut history = History::new(request_objects);
     let mut tips = Vec::new();
     for tip in &request.tips {
         tips.extend(history.peel(*tip)?);
@@ -122,16 +126,16 @@ pub fn make<D: AsRef<[u8]> + Clone>(
     let mut commits = Commits::new(hash);
     let is_known = |id: &ObjectId| below.is_some_and(|below| below.position_of(id).is_some());
     let mut found = 0;
-    watch.progress(Phase::ExpandingCommits, found, 0);
+    progress.report(Phase::ExpandingCommits, found, 0);
     history.closure(tips, is_known, |id, commit| {
         found += 1;
         if found % BETWEEN_LOOKS == 0 {
-            watch.progress(Phase::ExpandingCommits, found, 0);
+            progress.report(Phase::ExpandingCommits, found, 0);
         }
         let seconds = u64::try_from(commit.committer_seconds).unwrap_or(0);
         commits.push(id, commit.tree, commit.parents, seconds);
     })?;
-    watch.progress(Phase::ExpandingCommits, found, 0);
+    progress.report(Phase::ExpandingCommits, found, 0);
     if commits.is_empty() && request.split != Split::Replace {
         return Ok(None);
     }

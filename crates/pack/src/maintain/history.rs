@@ -6,7 +6,7 @@ use packrace_object::{Commit, Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::ObjectReader;
 
 use crate::error::{Error, Reason};
-use crate::universe::Universe;
+use crate::request_objects::RequestObjects;
 
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 16 << 20;
@@ -16,13 +16,13 @@ const MAX_TAG_DEPTH: usize = 1024;
 
 /// Reads commits from their objects, never from a commit-graph: a damaged one must not live on in the next.
 pub(super) struct History<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     reader: ObjectReader,
 }
 
 impl<'a> History<'a> {
-    pub(super) fn new(universe: &'a Universe) -> Self {
-        History { universe, reader: universe.snapshot().reader(READER_CACHE_BYTES) }
+    pub(super) fn new(request_objects: &'a RequestObjects) -> Self {
+        History { request_objects, reader: request_objects.snapshot().reader(READER_CACHE_BYTES) }
     }
 
     /// The kind of an object, if it exists.
@@ -45,7 +45,7 @@ impl<'a> History<'a> {
                 return Ok((at, kind));
             }
             let tag = self.reader.read(&at)?;
-            let tag = parse_tag(&tag.data, self.universe.hash());
+            let tag = parse_tag(&tag.data, self.request_objects.hash());
             at = tag.map_err(|source| Reason::Malformed { id: at, source })?.target;
         }
         Err(Reason::DeepTags(id).into())
@@ -57,7 +57,7 @@ impl<'a> History<'a> {
         if object.kind != Kind::Commit {
             return Err(Reason::WrongKind { id: *id, is: object.kind, expected: Kind::Commit }.into());
         }
-        let commit = parse_commit(&object.data, self.universe.hash());
+        let commit = parse_commit(&object.data, self.request_objects.hash());
         commit.map_err(|source| Reason::Malformed { id: *id, source }.into())
     }
 

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use packrace_format::multi_pack_index::{SourcePack, WriteError, WriteOptions, write};
 use packrace_store::{Pack, Snapshot};
 
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
 
 /// Makes a multi-pack-index of the repository's own packs that `is_wanted`; `None` where there is none. The copies in the
 /// pack named `preferred` win. With `bit_order` bitmaps can be written for it.
@@ -14,7 +14,7 @@ pub fn make(
     is_wanted: impl Fn(&Pack) -> bool,
     preferred: Option<&str>,
     bit_order: bool,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Option<Vec<u8>>, WriteError> {
     let packs: Vec<&Pack> = snapshot
         .packs()
@@ -34,9 +34,9 @@ pub fn make(
         .zip(&names)
         .map(|(pack, name)| SourcePack { name, index: pack.index(), modified_seconds: modified(pack) })
         .collect();
-    watch.progress(Phase::AddingPacks, 0, 0);
+    progress.report(Phase::AddingPacks, 0, 0);
     let preferred = preferred.and_then(|name| packs.iter().position(|pack| pack.name() == name));
     let made = write(&sources, snapshot.hash_kind(), WriteOptions { preferred, bit_order })?;
-    watch.progress(Phase::AddingPacks, sources.len() as u64, 0);
+    progress.report(Phase::AddingPacks, sources.len() as u64, 0);
     Ok(Some(made))
 }

@@ -12,9 +12,9 @@ use super::unreachable::Times;
 use crate::encode::generate::PackStream;
 use crate::error::Error;
 use crate::maintain::bitmap_build::{BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build};
+use crate::progress::ProgressSink;
+use crate::request_objects::RequestObjects;
 use crate::select::plan::PackPlan;
-use crate::universe::Universe;
-use crate::watch::Watch;
 
 /// How packs are stored.
 #[derive(Debug, Clone, Copy)]
@@ -79,11 +79,11 @@ impl PackFiles {
         &self,
         plan: PackPlan,
         special: &Special<'_>,
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<Vec<PublishedPack>, PackFilesError> {
-        let universe = plan.universe.clone();
-        let hash = universe.hash();
-        let dir = universe.snapshot().own_pack_dir();
+        let request_objects = plan.request_objects.clone();
+        let hash = request_objects.hash();
+        let dir = request_objects.snapshot().own_pack_dir();
         let mut packs = Vec::new();
         let mut stream = match self.max_bytes {
             Some(bytes) => PackStream::new(plan).in_parts(bytes),
@@ -94,7 +94,7 @@ impl PackFiles {
                 Some(_) => PackWriter::create(&dir, hash, self.policy, None)?,
                 None => PackWriter::receive(&dir, hash, self.policy)?,
             };
-            while let Some(segment) = stream.next_segment(watch)? {
+            while let Some(segment) = stream.next_segment(progress)? {
                 writer.write(segment.bytes())?;
             }
             let mut entries = stream.take_entries();
@@ -102,14 +102,14 @@ impl PackFiles {
             let sealed = writer.seal(entries.len() as u32)?;
             let mtimes = match special.times {
                 Some(times) => {
-                    let seconds = seconds(&universe, &entries, times)?;
+                    let seconds = seconds(&request_objects, &entries, times)?;
                     Some(mtimes::write(seconds.into_iter(), sealed.checksum()))
                 }
                 None => None,
             };
             let is_whole = packs.is_empty() && !stream.has_more_parts();
             let bitmap = match special.bitmap.filter(|_| is_whole) {
-                Some(request) => bitmap(&universe, &entries, sealed.checksum(), request, watch)?,
+                Some(request) => bitmap(&request_objects, &entries, sealed.checksum(), request, progress)?,
                 None => None,
             };
             let options = PublishOptions {
@@ -123,7 +123,7 @@ impl PackFiles {
             };
             packs.push(sealed.publish(&entries, &options)?);
             if !stream.has_more_parts() {
-                watch.packed(&stream.totals());
+                progress.packed(&stream.totals());
                 return Ok(packs);
             }
         }
@@ -131,24 +131,28 @@ impl PackFiles {
 }
 
 fn bitmap(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     entries: &[pack_index::Entry],
     checksum: &oid,
     request: &BitmapRequest,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Option<Vec<u8>>, PackFilesError> {
-    let index = pack_index::write(entries, universe.hash(), checksum, pack_index::Version::default());
-    let index = PackIndex::open(index.map_err(|_| PackFilesError::NoBitmap)?, universe.hash());
+    let index = pack_index::write(entries, request_objects.hash(), checksum, pack_index::Version::default());
+    let index = PackIndex::open(index.map_err(|_| PackFilesError::NoBitmap)?, request_objects.hash());
     let index = index.map_err(|_| PackFilesError::NoBitmap)?;
-    let order = BitOrder::of_pack(universe, &index, &ReverseIndex::<Vec<u8>>::compute(&index))?;
+    let order = BitOrder::of_pack(request_objects, &index, &ReverseIndex::<Vec<u8>>::compute(&index))?;
     let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
-    match build(universe, &order, tips, &request.options, watch)? {
+    match build(request_objects, &order, tips, &request.options, progress)? {
         BuiltBitmap::File(bytes) => Ok(Some(bytes)),
         BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(id) => Err(PackFilesError::NotClosed(id)),
     }
 }
 
-fn seconds(universe: &Universe, entries: &[pack_index::Entry], times: &Times) -> Result<Vec<u32>, Error> {
-    entries.iter().map(|entry| Ok(times.of(universe.require(&entry.id)?))).collect()
+fn seconds(
+    request_objects: &RequestObjects,
+    entries: &[pack_index::Entry],
+    times: &Times,
+) -> Result<Vec<u32>, Error> {
+    entries.iter().map(|entry| Ok(times.of(request_objects.require(&entry.id)?))).collect()
 }

@@ -7,10 +7,10 @@ use packrace_store::Snapshot;
 use packrace_store::refs::{self, RefSnapshot, Target};
 
 use super::history::History;
-use crate::universe::Universe;
+use crate::request_objects::RequestObjects;
 
 /// `info/refs`: every ref, and what it finally tags. Refs to objects that are not there are left out.
-pub fn refs(universe: &Universe, refs: &RefSnapshot) -> Result<Vec<u8>, refs::Error> {
+pub fn refs(request_objects: &RequestObjects, refs: &RefSnapshot) -> Result<Vec<u8>, refs::Error> {
     let mut found: Vec<(Vec<u8>, Option<ObjectId>)> = Vec::new();
     refs.visit(b"refs/", &mut |record| {
         let id = match record.target {
@@ -20,7 +20,7 @@ pub fn refs(universe: &Universe, refs: &RefSnapshot) -> Result<Vec<u8>, refs::Er
         found.push((record.name.to_vec(), id));
         ControlFlow::Continue(())
     })?;
-    let mut history = History::new(universe);
+    let mut history = History::new(request_objects);
     let mut listing = Vec::new();
     for (name, id) in found {
         let id = match id {

@@ -8,12 +8,16 @@ use packrace_store::PackIx;
 
 use crate::error::Error;
 use crate::marks::Marks;
-use crate::universe::{Ix, Universe};
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// Adds the objects with these ids, but those that went meanwhile.
-pub(crate) fn insert_all(universe: &Universe, marks: &Marks, ids: &[ObjectId]) -> Result<(), Error> {
+pub(crate) fn insert_all(
+    request_objects: &RequestObjects,
+    marks: &Marks,
+    ids: &[ObjectId],
+) -> Result<(), Error> {
     for id in ids {
-        if let Some(ix) = universe.find(id)? {
+        if let Some(ix) = request_objects.find(id)? {
             marks.insert(ix);
         }
     }
@@ -23,30 +27,30 @@ pub(crate) fn insert_all(universe: &Universe, marks: &Marks, ids: &[ObjectId]) -
 /// When `wanted` objects of packs and loose ones were last wanted, in seconds since 1970: the time of the pack or file, or what
 /// a cruft pack says. Where there are several copies the latest counts.
 pub(crate) fn times(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     wanted: &Marks,
     packs: &[PackIx],
     loose: &[ObjectId],
     modified: impl Fn(&ObjectId) -> Option<SystemTime>,
-) -> Result<HashMap<Ix, u32>, Error> {
-    let mut found: HashMap<Ix, u32> = HashMap::new();
-    let mut note = |ix: Ix, seconds: u32| {
+) -> Result<HashMap<ObjectNo, u32>, Error> {
+    let mut found: HashMap<ObjectNo, u32> = HashMap::new();
+    let mut note = |ix: ObjectNo, seconds: u32| {
         if wanted.contains(ix) {
             let known = found.entry(ix).or_default();
             *known = seconds.max(*known);
         }
     };
     for pack in packs {
-        let pack = &universe.snapshot().packs()[pack.0 as usize];
+        let pack = &request_objects.snapshot().packs()[pack.0 as usize];
         let times = pack.times()?;
         let of_pack = pack.modified().map_or(0, seconds_of);
         for position in 0..pack.len() {
-            let ix = universe.require(pack.index().id_at(position))?;
+            let ix = request_objects.require(pack.index().id_at(position))?;
             note(ix, times.as_ref().map_or(of_pack, |times| times.seconds_at(position)));
         }
     }
     for id in loose {
-        if let (Some(ix), Some(modified)) = (universe.find(id)?, modified(id)) {
+        if let (Some(ix), Some(modified)) = (request_objects.find(id)?, modified(id)) {
             note(ix, seconds_of(modified));
         }
     }

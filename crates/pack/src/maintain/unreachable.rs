@@ -11,23 +11,23 @@ use super::sets::{insert_all, times};
 use crate::error::{Error, ErrorKind};
 use crate::marks::Marks;
 use crate::names::Names;
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::plan::{self, PackPlan};
 use crate::settings::Settings;
-use crate::universe::{Ix, Universe};
 use crate::walk::lenient_walk::LenientWalk;
-use crate::walk::trees::{Absent, TreeWalk};
-use crate::watch::{Phase, Watch};
+use crate::walk::trees::{OnMissing, TreeWalk};
 
 /// So many objects get their names as loose ones together.
 const LOOSENED_AT_ONCE: usize = 1024;
 
 /// When objects were last wanted, in seconds since 1970.
 #[derive(Debug, Default)]
-pub struct Times(HashMap<Ix, u32>);
+pub struct Times(HashMap<ObjectNo, u32>);
 
 impl Times {
     /// 0 for what is not known.
-    pub(crate) fn of(&self, ix: Ix) -> u32 {
+    pub(crate) fn of(&self, ix: ObjectNo) -> u32 {
         self.0.get(&ix).copied().unwrap_or_default()
     }
 }
@@ -52,13 +52,13 @@ pub struct Loosening {
 
 /// Looks after unreachable objects of the repository's own packs and loose ones.
 pub(crate) struct Caretaker<'a> {
-    pub(crate) universe: &'a Universe,
+    pub(crate) request_objects: &'a RequestObjects,
     /// The packs whose objects are looked after.
     pub(crate) packs: Vec<PackIx>,
     /// Objects that count as wanted now (`gc.recentObjectsHook`).
     pub(crate) recent: &'a [ObjectId],
     pub(crate) settings: Settings,
-    pub(crate) watch: &'a dyn Watch,
+    pub(crate) progress: &'a dyn ProgressSink,
 }
 
 /// Unreachable objects by what becomes of them.
@@ -71,9 +71,9 @@ pub(crate) struct Parted {
 impl Caretaker<'_> {
     /// When these objects were last wanted.
     pub(crate) fn times(&self, rest: &Marks) -> Result<Times, Error> {
-        let snapshot = self.universe.snapshot();
+        let snapshot = self.request_objects.snapshot();
         let modified = |id: &ObjectId| snapshot.own_loose_modified(id);
-        times(self.universe, rest, &self.packs, &snapshot.own_loose()?, modified).map(Times)
+        times(self.request_objects, rest, &self.packs, &snapshot.own_loose()?, modified).map(Times)
     }
 
     /// What was wanted after `expired` stays, and what that reaches; the others go.
@@ -84,16 +84,17 @@ impl Caretaker<'_> {
         times: &Times,
         expired: i64,
     ) -> Result<Parted, Error> {
-        let universe = self.universe;
+        let request_objects = self.request_objects;
         if expired == i64::MIN {
             let names = self.names(&rest, reached)?;
-            return Ok(Parted { stay: rest, gone: Marks::new(universe.packed_end()), names });
+            return Ok(Parted { stay: rest, gone: Marks::new(request_objects.packed_end()), names });
         }
-        let is_recent = |ix: &Ix| i64::from(times.of(*ix)) > expired;
-        let recent = rest.members().filter(is_recent).map(|ix| universe.id(ix));
+        let is_recent = |ix: &ObjectNo| i64::from(times.of(*ix)) > expired;
+        let recent = rest.members().filter(is_recent).map(|ix| request_objects.id(ix));
         let recent: Vec<ObjectId> = recent.chain(self.recent.iter().copied()).collect();
-        let (needed, names) = (Marks::new(universe.packed_end()), Names::new(universe.packed_end()));
-        LenientWalk::new(universe).reach(recent, reached, &needed, &names)?;
+        let (needed, names) =
+            (Marks::new(request_objects.packed_end()), Names::new(request_objects.packed_end()));
+        LenientWalk::new(request_objects).reach(recent, reached, &needed, &names)?;
         let gone = rest.snapshot();
         gone.subtract(&needed);
         rest.subtract(&gone);
@@ -103,10 +104,10 @@ impl Caretaker<'_> {
     /// The paths of unreachable objects, as far as unreachable commits lead to them.
     fn names(&self, rest: &Marks, reached: &Marks) -> Result<Names, Error> {
         let seen = reached.snapshot();
-        let roots = LenientWalk::new(self.universe).root_trees(rest, &seen)?;
-        let mut trees =
-            TreeWalk::new(self.universe, self.settings.threads, self.watch).hashing(self.settings.name_hash);
-        match trees.mark_below(roots, &seen, Absent::Skip) {
+        let roots = LenientWalk::new(self.request_objects).root_trees(rest, &seen)?;
+        let mut trees = TreeWalk::new(self.request_objects, self.settings.threads, self.progress)
+            .hashing(self.settings.name_hash);
+        match trees.mark_below(roots, &seen, OnMissing::Skip) {
             // Nobody has said that these objects are sound, and without names the pack only becomes larger.
             Err(error) if error.kind() == ErrorKind::Corrupt => tracing::debug!("{error}"),
             marked => marked?,
@@ -122,7 +123,7 @@ impl Caretaker<'_> {
         expired: i64,
         how: Loosening,
     ) -> Result<(), Error> {
-        let snapshot = self.universe.snapshot();
+        let snapshot = self.request_objects.snapshot();
         let times = self.times(&rest)?;
         let stay = self.part(rest, reached, &times, expired)?.stay;
         let own = snapshot.own_loose()?;
@@ -133,11 +134,11 @@ impl Caretaker<'_> {
         let begin = || LooseBatch::new(dir, snapshot.clone(), how.compression, how.policy);
         let (mut batch, mut count) = (begin(), 0);
         for ix in stay.members() {
-            let id = self.universe.id(ix);
+            let id = self.request_objects.id(ix);
             if own.binary_search(&id).is_ok() {
                 continue;
             }
-            let kind = self.universe.read(&mut reader, ix, &mut content)?;
+            let kind = self.request_objects.read(&mut reader, ix, &mut content)?;
             batch.add_old(&id, kind, &content, times.of(ix))?;
             count += 1;
             if count == LOOSENED_AT_ONCE {
@@ -152,29 +153,30 @@ impl Caretaker<'_> {
 
 /// Writes these objects of the repository's own packs, which nothing reaches, as loose ones.
 pub fn loosen(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     ids: &[ObjectId],
     expiry: Expiry<'_>,
     how: Loosening,
     settings: Settings,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<(), Error> {
-    let packs = (0u32..).map(PackIx).zip(universe.snapshot().packs());
+    let packs = (0u32..).map(PackIx).zip(request_objects.snapshot().packs());
     let packs =
         packs.filter(|(_, pack)| pack.is_local() && pack.is_usable()).map(|(number, _)| number).collect();
-    let (rest, reached) = (Marks::new(universe.packed_end()), Marks::new(universe.packed_end()));
-    insert_all(universe, &rest, ids)?;
-    let caretaker = Caretaker { universe, packs, recent: expiry.recent, settings, watch };
+    let (rest, reached) =
+        (Marks::new(request_objects.packed_end()), Marks::new(request_objects.packed_end()));
+    insert_all(request_objects, &rest, ids)?;
+    let caretaker = Caretaker { request_objects, packs, recent: expiry.recent, settings, progress };
     caretaker.loosen(rest, &reached, expiry.expired, how)
 }
 
 /// Who looks on while a pack is planned of what nothing reaches.
-struct OfCruft<'a>(&'a dyn Watch);
+struct OfCruft<'a>(&'a dyn ProgressSink);
 
-impl Watch for OfCruft<'_> {
-    fn progress(&self, phase: Phase, done: u64, total: u64) {
+impl ProgressSink for OfCruft<'_> {
+    fn report(&self, phase: Phase, done: u64, total: u64) {
         let phase = if phase == Phase::Enumerating { Phase::EnumeratingCruft } else { phase };
-        self.0.progress(phase, done, total);
+        self.0.report(phase, done, total);
     }
 
     fn cancelled(&self) -> bool {
@@ -184,39 +186,39 @@ impl Watch for OfCruft<'_> {
 
 /// A pack of what nothing reaches.
 pub(crate) fn plan_cruft(
-    universe: &std::sync::Arc<Universe>,
+    request_objects: &std::sync::Arc<RequestObjects>,
     wanted: Marks,
     names: Names,
     settings: Settings,
     ofs_delta: bool,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<PackPlan, Error> {
-    plan::to_store(universe, wanted, names, settings, ofs_delta, &OfCruft(watch))
+    plan::to_store(request_objects, wanted, names, settings, ofs_delta, &OfCruft(progress))
 }
 
 /// Plans the cruft pack of a repository in which only some packs stay: of all other objects of its own, packed and loose, those
 /// that have not expired.
 pub fn plan_cruft_beside(
-    universe: &std::sync::Arc<Universe>,
+    request_objects: &std::sync::Arc<RequestObjects>,
     stays: &dyn Fn(&packrace_store::Pack) -> bool,
     expiry: Expiry<'_>,
     settings: Settings,
     ofs_delta: bool,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<(PackPlan, Times), Error> {
-    let snapshot = universe.snapshot();
+    let snapshot = request_objects.snapshot();
     let numbered = || (0u32..).map(PackIx).zip(snapshot.packs()).filter(|(_, pack)| pack.is_usable());
     let staying: BTreeSet<PackIx> =
         numbered().filter(|(_, pack)| pack.is_local() && stays(pack)).map(|(ix, _)| ix).collect();
     let others = numbered().filter(|(ix, pack)| pack.is_local() && !staying.contains(ix));
     let others: Vec<PackIx> = others.map(|(ix, _)| ix).collect();
     let staying: Vec<PackIx> = staying.into_iter().collect();
-    let reached = Marks::of_packs(universe, &staying)?;
-    let rest = Marks::of_packs(universe, &others)?;
-    insert_all(universe, &rest, &snapshot.own_loose()?)?;
+    let reached = Marks::of_packs(request_objects, &staying)?;
+    let rest = Marks::of_packs(request_objects, &others)?;
+    insert_all(request_objects, &rest, &snapshot.own_loose()?)?;
     rest.subtract(&reached);
-    let caretaker = Caretaker { universe, packs: others, recent: expiry.recent, settings, watch };
+    let caretaker = Caretaker { request_objects, packs: others, recent: expiry.recent, settings, progress };
     let times = caretaker.times(&rest)?;
     let parted = caretaker.part(rest, &reached, &times, expiry.expired)?;
-    Ok((plan_cruft(universe, parted.stay, parted.names, settings, ofs_delta, watch)?, times))
+    Ok((plan_cruft(request_objects, parted.stay, parted.names, settings, ofs_delta, progress)?, times))
 }

@@ -5,25 +5,25 @@ use packrace_object::ObjectId;
 
 use super::history::History;
 use crate::error::Error;
-use crate::universe::Universe;
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::RequestObjects;
 
 /// Largest level (commit-graph, "GENERATION_NUMBER_V1_MAX"); a commit that has it may have parents that have it.
 const MAX_LEVEL: u64 = (1 << 30) - 1;
 
 /// Checks every commit at positions from `start` on and says what is wrong in git's words, a line at a time.
 pub fn verify_commits<D: AsRef<[u8]>>(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     graph: &CommitGraph<D>,
     start: u32,
     report: &mut dyn FnMut(String),
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<(), Error> {
-    let mut history = History::new(universe);
+    let mut history = History::new(request_objects);
     check_order(graph, start, report);
     let [mut zero, mut non_zero] = [None, None];
     for position in start..graph.len() {
-        watch.progress(
+        progress.report(
             Phase::VerifyingCommits,
             u64::from(position - start) + 1,
             u64::from(graph.len() - start),

@@ -12,10 +12,10 @@ use packrace_object::{Kind, ObjectId};
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::error::Error;
-use crate::universe::{Ix, Universe};
+use crate::progress::ProgressSink;
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::{CommitNo, Commits};
 use crate::walk::lenient_walk::LenientWalk;
-use crate::watch::Watch;
 
 /// Longest compiled form of one expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
@@ -55,7 +55,7 @@ type SetNo = u32;
 #[derive(Debug)]
 pub struct Islands {
     sets: Sets,
-    of: HashMap<Ix, SetNo>,
+    of: HashMap<ObjectNo, SetNo>,
     core: Option<usize>,
 }
 
@@ -121,52 +121,52 @@ impl Islands {
     /// Finds what each island reaches. `refs` are full names with what they point at; `core` names the island whose objects
     /// stand first in a pack (`pack.islandCore`). What is missing is passed over.
     pub fn find<'n>(
-        universe: &Universe,
+        request_objects: &RequestObjects,
         refs: impl IntoIterator<Item = (&'n [u8], ObjectId)>,
         rules: &IslandRules,
         core: Option<&[u8]>,
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<Self, Error> {
         let mut numbers: HashMap<Vec<u8>, usize> = HashMap::new();
         let mut tips = Vec::new();
         for (name, id) in refs {
-            if let (Some(island), Some(ix)) = (rules.island_of(name), universe.find(&id)?) {
+            if let (Some(island), Some(ix)) = (rules.island_of(name), request_objects.find(&id)?) {
                 let next = numbers.len();
                 tips.push((ix, *numbers.entry(island).or_insert(next)));
             }
         }
         let core = core.and_then(|name| numbers.get(name).copied());
         let islands = Islands { sets: Sets::new(numbers.len()), of: HashMap::new(), core };
-        Spread { universe, watch, islands }.run(tips)
+        Spread { request_objects, progress, islands }.run(tips)
     }
 
     /// Whether an object may be stored as a delta of `base`: who gets it gets that too.
-    pub(crate) fn allow(&self, object: Ix, base: Ix) -> bool {
-        let of = |ix: Ix| self.of.get(&ix).copied().unwrap_or_default();
+    pub(crate) fn allow(&self, object: ObjectNo, base: ObjectNo) -> bool {
+        let of = |ix: ObjectNo| self.of.get(&ix).copied().unwrap_or_default();
         self.sets.is_within(of(object), of(base))
     }
 
     /// Whether an object stands among the first of a pack.
-    pub(crate) fn is_core(&self, object: Ix) -> bool {
+    pub(crate) fn is_core(&self, object: ObjectNo) -> bool {
         let set = self.of.get(&object).map_or(0, |set| *set);
         self.core.is_some_and(|core| self.sets.all[set as usize][core / 64] & 1 << (core % 64) != 0)
     }
 }
 
 struct Spread<'a> {
-    universe: &'a Universe,
-    watch: &'a dyn Watch,
+    request_objects: &'a RequestObjects,
+    progress: &'a dyn ProgressSink,
     islands: Islands,
 }
 
 impl Spread<'_> {
-    fn run(mut self, tips: Vec<(Ix, usize)>) -> Result<Islands, Error> {
-        let universe = self.universe;
+    fn run(mut self, tips: Vec<(ObjectNo, usize)>) -> Result<Islands, Error> {
+        let request_objects = self.request_objects;
         let mut cut = HashSet::new();
-        for id in universe.snapshot().shallow() {
-            cut.extend(universe.find(id)?);
+        for id in request_objects.snapshot().shallow() {
+            cut.extend(request_objects.find(id)?);
         }
-        let mut commits = Commits::new(universe, cut, self.watch);
+        let mut commits = Commits::new(request_objects, cut, self.progress);
         let (mut newest, mut roots) = (Vec::new(), Vec::new());
         for (tip, island) in tips {
             let set = self.islands.sets.only(island);
@@ -187,7 +187,7 @@ impl Spread<'_> {
             for parent in &commit.parents {
                 self.add(*parent, set);
             }
-            roots.extend(universe.find(&commit.tree)?.map(|tree| (tree, set)));
+            roots.extend(request_objects.find(&commit.tree)?.map(|tree| (tree, set)));
         }
         roots.sort_by_key(|(_, set)| Reverse(self.islands.sets.len_of(*set)));
         self.trees(roots)?;
@@ -195,8 +195,8 @@ impl Spread<'_> {
     }
 
     /// Hands islands on to what trees list.
-    fn trees(&mut self, roots: Vec<(Ix, SetNo)>) -> Result<(), Error> {
-        let mut walk = LenientWalk::new(self.universe);
+    fn trees(&mut self, roots: Vec<(ObjectNo, SetNo)>) -> Result<(), Error> {
+        let mut walk = LenientWalk::new(self.request_objects);
         let (mut content, mut listed) = (Vec::new(), Vec::new());
         for (root, set) in roots {
             let mut open = Vec::new();
@@ -209,7 +209,7 @@ impl Spread<'_> {
                 }
                 walk.references(tree, &mut content, &mut listed)?;
                 for (id, _) in listed.drain(..) {
-                    if let Some(found) = self.universe.find(&id)?
+                    if let Some(found) = self.request_objects.find(&id)?
                         && self.add(found, set)
                     {
                         open.push(found);
@@ -221,7 +221,7 @@ impl Spread<'_> {
     }
 
     /// True if one of the islands is new to the object.
-    fn add(&mut self, ix: Ix, set: SetNo) -> bool {
+    fn add(&mut self, ix: ObjectNo, set: SetNo) -> bool {
         let of = self.islands.of.entry(ix).or_default();
         let both = self.islands.sets.union(*of, set);
         std::mem::replace(of, both) != both

@@ -6,28 +6,28 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, oid};
 
 use crate::error::Error;
+use crate::progress::ProgressSink;
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::plan::{PackPlan, PackRequest, plan};
-use crate::universe::{Ix, Universe};
 use crate::walk::commits::Commits;
-use crate::watch::Watch;
 
 /// The first of `wants` that `tips` do not reach; what does not exist is not reached. Commits cost one walk through
 /// history, however many there are. Anything else costs looking at every object that `tips` reach, unless it is a tip
 /// itself.
 pub fn first_unreached(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     wants: &[ObjectId],
     tips: &[ObjectId],
     threads: usize,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Option<ObjectId>, Error> {
-    let mut commits = Commits::new(universe, HashSet::new(), watch);
+    let mut commits = Commits::new(request_objects, HashSet::new(), progress);
     let named: HashSet<&ObjectId> = tips.iter().collect();
     let mut wanted = Vec::new();
     let mut reached = None;
     let mut is_reached_at = vec![true; wants.len()];
     for (at, want) in wants.iter().enumerate() {
-        let Some(ix) = universe.find(want)? else {
+        let Some(ix) = request_objects.find(want)? else {
             is_reached_at[at] = false;
             continue;
         };
@@ -40,15 +40,15 @@ pub fn first_unreached(
             continue;
         }
         if reached.is_none() {
-            reached = Some(Reached::by(universe, tips, threads, watch)?);
+            reached = Some(Reached::by(request_objects, tips, threads, progress)?);
         }
         is_reached_at[at] = reached.as_ref().is_some_and(|reached| reached.has(ix));
     }
     if !wanted.is_empty() {
-        let from = commits_of(universe, &mut commits, tips)?;
-        let wants: Vec<Ix> = wanted.iter().map(|(_, ix)| *ix).collect();
+        let from = commits_of(request_objects, &mut commits, tips)?;
+        let wants: Vec<ObjectNo> = wanted.iter().map(|(_, ix)| *ix).collect();
         let missing = commits.between(&wants, &from)?.missing;
-        let missing: HashSet<Ix> = missing.into_iter().map(|no| commits.get(no).ix).collect();
+        let missing: HashSet<ObjectNo> = missing.into_iter().map(|no| commits.get(no).ix).collect();
         for (at, ix) in wanted {
             is_reached_at[at] = !missing.contains(&ix);
         }
@@ -57,10 +57,14 @@ pub fn first_unreached(
 }
 
 /// The commits that existing tips stand for.
-fn commits_of(universe: &Universe, commits: &mut Commits<'_>, tips: &[ObjectId]) -> Result<Vec<Ix>, Error> {
+fn commits_of(
+    request_objects: &RequestObjects,
+    commits: &mut Commits<'_>,
+    tips: &[ObjectId],
+) -> Result<Vec<ObjectNo>, Error> {
     let mut found = Vec::new();
     for tip in tips {
-        if let Some(ix) = universe.find(tip)? {
+        if let Some(ix) = request_objects.find(tip)? {
             let peeled = commits.peel(ix)?;
             if peeled.kind == Kind::Commit {
                 found.push(peeled.object);
@@ -76,27 +80,27 @@ pub struct Reached(PackPlan);
 impl Reached {
     /// Looks at everything below `tips`: by bitmap where there is one. Tips that do not exist are passed over.
     pub fn by(
-        universe: &Arc<Universe>,
+        request_objects: &Arc<RequestObjects>,
         tips: &[ObjectId],
         threads: usize,
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<Self, Error> {
         let mut wants = Vec::new();
         for tip in tips {
-            if universe.contains(tip)? {
+            if request_objects.contains(tip)? {
                 wants.push(*tip);
             }
         }
         let request = PackRequest { wants, threads, ..PackRequest::default() };
-        Ok(Reached(plan(universe, &request, watch)?))
+        Ok(Reached(plan(request_objects, &request, progress)?))
     }
 
     /// Whether the object is one of them.
     pub fn contains(&self, id: &oid) -> Result<bool, Error> {
-        Ok(self.0.universe.find(id)?.is_some_and(|ix| self.has(ix)))
+        Ok(self.0.request_objects.find(id)?.is_some_and(|ix| self.has(ix)))
     }
 
-    fn has(&self, ix: Ix) -> bool {
+    fn has(&self, ix: ObjectNo) -> bool {
         self.0.wanted.contains(ix)
     }
 }

@@ -6,13 +6,13 @@ use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::ObjectReader;
 
 use crate::error::{Error, Reason};
-use crate::universe::{Ix, Universe};
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// Bytes that a commit reader keeps as delta bases.
 const READER_CACHE_BYTES: usize = 8 << 20;
 
-/// Commits between two looks at the watcher.
+/// Commits between two looks at the progress sink.
 const COMMITS_BETWEEN_LOOKS: usize = 1024;
 
 /// Without generation numbers, how many commits older than everything found are still looked at, because clocks
@@ -29,10 +29,10 @@ pub(crate) struct CommitNo(u32);
 /// A loaded commit.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    pub(crate) ix: Ix,
+    pub(crate) ix: ObjectNo,
     pub(crate) tree: ObjectId,
     /// Empty for roots and where history is cut.
-    pub(crate) parents: Vec<Ix>,
+    pub(crate) parents: Vec<ObjectNo>,
     pub(crate) seconds: i64,
     /// Larger than that of every ancestor; `None` where no commit-graph tells.
     pub(crate) generation: Option<u64>,
@@ -52,38 +52,42 @@ impl Commit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peeled {
     /// Annotated tags on the way, outermost first.
-    pub(crate) tags: Vec<Ix>,
-    pub(crate) object: Ix,
+    pub(crate) tags: Vec<ObjectNo>,
+    pub(crate) object: ObjectNo,
     pub(crate) kind: Kind,
 }
 
 /// Loads commits and remembers them.
 pub(crate) struct Commits<'a> {
-    universe: &'a Universe,
-    watch: &'a dyn Watch,
+    request_objects: &'a RequestObjects,
+    progress: &'a dyn ProgressSink,
     reader: ObjectReader,
     content: Vec<u8>,
     /// Commits whose parents a walk must not see: shallow ones.
-    cut: HashSet<Ix>,
+    cut: HashSet<ObjectNo>,
     loaded: Vec<Commit>,
-    numbers: HashMap<Ix, CommitNo>,
+    numbers: HashMap<ObjectNo, CommitNo>,
 }
 
 /// What a [`Commits`] has loaded, kept while nobody waits for it.
 #[derive(Default)]
 pub(crate) struct Loaded {
-    cut: HashSet<Ix>,
+    cut: HashSet<ObjectNo>,
     loaded: Vec<Commit>,
-    numbers: HashMap<Ix, CommitNo>,
+    numbers: HashMap<ObjectNo, CommitNo>,
 }
 
 impl<'a> Commits<'a> {
-    /// Commits of `universe`, without the parents of those in `cut`.
-    pub(crate) fn new(universe: &'a Universe, cut: HashSet<Ix>, watch: &'a dyn Watch) -> Self {
+    /// Commits of `request_objects`, without the parents of those in `cut`.
+    pub(crate) fn new(
+        request_objects: &'a RequestObjects,
+        cut: HashSet<ObjectNo>,
+        progress: &'a dyn ProgressSink,
+    ) -> Self {
         Commits {
-            universe,
-            watch,
-            reader: universe.snapshot().reader(READER_CACHE_BYTES),
+            request_objects,
+            progress,
+            reader: request_objects.snapshot().reader(READER_CACHE_BYTES),
             content: Vec::new(),
             cut,
             loaded: Vec::new(),
@@ -92,9 +96,13 @@ impl<'a> Commits<'a> {
     }
 
     /// Goes on with what was loaded before; numbers stay valid.
-    pub(crate) fn resume(universe: &'a Universe, loaded: Loaded, watch: &'a dyn Watch) -> Self {
+    pub(crate) fn resume(
+        request_objects: &'a RequestObjects,
+        loaded: Loaded,
+        progress: &'a dyn ProgressSink,
+    ) -> Self {
         let Loaded { cut, loaded, numbers } = loaded;
-        Commits { loaded, numbers, ..Commits::new(universe, cut, watch) }
+        Commits { loaded, numbers, ..Commits::new(request_objects, cut, progress) }
     }
 
     pub(crate) fn into_loaded(self) -> Loaded {
@@ -102,7 +110,7 @@ impl<'a> Commits<'a> {
     }
 
     /// The number of a commit that was loaded.
-    pub(crate) fn number(&self, ix: Ix) -> Option<CommitNo> {
+    pub(crate) fn number(&self, ix: ObjectNo) -> Option<CommitNo> {
         self.numbers.get(&ix).copied()
     }
 
@@ -111,16 +119,16 @@ impl<'a> Commits<'a> {
     }
 
     /// Loads the commit `ix`.
-    pub(crate) fn load(&mut self, ix: Ix) -> Result<CommitNo, Error> {
+    pub(crate) fn load(&mut self, ix: ObjectNo) -> Result<CommitNo, Error> {
         if let Some(no) = self.numbers.get(&ix) {
             return Ok(*no);
         }
         let no = CommitNo(self.loaded.len() as u32);
         if self.loaded.len() % COMMITS_BETWEEN_LOOKS == COMMITS_BETWEEN_LOOKS - 1 {
-            if self.watch.cancelled() {
+            if self.progress.cancelled() {
                 return Err(Reason::Cancelled.into());
             }
-            self.watch.progress(Phase::Enumerating, self.loaded.len() as u64, 0);
+            self.progress.report(Phase::Enumerating, self.loaded.len() as u64, 0);
         }
         let commit = match self.load_from_graph(ix)? {
             Some(commit) => commit,
@@ -131,16 +139,16 @@ impl<'a> Commits<'a> {
         Ok(no)
     }
 
-    fn load_from_graph(&mut self, ix: Ix) -> Result<Option<Commit>, Error> {
-        let Some(graph) = self.universe.snapshot().commit_graph() else { return Ok(None) };
-        let Some(position) = graph.position_of(&self.universe.id(ix)) else { return Ok(None) };
+    fn load_from_graph(&mut self, ix: ObjectNo) -> Result<Option<Commit>, Error> {
+        let Some(graph) = self.request_objects.snapshot().commit_graph() else { return Ok(None) };
+        let Some(position) = graph.position_of(&self.request_objects.id(ix)) else { return Ok(None) };
         // A damaged graph is not believed: the commit itself says who its parents are.
         let Ok(stored) = graph.commit_at(position) else { return Ok(None) };
         let is_cut = self.cut.contains(&ix);
         let parents = if is_cut {
             Vec::new()
         } else {
-            let parents = stored.parents.map(|parent| self.universe.require(graph.id_at(parent)));
+            let parents = stored.parents.map(|parent| self.request_objects.require(graph.id_at(parent)));
             parents.collect::<Result<_, _>>()?
         };
         Ok(Some(Commit {
@@ -153,16 +161,19 @@ impl<'a> Commits<'a> {
         }))
     }
 
-    fn load_from_object(&mut self, ix: Ix) -> Result<Commit, Error> {
-        let is = self.universe.read(&mut self.reader, ix, &mut self.content)?;
+    fn load_from_object(&mut self, ix: ObjectNo) -> Result<Commit, Error> {
+        let is = self.request_objects.read(&mut self.reader, ix, &mut self.content)?;
         if is != Kind::Commit {
-            return Err(Reason::WrongKind { id: self.universe.id(ix), is, expected: Kind::Commit }.into());
+            return Err(
+                Reason::WrongKind { id: self.request_objects.id(ix), is, expected: Kind::Commit }.into()
+            );
         }
-        let commit = parse_commit(&self.content, self.universe.hash())
-            .map_err(|source| Reason::Malformed { id: self.universe.id(ix), source })?;
+        let commit = parse_commit(&self.content, self.request_objects.hash())
+            .map_err(|source| Reason::Malformed { id: self.request_objects.id(ix), source })?;
         let is_cut = self.cut.contains(&ix);
         let parents = if is_cut { &[] } else { commit.parents.as_slice() };
-        let parents = parents.iter().map(|parent| self.universe.require(parent)).collect::<Result<_, _>>()?;
+        let parents =
+            parents.iter().map(|parent| self.request_objects.require(parent)).collect::<Result<_, _>>()?;
         Ok(Commit {
             ix,
             tree: commit.tree,
@@ -174,25 +185,25 @@ impl<'a> Commits<'a> {
     }
 
     /// Follows annotated tags from `ix` down to what they tag.
-    pub(crate) fn peel(&mut self, ix: Ix) -> Result<Peeled, Error> {
+    pub(crate) fn peel(&mut self, ix: ObjectNo) -> Result<Peeled, Error> {
         let mut tags = Vec::new();
         let mut at = ix;
         loop {
             if self.numbers.contains_key(&at) {
                 return Ok(Peeled { tags, object: at, kind: Kind::Commit });
             }
-            let kind = self.universe.kind(&mut self.reader, at)?;
+            let kind = self.request_objects.kind(&mut self.reader, at)?;
             if kind != Kind::Tag {
                 return Ok(Peeled { tags, object: at, kind });
             }
-            self.universe.read(&mut self.reader, at, &mut self.content)?;
-            let tag = parse_tag(&self.content, self.universe.hash())
-                .map_err(|source| Reason::Malformed { id: self.universe.id(at), source })?;
+            self.request_objects.read(&mut self.reader, at, &mut self.content)?;
+            let tag = parse_tag(&self.content, self.request_objects.hash())
+                .map_err(|source| Reason::Malformed { id: self.request_objects.id(at), source })?;
             tags.push(at);
             if tags.len() > MAX_TAG_DEPTH {
-                return Err(Reason::DeepTags(self.universe.id(ix)).into());
+                return Err(Reason::DeepTags(self.request_objects.id(ix)).into());
             }
-            at = self.universe.require(&tag.target)?;
+            at = self.request_objects.require(&tag.target)?;
         }
     }
 
@@ -200,10 +211,10 @@ impl<'a> Commits<'a> {
     /// commit and what is below it are wanted.
     pub(crate) fn closure(
         &mut self,
-        tips: &[Ix],
+        tips: &[ObjectNo],
         mut enter: impl FnMut(&Commit) -> bool,
     ) -> Result<(), Error> {
-        let mut seen: HashSet<Ix> = HashSet::new();
+        let mut seen: HashSet<ObjectNo> = HashSet::new();
         let mut queue = BinaryHeap::new();
         for &tip in tips {
             if seen.insert(tip) {
@@ -228,7 +239,7 @@ impl<'a> Commits<'a> {
     }
 
     /// The commits that `wants` reach and `haves` don't, and at their border the ones that `haves` do.
-    pub(crate) fn between(&mut self, wants: &[Ix], haves: &[Ix]) -> Result<Between, Error> {
+    pub(crate) fn between(&mut self, wants: &[ObjectNo], haves: &[ObjectNo]) -> Result<Between, Error> {
         let between = self.between_within(wants, haves, usize::MAX)?;
         Ok(between.expect("no limit was set"))
     }
@@ -236,8 +247,8 @@ impl<'a> Commits<'a> {
     /// The same, or `None` if that takes a look at more than `max_commits`.
     pub(crate) fn between_within(
         &mut self,
-        wants: &[Ix],
-        haves: &[Ix],
+        wants: &[ObjectNo],
+        haves: &[ObjectNo],
         max_commits: usize,
     ) -> Result<Option<Between>, Error> {
         Painting::new(self).run(wants, haves, max_commits)
@@ -273,7 +284,12 @@ impl<'c, 'a> Painting<'c, 'a> {
         Painting { commits, colours: Vec::new(), queue: BinaryHeap::new(), undecided: 0 }
     }
 
-    fn run(mut self, wants: &[Ix], haves: &[Ix], max_commits: usize) -> Result<Option<Between>, Error> {
+    fn run(
+        mut self,
+        wants: &[ObjectNo],
+        haves: &[ObjectNo],
+        max_commits: usize,
+    ) -> Result<Option<Between>, Error> {
         for &have in haves {
             self.paint(have, HAD)?;
         }
@@ -325,7 +341,7 @@ impl<'c, 'a> Painting<'c, 'a> {
     }
 
     /// Adds a colour; what is had makes everything below it had, also what was popped before.
-    fn paint(&mut self, ix: Ix, colour: u8) -> Result<(), Error> {
+    fn paint(&mut self, ix: ObjectNo, colour: u8) -> Result<(), Error> {
         let mut stack = vec![ix];
         while let Some(ix) = stack.pop() {
             let no = self.commits.load(ix)?;
@@ -353,7 +369,7 @@ impl<'c, 'a> Painting<'c, 'a> {
         Ok(())
     }
 
-    fn finish(self, order: Vec<CommitNo>, haves: &[Ix]) -> Between {
+    fn finish(self, order: Vec<CommitNo>, haves: &[ObjectNo]) -> Between {
         let is_had = |no: &CommitNo| self.colours.get(no.0 as usize).is_some_and(|colour| colour & HAD != 0);
         let missing: Vec<CommitNo> = order.into_iter().filter(|no| !is_had(no)).collect();
         let mut border = Vec::new();

@@ -20,10 +20,10 @@ use packrace_store::{ObjectReader, SnapshotBitmap};
 
 use crate::error::{Error, ErrorKind, Reason};
 use crate::marks::Marks;
-use crate::universe::{Ix, Universe};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::Commits;
-use crate::walk::trees::{Absent, Lacking, PathWalk, TreeWalk};
-use crate::watch::{Phase, Watch};
+use crate::walk::trees::{AllowedMissing, OnMissing, PathWalk, TreeWalk};
 
 /// New commits that are walked over before all refs are loaded to find where history is trusted.
 const COMMITS_WITHOUT_REFS: usize = 512;
@@ -69,9 +69,13 @@ pub struct Gap {
 /// The tips that lead to something that is not there; none if all is well. All are looked at together, and only if that finds
 /// something, one by one. Of many tips that lie on top of each other above a gap, the last may be told as broken without a
 /// look, so that a push cannot make the work a multiple of what is stored.
-pub fn gaps(universe: &Arc<Universe>, question: &Question<'_>, watch: &dyn Watch) -> Result<Vec<Gap>, Error> {
-    let watch = &Checking(watch);
-    let mut check = Check::new(universe, question, watch)?;
+pub fn gaps(
+    request_objects: &Arc<RequestObjects>,
+    question: &Question<'_>,
+    progress: &dyn ProgressSink,
+) -> Result<Vec<Gap>, Error> {
+    let progress = &Checking(progress);
+    let mut check = Check::new(request_objects, question, progress)?;
     let all: Vec<usize> = (0..question.tips.len()).collect();
     let why = match check.look(&all) {
         Ok(()) => return Ok(Vec::new()),
@@ -81,7 +85,7 @@ pub fn gaps(universe: &Arc<Universe>, question: &Question<'_>, watch: &dyn Watch
     if let [tip] = all[..] {
         return Ok(vec![Gap { tip, why }]);
     }
-    let stored = u64::from(universe.packed_end()) + universe.loose_met().len() as u64;
+    let stored = u64::from(request_objects.packed_end()) + request_objects.loose_met().len() as u64;
     let most_looks = check.looks + (stored * LOOKS_AN_OBJECT).max(MIN_LOOKS);
     let mut gaps = Vec::new();
     for tip in all {
@@ -99,11 +103,11 @@ pub fn gaps(universe: &Arc<Universe>, question: &Question<'_>, watch: &dyn Watch
 }
 
 /// Hands on what a walk tells, as what it is for.
-struct Checking<'a>(&'a dyn Watch);
+struct Checking<'a>(&'a dyn ProgressSink);
 
-impl Watch for Checking<'_> {
-    fn progress(&self, _: Phase, done: u64, total: u64) {
-        self.0.progress(Phase::CheckingConnectivity, done, total);
+impl ProgressSink for Checking<'_> {
+    fn report(&self, _: Phase, done: u64, total: u64) {
+        self.0.report(Phase::CheckingConnectivity, done, total);
     }
 
     fn cancelled(&self) -> bool {
@@ -112,11 +116,11 @@ impl Watch for Checking<'_> {
 }
 
 struct Check<'a> {
-    universe: &'a Arc<Universe>,
+    request_objects: &'a Arc<RequestObjects>,
     question: &'a Question<'a>,
-    watch: &'a dyn Watch,
+    progress: &'a dyn ProgressSink,
     trusted: HashSet<ObjectId>,
-    cut: HashSet<Ix>,
+    cut: HashSet<ObjectNo>,
     covered: Covered<'a>,
     /// Objects that were looked at.
     looks: u64,
@@ -125,28 +129,28 @@ struct Check<'a> {
 /// Commits where the new history joins the trusted one, and those above them.
 #[derive(Default)]
 struct Found {
-    new: Vec<(Ix, ObjectId)>,
+    new: Vec<(ObjectNo, ObjectId)>,
     border_trees: Vec<ObjectId>,
 }
 
 impl<'a> Check<'a> {
     fn new(
-        universe: &'a Arc<Universe>,
+        request_objects: &'a Arc<RequestObjects>,
         question: &'a Question<'a>,
-        watch: &'a dyn Watch,
+        progress: &'a dyn ProgressSink,
     ) -> Result<Self, Error> {
         let mut cut = HashSet::new();
-        for id in question.shallow.iter().chain(universe.snapshot().shallow()) {
-            cut.extend(universe.find(id)?);
+        for id in question.shallow.iter().chain(request_objects.snapshot().shallow()) {
+            cut.extend(request_objects.find(id)?);
         }
         let trusted = question.trusted.iter().copied().collect();
-        let covered = Covered { universe, bits: None, trusted: question.trusted, next: 0 };
-        Ok(Check { universe, question, watch, trusted, cut, covered, looks: 0 })
+        let covered = Covered { request_objects, bits: None, trusted: question.trusted, next: 0 };
+        Ok(Check { request_objects, question, progress, trusted, cut, covered, looks: 0 })
     }
 
     /// Looks at what some tips reach; an error of what is stored is a gap.
     fn look(&mut self, tips: &[usize]) -> Result<(), Error> {
-        let mut starts = Starts::new(self.universe);
+        let mut starts = Starts::new(self.request_objects);
         for tip in tips {
             let id = self.question.tips[*tip];
             if !self.trusted.contains(&id) {
@@ -159,14 +163,14 @@ impl<'a> Check<'a> {
     }
 
     /// Tells what is new in history from what is trusted.
-    fn new_commits(&mut self, tips: &[Ix]) -> Result<Found, Error> {
+    fn new_commits(&mut self, tips: &[ObjectNo]) -> Result<Found, Error> {
         match self.find_border(tips) {
             // Perhaps of what is trusted, and then not for this push to mend: without a look below that.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 for id in &self.trusted {
-                    self.cut.extend(self.universe.find(id)?);
+                    self.cut.extend(self.request_objects.find(id)?);
                 }
-                let mut commits = Commits::new(self.universe, self.cut.clone(), self.watch);
+                let mut commits = Commits::new(self.request_objects, self.cut.clone(), self.progress);
                 let found = self.walk_down(&mut commits, tips, usize::MAX)?;
                 Ok(found.expect("no limit was set"))
             }
@@ -174,20 +178,20 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn find_border(&mut self, tips: &[Ix]) -> Result<Found, Error> {
-        let mut commits = Commits::new(self.universe, self.cut.clone(), self.watch);
+    fn find_border(&mut self, tips: &[ObjectNo]) -> Result<Found, Error> {
+        let mut commits = Commits::new(self.request_objects, self.cut.clone(), self.progress);
         let most = if self.trusted.is_empty() { usize::MAX } else { COMMITS_WITHOUT_REFS };
         if let Some(found) = self.walk_down(&mut commits, tips, most)? {
             return Ok(found);
         }
         let haves = self.trusted_commits(&mut commits)?;
         let between = commits.between(tips, &haves)?;
-        let new: Vec<(Ix, ObjectId)> =
+        let new: Vec<(ObjectNo, ObjectId)> =
             between.missing.iter().map(|no| (commits.get(*no).ix, commits.get(*no).tree)).collect();
-        let mut known: HashSet<Ix> = new.iter().map(|(ix, _)| *ix).collect();
+        let mut known: HashSet<ObjectNo> = new.iter().map(|(ix, _)| *ix).collect();
         // Not all refs, as for a fetch: their trees would cost more to read than they spare.
         let parents = between.missing.iter().flat_map(|no| &commits.get(*no).parents);
-        let border: Vec<Ix> = parents.copied().filter(|parent| known.insert(*parent)).collect();
+        let border: Vec<ObjectNo> = parents.copied().filter(|parent| known.insert(*parent)).collect();
         let border_trees = border.iter().filter_map(|ix| Some(commits.get(commits.number(*ix)?).tree));
         Ok(Found { new, border_trees: border_trees.collect() })
     }
@@ -196,17 +200,17 @@ impl<'a> Check<'a> {
     fn walk_down(
         &mut self,
         commits: &mut Commits<'_>,
-        tips: &[Ix],
+        tips: &[ObjectNo],
         most: usize,
     ) -> Result<Option<Found>, Error> {
-        let (universe, trusted, covered) = (self.universe, &self.trusted, &mut self.covered);
+        let (request_objects, trusted, covered) = (self.request_objects, &self.trusted, &mut self.covered);
         let mut found = Found::default();
         let mut failed = None;
         commits.closure(tips, |commit| {
             if found.new.len() > most || failed.is_some() {
                 return false;
             }
-            let is_trusted = match trusted.contains(&universe.id(commit.ix)) {
+            let is_trusted = match trusted.contains(&request_objects.id(commit.ix)) {
                 true => Ok(true),
                 false => covered.has(commit.ix),
             };
@@ -225,10 +229,10 @@ impl<'a> Check<'a> {
     }
 
     /// What refs come down to, as far as it can be read.
-    fn trusted_commits(&self, commits: &mut Commits<'_>) -> Result<Vec<Ix>, Error> {
+    fn trusted_commits(&self, commits: &mut Commits<'_>) -> Result<Vec<ObjectNo>, Error> {
         let mut found = Vec::new();
         for id in &self.trusted {
-            let Some(ix) = self.universe.find(id)? else { continue };
+            let Some(ix) = self.request_objects.find(id)? else { continue };
             match commits.peel(ix).and_then(|peeled| match peeled.kind {
                 Kind::Commit => commits.load(peeled.object).map(|_| Some(peeled.object)),
                 _ => Ok(None),
@@ -242,10 +246,10 @@ impl<'a> Check<'a> {
     }
 
     fn look_at_trees(&mut self, found: Found, starts: Starts<'_>) -> Result<(), Error> {
-        let (universe, packed_end) = (self.universe, self.universe.packed_end());
-        let lacking = Lacking { promised: true, ..Lacking::default() };
-        let mut walk = TreeWalk::new(universe, self.question.threads, self.watch)
-            .lacking(lacking)
+        let (request_objects, packed_end) = (self.request_objects, self.request_objects.packed_end());
+        let allowed_missing = AllowedMissing { promised: true, ..AllowedMissing::default() };
+        let mut walk = TreeWalk::new(request_objects, self.question.threads, self.progress)
+            .allowed_missing(allowed_missing)
             .noting_kinds()
             .no_deeper_than(self.question.max_tree_depth);
         let others = Marks::new(packed_end);
@@ -255,20 +259,20 @@ impl<'a> Check<'a> {
         let (wanted, had) = (Marks::new(packed_end), Marks::new(packed_end));
         let mut had_roots = Vec::new();
         for tree in found.border_trees {
-            had_roots.extend(universe.find(&tree)?.filter(|tree| had.insert(*tree)));
+            had_roots.extend(request_objects.find(&tree)?.filter(|tree| had.insert(*tree)));
         }
         let mut roots = Vec::new();
         for (_, tree) in &found.new {
-            match universe.find(tree)? {
+            match request_objects.find(tree)? {
                 Some(ix) => roots.extend(wanted.insert(ix).then_some(ix)),
-                None if walk.may_lack(tree, Kind::Tree)? => {}
+                None if walk.may_be_missing(tree, Kind::Tree)? => {}
                 None => return Err(Reason::Missing(*tree).into()),
             }
         }
         roots.extend(starts.trees.into_iter().filter(|tree| wanted.insert(*tree)));
         walk.note_roots(&roots);
         let result = match had_roots.is_empty() {
-            true => walk.mark_below(roots, &wanted, Absent::Fail),
+            true => walk.mark_below(roots, &wanted, OnMissing::Fail),
             false => {
                 walk.note_roots(&had_roots);
                 PathWalk::new(&mut walk, &wanted, &had).run(roots, had_roots).map(drop)
@@ -278,34 +282,34 @@ impl<'a> Check<'a> {
         result?;
         match walk.kind_conflict(&others) {
             None => Ok(()),
-            Some(ix) => Err(Reason::TwoKinds(universe.id(ix)).into()),
+            Some(ix) => Err(Reason::TwoKinds(request_objects.id(ix)).into()),
         }
     }
 }
 
 /// What new tips come down to.
 struct Starts<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     reader: ObjectReader,
     content: Vec<u8>,
-    commits: Vec<Ix>,
-    trees: Vec<Ix>,
-    tags: Vec<Ix>,
+    commits: Vec<ObjectNo>,
+    trees: Vec<ObjectNo>,
+    tags: Vec<ObjectNo>,
 }
 
 impl<'a> Starts<'a> {
-    fn new(universe: &'a Universe) -> Self {
-        let reader = universe.snapshot().reader(READER_CACHE_BYTES);
+    fn new(request_objects: &'a RequestObjects) -> Self {
+        let reader = request_objects.snapshot().reader(READER_CACHE_BYTES);
         let (commits, trees, tags) = (Vec::new(), Vec::new(), Vec::new());
-        Starts { universe, reader, content: Vec::new(), commits, trees, tags }
+        Starts { request_objects, reader, content: Vec::new(), commits, trees, tags }
     }
 
     /// Follows tags, each of which must say what its target is.
     fn add(&mut self, tip: ObjectId) -> Result<(), Error> {
         let (mut id, mut expected) = (tip, None);
         for _ in 0..=MAX_TAG_DEPTH {
-            let ix = self.universe.require(&id)?;
-            let is = self.universe.kind(&mut self.reader, ix)?;
+            let ix = self.request_objects.require(&id)?;
+            let is = self.request_objects.kind(&mut self.reader, ix)?;
             if let Some(expected) = expected.filter(|expected| *expected != is) {
                 return Err(Reason::WrongKind { id, is, expected }.into());
             }
@@ -314,8 +318,8 @@ impl<'a> Starts<'a> {
                 Kind::Tree => self.trees.push(ix),
                 Kind::Blob => {}
                 Kind::Tag => {
-                    self.universe.read(&mut self.reader, ix, &mut self.content)?;
-                    let tag = parse_tag(&self.content, self.universe.hash())
+                    self.request_objects.read(&mut self.reader, ix, &mut self.content)?;
+                    let tag = parse_tag(&self.content, self.request_objects.hash())
                         .map_err(|source| Reason::Malformed { id, source })?;
                     self.tags.push(ix);
                     (id, expected) = (tag.target, Some(tag.target_kind));
@@ -330,7 +334,7 @@ impl<'a> Starts<'a> {
 
 /// What stored bitmaps of commits that refs name cover: added one by one, as far as need be.
 struct Covered<'a> {
-    universe: &'a Arc<Universe>,
+    request_objects: &'a Arc<RequestObjects>,
     /// `None` before the first question.
     bits: Option<Bits>,
     trusted: &'a [ObjectId],
@@ -339,12 +343,12 @@ struct Covered<'a> {
 }
 
 impl<'a> Covered<'a> {
-    fn has(&mut self, commit: Ix) -> Result<bool, Error> {
-        let Some(packed) = self.universe.packed(commit) else { return Ok(false) };
-        if !self.universe.snapshot().has_bitmap_files() {
+    fn has(&mut self, commit: ObjectNo) -> Result<bool, Error> {
+        let Some(packed) = self.request_objects.packed(commit) else { return Ok(false) };
+        if !self.request_objects.snapshot().has_bitmap_files() {
             return Ok(false);
         }
-        let Some(bitmap) = self.universe.snapshot().bitmap() else { return Ok(false) };
+        let Some(bitmap) = self.request_objects.snapshot().bitmap() else { return Ok(false) };
         let Some(bit) = bitmap.ix_to_bit(packed) else { return Ok(false) };
         if bitmap.has(packed) {
             return Ok(true);
@@ -364,7 +368,7 @@ impl<'a> Covered<'a> {
     }
 
     fn add(&self, tip: ObjectId, bitmap: SnapshotBitmap<'_>, bits: &mut Bits) -> Result<bool, Error> {
-        let found = self.universe.find(&tip)?.and_then(|ix| self.universe.packed(ix));
+        let found = self.request_objects.find(&tip)?.and_then(|ix| self.request_objects.packed(ix));
         match found.filter(|ix| bitmap.ix_to_bit(*ix).is_some_and(|bit| !bits.contains(bit))) {
             None => Ok(true),
             Some(ix) => Ok(bitmap.or_into(ix, bits).is_ok()),

@@ -7,10 +7,10 @@ use packrace_store::ObjectReader;
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::names::{NameHash, Names};
+use crate::progress::NoProgress;
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::settings::Settings;
-use crate::universe::{Ix, Universe};
-use crate::walk::trees::{Absent, TreeWalk};
-use crate::watch::Unwatched;
+use crate::walk::trees::{OnMissing, TreeWalk};
 
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 32 << 20;
@@ -18,13 +18,13 @@ const READER_CACHE_BYTES: usize = 32 << 20;
 /// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor, or nobody
 /// said that the objects are whole.
 pub(crate) struct LenientWalk<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     reader: ObjectReader,
 }
 
 impl<'a> LenientWalk<'a> {
-    pub(crate) fn new(universe: &'a Universe) -> Self {
-        LenientWalk { universe, reader: universe.snapshot().reader(READER_CACHE_BYTES) }
+    pub(crate) fn new(request_objects: &'a RequestObjects) -> Self {
+        LenientWalk { request_objects, reader: request_objects.snapshot().reader(READER_CACHE_BYTES) }
     }
 
     /// Marks what `tips` reach, without what is in `stop` and what only that reaches. What is missing is passed over.
@@ -35,20 +35,20 @@ impl<'a> LenientWalk<'a> {
         seen: &Marks,
         names: &Names,
     ) -> Result<(), Error> {
-        let universe = self.universe;
+        let request_objects = self.request_objects;
         let mut open = Vec::new();
         for tip in tips {
-            open.extend(universe.find(&tip)?.filter(|ix| !stop.contains(*ix) && seen.insert(*ix)));
+            open.extend(request_objects.find(&tip)?.filter(|ix| !stop.contains(*ix) && seen.insert(*ix)));
         }
         let mut content = Vec::new();
         let mut next = Vec::new();
         while let Some(ix) = open.pop() {
-            if universe.kind(&mut self.reader, ix)? == Kind::Blob {
+            if request_objects.kind(&mut self.reader, ix)? == Kind::Blob {
                 continue;
             }
             self.references(ix, &mut content, &mut next)?;
             for (id, name) in next.drain(..) {
-                let Some(found) = universe.find(&id)? else { continue };
+                let Some(found) = request_objects.find(&id)? else { continue };
                 if !stop.contains(found) && seen.insert(found) {
                     let name = name.map(|name: Vec<u8>| names.entry(names.get(ix), &name));
                     names.set(found, name.unwrap_or_default());
@@ -59,26 +59,27 @@ impl<'a> LenientWalk<'a> {
         Ok(())
     }
 
-    pub(crate) fn kind(&mut self, ix: Ix) -> Result<Kind, Error> {
-        self.universe.kind(&mut self.reader, ix)
+    pub(crate) fn kind(&mut self, ix: ObjectNo) -> Result<Kind, Error> {
+        self.request_objects.kind(&mut self.reader, ix)
     }
 
     /// What an object names, and under which name.
     pub(crate) fn references(
         &mut self,
-        ix: Ix,
+        ix: ObjectNo,
         content: &mut Vec<u8>,
         next: &mut Vec<(ObjectId, Option<Vec<u8>>)>,
     ) -> Result<(), Error> {
-        let hash = self.universe.hash();
-        let malformed =
-            |source: MalformedObject| Error::from(Reason::Malformed { id: self.universe.id(ix), source });
-        match self.universe.read(&mut self.reader, ix, content)? {
+        let hash = self.request_objects.hash();
+        let malformed = |source: MalformedObject| {
+            Error::from(Reason::Malformed { id: self.request_objects.id(ix), source })
+        };
+        match self.request_objects.read(&mut self.reader, ix, content)? {
             Kind::Commit => {
                 let commit = parse_commit(content, hash).map_err(malformed)?;
                 next.push((commit.tree, None));
-                let id = self.universe.id(ix);
-                if self.universe.snapshot().shallow().binary_search(&id).is_err() {
+                let id = self.request_objects.id(ix);
+                if self.request_objects.snapshot().shallow().binary_search(&id).is_err() {
                     next.extend(commit.parents.into_iter().map(|parent| (parent, None)));
                 }
             }
@@ -97,17 +98,17 @@ impl<'a> LenientWalk<'a> {
     }
 
     /// The root trees of the commits in `wanted`, as far as they were not in `seen`, where they are then.
-    pub(crate) fn root_trees(&mut self, wanted: &Marks, seen: &Marks) -> Result<Vec<Ix>, Error> {
-        let universe = self.universe;
+    pub(crate) fn root_trees(&mut self, wanted: &Marks, seen: &Marks) -> Result<Vec<ObjectNo>, Error> {
+        let request_objects = self.request_objects;
         let mut content = Vec::new();
         let mut roots = Vec::new();
         for ix in wanted.members() {
-            if universe.kind(&mut self.reader, ix)? != Kind::Commit {
+            if request_objects.kind(&mut self.reader, ix)? != Kind::Commit {
                 continue;
             }
-            universe.read(&mut self.reader, ix, &mut content)?;
-            let Ok(commit) = parse_commit(&content, universe.hash()) else { continue };
-            roots.extend(universe.find(&commit.tree)?.filter(|tree| seen.insert(*tree)));
+            request_objects.read(&mut self.reader, ix, &mut content)?;
+            let Ok(commit) = parse_commit(&content, request_objects.hash()) else { continue };
+            roots.extend(request_objects.find(&commit.tree)?.filter(|tree| seen.insert(*tree)));
         }
         Ok(roots)
     }
@@ -115,12 +116,13 @@ impl<'a> LenientWalk<'a> {
     /// Names the objects of a set by the trees in it, for the delta search, which finds little without: first by paths from the
     /// root trees of its commits, and what no path leads to by the last part alone. Reads each tree of the set once.
     pub(crate) fn name_by_trees(&mut self, wanted: &Marks, settings: &Settings) -> Result<Names, Error> {
-        let universe = self.universe;
+        let request_objects = self.request_objects;
         // What is not in the set is taken as seen: it is not looked into.
         let seen = wanted.complement();
         let roots = self.root_trees(wanted, &seen)?;
-        let mut walk = TreeWalk::new(universe, settings.threads, &Unwatched).hashing(settings.name_hash);
-        walk.mark_below(roots, &seen, Absent::Skip)?;
+        let mut walk =
+            TreeWalk::new(request_objects, settings.threads, &NoProgress).hashing(settings.name_hash);
+        walk.mark_below(roots, &seen, OnMissing::Skip)?;
         let names = walk.into_names();
         let (mut content, mut next) = (Vec::new(), Vec::new());
         for ix in wanted.members() {
@@ -129,7 +131,7 @@ impl<'a> LenientWalk<'a> {
             }
             self.references(ix, &mut content, &mut next)?;
             for (id, name) in next.drain(..) {
-                let (Some(found), Some(name)) = (universe.find(&id)?, name) else { continue };
+                let (Some(found), Some(name)) = (request_objects.find(&id)?, name) else { continue };
                 if wanted.contains(found) && names.get(found) == NameHash::default() {
                     names.set(found, NameHash::of_by(names.version(), &name));
                 }

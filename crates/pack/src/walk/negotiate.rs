@@ -17,13 +17,13 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId};
 
 use crate::error::Error;
-use crate::universe::{Ix, Universe};
+use crate::progress::ProgressSink;
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::{CommitNo, Commits, Loaded};
-use crate::watch::Watch;
 
 /// One client's negotiation, over as many rounds as it takes.
 pub struct Negotiation {
-    universe: Arc<Universe>,
+    request_objects: Arc<RequestObjects>,
     loaded: Loaded,
     search: Search,
 }
@@ -42,19 +42,19 @@ impl Negotiation {
     /// A negotiation about `wants`. A want that is no commit, also after peeling, counts as met: history does not
     /// tell what the client has of it. The client has none of the parents of the commits in `cut`.
     pub fn new(
-        universe: &Arc<Universe>,
+        request_objects: &Arc<RequestObjects>,
         wants: &[ObjectId],
         cut: &[ObjectId],
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<Self, Error> {
         let mut cut_at = HashSet::new();
-        for id in universe.snapshot().shallow().iter().chain(cut) {
-            cut_at.extend(universe.find(id)?);
+        for id in request_objects.snapshot().shallow().iter().chain(cut) {
+            cut_at.extend(request_objects.find(id)?);
         }
-        let mut commits = Commits::new(universe, cut_at, watch);
+        let mut commits = Commits::new(request_objects, cut_at, progress);
         let mut search = Search::default();
         for want in wants {
-            let peeled = commits.peel(universe.require(want)?)?;
+            let peeled = commits.peel(request_objects.require(want)?)?;
             if peeled.kind == Kind::Commit {
                 search.add_want(&mut commits, peeled.object)?;
             }
@@ -62,16 +62,16 @@ impl Negotiation {
         // The oldest is popped first: it is the least likely to have a common commit below it, and costs the least.
         search.waiting_wants.sort_by_key(|no| std::cmp::Reverse(commits.get(*no).seconds));
         let loaded = commits.into_loaded();
-        Ok(Negotiation { universe: universe.clone(), loaded, search })
+        Ok(Negotiation { request_objects: request_objects.clone(), loaded, search })
     }
 
     /// Looks at the haves of a round; those that exist are common from now on, and their parents too.
-    pub fn check(&mut self, haves: &[ObjectId], watch: &dyn Watch) -> Result<Checked, Error> {
+    pub fn check(&mut self, haves: &[ObjectId], progress: &dyn ProgressSink) -> Result<Checked, Error> {
         let loaded = std::mem::take(&mut self.loaded);
-        let mut commits = Commits::resume(&self.universe, loaded, watch);
+        let mut commits = Commits::resume(&self.request_objects, loaded, progress);
         let mut checked = Checked::default();
         for (at, have) in haves.iter().enumerate() {
-            let known = self.universe.find(have)?;
+            let known = self.request_objects.find(have)?;
             if let Some(ix) = known {
                 let peeled = commits.peel(ix)?;
                 self.search.is_any_common = true;
@@ -109,7 +109,7 @@ struct Search {
     waiting_wants: Vec<CommitNo>,
     /// Of the others, those that are not met.
     unmet_wants: usize,
-    common: HashSet<Ix>,
+    common: HashSet<ObjectNo>,
     is_any_common: bool,
     /// Nothing older than this can be a common commit, but the parent of one.
     oldest_common_seconds: Option<i64>,
@@ -118,12 +118,12 @@ struct Search {
 }
 
 impl Search {
-    fn add_want(&mut self, commits: &mut Commits<'_>, want: Ix) -> Result<(), Error> {
+    fn add_want(&mut self, commits: &mut Commits<'_>, want: ObjectNo) -> Result<(), Error> {
         self.waiting_wants.push(commits.load(want)?);
         Ok(())
     }
 
-    fn add_common(&mut self, commits: &mut Commits<'_>, have: Ix) -> Result<(), Error> {
+    fn add_common(&mut self, commits: &mut Commits<'_>, have: ObjectNo) -> Result<(), Error> {
         let no = commits.load(have)?;
         let seconds = commits.get(no).seconds;
         self.oldest_common_seconds =
@@ -184,7 +184,7 @@ impl Search {
     }
 
     /// Takes note of a commit below the wants.
-    fn see(&mut self, commits: &mut Commits<'_>, ix: Ix) -> Result<CommitNo, Error> {
+    fn see(&mut self, commits: &mut Commits<'_>, ix: ObjectNo) -> Result<CommitNo, Error> {
         let no = commits.load(ix)?;
         if !self.seen.contains_key(&no) {
             let is_met = self.common.contains(&ix);

@@ -8,30 +8,30 @@ use packrace_object::tree::Entries;
 use packrace_object::{Kind, ObjectId, oid, parse_commit, parse_tag};
 
 use crate::error::{Error, Reason};
-use crate::universe::{Ix, Universe};
-use crate::watch::Watch;
+use crate::progress::ProgressSink;
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// Bytes that reading keeps as delta bases.
 const READER_CACHE_BYTES: usize = 16 << 20;
 
-/// Objects that are read between two looks at the watcher.
+/// Objects that are read between two looks at the progress sink.
 const OBJECTS_BETWEEN_LOOKS: usize = 1024;
 
-impl Universe {
+impl RequestObjects {
     /// Whether a promisor remote has promised this object. The first question reads every commit, tree and tag that came
     /// from one; the answer takes memory for each object that is missing.
-    pub(crate) fn is_promised(&self, id: &oid, watch: &dyn Watch) -> Result<bool, Error> {
+    pub(crate) fn is_promised(&self, id: &oid, progress: &dyn ProgressSink) -> Result<bool, Error> {
         let mut promised = self.promised.lock().expect("no panic while held");
         if promised.is_none() {
-            *promised = Some(Arc::new(find(self, watch)?));
+            *promised = Some(Arc::new(find(self, progress)?));
         }
         Ok(promised.as_ref().is_some_and(|promised| promised.contains(id)))
     }
 }
 
 /// Missing objects that objects of promisor packs name.
-fn find(universe: &Universe, watch: &dyn Watch) -> Result<HashSet<ObjectId>, Error> {
-    let snapshot = universe.snapshot();
+fn find(request_objects: &RequestObjects, progress: &dyn ProgressSink) -> Result<HashSet<ObjectId>, Error> {
+    let snapshot = request_objects.snapshot();
     let mut promised = HashSet::new();
     if !snapshot.packs().iter().any(|pack| pack.is_promisor()) {
         return Ok(promised);
@@ -48,19 +48,19 @@ fn find(universe: &Universe, watch: &dyn Watch) -> Result<HashSet<ObjectId>, Err
     entries.sort_unstable();
     let mut reader = snapshot.reader(READER_CACHE_BYTES);
     let mut content = Vec::new();
-    let hash = universe.hash();
+    let hash = request_objects.hash();
     for (count, (_, _, ix)) in entries.into_iter().enumerate() {
-        if count.is_multiple_of(OBJECTS_BETWEEN_LOOKS) && watch.cancelled() {
+        if count.is_multiple_of(OBJECTS_BETWEEN_LOOKS) && progress.cancelled() {
             return Err(Reason::Cancelled.into());
         }
-        let kind = universe.kind(&mut reader, Ix(ix))?;
+        let kind = request_objects.kind(&mut reader, ObjectNo(ix))?;
         if kind == Kind::Blob {
             continue;
         }
-        universe.read(&mut reader, Ix(ix), &mut content)?;
-        let malformed = |source| Reason::Malformed { id: universe.id(Ix(ix)), source };
+        request_objects.read(&mut reader, ObjectNo(ix), &mut content)?;
+        let malformed = |source| Reason::Malformed { id: request_objects.id(ObjectNo(ix)), source };
         let mut add = |id: &oid| {
-            if universe.find(id)?.is_none() {
+            if request_objects.find(id)?.is_none() {
                 promised.insert(id.to_owned());
             }
             Ok::<_, Error>(())

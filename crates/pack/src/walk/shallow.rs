@@ -6,9 +6,9 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId};
 
 use crate::error::Error;
-use crate::universe::{Ix, Universe};
+use crate::progress::ProgressSink;
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::Commits;
-use crate::watch::Watch;
 
 /// The depth that means "everything": what `git fetch --unshallow` sends.
 pub const INFINITE_DEPTH: u32 = 0x7fff_ffff;
@@ -51,31 +51,31 @@ pub struct Boundary {
 /// Finds the new boundary. `deepen` is `None` when the client asked for nothing and this repository itself is
 /// shallow: the client then learns where history ends here.
 pub fn boundary(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     wants: &[ObjectId],
     client_shallow: &[ObjectId],
     deepen: Option<&Deepen>,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Boundary, Error> {
     let mut own = HashSet::new();
-    for id in universe.snapshot().shallow() {
-        own.extend(universe.find(id)?);
+    for id in request_objects.snapshot().shallow() {
+        own.extend(request_objects.find(id)?);
     }
     let is_shallow_here = !own.is_empty();
     if deepen.is_none() && !is_shallow_here {
         return Ok(Boundary::default());
     }
-    let mut commits = Commits::new(universe, own, watch);
+    let mut commits = Commits::new(request_objects, own, progress);
     let mut wanted = Vec::new();
     for want in wants {
-        let peeled = commits.peel(universe.require(want)?)?;
+        let peeled = commits.peel(request_objects.require(want)?)?;
         if peeled.kind == Kind::Commit {
             wanted.push(peeled.object);
         }
     }
     let mut client = Vec::new();
     for id in client_shallow {
-        client.extend(universe.find(id)?);
+        client.extend(request_objects.find(id)?);
     }
     let reach = match deepen {
         Some(Deepen::Depth(INFINITE_DEPTH) | Deepen::Relative { depth: INFINITE_DEPTH, .. })
@@ -88,7 +88,7 @@ pub fn boundary(
         Some(Deepen::Relative { depth, tips }) => {
             let mut from = wanted.clone();
             for tip in tips {
-                let Some(ix) = universe.find(tip)? else { continue };
+                let Some(ix) = request_objects.find(tip)? else { continue };
                 let peeled = commits.peel(ix)?;
                 from.extend((peeled.kind == Kind::Commit).then_some(peeled.object));
             }
@@ -98,7 +98,7 @@ pub fn boundary(
         Some(Deepen::Since { seconds, not }) => {
             let mut excluded = Vec::new();
             for id in not {
-                let peeled = commits.peel(universe.require(id)?)?;
+                let peeled = commits.peel(request_objects.require(id)?)?;
                 excluded.extend((peeled.kind == Kind::Commit).then_some(peeled.object));
             }
             let reach = by_selection(&mut commits, &wanted, *seconds, &excluded)?;
@@ -108,14 +108,14 @@ pub fn boundary(
             reach
         }
     };
-    let known: HashSet<Ix> = client.iter().copied().collect();
+    let known: HashSet<ObjectNo> = client.iter().copied().collect();
     let mut answer = Boundary::default();
     let new = reach.shallow.iter().filter(|ix| !known.contains(ix));
-    answer.shallow.extend(new.map(|ix| universe.id(*ix)));
+    answer.shallow.extend(new.map(|ix| request_objects.id(*ix)));
     for &ix in client.iter().filter(|ix| reach.inner.contains(ix)) {
-        answer.unshallow.push(universe.id(ix));
+        answer.unshallow.push(request_objects.id(ix));
         let no = commits.load(ix)?;
-        answer.new_wants.extend(commits.get(no).parents.iter().map(|parent| universe.id(*parent)));
+        answer.new_wants.extend(commits.get(no).parents.iter().map(|parent| request_objects.id(*parent)));
     }
     Ok(answer)
 }
@@ -123,17 +123,17 @@ pub fn boundary(
 /// The part of history that a client will have.
 struct Reach {
     /// Commits at the edge, which come without their parents.
-    shallow: Vec<Ix>,
+    shallow: Vec<ObjectNo>,
     /// Commits that come with their parents.
-    inner: HashSet<Ix>,
+    inner: HashSet<ObjectNo>,
 }
 
 /// Everything within `depth` commits of `tips`. A commit at exactly that depth is at the edge, also a root; so is
 /// one where this repository's own history is cut.
-fn by_depth(commits: &mut Commits<'_>, tips: &[Ix], depth: u32) -> Result<Reach, Error> {
-    let mut depths: HashMap<Ix, u32> = HashMap::new();
+fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<Reach, Error> {
+    let mut depths: HashMap<ObjectNo, u32> = HashMap::new();
     let mut reach = Reach { shallow: Vec::new(), inner: HashSet::new() };
-    let mut level: Vec<Ix> = tips.to_vec();
+    let mut level: Vec<ObjectNo> = tips.to_vec();
     let mut at = 1;
     while !level.is_empty() {
         let mut next = Vec::new();
@@ -158,8 +158,12 @@ fn by_depth(commits: &mut Commits<'_>, tips: &[Ix], depth: u32) -> Result<Reach,
 }
 
 /// Which of `commits_of_client` are reached by `tips`.
-fn reachable_of(commits: &mut Commits<'_>, tips: &[Ix], of_client: &[Ix]) -> Result<Vec<Ix>, Error> {
-    let mut left: HashSet<Ix> = of_client.iter().copied().collect();
+fn reachable_of(
+    commits: &mut Commits<'_>,
+    tips: &[ObjectNo],
+    of_client: &[ObjectNo],
+) -> Result<Vec<ObjectNo>, Error> {
+    let mut left: HashSet<ObjectNo> = of_client.iter().copied().collect();
     let mut found = Vec::new();
     commits.closure(tips, |commit| {
         if left.remove(&commit.ix) {
@@ -173,11 +177,11 @@ fn reachable_of(commits: &mut Commits<'_>, tips: &[Ix], of_client: &[Ix]) -> Res
 /// Everything that `tips` reach through commits at least as new as `since`, without what `excluded` reach.
 fn by_selection(
     commits: &mut Commits<'_>,
-    tips: &[Ix],
+    tips: &[ObjectNo],
     since: Option<i64>,
-    excluded: &[Ix],
+    excluded: &[ObjectNo],
 ) -> Result<Reach, Error> {
-    let had: HashSet<Ix> = if excluded.is_empty() {
+    let had: HashSet<ObjectNo> = if excluded.is_empty() {
         HashSet::new()
     } else {
         let between = commits.between(tips, excluded)?;
@@ -191,7 +195,7 @@ fn by_selection(
         }
         is_in
     })?;
-    let mut inner: HashSet<Ix> = selected.iter().copied().collect();
+    let mut inner: HashSet<ObjectNo> = selected.iter().copied().collect();
     let mut shallow = Vec::new();
     for ix in selected {
         let no = commits.load(ix)?;

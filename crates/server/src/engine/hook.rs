@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use packrace_object::ObjectId;
 use packrace_os::child::{ChildProcess, Confinement, Program, Read};
-use packrace_pack::Watch;
+use packrace_pack::ProgressSink;
 use packrace_pack::generate::Segment;
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
@@ -242,7 +242,7 @@ impl HookRun {
 
 impl HookRun {
     /// Waits until the hook has said which packs the client gets from elsewhere.
-    pub(super) fn uris(mut self, watch: &dyn Watch) -> Result<(Self, Vec<PackfileUri>), Error> {
+    pub(super) fn uris(mut self, watch: &dyn ProgressSink) -> Result<(Self, Vec<PackfileUri>), Error> {
         loop {
             match self.receiver.recv_timeout(LOOK_INTERVAL) {
                 Ok(Event::Uris(uris)) => return Ok((self, uris)),

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use packrace_os::clock::Clock;
-use packrace_pack::{PackRequest, Phase, Watch};
+use packrace_pack::{PackRequest, Phase, ProgressSink};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
 use packrace_protocol::wire::sideband;
@@ -61,8 +61,8 @@ struct Planning<'a> {
     keepalive: Option<Duration>,
 }
 
-impl Watch for Planning<'_> {
-    fn progress(&self, _: Phase, _: u64, _: u64) {}
+impl ProgressSink for Planning<'_> {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         let mut door = self.door.lock().expect("no panic while held");

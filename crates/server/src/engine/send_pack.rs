@@ -8,9 +8,9 @@ use std::time::Duration;
 use packrace_object::HashKind;
 use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::generate::{PackStream, Segment};
-use packrace_pack::meter::{Meter, Pace, total_line};
+use packrace_pack::meter::{Meter, ProgressInterval, total_line};
 use packrace_pack::plan::PackPlan;
-use packrace_pack::{PackRequest, Phase, Totals, Universe, Watch};
+use packrace_pack::{PackRequest, Phase, ProgressSink, RequestObjects, Totals};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use super::hook::{HookCall, HookRun};
@@ -27,7 +27,8 @@ use crate::transfers::Transfer;
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// At most one progress line a second in each phase; phases that are usually short do not come up.
-const PROGRESS_PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
+const PROGRESS_PACE: ProgressInterval =
+    ProgressInterval { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
 
 /// What the client is told when a pack cannot be made; git's words.
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
@@ -70,7 +71,7 @@ pub(super) enum Work {
 
 /// Sends a pack that is made for this client, or shared with others of the host.
 pub(super) fn send_pack(
-    universe: &Arc<Universe>,
+    universe: &Arc<RequestObjects>,
     work: Work,
     turn: Turn<'_>,
     delivery: Delivery<'_>,
@@ -202,7 +203,7 @@ pub(super) enum Event {
 }
 
 /// Claims memory for a pack. That of a clone waits for it; when nobody wants the pack any more, there is none.
-fn claim(admission: &Admission, bytes: u64, is_clone: bool, watch: &dyn Watch) -> Option<Held> {
+fn claim(admission: &Admission, bytes: u64, is_clone: bool, watch: &dyn ProgressSink) -> Option<Held> {
     if !is_clone {
         return Some(admission.take(bytes));
     }
@@ -221,7 +222,7 @@ fn claim(admission: &Admission, bytes: u64, is_clone: bool, watch: &dyn Watch) -
 }
 
 fn make(
-    universe: &Arc<Universe>,
+    universe: &Arc<RequestObjects>,
     work: Work,
     transfer: &Transfer,
     generator: &mut Generator,

@@ -2,7 +2,7 @@
 //! [`crate::warm::RefAnswers`] and sent again for as long as no ref has changed.
 
 use packrace_object::StoredId;
-use packrace_pack::Universe;
+use packrace_pack::RequestObjects;
 use packrace_protocol::message::{advertisement, ls_refs};
 use packrace_protocol::session::RefsRequest;
 use packrace_protocol::wire::pkt_line;
@@ -98,7 +98,7 @@ impl Upload<'_> {
 struct Asked<'a> {
     subject: &'a Subject,
     settings: &'a Settings,
-    universe: &'a Universe,
+    universe: &'a RequestObjects,
     namespace: &'a [u8],
     /// All that the answer depends on beside the repository, its configuration and its refs; none if it is not kept.
     question: Option<Vec<u8>>,

@@ -9,8 +9,8 @@ use packrace_os::clock::Clock;
 use packrace_os::turns::{First, Turns};
 use packrace_pack::filter::Filter;
 use packrace_pack::negotiate::{Checked, Negotiation};
-use packrace_pack::plan::{Gaps, PackPlan};
-use packrace_pack::{PackRequest, Phase, Universe, Watch, shallow};
+use packrace_pack::plan::{MissingObjects, PackPlan};
+use packrace_pack::{PackRequest, Phase, ProgressSink, RequestObjects, shallow};
 use packrace_protocol::message::advertisement;
 use packrace_protocol::session::{
     Carriage, Deepen, HavesAnswer, Input, Limits, Output, ServiceConfig, ShallowAnswer, ShallowRequest,
@@ -71,7 +71,7 @@ pub(super) struct Upload<'a> {
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: Settings,
     pub(super) config: ServiceConfig,
-    pub(super) universe: Arc<Universe>,
+    pub(super) universe: Arc<RequestObjects>,
     pub(super) namespace: Vec<u8>,
     /// Bytes that wait for the next send.
     pub(super) out: Vec<u8>,
@@ -99,7 +99,7 @@ impl<'a> Upload<'a> {
     ) -> Result<Self, Error> {
         let repository = &call.subject.repository;
         let settings = Settings::of(repository)?;
-        let snapshot = repository.kept_snapshot()?;
+        let snapshot = repository.cached_snapshot()?;
         let config = ServiceConfig {
             agent: call.subject.agent.clone(),
             session_id: settings.advertise_session_id.then(|| call.subject.transfer.session_id().to_owned()),
@@ -119,7 +119,7 @@ impl<'a> Upload<'a> {
             clock,
             settings,
             config,
-            universe: Arc::new(Universe::new(snapshot)),
+            universe: Arc::new(RequestObjects::new(snapshot)),
             namespace: namespace_prefix(&call.subject.namespace),
             out: Vec::new(),
             has_sent: false,
@@ -417,7 +417,11 @@ impl<'a> Upload<'a> {
             shallow: cut,
             tags,
             excluded: Vec::new(),
-            gaps: if request.may_lack_promised { Gaps::Promised } else { Gaps::Errors },
+            missing: if request.may_lack_promised {
+                MissingObjects::Promised
+            } else {
+                MissingObjects::Errors
+            },
             thin: request.thin_pack,
             ofs_delta: request.ofs_delta,
             filter,
@@ -464,8 +468,8 @@ impl<'a> WhileThere<'a> {
     }
 }
 
-impl Watch for WhileThere<'_> {
-    fn progress(&self, _: Phase, _: u64, _: u64) {}
+impl ProgressSink for WhileThere<'_> {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         self.0.lock().expect("no panic while held").peer_gone()

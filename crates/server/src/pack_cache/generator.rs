@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use packrace_os::Mapped;
 use packrace_os::spool::Spool;
 use packrace_pack::generate::Segment;
-use packrace_pack::{Phase, Totals, Watch};
+use packrace_pack::{Phase, ProgressSink, Totals};
 
 use super::flight::{Flight, Keeping, Piece};
 use super::key::Key;
@@ -39,8 +39,8 @@ pub struct Generator {
     unspooled_bytes: u64,
 }
 
-impl Watch for Generator {
-    fn progress(&self, phase: Phase, done: u64, total: u64) {
+impl ProgressSink for Generator {
+    fn report(&self, phase: Phase, done: u64, total: u64) {
         self.flight.report(phase, done, total);
     }
 
@@ -55,7 +55,7 @@ impl Generator {
     }
 
     /// The next bytes of the pack. Waits for the fastest reader. When nobody reads any more, they go nowhere: then
-    /// [`Watch::cancelled`].
+    /// [`ProgressSink::cancelled`].
     pub fn push(&mut self, segment: Segment) {
         let length = segment.bytes().len();
         match segment {

@@ -84,7 +84,7 @@ impl Hasher for Feed {
 mod tests {
     use packrace_object::ObjectId;
     use packrace_pack::filter::Filter;
-    use packrace_pack::plan::Gaps;
+    use packrace_pack::plan::MissingObjects;
 
     use super::*;
 
@@ -130,7 +130,7 @@ mod tests {
             |request| request.tags.push((id(2), id(1))),
             |request| request.thin = true,
             |request| request.ofs_delta = true,
-            |request| request.gaps = Gaps::Promised,
+            |request| request.missing = MissingObjects::Promised,
             |request| request.filter = Some(Filter::BlobNone),
             |request| request.filter = Some(Filter::BlobLimit(1)),
             |request| request.filter = Some(Filter::BlobLimit(2)),

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use packrace_os::Mapped;
 use packrace_os::simulated::{DiskFault, on_disk};
 use packrace_pack::generate::Segment;
-use packrace_pack::{Phase, Watch};
+use packrace_pack::{Phase, ProgressSink};
 use packrace_testkit::Random;
 
 use super::*;
@@ -459,12 +459,12 @@ fn progress_comes_in_order_and_ends_with_the_last_report() {
     let mut reader = PackCache::lead_alone()
         .launch(|generator| {
             for done in 1..=1000 {
-                generator.progress(Phase::Counting, done, 1000);
+                generator.report(Phase::Counting, done, 1000);
             }
-            generator.progress(Phase::Writing, 0, 10);
+            generator.report(Phase::Writing, 0, 10);
             for done in 1..=10 {
                 generator.push(owned(&[7; 1 << 17]));
-                generator.progress(Phase::Writing, done, 10);
+                generator.report(Phase::Writing, done, 10);
             }
             Ok(totals(1))
         })

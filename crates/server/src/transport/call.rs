@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use packrace_os::clock::Clock;
-use packrace_store::{Config, Error as StoreError, Outlet, Repository};
+use packrace_store::{Config, Error as StoreError, MessageSink, Repository};
 
 use super::settings::Settings;
 use crate::engine::{self, Mode, PathNames, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
@@ -98,7 +98,7 @@ pub(super) struct Call {
     pub(super) transfer: Arc<Transfer>,
     pub(super) host: Arc<Host>,
     /// Where a push leaves what is not for the client.
-    pub(super) messages: Outlet,
+    pub(super) messages: MessageSink,
     /// See [`Subject::paths`].
     pub(super) paths: PathNames,
 }
@@ -158,9 +158,9 @@ impl Call {
 const MAX_LOGGED_BYTES: usize = 64 << 10;
 
 /// Messages of a push go to the log: what hooks print where the client has no band for it.
-pub(super) fn to_log() -> Outlet {
+pub(super) fn to_log() -> MessageSink {
     let left = AtomicUsize::new(MAX_LOGGED_BYTES);
-    Outlet::new(move |text| {
+    MessageSink::new(move |text| {
         let taken = text.len().min(left.load(Relaxed));
         left.fetch_sub(taken, Relaxed);
         for line in text[..taken].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

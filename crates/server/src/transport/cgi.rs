@@ -22,7 +22,7 @@ use http::StatusCode;
 use packrace_os::clock::RealClock;
 use packrace_os::sink::Sink;
 use packrace_os::source::FdSource;
-use packrace_store::{ErrorKind as StoreErrorKind, Outlet, Repository};
+use packrace_store::{ErrorKind as StoreErrorKind, MessageSink, Repository};
 
 use super::call::{Call, Service};
 use super::dumb::{self, Caching};
@@ -303,7 +303,7 @@ impl<S: Sink> Backend<'_, S> {
             transfer: Transfer::unlisted(self.settings.session_id.clone()),
             host: Arc::default(),
             // Nobody is left to be told where standard error is closed.
-            messages: Outlet::new(|text| drop(io::stderr().write_all(text))),
+            messages: MessageSink::new(|text| drop(io::stderr().write_all(text))),
             // git's shows them.
             paths: PathNames::default(),
         };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packrace_store::init::{Begun, InitOptions};
-use packrace_store::{Error, ErrorKind, Kept, OpenOptions, Repository, Served};
+use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository, Served};
 
 use super::access::quoted;
 use super::settings::NewRepositories;
@@ -76,7 +76,7 @@ impl Root {
             return Ok(Arc::new(repository));
         }
         self.warm.get(relative, || {
-            let kept = Kept::open(&path, &self.options).map_err(not_opened)?;
+            let kept = CachedRepository::open(&path, &self.options).map_err(not_opened)?;
             tell_ignored(relative, kept.repository());
             Ok(kept)
         })

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use packrace_os::clock::{Clock, RealClock};
-use packrace_store::{Kept, Repository};
+use packrace_store::{CachedRepository, Repository};
 
 use super::WarmSettings;
 use crate::metrics::Metrics;
@@ -39,7 +39,7 @@ struct Slot {
 struct Opened {
     /// Which opening it is from.
     number: u64,
-    kept: Arc<Kept>,
+    kept: Arc<CachedRepository>,
 }
 
 impl Slot {
@@ -57,7 +57,7 @@ impl Slot {
 
     fn packs(&self) -> usize {
         let opened = self.kept().clone();
-        opened.map_or(0, |opened| opened.kept.repository().kept_packs())
+        opened.map_or(0, |opened| opened.kept.repository().cached_packs())
     }
 }
 
@@ -73,7 +73,11 @@ impl WarmRepositories {
     }
 
     /// The repository that was opened under this path, if it would be opened the same way now; or what `open` opens.
-    pub fn get<E>(&self, path: &Path, open: impl FnOnce() -> Result<Kept, E>) -> Result<Arc<Repository>, E> {
+    pub fn get<E>(
+        &self,
+        path: &Path,
+        open: impl FnOnce() -> Result<CachedRepository, E>,
+    ) -> Result<Arc<Repository>, E> {
         let slot = self.lock().entry(path.to_owned()).or_default().clone();
         slot.use_now(self.clock.now());
         // What begins to be opened from here on shows everything that the caller can know of.
@@ -187,8 +191,8 @@ mod tests {
 
     use super::*;
 
-    fn open(repo: &Repo) -> Result<Kept, Error> {
-        Kept::open(repo.path(), &OpenOptions::default())
+    fn open(repo: &Repo) -> Result<CachedRepository, Error> {
+        CachedRepository::open(repo.path(), &OpenOptions::default())
     }
 
     /// Old enough for its stamps to be believed.
@@ -259,22 +263,25 @@ mod tests {
         let (repo, warm) = (settled_repo(), warm(WarmSettings::default()));
         for number in 0..100 {
             let path = PathBuf::from(format!("no{number}"));
-            warm.get(&path, || Kept::open(&repo.path().join("absent"), &OpenOptions::default())).unwrap_err();
+            warm.get(&path, || CachedRepository::open(&repo.path().join("absent"), &OpenOptions::default()))
+                .unwrap_err();
         }
         assert!(warm.lock().is_empty());
         let path = Path::new("a");
-        let panicking =
-            std::panic::AssertUnwindSafe(|| warm.get(path, || -> Result<Kept, Error> { panic!() }));
+        let panicking = std::panic::AssertUnwindSafe(|| {
+            warm.get(path, || -> Result<CachedRepository, Error> { panic!() })
+        });
         std::panic::catch_unwind(panicking).unwrap_err();
         warm.get(path, || open(&repo)).unwrap();
-        warm.get(path, || -> Result<Kept, Error> { panic!("it is open") }).unwrap();
+        warm.get(path, || -> Result<CachedRepository, Error> { panic!("it is open") }).unwrap();
         // A place that is left empty goes when it is swept.
         let warm = WarmRepositories::new(
             WarmSettings { idle_time: Duration::ZERO, ..warm.settings },
             Arc::default(),
         );
-        let panicking =
-            std::panic::AssertUnwindSafe(|| warm.get(path, || -> Result<Kept, Error> { panic!() }));
+        let panicking = std::panic::AssertUnwindSafe(|| {
+            warm.get(path, || -> Result<CachedRepository, Error> { panic!() })
+        });
         std::panic::catch_unwind(panicking).unwrap_err();
         warm.sweep();
         assert!(warm.lock().is_empty());
@@ -288,7 +295,7 @@ mod tests {
             for (path, repo) in [("one", &one), ("two", &two), ("one", &one), ("three", &two)] {
                 let repository = warm.get(Path::new(path), || open(repo)).unwrap();
                 // Opens the packs.
-                assert!(!repository.kept_snapshot().unwrap().packs().is_empty());
+                assert!(!repository.cached_snapshot().unwrap().packs().is_empty());
             }
             let mut paths: Vec<PathBuf> = warm.lock().keys().cloned().collect();
             paths.sort();

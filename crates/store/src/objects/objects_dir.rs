@@ -9,8 +9,8 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::file_dependencies::FileDependencies;
 use crate::quoted::{quote, unquote};
-use crate::witnesses::Witnesses;
 
 /// Alternates of alternates are followed this far, as in git.
 const MAX_ALTERNATES_DEPTH: usize = 5;
@@ -122,7 +122,7 @@ impl ObjectsDir {
 /// The object directory of a repository and everything it borrows from, in the order in which git looks: `extra`
 /// before what the repository itself names.
 pub(crate) fn open(own: &Path, extra: &[PathBuf], hash: HashKind) -> Vec<ObjectsDir> {
-    open_seen(own, extra, hash, &mut Witnesses::default())
+    open_seen(own, extra, hash, &mut FileDependencies::default())
 }
 
 /// The same; `seen` gets what decided it, and what a [`Snapshot`](crate::Snapshot) of these directories is made from.
@@ -130,7 +130,7 @@ pub(crate) fn open_seen(
     own: &Path,
     extra: &[PathBuf],
     hash: HashKind,
-    seen: &mut Witnesses,
+    seen: &mut FileDependencies,
 ) -> Vec<ObjectsDir> {
     seen.real(own);
     let real = packrace_os::real_path(own).unwrap_or_else(|_| own.to_owned());
@@ -203,7 +203,7 @@ pub fn join_alternates<'a>(paths: impl IntoIterator<Item = &'a Path>) -> std::ff
 
 struct Dirs<'a> {
     hash: HashKind,
-    named: &'a mut Witnesses,
+    named: &'a mut FileDependencies,
     /// Links resolved, so that a loop ends and nothing is searched twice.
     seen: HashSet<PathBuf>,
     found: Vec<ObjectsDir>,

@@ -15,7 +15,7 @@ use packrace_os::count::Role;
 use packrace_os::{EntryType, FileIdentity, Mapped, Standing, is_absent};
 
 use super::reflog::{self, LoggedChange};
-use super::stamp::Looking;
+use super::stamp::StampBuilder;
 use super::{Error, NameRange, Places, StoredRef, Target, Value, is_good_name, is_per_worktree};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
@@ -97,7 +97,7 @@ pub(super) fn read_one(places: &Places, name: &[u8], hash: HashKind) -> Result<O
 
 /// All loose refs below `refs/` that are not symbolic.
 pub(super) fn direct_loose(places: &Places, hash: HashKind) -> Result<BTreeMap<Vec<u8>, ObjectId>, Error> {
-    let mut nobody = Looking::off();
+    let mut nobody = StampBuilder::off();
     let mut loose = LooseRefs::none(places, hash, &mut nobody);
     loose.read(&[])?;
     let direct = loose.found.into_iter().filter_map(|(name, loose)| match loose {
@@ -261,14 +261,14 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// `looking` is told of every name before it is read, but of `packed-refs`.
+    /// `builder` is told of every name before it is read, but of `packed-refs`.
     pub(super) fn read(
         places: &Places,
         prefixes: &[&[u8]],
         hash: HashKind,
-        looking: &mut Looking,
+        builder: &mut StampBuilder,
     ) -> Result<Self, Error> {
-        let mut loose = LooseRefs::none(places, hash, looking);
+        let mut loose = LooseRefs::none(places, hash, builder);
         loose.read(prefixes)?;
         let LooseRefs { found, broken, .. } = loose;
         Ok(Files { loose: found, broken, packed: PackedFile::read(places, hash)? })
@@ -352,12 +352,12 @@ struct LooseRefs<'a> {
     found: BTreeMap<Vec<u8>, Loose>,
     broken: BTreeSet<Vec<u8>>,
     /// Told of every name before it is read.
-    looking: &'a mut Looking,
+    builder: &'a mut StampBuilder,
 }
 
 impl<'a> LooseRefs<'a> {
-    fn none(places: &'a Places, hash: HashKind, looking: &'a mut Looking) -> Self {
-        LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new(), looking }
+    fn none(places: &'a Places, hash: HashKind, builder: &'a mut StampBuilder) -> Self {
+        LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new(), builder }
     }
 
     /// Reads `HEAD`, every loose ref below the prefixes, and what symbolic ones among them stand for.
@@ -420,7 +420,7 @@ impl<'a> LooseRefs<'a> {
         let link = packrace_os::read_link(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
         // Where a link leads shows in nothing that is looked at.
         if link.is_some() {
-            self.looking.doubt();
+            self.builder.doubt();
         }
         let target = link.map(|link| link.into_os_string().into_vec());
         Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
@@ -430,7 +430,7 @@ impl<'a> LooseRefs<'a> {
     /// real paths of the directories above it that were reached through a symbolic link.
     fn read_directory(&mut self, name: &[u8], prefix: &[u8], linked: &mut Vec<PathBuf>) -> Result<(), Error> {
         let path = self.places.path_of(name);
-        self.looking.look(self.places.place_of(name), name);
+        self.builder.look(self.places.place_of(name), name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(()),
@@ -449,7 +449,7 @@ impl<'a> LooseRefs<'a> {
                 EntryType::Dir => true,
                 // A link to a directory is a directory of refs, as in git.
                 EntryType::Symlink => {
-                    self.looking.doubt();
+                    self.builder.doubt();
                     match packrace_os::identity(&self.places.path_of(&full_name), Role::Refs) {
                         Ok(Some(file)) if file.is_dir => true,
                         Ok(Some(file)) if file.is_file => false,
@@ -495,7 +495,7 @@ impl<'a> LooseRefs<'a> {
 
     /// Reads a loose ref, if there is one. A broken one is reported and left out, as in git's listings.
     fn read_file(&mut self, name: Vec<u8>) -> Result<(), Error> {
-        self.looking.look(self.places.place_of(&name), &name);
+        self.builder.look(self.places.place_of(&name), &name);
         match read_loose(self.places, &name, self.hash)? {
             LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
             LooseFile::Broken => {
@@ -585,7 +585,7 @@ mod tests {
         let places = Places { git_dir: path.into(), common_dir: path.into() };
         let long = format!("refs/heads/{}/", "x".repeat(300));
         let prefixes = [b"refs/heads/".as_slice(), long.as_bytes(), b"refs/a/"];
-        let files = Files::read(&places, &prefixes, HashKind::Sha1, &mut Looking::off()).unwrap();
+        let files = Files::read(&places, &prefixes, HashKind::Sha1, &mut StampBuilder::off()).unwrap();
         let direct: Vec<&[u8]> = files
             .loose
             .iter()
@@ -593,7 +593,7 @@ mod tests {
             .map(|(name, _)| name.as_slice())
             .collect();
         assert_eq!(direct, [b"refs/a/real/main".as_slice(), b"refs/heads/real/main"]);
-        let all = Files::read(&places, &[], HashKind::Sha1, &mut Looking::off()).unwrap();
+        let all = Files::read(&places, &[], HashKind::Sha1, &mut StampBuilder::off()).unwrap();
         assert_eq!(all.loose.values().filter(|loose| matches!(loose, Loose::Direct(_))).count(), 4);
     }
 }

@@ -69,8 +69,8 @@ impl Places {
     }
 
     /// The same without its path.
-    fn place_of(&self, name: &[u8]) -> stamp::Place {
-        if is_per_worktree(name) { stamp::Place::Own } else { stamp::Place::Common }
+    fn place_of(&self, name: &[u8]) -> stamp::StampDir {
+        if is_per_worktree(name) { stamp::StampDir::Own } else { stamp::StampDir::Common }
     }
 
     /// Where a ref's own file is, if it has one.
@@ -231,7 +231,7 @@ impl RefStore {
     pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, Error> {
         let inner = match self.backend {
             Backend::Files => {
-                let mut nobody = stamp::Looking::off();
+                let mut nobody = stamp::StampBuilder::off();
                 files::Files::read(&self.places, prefixes, self.hash, &mut nobody).map(Inner::Files)
             }
             Backend::Reftable => reftable::Stacks::read(&self.places, self.hash).map(Inner::Reftable),
@@ -241,22 +241,22 @@ impl RefStore {
 
     /// The same, and by what to tell whether they are still as they were.
     pub fn stamped_snapshot(&self, prefixes: &[&[u8]]) -> Result<(RefSnapshot, RefStamp), Error> {
-        let mut looking = stamp::Looking::at(&self.places);
+        let mut builder = stamp::StampBuilder::at(&self.places);
         let inner = match self.backend {
             Backend::Files => {
-                let files = files::Files::read(&self.places, prefixes, self.hash, &mut looking)?;
-                looking.file(stamp::Place::Common, b"packed-refs", files.packed_identity());
+                let files = files::Files::read(&self.places, prefixes, self.hash, &mut builder)?;
+                builder.file(stamp::StampDir::Common, b"packed-refs", files.packed_identity());
                 Inner::Files(files)
             }
             Backend::Reftable => {
-                looking.look(stamp::Place::Common, stamp::TABLES_LIST);
+                builder.look(stamp::StampDir::Common, stamp::TABLES_LIST);
                 if self.places.git_dir != self.places.common_dir {
-                    looking.look(stamp::Place::Own, stamp::TABLES_LIST);
+                    builder.look(stamp::StampDir::Own, stamp::TABLES_LIST);
                 }
                 Inner::Reftable(reftable::Stacks::read(&self.places, self.hash)?)
             }
         };
-        Ok((RefSnapshot(Arc::new(inner)), looking.stamp()))
+        Ok((RefSnapshot(Arc::new(inner)), builder.stamp()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Whether refs are still as they were when they were read, by one look at each name that was read then:
-//! docs/decisions/0025-warm-repositories.md.
+//! Whether refs are unchanged since they were read: one system call for each file that was read then
+//! (docs/decisions/0025-warm-repositories.md).
 //!
 //! | backend | names |
 //! |---|---|
@@ -20,12 +20,12 @@ use super::Places;
 /// The list of the tables of a stack.
 pub(super) const TABLES_LIST: &[u8] = b"reftable/tables.list";
 
-/// In which directory a name stands.
+/// Which directory a file is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In that of a linked work tree.
+pub(super) enum StampDir {
+    /// That of a linked work tree.
     Own = b'o' as isize,
-    /// In that of the repository.
+    /// That of the repository.
     Common = b'c' as isize,
 }
 
@@ -37,7 +37,7 @@ pub struct RefStamp {
     names: Box<[u8]>,
     /// Of what the looks have shown, in the order of the names.
     digest: ObjectId,
-    /// Every later change shows.
+    /// Every later change is visible.
     is_settled: bool,
 }
 
@@ -48,14 +48,14 @@ impl RefStamp {
         if !self.is_settled {
             return false;
         }
-        let mut looking = Looking::at(&self.places);
+        let mut builder = StampBuilder::at(&self.places);
         let names = self.names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         for name in names {
-            let place = if name[0] == Place::Own as u8 { Place::Own } else { Place::Common };
-            let found = looking.identity(place, &name[1..]);
-            looking.digest(found);
+            let place = if name[0] == StampDir::Own as u8 { StampDir::Own } else { StampDir::Common };
+            let found = builder.identity(place, &name[1..]);
+            builder.digest(found);
         }
-        looking.hasher.finish() == self.digest && !looking.has_doubt
+        builder.hasher.finish() == self.digest && !builder.has_doubt
     }
 
     /// Whether it may hold at any time.
@@ -69,8 +69,8 @@ impl RefStamp {
     }
 }
 
-/// Notes what names are looked at while refs are read, or nothing.
-pub(super) struct Looking {
+/// Records which files are looked at while refs are read, or nothing.
+pub(super) struct StampBuilder {
     places: Option<Places>,
     /// The time before the first look.
     began: SystemTime,
@@ -79,10 +79,10 @@ pub(super) struct Looking {
     has_doubt: bool,
 }
 
-impl Looking {
-    /// Notes nothing, and looks at nothing.
+impl StampBuilder {
+    /// Records nothing and makes no system call.
     pub(super) fn off() -> Self {
-        Looking {
+        StampBuilder {
             places: None,
             began: SystemTime::UNIX_EPOCH,
             names: Vec::new(),
@@ -91,22 +91,22 @@ impl Looking {
         }
     }
 
-    /// Notes names in these places.
+    /// Records files in these places.
     pub(super) fn at(places: &Places) -> Self {
         let began = clock::time_of_day();
-        Looking { places: Some(places.clone()), began, has_doubt: false, ..Looking::off() }
+        StampBuilder { places: Some(places.clone()), began, has_doubt: false, ..StampBuilder::off() }
     }
 
-    /// Looks at what is read next.
-    pub(super) fn look(&mut self, place: Place, name: &[u8]) {
+    /// Looks at a file that is read next.
+    pub(super) fn look(&mut self, place: StampDir, name: &[u8]) {
         if self.places.is_some() {
             let found = self.identity(place, name);
             self.file(place, name, found);
         }
     }
 
-    /// Notes what somebody has looked at before reading it.
-    pub(super) fn file(&mut self, place: Place, name: &[u8], found: Option<FileIdentity>) {
+    /// Records a file that the caller looked at before reading it.
+    pub(super) fn file(&mut self, place: StampDir, name: &[u8], found: Option<FileIdentity>) {
         self.names.push(place as u8);
         self.names.extend_from_slice(name);
         self.names.push(0);
@@ -114,7 +114,7 @@ impl Looking {
         self.digest(found);
     }
 
-    /// Something counts that no look shows.
+    /// Records that something matters which no file shows.
     pub(super) fn doubt(&mut self) {
         self.has_doubt = true;
     }
@@ -125,17 +125,17 @@ impl Looking {
         RefStamp { places, names: self.names.into(), digest, is_settled }
     }
 
-    fn identity(&mut self, place: Place, name: &[u8]) -> Option<FileIdentity> {
+    fn identity(&mut self, place: StampDir, name: &[u8]) -> Option<FileIdentity> {
         let found = packrace_os::identity(&self.path_of(place, name)?, Role::Refs);
         self.has_doubt |= found.is_err();
         found.ok().flatten()
     }
 
-    fn path_of(&self, place: Place, name: &[u8]) -> Option<PathBuf> {
+    fn path_of(&self, place: StampDir, name: &[u8]) -> Option<PathBuf> {
         let places = self.places.as_ref()?;
         let dir = match place {
-            Place::Own => &places.git_dir,
-            Place::Common => &places.common_dir,
+            StampDir::Own => &places.git_dir,
+            StampDir::Common => &places.common_dir,
         };
         Some(dir.join(OsStr::from_bytes(name)))
     }

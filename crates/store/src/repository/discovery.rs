@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use packrace_os::count::Role;
 
 use crate::error::{Error, Reason};
+use crate::file_dependencies::FileDependencies;
 use crate::line_file::read_line;
-use crate::witnesses::Witnesses;
 
 /// What is tried behind a path that need not be exact, in this order.
 const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
@@ -21,7 +21,7 @@ pub(crate) struct Found {
 }
 
 /// The git directory that `path` leads to. With `strict` only the path itself is tried. `seen` gets what decided it.
-pub(crate) fn enter(path: &Path, strict: bool, seen: &mut Witnesses) -> Result<Found, Error> {
+pub(crate) fn enter(path: &Path, strict: bool, seen: &mut FileDependencies) -> Result<Found, Error> {
     let not_found = || Error::from(Reason::NotARepository(path.to_owned()));
     let mut bytes = path.as_os_str().as_bytes();
     while bytes.len() > 1 && bytes.ends_with(b"/") {
@@ -50,7 +50,7 @@ pub(crate) fn common_dir_of(git_dir: &Path) -> Result<PathBuf, Error> {
 
 /// `path`, or what it points to if it is a gitfile. A directory that does not look like a git directory is passed
 /// over; a gitfile that leads nowhere is an error, as in git.
-fn git_dir_at(path: PathBuf, seen: &mut Witnesses) -> Result<Option<Found>, Error> {
+fn git_dir_at(path: PathBuf, seen: &mut FileDependencies) -> Result<Option<Found>, Error> {
     seen.place(&path);
     let Some(found) = look(&path)? else { return Ok(None) };
     if found.is_dir {
@@ -77,7 +77,7 @@ fn git_dir_at(path: PathBuf, seen: &mut Witnesses) -> Result<Option<Found>, Erro
 }
 
 /// Whether there are a `HEAD` that can be one, objects and refs (gitrepository-layout).
-pub(super) fn is_git_dir(path: &Path, seen: &mut Witnesses) -> Result<bool, Error> {
+pub(super) fn is_git_dir(path: &Path, seen: &mut FileDependencies) -> Result<bool, Error> {
     let head = path.join("HEAD");
     seen.file(&head);
     // A HEAD may be a symbolic link to a branch that does not exist yet.

@@ -6,14 +6,14 @@ use packrace_os::child::Confinement;
 
 use super::Repository;
 use crate::error::Error;
-use crate::hooks::{Hooks, HooksFrom, Outlet};
+use crate::hooks::{Hooks, HooksFrom, MessageSink};
 
 impl Hooks {
     /// Those of `repository`; `environment` is set for them beside what they inherit.
     pub fn of(
         repository: &Repository,
         environment: Vec<(OsString, OsString)>,
-        outlet: Outlet,
+        outlet: MessageSink,
     ) -> Result<Self, Error> {
         let config = repository.config();
         let git_dir = repository.git_dir().to_owned();
@@ -46,7 +46,7 @@ impl Hooks {
         repository: &Repository,
         from: &HooksFrom,
         environment: Vec<(OsString, OsString)>,
-        outlet: Outlet,
+        outlet: MessageSink,
         confinement: Confinement,
     ) -> Result<Self, Error> {
         let mut hooks = Hooks::of(repository, environment, outlet)?;

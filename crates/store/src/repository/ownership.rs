@@ -6,7 +6,7 @@ use super::OpenOptions;
 use super::discovery::{Found, join};
 use crate::config::Config;
 use crate::error::{Error, Reason};
-use crate::witnesses::Witnesses;
+use crate::file_dependencies::FileDependencies;
 
 /// The user who may do everything.
 const ROOT: u32 = 0;
@@ -18,7 +18,7 @@ pub(super) fn check(
     user: u32,
     config: &Config,
     options: &OpenOptions,
-    seen: &mut Witnesses,
+    seen: &mut FileDependencies,
 ) -> Result<(), Error> {
     let home = options.config.home.as_deref();
     // Who has become root by sudo is also who he was before (git-config, "safe.directory").
@@ -53,7 +53,7 @@ pub(super) fn check(
 }
 
 /// Whether one value of `safe.directory` covers `path`.
-fn covers(value: &[u8], path: &Path, home: Option<&Path>, seen: &mut Witnesses) -> bool {
+fn covers(value: &[u8], path: &Path, home: Option<&Path>, seen: &mut FileDependencies) -> bool {
     if value == b"*" {
         return true;
     }
@@ -98,7 +98,7 @@ mod tests {
             config: ConfigSources { home, ..ConfigSources::default() },
             ..OpenOptions::default()
         };
-        let result = check(&found, stranger, &config, &options, &mut Witnesses::default());
+        let result = check(&found, stranger, &config, &options, &mut FileDependencies::default());
         assert_eq!(result.is_ok(), expect, "{values:?}");
         if let Err(error) = result {
             let text = error.to_string();
@@ -143,7 +143,8 @@ mod tests {
         std::fs::write(&gitfile, "gitdir: elsewhere").unwrap();
         let user = packrace_os::process::effective_user();
         let options = OpenOptions::default();
-        let check = |found: &Found, user| check(found, user, &config, &options, &mut Witnesses::default());
+        let check =
+            |found: &Found, user| check(found, user, &config, &options, &mut FileDependencies::default());
         let found = |gitfile: Option<&Path>| Found {
             git_dir: dir.path().to_owned(),
             gitfile: gitfile.map(Path::to_owned),
@@ -151,7 +152,7 @@ mod tests {
         assert!(check(&found(Some(&gitfile)), user).is_ok());
         assert!(check(&found(None), user + 1).is_err());
         let with = |options: &OpenOptions, user| {
-            super::check(&found(None), user, &config, options, &mut Witnesses::default()).is_ok()
+            super::check(&found(None), user, &config, options, &mut FileDependencies::default()).is_ok()
         };
         assert!(!with(&OpenOptions { assume_other_owner: true, ..OpenOptions::default() }, user));
         // Only root by sudo is also who he was before.

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::discovery::{Found, is_git_dir};
 use crate::config::Served;
 use crate::error::{Error, Reason};
-use crate::witnesses::Witnesses;
+use crate::file_dependencies::FileDependencies;
 
 /// Refuses a repository that a server of a folder must not serve. `is_root` where the folder itself was asked for, which
 /// its owner chose to serve. `seen` gets what decided it.
@@ -17,7 +17,7 @@ pub(super) fn check(
     common_dir: &Path,
     served: &Served,
     is_root: bool,
-    seen: &mut Witnesses,
+    seen: &mut FileDependencies,
 ) -> Result<(), Error> {
     let real = |path: &Path| packrace_os::real_path(path).map_err(|error| Error::io(path, error));
     let (git_dir, common) = (real(&found.git_dir)?, real(common_dir)?);
@@ -48,7 +48,7 @@ pub(super) fn check(
 }
 
 /// Looks at every folder above `git_dir`, which has no links, up to the served one.
-fn check_ancestors(git_dir: &Path, served: &Served, seen: &mut Witnesses) -> Result<(), Error> {
+fn check_ancestors(git_dir: &Path, served: &Served, seen: &mut FileDependencies) -> Result<(), Error> {
     for above in git_dir.ancestors().skip(1).take_while(|above| above.starts_with(&served.root)) {
         let shown = above.strip_prefix(&served.root).unwrap_or(above).display();
         let shown = if above == served.root { "the served folder".to_owned() } else { shown.to_string() };
@@ -63,7 +63,7 @@ fn check_ancestors(git_dir: &Path, served: &Served, seen: &mut Witnesses) -> Res
     Ok(())
 }
 
-fn is_there(path: &Path, seen: &mut Witnesses) -> bool {
+fn is_there(path: &Path, seen: &mut FileDependencies) -> bool {
     seen.owner(path);
     packrace_os::owner(path).is_ok()
 }

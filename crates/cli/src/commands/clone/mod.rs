@@ -211,7 +211,7 @@ impl Job<'_> {
         let writes = RefWrites::of(config, repository.hash_kind(), true, who)?;
         let mut objects = StoredObjects::new(&repository.snapshot()?);
         let store = repository.refs();
-        store.write_first(refs, proof, &writes, &mut objects).map_err(Fatal::new)?;
+        store.create_initial(refs, proof, &writes, &mut objects).map_err(Fatal::new)?;
         let Head::Detached(id) = head else { return Ok(()) };
         let edit = RefEdit {
             name: b"HEAD".to_vec(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packrace_object::fsck::Severities;
 use packrace_pack::ingest::{Checks, Ingest, Options};
-use packrace_pack::{Phase, Settings, Watch as _};
+use packrace_pack::{Phase, ProgressSink as _, Settings};
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::fetch_client::Error as Protocol;
 use packrace_server::client::{self, Exchange, Listener, Remote};
@@ -84,7 +84,7 @@ impl Listener for Audience<'_> {
     fn received(&mut self, bytes: usize, ingest: &Ingest) {
         let (done, total) = ingest.received();
         self.progress.sent(bytes as u64);
-        self.progress.progress(Phase::Receiving, done.into(), total.into());
+        self.progress.report(Phase::Receiving, done.into(), total.into());
     }
 }
 

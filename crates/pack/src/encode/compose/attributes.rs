@@ -8,9 +8,9 @@ use packrace_object::{Kind, MalformedObject, parse_commit};
 use packrace_store::{DeltaAttribute, ObjectReader};
 
 use crate::error::{Error, Reason};
+use crate::progress::ProgressSink;
+use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
-use crate::universe::Ix;
-use crate::watch::Watch;
 
 use super::list::Entry;
 
@@ -28,12 +28,14 @@ const TREES_A_LOOK: u64 = 256;
 pub(super) fn undeltified(
     plan: &PackPlan,
     entries: &[Entry],
-    watch: &dyn Watch,
-) -> Result<HashSet<Ix>, Error> {
-    let Some(attribute) = plan.universe.snapshot().delta_attribute()? else { return Ok(HashSet::new()) };
-    let reader = plan.universe.snapshot().reader(READER_CACHE_BYTES);
+    progress: &dyn ProgressSink,
+) -> Result<HashSet<ObjectNo>, Error> {
+    let Some(attribute) = plan.request_objects.snapshot().delta_attribute()? else {
+        return Ok(HashSet::new());
+    };
+    let reader = plan.request_objects.snapshot().reader(READER_CACHE_BYTES);
     let (seen, found) = (HashSet::new(), HashSet::new());
-    let mut walk = Walk { plan, watch, attribute, reader, trees: 0, seen, found };
+    let mut walk = Walk { plan, progress, attribute, reader, trees: 0, seen, found };
     for commit in entries.iter().filter(|entry| entry.kind == Kind::Commit) {
         walk.commit(commit.ix)?;
     }
@@ -42,26 +44,27 @@ pub(super) fn undeltified(
 
 struct Walk<'a> {
     plan: &'a PackPlan,
-    watch: &'a dyn Watch,
+    progress: &'a dyn ProgressSink,
     attribute: DeltaAttribute,
     reader: ObjectReader,
     trees: u64,
-    seen: HashSet<Ix>,
-    found: HashSet<Ix>,
+    seen: HashSet<ObjectNo>,
+    found: HashSet<ObjectNo>,
 }
 
 impl Walk<'_> {
-    fn commit(&mut self, commit: Ix) -> Result<(), Error> {
-        let universe = &self.plan.universe;
+    fn commit(&mut self, commit: ObjectNo) -> Result<(), Error> {
+        let request_objects = &self.plan.request_objects;
         let mut content = Vec::new();
-        universe.read(&mut self.reader, commit, &mut content)?;
-        let tree =
-            parse_commit(&content, universe.hash()).map_err(|error| self.malformed(commit, error))?.tree;
+        request_objects.read(&mut self.reader, commit, &mut content)?;
+        let tree = parse_commit(&content, request_objects.hash())
+            .map_err(|error| self.malformed(commit, error))?
+            .tree;
         // The path of the tree that is looked at, with a slash behind it, and of each tree to come the length of what it
         // is below and its own name: whole paths would take the square of what they are made from.
         let mut path = Vec::new();
         let mut open = Vec::new();
-        if let Some(root) = universe.find(&tree)?
+        if let Some(root) = request_objects.find(&tree)?
             && self.is_new(root)
         {
             open.push((root, 0, Vec::new()));
@@ -79,24 +82,24 @@ impl Walk<'_> {
 
     fn tree(
         &mut self,
-        tree: Ix,
+        tree: ObjectNo,
         path: &mut Vec<u8>,
         content: &mut Vec<u8>,
-        open: &mut Vec<(Ix, usize, Vec<u8>)>,
+        open: &mut Vec<(ObjectNo, usize, Vec<u8>)>,
     ) -> Result<(), Error> {
-        let universe = &self.plan.universe;
+        let request_objects = &self.plan.request_objects;
         self.trees += 1;
-        if self.trees.is_multiple_of(TREES_A_LOOK) && self.watch.cancelled() {
+        if self.trees.is_multiple_of(TREES_A_LOOK) && self.progress.cancelled() {
             return Err(Reason::Cancelled.into());
         }
-        universe.read(&mut self.reader, tree, content)?;
+        request_objects.read(&mut self.reader, tree, content)?;
         let directory_bytes = path.len();
-        for entry in Entries::new(content, universe.hash()) {
+        for entry in Entries::new(content, request_objects.hash()) {
             let entry = entry.map_err(|error| self.malformed(tree, error))?;
             if entry.kind() == EntryKind::Submodule || directory_bytes + entry.name.len() > MAX_PATH_BYTES {
                 continue;
             }
-            let Some(ix) = universe.find(entry.id)?.filter(|ix| self.is_new(*ix)) else { continue };
+            let Some(ix) = request_objects.find(entry.id)?.filter(|ix| self.is_new(*ix)) else { continue };
             if entry.kind() == EntryKind::Tree {
                 open.push((ix, directory_bytes, entry.name.to_vec()));
                 continue;
@@ -111,11 +114,11 @@ impl Walk<'_> {
     }
 
     /// Whether an object of the pack is met for the first time.
-    fn is_new(&mut self, ix: Ix) -> bool {
+    fn is_new(&mut self, ix: ObjectNo) -> bool {
         self.plan.wanted.contains(ix) && self.seen.insert(ix)
     }
 
-    fn malformed(&self, ix: Ix, source: MalformedObject) -> Error {
-        Reason::Malformed { id: self.plan.universe.id(ix), source }.into()
+    fn malformed(&self, ix: ObjectNo, source: MalformedObject) -> Error {
+        Reason::Malformed { id: self.plan.request_objects.id(ix), source }.into()
     }
 }

@@ -9,16 +9,16 @@ use packrace_store::PackIx;
 use crate::encode::stored_entry::StoredEntry;
 use crate::error::Error;
 use crate::names::NameHash;
+use crate::request_objects::ObjectNo;
 use crate::select::plan::{Order, PackPlan, Selected};
 use crate::settings::MAX_DEPTH;
-use crate::universe::Ix;
 
 use super::{Base, EntryNo, How};
 
 /// An object of the pack that is made.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) ix: Ix,
+    pub(crate) ix: ObjectNo,
     pub(crate) kind: Kind,
     pub(crate) how: How,
     pub(super) name: NameHash,
@@ -62,7 +62,7 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
     for (pack, selected) in &plan.packs {
         let Selected::Positions(positions) = selected else { continue };
         for &position in positions {
-            let entry = StoredEntry::at(&plan.universe, *pack, position)?;
+            let entry = StoredEntry::at(&plan.request_objects, *pack, position)?;
             if entry.is_delta() && usable_base(plan, &entry)?.is_none() {
                 return Ok(true);
             }
@@ -87,7 +87,7 @@ pub(super) fn build(plan: &PackPlan) -> Result<Vec<Entry>, Error> {
         });
     }
     for (pack, selected) in &plan.packs {
-        let len = plan.universe.snapshot().packs()[pack.0 as usize].len();
+        let len = plan.request_objects.snapshot().packs()[pack.0 as usize].len();
         match selected {
             Selected::All => (0..len).try_for_each(|position| listing.add(*pack, position))?,
             Selected::Positions(positions) => {
@@ -102,14 +102,14 @@ struct Listing<'a> {
     plan: &'a PackPlan,
     entries: Vec<Entry>,
     /// Entries that are stored as deltas of a base that the receiver will have.
-    deltas: Vec<(EntryNo, Ix)>,
+    deltas: Vec<(EntryNo, ObjectNo)>,
 }
 
 impl Listing<'_> {
     fn add(&mut self, pack: PackIx, position: u32) -> Result<(), Error> {
         let plan = self.plan;
-        let stored = StoredEntry::at(&plan.universe, pack, position)?;
-        let ix = stored.ix(&plan.universe)?;
+        let stored = StoredEntry::at(&plan.request_objects, pack, position)?;
+        let ix = stored.ix(&plan.request_objects)?;
         let settings = &plan.settings;
         let mut entry = Entry {
             ix,
@@ -136,7 +136,7 @@ impl Listing<'_> {
     }
 
     fn finish(mut self) -> Result<Vec<Entry>, Error> {
-        let numbers: HashMap<Ix, EntryNo> = if self.deltas.is_empty() {
+        let numbers: HashMap<ObjectNo, EntryNo> = if self.deltas.is_empty() {
             HashMap::new()
         } else {
             self.entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect()
@@ -152,8 +152,8 @@ impl Listing<'_> {
 
     /// The kinds of deltas, and the sizes of what the search looks at.
     fn find_kinds(&mut self) -> Result<(), Error> {
-        let universe = &self.plan.universe;
-        let mut reader = universe.snapshot().reader(self.plan.settings.base_cache_bytes / 4);
+        let request_objects = &self.plan.request_objects;
+        let mut reader = request_objects.snapshot().reader(self.plan.settings.base_cache_bytes / 4);
         let mut chain = Vec::new();
         let mut is_known: Vec<bool> =
             self.entries.iter().map(|entry| entry.stored.is_some() && !entry.is_stored_as_delta).collect();
@@ -171,10 +171,11 @@ impl Listing<'_> {
                     }
                     How::StoredDelta(Base::Outside(base)) => {
                         chain.push(next);
-                        break universe.kind(&mut reader, base)?;
+                        break request_objects.kind(&mut reader, base)?;
                     }
                     _ => {
-                        let (kind, size) = universe.kind_and_size(&mut reader, self.entries[next].ix)?;
+                        let (kind, size) =
+                            request_objects.kind_and_size(&mut reader, self.entries[next].ix)?;
                         self.entries[next].size = size;
                         chain.push(next);
                         break kind;
@@ -255,10 +256,11 @@ pub(super) fn heights(entries: &[Entry]) -> Vec<u16> {
 }
 
 /// The base of a stored delta, if the receiver will have it.
-fn usable_base(plan: &PackPlan, entry: &StoredEntry) -> Result<Option<Ix>, Error> {
-    let is_there =
-        |base: &Ix| plan.wanted.contains(*base) || plan.had.as_ref().is_some_and(|had| had.contains(*base));
-    let Some(base) = entry.base(&plan.universe)?.filter(is_there) else { return Ok(None) };
-    let is_allowed = plan.islands.is_none() || plan.allows(entry.ix(&plan.universe)?, base);
+fn usable_base(plan: &PackPlan, entry: &StoredEntry) -> Result<Option<ObjectNo>, Error> {
+    let is_there = |base: &ObjectNo| {
+        plan.wanted.contains(*base) || plan.had.as_ref().is_some_and(|had| had.contains(*base))
+    };
+    let Some(base) = entry.base(&plan.request_objects)?.filter(is_there) else { return Ok(None) };
+    let is_allowed = plan.islands.is_none() || plan.allows(entry.ix(&plan.request_objects)?, base);
     Ok(is_allowed.then_some(base))
 }

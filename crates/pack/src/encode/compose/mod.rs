@@ -14,9 +14,9 @@ mod order;
 mod search;
 
 use crate::error::Error;
+use crate::progress::ProgressSink;
+use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
-use crate::universe::Ix;
-use crate::watch::Watch;
 
 pub(crate) use list::{Entry, Stored, is_needed};
 
@@ -36,7 +36,7 @@ pub(crate) enum Base {
     /// An object of the same pack.
     Entry(EntryNo),
     /// One that the receiver of a thin pack has.
-    Outside(Ix),
+    Outside(ObjectNo),
 }
 
 /// How an entry is written.
@@ -70,20 +70,20 @@ pub(crate) struct Composition {
 }
 
 /// Decides how every object of `plan` is written.
-pub(crate) fn compose(plan: &PackPlan, watch: &dyn Watch) -> Result<Composition, Error> {
+pub(crate) fn compose(plan: &PackPlan, progress: &dyn ProgressSink) -> Result<Composition, Error> {
     let mut entries = list::build(plan)?;
     if plan.settings.window > 0 && plan.settings.depth > 0 {
-        find_deltas(plan, &mut entries, watch)?;
+        find_deltas(plan, &mut entries, progress)?;
     }
     let order = order::of(&entries, plan.order, plan.islands.as_deref());
     Ok(Composition { entries, order })
 }
 
 /// Lets the search look at everything that is not a delta yet.
-fn find_deltas(plan: &PackPlan, entries: &mut [Entry], watch: &dyn Watch) -> Result<(), Error> {
-    let (universe, settings) = (&plan.universe, &plan.settings);
+fn find_deltas(plan: &PackPlan, entries: &mut [Entry], progress: &dyn ProgressSink) -> Result<(), Error> {
+    let (request_objects, settings) = (&plan.request_objects, &plan.settings);
     let heights = list::heights(entries);
-    let undeltified = attributes::undeltified(plan, entries, watch)?;
+    let undeltified = attributes::undeltified(plan, entries, progress)?;
     let mut numbers = Vec::new();
     let mut candidates = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
@@ -112,10 +112,10 @@ fn find_deltas(plan: &PackPlan, entries: &mut [Entry], watch: &dyn Watch) -> Res
         // All of them were compared with each other when their pack was made.
         return Ok(());
     }
-    let mut reader = universe.snapshot().reader(settings.base_cache_bytes / 4);
+    let mut reader = request_objects.snapshot().reader(settings.base_cache_bytes / 4);
     for &(ix, name) in &plan.bases {
         // A base that cannot be read is none.
-        let Ok((kind, size)) = universe.kind_and_size(&mut reader, ix) else { continue };
+        let Ok((kind, size)) = request_objects.kind_and_size(&mut reader, ix) else { continue };
         if size >= search::MIN_BYTES && size <= settings.big_file_bytes && !plan.wanted.contains(ix) {
             let candidate = search::Candidate {
                 ix,
@@ -130,9 +130,10 @@ fn find_deltas(plan: &PackPlan, entries: &mut [Entry], watch: &dyn Watch) -> Res
             candidates.push(candidate);
         }
     }
-    let found = search::run(plan, &mut candidates, watch)?;
+    let found = search::run(plan, &mut candidates, progress)?;
     numbers.sort_unstable();
-    let number_of = |ix: Ix| numbers.binary_search_by_key(&ix, |(ix, _)| *ix).ok().map(|at| numbers[at].1);
+    let number_of =
+        |ix: ObjectNo| numbers.binary_search_by_key(&ix, |(ix, _)| *ix).ok().map(|at| numbers[at].1);
     for delta in found {
         let (target, base) = (&candidates[delta.target as usize], &candidates[delta.base as usize]);
         let Some(target) = number_of(target.ix) else { continue };

@@ -17,10 +17,10 @@ use packrace_store::ObjectReader;
 
 use crate::error::{Error, Reason};
 use crate::names::NameHash;
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::plan::PackPlan;
 use crate::settings::Settings;
-use crate::universe::{Ix, Universe};
-use crate::watch::{Phase, Watch};
 
 /// Smaller objects are not worth a delta.
 pub(super) const MIN_BYTES: u64 = 50;
@@ -34,7 +34,7 @@ const MIN_STRETCH: usize = 256;
 /// An object that can become a delta or be the base of one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    pub(super) ix: Ix,
+    pub(super) ix: ObjectNo,
     pub(super) kind: Kind,
     pub(super) name: NameHash,
     pub(super) size: u64,
@@ -64,7 +64,7 @@ pub(super) struct Found {
 pub(super) fn run(
     plan: &PackPlan,
     candidates: &mut [Candidate],
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Vec<Found>, Error> {
     candidates.sort_by(|one, other| {
         (kind_order(one.kind), one.name, other.is_preferred, other.size).cmp(&(
@@ -75,14 +75,14 @@ pub(super) fn run(
         ))
     });
     let candidates = &*candidates;
-    let (universe, settings) = (&*plan.universe, &plan.settings);
+    let (request_objects, settings) = (&*plan.request_objects, &plan.settings);
     let threads = settings.threads.clamp(1, candidates.len().div_ceil(MIN_STRETCH).max(1));
     let stretches = stretches(candidates, threads);
     let shared = Shared {
         plan,
-        universe,
+        request_objects,
         settings,
-        watch,
+        progress,
         candidates,
         cached_bytes: AtomicUsize::new(0),
         done: AtomicU64::new(0),
@@ -107,7 +107,7 @@ pub(super) fn run(
         }
         result
     })?;
-    watch.progress(Phase::Compressing, shared.total, shared.total);
+    progress.report(Phase::Compressing, shared.total, shared.total);
     Ok(found.into_inner().expect("no panic while held"))
 }
 
@@ -144,9 +144,9 @@ fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<us
 /// What all threads look at.
 struct Shared<'a> {
     plan: &'a PackPlan,
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     settings: &'a Settings,
-    watch: &'a dyn Watch,
+    progress: &'a dyn ProgressSink,
     candidates: &'a [Candidate],
     cached_bytes: AtomicUsize,
     done: AtomicU64,
@@ -197,7 +197,7 @@ impl<'a> Search<'a> {
     fn new(shared: &'a Shared<'a>, cache_bytes: usize) -> Self {
         Search {
             shared,
-            reader: shared.universe.snapshot().reader(cache_bytes),
+            reader: shared.request_objects.snapshot().reader(cache_bytes),
             deflater: Deflater::new(shared.settings.compression),
             window: VecDeque::new(),
             spare: Vec::new(),
@@ -215,10 +215,10 @@ impl<'a> Search<'a> {
             if !candidate.is_preferred {
                 let done = self.shared.done.fetch_add(1, Relaxed) + 1;
                 if done.is_multiple_of(64) {
-                    if self.shared.watch.cancelled() {
+                    if self.shared.progress.cancelled() {
                         return Err(Reason::Cancelled.into());
                     }
-                    self.shared.watch.progress(Phase::Compressing, done, self.shared.total);
+                    self.shared.progress.report(Phase::Compressing, done, self.shared.total);
                 }
             }
             self.visit(at as u32)?;
@@ -286,7 +286,7 @@ impl<'a> Search<'a> {
         if was_tried || !self.shared.plan.allows(to.ix, from.ix) {
             return Ok(());
         }
-        let hash_bytes = self.shared.universe.hash().len_in_bytes();
+        let hash_bytes = self.shared.request_objects.hash().len_in_bytes();
         let Some(limit) = size_limit(to.size, hash_bytes, best.as_ref(), from_slot.depth, max_depth) else {
             return Ok(());
         };
@@ -326,7 +326,7 @@ impl<'a> Search<'a> {
 
     fn read(&mut self, slot: &mut Slot) -> Result<(), Error> {
         let ix = self.candidate(slot.candidate).ix;
-        self.shared.universe.read(&mut self.reader, ix, &mut slot.content)?;
+        self.shared.request_objects.read(&mut self.reader, ix, &mut slot.content)?;
         slot.is_read = true;
         Ok(())
     }

@@ -8,8 +8,8 @@ use packrace_store::PackIx;
 
 use crate::encode::compose::{Base, Composition, Entry, EntryNo, How, Stored};
 use crate::error::{Error, Reason};
+use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
-use crate::universe::Ix;
 
 use super::MAX_SPAN_BYTES;
 use super::maker::Maker;
@@ -188,15 +188,15 @@ impl Composed {
             _ => return self.made(plan, maker, no, offset).map(Form::Made),
         };
         if self.written.is_some() && !is_intact(plan, entry, stored) {
-            tracing::error!("bad packed object CRC for {}", plan.universe.id(entry.ix));
+            tracing::error!("bad packed object CRC for {}", plan.request_objects.id(entry.ix));
             self.composition.entries[no.at()].how = How::Whole;
             return self.made(plan, maker, no, offset).map(Form::Made);
         }
         let Some(base) = base else { return Ok(Form::AsIs(stored)) };
-        let bytes =
-            &plan.universe.snapshot().packs()[stored.pack.0 as usize].bytes()[stored.start..stored.end];
-        let header = pack::parse_entry_header(bytes, plan.universe.hash()).map_err(|error| {
-            Error::from(Reason::Unreadable { id: plan.universe.id(entry.ix), what: error.what })
+        let bytes = &plan.request_objects.snapshot().packs()[stored.pack.0 as usize].bytes()
+            [stored.start..stored.end];
+        let header = pack::parse_entry_header(bytes, plan.request_objects.hash()).map_err(|error| {
+            Error::from(Reason::Unreadable { id: plan.request_objects.id(entry.ix), what: error.what })
         })?;
         let kind = self.kind_of_delta(plan, base, offset);
         if kind == header.kind {
@@ -210,12 +210,12 @@ impl Composed {
             Base::Entry(base) if plan.ofs_delta => {
                 EntryKind::OfsDelta { distance: offset - self.offsets[base.at()] }
             }
-            Base::Entry(base) => EntryKind::RefDelta { base: plan.universe.id(self.ix(base)) },
-            Base::Outside(base) => EntryKind::RefDelta { base: plan.universe.id(base) },
+            Base::Entry(base) => EntryKind::RefDelta { base: plan.request_objects.id(self.ix(base)) },
+            Base::Outside(base) => EntryKind::RefDelta { base: plan.request_objects.id(base) },
         }
     }
 
-    fn ix(&self, no: EntryNo) -> Ix {
+    fn ix(&self, no: EntryNo) -> ObjectNo {
         self.composition.entries[no.at()].ix
     }
 
@@ -248,10 +248,10 @@ impl Composed {
         let mut crc = crc32fast::Hasher::new();
         crc.update(owned);
         if let Some(stored) = stored {
-            let pack = &plan.universe.snapshot().packs()[stored.pack.0 as usize];
+            let pack = &plan.request_objects.snapshot().packs()[stored.pack.0 as usize];
             crc.update(&pack.bytes()[stored.start..stored.end]);
         }
-        written.push(pack_index::Entry { id: plan.universe.id(ix), crc32: crc.finalize(), offset });
+        written.push(pack_index::Entry { id: plan.request_objects.id(ix), crc32: crc.finalize(), offset });
     }
 }
 
@@ -262,8 +262,8 @@ fn body(stored: Stored) -> Stored {
 
 /// Whether stored bytes are what the index says they are: they will stay, so damage must not be handed on.
 fn is_intact(plan: &PackPlan, entry: &Entry, stored: Stored) -> bool {
-    let pack = &plan.universe.snapshot().packs()[stored.pack.0 as usize];
-    let position = pack.index().position_of(&plan.universe.id(entry.ix));
+    let pack = &plan.request_objects.snapshot().packs()[stored.pack.0 as usize];
+    let position = pack.index().position_of(&plan.request_objects.id(entry.ix));
     match position.and_then(|position| pack.index().crc32_at(position)) {
         Some(crc32) => crc32fast::hash(&pack.bytes()[stored.start..stored.end]) == crc32,
         // Indexes of version 1 have none; whoever reads the object checks zlib's sum.

@@ -3,8 +3,8 @@ use packrace_format::zlib::Deflater;
 use packrace_store::ObjectReader;
 
 use crate::error::Error;
+use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
-use crate::universe::Ix;
 
 /// Makes the bytes of entries that have no stored bytes which serve: reads and deflates.
 pub(super) struct Maker {
@@ -15,15 +15,15 @@ pub(super) struct Maker {
 impl Maker {
     pub(super) fn new(plan: &PackPlan) -> Self {
         Maker {
-            reader: plan.universe.snapshot().reader(plan.settings.base_cache_bytes / 3),
+            reader: plan.request_objects.snapshot().reader(plan.settings.base_cache_bytes / 3),
             deflater: Deflater::new(plan.settings.compression),
         }
     }
 
     /// The entry of a whole object.
-    pub(super) fn whole(&mut self, plan: &PackPlan, ix: Ix) -> Result<Vec<u8>, Error> {
+    pub(super) fn whole(&mut self, plan: &PackPlan, ix: ObjectNo) -> Result<Vec<u8>, Error> {
         let mut content = Vec::new();
-        let kind = plan.universe.read(&mut self.reader, ix, &mut content)?;
+        let kind = plan.request_objects.read(&mut self.reader, ix, &mut content)?;
         let mut entry = Vec::with_capacity(content.len() / 2 + pack::MAX_ENTRY_HEADER_BYTES);
         pack::write_entry_header(EntryKind::Object(kind), content.len() as u64, &mut entry);
         self.deflater.deflate(&content, &mut entry);
@@ -34,13 +34,13 @@ impl Maker {
     pub(super) fn delta(
         &mut self,
         plan: &PackPlan,
-        ix: Ix,
-        base: Ix,
+        ix: ObjectNo,
+        base: ObjectNo,
         entry: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let (mut source, mut target, mut delta) = (Vec::new(), Vec::new(), Vec::new());
-        plan.universe.read(&mut self.reader, base, &mut source)?;
-        plan.universe.read(&mut self.reader, ix, &mut target)?;
+        plan.request_objects.read(&mut self.reader, base, &mut source)?;
+        plan.request_objects.read(&mut self.reader, ix, &mut target)?;
         let mut index = DeltaIndex::default();
         index.build(&source);
         index.encode(&source, &target, usize::MAX, &mut delta);

@@ -12,8 +12,8 @@ use packrace_object::TrailerHasher;
 
 use crate::encode::compose;
 use crate::error::{Error, Reason};
+use crate::progress::{Phase, ProgressSink, Totals};
 use crate::select::plan::{PackPlan, Selected};
-use crate::watch::{Phase, Totals, Watch};
 use composed::Composed;
 use maker::Maker;
 use reuse::PackReuse;
@@ -33,7 +33,7 @@ pub struct PackStream {
     /// Bytes produced so far: the offset of the next entry in the pack that is made.
     written: u64,
     totals: Totals,
-    /// Objects told to the watcher.
+    /// Objects told to the progress sink.
     done: u32,
     with_index: bool,
     entries: Vec<pack_index::Entry>,
@@ -58,7 +58,7 @@ impl PackStream {
     /// The stream of `plan`.
     pub fn new(plan: PackPlan) -> Self {
         let maker = Maker::new(&plan);
-        let hasher = TrailerHasher::new(plan.universe.hash());
+        let hasher = TrailerHasher::new(plan.request_objects.hash());
         let totals = Totals { objects: plan.objects(), ..Totals::default() };
         PackStream {
             plan,
@@ -86,7 +86,7 @@ impl PackStream {
     /// Makes several packs, none longer than `bytes` unless it holds a single object, and lists what is in each. The segments are
     /// the entries of one pack, without header and trailer; `None` comes after each pack.
     pub fn in_parts(self, bytes: u64) -> Self {
-        let trailer_bytes = self.plan.universe.hash().len_in_bytes() as u64;
+        let trailer_bytes = self.plan.request_objects.hash().len_in_bytes() as u64;
         PackStream { limit: Some(bytes.saturating_sub(trailer_bytes)), ..self.with_index() }
     }
 
@@ -106,9 +106,9 @@ impl PackStream {
     }
 
     /// The next bytes, or `None` after the trailer.
-    pub fn next_segment(&mut self, watch: &dyn Watch) -> Result<Option<Segment>, Error> {
+    pub fn next_segment(&mut self, progress: &dyn ProgressSink) -> Result<Option<Segment>, Error> {
         loop {
-            if watch.cancelled() {
+            if progress.cancelled() {
                 return Err(Reason::Cancelled.into());
             }
             if let Some(segment) = self.ready.pop_front() {
@@ -123,7 +123,7 @@ impl PackStream {
                         continue;
                     }
                     self.state = if is_composed {
-                        let composition = compose::compose(&self.plan, watch)?;
+                        let composition = compose::compose(&self.plan, progress)?;
                         State::Composed(Box::new(Composed::new(composition, self.with_index, self.limit)))
                     } else {
                         self.pack_state(0)
@@ -174,14 +174,14 @@ impl PackStream {
                 }
                 State::End => return Ok(None),
             }
-            watch.progress(Phase::Writing, u64::from(self.done), u64::from(self.totals.objects));
+            progress.report(Phase::Writing, u64::from(self.done), u64::from(self.totals.objects));
         }
     }
 
     /// An error if what was made may not be what the files said when they were opened. Before a pack is complete, and before
     /// what was written to it counts.
     fn check_files(&self) -> Result<(), Error> {
-        Ok(self.plan.universe.snapshot().check_files(self.plan.packs.iter().map(|(pack, _)| *pack))?)
+        Ok(self.plan.request_objects.snapshot().check_files(self.plan.packs.iter().map(|(pack, _)| *pack))?)
     }
 
     fn pack_state(&self, at: usize) -> State {
@@ -197,12 +197,12 @@ impl PackStream {
         if !self.plan.loose.is_empty() || !self.plan.ofs_delta {
             return Ok(None);
         }
-        let snapshot = self.plan.universe.snapshot();
+        let snapshot = self.plan.request_objects.snapshot();
         let stored = &snapshot.packs()[pack.0 as usize];
         let bytes = stored.bytes();
         let is_ours = pack::Header::parse(bytes)
             .is_ok_and(|header| header.version == 2 && header.objects == self.plan.objects());
-        let trailer_bytes = self.plan.universe.hash().len_in_bytes();
+        let trailer_bytes = self.plan.request_objects.hash().len_in_bytes();
         if !is_ours || bytes.len() < pack::HEADER_BYTES + trailer_bytes {
             return Ok(None);
         }
@@ -232,11 +232,11 @@ impl PackStream {
         self.totals.reused_deltas += step.deltas;
         match step.bytes {
             reuse::Bytes::Span(range) => {
-                let map = self.plan.universe.snapshot().packs()[reuse.pack().0 as usize].map().clone();
+                let map = self.plan.request_objects.snapshot().packs()[reuse.pack().0 as usize].map().clone();
                 self.push(Segment::Mapped(map, range));
             }
             reuse::Bytes::NewHeader(header, range) => {
-                let map = self.plan.universe.snapshot().packs()[reuse.pack().0 as usize].map().clone();
+                let map = self.plan.request_objects.snapshot().packs()[reuse.pack().0 as usize].map().clone();
                 self.push(Segment::EntryHeader(header));
                 self.push(Segment::Mapped(map, range));
             }
@@ -262,7 +262,7 @@ impl PackStream {
             self.push(Segment::EntryHeader(header));
         }
         if let Some((pack, range)) = piece.mapped {
-            let map = self.plan.universe.snapshot().packs()[pack.0 as usize].map().clone();
+            let map = self.plan.request_objects.snapshot().packs()[pack.0 as usize].map().clone();
             self.push(Segment::Mapped(map, range));
         }
         Ok(true)

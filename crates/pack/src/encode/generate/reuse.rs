@@ -12,8 +12,8 @@ use packrace_store::{MAX_CHAIN, PackIx};
 
 use crate::encode::stored_entry::StoredEntry;
 use crate::error::Error;
+use crate::request_objects::ObjectNo;
 use crate::select::plan::{PackPlan, Selected};
-use crate::universe::Ix;
 
 use super::MAX_SPAN_BYTES;
 
@@ -32,7 +32,7 @@ pub(super) enum Bytes {
     /// A new entry header, and the stored bytes that follow it.
     NewHeader(EntryHeaderBytes, Range<usize>),
     /// An object that must be read and deflated.
-    Recompress(Ix),
+    Recompress(ObjectNo),
 }
 
 /// How one entry is sent.
@@ -85,7 +85,7 @@ impl PackReuse {
                 // Deltas against it find it by its start; nothing else of the stored entry is sent.
                 let start = first.start as u64;
                 self.runs.push(Run { start, end: start + 1, sent_at: written });
-                let ix = first.ix(&plan.universe)?;
+                let ix = first.ix(&plan.request_objects)?;
                 Ok(Some(Step { bytes: Bytes::Recompress(ix), objects: 0, deltas: 0 }))
             }
             Verdict::NewHeader { header, body_at } => {
@@ -138,11 +138,11 @@ impl PackReuse {
     }
 
     fn judge(&self, plan: &PackPlan, entry: &StoredEntry, sent_at: u64) -> Result<Verdict, Error> {
-        let universe = &plan.universe;
+        let request_objects = &plan.request_objects;
         match entry.header.kind {
             EntryKind::Object(_) => Ok(Verdict::AsIs),
             EntryKind::OfsDelta { distance } => {
-                let base = entry.base_offset(universe, distance)?;
+                let base = entry.base_offset(request_objects, distance)?;
                 if let Some(base_sent_at) = self.sent_at(base) {
                     if plan.ofs_delta {
                         let new_distance = sent_at - base_sent_at;
@@ -151,18 +151,18 @@ impl PackReuse {
                         }
                         return Ok(with_kind(entry, EntryKind::OfsDelta { distance: new_distance }));
                     }
-                    let base = entry.base_at(universe, base)?;
-                    return Ok(with_kind(entry, EntryKind::RefDelta { base: universe.id(base) }));
+                    let base = entry.base_at(request_objects, base)?;
+                    return Ok(with_kind(entry, EntryKind::RefDelta { base: request_objects.id(base) }));
                 }
-                let base = entry.base_at(universe, base)?;
+                let base = entry.base_at(request_objects, base)?;
                 if self.is_sent_before(plan, base) || plan.had.as_ref().is_some_and(|had| had.contains(base))
                 {
-                    return Ok(with_kind(entry, EntryKind::RefDelta { base: universe.id(base) }));
+                    return Ok(with_kind(entry, EntryKind::RefDelta { base: request_objects.id(base) }));
                 }
                 Ok(Verdict::Recompress)
             }
             EntryKind::RefDelta { base } => {
-                let Some(base) = universe.find(&base)? else { return Ok(Verdict::Recompress) };
+                let Some(base) = request_objects.find(&base)? else { return Ok(Verdict::Recompress) };
                 let usable = self.is_sent_from_here(plan, base) && self.leads_to_an_end(plan, entry)?
                     || self.is_sent_before(plan, base)
                     || plan.had.as_ref().is_some_and(|had| had.contains(base));
@@ -179,7 +179,7 @@ impl PackReuse {
     }
 
     /// Whether the response takes `base` from this same pack.
-    fn is_sent_from_here(&self, plan: &PackPlan, base: Ix) -> bool {
+    fn is_sent_from_here(&self, plan: &PackPlan, base: ObjectNo) -> bool {
         plan.wanted.contains(base) && self.home(plan, base) == Some(self.pack.0)
     }
 
@@ -187,12 +187,12 @@ impl PackReuse {
     /// delta that stands before its base; so only there the chain is followed. Packs that completed a thin pack have
     /// their bases last (git-index-pack, "--fix-thin"), mostly whole.
     fn leads_to_an_end(&self, plan: &PackPlan, entry: &StoredEntry) -> Result<bool, Error> {
-        let pack = &plan.universe.snapshot().packs()[self.pack.0 as usize];
+        let pack = &plan.request_objects.snapshot().packs()[self.pack.0 as usize];
         let mut at = *entry;
         for _ in 0..MAX_CHAIN {
             let base = match at.header.kind {
                 EntryKind::Object(_) => return Ok(true),
-                EntryKind::OfsDelta { distance } => at.base_offset(&plan.universe, distance)?,
+                EntryKind::OfsDelta { distance } => at.base_offset(&plan.request_objects, distance)?,
                 EntryKind::RefDelta { base } => match pack.index().position_of(&base) {
                     Some(position) => pack.index().offset_at(position),
                     None => return Ok(true),
@@ -202,29 +202,29 @@ impl PackReuse {
                 return Ok(true);
             }
             let Some(position) = pack.position_of_offset(base) else { return Ok(false) };
-            at = StoredEntry::at(&plan.universe, self.pack, position)?;
+            at = StoredEntry::at(&plan.request_objects, self.pack, position)?;
         }
         Ok(false)
     }
 
     /// Whether the response took `base` from a pack before this one. Only looking back keeps deltas of two packs
     /// from being each other's base.
-    fn is_sent_before(&self, plan: &PackPlan, base: Ix) -> bool {
+    fn is_sent_before(&self, plan: &PackPlan, base: ObjectNo) -> bool {
         plan.wanted.contains(base) && self.home(plan, base).is_some_and(|pack| pack < self.pack.0)
     }
 
-    fn home(&self, plan: &PackPlan, ix: Ix) -> Option<u32> {
-        plan.universe.packed(ix).map(|ix| plan.universe.snapshot().locate(ix).pack.0)
+    fn home(&self, plan: &PackPlan, ix: ObjectNo) -> Option<u32> {
+        plan.request_objects.packed(ix).map(|ix| plan.request_objects.snapshot().locate(ix).pack.0)
     }
 
     /// The `at`-th selected entry.
     fn entry(&self, plan: &PackPlan, selected: &Selected, at: usize) -> Result<Option<StoredEntry>, Error> {
-        let len = plan.universe.snapshot().packs()[self.pack.0 as usize].len();
+        let len = plan.request_objects.snapshot().packs()[self.pack.0 as usize].len();
         let position = match selected {
             Selected::All => u32::try_from(at).ok().filter(|at| *at < len),
             Selected::Positions(positions) => positions.get(at).copied(),
         };
-        position.map(|position| StoredEntry::at(&plan.universe, self.pack, position)).transpose()
+        position.map(|position| StoredEntry::at(&plan.request_objects, self.pack, position)).transpose()
     }
 }
 

@@ -6,7 +6,7 @@ use packrace_store::publish::{Form, LooseBatch, LooseLimit};
 use packrace_store::{ObjectIx, Snapshot};
 
 use crate::ingest::{Error, IndexedPack};
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
 
 pub use salvage::{Salvaged, salvage};
 
@@ -31,7 +31,11 @@ pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) ->
 /// Writes the objects of a pack, except those that it was completed with, as loose ones. Gives back false, and has
 /// written nothing, where one of them is larger than [`MAX_OBJECT_BYTES`]: the pack is to be kept then, in which it takes no more
 /// memory than it has on disk.
-pub fn unpack(indexed: &IndexedPack, batch: &mut LooseBatch, watch: &dyn Watch) -> Result<bool, Error> {
+pub fn unpack(
+    indexed: &IndexedPack,
+    batch: &mut LooseBatch,
+    progress: &dyn ProgressSink,
+) -> Result<bool, Error> {
     let entries = indexed.entries();
     if entries.is_empty() {
         return Ok(true);
@@ -52,7 +56,7 @@ pub fn unpack(indexed: &IndexedPack, batch: &mut LooseBatch, watch: &dyn Watch) 
     for (done, at) in (1..).zip(&order) {
         let kind = reader.read_at(ObjectIx(*at), &mut content)?;
         batch.add(&entries[*at as usize].id, kind, &content)?;
-        watch.progress(Phase::Unpacking, done, order.len() as u64);
+        progress.report(Phase::Unpacking, done, order.len() as u64);
     }
     Ok(true)
 }

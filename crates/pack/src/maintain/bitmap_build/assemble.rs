@@ -12,8 +12,8 @@ use super::introduce::{Introduced, List, Trees};
 use super::stored::Stored;
 use super::{BitOrder, Job, Stop};
 use crate::error::Reason;
-use crate::universe::Universe;
-use crate::watch::Phase;
+use crate::progress::Phase;
+use crate::request_objects::RequestObjects;
 
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 1 << 20;
@@ -27,22 +27,22 @@ pub(super) fn assemble(
     introduced: &Introduced,
     mut stored: Option<Stored<'_>>,
 ) -> Result<Vec<u8>, Stop> {
-    let Job { universe, order, options, watch } = job;
+    let Job { request_objects, order, options, progress } = job;
     if let Some(stored) = &stored {
         stored.complete(order, introduced)?;
     }
-    let kinds = kinds(universe, order, introduced)?;
-    let mut writer = BitmapWriter::new(universe.hash(), order.checksum(), &kinds);
+    let kinds = kinds(request_objects, order, introduced)?;
+    let mut writer = BitmapWriter::new(request_objects.hash(), order.checksum(), &kinds);
     drop(kinds);
     let mut reach = Reach {
         history,
         introduced,
-        again: Trees::again(universe, order, history),
+        again: Trees::again(request_objects, order, history),
         entries: HashMap::new(),
         open: BinaryHeap::new(),
     };
     for commit in selected {
-        if watch.cancelled() {
+        if progress.cancelled() {
             return Err(Reason::Cancelled.into());
         }
         let Some(bit) = history.bits[*commit as usize] else { continue };
@@ -52,7 +52,7 @@ pub(super) fn assemble(
         };
         reach.entries.insert(*commit, writer.len());
         writer.push(order.position(bit), reached);
-        watch.progress(Phase::BuildingBitmaps, writer.len() as u64, selected.len() as u64);
+        progress.report(Phase::BuildingBitmaps, writer.len() as u64, selected.len() as u64);
     }
     let name_hashes = options.name_hashes.then(|| {
         let mut by_position = vec![0; order.len() as usize];
@@ -65,13 +65,17 @@ pub(super) fn assemble(
 }
 
 /// Which objects are of which kind. Those that no commit reaches have to be asked.
-fn kinds(universe: &Universe, order: &BitOrder, introduced: &Introduced) -> Result<[Bits; 4], Stop> {
-    let mut reader = universe.snapshot().reader(READER_CACHE_BYTES);
+fn kinds(
+    request_objects: &RequestObjects,
+    order: &BitOrder,
+    introduced: &Introduced,
+) -> Result<[Bits; 4], Stop> {
+    let mut reader = request_objects.snapshot().reader(READER_CACHE_BYTES);
     let mut kinds = Kind::ALL.map(|_| Bits::new(order.len()));
     for (bit, kind) in (0u32..).zip(&introduced.kinds) {
         let kind = match Kind::from_pack_type(kind.load(Relaxed)) {
             Some(kind) => kind,
-            None => universe.kind(&mut reader, order.object(bit))?,
+            None => request_objects.kind(&mut reader, order.object(bit))?,
         };
         kinds[kind as usize - 1].set(bit);
     }

@@ -9,8 +9,8 @@ use packrace_store::ObjectReader;
 use super::{BitOrder, BitmapTips, Stop};
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::universe::{Ix, Universe};
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 8 << 20;
@@ -27,7 +27,7 @@ pub(super) struct History {
     /// The bit; `None` for commits outside the pack.
     pub(super) bits: Vec<Option<u32>>,
     /// `None` for the empty tree where it is not stored, and for commits outside the pack.
-    pub(super) trees: Vec<Option<Ix>>,
+    pub(super) trees: Vec<Option<ObjectNo>>,
     parents: Vec<u32>,
     /// Where each commit's begin in `parents`; one more than there are commits.
     starts: Vec<u32>,
@@ -42,27 +42,27 @@ pub(super) struct History {
 
 /// A commit as it was read.
 struct Read {
-    ix: Ix,
-    tree: Option<Ix>,
+    ix: ObjectNo,
+    tree: Option<ObjectNo>,
     seconds: i64,
-    parents: Vec<Ix>,
+    parents: Vec<ObjectNo>,
 }
 
 impl History {
     /// Reads everything that `tips` reach. Tips that don't exist are passed over.
     pub(super) fn load(
-        universe: &Universe,
+        request_objects: &RequestObjects,
         order: &BitOrder,
         tips: BitmapTips<'_>,
         threads: usize,
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<Self, Stop> {
-        let mut peeler = Peeler::new(universe);
+        let mut peeler = Peeler::new(request_objects);
         let refs = peeler.commits(tips.refs)?;
         let preferred = peeler.commits(tips.preferred)?;
-        let reading = Reading::new(universe, order, watch);
+        let reading = Reading::new(request_objects, order, progress);
         let read = reading.run([&refs[..], &preferred].concat(), threads)?;
-        let places: HashMap<Ix, u32> = read.iter().map(|commit| commit.ix).zip(0..).collect();
+        let places: HashMap<ObjectNo, u32> = read.iter().map(|commit| commit.ix).zip(0..).collect();
         let newest_first = newest_first(&read, &places)?;
         let mut numbers = vec![0; read.len()];
         for (number, place) in (0u32..).zip(newest_first.iter().rev()) {
@@ -90,7 +90,7 @@ impl History {
         history
     }
 
-    fn push(&mut self, bit: Option<u32>, tree: Option<Ix>, parents: impl Iterator<Item = u32>) {
+    fn push(&mut self, bit: Option<u32>, tree: Option<ObjectNo>, parents: impl Iterator<Item = u32>) {
         self.bits.push(bit);
         self.trees.push(tree);
         self.parents.extend(parents);
@@ -138,12 +138,12 @@ impl History {
 
 /// Places of commits, every child before its parents, and the newest that is possible first. Does not depend on the
 /// order of the places.
-fn newest_first(read: &[Read], places: &HashMap<Ix, u32>) -> Result<Vec<u32>, Reason> {
+fn newest_first(read: &[Read], places: &HashMap<ObjectNo, u32>) -> Result<Vec<u32>, Reason> {
     let mut children = vec![0u32; read.len()];
     read.iter().flat_map(|commit| &commit.parents).for_each(|parent| children[places[parent] as usize] += 1);
     let key = |place: u32| (read[place as usize].seconds, read[place as usize].ix, place);
     let childless = (0..read.len() as u32).filter(|place| children[*place as usize] == 0);
-    let mut open: BinaryHeap<(i64, Ix, u32)> = childless.map(key).collect();
+    let mut open: BinaryHeap<(i64, ObjectNo, u32)> = childless.map(key).collect();
     let mut order = Vec::with_capacity(read.len());
     while let Some((_, _, place)) = open.pop() {
         order.push(place);
@@ -161,30 +161,34 @@ fn newest_first(read: &[Read], places: &HashMap<Ix, u32>) -> Result<Vec<u32>, Re
 
 /// Finds what tips come down to.
 struct Peeler<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     reader: ObjectReader,
     content: Vec<u8>,
 }
 
 impl<'a> Peeler<'a> {
-    fn new(universe: &'a Universe) -> Self {
-        Peeler { universe, reader: universe.snapshot().reader(READER_CACHE_BYTES), content: Vec::new() }
+    fn new(request_objects: &'a RequestObjects) -> Self {
+        Peeler {
+            request_objects,
+            reader: request_objects.snapshot().reader(READER_CACHE_BYTES),
+            content: Vec::new(),
+        }
     }
 
-    fn commits(&mut self, tips: &[ObjectId]) -> Result<Vec<Ix>, Error> {
+    fn commits(&mut self, tips: &[ObjectId]) -> Result<Vec<ObjectNo>, Error> {
         tips.iter().filter_map(|tip| self.peel(tip).transpose()).collect()
     }
 
-    fn peel(&mut self, tip: &ObjectId) -> Result<Option<Ix>, Error> {
+    fn peel(&mut self, tip: &ObjectId) -> Result<Option<ObjectNo>, Error> {
         let mut id = *tip;
         for _ in 0..MAX_TAG_DEPTH {
-            let Some(ix) = self.universe.find(&id)? else { return Ok(None) };
-            match self.universe.kind(&mut self.reader, ix)? {
+            let Some(ix) = self.request_objects.find(&id)? else { return Ok(None) };
+            match self.request_objects.kind(&mut self.reader, ix)? {
                 Kind::Commit => return Ok(Some(ix)),
                 Kind::Tree | Kind::Blob => return Ok(None),
                 Kind::Tag => {
-                    self.universe.read(&mut self.reader, ix, &mut self.content)?;
-                    let tag = parse_tag(&self.content, self.universe.hash())
+                    self.request_objects.read(&mut self.reader, ix, &mut self.content)?;
+                    let tag = parse_tag(&self.content, self.request_objects.hash())
                         .map_err(|source| Reason::Malformed { id, source })?;
                     id = tag.target;
                 }
@@ -196,9 +200,9 @@ impl<'a> Peeler<'a> {
 
 /// Reads commits and what they reach, each once, with several threads that share a list of what is open.
 struct Reading<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     order: &'a BitOrder,
-    watch: &'a dyn Watch,
+    progress: &'a dyn ProgressSink,
     seen: Marks,
     shared: Mutex<Shared>,
     /// Something was put on the list, or the last thread that could has finished.
@@ -207,7 +211,7 @@ struct Reading<'a> {
 
 #[derive(Default)]
 struct Shared {
-    open: Vec<Ix>,
+    open: Vec<ObjectNo>,
     /// Threads that may still put something on the list.
     busy: usize,
     read: Vec<Read>,
@@ -226,18 +230,18 @@ impl Drop for Busy<'_, '_> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(universe: &'a Universe, order: &'a BitOrder, watch: &'a dyn Watch) -> Self {
+    fn new(request_objects: &'a RequestObjects, order: &'a BitOrder, progress: &'a dyn ProgressSink) -> Self {
         Reading {
-            universe,
+            request_objects,
             order,
-            watch,
-            seen: Marks::new(universe.packed_end()),
+            progress,
+            seen: Marks::new(request_objects.packed_end()),
             shared: Mutex::default(),
             changed: Condvar::new(),
         }
     }
 
-    fn run(self, mut tips: Vec<Ix>, threads: usize) -> Result<Vec<Read>, Stop> {
+    fn run(self, mut tips: Vec<ObjectNo>, threads: usize) -> Result<Vec<Read>, Stop> {
         tips.retain(|tip| self.seen.insert(*tip));
         self.lock().open = tips;
         std::thread::scope(|scope| {
@@ -258,7 +262,7 @@ impl<'a> Reading<'a> {
     }
 
     fn work(&self) {
-        let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
+        let mut reader = self.request_objects.snapshot().reader(READER_CACHE_BYTES);
         let (mut content, mut batch) = (Vec::new(), Vec::new());
         while let Some(_busy) = self.take(&mut batch) {
             let mut read = Vec::with_capacity(batch.len());
@@ -271,7 +275,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Takes some commits; `None` if there will be no more.
-    fn take(&self, batch: &mut Vec<Ix>) -> Option<Busy<'_, 'a>> {
+    fn take(&self, batch: &mut Vec<ObjectNo>) -> Option<Busy<'_, 'a>> {
         let mut shared = self.lock();
         while shared.open.is_empty() && shared.busy > 0 && shared.stopped.is_none() {
             shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
@@ -294,32 +298,32 @@ impl<'a> Reading<'a> {
         shared.read.extend(read);
         if let Err(stop) = result {
             shared.stopped.get_or_insert(stop);
-        } else if self.watch.cancelled() {
+        } else if self.progress.cancelled() {
             shared.stopped.get_or_insert(Stop::from(Reason::Cancelled));
         }
         let done = shared.read.len() as u64;
         drop(shared);
-        self.watch.progress(Phase::SelectingBitmaps, done, 0);
+        self.progress.report(Phase::SelectingBitmaps, done, 0);
     }
 
-    fn commit(&self, reader: &mut ObjectReader, content: &mut Vec<u8>, ix: Ix) -> Result<Read, Stop> {
-        let id = || self.universe.id(ix);
-        let is = self.universe.read(reader, ix, content)?;
+    fn commit(&self, reader: &mut ObjectReader, content: &mut Vec<u8>, ix: ObjectNo) -> Result<Read, Stop> {
+        let id = || self.request_objects.id(ix);
+        let is = self.request_objects.read(reader, ix, content)?;
         if is != Kind::Commit {
             return Err(Reason::WrongKind { id: id(), is, expected: Kind::Commit }.into());
         }
-        let commit = parse_commit(content, self.universe.hash())
+        let commit = parse_commit(content, self.request_objects.hash())
             .map_err(|source| Reason::Malformed { id: id(), source })?;
         let is_inside = self.order.bit_of(ix).is_some();
         let mut parents = Vec::with_capacity(commit.parents.len());
         for parent in &commit.parents {
-            match self.universe.find(parent)? {
+            match self.request_objects.find(parent)? {
                 Some(found) if !is_inside || self.order.bit_of(found).is_some() => parents.push(found),
                 _ if is_inside => return Err(Stop::NotClosed(*parent)),
                 _ => return Err(Reason::Missing(*parent).into()),
             }
         }
-        let tree = if is_inside { self.order.find_tree(self.universe, &commit.tree)? } else { None };
+        let tree = if is_inside { self.order.find_tree(self.request_objects, &commit.tree)? } else { None };
         Ok(Read { ix, tree, seconds: commit.committer_seconds, parents })
     }
 }

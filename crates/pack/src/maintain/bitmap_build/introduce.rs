@@ -14,14 +14,14 @@ use super::history::History;
 use super::{BitOrder, Job, Stop};
 use crate::error::Reason;
 use crate::names::NameHash;
-use crate::universe::{Ix, Universe};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::trees::{Tree, TreeDecoder};
-use crate::watch::{Phase, Watch};
 
 /// Commits that a thread takes at a time: enough that trees share delta bases.
 const STRETCH: u32 = 1024;
 
-/// Commits between two looks at the watcher.
+/// Commits between two looks at the progress sink.
 const COMMITS_BETWEEN_LOOKS: u32 = 64;
 
 /// Parents that a commit is compared with. What came from others is listed again.
@@ -59,13 +59,13 @@ pub(super) enum List<'a> {
 impl Introduced {
     /// Finds what all commits introduce that `selected` reach, and keeps no more than about `limit` numbers.
     pub(super) fn find(job: Job<'_>, history: &History, selected: &[u32], limit: u64) -> Result<Self, Stop> {
-        let Job { universe, order, watch, .. } = job;
+        let Job { request_objects, order, progress, .. } = job;
         let objects = order.len() as usize;
         let work = Work {
-            universe,
+            request_objects,
             order,
             history,
-            watch,
+            progress,
             is_needed: needed(history, selected),
             introduced_by: std::iter::repeat_with(|| AtomicU32::new(NOBODY)).take(objects).collect(),
             found: Found {
@@ -135,10 +135,10 @@ struct Found {
 }
 
 struct Work<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     order: &'a BitOrder,
     history: &'a History,
-    watch: &'a dyn Watch,
+    progress: &'a dyn ProgressSink,
     is_needed: Vec<bool>,
     /// By bit. Several threads write, and what is lost only makes a list longer.
     introduced_by: Vec<AtomicU32>,
@@ -181,7 +181,7 @@ impl Work<'_> {
 
     /// Takes stretches of commits as long as there are any.
     fn stretches(&self) -> Result<Vec<(u32, Stretch)>, Stop> {
-        let mut trees = Trees::new(self.universe, self.order, self.history, Some(&self.found));
+        let mut trees = Trees::new(self.request_objects, self.order, self.history, Some(&self.found));
         let mut done = Vec::new();
         loop {
             let number = self.next.fetch_add(1, Relaxed);
@@ -198,7 +198,7 @@ impl Work<'_> {
         let commits = number * STRETCH..((number + 1) * STRETCH).min(self.history.len());
         let mut is_kept = true;
         for commit in commits.clone() {
-            if commit % COMMITS_BETWEEN_LOOKS == 0 && self.watch.cancelled() {
+            if commit % COMMITS_BETWEEN_LOOKS == 0 && self.progress.cancelled() {
                 return Err(Reason::Cancelled.into());
             }
             if self.is_needed[commit as usize] {
@@ -222,7 +222,7 @@ impl Work<'_> {
             }
         }
         let done = self.done.fetch_add(commits.len() as u32, Relaxed) + commits.len() as u32;
-        self.watch.progress(Phase::ReadingTrees, u64::from(done), u64::from(self.history.len()));
+        self.progress.report(Phase::ReadingTrees, u64::from(done), u64::from(self.history.len()));
         Ok(stretch)
     }
 
@@ -241,7 +241,7 @@ impl Work<'_> {
 
 /// Compares the trees of commits with those of their parents. One a thread.
 pub(super) struct Trees<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     order: &'a BitOrder,
     history: &'a History,
     found: Option<&'a Found>,
@@ -252,9 +252,9 @@ pub(super) struct Trees<'a> {
 struct Comparison {
     /// Whose tree it is or is in.
     commit: u32,
-    tree: Ix,
+    tree: ObjectNo,
     path: NameHash,
-    bases: Vec<Ix>,
+    bases: Vec<ObjectNo>,
 }
 
 /// An entry that a tree has and one of its bases hasn't.
@@ -262,22 +262,26 @@ struct Fresh {
     /// Where it starts.
     at: u32,
     /// The tree that the base has under the same name.
-    base: Option<Ix>,
+    base: Option<ObjectNo>,
 }
 
 impl<'a> Trees<'a> {
     /// Comparisons that learn nothing of objects on the way.
-    pub(super) fn again(universe: &'a Universe, order: &'a BitOrder, history: &'a History) -> Self {
-        Trees::new(universe, order, history, None)
+    pub(super) fn again(
+        request_objects: &'a RequestObjects,
+        order: &'a BitOrder,
+        history: &'a History,
+    ) -> Self {
+        Trees::new(request_objects, order, history, None)
     }
 
     fn new(
-        universe: &'a Universe,
+        request_objects: &'a RequestObjects,
         order: &'a BitOrder,
         history: &'a History,
         found: Option<&'a Found>,
     ) -> Self {
-        Trees { universe, order, history, found, decoder: TreeDecoder::new(universe) }
+        Trees { request_objects, order, history, found, decoder: TreeDecoder::new(request_objects) }
     }
 
     /// Visits everything in the tree of a commit that is in no parent's, as far as `is_new`: what is below a tree that
@@ -312,12 +316,12 @@ impl<'a> Trees<'a> {
     fn meet(
         &self,
         commit: u32,
-        ix: Ix,
+        ix: ObjectNo,
         kind: Kind,
         path: NameHash,
         is_new: &mut impl FnMut(u32) -> bool,
     ) -> Result<bool, Stop> {
-        let bit = self.order.bit_of(ix).ok_or_else(|| Stop::NotClosed(self.universe.id(ix)))?;
+        let bit = self.order.bit_of(ix).ok_or_else(|| Stop::NotClosed(self.request_objects.id(ix)))?;
         let is_new = is_new(bit);
         if let Some(found) = self.found.filter(|_| is_new) {
             found.kinds[bit as usize].store(kind as u8, Relaxed);
@@ -342,7 +346,7 @@ impl<'a> Trees<'a> {
             }
             return Ok(());
         }
-        let mut fresh: Option<Vec<(u32, Vec<Ix>)>> = None;
+        let mut fresh: Option<Vec<(u32, Vec<ObjectNo>)>> = None;
         for base in &comparison.bases {
             let base_tree = self.decoder.tree(*base)?;
             let differences = self.differences((comparison.tree, &tree), (*base, &base_tree))?;
@@ -362,15 +366,15 @@ impl<'a> Trees<'a> {
         comparison: &Comparison,
         tree: &Tree,
         at: u32,
-        bases: Vec<Ix>,
+        bases: Vec<ObjectNo>,
         is_new: &mut impl FnMut(u32) -> bool,
         open: &mut Vec<Comparison>,
     ) -> Result<(), Stop> {
         let entry = self.entry_at(comparison.tree, tree, at)?;
         let (kind, found) = match entry.kind() {
             EntryKind::Submodule => return Ok(()),
-            EntryKind::Tree => (Kind::Tree, self.order.find_tree(self.universe, entry.id)?),
-            EntryKind::Blob => (Kind::Blob, self.universe.find(entry.id)?),
+            EntryKind::Tree => (Kind::Tree, self.order.find_tree(self.request_objects, entry.id)?),
+            EntryKind::Blob => (Kind::Blob, self.request_objects.find(entry.id)?),
         };
         let Some(ix) = found else {
             return if kind == Kind::Tree { Ok(()) } else { Err(Stop::NotClosed(entry.id.to_owned())) };
@@ -382,18 +386,22 @@ impl<'a> Trees<'a> {
         Ok(())
     }
 
-    fn entry_at<'t>(&self, ix: Ix, tree: &'t Tree, at: u32) -> Result<Entry<'t>, Stop> {
-        let entry = Entries::at(&tree.bytes, self.universe.hash(), at as usize).next();
+    fn entry_at<'t>(&self, ix: ObjectNo, tree: &'t Tree, at: u32) -> Result<Entry<'t>, Stop> {
+        let entry = Entries::at(&tree.bytes, self.request_objects.hash(), at as usize).next();
         let Some(Ok(entry)) = entry else {
             let source = MalformedObject { what: "tree entry", at: at as usize };
-            return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+            return Err(Reason::Malformed { id: self.request_objects.id(ix), source }.into());
         };
         Ok(entry)
     }
 
     /// The entries of `tree` that `base` does not have byte for byte. Both are sorted; where a damaged one is not, more
     /// entries differ.
-    fn differences(&self, (ix, tree): (Ix, &Tree), (base_ix, base): (Ix, &Tree)) -> Result<Vec<Fresh>, Stop> {
+    fn differences(
+        &self,
+        (ix, tree): (ObjectNo, &Tree),
+        (base_ix, base): (ObjectNo, &Tree),
+    ) -> Result<Vec<Fresh>, Stop> {
         let mut fresh = Vec::new();
         let ends = |tree: &Tree| tree.starts.len() - 1;
         let (mut at, mut base_at) = (0, 0);
@@ -421,7 +429,7 @@ impl<'a> Trees<'a> {
                 std::cmp::Ordering::Greater => base_at += 1,
                 std::cmp::Ordering::Equal => {
                     let is_tree = base_entry.kind() == EntryKind::Tree;
-                    let base_tree = if is_tree { self.universe.find(base_entry.id)? } else { None };
+                    let base_tree = if is_tree { self.request_objects.find(base_entry.id)? } else { None };
                     fresh.push(Fresh { at: tree.starts[at], base: base_tree });
                     at += 1;
                     base_at += 1;
@@ -439,9 +447,9 @@ fn sort_key<'e>(entry: &Entry<'e>) -> impl Iterator<Item = u8> + 'e {
 }
 
 /// Entries that are in neither base, with the trees that either has in their place.
-fn in_both(fresh: Vec<(u32, Vec<Ix>)>, differences: Vec<Fresh>) -> Vec<(u32, Vec<Ix>)> {
+fn in_both(fresh: Vec<(u32, Vec<ObjectNo>)>, differences: Vec<Fresh>) -> Vec<(u32, Vec<ObjectNo>)> {
     let mut differences = differences.into_iter().peekable();
-    let keep = |(at, mut bases): (u32, Vec<Ix>)| {
+    let keep = |(at, mut bases): (u32, Vec<ObjectNo>)| {
         while differences.next_if(|other| other.at < at).is_some() {}
         let other = differences.next_if(|other| other.at == at)?;
         bases.extend(other.base);

@@ -25,8 +25,8 @@ mod stored;
 use packrace_object::ObjectId;
 
 use crate::error::{Error, Reason};
-use crate::universe::Universe;
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::RequestObjects;
 
 use history::History;
 use introduce::Introduced;
@@ -42,7 +42,7 @@ const LISTED_AN_OBJECT: u64 = 8;
 pub struct BitmapOptions {
     /// Whether to store the hash of a path of every object (`pack.writeBitmapHashCache`).
     pub name_hashes: bool,
-    /// Whether to take over what the bitmaps of the universe say, in the new order.
+    /// Whether to take over what the bitmaps of the request's objects say, in the new order.
     pub reuse: bool,
     /// Whether to store a lookup table (`pack.writeBitmapLookupTable`).
     pub lookup_table: bool,
@@ -85,21 +85,21 @@ pub fn not_closed_warning(missing: &ObjectId) -> String {
 
 /// Makes the bitmap file for the pack or multi-pack-index whose objects `order` names.
 ///
-/// Objects are read from `universe`; the pack itself need not be a part of it. Takes about 30 bytes an object, 150 a
+/// Objects are read from `request_objects`; the pack itself need not be a part of it. Takes about 30 bytes an object, 150 a
 /// commit, and the file.
 pub fn build(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     order: &BitOrder,
     tips: BitmapTips<'_>,
     options: &BitmapOptions,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<BuiltBitmap, Error> {
-    if !universe.snapshot().shallow().is_empty() {
+    if !request_objects.snapshot().shallow().is_empty() {
         tracing::warn!("disabling bitmap writing, as the history is shallow");
         return Ok(BuiltBitmap::Shallow);
     }
-    let stored = if options.reuse { Stored::open(universe, order) } else { None };
-    let job = Job { universe, order, options, watch };
+    let stored = if options.reuse { Stored::open(request_objects, order) } else { None };
+    let job = Job { request_objects, order, options, progress };
     let mut result = try_build(job, tips, stored);
     if let Err(Stop::DamagedBitmap) = result {
         result = try_build(job, tips, None);
@@ -115,20 +115,20 @@ pub fn build(
 /// What all parts of the work need.
 #[derive(Clone, Copy)]
 struct Job<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     order: &'a BitOrder,
     options: &'a BitmapOptions,
-    watch: &'a dyn Watch,
+    progress: &'a dyn ProgressSink,
 }
 
 fn try_build(job: Job<'_>, tips: BitmapTips<'_>, stored: Option<Stored<'_>>) -> Result<Vec<u8>, Stop> {
-    let Job { universe, order, options, watch } = job;
-    let mut history = History::load(universe, order, tips, options.threads, watch)?;
+    let Job { request_objects, order, options, progress } = job;
+    let mut history = History::load(request_objects, order, tips, options.threads, progress)?;
     if let Some(stored) = &stored {
         stored.tell(order, &mut history);
     }
     let selected = select::select(&history);
-    watch.progress(Phase::SelectingBitmaps, u64::from(history.len()), 0);
+    progress.report(Phase::SelectingBitmaps, u64::from(history.len()), 0);
     let limit = u64::from(order.len()) * LISTED_AN_OBJECT + (1 << 20);
     let introduced = Introduced::find(job, &history, &selected, limit)?;
     assemble::assemble(job, &history, &selected, &introduced, stored)
@@ -138,7 +138,7 @@ fn try_build(job: Job<'_>, tips: BitmapTips<'_>, stored: Option<Stored<'_>>) -> 
 #[derive(Debug)]
 enum Stop {
     NotClosed(ObjectId),
-    /// Bitmaps of the universe are not to be used.
+    /// Bitmaps of the request's objects are not to be used.
     DamagedBitmap,
     Error(Error),
 }

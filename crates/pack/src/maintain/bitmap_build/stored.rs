@@ -9,15 +9,15 @@ use packrace_store::{DamagedBitmap, SnapshotBitmap};
 use super::history::History;
 use super::introduce::Introduced;
 use super::{BitOrder, Stop};
-use crate::universe::{Ix, Universe};
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// In place of the new bit of an object that the new pack does not have.
 const NO_BIT: u32 = u32::MAX;
 
-/// The bitmaps of the universe. Asked for one commit after the other, it looks only at the bits in which a
+/// The bitmaps of the request's objects. Asked for one commit after the other, it looks only at the bits in which a
 /// commit differs from the one before.
 pub(super) struct Stored<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     bitmap: SnapshotBitmap<'a>,
     /// New bits by old ones.
     new_bits: Vec<u32>,
@@ -34,18 +34,19 @@ impl From<DamagedBitmap> for Stop {
 
 impl<'a> Stored<'a> {
     /// `None` if there are no bitmaps.
-    pub(super) fn open(universe: &'a Universe, order: &BitOrder) -> Option<Self> {
-        let bitmap = universe.snapshot().bitmap()?;
+    pub(super) fn open(request_objects: &'a RequestObjects, order: &BitOrder) -> Option<Self> {
+        let bitmap = request_objects.snapshot().bitmap()?;
         let last_old = bitmap.no_bits();
-        let new_bit = |old| bitmap.bit_to_ix(old).and_then(|ix| order.bit_of(Ix(ix.0))).unwrap_or(NO_BIT);
+        let new_bit =
+            |old| bitmap.bit_to_ix(old).and_then(|ix| order.bit_of(ObjectNo(ix.0))).unwrap_or(NO_BIT);
         let new_bits = (0..last_old.len()).map(new_bit).collect();
-        Some(Stored { universe, bitmap, new_bits, last_old, last_new: Bits::new(order.len()) })
+        Some(Stored { request_objects, bitmap, new_bits, last_old, last_new: Bits::new(order.len()) })
     }
 
     /// Notes which commits of the new pack have a bitmap.
     pub(super) fn tell(&self, order: &BitOrder, history: &mut History) {
         for commit in 0..history.len() as usize {
-            let packed = history.bits[commit].and_then(|bit| self.universe.packed(order.object(bit)));
+            let packed = history.bits[commit].and_then(|bit| self.request_objects.packed(order.object(bit)));
             history.is_stored[commit] = packed.is_some_and(|ix| self.bitmap.has(ix));
         }
     }
@@ -53,7 +54,7 @@ impl<'a> Stored<'a> {
     /// What a commit reaches that was told to have a bitmap.
     pub(super) fn reached(&mut self, order: &BitOrder, bit: u32) -> Result<Bits, Stop> {
         let mut old = self.bitmap.no_bits();
-        let ix = self.universe.packed(order.object(bit)).ok_or(DamagedBitmap)?;
+        let ix = self.request_objects.packed(order.object(bit)).ok_or(DamagedBitmap)?;
         if !self.bitmap.or_into(ix, &mut old)? {
             return Err(Stop::DamagedBitmap);
         }
@@ -65,7 +66,7 @@ impl<'a> Stored<'a> {
                 match self.new_bits[old_bit as usize] {
                     NO_BIT => {
                         let missing = self.bitmap.bit_to_ix(old_bit).ok_or(DamagedBitmap)?;
-                        return Err(Stop::NotClosed(self.universe.id(Ix(missing.0))));
+                        return Err(Stop::NotClosed(self.request_objects.id(ObjectNo(missing.0))));
                     }
                     new_bit if old.contains(old_bit) => _ = self.last_new.set(new_bit),
                     new_bit => self.last_new.unset(new_bit),
@@ -85,7 +86,8 @@ impl<'a> Stored<'a> {
                     continue;
                 }
                 introduced.kinds[bit as usize].store(kind as u8, Relaxed);
-                let name = self.universe.packed(order.object(bit)).and_then(|ix| self.bitmap.name_hash(ix));
+                let name =
+                    self.request_objects.packed(order.object(bit)).and_then(|ix| self.bitmap.name_hash(ix));
                 introduced.set_name(bit, name.unwrap_or(0));
             }
         }

@@ -5,35 +5,35 @@ use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Git, RepoBuilder, Size};
 
 use super::*;
-use crate::watch::Unwatched;
+use crate::progress::NoProgress;
 
 /// What a repository of one pack is built from.
 struct Input {
-    universe: Arc<Universe>,
+    request_objects: Arc<RequestObjects>,
     order: BitOrder,
     refs: Vec<ObjectId>,
 }
 
 fn open(path: &std::path::Path) -> Input {
     let repository = Repository::open(path, &OpenOptions::default()).unwrap();
-    let universe = Arc::new(Universe::new(repository.snapshot().unwrap()));
-    let [pack] = universe.snapshot().packs() else { panic!("one pack") };
-    let order = BitOrder::of_pack(&universe, pack.index(), pack.reverse()).unwrap();
+    let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
+    let [pack] = request_objects.snapshot().packs() else { panic!("one pack") };
+    let order = BitOrder::of_pack(&request_objects, pack.index(), pack.reverse()).unwrap();
     let refs = Git::stock().run(path, &["for-each-ref", "--format=%(objectname)"]);
     let refs = refs.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
-    Input { universe, order, refs }
+    Input { request_objects, order, refs }
 }
 
 fn history(input: &Input) -> History {
     let tips = BitmapTips { refs: &input.refs, preferred: &[] };
-    History::load(&input.universe, &input.order, tips, 2, &Unwatched).unwrap()
+    History::load(&input.request_objects, &input.order, tips, 2, &NoProgress).unwrap()
 }
 
 fn job(input: &Input) -> Job<'_> {
     static OPTIONS: BitmapOptions =
         BitmapOptions { name_hashes: true, reuse: false, lookup_table: false, threads: 1 };
-    let Input { universe, order, .. } = input;
-    Job { universe, order, options: &OPTIONS, watch: &Unwatched }
+    let Input { request_objects, order, .. } = input;
+    Job { request_objects, order, options: &OPTIONS, progress: &NoProgress }
 }
 
 #[test]
@@ -78,16 +78,16 @@ fn a_history_that_goes_back_and_forth_is_listed_once() {
 #[test]
 fn nobody_waits() {
     struct Gone;
-    impl Watch for Gone {
-        fn progress(&self, _: Phase, _: u64, _: u64) {}
+    impl ProgressSink for Gone {
+        fn report(&self, _: Phase, _: u64, _: u64) {}
         fn cancelled(&self) -> bool {
             true
         }
     }
     let repo = RepoBuilder::new(Size::Tiny).build();
-    let Input { universe, order, refs } = open(repo.path());
+    let Input { request_objects, order, refs } = open(repo.path());
     let tips = BitmapTips { refs: &refs, preferred: &[] };
-    let error = build(&universe, &order, tips, &BitmapOptions::default(), &Gone).unwrap_err();
+    let error = build(&request_objects, &order, tips, &BitmapOptions::default(), &Gone).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Cancelled);
 }
 
@@ -101,16 +101,18 @@ fn what_is_stored_is_not_compared_again() {
     let input = open(repo.path());
     assert!(kept(&input, &history(&input)) > input.order.len() as usize / 2);
     let tips = BitmapTips { refs: &input.refs, preferred: &[] };
-    let built = build(&input.universe, &input.order, tips, &BitmapOptions::default(), &Unwatched).unwrap();
+    let built =
+        build(&input.request_objects, &input.order, tips, &BitmapOptions::default(), &NoProgress).unwrap();
     let BuiltBitmap::File(file) = built else { panic!("the pack is closed") };
-    let name = format!("objects/pack/{}.bitmap", input.universe.snapshot().packs()[0].name());
+    let name = format!("objects/pack/{}.bitmap", input.request_objects.snapshot().packs()[0].name());
     std::fs::write(repo.path().join(name), &file).unwrap();
     let input = open(repo.path());
     let mut history = history(&input);
-    let stored = Stored::open(&input.universe, &input.order).unwrap();
+    let stored = Stored::open(&input.request_objects, &input.order).unwrap();
     stored.tell(&input.order, &mut history);
     assert_eq!(kept(&input, &history), 0);
     // And what is taken over is the same.
-    let built = build(&input.universe, &input.order, tips, &BitmapOptions::default(), &Unwatched).unwrap();
+    let built =
+        build(&input.request_objects, &input.order, tips, &BitmapOptions::default(), &NoProgress).unwrap();
     assert_eq!(built, BuiltBitmap::File(file));
 }

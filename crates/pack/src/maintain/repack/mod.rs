@@ -29,13 +29,13 @@ use super::unreachable::{Caretaker, Loosening, Parted, plan_cruft};
 use crate::error::Error;
 use crate::marks::Marks;
 use crate::names::Names;
+use crate::progress::ProgressSink;
+use crate::request_objects::RequestObjects;
 use crate::select::filter::Filter;
 use crate::select::islands::Islands;
 use crate::select::plan;
 use crate::settings::Settings;
-use crate::universe::Universe;
 use crate::walk::lenient_walk::LenientWalk;
-use crate::watch::Watch;
 
 /// Which objects are packed anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,22 +130,22 @@ pub struct Repacked {
 
 /// Writes the new packs.
 pub fn write(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     request: &RepackRequest,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Repacked, PackFilesError> {
-    let roles = Roles::of(universe.snapshot(), &request.keep_packs);
-    Repack { universe, request, roles, watch, new: Vec::new() }.run()
+    let roles = Roles::of(request_objects.snapshot(), &request.keep_packs);
+    Repack { request_objects, request, roles, progress, new: Vec::new() }.run()
 }
 
 /// Writes a pack of the objects that are read from the repository's own packs with these names; none if there are none.
 pub fn write_some(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     request: &RepackRequest,
     packs: &[String],
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Vec<PublishedPack>, PackFilesError> {
-    let snapshot = universe.snapshot();
+    let snapshot = request_objects.snapshot();
     let names: HashSet<&str> = packs.iter().map(String::as_str).collect();
     let numbers: Vec<PackIx> = (0u32..)
         .map(PackIx)
@@ -153,8 +153,8 @@ pub fn write_some(
         .filter(|(_, pack)| pack.is_local() && names.contains(pack.name()) && pack.is_usable())
         .map(|(number, _)| number)
         .collect();
-    let wanted = Marks::of_packs(universe, &numbers)?;
-    let elsewhere = Marks::new(universe.packed_end());
+    let wanted = Marks::of_packs(request_objects, &numbers)?;
+    let elsewhere = Marks::new(request_objects.packed_end());
     let numbers: HashSet<PackIx> = numbers.into_iter().collect();
     for ix in wanted.packed() {
         if !numbers.contains(&snapshot.locate(packrace_store::ObjectIx(ix.0)).pack) {
@@ -162,36 +162,40 @@ pub fn write_some(
         }
     }
     wanted.subtract(&elsewhere);
-    let names = Names::new(universe.packed_end());
-    store(universe, request, (wanted, names), &Special::default(), watch)
+    let names = Names::new(request_objects.packed_end());
+    store(request_objects, request, (wanted, names), &Special::default(), progress)
 }
 
 /// Writes packs of these objects; none if there are no objects.
 fn store(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     request: &RepackRequest,
     (wanted, names): (Marks, Names),
     special: &Special<'_>,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Vec<PublishedPack>, PackFilesError> {
     let plan = match special.times {
-        None => plan::to_store(universe, wanted, names, request.settings, request.ofs_delta, watch)?
-            .with_islands(request.islands.clone()),
-        Some(_) => plan_cruft(universe, wanted, names, request.cruft_settings, request.ofs_delta, watch)?,
+        None => {
+            plan::to_store(request_objects, wanted, names, request.settings, request.ofs_delta, progress)?
+                .with_islands(request.islands.clone())
+        }
+        Some(_) => {
+            plan_cruft(request_objects, wanted, names, request.cruft_settings, request.ofs_delta, progress)?
+        }
     };
     match plan.objects() {
         0 => Ok(Vec::new()),
         _ => {
             let max_bytes = request.max_cruft_bytes.filter(|_| special.times.is_some());
             let max_bytes = max_bytes.or(request.files.max_bytes);
-            PackFiles { max_bytes, ..request.files }.write(plan, special, watch)
+            PackFiles { max_bytes, ..request.files }.write(plan, special, progress)
         }
     }
 }
 
 /// Deletes packs of the repository that are redundant, but none that is among `new`, or that got a `.keep` meanwhile.
-pub fn delete_packs(universe: &Universe, repacked: &Repacked) -> Result<(), Error> {
-    let dir = universe.snapshot().own_pack_dir();
+pub fn delete_packs(request_objects: &RequestObjects, repacked: &Repacked) -> Result<(), Error> {
+    let dir = request_objects.snapshot().own_pack_dir();
     for name in &repacked.redundant {
         remove_pack(&dir.join(name))?;
     }
@@ -199,10 +203,10 @@ pub fn delete_packs(universe: &Universe, repacked: &Repacked) -> Result<(), Erro
 }
 
 struct Repack<'a> {
-    universe: &'a Arc<Universe>,
+    request_objects: &'a Arc<RequestObjects>,
     request: &'a RepackRequest,
     roles: Roles,
-    watch: &'a dyn Watch,
+    progress: &'a dyn ProgressSink,
     new: Vec<PublishedPack>,
 }
 
@@ -222,7 +226,7 @@ impl Repack<'_> {
                 (taken_apart, largest, false)
             }
         };
-        let packs = self.universe.snapshot().packs();
+        let packs = self.request_objects.snapshot().packs();
         let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
         // A pack that was made anew may have the name of one that was there.
         let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
@@ -242,7 +246,7 @@ impl Repack<'_> {
     /// Loose objects that are reached and in no pack.
     fn loose(&mut self) -> Result<(), PackFilesError> {
         let (reached, names) = self.reach()?;
-        let wanted = Marks::new(self.universe.packed_end());
+        let wanted = Marks::new(self.request_objects.packed_end());
         for ix in reached.extra() {
             wanted.insert(ix);
         }
@@ -252,10 +256,10 @@ impl Repack<'_> {
 
     /// Everything that is reached, and what else is asked for. Tells whether the first pack needs no other.
     fn all(&mut self, unreachable: Unreachable) -> Result<bool, PackFilesError> {
-        let (universe, request) = (self.universe, self.request);
+        let (request_objects, request) = (self.request_objects, self.request);
         let (reached, names) = self.reach()?;
         let left_out = self.left_out(!request.pack_kept)?;
-        let promised = Marks::of_packs(universe, &self.roles.with(&[Role::Promisor]))?;
+        let promised = Marks::of_packs(request_objects, &self.roles.with(&[Role::Promisor]))?;
         left_out.unite(&promised);
         let rest = self.unreachable(&reached, &left_out)?;
         let wanted = reached.snapshot();
@@ -268,13 +272,14 @@ impl Repack<'_> {
         let wanted = match &request.filter {
             Some(filter) => {
                 let tips = request.tips.clone();
-                plan::kept_by(universe, filter, tips, wanted, self.watch)?
+                plan::kept_by(request_objects, filter, tips, wanted, self.progress)?
             }
             None => wanted,
         };
         let filtered = match &request.filter {
             Some(_) => {
-                let filtered = Marks::of_packs(universe, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
+                let filtered =
+                    Marks::of_packs(request_objects, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
                 filtered.subtract(&wanted);
                 filtered.subtract(&left_out);
                 Some(filtered)
@@ -282,17 +287,17 @@ impl Repack<'_> {
             None => None,
         };
         if count(&promised) > 0 {
-            let names = Names::new(universe.packed_end());
+            let names = Names::new(request_objects.packed_end());
             let special = Special { is_promisor: true, ..Special::default() };
             self.write(promised, names, &special)?;
         }
         let bitmap = request.bitmap.as_ref().filter(|_| is_closed);
         self.write(wanted, names, &Special { bitmap, ..Special::default() })?;
         if let Some(filtered) = filtered {
-            let names = Names::new(universe.packed_end());
+            let names = Names::new(request_objects.packed_end());
             let prefix = request.filter_to.as_deref();
             let special = Special { prefix, ..Special::default() };
-            let new = store(universe, request, (filtered, names), &special, self.watch)?;
+            let new = store(request_objects, request, (filtered, names), &special, self.progress)?;
             self.new.extend(new.into_iter().filter(|_| prefix.is_none()));
         }
         match unreachable {
@@ -311,14 +316,15 @@ impl Repack<'_> {
 
     /// Small packs and loose objects.
     fn geometric(&mut self, factor: u32) -> Result<(Vec<PackIx>, Option<PackIx>), PackFilesError> {
-        let universe = self.universe;
+        let request_objects = self.request_objects;
         let (with_kept, with_foreign) = (self.request.pack_kept, !self.request.local);
-        let (rolled_up, left) = self.roles.roll_up(universe.snapshot(), factor, with_kept, with_foreign);
-        let wanted = Marks::of_packs(universe, &rolled_up)?;
-        insert_all(universe, &wanted, &universe.snapshot().own_loose()?)?;
-        wanted.subtract(&Marks::of_packs(universe, &left)?);
+        let (rolled_up, left) =
+            self.roles.roll_up(request_objects.snapshot(), factor, with_kept, with_foreign);
+        let wanted = Marks::of_packs(request_objects, &rolled_up)?;
+        insert_all(request_objects, &wanted, &request_objects.snapshot().own_loose()?)?;
+        wanted.subtract(&Marks::of_packs(request_objects, &left)?);
         wanted.subtract(&self.left_out(!self.request.pack_kept)?);
-        let names = LenientWalk::new(universe).name_by_trees(&wanted, &self.request.settings)?;
+        let names = LenientWalk::new(request_objects).name_by_trees(&wanted, &self.request.settings)?;
         self.write(wanted, names, &Special::default())?;
         let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != Role::Foreign;
         let largest = left.into_iter().rev().find(is_own);
@@ -326,46 +332,46 @@ impl Repack<'_> {
     }
 
     fn write(&mut self, wanted: Marks, names: Names, special: &Special<'_>) -> Result<(), PackFilesError> {
-        self.new.extend(store(self.universe, self.request, (wanted, names), special, self.watch)?);
+        self.new.extend(store(self.request_objects, self.request, (wanted, names), special, self.progress)?);
         Ok(())
     }
 
     /// Everything that is reached.
     fn reach(&self) -> Result<(Marks, Names), Error> {
-        let (universe, request) = (self.universe, self.request);
+        let (request_objects, request) = (self.request_objects, self.request);
         let promisor = self.roles.with(&[Role::Promisor]);
-        let none = Marks::new(universe.packed_end());
+        let none = Marks::new(request_objects.packed_end());
         let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
             let tips = request.tips.clone();
-            let (seen, names) = plan::reach(universe, tips, &request.settings, self.watch)?;
+            let (seen, names) = plan::reach(request_objects, tips, &request.settings, self.progress)?;
             (seen, names, none)
         } else {
             // What a promisor has promised may name what is missing, and needs no walk: it is packed as it is.
-            let stop = Marks::of_packs(universe, &promisor)?;
-            let (seen, names) = (none, Names::new(universe.packed_end()));
-            LenientWalk::new(universe).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
+            let stop = Marks::of_packs(request_objects, &promisor)?;
+            let (seen, names) = (none, Names::new(request_objects.packed_end()));
+            LenientWalk::new(request_objects).reach(request.tips.iter().copied(), &stop, &seen, &names)?;
             (seen, names, stop)
         };
-        LenientWalk::new(universe).reach(request.soft_tips.iter().copied(), &stop, &seen, &names)?;
+        LenientWalk::new(request_objects).reach(request.soft_tips.iter().copied(), &stop, &seen, &names)?;
         Ok((seen, names))
     }
 
     fn has_foreign_promisor(&self) -> bool {
-        self.universe.snapshot().packs().iter().any(packrace_store::Pack::is_promisor)
+        self.request_objects.snapshot().packs().iter().any(packrace_store::Pack::is_promisor)
     }
 
     /// What stays where it is: in kept packs and, with `-l`, in alternates.
     fn left_out(&self, without_kept: bool) -> Result<Marks, Error> {
-        let universe = self.universe;
+        let request_objects = self.request_objects;
         let mut roles = Vec::new();
         roles.extend(without_kept.then_some(Role::Kept));
         roles.extend(self.request.local.then_some(Role::Foreign));
-        let marks = Marks::of_packs(universe, &self.roles.with(&roles))?;
+        let marks = Marks::of_packs(request_objects, &self.roles.with(&roles))?;
         if self.request.local {
-            let own = universe.snapshot().own_loose()?;
-            for id in universe.loose_met() {
+            let own = request_objects.snapshot().own_loose()?;
+            for id in request_objects.loose_met() {
                 if own.binary_search(&id).is_err() {
-                    marks.insert(universe.require(&id)?);
+                    marks.insert(request_objects.require(&id)?);
                 }
             }
         }
@@ -374,9 +380,9 @@ impl Repack<'_> {
 
     /// What is in packs that are taken apart or loose, and not reached.
     fn unreachable(&self, reached: &Marks, left_out: &Marks) -> Result<Marks, Error> {
-        let rest = Marks::of_packs(self.universe, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
+        let rest = Marks::of_packs(self.request_objects, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
         if !matches!(self.request.scope, Scope::All(Unreachable::Drop)) {
-            insert_all(self.universe, &rest, &self.universe.snapshot().own_loose()?)?;
+            insert_all(self.request_objects, &rest, &self.request_objects.snapshot().own_loose()?)?;
         }
         rest.subtract(reached);
         rest.subtract(left_out);
@@ -385,8 +391,8 @@ impl Repack<'_> {
 
     fn caretaker(&self, settings: Settings) -> Caretaker<'_> {
         let packs = self.roles.with(&[Role::Ordinary, Role::Cruft]);
-        let (universe, recent) = (self.universe, &self.request.recent);
-        Caretaker { universe, packs, recent, settings, watch: self.watch }
+        let (request_objects, recent) = (self.request_objects, &self.request.recent);
+        Caretaker { request_objects, packs, recent, settings, progress: self.progress }
     }
 
     /// Packs what nothing reaches, and what of the expired that needs.
@@ -397,10 +403,10 @@ impl Repack<'_> {
         let special = Special { times: Some(&times), ..Special::default() };
         self.write(stay, names, &special)?;
         if let Some(prefix) = &self.request.expire_to {
-            let names = Names::new(self.universe.packed_end());
+            let names = Names::new(self.request_objects.packed_end());
             let special = Special { prefix: Some(prefix), ..special };
             // Not one of the repository's packs.
-            store(self.universe, self.request, (gone, names), &special, self.watch)?;
+            store(self.request_objects, self.request, (gone, names), &special, self.progress)?;
         }
         Ok(())
     }

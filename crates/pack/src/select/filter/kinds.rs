@@ -5,7 +5,7 @@ use packrace_object::Kind;
 use packrace_store::{MAX_CHAIN, ObjectIx, ObjectReader};
 
 use crate::error::Error;
-use crate::universe::{Ix, Universe};
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// Where at least one in so many objects is asked about, all kinds are taken from the type bitmaps at once.
 const WORTH_ALL: u64 = 16;
@@ -13,7 +13,7 @@ const WORTH_ALL: u64 = 16;
 /// Kinds of objects. Each delta chain is followed down to the first object whose kind is known, so that asking about
 /// all objects of a pack costs a look at each header, in any order.
 pub(crate) struct Kinds<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     reader: ObjectReader,
     /// By number of a packed object: the number of its kind, or 0 for not known yet.
     known: Vec<u8>,
@@ -22,29 +22,29 @@ pub(crate) struct Kinds<'a> {
 
 impl<'a> Kinds<'a> {
     /// `asked` is about how many objects will be asked about.
-    pub(crate) fn new(universe: &'a Universe, asked: u64) -> Self {
-        let mut known = vec![0; universe.packed_end() as usize];
-        if asked > u64::from(universe.packed_end()) / WORTH_ALL {
-            fill(universe, &mut known);
+    pub(crate) fn new(request_objects: &'a RequestObjects, asked: u64) -> Self {
+        let mut known = vec![0; request_objects.packed_end() as usize];
+        if asked > u64::from(request_objects.packed_end()) / WORTH_ALL {
+            fill(request_objects, &mut known);
         }
         // Objects are looked at, not read: nothing is worth a cache.
-        let reader = universe.snapshot().reader(0);
-        Kinds { universe, reader, known, chain: Vec::new() }
+        let reader = request_objects.snapshot().reader(0);
+        Kinds { request_objects, reader, known, chain: Vec::new() }
     }
 
     #[inline]
-    pub(crate) fn kind(&mut self, ix: Ix) -> Result<Kind, Error> {
+    pub(crate) fn kind(&mut self, ix: ObjectNo) -> Result<Kind, Error> {
         match self.known.get(ix.0 as usize).copied().and_then(kind_of_number) {
             Some(kind) => Ok(kind),
             None => self.find(ix),
         }
     }
 
-    fn find(&mut self, ix: Ix) -> Result<Kind, Error> {
+    fn find(&mut self, ix: ObjectNo) -> Result<Kind, Error> {
         self.chain.clear();
         let mut at = ix;
         let kind = loop {
-            let Some(packed) = self.universe.packed(at) else { break None };
+            let Some(packed) = self.request_objects.packed(at) else { break None };
             if let Some(kind) = kind_of_number(self.known[packed.0 as usize]) {
                 break Some(kind);
             }
@@ -61,7 +61,7 @@ impl<'a> Kinds<'a> {
         let kind = match kind {
             Some(kind) => kind,
             // Loose, damaged or stored against a base elsewhere: the reader knows all ways to it.
-            None => self.universe.kind(&mut self.reader, ix)?,
+            None => self.request_objects.kind(&mut self.reader, ix)?,
         };
         for ix in &self.chain {
             self.known[*ix as usize] = kind as u8;
@@ -70,29 +70,29 @@ impl<'a> Kinds<'a> {
     }
 
     fn step(&self, ix: ObjectIx) -> Result<Step, Error> {
-        let snapshot = self.universe.snapshot();
+        let snapshot = self.request_objects.snapshot();
         let at = snapshot.locate(ix);
         let bytes = snapshot.packs()[at.pack.0 as usize].bytes();
         let bytes = usize::try_from(at.offset).ok().and_then(|start| bytes.get(start..));
-        let header = bytes.map(|bytes| pack::parse_entry_header(bytes, self.universe.hash()));
+        let header = bytes.map(|bytes| pack::parse_entry_header(bytes, self.request_objects.hash()));
         let Some(Ok(header)) = header else { return Ok(Step::Unclear) };
         let base = match header.kind {
             EntryKind::Object(kind) => return Ok(Step::Is(kind)),
             EntryKind::OfsDelta { distance } => {
                 let offset = at.offset.checked_sub(distance).filter(|base| *base < at.offset);
-                offset.and_then(|offset| snapshot.ix_of_offset(at.pack, offset)).map(|ix| Ix(ix.0))
+                offset.and_then(|offset| snapshot.ix_of_offset(at.pack, offset)).map(|ix| ObjectNo(ix.0))
             }
-            EntryKind::RefDelta { base } => self.universe.find(&base)?,
+            EntryKind::RefDelta { base } => self.request_objects.find(&base)?,
         };
         Ok(base.map_or(Step::Unclear, Step::Base))
     }
 
     /// How long the object is.
-    pub(crate) fn size(&mut self, ix: Ix) -> Result<u64, Error> {
-        if let Some(packed) = self.universe.packed(ix) {
+    pub(crate) fn size(&mut self, ix: ObjectNo) -> Result<u64, Error> {
+        if let Some(packed) = self.request_objects.packed(ix) {
             return Ok(self.reader.size_at(packed)?);
         }
-        let id = self.universe.id(ix);
+        let id = self.request_objects.id(ix);
         let found = self.reader.kind_and_size(&id)?;
         let (_, size) = found.ok_or(crate::error::Reason::Missing(id))?;
         Ok(size)
@@ -101,15 +101,15 @@ impl<'a> Kinds<'a> {
 
 enum Step {
     Is(Kind),
-    Base(Ix),
+    Base(ObjectNo),
     /// The header does not say.
     Unclear,
 }
 
 /// Takes over what the type bitmaps say. They were checked when they were opened; one that cannot be read all the same is
 /// passed over, and the entries are asked.
-fn fill(universe: &Universe, known: &mut [u8]) {
-    let Some(bitmap) = universe.snapshot().bitmap() else { return };
+fn fill(request_objects: &RequestObjects, known: &mut [u8]) {
+    let Some(bitmap) = request_objects.snapshot().bitmap() else { return };
     for kind in Kind::ALL {
         let Ok(bits) = bitmap.of_kind(kind) else { return known.fill(0) };
         for ix in bits.iter_ones().filter_map(|bit| bitmap.bit_to_ix(bit)) {

@@ -7,46 +7,58 @@ use packrace_object::{Kind, MalformedObject};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::universe::{Ix, Universe};
-use crate::walk::trees::{Lacking, TreeDecoder};
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
+use crate::walk::trees::{AllowedMissing, TreeDecoder};
 
-/// Trees between two looks at the watcher, where nothing is expensive about a tree.
+/// Trees between two looks at the progress sink, where nothing is expensive about a tree.
 const TREES_BETWEEN_LOOKS: u64 = 256;
 
 /// What a walk for a filter starts from, and where it may go.
 pub(crate) struct Start<'a> {
     /// The root trees of all commits that are sent.
-    pub(crate) roots: Vec<Ix>,
+    pub(crate) roots: Vec<ObjectNo>,
     /// Trees that the client named itself.
-    pub(crate) given: Vec<Ix>,
+    pub(crate) given: Vec<ObjectNo>,
     /// What is to be sent, as far as filters do not matter. `None` if that was not found out: everything.
     pub(crate) scope: Option<&'a Marks>,
 }
 
 impl Start<'_> {
-    pub(crate) fn is_in_scope(&self, ix: Ix) -> bool {
+    pub(crate) fn is_in_scope(&self, ix: ObjectNo) -> bool {
         self.scope.is_none_or(|scope| scope.contains(ix))
     }
 }
 
 /// Reads trees.
 pub(crate) struct TreeReader<'a> {
-    pub(crate) universe: &'a Universe,
-    watch: &'a dyn Watch,
+    pub(crate) request_objects: &'a RequestObjects,
+    progress: &'a dyn ProgressSink,
     decoder: TreeDecoder<'a>,
-    lacking: Lacking,
+    allowed_missing: AllowedMissing,
     max_depth: usize,
     read: u64,
-    /// Cost since the last look at the watcher, in trees.
+    /// Cost since the last look at the progress sink, in trees.
     spent: u64,
 }
 
 impl<'a> TreeReader<'a> {
     /// Trees of a repository that may lack objects.
-    pub(crate) fn new(universe: &'a Universe, lacking: Lacking, watch: &'a dyn Watch) -> Self {
-        let decoder = TreeDecoder::new(universe);
-        TreeReader { universe, watch, decoder, lacking, max_depth: usize::MAX, read: 0, spent: 0 }
+    pub(crate) fn new(
+        request_objects: &'a RequestObjects,
+        allowed_missing: AllowedMissing,
+        progress: &'a dyn ProgressSink,
+    ) -> Self {
+        let decoder = TreeDecoder::new(request_objects);
+        TreeReader {
+            request_objects,
+            progress,
+            decoder,
+            allowed_missing,
+            max_depth: usize::MAX,
+            read: 0,
+            spent: 0,
+        }
     }
 
     /// Does not look into trees that are deeper than this.
@@ -60,12 +72,12 @@ impl<'a> TreeReader<'a> {
     }
 
     /// Puts trees into the order in which they are best read.
-    pub(crate) fn sort<T>(&self, level: &mut [T], tree_of: impl Fn(&T) -> Ix) {
+    pub(crate) fn sort<T>(&self, level: &mut [T], tree_of: impl Fn(&T) -> ObjectNo) {
         level.sort_by_cached_key(|item| {
             let ix = tree_of(item);
-            match self.universe.packed(ix) {
+            match self.request_objects.packed(ix) {
                 Some(packed) => {
-                    let at = self.universe.snapshot().locate(packed);
+                    let at = self.request_objects.snapshot().locate(packed);
                     (at.pack.0, at.offset)
                 }
                 None => (u32::MAX, u64::from(ix.0)),
@@ -73,15 +85,15 @@ impl<'a> TreeReader<'a> {
         });
     }
 
-    /// Looks at the watcher, if enough was done since the last time. `trees` is how many trees could have been read instead.
+    /// Looks at the progress sink, if enough was done since the last time. `trees` is how many trees could have been read instead.
     pub(crate) fn spend(&mut self, trees: u64) -> Result<(), Error> {
         self.spent = self.spent.saturating_add(trees);
         if self.spent >= TREES_BETWEEN_LOOKS {
             self.spent = 0;
-            if self.watch.cancelled() {
+            if self.progress.cancelled() {
                 return Err(Reason::Cancelled.into());
             }
-            self.watch.progress(Phase::Enumerating, self.read, 0);
+            self.progress.report(Phase::Enumerating, self.read, 0);
         }
         Ok(())
     }
@@ -90,9 +102,9 @@ impl<'a> TreeReader<'a> {
     /// that all its entries are dealt with, only those that it does not share with that one are looked at.
     pub(crate) fn entries(
         &mut self,
-        ix: Ix,
-        is_done: impl Fn(Ix) -> bool,
-        mut each: impl FnMut(Entry<'_>, Kind, Ix),
+        ix: ObjectNo,
+        is_done: impl Fn(ObjectNo) -> bool,
+        mut each: impl FnMut(Entry<'_>, Kind, ObjectNo),
     ) -> Result<(), Error> {
         self.read += 1;
         self.spend(1)?;
@@ -101,20 +113,25 @@ impl<'a> TreeReader<'a> {
             true => &tree.fresh[..],
             false => &tree.starts[..tree.starts.len() - 1],
         };
-        let hash = self.universe.hash();
+        let hash = self.request_objects.hash();
         for &at in starts {
             let Some(Ok(entry)) = Entries::at(&tree.bytes, hash, at as usize).next() else {
                 let source = MalformedObject { what: "tree entry", at: at as usize };
-                return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+                return Err(Reason::Malformed { id: self.request_objects.id(ix), source }.into());
             };
             let kind = match entry.kind() {
                 EntryKind::Submodule => continue,
                 EntryKind::Tree => Kind::Tree,
                 EntryKind::Blob => Kind::Blob,
             };
-            match self.universe.find(entry.id)? {
+            match self.request_objects.find(entry.id)? {
                 Some(found) => each(entry, kind, found),
-                None if self.lacking.allows(self.universe, entry.id, kind, self.watch)? => {}
+                None if self.allowed_missing.allows(
+                    self.request_objects,
+                    entry.id,
+                    kind,
+                    self.progress,
+                )? => {}
                 None => return Err(Reason::Missing(entry.id.to_owned()).into()),
             }
         }
@@ -128,7 +145,7 @@ pub(crate) fn within_depth(
     start: &Start<'_>,
     depth: u64,
 ) -> Result<Marks, Error> {
-    let reached = Marks::new(trees.universe.packed_end());
+    let reached = Marks::new(trees.request_objects.packed_end());
     let mut level = Vec::new();
     for given in start.given.iter().collect::<HashSet<_>>() {
         trees.entries(
@@ -143,7 +160,7 @@ pub(crate) fn within_depth(
     }
     level.extend(start.roots.iter().filter(|root| start.is_in_scope(**root) && reached.insert(**root)));
     // Trees at this depth or nearer: what they hold is at the next depth or nearer.
-    let expanded = Marks::new(trees.universe.packed_end());
+    let expanded = Marks::new(trees.request_objects.packed_end());
     for at in 1..depth {
         if level.is_empty() {
             break;

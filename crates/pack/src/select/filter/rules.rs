@@ -1,7 +1,7 @@
 use packrace_object::Kind;
 
 use crate::error::Error;
-use crate::universe::Universe;
+use crate::request_objects::RequestObjects;
 
 use super::Filter;
 use super::sparse::Sparse;
@@ -21,10 +21,10 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// The rules of a filter; reads the patterns that it names.
-    pub(crate) fn of(universe: &Universe, filter: &Filter) -> Result<Rules, Error> {
+    pub(crate) fn of(request_objects: &RequestObjects, filter: &Filter) -> Result<Rules, Error> {
         let mut rules = Rules { kinds: [true; 5], blob_limit: None, depth: None, sparse: Vec::new() };
         for filter in filter.all() {
-            rules.add(universe, filter)?;
+            rules.add(request_objects, filter)?;
         }
         if !rules.keeps(Kind::Blob) && !rules.keeps(Kind::Tree) {
             rules.depth = Some(0);
@@ -35,7 +35,7 @@ impl Rules {
         Ok(rules)
     }
 
-    fn add(&mut self, universe: &Universe, filter: &Filter) -> Result<(), Error> {
+    fn add(&mut self, request_objects: &RequestObjects, filter: &Filter) -> Result<(), Error> {
         match filter {
             Filter::BlobNone => self.kinds[Kind::Blob as usize] = false,
             Filter::BlobLimit(0) => self.kinds[Kind::Blob as usize] = false,
@@ -47,7 +47,7 @@ impl Rules {
                 let others = Kind::ALL.into_iter().filter(|other| other != kind);
                 others.for_each(|other| self.kinds[other as usize] = false);
             }
-            Filter::Sparse(patterns) => self.sparse.push(Sparse::load(universe, patterns)?),
+            Filter::Sparse(patterns) => self.sparse.push(Sparse::load(request_objects, patterns)?),
             Filter::Combine(_) => {}
         }
         Ok(())

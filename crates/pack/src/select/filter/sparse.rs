@@ -12,7 +12,7 @@ use packrace_object::{Kind, ObjectId};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
-use crate::universe::{Ix, Universe};
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 use super::Patterns;
 use super::levels::{Start, TreeReader};
@@ -52,10 +52,10 @@ enum Line {
 }
 
 impl Sparse {
-    pub(crate) fn load(universe: &Universe, patterns: &Patterns) -> Result<Self, Error> {
+    pub(crate) fn load(request_objects: &RequestObjects, patterns: &Patterns) -> Result<Self, Error> {
         let no_blob = || Reason::NoPatterns(String::from_utf8_lossy(&patterns.name).into_owned());
         let id: ObjectId = patterns.blob.ok_or_else(no_blob)?;
-        let mut reader = universe.snapshot().reader(0);
+        let mut reader = request_objects.snapshot().reader(0);
         let (kind, size) = reader.kind_and_size(&id)?.ok_or_else(no_blob)?;
         if kind != Kind::Blob {
             return Err(Reason::BadPatterns(id).into());
@@ -86,7 +86,7 @@ impl Sparse {
 
     /// All trees in scope, and the blobs that the patterns keep.
     pub(crate) fn walk(&self, trees: &mut TreeReader<'_>, start: &Start<'_>) -> Result<Marks, Error> {
-        let packed_end = trees.universe.packed_end();
+        let packed_end = trees.request_objects.packed_end();
         let mut walk = Walk {
             sparse: self,
             paths: vec![
@@ -169,11 +169,11 @@ struct Directory {
 struct Seen {
     /// By number of a packed object.
     first: Vec<u32>,
-    others: HashSet<(u32, Ix)>,
+    others: HashSet<(u32, ObjectNo)>,
 }
 
 impl Seen {
-    fn insert(&mut self, path: u32, tree: Ix) -> bool {
+    fn insert(&mut self, path: u32, tree: ObjectNo) -> bool {
         match self.first.get_mut(tree.0 as usize) {
             Some(first) if *first == path => false,
             Some(first) if *first == NO_PATH => {
@@ -184,7 +184,7 @@ impl Seen {
         }
     }
 
-    fn contains(&self, path: u32, tree: Ix) -> bool {
+    fn contains(&self, path: u32, tree: ObjectNo) -> bool {
         self.first.get(tree.0 as usize) == Some(&path) || self.others.contains(&(path, tree))
     }
 }
@@ -204,8 +204,8 @@ impl Walk<'_> {
         &mut self,
         trees: &mut TreeReader<'_>,
         path: u32,
-        tree: Ix,
-        next: &mut Vec<(u32, Ix)>,
+        tree: ObjectNo,
+        next: &mut Vec<(u32, ObjectNo)>,
     ) -> Result<(), Error> {
         self.reads += 1;
         if self.reads > self.max_reads {

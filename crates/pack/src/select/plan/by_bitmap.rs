@@ -5,29 +5,30 @@ use packrace_store::{DamagedBitmap, SnapshotBitmap};
 
 use crate::error::Error;
 use crate::marks::Marks;
-use crate::universe::{Ix, Universe};
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::Commits;
-use crate::walk::trees::{Absent, TreeWalk};
+use crate::walk::trees::{OnMissing, TreeWalk};
 
 use super::by_walk::{finish, mark_roots};
 use super::{Found, Tips};
 
 /// `None` if a stored bitmap turns out to be damaged: what was marked until then is worth nothing.
 pub(super) fn find(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     bitmap: SnapshotBitmap<'_>,
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
 ) -> Result<Option<Found>, Error> {
-    let seen = Marks::new(universe.packed_end());
-    let mut reach = Reach { universe, bitmap, bits: bitmap.no_bits(), marked: bitmap.no_bits(), seen: &seen };
-    if reach.mark(commits, trees, &tips.had_commits, Absent::Skip)?.is_err() {
+    let seen = Marks::new(request_objects.packed_end());
+    let mut reach =
+        Reach { request_objects, bitmap, bits: bitmap.no_bits(), marked: bitmap.no_bits(), seen: &seen };
+    if reach.mark(commits, trees, &tips.had_commits, OnMissing::Skip)?.is_err() {
         return Ok(None);
     }
-    Tips::mark_others(&tips.had_others, trees, &seen, Absent::Skip)?;
+    Tips::mark_others(&tips.had_others, trees, &seen, OnMissing::Skip)?;
     let had = seen.snapshot();
-    if reach.mark(commits, trees, &tips.wanted_commits, Absent::Fail)?.is_err() {
+    if reach.mark(commits, trees, &tips.wanted_commits, OnMissing::Fail)?.is_err() {
         return Ok(None);
     }
     let found = finish(trees, tips, seen, had, Vec::new())?;
@@ -35,7 +36,7 @@ pub(super) fn find(
 }
 
 struct Reach<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     bitmap: SnapshotBitmap<'a>,
     /// The bitmaps that were combined so far.
     bits: Bits,
@@ -50,18 +51,19 @@ impl Reach<'_> {
         &mut self,
         commits: &mut Commits<'_>,
         trees: &mut TreeWalk<'_>,
-        tips: &[Ix],
-        absent: Absent,
+        tips: &[ObjectNo],
+        on_missing: OnMissing,
     ) -> Result<Result<(), DamagedBitmap>, Error> {
-        let (universe, bitmap, seen, bits) = (self.universe, self.bitmap, self.seen, &mut self.bits);
+        let (request_objects, bitmap, seen, bits) =
+            (self.request_objects, self.bitmap, self.seen, &mut self.bits);
         let mut walked_trees = Vec::new();
         let mut named = bitmap.no_bits();
-        for bit in tips.iter().filter_map(|tip| bitmap.ix_to_bit(universe.packed(*tip)?)) {
+        for bit in tips.iter().filter_map(|tip| bitmap.ix_to_bit(request_objects.packed(*tip)?)) {
             named.set(bit);
         }
         let mut stored = bitmap.or_pseudo_merges_into(&named, bits).map(|used| used > 0);
         commits.closure(tips, |commit| {
-            let packed = universe.packed(commit.ix);
+            let packed = request_objects.packed(commit.ix);
             let bit = packed.and_then(|ix| bitmap.ix_to_bit(ix));
             if stored.is_err() || seen.contains(commit.ix) || bit.is_some_and(|bit| bits.contains(bit)) {
                 return false;
@@ -85,14 +87,14 @@ impl Reach<'_> {
                 let mut new = self.bits.clone();
                 new.and_not(&self.marked);
                 for ix in new.iter_ones().filter_map(|bit| bitmap.bit_to_ix(bit)) {
-                    seen.insert(Ix(ix.0));
+                    seen.insert(ObjectNo(ix.0));
                 }
                 self.marked.or_with(&new);
             }
         }
         let mut roots = Vec::new();
-        mark_roots(trees, walked_trees.into_iter(), seen, absent, &mut roots)?;
-        trees.mark_below(roots, seen, absent)?;
+        mark_roots(trees, walked_trees.into_iter(), seen, on_missing, &mut roots)?;
+        trees.mark_below(roots, seen, on_missing)?;
         Ok(Ok(()))
     }
 }

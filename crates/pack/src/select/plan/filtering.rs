@@ -4,26 +4,26 @@ use packrace_object::Kind;
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
+use crate::progress::ProgressSink;
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::filter::Rules;
 use crate::select::filter::kinds::Kinds;
 use crate::select::filter::levels::{Start, TreeReader, within_depth};
-use crate::universe::{Ix, Universe};
 use crate::walk::commits::Commits;
-use crate::walk::trees::Lacking;
-use crate::watch::Watch;
+use crate::walk::trees::AllowedMissing;
 
 use super::{Found, Tips, WALK_RATHER_THAN_BITMAP};
 
-/// Objects between two looks at the watcher.
+/// Objects between two looks at the progress sink.
 const OBJECTS_BETWEEN_LOOKS: usize = 4096;
 
 /// One request with a filter.
 pub(crate) struct Filtering<'a> {
-    pub(crate) universe: &'a Universe,
+    pub(crate) request_objects: &'a RequestObjects,
     pub(crate) tips: &'a Tips,
     pub(crate) rules: Rules,
-    pub(crate) lacking: Lacking,
-    pub(crate) watch: &'a dyn Watch,
+    pub(crate) allowed_missing: AllowedMissing,
+    pub(crate) progress: &'a dyn ProgressSink,
     /// `core.maxTreeDepth`: paths are as long as trees are deep, so that without a bound they cost its square.
     pub(crate) max_tree_depth: usize,
 }
@@ -46,9 +46,9 @@ impl Filtering<'_> {
         };
         let given = self.tips.wanted_others.iter().map(|(ix, _)| *ix);
         let given = given.chain(self.tips.wanted_commits.iter().copied());
-        let given: Vec<Ix> = given.filter(|ix| found.wanted.contains(*ix)).collect();
-        let members = found.wanted.count_packed(0..self.universe.packed_end());
-        let mut kinds = Kinds::new(self.universe, members);
+        let given: Vec<ObjectNo> = given.filter(|ix| found.wanted.contains(*ix)).collect();
+        let members = found.wanted.count_packed(0..self.request_objects.packed_end());
+        let mut kinds = Kinds::new(self.request_objects, members);
         if self.rules.is_about_places() {
             self.reduce_by_place(commits, &mut kinds, &found.wanted, is_whole)?;
         }
@@ -64,7 +64,7 @@ impl Filtering<'_> {
 
     /// The commits of the response, and what the client named.
     fn find_commits(&self, commits: &mut Commits<'_>, has_bitmap: bool) -> Result<Option<Found>, Error> {
-        let packed_end = self.universe.packed_end();
+        let packed_end = self.request_objects.packed_end();
         let (wanted, had) = (Marks::new(packed_end), Marks::new(packed_end));
         let tips = self.tips;
         if tips.had_commits.is_empty() && tips.had_others.is_empty() {
@@ -118,7 +118,7 @@ impl Filtering<'_> {
         Ok(())
     }
 
-    fn keeps(&self, kinds: &mut Kinds<'_>, ix: Ix) -> Result<bool, Error> {
+    fn keeps(&self, kinds: &mut Kinds<'_>, ix: ObjectNo) -> Result<bool, Error> {
         let kind = kinds.kind(ix)?;
         match self.rules.blob_limit {
             Some(limit) if kind == Kind::Blob && self.rules.keeps(kind) => Ok(kinds.size(ix)? < limit),
@@ -147,9 +147,14 @@ impl Filtering<'_> {
                 Kind::Commit => {
                     let no = commits.load(ix)?;
                     let root = commits.get(no).tree;
-                    match self.universe.find(&root)? {
+                    match self.request_objects.find(&root)? {
                         Some(root) => start.roots.push(root),
-                        None if self.lacking.allows(self.universe, &root, Kind::Tree, self.watch)? => {}
+                        None if self.allowed_missing.allows(
+                            self.request_objects,
+                            &root,
+                            Kind::Tree,
+                            self.progress,
+                        )? => {}
                         None => return Err(Reason::Missing(root).into()),
                     }
                 }
@@ -157,8 +162,8 @@ impl Filtering<'_> {
                 Kind::Tag => {}
             }
         }
-        let mut trees =
-            TreeReader::new(self.universe, self.lacking, self.watch).no_deeper_than(self.max_tree_depth);
+        let mut trees = TreeReader::new(self.request_objects, self.allowed_missing, self.progress)
+            .no_deeper_than(self.max_tree_depth);
         let by_depth = self.rules.depth.map(|depth| within_depth(&mut trees, &start, depth)).transpose()?;
         let mut reached: Vec<Marks> = by_depth.into_iter().collect();
         for sparse in &self.rules.sparse {
@@ -174,7 +179,7 @@ impl Filtering<'_> {
     }
 
     fn look(&self, count: usize) -> Result<(), Error> {
-        if count.is_multiple_of(OBJECTS_BETWEEN_LOOKS) && self.watch.cancelled() {
+        if count.is_multiple_of(OBJECTS_BETWEEN_LOOKS) && self.progress.cancelled() {
             return Err(Reason::Cancelled.into());
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! What planning and making a pack takes of memory, by estimate.
 
 use super::PackRequest;
-use crate::universe::Universe;
+use crate::request_objects::RequestObjects;
 
 /// What a walk takes for each object of the repository, and beside that: 126 MB were measured for 407,095 objects.
 const WALK_BYTES_AN_OBJECT: u64 = 192;
@@ -13,9 +13,9 @@ const BITMAP_BYTES: u64 = 4 << 20;
 
 /// How many bytes of memory the answer to a request will take: a guess by the number of objects, known before any of
 /// them is looked at.
-pub fn estimated_memory(universe: &Universe, request: &PackRequest) -> u64 {
-    let objects = u64::from(universe.packed_end());
-    match request.shallow.is_empty() && universe.snapshot().has_bitmap_files() {
+pub fn estimated_memory(request_objects: &RequestObjects, request: &PackRequest) -> u64 {
+    let objects = u64::from(request_objects.packed_end());
+    match request.shallow.is_empty() && request_objects.snapshot().has_bitmap_files() {
         true => BITMAP_BYTES + objects * BITMAP_BYTES_AN_OBJECT,
         false => WALK_BYTES + objects * WALK_BYTES_AN_OBJECT,
     }

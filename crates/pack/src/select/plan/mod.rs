@@ -14,14 +14,14 @@ use packrace_store::PackIx;
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::names::{NameHash, NameHashVersion, Names};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::select::filter::{Filter, Rules};
 use crate::select::islands::Islands;
 use crate::settings::{MAX_TREE_DEPTH, Settings};
-use crate::universe::{Ix, Universe};
 use crate::walk::commits::{Commits, Peeled};
 use crate::walk::lenient_walk::LenientWalk;
-use crate::walk::trees::{Absent, Lacking, TreeWalk};
-use crate::watch::{Phase, Watch};
+use crate::walk::trees::{AllowedMissing, OnMissing, TreeWalk};
 use filtering::Filtering;
 pub use memory::estimated_memory;
 
@@ -42,8 +42,8 @@ pub struct PackRequest {
     pub thin: bool,
     /// Deltas may name their base by distance (`ofs-delta`).
     pub ofs_delta: bool,
-    /// Which objects may be missing.
-    pub gaps: Gaps,
+    /// What to do about missing objects.
+    pub missing: MissingObjects,
     /// What to leave out; objects in `wants` are sent all the same.
     pub filter: Option<Filter>,
     /// Threads that a walk may use; at least 1.
@@ -52,17 +52,17 @@ pub struct PackRequest {
     pub settings: Settings,
 }
 
-/// Which objects may be missing here that are wanted.
+/// What to do about wanted objects that are missing here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Gaps {
-    /// None.
+pub enum MissingObjects {
+    /// Fail.
     #[default]
     Errors,
-    /// Those that a remote has promised are left out: the client knows a remote that has them.
+    /// Leave out those that a remote has promised: the client knows a remote that has them.
     Promised,
-    /// All that are missing are left out, and what would be found behind them.
+    /// Leave out all that are missing, and what they would lead to.
     Any,
-    /// What is in a pack of a promisor is left out, and what would be found behind it.
+    /// Leave out what is in packs of a promisor, and what it leads to.
     BehindPromisor,
 }
 
@@ -88,10 +88,10 @@ pub(crate) enum Selected {
 
 /// What a response holds. Keeps the snapshot alive.
 pub struct PackPlan {
-    pub(crate) universe: Arc<Universe>,
+    pub(crate) request_objects: Arc<RequestObjects>,
     /// Packs in the order in which they are sent. An object stands in one of them only.
     pub(crate) packs: Vec<(PackIx, Selected)>,
-    pub(crate) loose: Vec<Ix>,
+    pub(crate) loose: Vec<ObjectNo>,
     pub(crate) wanted: Marks,
     /// What the client has, as far as it is known: bases for a thin pack.
     pub(crate) had: Option<Marks>,
@@ -103,7 +103,7 @@ pub struct PackPlan {
     pub(crate) is_by_bitmap: bool,
     pub(crate) names: Names,
     /// Objects of the client that are likely to be good delta bases, with their paths.
-    pub(crate) bases: Vec<(Ix, NameHash)>,
+    pub(crate) bases: Vec<(ObjectNo, NameHash)>,
     /// Which deltas may be.
     pub(crate) islands: Option<Arc<Islands>>,
     objects: u32,
@@ -111,14 +111,15 @@ pub struct PackPlan {
 
 impl PackPlan {
     /// The hash of the path under which an object was met, or else the one that is stored with the bitmaps.
-    pub(crate) fn name_of(&self, ix: Ix) -> NameHash {
+    pub(crate) fn name_of(&self, ix: ObjectNo) -> NameHash {
         let name = self.names.get(ix);
         let is_other = self.names.version() != NameHashVersion::V1;
         if name != NameHash::default() || !self.is_by_bitmap || is_other {
             return name;
         }
-        let bitmap = self.universe.snapshot().bitmap();
-        let stored = bitmap.zip(self.universe.packed(ix)).and_then(|(bitmap, ix)| bitmap.name_hash(ix));
+        let bitmap = self.request_objects.snapshot().bitmap();
+        let stored =
+            bitmap.zip(self.request_objects.packed(ix)).and_then(|(bitmap, ix)| bitmap.name_hash(ix));
         NameHash(stored.unwrap_or_default())
     }
 
@@ -133,7 +134,7 @@ impl PackPlan {
     }
 
     /// Whether an object may be a delta of `base`.
-    pub(crate) fn allows(&self, object: Ix, base: Ix) -> bool {
+    pub(crate) fn allows(&self, object: ObjectNo, base: ObjectNo) -> bool {
         self.islands.as_ref().is_none_or(|islands| islands.allow(object, base))
     }
 
@@ -149,7 +150,7 @@ impl PackPlan {
 
     /// The ids of all objects that will be sent, sorted.
     pub fn ids(&self) -> Vec<ObjectId> {
-        let mut ids: Vec<_> = self.wanted.members().map(|ix| self.universe.id(ix)).collect();
+        let mut ids: Vec<_> = self.wanted.members().map(|ix| self.request_objects.id(ix)).collect();
         ids.sort_unstable();
         ids
     }
@@ -162,7 +163,7 @@ pub(crate) struct Found {
     /// Everything that the client is known to have.
     pub(crate) had: Marks,
     /// Likely delta bases that the client has.
-    pub(crate) bases: Vec<(Ix, NameHash)>,
+    pub(crate) bases: Vec<(ObjectNo, NameHash)>,
     pub(crate) is_by_bitmap: bool,
 }
 
@@ -171,31 +172,39 @@ pub(crate) struct Found {
 pub(crate) const WALK_RATHER_THAN_BITMAP: usize = 32 << 10;
 
 /// Plans the answer to `request`. Takes bitmaps where they apply and a walk where they don't.
-pub fn plan(universe: &Arc<Universe>, request: &PackRequest, watch: &dyn Watch) -> Result<PackPlan, Error> {
-    plan_adjusted(universe, request, |_| Ok(()), watch)
+pub fn plan(
+    request_objects: &Arc<RequestObjects>,
+    request: &PackRequest,
+    progress: &dyn ProgressSink,
+) -> Result<PackPlan, Error> {
+    plan_adjusted(request_objects, request, |_| Ok(()), progress)
 }
 
 /// The same, of what `adjust` makes of the objects that were found.
 pub fn plan_adjusted<E: From<Error>>(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
     adjust: impl FnOnce(&Chosen<'_>) -> Result<(), E>,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<PackPlan, E> {
-    let (found, names) = match request.gaps {
-        Gaps::Errors | Gaps::Promised => find_filtered(universe, request, watch)?,
-        Gaps::Any | Gaps::BehindPromisor => find_leniently(universe, request, watch)?,
+    let (found, names) = match request.missing {
+        MissingObjects::Errors | MissingObjects::Promised => {
+            find_filtered(request_objects, request, progress)?
+        }
+        MissingObjects::Any | MissingObjects::BehindPromisor => {
+            find_leniently(request_objects, request, progress)?
+        }
     };
-    let mut commits = Commits::new(universe, HashSet::new(), watch);
-    add_tags(universe, &mut commits, &found, &request.tags)?;
-    let excluded = exclude(universe, &found, &request.excluded)?;
-    adjust(&Chosen { universe, wanted: &found.wanted })?;
-    Ok(PackPlan { excluded, ..lay_out(universe, request, found, names, watch)? })
+    let mut commits = Commits::new(request_objects, HashSet::new(), progress);
+    add_tags(request_objects, &mut commits, &found, &request.tags)?;
+    let excluded = exclude(request_objects, &found, &request.excluded)?;
+    adjust(&Chosen { request_objects, wanted: &found.wanted })?;
+    Ok(PackPlan { excluded, ..lay_out(request_objects, request, found, names, progress)? })
 }
 
 /// The objects that a pack is going to hold, before it is planned how.
 pub struct Chosen<'a> {
-    pub(crate) universe: &'a Universe,
+    pub(crate) request_objects: &'a RequestObjects,
     pub(crate) wanted: &'a Marks,
 }
 
@@ -203,7 +212,7 @@ impl Chosen<'_> {
     /// Adds objects that are there.
     pub fn extend(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<(), Error> {
         for id in ids {
-            if let Some(ix) = self.universe.find(&id)? {
+            if let Some(ix) = self.request_objects.find(&id)? {
                 self.wanted.insert(ix);
             }
         }
@@ -212,13 +221,13 @@ impl Chosen<'_> {
 
     /// Whether the pack is going to hold this object.
     pub fn contains(&self, id: &oid) -> Result<bool, Error> {
-        Ok(self.universe.find(id)?.is_some_and(|ix| self.wanted.contains(ix)))
+        Ok(self.request_objects.find(id)?.is_some_and(|ix| self.wanted.contains(ix)))
     }
 
     /// Keeps the objects for which `keeps` says so.
     pub fn retain<E>(&self, mut keeps: impl FnMut(&ObjectId) -> Result<bool, E>) -> Result<(), E> {
         for ix in self.wanted.members().collect::<Vec<_>>() {
-            if !keeps(&self.universe.id(ix))? {
+            if !keeps(&self.request_objects.id(ix))? {
                 self.wanted.remove(ix);
             }
         }
@@ -228,30 +237,33 @@ impl Chosen<'_> {
 
 /// What is wanted and not had, as far as the filter lets it pass.
 fn find_filtered(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<(Found, Names), Error> {
-    let mut cut: HashSet<Ix> = HashSet::new();
-    for id in request.shallow.iter().chain(universe.snapshot().shallow()) {
-        cut.extend(universe.find(id)?);
+    let mut cut: HashSet<ObjectNo> = HashSet::new();
+    for id in request.shallow.iter().chain(request_objects.snapshot().shallow()) {
+        cut.extend(request_objects.find(id)?);
     }
-    let may_use_bitmap = cut.is_empty() && universe.snapshot().has_bitmap_files();
-    let mut commits = Commits::new(universe, cut, watch);
-    let tips = Tips::resolve(universe, &mut commits, request)?;
-    let rules = request.filter.as_ref().map(|filter| Rules::of(universe, filter)).transpose()?;
+    let may_use_bitmap = cut.is_empty() && request_objects.snapshot().has_bitmap_files();
+    let mut commits = Commits::new(request_objects, cut, progress);
+    let tips = Tips::resolve(request_objects, &mut commits, request)?;
+    let rules = request.filter.as_ref().map(|filter| Rules::of(request_objects, filter)).transpose()?;
     let sends_blobs = rules.as_ref().is_none_or(|rules| rules.keeps(Kind::Blob));
-    let lacking = Lacking { blobs: !sends_blobs, promised: request.gaps == Gaps::Promised };
-    let mut trees =
-        TreeWalk::new(universe, request.threads, watch).lacking(lacking).hashing(request.settings.name_hash);
-    let mut find = |commits: &mut Commits<'_>| find(universe, may_use_bitmap, commits, &mut trees, &tips);
+    let allowed_missing =
+        AllowedMissing { blobs: !sends_blobs, promised: request.missing == MissingObjects::Promised };
+    let mut trees = TreeWalk::new(request_objects, request.threads, progress)
+        .allowed_missing(allowed_missing)
+        .hashing(request.settings.name_hash);
+    let mut find =
+        |commits: &mut Commits<'_>| find(request_objects, may_use_bitmap, commits, &mut trees, &tips);
     let found = match rules {
         Some(rules) => Filtering {
-            universe,
+            request_objects,
             tips: &tips,
             rules,
-            lacking,
-            watch,
+            allowed_missing,
+            progress,
             max_tree_depth: request.settings.max_tree_depth,
         }
         .find(&mut commits, may_use_bitmap, &mut find)?,
@@ -262,29 +274,29 @@ fn find_filtered(
 
 /// The same where objects may be missing: a slow walk on one thread, without bitmaps.
 fn find_leniently(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<(Found, Names), Error> {
-    let promised = match request.gaps {
-        Gaps::BehindPromisor => {
-            let packs = (0u32..).map(PackIx).zip(universe.snapshot().packs());
+    let promised = match request.missing {
+        MissingObjects::BehindPromisor => {
+            let packs = (0u32..).map(PackIx).zip(request_objects.snapshot().packs());
             let packs: Vec<PackIx> = packs
                 .filter(|(_, pack)| pack.is_promisor() && pack.is_usable())
                 .map(|(number, _)| number)
                 .collect();
-            Marks::of_packs(universe, &packs)?
+            Marks::of_packs(request_objects, &packs)?
         }
-        _ => Marks::new(universe.packed_end()),
+        _ => Marks::new(request_objects.packed_end()),
     };
-    let (had, wanted) = (Marks::new(universe.packed_end()), Marks::new(universe.packed_end()));
-    let names = Names::new(universe.packed_end()).by(request.settings.name_hash);
-    let mut walk = LenientWalk::new(universe);
+    let (had, wanted) = (Marks::new(request_objects.packed_end()), Marks::new(request_objects.packed_end()));
+    let names = Names::new(request_objects.packed_end()).by(request.settings.name_hash);
+    let mut walk = LenientWalk::new(request_objects);
     walk.reach(request.haves.iter().copied(), &promised, &had, &names)?;
     promised.unite(&had);
     walk.reach(request.wants.iter().copied(), &promised, &wanted, &names)?;
     let wanted = match &request.filter {
-        Some(filter) => kept_by(universe, filter, request.wants.clone(), wanted, watch)?,
+        Some(filter) => kept_by(request_objects, filter, request.wants.clone(), wanted, progress)?,
         None => wanted,
     };
     Ok((Found { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
@@ -292,82 +304,87 @@ fn find_leniently(
 
 /// Everything that `tips` reach, by a walk, and under which paths it was met.
 pub(crate) fn reach(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     tips: Vec<ObjectId>,
     settings: &Settings,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<(Marks, Names), Error> {
-    let mut cut: HashSet<Ix> = HashSet::new();
-    for id in universe.snapshot().shallow() {
-        cut.extend(universe.find(id)?);
+    let mut cut: HashSet<ObjectNo> = HashSet::new();
+    for id in request_objects.snapshot().shallow() {
+        cut.extend(request_objects.find(id)?);
     }
-    let mut commits = Commits::new(universe, cut, watch);
+    let mut commits = Commits::new(request_objects, cut, progress);
     let request = PackRequest { wants: tips, ..PackRequest::default() };
-    let tips = Tips::resolve(universe, &mut commits, &request)?;
-    let mut trees = TreeWalk::new(universe, settings.threads, watch).hashing(settings.name_hash);
-    let found = by_walk::find(universe, &mut commits, &mut trees, &tips, usize::MAX)?;
+    let tips = Tips::resolve(request_objects, &mut commits, &request)?;
+    let mut trees = TreeWalk::new(request_objects, settings.threads, progress).hashing(settings.name_hash);
+    let found = by_walk::find(request_objects, &mut commits, &mut trees, &tips, usize::MAX)?;
     Ok((found.expect("no limit was set").wanted, trees.into_names()))
 }
 
 /// What of `wanted`, which `tips` reach, a filter keeps.
 pub(crate) fn kept_by(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     filter: &Filter,
     tips: Vec<ObjectId>,
     wanted: Marks,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<Marks, Error> {
-    let mut commits = Commits::new(universe, HashSet::new(), watch);
+    let mut commits = Commits::new(request_objects, HashSet::new(), progress);
     let request = PackRequest { wants: tips, ..PackRequest::default() };
-    let tips = Tips::resolve(universe, &mut commits, &request)?;
-    let rules = Rules::of(universe, filter)?;
-    let found =
-        Found { wanted, had: Marks::new(universe.packed_end()), bases: Vec::new(), is_by_bitmap: false };
-    let (lacking, max_tree_depth) = (Lacking::default(), MAX_TREE_DEPTH);
-    let filtering = Filtering { universe, tips: &tips, rules, lacking, watch, max_tree_depth };
+    let tips = Tips::resolve(request_objects, &mut commits, &request)?;
+    let rules = Rules::of(request_objects, filter)?;
+    let found = Found {
+        wanted,
+        had: Marks::new(request_objects.packed_end()),
+        bases: Vec::new(),
+        is_by_bitmap: false,
+    };
+    let (allowed_missing, max_tree_depth) = (AllowedMissing::default(), MAX_TREE_DEPTH);
+    let filtering =
+        Filtering { request_objects, tips: &tips, rules, allowed_missing, progress, max_tree_depth };
     // As with bitmaps, all that is reached is known already.
     Ok(filtering.find(&mut commits, true, |_| Ok(found))?.wanted)
 }
 
 /// A pack of exactly these objects, each with the hash of the path under which it was met: deltas inside of it only.
 pub fn plan_list(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     objects: &[(ObjectId, NameHash)],
     settings: Settings,
     ofs_delta: bool,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<PackPlan, Error> {
-    let wanted = Marks::new(universe.packed_end());
-    let names = Names::new(universe.packed_end());
+    let wanted = Marks::new(request_objects.packed_end());
+    let names = Names::new(request_objects.packed_end());
     for (id, name) in objects {
-        let ix = universe.require(id)?;
+        let ix = request_objects.require(id)?;
         if wanted.insert(ix) {
             names.set(ix, *name);
         }
     }
-    to_store(universe, wanted, names, settings, ofs_delta, watch)
+    to_store(request_objects, wanted, names, settings, ofs_delta, progress)
 }
 
 /// A pack of exactly these objects, to be stored: deltas inside of it only, and what walks need stands together.
 pub(crate) fn to_store(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     wanted: Marks,
     names: Names,
     settings: Settings,
     ofs_delta: bool,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<PackPlan, Error> {
     let settings = Settings { reused_depth: settings.depth, ..settings };
     let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
-    let had = Marks::new(universe.packed_end());
+    let had = Marks::new(request_objects.packed_end());
     let found = Found { wanted, had, bases: Vec::new(), is_by_bitmap: false };
-    let plan = lay_out(universe, &request, found, names, watch)?;
+    let plan = lay_out(request_objects, &request, found, names, progress)?;
     Ok(plan.to_stay())
 }
 
 /// Finds what is wanted and not had: by a walk for a client that lacks little, by bitmaps for others where there are any.
 fn find(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     may_use_bitmap: bool,
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
@@ -375,32 +392,37 @@ fn find(
 ) -> Result<Found, Error> {
     if may_use_bitmap {
         if !tips.had_commits.is_empty()
-            && let Some(found) = by_walk::find(universe, commits, trees, tips, WALK_RATHER_THAN_BITMAP)?
+            && let Some(found) =
+                by_walk::find(request_objects, commits, trees, tips, WALK_RATHER_THAN_BITMAP)?
         {
             return Ok(found);
         }
         // Looked into only now: that costs more than a small fetch.
-        if let Some(bitmap) = universe.snapshot().bitmap()
-            && let Some(found) = by_bitmap::find(universe, bitmap, commits, trees, tips)?
+        if let Some(bitmap) = request_objects.snapshot().bitmap()
+            && let Some(found) = by_bitmap::find(request_objects, bitmap, commits, trees, tips)?
         {
             return Ok(found);
         }
     }
-    let found = by_walk::find(universe, commits, trees, tips, usize::MAX)?;
+    let found = by_walk::find(request_objects, commits, trees, tips, usize::MAX)?;
     Ok(found.expect("no limit was set"))
 }
 
 /// Wants and haves, with tags peeled.
 pub(crate) struct Tips {
-    pub(crate) wanted_commits: Vec<Ix>,
-    pub(crate) had_commits: Vec<Ix>,
+    pub(crate) wanted_commits: Vec<ObjectNo>,
+    pub(crate) had_commits: Vec<ObjectNo>,
     /// Tags, trees and blobs that are wanted by name.
-    pub(crate) wanted_others: Vec<(Ix, Kind)>,
-    pub(crate) had_others: Vec<(Ix, Kind)>,
+    pub(crate) wanted_others: Vec<(ObjectNo, Kind)>,
+    pub(crate) had_others: Vec<(ObjectNo, Kind)>,
 }
 
 impl Tips {
-    fn resolve(universe: &Universe, commits: &mut Commits<'_>, request: &PackRequest) -> Result<Self, Error> {
+    fn resolve(
+        request_objects: &RequestObjects,
+        commits: &mut Commits<'_>,
+        request: &PackRequest,
+    ) -> Result<Self, Error> {
         let mut tips = Tips {
             wanted_commits: Vec::new(),
             had_commits: Vec::new(),
@@ -408,11 +430,11 @@ impl Tips {
             had_others: Vec::new(),
         };
         for id in &request.wants {
-            let peeled = commits.peel(universe.require(id)?)?;
+            let peeled = commits.peel(request_objects.require(id)?)?;
             add_peeled(peeled, &mut tips.wanted_commits, &mut tips.wanted_others);
         }
         for id in &request.haves {
-            if let Some(have) = universe.find(id)? {
+            if let Some(have) = request_objects.find(id)? {
                 let peeled = commits.peel(have)?;
                 add_peeled(peeled, &mut tips.had_commits, &mut tips.had_others);
             }
@@ -422,18 +444,18 @@ impl Tips {
 
     /// Marks tags, trees and blobs named by the request, and what the trees reach.
     fn mark_others(
-        others: &[(Ix, Kind)],
+        others: &[(ObjectNo, Kind)],
         trees: &mut TreeWalk<'_>,
         seen: &Marks,
-        absent: Absent,
+        on_missing: OnMissing,
     ) -> Result<(), Error> {
         let new: Vec<_> = others.iter().filter(|(ix, _)| seen.insert(*ix)).collect();
         let roots = new.iter().filter(|(_, kind)| *kind == Kind::Tree).map(|(ix, _)| *ix).collect();
-        trees.mark_below(roots, seen, absent)
+        trees.mark_below(roots, seen, on_missing)
     }
 }
 
-fn add_peeled(peeled: Peeled, commits: &mut Vec<Ix>, others: &mut Vec<(Ix, Kind)>) {
+fn add_peeled(peeled: Peeled, commits: &mut Vec<ObjectNo>, others: &mut Vec<(ObjectNo, Kind)>) {
     others.extend(peeled.tags.iter().map(|tag| (*tag, Kind::Tag)));
     match peeled.kind {
         Kind::Commit => commits.push(peeled.object),
@@ -443,19 +465,21 @@ fn add_peeled(peeled: Peeled, commits: &mut Vec<Ix>, others: &mut Vec<(Ix, Kind)
 
 /// Adds annotated tags whose final object is sent, with the tags between.
 fn add_tags(
-    universe: &Universe,
+    request_objects: &RequestObjects,
     commits: &mut Commits<'_>,
     found: &Found,
     tags: &[(ObjectId, ObjectId)],
 ) -> Result<(), Error> {
     // Where little is sent, what it is called is compared: to look for every tag and its target would open the packs of all.
     let sent = found.wanted.members().take(tags.len() + 1);
-    let sent: HashSet<ObjectId> = sent.map(|ix| universe.id(ix)).collect();
+    let sent: HashSet<ObjectId> = sent.map(|ix| request_objects.id(ix)).collect();
     for (tag, target) in tags {
         if sent.len() <= tags.len() && !sent.contains(target) {
             continue;
         }
-        let (Some(tag), Some(target)) = (universe.find(tag)?, universe.find(target)?) else { continue };
+        let (Some(tag), Some(target)) = (request_objects.find(tag)?, request_objects.find(target)?) else {
+            continue;
+        };
         if !found.wanted.contains(target) {
             continue;
         }
@@ -470,11 +494,15 @@ fn add_tags(
 
 /// Takes objects out of what is sent, and tells which were in. They are no delta bases either: the client may not have
 /// them when it reads the pack.
-fn exclude(universe: &Universe, found: &Found, ids: &[ObjectId]) -> Result<Vec<ObjectId>, Error> {
-    let left_out = Marks::new(universe.packed_end());
+fn exclude(
+    request_objects: &RequestObjects,
+    found: &Found,
+    ids: &[ObjectId],
+) -> Result<Vec<ObjectId>, Error> {
+    let left_out = Marks::new(request_objects.packed_end());
     let mut excluded = Vec::new();
     for id in ids {
-        let Some(ix) = universe.find(id)? else { continue };
+        let Some(ix) = request_objects.find(id)? else { continue };
         if found.wanted.contains(ix) && left_out.insert(ix) {
             excluded.push(*id);
         }
@@ -485,13 +513,13 @@ fn exclude(universe: &Universe, found: &Found, ids: &[ObjectId]) -> Result<Vec<O
 
 /// Groups the wanted objects by pack, in the order of their entries.
 fn lay_out(
-    universe: &Arc<Universe>,
+    request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
     found: Found,
     names: Names,
-    watch: &dyn Watch,
+    progress: &dyn ProgressSink,
 ) -> Result<PackPlan, Error> {
-    let snapshot = universe.snapshot();
+    let snapshot = request_objects.snapshot();
     let mut by_pack: BTreeMap<u32, Selected> = BTreeMap::new();
     let mut objects = 0u64;
     for unit in snapshot.units() {
@@ -509,7 +537,7 @@ fn lay_out(
             by_pack.insert(pack.0, Selected::All);
             continue;
         }
-        if watch.cancelled() {
+        if progress.cancelled() {
             return Err(Reason::Cancelled.into());
         }
         let members = found.wanted.packed_in(range);
@@ -541,10 +569,10 @@ fn lay_out(
             }
         }
     }
-    watch.progress(Phase::Enumerating, u64::from(objects), 0);
-    watch.progress(Phase::Counting, u64::from(objects), u64::from(objects));
+    progress.report(Phase::Enumerating, u64::from(objects), 0);
+    progress.report(Phase::Counting, u64::from(objects), u64::from(objects));
     Ok(PackPlan {
-        universe: universe.clone(),
+        request_objects: request_objects.clone(),
         packs,
         loose,
         wanted: found.wanted,

@@ -3,12 +3,12 @@ use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
 use super::*;
-use crate::watch::Unwatched;
+use crate::progress::NoProgress;
 
 /// A repository with commits made of lines `name: parents`, a second apart and in this order.
 struct History {
     _repo: Repo,
-    universe: Arc<Universe>,
+    request_objects: Arc<RequestObjects>,
     ids: HashMap<String, ObjectId>,
 }
 
@@ -36,19 +36,19 @@ impl History {
         };
         let ids = names.iter().map(|name| (name.to_string(), id(name))).collect();
         let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
-        let universe = Arc::new(Universe::new(repository.snapshot().unwrap()));
-        History { _repo: repo, universe, ids }
+        let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
+        History { _repo: repo, request_objects, ids }
     }
 
     /// Ids of names; `?` is one that is nowhere.
     fn ids(&self, names: &str) -> Vec<ObjectId> {
-        let absent = ObjectId::from_hex(&vec![b'e'; HashKind::Sha1.len_in_hex()]).unwrap();
-        let id = |name: &str| if name == "?" { absent } else { self.ids[name] };
+        let on_missing = ObjectId::from_hex(&vec![b'e'; HashKind::Sha1.len_in_hex()]).unwrap();
+        let id = |name: &str| if name == "?" { on_missing } else { self.ids[name] };
         names.split_whitespace().map(id).collect()
     }
 
     fn negotiation(&self, wants: &str, cut: &str) -> Negotiation {
-        Negotiation::new(&self.universe, &self.ids(wants), &self.ids(cut), &Unwatched).unwrap()
+        Negotiation::new(&self.request_objects, &self.ids(wants), &self.ids(cut), &NoProgress).unwrap()
     }
 
     /// In each round: haves, `=`, and for each have `k`nown or `u`nknown, large after the one that was enough.
@@ -56,7 +56,7 @@ impl History {
         let mut negotiation = self.negotiation(wants, cut);
         for round in rounds {
             let (haves, expect) = round.split_once('=').unwrap();
-            let Checked { known, enough } = negotiation.check(&self.ids(haves), &Unwatched).unwrap();
+            let Checked { known, enough } = negotiation.check(&self.ids(haves), &NoProgress).unwrap();
             let letter = |(known, enough): (&bool, &bool)| match (known, enough) {
                 (true, false) => 'k',
                 (true, true) => 'K',
@@ -115,12 +115,13 @@ fn wants_that_are_no_commits_are_met() {
     let repo = &history._repo;
     let tree = repo.git(&["rev-parse", "main^{tree}"]);
     let tree = ObjectId::from_hex(tree.trim().as_bytes()).unwrap();
-    let mut negotiation = Negotiation::new(&history.universe, &[tree], &[], &Unwatched).unwrap();
-    assert_eq!(negotiation.check(&history.ids("?"), &Unwatched).unwrap().enough, [false]);
-    assert_eq!(negotiation.check(&[tree], &Unwatched).unwrap().enough, [true]);
-    let mut both = Negotiation::new(&history.universe, &[tree, history.ids["c"]], &[], &Unwatched).unwrap();
-    assert_eq!(both.check(&[tree], &Unwatched).unwrap().enough, [false]);
-    assert_eq!(both.check(&history.ids("b"), &Unwatched).unwrap().enough, [true]);
+    let mut negotiation = Negotiation::new(&history.request_objects, &[tree], &[], &NoProgress).unwrap();
+    assert_eq!(negotiation.check(&history.ids("?"), &NoProgress).unwrap().enough, [false]);
+    assert_eq!(negotiation.check(&[tree], &NoProgress).unwrap().enough, [true]);
+    let mut both =
+        Negotiation::new(&history.request_objects, &[tree, history.ids["c"]], &[], &NoProgress).unwrap();
+    assert_eq!(both.check(&[tree], &NoProgress).unwrap().enough, [false]);
+    assert_eq!(both.check(&history.ids("b"), &NoProgress).unwrap().enough, [true]);
 }
 
 /// However many rounds and haves there are, no commit is looked at twice.
@@ -135,19 +136,19 @@ fn the_work_of_all_rounds_is_bounded_by_the_history() {
     let mut negotiation = history.negotiation("c399", "");
     for number in (0..400).rev() {
         let haves = history.ids(&format!("other{number} ? other{number} ?"));
-        let checked = negotiation.check(&haves, &Unwatched).unwrap();
+        let checked = negotiation.check(&haves, &NoProgress).unwrap();
         assert_eq!(checked.enough, [false; 4], "other{number}");
     }
     assert!(negotiation.search.expanded <= 400, "{} commits", negotiation.search.expanded);
     assert!(negotiation.search.expanded >= 399);
-    assert_eq!(negotiation.check(&history.ids("c200"), &Unwatched).unwrap().enough, [true]);
+    assert_eq!(negotiation.check(&history.ids("c200"), &NoProgress).unwrap().enough, [true]);
     // Many wants that share their history cost no more than one.
     let wants: String = (1..400).map(|number| format!("c{number} ")).collect();
     let mut negotiation = history.negotiation(&wants, "");
-    assert_eq!(negotiation.check(&history.ids("other0 c0"), &Unwatched).unwrap().enough, [false, true]);
+    assert_eq!(negotiation.check(&history.ids("other0 c0"), &NoProgress).unwrap().enough, [false, true]);
     assert!(negotiation.search.expanded <= 400, "{} commits", negotiation.search.expanded);
     // One that is not met is as good as all.
     let mut negotiation = history.negotiation(&format!("{wants} other1"), "");
-    assert_eq!(negotiation.check(&history.ids("c0"), &Unwatched).unwrap().enough, [false]);
+    assert_eq!(negotiation.check(&history.ids("c0"), &NoProgress).unwrap().enough, [false]);
     assert!(negotiation.search.expanded <= 3, "{} commits", negotiation.search.expanded);
 }

@@ -21,11 +21,11 @@ use packrace_object::{Kind, MalformedObject, ObjectId};
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::names::NameHash;
-use crate::universe::Ix;
-use crate::watch::Phase;
+use crate::progress::Phase;
+use crate::request_objects::ObjectNo;
 
 use super::decode::Tree;
-use super::{Absent, TREES_BETWEEN_LOOKS, TreeWalk};
+use super::{OnMissing, TREES_BETWEEN_LOOKS, TreeWalk};
 
 /// Objects of the border that are told as bases for one path.
 const BASES_A_PATH: usize = 4;
@@ -33,15 +33,15 @@ const BASES_A_PATH: usize = 4;
 /// The trees of one path.
 struct Directory {
     path: NameHash,
-    wanted: Vec<Ix>,
-    had: Vec<Ix>,
+    wanted: Vec<ObjectNo>,
+    had: Vec<ObjectNo>,
 }
 
 /// What the border has under one name, newest first. It need not be there.
 type HadByName = HashMap<u64, Vec<(ObjectId, Kind)>>;
 
 /// Of a name of which something is new: what the border has there, and the position of a subdirectory in the next level.
-type NewName = (Vec<(Ix, Kind)>, Option<usize>);
+type NewName = (Vec<(ObjectNo, Kind)>, Option<usize>);
 
 /// A walk over both sides.
 pub(crate) struct PathWalk<'w, 'a> {
@@ -53,8 +53,8 @@ pub(crate) struct PathWalk<'w, 'a> {
     /// What trees of the border name: the receiver is said to have it, whether it is here or not.
     named_by_border: HashMap<ObjectId, Kind>,
     /// Trees whose entries were all marked, on whichever side.
-    expanded: HashSet<Ix>,
-    bases: Vec<(Ix, NameHash)>,
+    expanded: HashSet<ObjectNo>,
+    bases: Vec<(ObjectNo, NameHash)>,
     hasher: RandomState,
     looks: usize,
 }
@@ -76,7 +76,11 @@ impl<'w, 'a> PathWalk<'w, 'a> {
 
     /// Marks what the root trees `wanted` reach and, as far as need be, what the root trees `had` reach. Both are
     /// marked already. Gives likely delta bases with their paths.
-    pub(crate) fn run(mut self, wanted: Vec<Ix>, had: Vec<Ix>) -> Result<Vec<(Ix, NameHash)>, Error> {
+    pub(crate) fn run(
+        mut self,
+        wanted: Vec<ObjectNo>,
+        had: Vec<ObjectNo>,
+    ) -> Result<Vec<(ObjectNo, NameHash)>, Error> {
         self.bases.extend(had.iter().take(BASES_A_PATH).map(|root| (*root, NameHash::default())));
         let mut level = vec![Directory { path: NameHash::default(), wanted, had }];
         let mut depth = 0;
@@ -106,13 +110,13 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         }
         let mut trees = Vec::new();
         for ix in self.wanted.members() {
-            let Some(kind) = self.named_by_border.get(&self.walk.universe.id(ix)) else { continue };
+            let Some(kind) = self.named_by_border.get(&self.walk.request_objects.id(ix)) else { continue };
             if self.had.insert(ix) && *kind == Kind::Tree {
                 trees.push(ix);
             }
         }
         let marked = self.walk.marked;
-        self.walk.mark_below(trees, self.had, Absent::Skip)?;
+        self.walk.mark_below(trees, self.had, OnMissing::Skip)?;
         self.walk.marked = marked;
         Ok(())
     }
@@ -141,10 +145,10 @@ impl<'w, 'a> PathWalk<'w, 'a> {
     }
 
     /// What the border has under this name and is here; marked then.
-    fn had_under(&self, name: u64, had: &HadByName) -> Result<Vec<(Ix, Kind)>, Error> {
+    fn had_under(&self, name: u64, had: &HadByName) -> Result<Vec<(ObjectNo, Kind)>, Error> {
         let mut found = Vec::new();
         for (id, kind) in had.get(&name).into_iter().flatten() {
-            let Some(ix) = self.walk.universe.find(id)? else { continue };
+            let Some(ix) = self.walk.request_objects.find(id)? else { continue };
             if let Some(kinds) = &self.walk.kinds {
                 kinds.insert(ix, *kind);
             }
@@ -166,7 +170,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         let mut seen: HashMap<u64, NewName> = HashMap::new();
         for ix in trees {
             let is_had =
-                self.had.contains(ix) || self.named_by_border.contains_key(&self.walk.universe.id(ix));
+                self.had.contains(ix) || self.named_by_border.contains_key(&self.walk.request_objects.id(ix));
             if is_had || !self.expanded.insert(ix) {
                 continue;
             }
@@ -177,8 +181,8 @@ impl<'w, 'a> PathWalk<'w, 'a> {
                 if self.named_by_border.contains_key(entry.id) {
                     continue;
                 }
-                let Some(found) = self.walk.universe.find(entry.id)? else {
-                    if self.walk.may_lack(entry.id, kind)? {
+                let Some(found) = self.walk.request_objects.find(entry.id)? else {
+                    if self.walk.may_be_missing(entry.id, kind)? {
                         continue;
                     }
                     return Err(Reason::Missing(entry.id.to_owned()).into());
@@ -217,14 +221,18 @@ impl<'w, 'a> PathWalk<'w, 'a> {
     }
 
     /// The entries of a tree that have to be looked up: those that a tree which was looked at before lacks.
-    fn entries<'t>(&self, ix: Ix, tree: &'t Arc<Tree>) -> Result<Vec<Option<(Entry<'t>, Kind)>>, Error> {
+    fn entries<'t>(
+        &self,
+        ix: ObjectNo,
+        tree: &'t Arc<Tree>,
+    ) -> Result<Vec<Option<(Entry<'t>, Kind)>>, Error> {
         let is_base_known = tree.base.is_some_and(|base| self.expanded.contains(&base));
         let starts = if is_base_known { &tree.fresh[..] } else { &tree.starts[..tree.starts.len() - 1] };
-        let universe = self.walk.universe;
+        let request_objects = self.walk.request_objects;
         let entry = |&at: &u32| {
-            let Some(Ok(entry)) = Entries::at(&tree.bytes, universe.hash(), at as usize).next() else {
+            let Some(Ok(entry)) = Entries::at(&tree.bytes, request_objects.hash(), at as usize).next() else {
                 let source = MalformedObject { what: "tree entry", at: at as usize };
-                return Err(Reason::Malformed { id: universe.id(ix), source }.into());
+                return Err(Reason::Malformed { id: request_objects.id(ix), source }.into());
             };
             Ok(match entry.kind() {
                 EntryKind::Submodule => None,
@@ -238,10 +246,10 @@ impl<'w, 'a> PathWalk<'w, 'a> {
     fn look(&mut self) -> Result<(), Error> {
         self.looks += 1;
         if self.looks.is_multiple_of(TREES_BETWEEN_LOOKS) {
-            if self.walk.watch.cancelled() {
+            if self.walk.progress.cancelled() {
                 return Err(Reason::Cancelled.into());
             }
-            self.walk.watch.progress(Phase::Enumerating, self.walk.marked, 0);
+            self.walk.progress.report(Phase::Enumerating, self.walk.marked, 0);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use packrace_object::{Kind, MalformedObject};
 use packrace_store::{MAX_CHAIN, ObjectReader, PackIx};
 
 use crate::error::{Error, Reason};
-use crate::universe::{Ix, Universe};
+use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// Bytes of decoded trees that one decoder keeps as delta bases.
 const CACHE_BYTES: usize = 32 << 20;
@@ -23,7 +23,7 @@ pub(crate) struct Tree {
     /// Where each entry starts, and at the end the length of `bytes`.
     pub(crate) starts: Vec<u32>,
     /// The tree that this one is stored as a delta against, if it is.
-    pub(crate) base: Option<Ix>,
+    pub(crate) base: Option<ObjectNo>,
     /// The starts of the entries that are not copied whole from an entry of the base. Empty without a base.
     pub(crate) fresh: Vec<u32>,
 }
@@ -42,12 +42,12 @@ struct Link {
     at: At,
     header_length: usize,
     size: u64,
-    base: Option<Ix>,
+    base: Option<ObjectNo>,
 }
 
 /// Decodes trees, keeping recent ones as delta bases. One a thread.
 pub(crate) struct TreeDecoder<'a> {
-    universe: &'a Universe,
+    request_objects: &'a RequestObjects,
     inflater: Inflater,
     reader: ObjectReader,
     delta: Vec<u8>,
@@ -57,11 +57,11 @@ pub(crate) struct TreeDecoder<'a> {
 }
 
 impl<'a> TreeDecoder<'a> {
-    pub(crate) fn new(universe: &'a Universe) -> Self {
+    pub(crate) fn new(request_objects: &'a RequestObjects) -> Self {
         TreeDecoder {
-            universe,
+            request_objects,
             inflater: Inflater::new(),
-            reader: universe.snapshot().reader(CACHE_BYTES / 4),
+            reader: request_objects.snapshot().reader(CACHE_BYTES / 4),
             delta: Vec::new(),
             cache: HashMap::new(),
             order: VecDeque::new(),
@@ -70,9 +70,9 @@ impl<'a> TreeDecoder<'a> {
     }
 
     /// The tree `ix`.
-    pub(crate) fn tree(&mut self, ix: Ix) -> Result<Arc<Tree>, Error> {
-        let Some(packed) = self.universe.packed(ix) else { return self.read_whole(ix) };
-        let location = self.universe.snapshot().locate(packed);
+    pub(crate) fn tree(&mut self, ix: ObjectNo) -> Result<Arc<Tree>, Error> {
+        let Some(packed) = self.request_objects.packed(ix) else { return self.read_whole(ix) };
+        let location = self.request_objects.snapshot().locate(packed);
         let mut at = (location.pack, location.offset);
         let mut chain: Vec<Link> = Vec::new();
         let mut tree = loop {
@@ -80,10 +80,10 @@ impl<'a> TreeDecoder<'a> {
                 break tree.clone();
             }
             if chain.len() > MAX_CHAIN {
-                return Err(Reason::DeepChain(self.universe.id(ix)).into());
+                return Err(Reason::DeepChain(self.request_objects.id(ix)).into());
             }
             let bytes = self.entry_bytes(at)?;
-            let header = pack::parse_entry_header(bytes, self.universe.hash())
+            let header = pack::parse_entry_header(bytes, self.request_objects.hash())
                 .map_err(|error| self.damaged(at, error.what))?;
             match header.kind {
                 EntryKind::Object(Kind::Tree) => {
@@ -94,8 +94,8 @@ impl<'a> TreeDecoder<'a> {
                     let base_offset = at.1.checked_sub(distance).filter(|offset| *offset < at.1);
                     let base_offset =
                         base_offset.ok_or_else(|| self.damaged(at, "delta base offset is out of bound"))?;
-                    let base = self.universe.snapshot().ix_of_offset(at.0, base_offset);
-                    let base = base.map(|base| Ix(base.0));
+                    let base = self.request_objects.snapshot().ix_of_offset(at.0, base_offset);
+                    let base = base.map(|base| ObjectNo(base.0));
                     chain.push(Link { at, header_length: header.length, size: header.size, base });
                     at = (at.0, base_offset);
                 }
@@ -107,9 +107,12 @@ impl<'a> TreeDecoder<'a> {
                     break self.read_whole(base)?;
                 }
                 EntryKind::Object(is) => {
-                    return Err(
-                        Reason::WrongKind { id: self.universe.id(ix), is, expected: Kind::Tree }.into()
-                    );
+                    return Err(Reason::WrongKind {
+                        id: self.request_objects.id(ix),
+                        is,
+                        expected: Kind::Tree,
+                    }
+                    .into());
                 }
             }
         };
@@ -121,7 +124,7 @@ impl<'a> TreeDecoder<'a> {
     }
 
     fn entry_bytes(&self, at: At) -> Result<&'a [u8], Error> {
-        let pack = &self.universe.snapshot().packs()[at.0.0 as usize];
+        let pack = &self.request_objects.snapshot().packs()[at.0.0 as usize];
         usize::try_from(at.1)
             .ok()
             .and_then(|offset| pack.bytes().get(offset..))
@@ -129,7 +132,7 @@ impl<'a> TreeDecoder<'a> {
     }
 
     fn damaged(&self, at: At, what: &str) -> Error {
-        let pack = self.universe.snapshot().packs()[at.0.0 as usize].name().to_string();
+        let pack = self.request_objects.snapshot().packs()[at.0.0 as usize].name().to_string();
         Reason::DamagedEntry { pack, offset: at.1, what: what.to_owned() }.into()
     }
 
@@ -143,45 +146,47 @@ impl<'a> TreeDecoder<'a> {
         self.inflater.inflate_exact(stored, size, out).map_err(|error| self.damaged(at, error.what))
     }
 
-    fn inflate_tree(&mut self, ix: Ix, at: At, header_length: usize, size: u64) -> Result<Tree, Error> {
+    fn inflate_tree(&mut self, ix: ObjectNo, at: At, header_length: usize, size: u64) -> Result<Tree, Error> {
         let mut bytes = Vec::new();
         self.inflate(at, header_length, size, &mut bytes)?;
         self.whole(ix, bytes)
     }
 
-    fn read_whole(&mut self, ix: Ix) -> Result<Arc<Tree>, Error> {
+    fn read_whole(&mut self, ix: ObjectNo) -> Result<Arc<Tree>, Error> {
         let mut bytes = Vec::new();
-        let is = self.universe.read(&mut self.reader, ix, &mut bytes)?;
+        let is = self.request_objects.read(&mut self.reader, ix, &mut bytes)?;
         if is != Kind::Tree {
-            return Err(Reason::WrongKind { id: self.universe.id(ix), is, expected: Kind::Tree }.into());
+            return Err(
+                Reason::WrongKind { id: self.request_objects.id(ix), is, expected: Kind::Tree }.into()
+            );
         }
         self.whole(ix, bytes).map(Arc::new)
     }
 
-    fn whole(&self, ix: Ix, bytes: Vec<u8>) -> Result<Tree, Error> {
+    fn whole(&self, ix: ObjectNo, bytes: Vec<u8>) -> Result<Tree, Error> {
         let mut starts = Vec::with_capacity(bytes.len() / 32 + 2);
-        let mut entries = Entries::new(&bytes, self.universe.hash());
+        let mut entries = Entries::new(&bytes, self.request_objects.hash());
         loop {
             starts.push(self.start(ix, entries.offset())?);
             match entries.next() {
                 Some(Ok(_)) => {}
                 Some(Err(source)) => {
-                    return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+                    return Err(Reason::Malformed { id: self.request_objects.id(ix), source }.into());
                 }
                 None => return Ok(Tree { bytes, starts, base: None, fresh: Vec::new() }),
             }
         }
     }
 
-    fn start(&self, ix: Ix, at: usize) -> Result<u32, Error> {
+    fn start(&self, ix: ObjectNo, at: usize) -> Result<u32, Error> {
         u32::try_from(at).map_err(|_| {
             let source = MalformedObject { what: "tree of more than 4 GiB", at };
-            Reason::Malformed { id: self.universe.id(ix), source }.into()
+            Reason::Malformed { id: self.request_objects.id(ix), source }.into()
         })
     }
 
     /// Applies a delta to a decoded base and finds the entries of the result without parsing what was copied.
-    fn apply(&mut self, ix: Ix, link: &Link, base: &Tree) -> Result<Tree, Error> {
+    fn apply(&mut self, ix: ObjectNo, link: &Link, base: &Tree) -> Result<Tree, Error> {
         let mut delta = std::mem::take(&mut self.delta);
         let inflated = self.inflate(link.at, link.header_length, link.size, &mut delta);
         let tree = inflated.and_then(|()| {
@@ -201,7 +206,7 @@ impl<'a> TreeDecoder<'a> {
 
     fn find_entries(
         &self,
-        ix: Ix,
+        ix: ObjectNo,
         link: &Link,
         base: &Tree,
         delta: &[u8],
@@ -209,7 +214,7 @@ impl<'a> TreeDecoder<'a> {
     ) -> Result<Tree, Error> {
         let mut starts: Vec<u32> = Vec::with_capacity(base.starts.len() + 8);
         let mut fresh = Vec::new();
-        let hash = self.universe.hash();
+        let hash = self.request_objects.hash();
         // `at` is where the next entry starts; the instruction under work produced `bytes[from..to]`.
         let (mut at, mut from) = (0, 0);
         let sizes = pack::delta::sizes(delta).map_err(|error| self.damaged(link.at, error.what))?;
@@ -231,7 +236,7 @@ impl<'a> TreeDecoder<'a> {
                 match entries.next() {
                     Some(Ok(_)) => {}
                     Some(Err(source)) => {
-                        return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+                        return Err(Reason::Malformed { id: self.request_objects.id(ix), source }.into());
                     }
                     None => break,
                 }

@@ -17,48 +17,48 @@ use packrace_object::{Kind, MalformedObject, oid};
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::names::{NameHashVersion, Names};
-use crate::universe::{Ix, Universe};
-use crate::watch::{Phase, Watch};
+use crate::progress::{Phase, ProgressSink};
+use crate::request_objects::{ObjectNo, RequestObjects};
 pub(crate) use by_path::PathWalk;
 pub(crate) use decode::{Tree, TreeDecoder};
 
 /// Rounds smaller than this are not worth a second thread.
 const TREES_WORTH_A_THREAD: usize = 256;
 
-/// How many trees are visited between two looks at the watcher.
+/// How many trees are visited between two looks at the progress sink.
 const TREES_BETWEEN_LOOKS: usize = 512;
 
-/// What to do about an object that is not there.
+/// What to do about a missing object, by who needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// It has to be sent: fail.
+pub(crate) enum OnMissing {
+    /// Fail: it has to be sent.
     Fail,
-    /// The receiver is said to have it; leave it out.
+    /// Leave it out: the receiver is said to have it.
     Skip,
 }
 
-/// What may be missing that a response would hold, because the repository is itself a partial clone.
+/// Which objects of a response may be missing because the repository is itself a partial clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Lacking {
+pub(crate) struct AllowedMissing {
     /// Blobs: none is sent.
     pub(crate) blobs: bool,
     /// What a promisor remote has promised: the client knows that remote.
     pub(crate) promised: bool,
 }
 
-impl Lacking {
-    /// Whether this object, which is missing, need not exist. Git knows the empty tree without having it stored.
+impl AllowedMissing {
+    /// Whether this missing object need not exist. Git knows the empty tree without storing it.
     pub(crate) fn allows(
         self,
-        universe: &Universe,
+        request_objects: &RequestObjects,
         id: &oid,
         kind: Kind,
-        watch: &dyn Watch,
+        progress: &dyn ProgressSink,
     ) -> Result<bool, Error> {
         if kind == Kind::Tree && id.is_empty_tree() || kind == Kind::Blob && self.blobs {
             return Ok(true);
         }
-        if self.promised { universe.is_promised(id, watch) } else { Ok(false) }
+        if self.promised { request_objects.is_promised(id, progress) } else { Ok(false) }
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    fn insert(&self, ix: Ix, kind: Kind) {
+    fn insert(&self, ix: ObjectNo, kind: Kind) {
         match kind {
             Kind::Tree => self.trees.insert(ix),
             _ => self.blobs.insert(ix),
@@ -79,7 +79,7 @@ impl Kinds {
     }
 
     /// An object that was named as two kinds; `others` are neither trees nor blobs.
-    fn conflict(&self, others: &Marks) -> Option<Ix> {
+    fn conflict(&self, others: &Marks) -> Option<ObjectNo> {
         let (trees, blobs) = (&self.trees, &self.blobs);
         trees.common(blobs).or_else(|| trees.common(others)).or_else(|| blobs.common(others))
     }
@@ -87,23 +87,36 @@ impl Kinds {
 
 /// Visits trees and marks what they reach.
 pub(crate) struct TreeWalk<'a> {
-    universe: &'a Universe,
-    watch: &'a dyn Watch,
+    request_objects: &'a RequestObjects,
+    progress: &'a dyn ProgressSink,
     decoders: Vec<TreeDecoder<'a>>,
     names: Names,
     marked: u64,
-    lacking: Lacking,
+    allowed_missing: AllowedMissing,
     kinds: Option<Kinds>,
     /// The deepest tree that is looked into; a root is at depth 0.
     max_depth: usize,
 }
 
 impl<'a> TreeWalk<'a> {
-    pub(crate) fn new(universe: &'a Universe, threads: usize, watch: &'a dyn Watch) -> Self {
-        let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(universe)).collect();
-        let names = Names::new(universe.packed_end());
-        let (lacking, max_depth) = (Lacking::default(), usize::MAX);
-        TreeWalk { universe, watch, decoders, names, marked: 0, lacking, kinds: None, max_depth }
+    pub(crate) fn new(
+        request_objects: &'a RequestObjects,
+        threads: usize,
+        progress: &'a dyn ProgressSink,
+    ) -> Self {
+        let decoders = (0..threads.max(1)).map(|_| TreeDecoder::new(request_objects)).collect();
+        let names = Names::new(request_objects.packed_end());
+        let (allowed_missing, max_depth) = (AllowedMissing::default(), usize::MAX);
+        TreeWalk {
+            request_objects,
+            progress,
+            decoders,
+            names,
+            marked: 0,
+            allowed_missing,
+            kinds: None,
+            max_depth,
+        }
     }
 
     /// Fails at a tree that is deeper, as git does for what somebody pushes (`core.maxTreeDepth`).
@@ -113,18 +126,18 @@ impl<'a> TreeWalk<'a> {
 
     /// Takes note of what each object is named as: see [`TreeWalk::kind_conflict`].
     pub(crate) fn noting_kinds(self) -> Self {
-        let marks = || Marks::new(self.universe.packed_end());
+        let marks = || Marks::new(self.request_objects.packed_end());
         let kinds = Some(Kinds { trees: marks(), blobs: marks() });
         TreeWalk { kinds, ..self }
     }
 
     /// An object that was met as two kinds, or as a tree or blob though it is in `others`.
-    pub(crate) fn kind_conflict(&self, others: &Marks) -> Option<Ix> {
+    pub(crate) fn kind_conflict(&self, others: &Marks) -> Option<ObjectNo> {
         self.kinds.as_ref()?.conflict(others)
     }
 
     /// Takes note of root trees.
-    pub(crate) fn note_roots(&self, roots: &[Ix]) {
+    pub(crate) fn note_roots(&self, roots: &[ObjectNo]) {
         if let Some(kinds) = &self.kinds {
             roots.iter().for_each(|root| kinds.insert(*root, Kind::Tree));
         }
@@ -136,8 +149,8 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// The same for a response from a repository that may lack objects.
-    pub(crate) fn lacking(self, lacking: Lacking) -> Self {
-        TreeWalk { lacking, ..self }
+    pub(crate) fn allowed_missing(self, allowed_missing: AllowedMissing) -> Self {
+        TreeWalk { allowed_missing, ..self }
     }
 
     /// Hashes paths in this way.
@@ -145,18 +158,18 @@ impl<'a> TreeWalk<'a> {
         TreeWalk { names: self.names.by(version), ..self }
     }
 
-    /// Lets the watcher hear of what is found on top of what others have found.
+    /// Lets the progress sink hear of what is found on top of what others have found.
     pub(crate) fn count_on(&mut self, found: u64) {
         self.marked += found;
     }
 
-    pub(crate) fn universe(&self) -> &'a Universe {
-        self.universe
+    pub(crate) fn request_objects(&self) -> &'a RequestObjects {
+        self.request_objects
     }
 
     /// Whether an object that is missing need not exist.
-    pub(crate) fn may_lack(&self, id: &oid, kind: Kind) -> Result<bool, Error> {
-        self.lacking.allows(self.universe, id, kind, self.watch)
+    pub(crate) fn may_be_missing(&self, id: &oid, kind: Kind) -> Result<bool, Error> {
+        self.allowed_missing.allows(self.request_objects, id, kind, self.progress)
     }
 
     /// Under which paths objects were first met.
@@ -167,9 +180,9 @@ impl<'a> TreeWalk<'a> {
     /// Marks everything below `trees`, which must be trees that the caller has marked for the first time.
     pub(crate) fn mark_below(
         &mut self,
-        mut trees: Vec<Ix>,
+        mut trees: Vec<ObjectNo>,
         seen: &Marks,
-        absent: Absent,
+        on_missing: OnMissing,
     ) -> Result<(), Error> {
         let mut depth = 0;
         while !trees.is_empty() {
@@ -178,46 +191,51 @@ impl<'a> TreeWalk<'a> {
             }
             depth += 1;
             self.sort_as_stored(&mut trees);
-            trees = self.round(&trees, seen, absent)?;
+            trees = self.round(&trees, seen, on_missing)?;
         }
         Ok(())
     }
 
     /// Sorts by pack and place in it.
-    fn sort_as_stored(&self, trees: &mut [Ix]) {
-        let universe = self.universe;
-        trees.sort_by_cached_key(|&ix| match universe.packed(ix) {
+    fn sort_as_stored(&self, trees: &mut [ObjectNo]) {
+        let request_objects = self.request_objects;
+        trees.sort_by_cached_key(|&ix| match request_objects.packed(ix) {
             Some(packed) => {
-                let at = universe.snapshot().locate(packed);
+                let at = request_objects.snapshot().locate(packed);
                 (at.pack.0, at.offset)
             }
             None => (u32::MAX, u64::from(ix.0)),
         });
     }
 
-    fn round(&mut self, trees: &[Ix], seen: &Marks, absent: Absent) -> Result<Vec<Ix>, Error> {
-        let lacking = self.lacking;
+    fn round(
+        &mut self,
+        trees: &[ObjectNo],
+        seen: &Marks,
+        on_missing: OnMissing,
+    ) -> Result<Vec<ObjectNo>, Error> {
+        let allowed_missing = self.allowed_missing;
         let threads = self.decoders.len().min(trees.len().div_ceil(TREES_WORTH_A_THREAD)).max(1);
         let stretch = trees.len().div_ceil(threads);
-        let (universe, watch, names) = (self.universe, self.watch, &self.names);
+        let (request_objects, progress, names) = (self.request_objects, self.progress, &self.names);
         let visits: Vec<_> = trees
             .chunks(stretch)
             .zip(&mut self.decoders)
             .map(|(trees, decoder)| Visit {
-                universe,
-                watch,
+                request_objects,
+                progress,
                 decoder,
                 names,
                 seen,
-                absent,
-                lacking,
+                on_missing,
+                allowed_missing,
                 kinds: self.kinds.as_ref(),
                 next: Vec::new(),
                 marked: 0,
                 trees,
             })
             .collect();
-        let done: Vec<Result<(Vec<Ix>, u64), Error>> = std::thread::scope(|scope| {
+        let done: Vec<Result<(Vec<ObjectNo>, u64), Error>> = std::thread::scope(|scope| {
             let mut visits = visits.into_iter();
             let mine = visits.next();
             let others: Vec<_> = visits.map(|visit| scope.spawn(move || visit.run())).collect();
@@ -234,35 +252,35 @@ impl<'a> TreeWalk<'a> {
             self.marked += marked;
             next.extend(found);
         }
-        watch.progress(Phase::Enumerating, self.marked, 0);
+        progress.report(Phase::Enumerating, self.marked, 0);
         Ok(next)
     }
 }
 
 /// One thread's part of a round.
 struct Visit<'a, 'b> {
-    universe: &'a Universe,
-    watch: &'a dyn Watch,
+    request_objects: &'a RequestObjects,
+    progress: &'a dyn ProgressSink,
     decoder: &'b mut TreeDecoder<'a>,
     names: &'b Names,
     seen: &'b Marks,
-    absent: Absent,
-    lacking: Lacking,
+    on_missing: OnMissing,
+    allowed_missing: AllowedMissing,
     kinds: Option<&'b Kinds>,
-    trees: &'b [Ix],
-    next: Vec<Ix>,
+    trees: &'b [ObjectNo],
+    next: Vec<ObjectNo>,
     marked: u64,
 }
 
 impl Visit<'_, '_> {
-    fn run(mut self) -> Result<(Vec<Ix>, u64), Error> {
+    fn run(mut self) -> Result<(Vec<ObjectNo>, u64), Error> {
         for (count, &ix) in self.trees.iter().enumerate() {
-            if count % TREES_BETWEEN_LOOKS == 0 && self.watch.cancelled() {
+            if count % TREES_BETWEEN_LOOKS == 0 && self.progress.cancelled() {
                 return Err(Reason::Cancelled.into());
             }
             let tree = match self.decoder.tree(ix) {
                 Ok(tree) => tree,
-                Err(_) if self.absent == Absent::Skip => continue,
+                Err(_) if self.on_missing == OnMissing::Skip => continue,
                 Err(error) => return Err(error),
             };
             let base_is_marked = tree.base.is_some_and(|base| match self.kinds {
@@ -282,20 +300,20 @@ impl Visit<'_, '_> {
         Ok((self.next, self.marked))
     }
 
-    fn entry(&mut self, ix: Ix, tree: &Tree, at: usize) -> Result<(), Error> {
-        let hash = self.universe.hash();
+    fn entry(&mut self, ix: ObjectNo, tree: &Tree, at: usize) -> Result<(), Error> {
+        let hash = self.request_objects.hash();
         let Some(Ok(entry)) = Entries::at(&tree.bytes, hash, at).next() else {
             let source = MalformedObject { what: "tree entry", at };
-            return Err(Reason::Malformed { id: self.universe.id(ix), source }.into());
+            return Err(Reason::Malformed { id: self.request_objects.id(ix), source }.into());
         };
         let kind = match entry.kind() {
             EntryKind::Submodule => return Ok(()),
             EntryKind::Tree => Kind::Tree,
             EntryKind::Blob => Kind::Blob,
         };
-        let Some(found) = self.universe.find(entry.id)? else {
-            if self.absent == Absent::Skip
-                || self.lacking.allows(self.universe, entry.id, kind, self.watch)?
+        let Some(found) = self.request_objects.find(entry.id)? else {
+            if self.on_missing == OnMissing::Skip
+                || self.allowed_missing.allows(self.request_objects, entry.id, kind, self.progress)?
             {
                 return Ok(());
             }

@@ -279,7 +279,7 @@ impl<'a> Push<'a> {
         let repository = &self.call.subject.repository;
         let policy = WritePolicy::of(repository.config())?;
         let snapshot = repository.snapshot()?;
-        let universe = packrace_pack::Universe::new(snapshot.clone());
+        let universe = packrace_pack::RequestObjects::new(snapshot.clone());
         let refs = server_info::refs(&universe, &repository.refs().snapshot(&[])?)?;
         publish_file(&repository.common_dir().join("info/refs"), &refs, FileKind::ServerInfo, policy)?;
         let packs = server_info::packs(&snapshot);

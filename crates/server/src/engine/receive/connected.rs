@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_pack::connectivity::{self, Question};
-use packrace_pack::{Phase, Universe, Watch};
+use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::{Quarantine, Snapshot};
 
 use super::Error;
@@ -29,7 +29,7 @@ impl Push<'_> {
         let numbers: Vec<usize> = (0..self.commands.len()).filter(is_asked).collect();
         let tips: Vec<ObjectId> = numbers.iter().map(|at| self.commands[*at].new).collect();
         let trusted = self.trusted(refs)?;
-        let universe = Arc::new(Universe::new(snapshot.clone()));
+        let universe = Arc::new(RequestObjects::new(snapshot.clone()));
         let broken = gaps(self, &universe, &tips, &[], &trusted)?;
         if broken.is_empty() {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Push<'_> {
 /// The numbers of the tips that lead to something that is missing, where history may end at `cut` too.
 fn gaps(
     push: &Push<'_>,
-    universe: &Arc<Universe>,
+    universe: &Arc<RequestObjects>,
     tips: &[ObjectId],
     cut: &[ObjectId],
     trusted: &[ObjectId],
@@ -89,8 +89,8 @@ fn gaps(
 /// Walks for as long as the client is there.
 pub(super) struct WhileThere<'a>(pub(super) &'a Talk);
 
-impl Watch for WhileThere<'_> {
-    fn progress(&self, _: Phase, _: u64, _: u64) {}
+impl ProgressSink for WhileThere<'_> {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         self.0.is_cancelled()

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use packrace_object::Kind;
-use packrace_pack::{Universe, reach};
+use packrace_pack::{RequestObjects, reach};
 use packrace_store::Snapshot;
 use packrace_store::refs::{Value, is_good_name};
 
@@ -187,7 +187,7 @@ impl Push<'_> {
             self.talk.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
             return Ok(Some("bad ref".to_owned()));
         }
-        let universe = Arc::new(Universe::new(snapshot.clone()));
+        let universe = Arc::new(RequestObjects::new(snapshot.clone()));
         let watch = WhileThere(&self.talk);
         let threads = self.threads()?;
         let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &watch)?;

@@ -42,7 +42,7 @@ use packrace_protocol::session::push::{
     self, Held, Input, Output, PushConfig, PushLimits, PushRequest, Session,
 };
 use packrace_protocol::wire::{pkt_line, sideband};
-use packrace_store::{Config, HooksFrom, Outlet};
+use packrace_store::{Config, HooksFrom, MessageSink};
 
 use super::refs_view::namespace_prefix;
 use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject};
@@ -91,7 +91,7 @@ pub struct ReceivePack {
     /// Take it that new tips lead to objects which are all there (`--skip-connectivity-check`).
     pub skip_connectivity_check: bool,
     /// Where goes what is said to a client without side-band.
-    pub messages: Outlet,
+    pub messages: MessageSink,
     /// Which hooks are run.
     pub hooks: HooksFrom,
 }

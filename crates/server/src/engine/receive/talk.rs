@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 use packrace_os::clock::Clock;
-use packrace_store::Outlet;
+use packrace_store::MessageSink;
 
 use super::spent::CpuTime;
 use crate::engine::PathNames;
@@ -43,7 +43,7 @@ pub(super) struct Talk {
     /// Objects have come in: the push goes on to its end, and hooks too, whether anybody hears of it or not.
     goes_on: Arc<AtomicBool>,
     /// Where text goes that the client has no band for.
-    aside: Option<Outlet>,
+    aside: Option<MessageSink>,
     paths: PathNames,
     cpu_time: Arc<CpuTime>,
 }
@@ -52,7 +52,7 @@ impl Talk {
     pub(super) fn new(
         sender: SyncSender<Event>,
         cancelled: Arc<AtomicBool>,
-        aside: Option<Outlet>,
+        aside: Option<MessageSink>,
         paths: PathNames,
         cpu_time: CpuTime,
     ) -> Self {
@@ -96,9 +96,9 @@ impl Talk {
     }
 
     /// Where hooks can say something.
-    pub(super) fn outlet(&self) -> Outlet {
+    pub(super) fn outlet(&self) -> MessageSink {
         let talk = self.clone();
-        Outlet::new(move |text| talk.say(text))
+        MessageSink::new(move |text| talk.say(text))
     }
 
     /// From now on it does not matter whether the client leaves.

@@ -8,8 +8,8 @@ use packrace_format::pack::{BadHeader, HEADER_BYTES, Header};
 use packrace_object::fsck::Severities;
 use packrace_os::clock::Clock;
 use packrace_pack::ingest::{Checks, ErrorKind, IndexedPack, Ingest, Options};
-use packrace_pack::meter::{Meter, Pace};
-use packrace_pack::{Phase, Watch};
+use packrace_pack::meter::{Meter, ProgressInterval};
+use packrace_pack::{Phase, ProgressSink};
 use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, loose_compression};
 use packrace_store::{FsckSettings, FsckUse, Quarantine, Snapshot};
 
@@ -19,7 +19,7 @@ use super::spent::PushBudget;
 use super::talk::Talk;
 
 /// At most one line of progress a second.
-const PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::ZERO };
+const PACE: ProgressInterval = ProgressInterval { interval: Duration::from_secs(1), delay: Duration::ZERO };
 
 /// How far the work is, in band 2.
 pub(super) struct Progress<'a> {
@@ -42,8 +42,8 @@ impl<'a> Progress<'a> {
     }
 }
 
-impl Watch for Progress<'_> {
-    fn progress(&self, phase: Phase, done: u64, total: u64) {
+impl ProgressSink for Progress<'_> {
+    fn report(&self, phase: Phase, done: u64, total: u64) {
         // What arrives the client counts itself.
         let Some(meter) = self.meter.as_ref().filter(|_| total > 0) else { return };
         let text = meter.lock().expect("no panic while held").update(phase, done, total, self.clock.now());
@@ -160,7 +160,7 @@ fn store_loose(
 ) -> Result<bool, packrace_pack::ingest::Error> {
     let level = loose_compression(quarantine.view().config())?;
     let mut batch = LooseBatch::new(quarantine.object_dir(), existing.clone(), level, quarantine.policy());
-    if !packrace_pack::unpack::unpack(indexed, &mut batch, &packrace_pack::Unwatched)? {
+    if !packrace_pack::unpack::unpack(indexed, &mut batch, &packrace_pack::NoProgress)? {
         return Ok(false);
     }
     quarantine.note_loose(batch.publish()?);

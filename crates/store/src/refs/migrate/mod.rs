@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use packrace_os::count::Role;
 use packrace_os::durable::{self, random_number};
 
-use super::transaction::Whole;
+use super::transaction::AllRefs;
 use super::{
     Backend, Error, PrepareError, RefObjects, RefStore, RefWrites, Severity, Target, Value, is_root_name,
 };
@@ -129,7 +129,7 @@ impl RefStore {
     }
 
     /// Everything there is.
-    fn whole(&self, with_logs: bool) -> Result<Whole, PrepareError> {
+    fn whole(&self, with_logs: bool) -> Result<AllRefs, PrepareError> {
         // What is broken would be left out and then removed.
         let mut broken = None;
         self.verify(&mut |path, problem| {
@@ -140,7 +140,7 @@ impl RefStore {
         if let Some(broken) = broken {
             return Err(refused(&format!("refs are broken: {broken}")));
         }
-        let mut whole = Whole::default();
+        let mut whole = AllRefs::default();
         for name in self.root_refs()? {
             if let Some(value) = self.read(&name)? {
                 whole.refs.push((name, value));
@@ -238,7 +238,7 @@ fn write_new(
     dir: &Path,
     old: &RefStore,
     to: Backend,
-    whole: Whole,
+    whole: AllRefs,
     writes: &RefWrites,
     objects: &mut dyn RefObjects,
 ) -> Result<(), PrepareError> {
@@ -256,7 +256,7 @@ fn write_new(
             place::write(&dir.join("refs/heads"), STUB_HEADS, writes.policy)?;
         }
     }
-    store.write_whole(whole, writes, objects)
+    store.write_all(whole, writes, objects)
 }
 
 /// Makes a directory of a name that nobody has.

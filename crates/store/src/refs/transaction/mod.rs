@@ -12,6 +12,7 @@
 //! was or as it shall be, and those that go into `packed-refs` together are all the one or all the other. What was
 //! acknowledged stays, where the configuration has refs synced.
 
+mod all_refs;
 mod available;
 mod compaction;
 mod files;
@@ -25,7 +26,6 @@ mod rename;
 mod stack;
 mod stack_files;
 mod sync;
-mod whole;
 mod writes;
 
 use std::collections::HashSet;
@@ -35,6 +35,7 @@ use packrace_object::{HashKind, ObjectId};
 
 use super::{Backend, RefStore};
 use crate::publish::DurableObjects;
+pub(super) use all_refs::AllRefs;
 use files::FileLocks;
 pub(super) use files::remove_tree;
 use hook::Told;
@@ -44,7 +45,6 @@ pub use packing::PackRefs;
 use preparing::Preparing;
 pub use refusal::{Cause, PrepareError, Refusal};
 use stack::StackLocks;
-pub(super) use whole::Whole;
 pub use writes::{LogPolicy, RefWrites, TableWrites};
 
 /// One change of a ref that is asked for.

@@ -7,7 +7,7 @@ use packrace_os::faults::{Scope, contain};
 use packrace_testkit::{Bitmap, CommitGraph, RefFormat, Repo, RepoBuilder, Size, Storage};
 
 use super::*;
-use crate::{Kept, OpenOptions, Repository};
+use crate::{CachedRepository, OpenOptions, Repository};
 
 fn built(multi_pack_index: bool, ref_format: RefFormat) -> Repo {
     contain(Scope::Work).unwrap();
@@ -131,8 +131,8 @@ fn a_repository_with_a_damaged_or_unusable_pack_is_not_kept() {
     let repo = built(false, RefFormat::Files);
     let path = file(&repo, "objects/pack", ".pack");
     let kept = || {
-        let kept = Kept::open(repo.path(), &OpenOptions::default()).unwrap();
-        let snapshot = kept.repository().kept_snapshot().unwrap();
+        let kept = CachedRepository::open(repo.path(), &OpenOptions::default()).unwrap();
+        let snapshot = kept.repository().cached_snapshot().unwrap();
         // Packs are opened when they are needed.
         let is_usable = snapshot.packs().iter().all(Pack::is_usable);
         (kept, snapshot, is_usable)

@@ -1,7 +1,7 @@
-//! Deltas that are resolved while the pack arrives, because their bases have just come and a thread has time for them.
+//! Resolves deltas while the pack arrives, if their bases have just come and the hasher thread is idle.
 //!
-//! Which ones that are makes no difference: the second pass resolves what is left, and finds what is wrong with deltas
-//! that could not be applied here.
+//! Which ones does not matter: the second pass resolves the rest, and reports what is wrong with deltas that could not be
+//! applied here.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use packrace_store::BaseCache;
 use super::table::EntryNumber;
 use super::unpacked::Unpacked;
 
-/// Bytes of contents that are kept as bases.
+/// Most bytes of contents kept as bases.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Longer results are left to the second pass.
 const MAX_RESULT_BYTES: u64 = 1 << 20;
 
-/// Contents that came not long ago.
-pub(super) struct Early {
+/// Recent contents.
+pub(super) struct EagerDeltas {
     bases: BaseCache<EntryNumber>,
     unpacked: Arc<Unpacked>,
 }
 
-impl Early {
-    /// With `cache_bytes` for bases at most.
+impl EagerDeltas {
+    /// Keeps at most `cache_bytes` of bases.
     pub(super) fn new(cache_bytes: usize, unpacked: Arc<Unpacked>) -> Self {
-        Early { bases: BaseCache::new(cache_bytes.min(MAX_BYTES)), unpacked }
+        EagerDeltas { bases: BaseCache::new(cache_bytes.min(MAX_BYTES)), unpacked }
     }
 
     /// Keeps the content of an entry, as others may be built on it.
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_at_hand_is_resolved() {
-        let mut early = Early::new(1 << 20, Arc::new(Unpacked::new(None)));
+        let mut early = EagerDeltas::new(1 << 20, Arc::new(Unpacked::new(None)));
         early.keep(7, Kind::Tree, &Arc::new(b"0123456789".to_vec()));
         let (kind, result) = early.resolve(7, &appending(2)).unwrap();
         assert_eq!((kind, result.as_slice()), (Kind::Tree, &b"0123456789++"[..]));

@@ -1,5 +1,5 @@
-//! What follows the first pass: the pack is hashed and written, and whole objects are named. On a thread of its own once
-//! there is enough to do, so that whoever receives has only to find the entries.
+//! The thread behind the first pass: it hashes and writes the pack, and names whole objects. It starts once there is enough
+//! to do; the receiving thread then only has to find the entries.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId, Unnamed, object_id
 use packrace_store::publish::PackWriter;
 
 use super::checks::{Checks, Inspector};
-use super::early::Early;
+use super::eager_deltas::EagerDeltas;
 use super::error::Reason;
 use super::table::{EntryNumber, Named};
 use super::unpacked::Unpacked;
@@ -25,10 +25,10 @@ pub(super) const BATCH_BYTES: usize = 1 << 18;
 /// Pieces and batches that may wait.
 const MAX_WAITING: usize = 8;
 
-/// A thread that has fewer waiting has time for deltas.
+/// With fewer jobs waiting, the thread has time for deltas.
 const HAS_TIME_WAITING: usize = 2;
 
-/// Something to do.
+/// A job for the thread.
 pub(super) enum Job {
     /// Bytes of the pack, of which so many count for its checksum.
     Piece(Vec<u8>, usize),
@@ -53,7 +53,7 @@ pub(super) enum Form {
     Delta(EntryNumber),
 }
 
-/// What is left of a job that was done.
+/// What a finished job leaves.
 #[derive(Default)]
 pub(super) struct Returned {
     /// To be used again.
@@ -62,7 +62,7 @@ pub(super) struct Returned {
     pub(super) left: Vec<(EntryNumber, Range<usize>)>,
 }
 
-/// What came of all jobs.
+/// The result of all jobs.
 pub(super) struct Done {
     /// None where the pack is a file already.
     pub(super) writer: Option<Box<PackWriter>>,
@@ -78,11 +78,11 @@ struct Worker {
     hasher: ObjectHasher,
     named: Result<Vec<Named>, EntryNumber>,
     inspector: Option<Inspector>,
-    early: Option<Early>,
+    early: Option<EagerDeltas>,
 }
 
-/// Who does it.
-pub(super) struct Behind(Place);
+/// Runs the jobs, on the calling thread or on its own.
+pub(super) struct HasherThread(Place);
 
 enum Place {
     Here(Box<Worker>),
@@ -92,16 +92,16 @@ enum Place {
         worker: JoinHandle<Result<Box<Worker>, Reason>>,
         waiting: Arc<AtomicUsize>,
     },
-    /// It failed, or everything was done.
+    /// It failed or has finished.
     Over,
 }
 
-impl Behind {
+impl HasherThread {
     pub(super) fn new(hash: HashKind, writer: Option<PackWriter>, checks: Option<&Checks>) -> Self {
         let writer = writer.map(Box::new);
         let hasher = ObjectHasher::of_stream(hash);
         let inspector = checks.map(|checks| Inspector::new(checks, hash));
-        Behind(Place::Here(Box::new(Worker {
+        HasherThread(Place::Here(Box::new(Worker {
             hash,
             writer,
             hasher,
@@ -111,12 +111,12 @@ impl Behind {
         })))
     }
 
-    /// Lets a thread do it from now on, which keeps `cache_bytes` of contents as delta bases. What checks find first is to
-    /// be told first, and with them deltas wait.
+    /// Moves the work to a thread, which keeps up to `cache_bytes` of contents as delta bases. With checks, deltas wait: findings
+    /// are reported in the order of the pack.
     pub(super) fn part(&mut self, cache_bytes: usize, unpacked: Arc<Unpacked>) {
         self.0 = match std::mem::replace(&mut self.0, Place::Over) {
             Place::Here(mut worker) => {
-                worker.early = worker.inspector.is_none().then(|| Early::new(cache_bytes, unpacked));
+                worker.early = worker.inspector.is_none().then(|| EagerDeltas::new(cache_bytes, unpacked));
                 let (jobs, taken) = sync_channel(MAX_WAITING);
                 let (done, returned) = channel();
                 let waiting = Arc::new(AtomicUsize::new(0));
@@ -170,7 +170,7 @@ impl Behind {
     }
 }
 
-impl Drop for Behind {
+impl Drop for HasherThread {
     fn drop(&mut self) {
         if let Place::Thread { .. } = self.0 {
             // The temporary must be gone when whoever drops this goes on.

@@ -1,5 +1,4 @@
-//! Short deltas as they were when their entries came, for the second pass: inflating them again would take longer than
-//! applying them.
+//! Short deltas, kept inflated for the second pass: inflating them again would take longer than applying them.
 
 use super::table::EntryNumber;
 
@@ -10,7 +9,7 @@ const MAX_DELTA_BYTES: usize = u16::MAX as usize;
 /// than a few long ones.
 const FAIR_SHARES: usize = 8;
 
-/// Bytes of deltas that are kept, all together.
+/// Most bytes of deltas in the buffer.
 const MAX_BYTES: usize = 32 << 20;
 
 /// Bytes of deltas that stand together; none crosses the end.
@@ -21,7 +20,7 @@ const LENGTH_BYTES: usize = 2;
 
 /// Deltas by their entries.
 #[derive(Debug, Default)]
-pub(super) struct KeptDeltas {
+pub(super) struct DeltaBuffer {
     /// How many entries the pack is said to have.
     announced: u32,
     /// Of each entry so far the place of its delta plus one; no longer than up to the last that is kept.
@@ -29,10 +28,10 @@ pub(super) struct KeptDeltas {
     chunks: Vec<Vec<u8>>,
 }
 
-impl KeptDeltas {
+impl DeltaBuffer {
     /// None yet, of a pack that announces so many entries.
     pub(super) fn new(announced: u32) -> Self {
-        KeptDeltas { announced, ..KeptDeltas::default() }
+        DeltaBuffer { announced, ..DeltaBuffer::default() }
     }
 
     /// Keeps a delta, if it is short for the room there is; entries come about in their order.
@@ -81,7 +80,7 @@ mod tests {
     /// Keeps deltas of these lengths, but of every third entry, which is none. Says how many there are, and how long those are that
     /// are kept.
     fn check(entries: u32, length_of: impl Fn(u32) -> usize) -> (usize, Vec<usize>) {
-        let mut kept = KeptDeltas::new(entries);
+        let mut kept = DeltaBuffer::new(entries);
         let delta = |entry: u32| vec![entry as u8; length_of(entry)];
         let deltas = || (0..entries).filter(|entry| entry % 3 != 0);
         for start in (0..entries).step_by(100) {

@@ -23,7 +23,7 @@ use crate::refs::{Backend, Error, Peeled, RefStore, is_per_worktree};
 
 /// Refs and reflogs.
 #[derive(Debug, Default)]
-pub(in crate::refs) struct Whole {
+pub(in crate::refs) struct AllRefs {
     /// By name.
     pub(in crate::refs) refs: Vec<(Vec<u8>, Value)>,
     /// By name; each oldest first.
@@ -34,7 +34,7 @@ impl RefStore {
     /// Writes the first refs of a store that has only a `HEAD`, in one go, and begins no reflogs: as git does, into
     /// `packed-refs` or one table. They name objects that were durable before, which `_proof` stands for; names are good
     /// ones below `refs/`.
-    pub fn write_first(
+    pub fn create_initial(
         &self,
         mut refs: Vec<(Vec<u8>, ObjectId)>,
         _proof: &DurableObjects,
@@ -57,25 +57,25 @@ impl RefStore {
             }
         }
         let refs = refs.into_iter().map(|(name, id)| (name, Value::Id(id))).collect();
-        self.write_whole(Whole { refs, logs: Vec::new() }, writes, objects)
+        self.write_all(AllRefs { refs, logs: Vec::new() }, writes, objects)
     }
 
     /// Writes all refs and reflogs into directories that nobody else knows. Objects need not be there.
-    pub(in crate::refs) fn write_whole(
+    pub(in crate::refs) fn write_all(
         &self,
-        whole: Whole,
+        whole: AllRefs,
         writes: &RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
         match self.backend {
-            Backend::Files => self.write_whole_files(&whole, writes, objects),
-            Backend::Reftable => self.write_whole_table(whole, writes, objects),
+            Backend::Files => self.write_all_files(&whole, writes, objects),
+            Backend::Reftable => self.write_all_table(whole, writes, objects),
         }
     }
 
-    fn write_whole_files(
+    fn write_all_files(
         &self,
-        whole: &Whole,
+        whole: &AllRefs,
         writes: &RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
@@ -122,9 +122,9 @@ impl RefStore {
     }
 
     /// The entries of each reflog have the update indexes from 1 on, as they need different ones.
-    fn write_whole_table(
+    fn write_all_table(
         &self,
-        whole: Whole,
+        whole: AllRefs,
         writes: &RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {

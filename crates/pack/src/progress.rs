@@ -73,24 +73,24 @@ pub struct Totals {
     pub pack_reused: u32,
 }
 
-/// Who looks on while a plan or a stream is made. Called from several threads.
-pub trait Watch: Sync {
+/// Receives the progress of work, and may cancel it. Called from several threads.
+pub trait ProgressSink: Sync {
     /// `done` of `total` (0: unknown) in `phase`.
-    fn progress(&self, phase: Phase, done: u64, total: u64);
+    fn report(&self, phase: Phase, done: u64, total: u64);
 
-    /// Whether nobody waits for the result any more; the work then ends with [`crate::ErrorKind::Cancelled`].
+    /// Whether the work is no longer needed; it then ends with [`crate::ErrorKind::Cancelled`].
     fn cancelled(&self) -> bool;
 
-    /// A pack is complete that is one of several, or is stored.
+    /// One of several packs is complete, or the pack is stored.
     fn packed(&self, _: &Totals) {}
 }
 
-/// Nobody looks on.
+/// Ignores progress and never cancels.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unwatched;
+pub struct NoProgress;
 
-impl Watch for Unwatched {
-    fn progress(&self, _: Phase, _: u64, _: u64) {}
+impl ProgressSink for NoProgress {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         false

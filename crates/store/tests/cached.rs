@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use packrace_object::ObjectId;
 use packrace_store::refs::{RefSnapshot, RefStamp};
-use packrace_store::{ConfigSources, Kept, OpenOptions, Repository};
+use packrace_store::{CachedRepository, ConfigSources, OpenOptions, Repository};
 use packrace_testkit::{Git, Random, RefFormat, RepoBuilder, Size};
 
 /// Tries until there is something, for longer than any machine takes.
@@ -21,8 +21,10 @@ fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn settled(path: &Path, options: &OpenOptions) -> Kept {
-    until("settled", || Some(Kept::open(path, options).unwrap()).filter(Kept::is_current))
+fn settled(path: &Path, options: &OpenOptions) -> CachedRepository {
+    until("settled", || {
+        Some(CachedRepository::open(path, options).unwrap()).filter(CachedRepository::is_current)
+    })
 }
 
 fn settled_refs(repository: &Repository, prefixes: &[&[u8]]) -> (RefSnapshot, RefStamp) {
@@ -150,11 +152,11 @@ fn another_repository_of_the_same_name_shows() {
 
 /// What is kept is of one time, but for loose objects; what was packed since is found.
 #[test]
-fn kept_snapshots_see_new_objects() {
+fn cached_snapshots_see_new_objects() {
     let repo = RepoBuilder::new(Size::Tiny).build();
     repo.git(&["repack", "-adq"]);
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
-    let first = repository.kept_snapshot().unwrap();
+    let first = repository.cached_snapshot().unwrap();
     let id = |text: &str| ObjectId::from_hex(text.trim().as_bytes()).unwrap();
     // Lists the directory of this object before it is there.
     let loose = id(&String::from_utf8(Git::stock().run_with_input(
@@ -167,7 +169,7 @@ fn kept_snapshots_see_new_objects() {
     repo.git_with_input(&["hash-object", "-w", "--stdin"], b"loose");
     assert!(!first.contains(&loose).unwrap(), "a snapshot does not change");
     assert!(first.has_now(&loose).unwrap());
-    let second = repository.kept_snapshot().unwrap();
+    let second = repository.cached_snapshot().unwrap();
     assert!(second.contains(&loose).unwrap());
     assert_eq!(second.packs().len(), first.packs().len());
     assert!(std::ptr::eq(second.packs(), first.packs()), "packs are mapped once");
@@ -175,7 +177,7 @@ fn kept_snapshots_see_new_objects() {
     repo.git_with_input(&["pack-objects", "-q", "objects/pack/pack"], loose.to_string().as_bytes());
     repo.git(&["prune-packed", "-q"]);
     assert!(first.has_now(&loose).unwrap());
-    assert!(repository.kept_snapshot().unwrap().contains(&loose).unwrap());
+    assert!(repository.cached_snapshot().unwrap().contains(&loose).unwrap());
 }
 
 fn value(refs: &RefSnapshot, name: &str) -> Option<ObjectId> {
@@ -291,7 +293,7 @@ fn what_has_just_changed_is_not_believed() {
     until("unsettled", || {
         std::fs::write(repo.path().join("objects/pack/new"), "").unwrap();
         std::fs::remove_file(repo.path().join("objects/pack/new")).unwrap();
-        let kept = Kept::open(repo.path(), &OpenOptions::default()).unwrap();
+        let kept = CachedRepository::open(repo.path(), &OpenOptions::default()).unwrap();
         (!kept.is_current()).then_some(())
     });
 }

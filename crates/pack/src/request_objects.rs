@@ -6,18 +6,18 @@ use packrace_store::{ObjectIx, ObjectReader, Snapshot};
 
 use crate::error::{Error, Reason};
 
-/// The number of an object while a request is planned: the snapshot's number for packed objects, and numbers
-/// from its end on for loose ones, given in the order in which they are met.
+/// The number of an object while a request is served: the snapshot's number for packed objects; loose ones are numbered
+/// from there on, in the order in which they are met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Ix(pub(crate) u32);
+pub(crate) struct ObjectNo(pub(crate) u32);
 
-/// All objects that a request can reach: those of the snapshot's packs, and the loose ones that were met.
-pub struct Universe {
+/// All objects that a request can reach, by number: those in the snapshot's packs, and the loose ones met so far.
+pub struct RequestObjects {
     snapshot: Arc<Snapshot>,
-    /// Asked for once there is a number to give: until then packs need not be listed.
+    /// Set when the first number is given: until then packs need not be listed.
     packed_end: OnceLock<u32>,
     loose: Mutex<Loose>,
-    /// What is missing here and promised by a remote, once somebody has asked.
+    /// Objects that are missing here and promised by a remote; found on first use.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
 }
 
@@ -27,10 +27,10 @@ struct Loose {
     numbers: HashMap<ObjectId, u32>,
 }
 
-impl Universe {
+impl RequestObjects {
     /// The objects of `snapshot`.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        Universe {
+        RequestObjects {
             packed_end: OnceLock::new(),
             snapshot,
             loose: Mutex::default(),
@@ -59,16 +59,16 @@ impl Universe {
 
     /// The number of the object with this id, if it exists.
     #[inline]
-    pub(crate) fn find(&self, id: &oid) -> Result<Option<Ix>, Error> {
+    pub(crate) fn find(&self, id: &oid) -> Result<Option<ObjectNo>, Error> {
         if let Some(ix) = self.snapshot.lookup(id) {
-            return Ok(Some(Ix(ix.0)));
+            return Ok(Some(ObjectNo(ix.0)));
         }
         self.find_loose(id)
     }
 
     /// The same for an object that must exist.
     #[inline]
-    pub(crate) fn require(&self, id: &oid) -> Result<Ix, Error> {
+    pub(crate) fn require(&self, id: &oid) -> Result<ObjectNo, Error> {
         self.find(id)?.ok_or_else(|| Reason::Missing(id.to_owned()).into())
     }
 
@@ -82,7 +82,7 @@ impl Universe {
     }
 
     #[cold]
-    fn find_loose(&self, id: &oid) -> Result<Option<Ix>, Error> {
+    fn find_loose(&self, id: &oid) -> Result<Option<ObjectNo>, Error> {
         self.number_loose(id, |snapshot| snapshot.has_loose(id))
     }
 
@@ -91,10 +91,10 @@ impl Universe {
         &self,
         id: &oid,
         is_there: impl FnOnce(&Snapshot) -> Result<bool, packrace_store::Error>,
-    ) -> Result<Option<Ix>, Error> {
+    ) -> Result<Option<ObjectNo>, Error> {
         let mut loose = self.loose.lock().expect("no panic while held");
         if let Some(&number) = loose.numbers.get(id) {
-            return Ok(Some(Ix(number)));
+            return Ok(Some(ObjectNo(number)));
         }
         if !is_there(&self.snapshot)? {
             return Ok(None);
@@ -105,7 +105,7 @@ impl Universe {
             .ok_or(Error::from(Reason::TooManyObjects))?;
         loose.ids.push(id.to_owned());
         loose.numbers.insert(id.to_owned(), number);
-        Ok(Some(Ix(number)))
+        Ok(Some(ObjectNo(number)))
     }
 
     /// The objects without a pack that were met so far.
@@ -115,11 +115,11 @@ impl Universe {
 
     /// The snapshot's number, for an object in a pack.
     #[inline]
-    pub(crate) fn packed(&self, ix: Ix) -> Option<ObjectIx> {
+    pub(crate) fn packed(&self, ix: ObjectNo) -> Option<ObjectIx> {
         (ix.0 < self.packed_end()).then_some(ObjectIx(ix.0))
     }
 
-    pub(crate) fn id(&self, ix: Ix) -> ObjectId {
+    pub(crate) fn id(&self, ix: ObjectNo) -> ObjectId {
         match self.packed(ix) {
             Some(ix) => self.snapshot.id(ix).to_owned(),
             None => self.loose.lock().expect("no panic while held").ids[(ix.0 - self.packed_end()) as usize],
@@ -130,7 +130,7 @@ impl Universe {
     pub(crate) fn read(
         &self,
         reader: &mut ObjectReader,
-        ix: Ix,
+        ix: ObjectNo,
         content: &mut Vec<u8>,
     ) -> Result<packrace_object::Kind, Error> {
         if let Some(packed) = self.packed(ix) {
@@ -142,7 +142,11 @@ impl Universe {
     }
 
     /// The kind of an object, without reading it whole where the store can tell.
-    pub(crate) fn kind(&self, reader: &mut ObjectReader, ix: Ix) -> Result<packrace_object::Kind, Error> {
+    pub(crate) fn kind(
+        &self,
+        reader: &mut ObjectReader,
+        ix: ObjectNo,
+    ) -> Result<packrace_object::Kind, Error> {
         Ok(self.kind_and_size(reader, ix)?.0)
     }
 
@@ -150,7 +154,7 @@ impl Universe {
     pub(crate) fn kind_and_size(
         &self,
         reader: &mut ObjectReader,
-        ix: Ix,
+        ix: ObjectNo,
     ) -> Result<(packrace_object::Kind, u64), Error> {
         Ok(reader.kind_and_size(&self.id(ix))?.ok_or_else(|| Reason::Missing(self.id(ix)))?)
     }
