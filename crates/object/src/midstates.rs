@@ -67,18 +67,18 @@ impl fmt::Debug for Midstates {
 }
 
 /// Where in a content its midstates are.
-struct Places {
+struct MidstateOffsets {
     first: usize,
     step: usize,
     count: usize,
 }
 
-impl Places {
+impl MidstateOffsets {
     fn of(length: usize, header_bytes: usize) -> Self {
         let step = (length / MAX_STEPS).next_multiple_of(BLOCK_BYTES).max(MIN_STEP_BYTES);
         let first = step - header_bytes;
         let count = if length < first { 0 } else { (length - first) / step + 1 };
-        Places { first, step, count }
+        MidstateOffsets { first, step, count }
     }
 
     fn at(&self, number: usize) -> usize {
@@ -88,7 +88,7 @@ impl Places {
 
 impl<'a> Like<'a> {
     /// The midstates that an object of this kind and content has, too.
-    fn shared(&self, kind: Kind, content: &[u8], places: &Places) -> &'a [ObjectHasher] {
+    fn shared(&self, kind: Kind, content: &[u8], places: &MidstateOffsets) -> &'a [ObjectHasher] {
         let fits = |noted: &&Noted| noted.kind == kind && noted.length == content.len();
         let Some(noted) = self.midstates.0.get().filter(fits) else { return &[] };
         let mut at = 0;
@@ -105,7 +105,7 @@ impl<'a> Like<'a> {
 pub(crate) fn hash_object(hash: HashKind, object: &Unnamed<'_>) -> ObjectHasher {
     let Unnamed { kind, content, like, notes } = *object;
     let header = ObjectHasher::header(kind, content.len() as u64);
-    let places = Places::of(content.len(), header.len());
+    let places = MidstateOffsets::of(content.len(), header.len());
     let shared = like.map_or(&[][..], |like| like.shared(kind, content, &places));
     let (mut hasher, mut at) = match shared.last() {
         Some(last) => (last.clone(), places.at(shared.len() - 1)),
@@ -151,7 +151,7 @@ mod tests {
         let again = Like { content: now.1, midstates: &second };
         assert_eq!(name(now, Some(again), None), expected);
         let header = ObjectHasher::header(now.0, now.1.len() as u64);
-        let places = Places::of(now.1.len(), header.len());
+        let places = MidstateOffsets::of(now.1.len(), header.len());
         assert_eq!(again.shared(now.0, now.1, &places).len(), places.count);
         like.shared(now.0, now.1, &places).len()
     }

@@ -16,13 +16,13 @@ pub struct RequestObjects {
     snapshot: Arc<Snapshot>,
     /// Set when the first number is given: until then packs need not be listed.
     packed_end: OnceLock<u32>,
-    loose: Mutex<Loose>,
+    loose: Mutex<LooseNumbers>,
     /// Objects that are missing here and promised by a remote; found on first use.
     pub(crate) promised: Mutex<Option<Arc<HashSet<ObjectId>>>>,
 }
 
 #[derive(Default)]
-struct Loose {
+struct LooseNumbers {
     ids: Vec<ObjectId>,
     numbers: HashMap<ObjectId, u32>,
 }

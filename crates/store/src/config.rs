@@ -16,7 +16,7 @@ use gix_config::file::Metadata;
 
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
-use includes::Reading;
+use includes::FileInclusion;
 pub use last_read::LastConfig;
 use trust::Rule;
 pub use trust::Served;
@@ -53,7 +53,7 @@ pub struct ConfigSources {
 
 /// Who says it; later ones win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Scope {
+enum ConfigScope {
     System,
     Global,
     Local,
@@ -61,10 +61,10 @@ enum Scope {
     Command,
 }
 
-impl Scope {
+impl ConfigScope {
     /// Whether a repository cannot set it: `safe.directory` and hooks of the server are believed from there only.
     fn is_protected(self) -> bool {
-        matches!(self, Scope::System | Scope::Global | Scope::Command)
+        matches!(self, ConfigScope::System | ConfigScope::Global | ConfigScope::Command)
     }
 }
 
@@ -72,7 +72,7 @@ impl Scope {
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Lowest priority first.
-    entries: Vec<Entry>,
+    entries: Vec<ConfigEntry>,
     home: Option<PathBuf>,
     /// Whether the repository is one of a served folder, and may not decide everything.
     is_confined: bool,
@@ -83,8 +83,8 @@ pub struct Config {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
-    scope: Scope,
+struct ConfigEntry {
+    scope: ConfigScope,
     /// As [`normalized`] makes it.
     name: Vec<u8>,
     /// `None` for a name without `=`.
@@ -114,23 +114,23 @@ impl Config {
             ignored: Vec::new(),
             included_files: 0,
         };
-        let files = sources.system.iter().map(|path| (Scope::System, path));
-        for (scope, path) in files.chain(sources.global.iter().map(|path| (Scope::Global, path))) {
+        let files = sources.system.iter().map(|path| (ConfigScope::System, path));
+        for (scope, path) in files.chain(sources.global.iter().map(|path| (ConfigScope::Global, path))) {
             config.add_file(scope, path, None)?;
         }
         let mut text = String::new();
         for (name, value) in &sources.overrides {
             write_override(name, value.as_deref(), &mut text)?;
         }
-        config.add_text(Scope::Command, text.as_bytes(), None, None)?;
+        config.add_text(ConfigScope::Command, text.as_bytes(), None, None)?;
         Ok(config)
     }
 
     /// Adds the repository's own file and, if `worktree` says so, that of a work tree.
     pub(crate) fn add_local(&mut self, common_dir: &Path, git_dir: &Path) -> Result<(), Error> {
-        self.add_file(Scope::Local, &common_dir.join("config"), Some(git_dir))?;
+        self.add_file(ConfigScope::Local, &common_dir.join("config"), Some(git_dir))?;
         if self.boolean("extensions.worktreeConfig")?.unwrap_or(false) {
-            self.add_file(Scope::Worktree, &git_dir.join("config.worktree"), Some(git_dir))?;
+            self.add_file(ConfigScope::Worktree, &git_dir.join("config.worktree"), Some(git_dir))?;
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Config {
         self.ignored.push(format!("{what} ({why})"));
     }
 
-    fn add_file(&mut self, scope: Scope, path: &Path, git_dir: Option<&Path>) -> Result<(), Error> {
+    fn add_file(&mut self, scope: ConfigScope, path: &Path, git_dir: Option<&Path>) -> Result<(), Error> {
         match includes::read(scope, path)? {
             Some(bytes) => self.add_text(scope, &bytes, Some(path), git_dir),
             None => Ok(()),
@@ -188,14 +188,14 @@ impl Config {
     /// Parses `text` and follows what it includes.
     fn add_text(
         &mut self,
-        scope: Scope,
+        scope: ConfigScope,
         text: &[u8],
         path: Option<&Path>,
         git_dir: Option<&Path>,
     ) -> Result<(), Error> {
         let entries = parse_entries(scope, text, path)?;
         let mut found = Vec::new();
-        self.follow(&Reading { scope, path, text, git_dir, depth: 0 }, entries, &mut found)?;
+        self.follow(&FileInclusion { scope, path, text, git_dir, depth: 0 }, entries, &mut found)?;
         let at = self.entries.partition_point(|entry| entry.scope <= scope);
         self.entries.splice(at..at, found);
         Ok(())
@@ -254,7 +254,7 @@ impl Config {
 
     /// All values of `name` that no repository can set.
     pub fn protected_strings(&self, name: &str) -> Vec<Vec<u8>> {
-        self.values(name, Scope::is_protected)
+        self.values(name, ConfigScope::is_protected)
     }
 
     /// The last value of `name` as a boolean; a name without `=` is true.
@@ -264,7 +264,7 @@ impl Config {
 
     /// The same of protected configuration alone, which no repository can set.
     pub fn protected_boolean(&self, name: &str) -> Result<Option<bool>, Error> {
-        self.boolean_of(name, Scope::is_protected)
+        self.boolean_of(name, ConfigScope::is_protected)
     }
 
     /// The same of the repository's own configuration alone.
@@ -274,7 +274,7 @@ impl Config {
 
     /// The last value of `name` as a number; `k`, `m` and `g` multiply.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
-        self.last(name).map(Entry::integer).transpose()
+        self.last(name).map(ConfigEntry::integer).transpose()
     }
 
     /// Larger contents are not held in memory, where that can be, and are not compared with others (git-config,
@@ -288,13 +288,13 @@ impl Config {
     pub(crate) fn local_integer(&self, name: &str) -> Result<Option<i64>, Error> {
         let name = normalized(name);
         let mut entries = self.entries.iter().rev();
-        let entry = entries.find(|entry| entry.scope == Scope::Local && entry.name == name);
-        entry.map(Entry::integer).transpose()
+        let entry = entries.find(|entry| entry.scope == ConfigScope::Local && entry.name == name);
+        entry.map(ConfigEntry::integer).transpose()
     }
 
     /// Names and values of a section of the repository's own file, in their order; `None` without `=`.
     pub(crate) fn local_section(&self, section: &str) -> Vec<(String, Option<Vec<u8>>)> {
-        let local = self.entries.iter().filter(|entry| entry.scope == Scope::Local);
+        let local = self.entries.iter().filter(|entry| entry.scope == ConfigScope::Local);
         let found = local.filter_map(|entry| {
             let key = entry.name.strip_prefix(section.as_bytes())?.strip_prefix(b".")?;
             let is_key = !key.contains(&b'.');
@@ -306,7 +306,7 @@ impl Config {
     /// The files that `include.path` and `includeIf.<condition>.path` name, whether they were read or not; `None` for
     /// one whose place is not known here.
     pub(crate) fn included(&self) -> impl Iterator<Item = Option<PathBuf>> {
-        let names = |entry: &&Entry| {
+        let names = |entry: &&ConfigEntry| {
             let name = entry.name.as_slice();
             name == b"include.path" || (name.starts_with(b"includeif.") && name.ends_with(b".path"))
         };
@@ -325,7 +325,7 @@ impl Config {
     }
 
     /// The path that an entry includes, if that is known here.
-    fn path_of_include(&self, entry: &Entry) -> Option<PathBuf> {
+    fn path_of_include(&self, entry: &ConfigEntry) -> Option<PathBuf> {
         let value = entry.value.as_deref().filter(|value| !value.is_empty())?;
         match value.strip_prefix(b"~/") {
             Some(rest) => Some(self.home.as_ref()?.join(OsStr::from_bytes(rest))),
@@ -335,7 +335,7 @@ impl Config {
         }
     }
 
-    fn boolean_of(&self, name: &str, is_wanted: impl Fn(Scope) -> bool) -> Result<Option<bool>, Error> {
+    fn boolean_of(&self, name: &str, is_wanted: impl Fn(ConfigScope) -> bool) -> Result<Option<bool>, Error> {
         let name = normalized(name);
         let mut entries = self.entries.iter().rev();
         let Some(entry) = entries.find(|entry| is_wanted(entry.scope) && entry.name == name) else {
@@ -348,19 +348,19 @@ impl Config {
         })
     }
 
-    fn last(&self, name: &str) -> Option<&Entry> {
+    fn last(&self, name: &str) -> Option<&ConfigEntry> {
         let name = normalized(name);
         self.entries.iter().rev().find(|entry| entry.name == name)
     }
 
-    fn values(&self, name: &str, is_wanted: impl Fn(Scope) -> bool) -> Vec<Vec<u8>> {
+    fn values(&self, name: &str, is_wanted: impl Fn(ConfigScope) -> bool) -> Vec<Vec<u8>> {
         let name = normalized(name);
         let entries = self.entries.iter().filter(|entry| is_wanted(entry.scope) && entry.name == name);
         entries.map(|entry| entry.value.clone().unwrap_or_default()).collect()
     }
 }
 
-impl Entry {
+impl ConfigEntry {
     fn integer(&self) -> Result<i64, Error> {
         parse_integer(self.value.as_deref().unwrap_or_default()).ok_or_else(|| {
             let (value, name) = (self.value_text(), self.name_text());
@@ -388,16 +388,16 @@ impl Entry {
 }
 
 /// What the repository itself says of this key is believed so far.
-fn rule(entry: &Entry) -> Rule {
+fn rule(entry: &ConfigEntry) -> Rule {
     if entry.scope.is_protected() { Rule::Counts } else { trust::rule(&entry.name) }
 }
 
 /// A file by itself, to be changed.
 pub(crate) fn parse_file(text: &[u8], path: &Path) -> Result<gix_config::File, Error> {
-    parse(Scope::Local, text, Some(path))
+    parse(ConfigScope::Local, text, Some(path))
 }
 
-fn parse(scope: Scope, text: &[u8], path: Option<&Path>) -> Result<gix_config::File, Error> {
+fn parse(scope: ConfigScope, text: &[u8], path: Option<&Path>) -> Result<gix_config::File, Error> {
     let events = gix_config::parse::Events::from_bytes(text, None).map_err(|error| {
         let Some(path) = path else { return bad_command_line() };
         let line = error.line_number();
@@ -411,13 +411,13 @@ fn bad_command_line() -> Error {
 }
 
 /// What a text says, in its order, without what it includes.
-fn parse_entries(scope: Scope, text: &[u8], path: Option<&Path>) -> Result<Vec<Entry>, Error> {
+fn parse_entries(scope: ConfigScope, text: &[u8], path: Option<&Path>) -> Result<Vec<ConfigEntry>, Error> {
     let file = parse(scope, text, path)?;
     Ok(file.sections().flat_map(|section| entries_of(scope, &section)).collect())
 }
 
 /// What a section says, in its order.
-fn entries_of(scope: Scope, section: &gix_config::file::SectionRef<'_>) -> Vec<Entry> {
+fn entries_of(scope: ConfigScope, section: &gix_config::file::SectionRef<'_>) -> Vec<ConfigEntry> {
     let header = section.header();
     let mut prefix = header.name().to_ascii_lowercase();
     if let Some(subsection) = header.subsection_name() {
@@ -441,7 +441,7 @@ fn entries_of(scope: Scope, section: &gix_config::file::SectionRef<'_>) -> Vec<E
             Some(section.values(key).into_iter().nth(earlier).map(Vec::from).unwrap_or_default())
         };
         let name = [prefix.as_slice(), b".", key.to_ascii_lowercase().as_bytes()].concat();
-        entries.push(Entry { scope, name, value, file: file.clone() });
+        entries.push(ConfigEntry { scope, name, value, file: file.clone() });
     }
     entries
 }
@@ -474,13 +474,13 @@ fn normalized(name: &str) -> Vec<u8> {
     name.into_bytes()
 }
 
-fn metadata(scope: Scope, path: Option<&Path>) -> Metadata {
+fn metadata(scope: ConfigScope, path: Option<&Path>) -> Metadata {
     let source = match scope {
-        Scope::System => gix_config::Source::System,
-        Scope::Global => gix_config::Source::User,
-        Scope::Local => gix_config::Source::Local,
-        Scope::Worktree => gix_config::Source::Worktree,
-        Scope::Command => gix_config::Source::Cli,
+        ConfigScope::System => gix_config::Source::System,
+        ConfigScope::Global => gix_config::Source::User,
+        ConfigScope::Local => gix_config::Source::Local,
+        ConfigScope::Worktree => gix_config::Source::Worktree,
+        ConfigScope::Command => gix_config::Source::Cli,
     };
     Metadata { path: path.map(Path::to_owned), source, level: 0, trust: gix_sec::Trust::Full }
 }

@@ -29,7 +29,7 @@ use crate::publish::{Component, DurableObjects, Sharing, WritePolicy, dir_of};
 use crate::refs::{
     Backend, Change, Expected, LogPolicy, Mode, Peeled, RefEdit, RefObjects, RefStore, RefWrites,
 };
-use crate::repository::{Format, discovery};
+use crate::repository::{RepositoryFormat, discovery};
 
 /// For versions of git that know no reftables: a repository, but one that they cannot read a ref of.
 const HEAD_OF_REFTABLES: &[u8] = b"ref: refs/heads/.invalid\n";
@@ -86,7 +86,7 @@ pub struct Begun {
     common_dir: PathBuf,
     config: Config,
     policy: WritePolicy,
-    format: Format,
+    format: RepositoryFormat,
     is_new: bool,
 }
 
@@ -175,7 +175,7 @@ impl Begun {
     }
 
     fn make_head(&self, head: &[u8]) -> Result<(), Error> {
-        let Format { hash, refs } = self.format;
+        let RepositoryFormat { hash, refs } = self.format;
         let git_dir = &self.options.git_dir;
         let store = RefStore::open(git_dir.clone(), self.common_dir.clone(), refs, hash);
         let writes = RefWrites {
@@ -241,10 +241,10 @@ fn has_head(git_dir: &Path) -> bool {
     packrace_os::owner(&git_dir.join("HEAD")).is_ok()
 }
 
-fn read_config(options: &InitOptions, common_dir: &Path) -> Result<(Config, Format), Error> {
+fn read_config(options: &InitOptions, common_dir: &Path) -> Result<(Config, RepositoryFormat), Error> {
     let mut config = Config::outside(&options.config)?;
     config.add_local(common_dir, &options.git_dir)?;
-    let format = Format::of(&config)?;
+    let format = RepositoryFormat::of(&config)?;
     Ok((config, format))
 }
 
@@ -254,9 +254,14 @@ fn policy_of(options: &InitOptions, config: &Config) -> Result<WritePolicy, Erro
 }
 
 /// The formats of what was found, or those that are asked for where nothing says so yet.
-fn agree(options: &InitOptions, config: &Config, found: Format, is_new: bool) -> Result<Format, Error> {
+fn agree(
+    options: &InitOptions,
+    config: &Config,
+    found: RepositoryFormat,
+    is_new: bool,
+) -> Result<RepositoryFormat, Error> {
     if is_new && config.local_integer("core.repositoryFormatVersion")?.is_none() {
-        return Ok(Format {
+        return Ok(RepositoryFormat {
             hash: options.hash.unwrap_or(options.default_hash),
             refs: options.refs.unwrap_or(options.default_refs),
         });

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
 
-pub(crate) use self::extensions::Format;
+pub(crate) use self::extensions::RepositoryFormat;
 use crate::config::{Config, ConfigSources, Served};
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
@@ -124,7 +124,7 @@ impl Repository {
         seen.file(&common_dir.join("config"));
         seen.file(&git_dir.join("config.worktree"));
         config.included().for_each(|path| seen.file_if_known(path.as_deref()));
-        let format = Format::of(&config)?;
+        let format = RepositoryFormat::of(&config)?;
         let object_dir = options.object_dir.clone().unwrap_or_else(|| common_dir.join("objects"));
         let refs = RefStore::open(git_dir.clone(), common_dir.clone(), format.refs, format.hash);
         let shallow_file = options.shallow_file.clone().unwrap_or_else(|| common_dir.join("shallow"));

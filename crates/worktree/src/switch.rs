@@ -69,7 +69,7 @@ pub fn switch(
     to: &Listing,
     is_ignored: &mut IsIgnored<'_>,
 ) -> Result<Result<(), Blocked>, WorkError> {
-    let mut look = Look { index, files, to, is_ignored, blocked: Blocked::default() };
+    let mut look = PathCheck { index, files, to, is_ignored, blocked: Blocked::default() };
     let changes = look.changes(from)?;
     if !look.blocked.is_empty() {
         return Ok(Err(look.blocked));
@@ -91,7 +91,7 @@ pub fn switch(
 }
 
 /// Looks at what is there before anything is changed.
-struct Look<'a, 'l, 'i> {
+struct PathCheck<'a, 'l, 'i> {
     index: &'a Index,
     files: &'a mut Files,
     to: &'l Listing,
@@ -99,7 +99,7 @@ struct Look<'a, 'l, 'i> {
     blocked: Blocked,
 }
 
-impl<'l> Look<'_, 'l, '_> {
+impl<'l> PathCheck<'_, 'l, '_> {
     /// What has to be changed, if nothing is in the way.
     fn changes(&mut self, from: &'l Listing) -> Result<Vec<(&'l BString, Option<Item>)>, WorkError> {
         let paths: BTreeSet<&BString> = from.keys().chain(self.to.keys()).collect();

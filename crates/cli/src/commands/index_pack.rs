@@ -8,7 +8,7 @@ use packrace_format::pack_index;
 use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
-use packrace_pack::ingest::{Checks, Found, IndexedPack, Ingest, Options};
+use packrace_pack::ingest::{CheckResults, Checks, IndexedPack, Ingest, Options};
 use packrace_pack::{Phase, ProgressSink as _};
 use packrace_store::publish::{
     PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
@@ -165,7 +165,7 @@ impl<'a> Job<'a> {
     }
 
     /// Says what whoever asked for the pack must look at, and by the exit code whether it is all there is.
-    fn tell_links(&self, found: &Found) -> Result<(), Fatal> {
+    fn tell_links(&self, found: &CheckResults) -> Result<(), Fatal> {
         for id in &found.missing_modules {
             output::write_line(id.to_string())?;
         }

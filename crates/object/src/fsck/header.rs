@@ -5,12 +5,12 @@ use super::report::{Report, Stop};
 use crate::{HashKind, Kind, StoredId};
 
 /// The lines of a header, of which [`check_end`] has found that each ends.
-struct Lines<'a> {
+struct HeaderLines<'a> {
     content: &'a [u8],
     at: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> HeaderLines<'a> {
     fn rest(&self) -> &'a [u8] {
         &self.content[self.at..]
     }
@@ -27,7 +27,7 @@ impl<'a> Lines<'a> {
 /// Checks a commit up to the first error.
 pub(super) fn check_commit(content: &[u8], hash: HashKind, report: &mut Report<'_>) -> Result<(), Stop> {
     check_end(content, report)?;
-    let mut lines = Lines { content, at: 0 };
+    let mut lines = HeaderLines { content, at: 0 };
     let Some(tree) = lines.after(b"tree ") else {
         return report.tell(Id::MissingTree, b"invalid format - expected 'tree' line".as_slice());
     };
@@ -62,7 +62,7 @@ pub(super) fn check_commit(content: &[u8], hash: HashKind, report: &mut Report<'
 /// Checks an annotated tag up to the first error.
 pub(super) fn check_tag(content: &[u8], hash: HashKind, report: &mut Report<'_>) -> Result<(), Stop> {
     check_end(content, report)?;
-    let mut lines = Lines { content, at: 0 };
+    let mut lines = HeaderLines { content, at: 0 };
     let Some(object) = lines.after(b"object ") else {
         return report.tell(Id::MissingObject, b"invalid format - expected 'object' line".as_slice());
     };

@@ -37,7 +37,7 @@ impl Flaws {
 }
 
 #[derive(Clone, Copy)]
-struct Entry<'a> {
+struct CheckedEntry<'a> {
     /// Cut to 16 bits, as git does.
     mode: u16,
     name: &'a [u8],
@@ -46,7 +46,7 @@ struct Entry<'a> {
     has_backslash: bool,
 }
 
-impl Entry<'_> {
+impl CheckedEntry<'_> {
     fn is_directory(&self) -> bool {
         self.mode & KIND_BITS == DIRECTORY
     }
@@ -78,7 +78,7 @@ pub(super) fn check(
     let max_name_bytes = report.severities().max_name_bytes();
     let is_strict = report.severities().is_strict();
     let mut flaws = Flaws::default();
-    let mut order = Order::default();
+    let mut order = SortCheck::default();
     while let Some((entry, length)) = next {
         check_name(&entry, &mut flaws, report, &mut found);
         if is_null(entry.id) {
@@ -121,7 +121,7 @@ fn tell_bad_tree(why: &'static str, report: &mut Report<'_>) {
 
 /// The first entry and its length; `None` at the end, and why there is none otherwise.
 #[inline]
-fn decode(rest: &[u8], id_bytes: usize) -> Option<Result<(Entry<'_>, usize), &'static str>> {
+fn decode(rest: &[u8], id_bytes: usize) -> Option<Result<(CheckedEntry<'_>, usize), &'static str>> {
     if rest.is_empty() {
         return None;
     }
@@ -158,7 +158,7 @@ fn decode(rest: &[u8], id_bytes: usize) -> Option<Result<(Entry<'_>, usize), &'s
         return Some(Err("too-short tree file"));
     };
     let name = &rest[name_start..name_end];
-    Some(Ok((Entry { mode, name, id, has_slash, has_backslash }, length)))
+    Some(Ok((CheckedEntry { mode, name, id, has_slash, has_backslash }, length)))
 }
 
 #[inline]
@@ -168,7 +168,7 @@ fn is_null(id: &[u8]) -> bool {
 
 #[inline]
 fn check_name(
-    entry: &Entry<'_>,
+    entry: &CheckedEntry<'_>,
     flaws: &mut Flaws,
     report: &mut Report<'_>,
     found: &mut impl FnMut(SpecialFile, &oid),
@@ -193,7 +193,7 @@ fn check_name(
 }
 
 fn check_special_name(
-    entry: &Entry<'_>,
+    entry: &CheckedEntry<'_>,
     flaws: &mut Flaws,
     report: &mut Report<'_>,
     found: &mut impl FnMut(SpecialFile, &oid),
@@ -225,7 +225,7 @@ fn check_special_name(
     }
 }
 
-fn add_modules(entry: &Entry<'_>, report: &mut Report<'_>, found: &mut impl FnMut(SpecialFile, &oid)) {
+fn add_modules(entry: &CheckedEntry<'_>, report: &mut Report<'_>, found: &mut impl FnMut(SpecialFile, &oid)) {
     match entry.mode & KIND_BITS {
         LINK => report.note(Id::GitmodulesSymlink, b".gitmodules is a symbolic link".as_slice()),
         _ => found(SpecialFile::Modules, oid::from_bytes_unchecked(entry.id)),
@@ -235,15 +235,15 @@ fn add_modules(entry: &Entry<'_>, report: &mut Report<'_>, found: &mut impl FnMu
 /// Whether entries are sorted and no name comes twice. A directory sorts as if a slash followed its name, so that a file of
 /// the same name may be some entries before it (`a`, `a-b`, `a/`).
 #[derive(Default)]
-struct Order<'a> {
-    last: Option<Entry<'a>>,
+struct SortCheck<'a> {
+    last: Option<CheckedEntry<'a>>,
     /// Files before the last entry whose names a directory may still have, because they begin the names that follow.
     candidates: Vec<&'a [u8]>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> SortCheck<'a> {
     #[inline]
-    fn add(&mut self, entry: Entry<'a>, flaws: &mut Flaws) {
+    fn add(&mut self, entry: CheckedEntry<'a>, flaws: &mut Flaws) {
         let Some(last) = self.last.replace(entry) else { return };
         let shared = last.name.len().min(entry.name.len());
         match last.name[..shared].cmp(&entry.name[..shared]) {
@@ -254,7 +254,7 @@ impl<'a> Order<'a> {
         if last.name.len() == entry.name.len() {
             return flaws.add(Id::DuplicateEntries);
         }
-        let end = |entry: &Entry<'_>| match entry.name.get(shared) {
+        let end = |entry: &CheckedEntry<'_>| match entry.name.get(shared) {
             Some(byte) => *byte,
             None if entry.is_directory() => b'/',
             None => 0,

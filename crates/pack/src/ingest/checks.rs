@@ -21,7 +21,7 @@ pub struct Checks {
 
 /// What was found in a pack that was taken.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct CheckResults {
     /// Warnings, as lines for standard error.
     pub warnings: Vec<u8>,
     /// Objects that are named as `.gitmodules` and are nowhere: whoever has asked for the pack must look at them.
@@ -114,7 +114,7 @@ impl Inspector {
         entries: &[Entry],
         pack: &mut dyn FnMut() -> Result<Arc<Snapshot>, Reason>,
         existing: Option<&Arc<Snapshot>>,
-    ) -> Result<Found, Reason> {
+    ) -> Result<CheckResults, Reason> {
         const CACHE_BYTES: usize = 1 << 20;
         let in_pack = |id: &oid| entries.binary_search_by(|entry| (*entry.id).cmp(id)).is_ok();
         let mut existing = existing.map(|snapshot| snapshot.reader(CACHE_BYTES));
@@ -158,7 +158,7 @@ impl Inspector {
                 None => return Err(Reason::NotReceived(*id)),
             }
         }
-        Ok(Found { warnings: self.lines, missing_modules, leaves_pack })
+        Ok(CheckResults { warnings: self.lines, missing_modules, leaves_pack })
     }
 
     /// What is wrong with a file that git reads; `None` for a `.gitmodules` that is nowhere.

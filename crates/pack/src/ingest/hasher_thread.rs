@@ -29,7 +29,7 @@ const MAX_WAITING: usize = 8;
 const HAS_TIME_WAITING: usize = 2;
 
 /// A job for the thread.
-pub(super) enum Job {
+pub(super) enum HashJob {
     /// Bytes of the pack, of which so many count for its checksum.
     Piece(Vec<u8>, usize),
     /// Objects: their contents, or the deltas that make them, one behind the other.
@@ -40,14 +40,14 @@ pub(super) enum Job {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived {
     pub(super) entry: EntryNumber,
-    pub(super) form: Form,
+    pub(super) form: ArrivedAs,
     /// Of the content, or of the delta.
     pub(super) length: usize,
 }
 
 /// How an object came.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Form {
+pub(super) enum ArrivedAs {
     Whole(Kind),
     /// As a delta of this entry.
     Delta(EntryNumber),
@@ -72,7 +72,7 @@ pub(super) struct Done {
     pub(super) inspector: Option<Inspector>,
 }
 
-struct Worker {
+struct HashWorker {
     hash: HashKind,
     writer: Option<Box<PackWriter>>,
     hasher: ObjectHasher,
@@ -82,14 +82,14 @@ struct Worker {
 }
 
 /// Runs the jobs, on the calling thread or on its own.
-pub(super) struct HasherThread(Place);
+pub(super) struct HasherThread(Runner);
 
-enum Place {
-    Here(Box<Worker>),
+enum Runner {
+    Here(Box<HashWorker>),
     Thread {
-        jobs: SyncSender<Job>,
+        jobs: SyncSender<HashJob>,
         returned: Receiver<Returned>,
-        worker: JoinHandle<Result<Box<Worker>, Reason>>,
+        worker: JoinHandle<Result<Box<HashWorker>, Reason>>,
         waiting: Arc<AtomicUsize>,
     },
     /// It failed or has finished.
@@ -101,7 +101,7 @@ impl HasherThread {
         let writer = writer.map(Box::new);
         let hasher = ObjectHasher::of_stream(hash);
         let inspector = checks.map(|checks| Inspector::new(checks, hash));
-        HasherThread(Place::Here(Box::new(Worker {
+        HasherThread(Runner::Here(Box::new(HashWorker {
             hash,
             writer,
             hasher,
@@ -114,38 +114,38 @@ impl HasherThread {
     /// Moves the work to a thread, which keeps up to `cache_bytes` of contents as delta bases. With checks, deltas wait: findings
     /// are reported in the order of the pack.
     pub(super) fn part(&mut self, cache_bytes: usize, unpacked: Arc<Unpacked>) {
-        self.0 = match std::mem::replace(&mut self.0, Place::Over) {
-            Place::Here(mut worker) => {
+        self.0 = match std::mem::replace(&mut self.0, Runner::Over) {
+            Runner::Here(mut worker) => {
                 worker.early = worker.inspector.is_none().then(|| EagerDeltas::new(cache_bytes, unpacked));
                 let (jobs, taken) = sync_channel(MAX_WAITING);
                 let (done, returned) = channel();
                 let waiting = Arc::new(AtomicUsize::new(0));
                 let left = waiting.clone();
                 let worker = std::thread::spawn(move || worker.follow(&taken, &done, &left));
-                Place::Thread { jobs, returned, worker, waiting }
+                Runner::Thread { jobs, returned, worker, waiting }
             }
             other => other,
         };
     }
 
     /// Does the job, or sees to it that it is done. Gives back what is left of it, or of one before.
-    pub(super) fn run(&mut self, job: Job) -> Result<Returned, Reason> {
+    pub(super) fn run(&mut self, job: HashJob) -> Result<Returned, Reason> {
         match &mut self.0 {
-            Place::Here(worker) => worker.run(job),
-            Place::Thread { jobs, returned, waiting, .. } => {
+            Runner::Here(worker) => worker.run(job),
+            Runner::Thread { jobs, returned, waiting, .. } => {
                 waiting.fetch_add(1, Relaxed);
                 if jobs.send(job).is_ok() {
                     return Ok(returned.try_recv().unwrap_or_default());
                 }
                 Err(self.join().err().unwrap_or(Reason::Cancelled))
             }
-            Place::Over => Err(Reason::Cancelled),
+            Runner::Over => Err(Reason::Cancelled),
         }
     }
 
     /// Whether a thread would soon have nothing to do.
     pub(super) fn has_time(&self) -> bool {
-        matches!(&self.0, Place::Thread { waiting, .. } if waiting.load(Relaxed) < HAS_TIME_WAITING)
+        matches!(&self.0, Runner::Thread { waiting, .. } if waiting.load(Relaxed) < HAS_TIME_WAITING)
     }
 
     /// Waits until everything is done.
@@ -155,34 +155,34 @@ impl HasherThread {
         Ok(Done { writer: worker.writer, checksum, named: worker.named, inspector: worker.inspector })
     }
 
-    fn join(&mut self) -> Result<Box<Worker>, Reason> {
-        match std::mem::replace(&mut self.0, Place::Over) {
-            Place::Here(worker) => Ok(worker),
-            Place::Thread { jobs, worker, .. } => {
+    fn join(&mut self) -> Result<Box<HashWorker>, Reason> {
+        match std::mem::replace(&mut self.0, Runner::Over) {
+            Runner::Here(worker) => Ok(worker),
+            Runner::Thread { jobs, worker, .. } => {
                 drop(jobs);
                 match worker.join() {
                     Ok(result) => result,
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            Place::Over => Err(Reason::Cancelled),
+            Runner::Over => Err(Reason::Cancelled),
         }
     }
 }
 
 impl Drop for HasherThread {
     fn drop(&mut self) {
-        if let Place::Thread { .. } = self.0 {
+        if let Runner::Thread { .. } = self.0 {
             // The temporary must be gone when whoever drops this goes on.
             let _ = self.join();
         }
     }
 }
 
-impl Worker {
+impl HashWorker {
     fn follow(
         mut self: Box<Self>,
-        jobs: &Receiver<Job>,
+        jobs: &Receiver<HashJob>,
         done: &Sender<Returned>,
         waiting: &AtomicUsize,
     ) -> Result<Box<Self>, Reason> {
@@ -195,16 +195,16 @@ impl Worker {
         Ok(self)
     }
 
-    fn run(&mut self, job: Job) -> Result<Returned, Reason> {
+    fn run(&mut self, job: HashJob) -> Result<Returned, Reason> {
         match job {
-            Job::Piece(bytes, counted) => {
+            HashJob::Piece(bytes, counted) => {
                 self.hasher.update(&bytes[..counted]);
                 if let Some(writer) = &mut self.writer {
                     writer.write(&bytes)?;
                 }
                 Ok(Returned { buffer: bytes, left: Vec::new() })
             }
-            Job::Objects(contents, list) => {
+            HashJob::Objects(contents, list) => {
                 let left = self.name(&contents, &list)?;
                 Ok(Returned { buffer: contents, left })
             }
@@ -226,16 +226,16 @@ impl Worker {
             end = place.end;
             let bytes = &contents[place.clone()];
             let (kind, content) = match (object.form, &mut self.early) {
-                (Form::Whole(kind), None) => (kind, Bytes::OfBatch(bytes)),
-                (Form::Whole(kind), Some(_)) => (kind, Bytes::Kept(Arc::new(bytes.to_vec()))),
-                (Form::Delta(base), Some(early)) => match early.resolve(base, bytes) {
+                (ArrivedAs::Whole(kind), None) => (kind, Bytes::OfBatch(bytes)),
+                (ArrivedAs::Whole(kind), Some(_)) => (kind, Bytes::Kept(Arc::new(bytes.to_vec()))),
+                (ArrivedAs::Delta(base), Some(early)) => match early.resolve(base, bytes) {
                     Some((kind, content)) => (kind, Bytes::Kept(content)),
                     None => {
                         left.push((object.entry, place));
                         continue;
                     }
                 },
-                (Form::Delta(_), None) => continue,
+                (ArrivedAs::Delta(_), None) => continue,
             };
             if let (Bytes::Kept(content), Some(early)) = (&content, &mut self.early) {
                 early.keep(object.entry, kind, content);

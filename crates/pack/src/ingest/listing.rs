@@ -27,7 +27,7 @@ pub struct Listed {
 }
 
 /// An entry, and the position of its base.
-struct Link {
+struct ListedLink {
     entry: Entry,
     kind: Option<Kind>,
     size: u64,
@@ -55,7 +55,7 @@ pub(super) fn list(indexed: &IndexedPack) -> Result<Vec<Listed>, Error> {
 }
 
 /// All entries in the order of the pack, with what their headers say.
-fn read(indexed: &IndexedPack) -> Result<Vec<Link>, Error> {
+fn read(indexed: &IndexedPack) -> Result<Vec<ListedLink>, Error> {
     let mut entries = indexed.entries.clone();
     entries.sort_unstable_by_key(|entry| entry.offset);
     let by_offset = |offset: u64| entries.binary_search_by_key(&offset, |entry| entry.offset).ok();
@@ -71,13 +71,13 @@ fn read(indexed: &IndexedPack) -> Result<Vec<Link>, Error> {
                 (None, found.ok().and_then(|at| by_offset(indexed.entries[at].offset)))
             }
         };
-        Ok(Link { entry: *entry, kind, size: header.size, base, depth: kind.map(|_| 0) })
+        Ok(ListedLink { entry: *entry, kind, size: header.size, base, depth: kind.map(|_| 0) })
     };
     entries.iter().map(link).collect()
 }
 
 /// Finds kind and depth from the nearest base that has them. An indexed pack has no loops.
-fn settle(links: &mut [Link], at: usize) {
+fn settle(links: &mut [ListedLink], at: usize) {
     let mut chain = Vec::new();
     let mut next = Some(at);
     while let Some(at) = next.filter(|at| links[*at].depth.is_none() && chain.len() < links.len()) {

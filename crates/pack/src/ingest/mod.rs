@@ -41,11 +41,11 @@ use packrace_store::{Config, Mapped, ObjectStream, Snapshot};
 use self::content::Maker;
 use self::receive::Receiver;
 use self::resolve::{Outcome, Resolver, Root};
-use self::table::Table;
+use self::table::EntryTable;
 use crate::progress::{Phase, ProgressSink};
 use crate::settings;
 
-pub use checks::{Checks, Found};
+pub use checks::{CheckResults, Checks};
 use error::Reason;
 pub use error::{Error, ErrorKind, Unpacking};
 pub use listing::Listed;
@@ -120,7 +120,7 @@ pub struct IndexedPack {
     entries: Vec<Entry>,
     checksum: ObjectId,
     completed: u32,
-    found: Found,
+    found: CheckResults,
 }
 
 impl Ingest {
@@ -184,19 +184,24 @@ impl Ingest {
             (Some(writer), _) => writer.map()?,
             (None, file) => file.expect("what is only checked is not resolved"),
         };
-        let mut table = std::mem::replace(&mut self.receiver.table, Table::new(self.options.hash, 0));
+        let mut table = std::mem::replace(&mut self.receiver.table, EntryTable::new(self.options.hash, 0));
         let scratch = writer.as_ref().map(|writer| writer.scratch());
         self.inspect_large(&table, &data, scratch.clone(), progress)?;
         let long = writer.as_deref_mut().filter(|writer| writer.position() > WORTH_SYNCING_AHEAD_BYTES);
         let lacking =
             while_syncing(long, || self.resolve_deltas(&mut table, &data, scratch, existing, progress))?;
-        let Table { mut entries, .. } = table;
+        let EntryTable { mut entries, .. } = table;
         pack_index::sort(&mut entries);
         let options = self.options;
         let mut indexed = match writer {
-            None => {
-                IndexedPack { sealed: None, data, entries, checksum, completed: 0, found: Found::default() }
-            }
+            None => IndexedPack {
+                sealed: None,
+                data,
+                entries,
+                checksum,
+                completed: 0,
+                found: CheckResults::default(),
+            },
             Some(writer) => complete(*writer, data, entries, lacking, existing, &options)?,
         };
         if options.refuse_duplicates
@@ -218,7 +223,7 @@ impl Ingest {
     /// Looks at whole objects that were not in memory as a whole when they came.
     fn inspect_large(
         &mut self,
-        table: &Table,
+        table: &EntryTable,
         data: &Mapped,
         scratch: Option<Scratch>,
         progress: &dyn ProgressSink,
@@ -237,7 +242,7 @@ impl Ingest {
     /// Gives every delta its name. Says which objects that the repository has are bases of named deltas.
     fn resolve_deltas(
         &mut self,
-        table: &mut Table,
+        table: &mut EntryTable,
         data: &Mapped,
         scratch: Option<Scratch>,
         existing: Option<&Arc<Snapshot>>,
@@ -363,7 +368,14 @@ fn complete(
     }
     let mut sealed = writer.seal(sum)?;
     let (data, checksum) = (sealed.map()?, *sealed.checksum());
-    Ok(IndexedPack { sealed: Some(sealed), data, entries, checksum, completed, found: Found::default() })
+    Ok(IndexedPack {
+        sealed: Some(sealed),
+        data,
+        entries,
+        checksum,
+        completed,
+        found: CheckResults::default(),
+    })
 }
 
 impl IndexedPack {
@@ -383,7 +395,7 @@ impl IndexedPack {
     }
 
     /// What the checks have found that does not forbid the pack.
-    pub fn found(&self) -> &Found {
+    pub fn found(&self) -> &CheckResults {
         &self.found
     }
 

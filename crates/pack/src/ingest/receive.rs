@@ -11,8 +11,10 @@ use super::Options;
 use super::checks::Inspector;
 use super::delta_buffer::DeltaBuffer;
 use super::error::Reason;
-use super::hasher_thread::{Arrived, BATCH_BYTES, Done, Form, HasherThread, Job, PIECE_BYTES, Returned};
-use super::table::{EntryNumber, MAX_ENTRIES, Table};
+use super::hasher_thread::{
+    Arrived, ArrivedAs, BATCH_BYTES, Done, HashJob, HasherThread, PIECE_BYTES, Returned,
+};
+use super::table::{EntryNumber, EntryTable, MAX_ENTRIES};
 use super::unpacked::Unpacked;
 
 /// Inflated at a time; whole objects up to this are named together with others.
@@ -26,7 +28,7 @@ const WORTH_A_THREAD_BYTES: u64 = 2 << 20;
 
 /// What follows next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Expecting {
     Header,
     EntryHeader,
     Body,
@@ -37,10 +39,10 @@ enum State {
 /// Takes the bytes of a pack in pieces of any length.
 pub(super) struct Receiver {
     hash: HashKind,
-    state: State,
+    state: Expecting,
     /// A header, or the trailer, of which not everything has come.
     carry: Vec<u8>,
-    pub(super) table: Table,
+    pub(super) table: EntryTable,
     announced: u32,
     /// Where the next byte belongs.
     position: u64,
@@ -97,9 +99,9 @@ impl Receiver {
         };
         Receiver {
             hash,
-            state: State::Header,
+            state: Expecting::Header,
             carry: Vec::new(),
-            table: Table::new(hash, 0),
+            table: EntryTable::new(hash, 0),
             announced: 0,
             position: 0,
             entry,
@@ -126,7 +128,7 @@ impl Receiver {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.state == State::Over
+        self.state == Expecting::Over
     }
 
     /// How many entries the header of the pack announces.
@@ -151,11 +153,11 @@ impl Receiver {
         while at < bytes.len() && !self.has_everything() {
             let rest = &bytes[at..];
             let taken = match self.state {
-                State::Header => self.take_header(rest)?,
-                State::EntryHeader => self.take_entry_header(rest)?,
-                State::Body => self.take_body(rest)?,
-                State::Trailer => self.take_trailer(rest),
-                State::Over => 0,
+                Expecting::Header => self.take_header(rest)?,
+                Expecting::EntryHeader => self.take_entry_header(rest)?,
+                Expecting::Body => self.take_body(rest)?,
+                Expecting::Trailer => self.take_trailer(rest),
+                Expecting::Over => 0,
             };
             at += taken;
             self.position += taken as u64;
@@ -164,7 +166,7 @@ impl Receiver {
             }
         }
         self.hand_on(&bytes[..at])?;
-        if self.state == State::Trailer && self.has_everything() {
+        if self.state == Expecting::Trailer && self.has_everything() {
             self.finish()?;
         }
         Ok(at)
@@ -173,7 +175,7 @@ impl Receiver {
     /// Whether the last byte of the trailer has come.
     fn has_everything(&self) -> bool {
         let is_whole = self.carry.len() == self.hash.len_in_bytes();
-        self.state == State::Over || self.state == State::Trailer && is_whole
+        self.state == Expecting::Over || self.state == Expecting::Trailer && is_whole
     }
 
     /// Hands on what belongs to the pack, in whole pieces.
@@ -199,18 +201,18 @@ impl Receiver {
     fn hand_on_piece(&mut self, trailer_bytes: usize) -> Result<(), Reason> {
         let piece = std::mem::take(&mut self.piece);
         let counted = piece.len() - trailer_bytes;
-        self.piece = self.give(Job::Piece(piece, counted))?;
+        self.piece = self.give(HashJob::Piece(piece, counted))?;
         Ok(())
     }
 
     fn hand_on_objects(&mut self) -> Result<(), Reason> {
         let (contents, objects) = (std::mem::take(&mut self.contents), std::mem::take(&mut self.objects));
-        self.contents = self.give(Job::Objects(contents, objects))?;
+        self.contents = self.give(HashJob::Objects(contents, objects))?;
         Ok(())
     }
 
     /// Gives somebody else something to do, and gets an empty buffer. Deltas that are left over are kept.
-    fn give(&mut self, job: Job) -> Result<Vec<u8>, Reason> {
+    fn give(&mut self, job: HashJob) -> Result<Vec<u8>, Reason> {
         let Returned { mut buffer, left } = self.hasher_thread.run(job)?;
         left.into_iter().for_each(|(entry, place)| self.short_deltas.keep(entry, &buffer[place]));
         buffer.clear();
@@ -228,7 +230,7 @@ impl Receiver {
         let offset = |entry: EntryNumber| self.table.entries[entry as usize].offset;
         self.table.name(&named.map_err(|entry| Reason::CollisionAttack(offset(entry)))?);
         (self.writer, self.checksum, self.inspector) = (writer, Some(checksum), inspector);
-        self.state = State::Over;
+        self.state = Expecting::Over;
         Ok(())
     }
 
@@ -247,11 +249,11 @@ impl Receiver {
         if self.announced > MAX_ENTRIES {
             return Err(Reason::TooManyObjects);
         }
-        self.table = Table::new(self.hash, self.announced);
+        self.table = EntryTable::new(self.hash, self.announced);
         self.table.end = HEADER_BYTES as u64;
         self.short_deltas = DeltaBuffer::new(self.announced);
         self.carry.clear();
-        self.state = if self.announced == 0 { State::Trailer } else { State::EntryHeader };
+        self.state = if self.announced == 0 { Expecting::Trailer } else { Expecting::EntryHeader };
         Ok(taken)
     }
 
@@ -292,7 +294,7 @@ impl Receiver {
             _ => None,
         };
         self.entry = Current { header, offset, crc, is_in_pieces: false, produced: 0, hasher };
-        self.state = State::Body;
+        self.state = Expecting::Body;
     }
 
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
@@ -365,7 +367,7 @@ impl Receiver {
                         hasher.finish().map_err(|_| Reason::CollisionAttack(offset))?
                     }
                     None => {
-                        self.arrive(self.table.len(), Form::Whole(kind))?;
+                        self.arrive(self.table.len(), ArrivedAs::Whole(kind))?;
                         self.hash.null()
                     }
                 };
@@ -379,7 +381,7 @@ impl Receiver {
                 if let Some(base) = base.filter(|_| is_in_room) {
                     let entry = self.table.len() - 1;
                     match self.hasher_thread.has_time() {
-                        true => self.arrive(entry, Form::Delta(base))?,
+                        true => self.arrive(entry, ArrivedAs::Delta(base))?,
                         false => self.short_deltas.keep(entry, &self.room[..self.entry.produced as usize]),
                     }
                 }
@@ -387,12 +389,13 @@ impl Receiver {
             EntryKind::RefDelta { base } => self.table.push_named_delta(&base, offset, crc),
         }
         self.table.end = self.position + at as u64;
-        self.state = if self.table.len() == self.announced { State::Trailer } else { State::EntryHeader };
+        self.state =
+            if self.table.len() == self.announced { Expecting::Trailer } else { Expecting::EntryHeader };
         Ok(())
     }
 
     /// Hands on what is in the room: the whole of an entry, which has just ended.
-    fn arrive(&mut self, entry: EntryNumber, form: Form) -> Result<(), Reason> {
+    fn arrive(&mut self, entry: EntryNumber, form: ArrivedAs) -> Result<(), Reason> {
         let length = self.entry.produced as usize;
         self.contents.extend_from_slice(&self.room[..length]);
         self.objects.push(Arrived { entry, form, length });

@@ -17,7 +17,7 @@ use super::checks::{Checks, Inspector};
 use super::content::{Content, Maker, is_long};
 use super::delta_buffer::DeltaBuffer;
 use super::error::Reason;
-use super::table::{Children, EntryNumber, Named, NamedDelta, Table};
+use super::table::{Children, EntryNumber, EntryTable, Named, NamedDelta};
 use super::unpacked::Unpacked;
 use crate::progress::{Phase, ProgressSink};
 
@@ -62,7 +62,7 @@ pub(super) struct Outcome {
 pub(super) struct Resolver<'a> {
     pub(super) pack: &'a Mapped,
     pub(super) short_deltas: &'a DeltaBuffer,
-    pub(super) table: &'a Table,
+    pub(super) table: &'a EntryTable,
     pub(super) children: &'a Children,
     /// Sorted by base.
     pub(super) named: &'a [NamedDelta],
@@ -88,12 +88,12 @@ struct Queue<'a> {
     next: AtomicUsize,
     /// Threads that have nothing to do.
     hungry: AtomicUsize,
-    shared: Mutex<Shared>,
+    shared: Mutex<SharedTasks>,
     given: Condvar,
     is_over: AtomicBool,
 }
 
-struct Shared {
+struct SharedTasks {
     tasks: Vec<Frame>,
     /// Threads that have something to do and may give of it.
     busy: usize,
@@ -124,12 +124,12 @@ impl Resolver<'_> {
             roots,
             next: AtomicUsize::new(0),
             hungry: AtomicUsize::new(0),
-            shared: Mutex::new(Shared { tasks: Vec::new(), busy: threads }),
+            shared: Mutex::new(SharedTasks { tasks: Vec::new(), busy: threads }),
             given: Condvar::new(),
             is_over: AtomicBool::new(false),
         };
         let work = || {
-            let result = Worker::new(self, &queue).run();
+            let result = DeltaWorker::new(self, &queue).run();
             if result.is_err() {
                 queue.stop();
             }
@@ -184,7 +184,7 @@ impl Resolver<'_> {
 }
 
 impl Queue<'_> {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SharedTasks> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -220,7 +220,7 @@ impl Queue<'_> {
 }
 
 /// An object that has no name yet.
-struct Pending {
+struct UnnamedObject {
     entry: EntryNumber,
     kind: Kind,
     content: Arc<Content>,
@@ -230,7 +230,7 @@ struct Pending {
     is_base: bool,
 }
 
-impl Pending {
+impl UnnamedObject {
     /// Trees keep their length when a file changes, blobs seldom do, so that only trees are hashed from where they differ.
     fn unnamed(&self) -> Unnamed<'_> {
         let is_tree = self.kind == Kind::Tree;
@@ -243,7 +243,7 @@ impl Pending {
     }
 }
 
-struct Worker<'a> {
+struct DeltaWorker<'a> {
     resolver: &'a Resolver<'a>,
     queue: &'a Queue<'a>,
     maker: Maker<'a>,
@@ -252,7 +252,7 @@ struct Worker<'a> {
     /// What the contents in the stack take.
     stack_bytes: usize,
     /// Objects that have no name yet.
-    unnamed: Vec<Pending>,
+    unnamed: Vec<UnnamedObject>,
     unnamed_bytes: usize,
     ids: Vec<ObjectId>,
     resolved: Vec<Named>,
@@ -262,9 +262,9 @@ struct Worker<'a> {
     looked_at_bytes: usize,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> DeltaWorker<'a> {
     fn new(resolver: &'a Resolver<'a>, queue: &'a Queue<'a>) -> Self {
-        Worker {
+        DeltaWorker {
             resolver,
             queue,
             maker: Maker::new(resolver.scratch.clone(), resolver.unpacked.clone(), resolver.progress),
@@ -371,7 +371,7 @@ impl<'a> Worker<'a> {
         let named = if self.resolver.table.is_unnamed(entry) {
             let content = content.clone();
             let is_base = !children.is_empty() || !self.resolver.named.is_empty();
-            self.await_name(Pending { entry, kind, content, base, is_base })?
+            self.await_name(UnnamedObject { entry, kind, content, base, is_base })?
         } else {
             self.recycle(base);
             self.resolver.claim(&self.resolver.table.entries[entry as usize].id)?
@@ -389,7 +389,7 @@ impl<'a> Worker<'a> {
 
     /// Names a result together with others, or at once if there are deltas that name their bases: those of this one can only be
     /// looked for by its name.
-    fn await_name(&mut self, pending: Pending) -> Result<Range<u32>, Reason> {
+    fn await_name(&mut self, pending: UnnamedObject) -> Result<Range<u32>, Reason> {
         self.unreported += 1;
         if self.unreported == REPORT_EVERY {
             self.report();
@@ -424,7 +424,7 @@ impl<'a> Worker<'a> {
     /// Names everything that has no name, and gives back the last name.
     fn name(&mut self) -> Result<ObjectId, Reason> {
         let hash = self.resolver.table.hash;
-        let objects: Vec<Unnamed<'_>> = self.unnamed.iter().map(Pending::unnamed).collect();
+        let objects: Vec<Unnamed<'_>> = self.unnamed.iter().map(UnnamedObject::unnamed).collect();
         self.ids.clear();
         for objects in objects.chunk_by(|one, next| !is_long(one) && !is_long(next)) {
             let start = self.ids.len();
@@ -442,7 +442,7 @@ impl<'a> Worker<'a> {
         self.unnamed_bytes = 0;
         let last = self.ids.last().copied().unwrap_or(hash.null());
         for (pending, id) in self.unnamed.drain(..).zip(&self.ids) {
-            let Pending { entry, kind, content, base, .. } = pending;
+            let UnnamedObject { entry, kind, content, base, .. } = pending;
             if let Some(inspector) = &mut self.inspector {
                 inspector.inspect(kind, id, &content)?;
             }
@@ -541,7 +541,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-impl Drop for Worker<'_> {
+impl Drop for DeltaWorker<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // Nobody waits for what this one would give.
@@ -565,7 +565,7 @@ mod tests {
         let root = Arc::new(Content::in_memory(vec![0; 5000]));
         let base = Arc::new(Content::in_memory(bytes));
         let last = Arc::new(Content::in_memory(changed));
-        let pending = |content: &Arc<Content>, base: &Arc<Content>, is_base| Pending {
+        let pending = |content: &Arc<Content>, base: &Arc<Content>, is_base| UnnamedObject {
             entry: 0,
             kind,
             content: content.clone(),
@@ -575,7 +575,7 @@ mod tests {
         let pair = [pending(&base, &root, true), pending(&last, &base, false)];
         assert_eq!(pair[1].unnamed().like.is_some(), kind == Kind::Tree);
         let mut ids = Vec::new();
-        object_ids(hash, &pair.each_ref().map(Pending::unnamed), &mut ids).unwrap();
+        object_ids(hash, &pair.each_ref().map(UnnamedObject::unnamed), &mut ids).unwrap();
         assert_eq!(ids, [&base, &last].map(|content| object_id(hash, kind, content).unwrap()));
         [&base, &last].map(|content| format!("{:?}", content.midstates))
     }

@@ -11,25 +11,25 @@ pub(super) type EntryNumber = u32;
 
 /// What an entry is built on. The last values that a number can have stand for what is no number of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Base(u32);
+pub(super) struct EntryBase(u32);
 
-impl Base {
+impl EntryBase {
     /// Begins with the number of an entry of this pack; no pack can have this many.
     const FIRST_SPECIAL: u32 = u32::MAX - 7;
-    const NAMED: Base = Base(u32::MAX);
-    const NOWHERE: Base = Base(u32::MAX - 1);
+    const NAMED: EntryBase = EntryBase(u32::MAX);
+    const NOWHERE: EntryBase = EntryBase(u32::MAX - 1);
 
     fn whole(kind: Kind) -> Self {
-        Base(Base::FIRST_SPECIAL + kind as u32)
+        EntryBase(EntryBase::FIRST_SPECIAL + kind as u32)
     }
 
     fn entry(self) -> Option<EntryNumber> {
-        (self.0 < Base::FIRST_SPECIAL).then_some(self.0)
+        (self.0 < EntryBase::FIRST_SPECIAL).then_some(self.0)
     }
 }
 
 /// The most entries that a pack may have.
-pub(super) const MAX_ENTRIES: u32 = Base::FIRST_SPECIAL - 1;
+pub(super) const MAX_ENTRIES: u32 = EntryBase::FIRST_SPECIAL - 1;
 
 /// A delta that names its base.
 #[derive(Debug, Clone, Copy)]
@@ -47,10 +47,10 @@ pub(super) struct Named {
 
 /// The entries of a pack. Names of deltas are null until they are resolved.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct EntryTable {
     pub(super) hash: HashKind,
     pub(super) entries: Vec<Entry>,
-    bases: Vec<Base>,
+    bases: Vec<EntryBase>,
     pub(super) named: Vec<NamedDelta>,
     /// Where the last entry ends.
     pub(super) end: u64,
@@ -64,11 +64,11 @@ pub(super) struct Children {
     list: Vec<EntryNumber>,
 }
 
-impl Table {
+impl EntryTable {
     pub(super) fn new(hash: HashKind, announced: u32) -> Self {
         // An announcement is believed as far as it costs next to nothing.
         let room = announced.min(1 << 16) as usize;
-        Table {
+        EntryTable {
             hash,
             entries: Vec::with_capacity(room),
             bases: Vec::with_capacity(room),
@@ -83,12 +83,12 @@ impl Table {
 
     /// A whole object, whose name may follow.
     pub(super) fn push_whole(&mut self, kind: Kind, offset: u64, crc32: u32, id: ObjectId) {
-        self.push(offset, crc32, id, Base::whole(kind));
+        self.push(offset, crc32, id, EntryBase::whole(kind));
     }
 
     /// A delta of what begins at `base`, which is the entry that is given back; should no entry begin there, nothing resolves it.
     pub(super) fn push_delta_at(&mut self, base: u64, offset: u64, crc32: u32) -> Option<EntryNumber> {
-        let base = self.find(base).map_or(Base::NOWHERE, |at| Base(at as u32));
+        let base = self.find(base).map_or(EntryBase::NOWHERE, |at| EntryBase(at as u32));
         self.push(offset, crc32, self.hash.null(), base);
         base.entry()
     }
@@ -108,7 +108,7 @@ impl Table {
     /// A delta of an object that is named.
     pub(super) fn push_named_delta(&mut self, base: &oid, offset: u64, crc32: u32) {
         self.named.push(NamedDelta { base: base.to_owned(), entry: self.len() });
-        self.push(offset, crc32, self.hash.null(), Base::NAMED);
+        self.push(offset, crc32, self.hash.null(), EntryBase::NAMED);
     }
 
     /// Gives entries their names.
@@ -123,7 +123,7 @@ impl Table {
         self.entries[entry as usize].id.is_null()
     }
 
-    fn push(&mut self, offset: u64, crc32: u32, id: ObjectId, base: Base) {
+    fn push(&mut self, offset: u64, crc32: u32, id: ObjectId, base: EntryBase) {
         self.entries.push(Entry { id, crc32, offset });
         self.bases.push(base);
     }
@@ -131,7 +131,9 @@ impl Table {
     /// The kind of a whole object; `None` for a delta.
     pub(super) fn whole_kind(&self, entry: EntryNumber) -> Option<Kind> {
         let base = self.bases[entry as usize];
-        [Kind::Commit, Kind::Tree, Kind::Blob, Kind::Tag].into_iter().find(|kind| base == Base::whole(*kind))
+        [Kind::Commit, Kind::Tree, Kind::Blob, Kind::Tag]
+            .into_iter()
+            .find(|kind| base == EntryBase::whole(*kind))
     }
 
     /// The compressed bytes of an entry in its pack, and what they inflate to.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use packrace_format::commit_graph::{CommitGraph, Commits, Generations, Merging, WriteError, layers_to_keep};
 use packrace_object::{Kind, ObjectId};
 
-use super::history::History;
+use super::history::CommitReader;
 use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
@@ -68,7 +68,7 @@ pub fn packed_commits(
     phase: Phase,
     progress: &dyn ProgressSink,
 ) -> Result<Vec<ObjectId>, Error> {
-    let mut history = History::new(request_objects);
+    let mut history = CommitReader::new(request_objects);
     let packs: Vec<_> = request_objects
         .snapshot()
         .packs()
@@ -115,7 +115,7 @@ pub fn make<D: AsRef<[u8]> + Clone>(
     let graph = open(present);
     let builds_on = matches!(request.split, Split::Merge(_) | Split::NoMerge);
     let below = graph.as_ref().filter(|_| builds_on);
-    let mut history = History::new(request_objects);
+    let mut history = CommitReader::new(request_objects);
     let mut tips = Vec::new();
     for tip in &request.tips {
         tips.extend(history.peel(*tip)?);

@@ -15,14 +15,14 @@ const READER_CACHE_BYTES: usize = 16 << 20;
 const MAX_TAG_DEPTH: usize = 1024;
 
 /// Reads commits from their objects, never from a commit-graph: a damaged one must not live on in the next.
-pub(super) struct History<'a> {
+pub(super) struct CommitReader<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
 }
 
-impl<'a> History<'a> {
+impl<'a> CommitReader<'a> {
     pub(super) fn new(request_objects: &'a RequestObjects) -> Self {
-        History { request_objects, reader: request_objects.snapshot().reader(READER_CACHE_BYTES) }
+        CommitReader { request_objects, reader: request_objects.snapshot().reader(READER_CACHE_BYTES) }
     }
 
     /// The kind of an object, if it exists.

@@ -6,7 +6,7 @@ use packrace_object::ObjectId;
 use packrace_store::Snapshot;
 use packrace_store::refs::{self, RefSnapshot, Target};
 
-use super::history::History;
+use super::history::CommitReader;
 use crate::request_objects::RequestObjects;
 
 /// `info/refs`: every ref, and what it finally tags. Refs to objects that are not there are left out.
@@ -20,7 +20,7 @@ pub fn refs(request_objects: &RequestObjects, refs: &RefSnapshot) -> Result<Vec<
         found.push((record.name.to_vec(), id));
         ControlFlow::Continue(())
     })?;
-    let mut history = History::new(request_objects);
+    let mut history = CommitReader::new(request_objects);
     let mut listing = Vec::new();
     for (name, id) in found {
         let id = match id {

@@ -3,7 +3,7 @@
 use packrace_format::commit_graph::{CommitGraph, Generations};
 use packrace_object::ObjectId;
 
-use super::history::History;
+use super::history::CommitReader;
 use crate::error::Error;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
@@ -19,7 +19,7 @@ pub fn verify_commits<D: AsRef<[u8]>>(
     report: &mut dyn FnMut(String),
     progress: &dyn ProgressSink,
 ) -> Result<(), Error> {
-    let mut history = History::new(request_objects);
+    let mut history = CommitReader::new(request_objects);
     check_order(graph, start, report);
     let [mut zero, mut non_zero] = [None, None];
     for position in start..graph.len() {

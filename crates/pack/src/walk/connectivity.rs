@@ -128,7 +128,7 @@ struct Check<'a> {
 
 /// Commits where the new history joins the trusted one, and those above them.
 #[derive(Default)]
-struct Found {
+struct JoiningCommits {
     new: Vec<(ObjectNo, ObjectId)>,
     border_trees: Vec<ObjectId>,
 }
@@ -163,7 +163,7 @@ impl<'a> Check<'a> {
     }
 
     /// Tells what is new in history from what is trusted.
-    fn new_commits(&mut self, tips: &[ObjectNo]) -> Result<Found, Error> {
+    fn new_commits(&mut self, tips: &[ObjectNo]) -> Result<JoiningCommits, Error> {
         match self.find_border(tips) {
             // Perhaps of what is trusted, and then not for this push to mend: without a look below that.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -178,7 +178,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn find_border(&mut self, tips: &[ObjectNo]) -> Result<Found, Error> {
+    fn find_border(&mut self, tips: &[ObjectNo]) -> Result<JoiningCommits, Error> {
         let mut commits = Commits::new(self.request_objects, self.cut.clone(), self.progress);
         let most = if self.trusted.is_empty() { usize::MAX } else { COMMITS_WITHOUT_REFS };
         if let Some(found) = self.walk_down(&mut commits, tips, most)? {
@@ -193,7 +193,7 @@ impl<'a> Check<'a> {
         let parents = between.missing.iter().flat_map(|no| &commits.get(*no).parents);
         let border: Vec<ObjectNo> = parents.copied().filter(|parent| known.insert(*parent)).collect();
         let border_trees = border.iter().filter_map(|ix| Some(commits.get(commits.number(*ix)?).tree));
-        Ok(Found { new, border_trees: border_trees.collect() })
+        Ok(JoiningCommits { new, border_trees: border_trees.collect() })
     }
 
     /// `None` if more than `most` commits are new.
@@ -202,9 +202,9 @@ impl<'a> Check<'a> {
         commits: &mut Commits<'_>,
         tips: &[ObjectNo],
         most: usize,
-    ) -> Result<Option<Found>, Error> {
+    ) -> Result<Option<JoiningCommits>, Error> {
         let (request_objects, trusted, covered) = (self.request_objects, &self.trusted, &mut self.covered);
-        let mut found = Found::default();
+        let mut found = JoiningCommits::default();
         let mut failed = None;
         commits.closure(tips, |commit| {
             if found.new.len() > most || failed.is_some() {
@@ -245,7 +245,7 @@ impl<'a> Check<'a> {
         Ok(found)
     }
 
-    fn look_at_trees(&mut self, found: Found, starts: Starts<'_>) -> Result<(), Error> {
+    fn look_at_trees(&mut self, found: JoiningCommits, starts: Starts<'_>) -> Result<(), Error> {
         let (request_objects, packed_end) = (self.request_objects, self.request_objects.packed_end());
         let allowed_missing = AllowedMissing { promised: true, ..AllowedMissing::default() };
         let mut walk = TreeWalk::new(request_objects, self.question.threads, self.progress)

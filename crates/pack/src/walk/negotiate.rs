@@ -90,7 +90,7 @@ impl Negotiation {
 
 /// A commit below the wants.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenCommit {
     /// Counted in `unmet_wants` until it is met.
     is_want: bool,
     is_expanded: bool,
@@ -102,7 +102,7 @@ struct Seen {
 
 #[derive(Default)]
 struct Search {
-    seen: HashMap<CommitNo, Seen>,
+    seen: HashMap<CommitNo, SeenCommit>,
     /// Commits whose parents were not looked at yet, by date.
     queue: BinaryHeap<(i64, CommitNo)>,
     /// Wants that nothing was done for yet, newest first.
@@ -188,7 +188,7 @@ impl Search {
         let no = commits.load(ix)?;
         if !self.seen.contains_key(&no) {
             let is_met = self.common.contains(&ix);
-            self.seen.insert(no, Seen { is_met, ..Seen::default() });
+            self.seen.insert(no, SeenCommit { is_met, ..SeenCommit::default() });
             self.queue.push((commits.get(no).seconds, no));
         }
         Ok(no)

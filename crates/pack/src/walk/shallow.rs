@@ -81,7 +81,7 @@ pub fn boundary(
         Some(Deepen::Depth(INFINITE_DEPTH) | Deepen::Relative { depth: INFINITE_DEPTH, .. })
             if !is_shallow_here =>
         {
-            Reach { shallow: Vec::new(), inner: client.iter().copied().collect() }
+            ClientHistory { shallow: Vec::new(), inner: client.iter().copied().collect() }
         }
         None => by_depth(&mut commits, &wanted, INFINITE_DEPTH)?,
         Some(Deepen::Depth(depth)) => by_depth(&mut commits, &wanted, *depth)?,
@@ -121,7 +121,7 @@ pub fn boundary(
 }
 
 /// The part of history that a client will have.
-struct Reach {
+struct ClientHistory {
     /// Commits at the edge, which come without their parents.
     shallow: Vec<ObjectNo>,
     /// Commits that come with their parents.
@@ -130,9 +130,9 @@ struct Reach {
 
 /// Everything within `depth` commits of `tips`. A commit at exactly that depth is at the edge, also a root; so is
 /// one where this repository's own history is cut.
-fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<Reach, Error> {
+fn by_depth(commits: &mut Commits<'_>, tips: &[ObjectNo], depth: u32) -> Result<ClientHistory, Error> {
     let mut depths: HashMap<ObjectNo, u32> = HashMap::new();
-    let mut reach = Reach { shallow: Vec::new(), inner: HashSet::new() };
+    let mut reach = ClientHistory { shallow: Vec::new(), inner: HashSet::new() };
     let mut level: Vec<ObjectNo> = tips.to_vec();
     let mut at = 1;
     while !level.is_empty() {
@@ -180,7 +180,7 @@ fn by_selection(
     tips: &[ObjectNo],
     since: Option<i64>,
     excluded: &[ObjectNo],
-) -> Result<Reach, Error> {
+) -> Result<ClientHistory, Error> {
     let had: HashSet<ObjectNo> = if excluded.is_empty() {
         HashSet::new()
     } else {
@@ -207,5 +207,5 @@ fn by_selection(
     for ix in &shallow {
         inner.remove(ix);
     }
-    Ok(Reach { shallow, inner })
+    Ok(ClientHistory { shallow, inner })
 }

@@ -11,7 +11,7 @@ use gix_config::parse::EventRef;
 use gix_glob::wildmatch::{self, Mode};
 use packrace_os::count::Role;
 
-use super::{Config, Entry, MAX_CONFIG_BYTES, Scope, bad_command_line, parse_entries};
+use super::{Config, ConfigEntry, ConfigScope, MAX_CONFIG_BYTES, bad_command_line, parse_entries};
 use crate::error::{Error, Reason};
 use crate::line_file::read_line;
 
@@ -22,8 +22,8 @@ const MAX_DEPTH: usize = 10;
 const MAX_INCLUDED: usize = 1024;
 
 /// A file that is being read, and what it was included for.
-pub(super) struct Reading<'a> {
-    pub(super) scope: Scope,
+pub(super) struct FileInclusion<'a> {
+    pub(super) scope: ConfigScope,
     /// None for the command line.
     pub(super) path: Option<&'a Path>,
     pub(super) text: &'a [u8],
@@ -31,7 +31,7 @@ pub(super) struct Reading<'a> {
     pub(super) depth: usize,
 }
 
-impl Reading<'_> {
+impl FileInclusion<'_> {
     /// In git's words, which names the line where an entry ends.
     fn bad_entry(&self, number: usize) -> Error {
         let Some(path) = self.path else { return bad_command_line() };
@@ -50,15 +50,15 @@ impl Reading<'_> {
 }
 
 /// Reads a file of configuration; `None` if there is none. What a repository names lies where the server is confined to.
-pub(super) fn read(scope: Scope, path: &Path) -> Result<Option<Vec<u8>>, Error> {
+pub(super) fn read(scope: ConfigScope, path: &Path) -> Result<Option<Vec<u8>>, Error> {
     or_absent(scope, path, read_file(scope, path))
 }
 
-fn read_file(scope: Scope, path: &Path) -> io::Result<Vec<u8>> {
+fn read_file(scope: ConfigScope, path: &Path) -> io::Result<Vec<u8>> {
     packrace_os::read_regular_file(path, scope.is_protected(), Role::Config, MAX_CONFIG_BYTES)
 }
 
-fn or_absent(scope: Scope, path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
+fn or_absent(scope: ConfigScope, path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
     let path = path.display();
     match read.map_err(|error| (error.kind(), error)) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -86,9 +86,9 @@ impl Config {
     /// Adds the entries of a file to `found`, and those of what it includes right behind the entry that names it.
     pub(super) fn follow(
         &mut self,
-        reading: &Reading<'_>,
-        entries: Vec<Entry>,
-        found: &mut Vec<Entry>,
+        reading: &FileInclusion<'_>,
+        entries: Vec<ConfigEntry>,
+        found: &mut Vec<ConfigEntry>,
     ) -> Result<(), Error> {
         let urls: Vec<Vec<u8>> = entries.iter().chain(&self.entries).filter_map(remote_url).collect();
         for (number, entry) in entries.into_iter().enumerate() {
@@ -105,9 +105,9 @@ impl Config {
     fn include(
         &mut self,
         path: &Path,
-        by: &Reading<'_>,
+        by: &FileInclusion<'_>,
         number: usize,
-        found: &mut Vec<Entry>,
+        found: &mut Vec<ConfigEntry>,
     ) -> Result<(), Error> {
         if by.depth >= MAX_DEPTH {
             let from = by.path.map_or("the command line".into(), Path::to_string_lossy);
@@ -134,7 +134,7 @@ impl Config {
         }
         let Some(text) = or_absent(by.scope, path, read)? else { return Ok(()) };
         let entries = parse_entries(by.scope, &text, Some(path))?;
-        let reading = Reading {
+        let reading = FileInclusion {
             scope: by.scope,
             path: Some(path),
             text: &text,
@@ -147,8 +147,8 @@ impl Config {
     /// The file that an entry includes, if its condition holds.
     fn to_include(
         &self,
-        entry: &Entry,
-        reading: &Reading<'_>,
+        entry: &ConfigEntry,
+        reading: &FileInclusion<'_>,
         urls: &[Vec<u8>],
     ) -> Result<Option<PathBuf>, Error> {
         if entry.name != b"include.path" {
@@ -171,7 +171,7 @@ impl Config {
     }
 
     /// Whether the condition of `includeIf` holds. One that is not known does not.
-    fn holds(&self, condition: &[u8], reading: &Reading<'_>, urls: &[Vec<u8>]) -> Result<bool, Error> {
+    fn holds(&self, condition: &[u8], reading: &FileInclusion<'_>, urls: &[Vec<u8>]) -> Result<bool, Error> {
         let matches = |pattern: &[u8], text: &[u8], mode: Mode| {
             gix_glob::wildmatch(pattern.into(), text.into(), wildmatch::Mode::NO_MATCH_SLASH_LITERAL | mode)
         };
@@ -216,7 +216,7 @@ impl Config {
     }
 }
 
-fn remote_url(entry: &Entry) -> Option<Vec<u8>> {
+fn remote_url(entry: &ConfigEntry) -> Option<Vec<u8>> {
     let is_url = entry.name.starts_with(b"remote.") && entry.name.ends_with(b".url");
     entry.value.clone().filter(|_| is_url)
 }

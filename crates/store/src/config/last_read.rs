@@ -8,10 +8,10 @@ use crate::error::Error;
 /// For a server whose sandbox knows files and not their names: a file of configuration that takes another's place, as editors
 /// and `git config` make them, cannot be read any more. What was read before it counts then.
 #[derive(Debug, Default)]
-pub struct LastConfig(Mutex<State>);
+pub struct LastConfig(Mutex<LastState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LastState {
     config: Option<Config>,
     /// Whether the log says that it is not what the files say.
     is_told: bool,
@@ -19,7 +19,7 @@ struct State {
 
 impl LastConfig {
     pub(super) fn keep(&self, config: &Config) {
-        *self.lock() = State { config: Some(config.clone()), is_told: false };
+        *self.lock() = LastState { config: Some(config.clone()), is_told: false };
     }
 
     /// What was read last, if `error` says that a file is there and cannot be read.
@@ -34,7 +34,7 @@ impl LastConfig {
         Ok(config)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LastState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,7 +11,7 @@ use super::{make_dir, sync_dirs};
 use crate::config::{Config, ConfigSources};
 use crate::error::Error;
 use crate::publish::{Component, WritePolicy};
-use crate::repository::Format;
+use crate::repository::RepositoryFormat;
 
 /// Longest file of a template.
 const MAX_TEMPLATE_BYTES: u64 = 64 << 20;
@@ -77,7 +77,7 @@ pub(super) fn copy(template: &Template, git_dir: &Path, policy: WritePolicy) -> 
 fn check_format(template: &Path) -> Result<(), Error> {
     let mut config = Config::outside(&ConfigSources::default())?;
     config.add_local(template, template)?;
-    Format::of(&config).map(drop)
+    RepositoryFormat::of(&config).map(drop)
 }
 
 /// What is in a directory that is there. A template is the user's own: it is as deep as a path can be long.

@@ -161,11 +161,11 @@ struct TreeFiles {
     /// The directory of the last path; where it is not in the tree, more names than levels.
     directory: Vec<u8>,
     /// The top of the tree first.
-    levels: Vec<Level>,
+    levels: Vec<TreeLevel>,
 }
 
 /// A directory of the tree.
-struct Level {
+struct TreeLevel {
     /// The length of its path, with the slash behind it.
     path_bytes: usize,
     /// The lengths of what it and those above it were made from.
@@ -174,9 +174,9 @@ struct Level {
     files: Search,
 }
 
-impl Level {
+impl TreeLevel {
     fn empty(path_bytes: usize, bytes: usize) -> Self {
-        Level { path_bytes, bytes, directories: HashMap::new(), files: Search::default() }
+        TreeLevel { path_bytes, bytes, directories: HashMap::new(), files: Search::default() }
     }
 }
 
@@ -197,7 +197,7 @@ impl TreeFiles {
                 Kind::Blob => return Err(Reason::Damaged(format!("{id} is not a tree")).into()),
             };
         };
-        let top = tree.level(next, &content, Level::empty(0, 0), names, Macros::Defined)?;
+        let top = tree.level(next, &content, TreeLevel::empty(0, 0), names, Macros::Defined)?;
         tree.levels.push(top);
         Ok(tree)
     }
@@ -215,14 +215,14 @@ impl TreeFiles {
             let rest = &directory[level.path_bytes..];
             let Some(slash) = rest.iter().position(|byte| *byte == b'/') else { break };
             let Some(id) = level.directories.get(&rest[..slash]).copied() else { break };
-            let empty = Level::empty(level.path_bytes + slash + 1, level.bytes);
+            let empty = TreeLevel::empty(level.path_bytes + slash + 1, level.bytes);
             let (path_bytes, bytes) = (empty.path_bytes, empty.bytes);
             let next = self.reader.read(&id);
             let next = next.and_then(|tree| self.level(id, &tree.data, empty, names, Macros::PassedOver));
             is_changed = true;
             self.levels.push(next.unwrap_or_else(|error| {
                 tracing::warn!("attributes: {error}");
-                Level::empty(path_bytes, bytes)
+                TreeLevel::empty(path_bytes, bytes)
             }));
         }
         self.directory.clear();
@@ -235,10 +235,10 @@ impl TreeFiles {
         &mut self,
         id: ObjectId,
         tree: &[u8],
-        mut level: Level,
+        mut level: TreeLevel,
         names: &mut MetadataCollection,
         macros: Macros,
-    ) -> Result<Level, Error> {
+    ) -> Result<TreeLevel, Error> {
         take_room(&mut level.bytes, tree)?;
         for entry in Entries::new(tree, self.hash) {
             let entry = entry.map_err(malformed(id))?;

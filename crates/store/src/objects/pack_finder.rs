@@ -92,20 +92,20 @@ impl Index {
 
 /// Some indexes, one after the other. Their objects are counted through; numbers that an index does not need are of no object.
 #[derive(Debug, Clone)]
-struct Row {
+struct IndexRow {
     indexes: Vec<Index>,
     /// Where each begins, and where the last ends.
     starts: Vec<u32>,
 }
 
-impl Row {
+impl IndexRow {
     fn new(indexes: Vec<Index>) -> Self {
         let mut starts = vec![0u32];
         for index in &indexes {
             // Whoever numbers all of them has seen that they are not too many.
             starts.push(starts[starts.len() - 1].saturating_add(index.room()));
         }
-        Row { indexes, starts }
+        IndexRow { indexes, starts }
     }
 
     fn room(&self) -> u32 {
@@ -143,13 +143,13 @@ impl Row {
 #[derive(Debug)]
 pub(crate) struct Finder {
     /// Indexes that the table does not have, but for the one that is apart.
-    front: Row,
+    front: IndexRow,
     /// All others.
-    rest: Row,
+    rest: IndexRow,
     /// One that has most objects, or that of many packs: it is searched by itself.
     apart: Option<Apart>,
     /// Of `rest`; `None` inside where there can be none.
-    table: OnceLock<Option<Arc<Table>>>,
+    table: OnceLock<Option<Arc<FinderTable>>>,
     /// Indexes that were searched.
     probes: AtomicU64,
     is_building: AtomicBool,
@@ -188,9 +188,9 @@ impl Finder {
         let (front, rest, table) = match extended {
             Some((front, table)) => {
                 others.truncate(front);
-                (Row::new(others), table.row.clone(), OnceLock::from(Some(table)))
+                (IndexRow::new(others), table.row.clone(), OnceLock::from(Some(table)))
             }
-            None => (Row::new(Vec::new()), Row::new(others), OnceLock::new()),
+            None => (IndexRow::new(Vec::new()), IndexRow::new(others), OnceLock::new()),
         };
         Finder { front, rest, apart, table, probes: AtomicU64::new(0), is_building: AtomicBool::new(false) }
     }
@@ -240,7 +240,7 @@ impl Finder {
             let probes = self.probes.fetch_add(searched as u64, Relaxed);
             let is_worth_it = probes > u64::from(self.rest.room()) * PROBES_AN_OBJECT;
             if is_worth_it && !self.is_building.swap(true, Relaxed) {
-                self.table.get_or_init(|| Table::build(self.rest.clone()).map(Arc::new));
+                self.table.get_or_init(|| FinderTable::build(self.rest.clone()).map(Arc::new));
             }
         }
         found
@@ -249,20 +249,20 @@ impl Finder {
 
 /// The first number of each object of some indexes, by a hash of its name.
 #[derive(Debug)]
-struct Table {
-    row: Row,
+struct FinderTable {
+    row: IndexRow,
     /// The first bits of a hash are the number of a bucket.
     shift: u32,
     /// Where each bucket begins, and where the last ends.
     buckets: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<TableEntry>,
     bytes: usize,
     /// How many indexes were gone.
     lost: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Entry {
+struct TableEntry {
     /// More bits of the hash.
     tag: u32,
     number: u32,
@@ -277,16 +277,16 @@ fn hash_of(id: &oid) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-impl Table {
+impl FinderTable {
     /// `None` if it would take too much memory.
-    fn build(row: Row) -> Option<Self> {
+    fn build(row: IndexRow) -> Option<Self> {
         let objects: u64 = row.indexes.iter().map(|index| u64::from(index.len())).sum();
         if objects > MOST_OBJECTS {
             return None;
         }
         // Some four to a bucket, which is half a line of the processor's cache.
         let bits = (objects / 4).max(2).ilog2();
-        let bytes = (objects as usize + 1) * size_of::<Entry>() + ((1 << bits) + 1) * size_of::<u32>();
+        let bytes = (objects as usize + 1) * size_of::<TableEntry>() + ((1 << bits) + 1) * size_of::<u32>();
         if TABLE_BYTES.fetch_add(bytes, Relaxed) + bytes > MOST_BYTES {
             TABLE_BYTES.fetch_sub(bytes, Relaxed);
             tracing::warn!("no table of {objects} packed objects is made: all tables take too much memory");
@@ -295,20 +295,20 @@ impl Table {
         let shift = 64 - bits;
         let lost = row.lost();
         let mut table =
-            Table { row, lost, shift, buckets: vec![0; (1 << bits) + 1], entries: Vec::new(), bytes };
-        let hashes = |row: &Row, each: &mut dyn FnMut(u32, u64)| {
+            FinderTable { row, lost, shift, buckets: vec![0; (1 << bits) + 1], entries: Vec::new(), bytes };
+        let hashes = |row: &IndexRow, each: &mut dyn FnMut(u32, u64)| {
             for (index, start) in row.indexes.iter().zip(&row.starts) {
                 (0..index.len()).for_each(|position| each(start + position, hash_of(index.id_at(position))));
             }
         };
-        let Table { row, buckets, entries, .. } = &mut table;
+        let FinderTable { row, buckets, entries, .. } = &mut table;
         hashes(row, &mut |_, hash| buckets[(hash >> shift) as usize + 1] += 1);
         for at in 1..buckets.len() {
             buckets[at] += buckets[at - 1];
         }
         // Of an object that is there several times the first stays: what comes of indexes is in their order.
         let mut ends: Vec<u32> = buckets[..buckets.len() - 1].to_vec();
-        entries.resize(objects as usize, Entry::default());
+        entries.resize(objects as usize, TableEntry::default());
         hashes(row, &mut |number, hash| {
             let bucket = (hash >> shift) as usize;
             let (start, end) = (buckets[bucket] as usize, ends[bucket] as usize);
@@ -317,14 +317,14 @@ impl Table {
                 .iter()
                 .any(|entry| entry.tag == tag && row.id_at(entry.number) == row.id_at(number));
             if !is_known {
-                entries[end] = Entry { tag, number };
+                entries[end] = TableEntry { tag, number };
                 ends[bucket] += 1;
             }
         });
         // What was left of a bucket has the number of no object.
         for (bucket, end) in ends.into_iter().enumerate() {
             let rest = end as usize..buckets[bucket + 1] as usize;
-            entries[rest].fill(Entry { tag: 0, number: u32::MAX });
+            entries[rest].fill(TableEntry { tag: 0, number: u32::MAX });
         }
         Some(table)
     }
@@ -350,7 +350,7 @@ impl Table {
     }
 }
 
-impl Drop for Table {
+impl Drop for FinderTable {
     fn drop(&mut self) {
         TABLE_BYTES.fetch_sub(self.bytes, Relaxed);
     }

@@ -56,13 +56,13 @@ impl Snapshot {
 }
 
 /// A delta on the way down to its base.
-struct Link {
+struct ChainLink {
     at: Location,
     header: EntryHeader,
 }
 
 /// Where the way down ends.
-enum Base {
+enum ChainEnd {
     Cached(Kind, Arc<Vec<u8>>),
     /// A whole object, into the caller's buffer.
     Read(Kind, Location),
@@ -277,15 +277,15 @@ impl ObjectReader {
     fn read_location(&mut self, at: Location, content: &mut Vec<u8>) -> Result<Kind, Error> {
         let (mut chain, base) = self.follow(at, content)?;
         let (kind, mut current) = match base {
-            Base::Cached(kind, cached) if chain.is_empty() => {
+            ChainEnd::Cached(kind, cached) if chain.is_empty() => {
                 content.clear();
                 content.extend_from_slice(&cached);
                 return Ok(kind);
             }
-            Base::Read(kind, _) | Base::Loose(kind) if chain.is_empty() => return Ok(kind),
-            Base::Cached(kind, cached) => (kind, cached),
-            Base::Loose(kind) => (kind, Arc::new(std::mem::take(content))),
-            Base::Read(kind, at) => {
+            ChainEnd::Read(kind, _) | ChainEnd::Loose(kind) if chain.is_empty() => return Ok(kind),
+            ChainEnd::Cached(kind, cached) => (kind, cached),
+            ChainEnd::Loose(kind) => (kind, Arc::new(std::mem::take(content))),
+            ChainEnd::Read(kind, at) => {
                 let content = Arc::new(std::mem::take(content));
                 self.cache.keep(at, kind, &content);
                 (kind, content)
@@ -305,12 +305,12 @@ impl ObjectReader {
     }
 
     /// Goes from delta to base until something whole is found.
-    fn follow(&mut self, at: Location, content: &mut Vec<u8>) -> Result<(Vec<Link>, Base), Error> {
+    fn follow(&mut self, at: Location, content: &mut Vec<u8>) -> Result<(Vec<ChainLink>, ChainEnd), Error> {
         let mut at = at;
-        let mut chain: Vec<Link> = Vec::new();
+        let mut chain: Vec<ChainLink> = Vec::new();
         loop {
             if let Some((kind, cached)) = self.cache.get(at) {
-                return Ok((chain, Base::Cached(kind, cached)));
+                return Ok((chain, ChainEnd::Cached(kind, cached)));
             }
             if chain.len() > MAX_CHAIN {
                 return Err(self.damaged(at, "delta chain is longer than 65535"));
@@ -319,20 +319,20 @@ impl ObjectReader {
             match header.kind {
                 EntryKind::Object(kind) => {
                     self.inflate(at, &header, content)?;
-                    return Ok((chain, Base::Read(kind, at)));
+                    return Ok((chain, ChainEnd::Read(kind, at)));
                 }
                 EntryKind::OfsDelta { distance } => {
-                    chain.push(Link { at, header });
+                    chain.push(ChainLink { at, header });
                     at.offset = self.base_offset(at, distance)?;
                 }
                 EntryKind::RefDelta { base } => {
-                    chain.push(Link { at, header });
+                    chain.push(ChainLink { at, header });
                     match self.base_by_name(at.pack, &base) {
                         Some(location) => at = location,
                         None => {
                             let kind = self.read_unpacked(&base, content)?;
                             let kind = kind.ok_or_else(|| self.damaged(at, "delta base is missing"))?;
-                            return Ok((chain, Base::Loose(kind)));
+                            return Ok((chain, ChainEnd::Loose(kind)));
                         }
                     }
                 }
@@ -341,7 +341,7 @@ impl ObjectReader {
     }
 
     /// Replaces `result` by that of a delta on its base.
-    fn apply(&mut self, link: &Link, base: &[u8], result: &mut Vec<u8>) -> Result<(), Error> {
+    fn apply(&mut self, link: &ChainLink, base: &[u8], result: &mut Vec<u8>) -> Result<(), Error> {
         let mut delta = std::mem::take(&mut self.delta);
         let applied = self.inflate(link.at, &link.header, &mut delta).and_then(|()| {
             let sizes = pack::delta::sizes(&delta).map_err(|error| self.damaged(link.at, error.what))?;

@@ -32,7 +32,7 @@ use crate::objects::sources::{AttributeSources, Sources};
 /// mapped yet, are found through `Snapshot::later`.
 #[derive(Debug)]
 pub struct Snapshot {
-    shared: Arc<Shared>,
+    shared: Arc<SharedView>,
     pub(super) attributes: AttributeSources,
     dirs: Vec<ObjectsDir>,
     later: Mutex<Option<Arc<Snapshot>>>,
@@ -42,7 +42,7 @@ pub struct Snapshot {
 
 /// What never changes, so that snapshots which are taken one after the other may have it together.
 #[derive(Debug)]
-struct Shared {
+struct SharedView {
     sources: Sources,
     packs: OnceLock<Result<PackSet, Unlisted>>,
     known_packs: KnownPacks,
@@ -84,7 +84,7 @@ impl Snapshot {
         let are_pack_dirs_settled = pack_dirs.iter().flatten().all(|dir| dir.is_settled(looked));
         let commit_graph_files =
             if sources.use_commit_graph { accelerators::commit_graph_files(&dirs) } else { None };
-        let shared = Shared {
+        let shared = SharedView {
             sources,
             packs: OnceLock::new(),
             known_packs: known.clone(),
@@ -97,7 +97,7 @@ impl Snapshot {
         Ok(Snapshot::of(Arc::new(shared), attributes, dirs))
     }
 
-    fn of(shared: Arc<Shared>, attributes: AttributeSources, dirs: Vec<ObjectsDir>) -> Self {
+    fn of(shared: Arc<SharedView>, attributes: AttributeSources, dirs: Vec<ObjectsDir>) -> Self {
         Snapshot { shared, attributes, dirs, later: Mutex::new(None), lost_indexes_seen: AtomicUsize::new(0) }
     }
 
@@ -119,7 +119,7 @@ impl Snapshot {
             use_multi_pack_index: false,
             use_bitmap: false,
         };
-        let shared = Shared {
+        let shared = SharedView {
             sources,
             packs: OnceLock::from(Ok(PackSet::of_pack(pack))),
             known_packs: KnownPacks::default(),
@@ -200,7 +200,7 @@ impl Snapshot {
     /// the files that make them searchable, from which object directories, where history is cut, and what of it may be used.
     /// Loose objects are not in it, nor what attributes say. Nothing is looked at that is not in memory.
     pub fn hash_version(&self, hasher: &mut impl Hasher) {
-        let Shared { sources, commit_graph_files, .. } = &*self.shared;
+        let SharedView { sources, commit_graph_files, .. } = &*self.shared;
         let PackSet { packs, units, bitmap_files, .. } = self.set();
         let Sources { hash, objects, extra_objects, shallow, .. } = sources;
         let Sources { use_commit_graph, use_multi_pack_index, use_bitmap, .. } = sources;

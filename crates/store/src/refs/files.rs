@@ -32,23 +32,23 @@ const MAX_NAME_BYTES: usize = 4096;
 
 /// What a loose file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Loose {
+pub(super) enum LooseValue {
     Direct(ObjectId),
     Symbolic(Vec<u8>),
 }
 
-impl Loose {
+impl LooseValue {
     fn target(&self) -> Target<'_> {
         match self {
-            Loose::Direct(id) => Target::Direct { id: *id, peeled: Peeled::Unknown },
-            Loose::Symbolic(target) => Target::Symbolic(target),
+            LooseValue::Direct(id) => Target::Direct { id: *id, peeled: Peeled::Unknown },
+            LooseValue::Symbolic(target) => Target::Symbolic(target),
         }
     }
 
     fn stored<'a>(&'a self, name: &'a [u8]) -> StoredRef<'a> {
         let target = match self {
-            Loose::Direct(id) => Target::Direct { id: StoredId::from(id), peeled: Peeled::Unknown },
-            Loose::Symbolic(target) => Target::Symbolic(target),
+            LooseValue::Direct(id) => Target::Direct { id: StoredId::from(id), peeled: Peeled::Unknown },
+            LooseValue::Symbolic(target) => Target::Symbolic(target),
         };
         StoredRef { name, target }
     }
@@ -62,7 +62,7 @@ pub(super) enum LooseFile {
     /// A file that says nothing that can be understood.
     Broken,
     /// A ref.
-    Is(Loose),
+    Is(LooseValue),
 }
 
 /// Reads one loose ref.
@@ -85,8 +85,8 @@ pub(super) fn read_one(places: &Places, name: &[u8], hash: HashKind) -> Result<O
         return Ok(None);
     }
     match read_loose(places, name, hash)? {
-        LooseFile::Is(Loose::Direct(id)) => Ok(Some(Value::Id(id))),
-        LooseFile::Is(Loose::Symbolic(target)) => Ok(Some(Value::Symbolic(target))),
+        LooseFile::Is(LooseValue::Direct(id)) => Ok(Some(Value::Id(id))),
+        LooseFile::Is(LooseValue::Symbolic(target)) => Ok(Some(Value::Symbolic(target))),
         LooseFile::Absent => Ok(PackedFile::read(places, hash)?.find(name)?.map(|(id, _)| Value::Id(id))),
         LooseFile::Broken => {
             tracing::warn!("ignoring broken ref {}", String::from_utf8_lossy(name));
@@ -101,7 +101,7 @@ pub(super) fn direct_loose(places: &Places, hash: HashKind) -> Result<BTreeMap<V
     let mut loose = LooseRefs::none(places, hash, &mut nobody);
     loose.read(&[])?;
     let direct = loose.found.into_iter().filter_map(|(name, loose)| match loose {
-        Loose::Direct(id) if name.starts_with(b"refs/") => Some((name, id)),
+        LooseValue::Direct(id) if name.starts_with(b"refs/") => Some((name, id)),
         _ => None,
     });
     Ok(direct.collect())
@@ -254,7 +254,7 @@ impl PackedFile {
 
 #[derive(Debug)]
 pub(super) struct Files {
-    loose: BTreeMap<Vec<u8>, Loose>,
+    loose: BTreeMap<Vec<u8>, LooseValue>,
     /// Loose refs that say nothing that can be understood. What is packed under these names is out of date.
     broken: BTreeSet<Vec<u8>>,
     packed: PackedFile,
@@ -349,7 +349,7 @@ pub(super) fn check_unchanged(map: &Mapped) -> Result<(), Error> {
 struct LooseRefs<'a> {
     places: &'a Places,
     hash: HashKind,
-    found: BTreeMap<Vec<u8>, Loose>,
+    found: BTreeMap<Vec<u8>, LooseValue>,
     broken: BTreeSet<Vec<u8>>,
     /// Told of every name before it is read.
     builder: &'a mut StampBuilder,
@@ -382,15 +382,15 @@ impl<'a> LooseRefs<'a> {
             }
         }
         if let Some(target) = self.read_link_of_head()? {
-            self.found.insert(b"HEAD".to_vec(), Loose::Symbolic(target));
+            self.found.insert(b"HEAD".to_vec(), LooseValue::Symbolic(target));
         }
         self.read_chain(b"HEAD".to_vec())?;
         let targets: Vec<Vec<u8>> = self
             .found
             .values()
             .filter_map(|loose| match loose {
-                Loose::Symbolic(target) => Some(target.clone()),
-                Loose::Direct(_) => None,
+                LooseValue::Symbolic(target) => Some(target.clone()),
+                LooseValue::Direct(_) => None,
             })
             .collect();
         targets.into_iter().try_for_each(|target| self.read_chain(target))
@@ -406,7 +406,7 @@ impl<'a> LooseRefs<'a> {
                 self.read_file(name.clone())?;
             }
             match self.found.get(&name) {
-                Some(Loose::Symbolic(target)) => name = target.clone(),
+                Some(LooseValue::Symbolic(target)) => name = target.clone(),
                 _ => return Ok(()),
             }
         }
@@ -527,14 +527,14 @@ fn damaged(path: &Path, bytes: &[u8], source: packrace_format::Error) -> Error {
     Error::Line { what: source.what, path: path.to_path_buf(), line }
 }
 
-fn parse_loose(bytes: &[u8], hash: HashKind) -> Option<Loose> {
+fn parse_loose(bytes: &[u8], hash: HashKind) -> Option<LooseValue> {
     if let Some(target) = bytes.strip_prefix(b"ref:") {
         let target = target.trim_ascii();
-        return (!target.is_empty()).then(|| Loose::Symbolic(target.to_vec()));
+        return (!target.is_empty()).then(|| LooseValue::Symbolic(target.to_vec()));
     }
     let hex = bytes.get(..hash.len_in_hex())?;
     let is_ended = bytes.get(hex.len()).is_none_or(u8::is_ascii_whitespace);
-    ObjectId::from_hex(hex).ok().filter(|_| is_ended).map(Loose::Direct)
+    ObjectId::from_hex(hex).ok().filter(|_| is_ended).map(LooseValue::Direct)
 }
 
 #[cfg(test)]
@@ -544,16 +544,16 @@ mod tests {
     #[test]
     fn loose_files() {
         let id = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-        let direct = Some(Loose::Direct(ObjectId::from_hex(id.as_bytes()).unwrap()));
-        let check = |text: String, expect: Option<Loose>| {
+        let direct = Some(LooseValue::Direct(ObjectId::from_hex(id.as_bytes()).unwrap()));
+        let check = |text: String, expect: Option<LooseValue>| {
             assert_eq!(parse_loose(text.as_bytes(), HashKind::Sha1), expect, "{text:?}")
         };
         check(format!("{id}\n"), direct.clone());
         check(id.to_owned(), direct.clone());
         check(format!("{id} trailing\n"), direct);
         check(format!("{id}a\n"), None);
-        check("ref: refs/heads/main\n".into(), Some(Loose::Symbolic(b"refs/heads/main".to_vec())));
-        check("ref:refs/heads/main".into(), Some(Loose::Symbolic(b"refs/heads/main".to_vec())));
+        check("ref: refs/heads/main\n".into(), Some(LooseValue::Symbolic(b"refs/heads/main".to_vec())));
+        check("ref:refs/heads/main".into(), Some(LooseValue::Symbolic(b"refs/heads/main".to_vec())));
         check("ref: \n".into(), None);
         check(String::new(), None);
         check("abc\n".into(), None);
@@ -589,11 +589,11 @@ mod tests {
         let direct: Vec<&[u8]> = files
             .loose
             .iter()
-            .filter(|(_, loose)| matches!(loose, Loose::Direct(_)))
+            .filter(|(_, loose)| matches!(loose, LooseValue::Direct(_)))
             .map(|(name, _)| name.as_slice())
             .collect();
         assert_eq!(direct, [b"refs/a/real/main".as_slice(), b"refs/heads/real/main"]);
         let all = Files::read(&places, &[], HashKind::Sha1, &mut StampBuilder::off()).unwrap();
-        assert_eq!(all.loose.values().filter(|loose| matches!(loose, Loose::Direct(_))).count(), 4);
+        assert_eq!(all.loose.values().filter(|loose| matches!(loose, LooseValue::Direct(_))).count(), 4);
     }
 }

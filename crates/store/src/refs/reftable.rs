@@ -33,13 +33,13 @@ pub(super) struct Stacks {
 /// Tables, oldest first.
 #[derive(Debug)]
 pub(super) struct Stack {
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Vec<StackTable>,
     /// Names between which, as was seen last, there is no reflog: from the first one up to another, which has one.
     without_log: NameRange,
 }
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct StackTable {
     pub(super) path: PathBuf,
     pub(super) table: format::Table<Mapped>,
 }
@@ -173,7 +173,7 @@ impl Stack {
             let path = dir.join(OsStr::from_bytes(name));
             match Mapped::open_or_read(&path, Role::Refs) {
                 Ok(bytes) => match format::Table::open(bytes) {
-                    Ok(table) if table.hash_kind() == hash => Ok(Table { path, table }),
+                    Ok(table) if table.hash_kind() == hash => Ok(StackTable { path, table }),
                     Ok(_) => {
                         let line = String::from_utf8_lossy(name).into_owned();
                         Err(Error::Line { what: "table of another hash", path: list.to_path_buf(), line })
@@ -212,7 +212,7 @@ impl Stack {
     }
 
     fn check(&self) -> Result<(), Error> {
-        self.tables.iter().try_for_each(Table::check)
+        self.tables.iter().try_for_each(StackTable::check)
     }
 
     /// See [`Stacks::check_unchanged`].
@@ -334,7 +334,8 @@ impl Stack {
     /// The first ref whose name starts with `prefix`.
     pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let mut tables = self.tables.iter();
-        let has_below = |table: &Table| table.table.has_below(prefix).map_err(|source| table.damaged(source));
+        let has_below =
+            |table: &StackTable| table.table.has_below(prefix).map_err(|source| table.damaged(source));
         if !tables.try_fold(false, |found, table| Ok::<_, Error>(found || has_below(table)?))? {
             return Ok(None);
         }
@@ -346,7 +347,7 @@ impl Stack {
     }
 }
 
-impl Table {
+impl StackTable {
     /// An error if a fault was met in it.
     fn check(&self) -> Result<(), Error> {
         Ok(self.table.data().check()?)

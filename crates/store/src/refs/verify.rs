@@ -59,7 +59,7 @@ impl RefStore {
     pub fn verify(&self, told: &mut Told<'_>) -> Result<(), Error> {
         match self.backend {
             Backend::Files => {
-                let files = Files { places: &self.places, hash: self.hash };
+                let files = FilesCheck { places: &self.places, hash: self.hash };
                 files.verify_dir(b"refs/", told)?;
                 files.verify_file(b"HEAD", told)?;
                 files.verify_packed(told)
@@ -76,12 +76,12 @@ impl RefStore {
     }
 }
 
-struct Files<'a> {
+struct FilesCheck<'a> {
     places: &'a Places,
     hash: HashKind,
 }
 
-impl Files<'_> {
+impl FilesCheck<'_> {
     fn verify_dir(&self, name: &[u8], told: &mut Told<'_>) -> Result<(), Error> {
         let path = self.places.path_of(name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {

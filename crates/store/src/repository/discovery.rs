@@ -14,14 +14,14 @@ use crate::line_file::read_line;
 const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
 
 /// A git directory, and how it was found.
-pub(crate) struct Found {
+pub(crate) struct FoundGitDir {
     pub(crate) git_dir: PathBuf,
     /// The file that pointed to it (gitrepository-layout, "gitfile").
     pub(crate) gitfile: Option<PathBuf>,
 }
 
 /// The git directory that `path` leads to. With `strict` only the path itself is tried. `seen` gets what decided it.
-pub(crate) fn enter(path: &Path, strict: bool, seen: &mut FileDependencies) -> Result<Found, Error> {
+pub(crate) fn enter(path: &Path, strict: bool, seen: &mut FileDependencies) -> Result<FoundGitDir, Error> {
     let not_found = || Error::from(Reason::NotARepository(path.to_owned()));
     let mut bytes = path.as_os_str().as_bytes();
     while bytes.len() > 1 && bytes.ends_with(b"/") {
@@ -50,11 +50,11 @@ pub(crate) fn common_dir_of(git_dir: &Path) -> Result<PathBuf, Error> {
 
 /// `path`, or what it points to if it is a gitfile. A directory that does not look like a git directory is passed
 /// over; a gitfile that leads nowhere is an error, as in git.
-fn git_dir_at(path: PathBuf, seen: &mut FileDependencies) -> Result<Option<Found>, Error> {
+fn git_dir_at(path: PathBuf, seen: &mut FileDependencies) -> Result<Option<FoundGitDir>, Error> {
     seen.place(&path);
     let Some(found) = look(&path)? else { return Ok(None) };
     if found.is_dir {
-        return Ok(is_git_dir(&path, seen)?.then_some(Found { git_dir: path, gitfile: None }));
+        return Ok(is_git_dir(&path, seen)?.then_some(FoundGitDir { git_dir: path, gitfile: None }));
     }
     if !found.is_file {
         return Ok(None);
@@ -73,7 +73,7 @@ fn git_dir_at(path: PathBuf, seen: &mut FileDependencies) -> Result<Option<Found
     if !is_git_dir(&git_dir, seen)? {
         return Err(refused("not a git repository", &git_dir));
     }
-    Ok(Some(Found { git_dir, gitfile: Some(path) }))
+    Ok(Some(FoundGitDir { git_dir, gitfile: Some(path) }))
 }
 
 /// Whether there are a `HEAD` that can be one, objects and refs (gitrepository-layout).

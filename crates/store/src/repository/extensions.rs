@@ -8,19 +8,19 @@ use crate::error::{Error, Reason};
 
 /// What `core.repositoryFormatVersion` and `extensions.*` say.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Format {
+pub(crate) struct RepositoryFormat {
     pub(crate) hash: HashKind,
     pub(crate) refs: Backend,
 }
 
-impl Format {
+impl RepositoryFormat {
     /// Reads them from the repository's own configuration; everything that cannot be honoured is refused.
     pub(crate) fn of(config: &Config) -> Result<Self, Error> {
         let version = config.local_integer("core.repositoryFormatVersion")?.unwrap_or(0);
         if version > 1 {
             return Err(refused(format!("Expected git repo version <= 1, found {version}")));
         }
-        let mut format = Format { hash: HashKind::Sha1, refs: Backend::Files };
+        let mut format = RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files };
         let (mut unknown, mut too_new) = (Vec::new(), Vec::new());
         for (name, value) in config.local_section("extensions") {
             match name.as_str() {
@@ -48,7 +48,7 @@ impl Format {
         }
         match (version, too_new.is_empty(), unknown.is_empty()) {
             // Version 0 says nothing about extensions: unknown ones are passed over.
-            (..=0, true, _) => Ok(Format { hash: HashKind::Sha1, refs: Backend::Files }),
+            (..=0, true, _) => Ok(RepositoryFormat { hash: HashKind::Sha1, refs: Backend::Files }),
             (..=0, false, _) => Err(refused(list("repo version is 0, but v1-only extension", &too_new))),
             (_, _, true) => Ok(format),
             (_, _, false) => Err(refused(list("unknown repository extension", &unknown))),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::OpenOptions;
-use super::discovery::{Found, join};
+use super::discovery::{FoundGitDir, join};
 use crate::config::Config;
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
@@ -14,7 +14,7 @@ const ROOT: u32 = 0;
 /// The repository belongs to `user`, or protected configuration names its git directory in `safe.directory`. `seen` gets what
 /// was looked at.
 pub(super) fn check(
-    found: &Found,
+    found: &FoundGitDir,
     user: u32,
     config: &Config,
     options: &OpenOptions,
@@ -91,7 +91,7 @@ mod tests {
         let mut config = Config::outside(&ConfigSources { overrides, ..ConfigSources::default() }).unwrap();
         std::fs::write(git_dir.join("config"), local).unwrap();
         config.add_local(git_dir, git_dir).unwrap();
-        let found = Found { git_dir: git_dir.to_owned(), gitfile: None };
+        let found = FoundGitDir { git_dir: git_dir.to_owned(), gitfile: None };
         let stranger = packrace_os::process::effective_user() + 1;
         let home = git_dir.parent().map(Path::to_owned);
         let options = OpenOptions {
@@ -143,9 +143,10 @@ mod tests {
         std::fs::write(&gitfile, "gitdir: elsewhere").unwrap();
         let user = packrace_os::process::effective_user();
         let options = OpenOptions::default();
-        let check =
-            |found: &Found, user| check(found, user, &config, &options, &mut FileDependencies::default());
-        let found = |gitfile: Option<&Path>| Found {
+        let check = |found: &FoundGitDir, user| {
+            check(found, user, &config, &options, &mut FileDependencies::default())
+        };
+        let found = |gitfile: Option<&Path>| FoundGitDir {
             git_dir: dir.path().to_owned(),
             gitfile: gitfile.map(Path::to_owned),
         };

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::discovery::{Found, is_git_dir};
+use super::discovery::{FoundGitDir, is_git_dir};
 use crate::config::Served;
 use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
@@ -13,7 +13,7 @@ use crate::file_dependencies::FileDependencies;
 /// Refuses a repository that a server of a folder must not serve. `is_root` where the folder itself was asked for, which
 /// its owner chose to serve. `seen` gets what decided it.
 pub(super) fn check(
-    found: &Found,
+    found: &FoundGitDir,
     common_dir: &Path,
     served: &Served,
     is_root: bool,

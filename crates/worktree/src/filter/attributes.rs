@@ -27,7 +27,7 @@ const NEGATIVE: &str =
 
 /// What a file says about one attribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum AttributeState {
     #[default]
     Unspecified,
     Set,
@@ -38,12 +38,12 @@ pub(super) enum State {
 /// What is said about a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Asked {
-    pub(super) crlf: State,
-    pub(super) ident: State,
-    pub(super) filter: State,
-    pub(super) eol: State,
-    pub(super) text: State,
-    pub(super) encoding: State,
+    pub(super) crlf: AttributeState,
+    pub(super) ident: AttributeState,
+    pub(super) filter: AttributeState,
+    pub(super) eol: AttributeState,
+    pub(super) text: AttributeState,
+    pub(super) encoding: AttributeState,
 }
 
 /// All files of attributes that matter to the paths asked about last.
@@ -110,10 +110,10 @@ impl Attributes {
         let mut asked = Asked::default();
         for found in outcome.iter_selected() {
             let state = match found.assignment.state {
-                StateRef::Unspecified => State::Unspecified,
-                StateRef::Set => State::Set,
-                StateRef::Unset => State::Unset,
-                StateRef::Value(value) => State::Value(value.as_bstr().to_vec()),
+                StateRef::Unspecified => AttributeState::Unspecified,
+                StateRef::Set => AttributeState::Set,
+                StateRef::Unset => AttributeState::Unset,
+                StateRef::Value(value) => AttributeState::Value(value.as_bstr().to_vec()),
             };
             match found.assignment.name.as_str() {
                 "crlf" => asked.crlf = state,

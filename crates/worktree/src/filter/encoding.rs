@@ -3,7 +3,7 @@
 //! The Unicode encodings and ISO 8859-1 are done here, as the C library's `iconv`, which git uses, does them; others are those of
 //! `encoding_rs`, whose tables are the WHATWG's.
 
-use super::attributes::State;
+use super::attributes::AttributeState;
 
 /// How the files of a path are encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,11 +46,11 @@ pub(super) struct Refusal {
 
 impl Encoding {
     /// What the attribute asks for; `None` if it is UTF-8, and an error if it has no name.
-    pub(super) fn of(state: &State) -> Result<Option<Self>, String> {
+    pub(super) fn of(state: &AttributeState) -> Result<Option<Self>, String> {
         let name = match state {
-            State::Unspecified | State::Unset => return Ok(None),
-            State::Set => return Err("true/false are no valid working-tree-encodings".to_owned()),
-            State::Value(name) => String::from_utf8_lossy(name).into_owned(),
+            AttributeState::Unspecified | AttributeState::Unset => return Ok(None),
+            AttributeState::Set => return Err("true/false are no valid working-tree-encodings".to_owned()),
+            AttributeState::Value(name) => String::from_utf8_lossy(name).into_owned(),
         };
         let upper = name.to_ascii_uppercase();
         let short = upper.strip_prefix("UTF").map(|rest| rest.strip_prefix('-').unwrap_or(rest));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gix_filter::eol::{AttributesDigest, Configuration, Stats};
 
-use super::attributes::{Asked, State};
+use super::attributes::{Asked, AttributeState};
 
 /// What is done about content that would not come back as it is (`core.safecrlf`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,17 +45,17 @@ impl Changes {
 /// What becomes of a path's line endings.
 pub(super) fn digest(asked: &Asked, config: Configuration) -> AttributesDigest {
     use AttributesDigest::{Binary, Text, TextAuto, TextAutoCrlf, TextAutoInput, TextCrlf, TextInput};
-    let of = |state: &State| match state {
-        State::Set => Some(Text),
-        State::Unset => Some(Binary),
-        State::Value(value) if value == b"input" => Some(TextInput),
-        State::Value(value) if value == b"auto" => Some(TextAuto),
-        State::Unspecified | State::Value(_) => None,
+    let of = |state: &AttributeState| match state {
+        AttributeState::Set => Some(Text),
+        AttributeState::Unset => Some(Binary),
+        AttributeState::Value(value) if value == b"input" => Some(TextInput),
+        AttributeState::Value(value) if value == b"auto" => Some(TextAuto),
+        AttributeState::Unspecified | AttributeState::Value(_) => None,
     };
     let by_text = of(&asked.text).or_else(|| of(&asked.crlf));
     let eol = match &asked.eol {
-        State::Value(value) if value == b"lf" => Some(TextInput),
-        State::Value(value) if value == b"crlf" => Some(TextCrlf),
+        AttributeState::Value(value) if value == b"lf" => Some(TextInput),
+        AttributeState::Value(value) if value == b"crlf" => Some(TextCrlf),
         _ => None,
     };
     match (by_text, eol) {

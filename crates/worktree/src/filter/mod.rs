@@ -20,7 +20,7 @@ use gix_filter::eol::AttributesDigest;
 use packrace_object::{HashKind, ObjectId};
 use packrace_store::{ObjectReader, Repository, Snapshot};
 
-use self::attributes::{Asked, Attributes, State};
+use self::attributes::{Asked, AttributeState, Attributes};
 use self::driver::{Processes, Way};
 use self::encoding::Encoding;
 use self::eol::Safety;
@@ -187,14 +187,14 @@ impl Filters {
 impl Converter {
     fn conversion(&self, asked: &Asked, way: Way) -> Result<Conversion, Error> {
         let driver = match &asked.filter {
-            State::Value(name) => {
+            AttributeState::Value(name) => {
                 self.settings.drivers.iter().position(|driver| driver.name.as_bytes() == name)
             }
             _ => None,
         };
         Ok(Conversion {
             eol: eol::digest(asked, self.settings.eol),
-            is_ident: asked.ident == State::Set,
+            is_ident: asked.ident == AttributeState::Set,
             driver: driver.filter(|at| self.settings.drivers[*at].does_something(way)),
             encoding: Encoding::of(&asked.encoding).map_err(Error::Refused)?,
         })

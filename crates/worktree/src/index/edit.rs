@@ -8,7 +8,7 @@ use crate::paths::directories_above;
 /// A path is there as a file and would be as a directory, too, or the other way round.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' appears as both a file and as a directory", String::from_utf8_lossy(.0))]
-pub struct Conflict(pub Vec<u8>);
+pub struct FileDirectoryConflict(pub Vec<u8>);
 
 impl Index {
     /// Puts an entry in its place. What the entry says of its file's looks was seen just now. Entries go that are where one of its
@@ -21,13 +21,13 @@ impl Index {
     }
 
     /// The same, unless something has to give way.
-    pub fn try_insert(&mut self, path: &[u8], stage: u8, entry: Entry) -> Result<(), Conflict> {
+    pub fn try_insert(&mut self, path: &[u8], stage: u8, entry: Entry) -> Result<(), FileDirectoryConflict> {
         match self.in_the_way(path, stage).is_empty() {
             true => {
                 self.put(path, stage, entry);
                 Ok(())
             }
-            false => Err(Conflict(path.to_vec())),
+            false => Err(FileDirectoryConflict(path.to_vec())),
         }
     }
 

@@ -21,14 +21,14 @@ type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &Entry) -> bool + 'a;
 pub struct IndexLock {
     lock: LockFile,
     index: Index,
-    format: Format,
+    format: IndexFormat,
     /// When.
     taken: Time,
 }
 
 /// How a new index is written.
 #[derive(Debug, Clone, Copy)]
-struct Format {
+struct IndexFormat {
     /// Of an index that is not there yet.
     version: u32,
     skip_hash: bool,
@@ -39,7 +39,7 @@ impl IndexLock {
     pub fn take(repository: &Repository) -> Result<Self, IndexError> {
         let config = repository.config();
         let policy = WritePolicy::of(config)?;
-        let format = Format::of(repository)?;
+        let format = IndexFormat::of(repository)?;
         let path = resolved(repository.index_file());
         let lock = LockFile::take(&path, FileKind::WorkTreeIndex, policy).map_err(IndexError::Lock)?;
         let index = Index::read(repository)?;
@@ -135,7 +135,7 @@ impl IndexLock {
     }
 }
 
-impl Format {
+impl IndexFormat {
     /// `index.version`, `index.skipHash` and `feature.manyFiles` (git-config), and `GIT_INDEX_VERSION`.
     fn of(repository: &Repository) -> Result<Self, IndexError> {
         let config = repository.config();
@@ -154,7 +154,7 @@ impl Format {
             }
             None => 2 + 2 * u32::from(is_large),
         };
-        Ok(Format { version, skip_hash: config.boolean("index.skipHash")?.unwrap_or(is_large) })
+        Ok(IndexFormat { version, skip_hash: config.boolean("index.skipHash")?.unwrap_or(is_large) })
     }
 }
 

@@ -25,7 +25,7 @@ use packrace_os::count::Role;
 use packrace_store::Repository;
 
 pub use self::content::{Comparison, ContentError, Contents};
-pub use self::edit::Conflict;
+pub use self::edit::FileDirectoryConflict;
 pub use self::error::IndexError;
 pub use self::lock::IndexLock;
 pub use self::refresh::{RefreshOptions, refresh};

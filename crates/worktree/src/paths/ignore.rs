@@ -16,10 +16,10 @@ pub struct IgnoreRules {
     /// The user's and the repository's.
     outside: Search,
     case: Case,
-    levels: Levels<Level>,
+    levels: Levels<IgnoreLevel>,
 }
 
-struct Level {
+struct IgnoreLevel {
     /// Whether the directory itself is ignored, and so all in it.
     is_ignored: bool,
     rules: Option<Search>,
@@ -61,7 +61,7 @@ impl IgnoreRules {
                 true => None,
                 false => rules_of(top, directory, staged, reader, told)?,
             };
-            Ok::<_, PathError>(Level { is_ignored, rules })
+            Ok::<_, PathError>(IgnoreLevel { is_ignored, rules })
         })?;
         Ok(self.levels.last().is_some_and(|level| level.is_ignored)
             || says(&self.levels, &self.outside, path, is_dir, self.case))
@@ -69,7 +69,7 @@ impl IgnoreRules {
 }
 
 /// What the rules say that are known of a path whose directory is not ignored.
-fn says(levels: &Levels<Level>, outside: &Search, path: &[u8], is_dir: bool, case: Case) -> bool {
+fn says(levels: &Levels<IgnoreLevel>, outside: &Search, path: &[u8], is_dir: bool, case: Case) -> bool {
     let inside = levels.above(path).filter_map(|(level, rest)| Some((level.rules.as_ref()?, rest)));
     let mut all = inside.chain([(outside, path)]);
     let found =

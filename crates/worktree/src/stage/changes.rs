@@ -33,7 +33,7 @@ pub enum What {
 }
 
 /// Looks at paths of an index.
-pub struct Look<'a> {
+pub struct ChangeFinder<'a> {
     top: &'a Path,
     index: &'a Index,
     rules: StatRules,
@@ -41,10 +41,10 @@ pub struct Look<'a> {
     options: &'a OpenOptions,
 }
 
-impl<'a> Look<'a> {
+impl<'a> ChangeFinder<'a> {
     /// At the work tree at `top`. Submodules are opened with the configuration of `options`.
     pub fn new(top: &'a Path, index: &'a Index, rules: StatRules, options: &'a OpenOptions) -> Self {
-        Look { top, index, rules, leading: LeadingDirs::new(top), options }
+        ChangeFinder { top, index, rules, leading: LeadingDirs::new(top), options }
     }
 
     /// What became of an entry; none if it looks as it should. One that nobody is to look at is as it should be.

@@ -17,8 +17,8 @@ use packrace_os::process::available_threads;
 use packrace_store::Repository;
 use packrace_store::publish::ObjectBatch;
 
-pub use self::changes::{Change, Look, What};
-use self::read::Reading;
+pub use self::changes::{Change, ChangeFinder, What};
+use self::read::ReadBuffers;
 use crate::filter::{Conversion, Converter, Error as FilterError, Filters, Purpose};
 use crate::index::{Index, Seen};
 
@@ -161,7 +161,7 @@ impl<'a> Stager<'a> {
         next: &AtomicUsize,
         failed: &AtomicUsize,
     ) -> Vec<(usize, Vec<Result<Staged, StageError>>)> {
-        let mut reading = Reading::default();
+        let mut reading = ReadBuffers::default();
         let mut parts = Vec::new();
         loop {
             let from = next.fetch_add(FILES_AT_ONCE, Ordering::Relaxed);

@@ -17,13 +17,13 @@ use crate::paths::path_of;
 
 /// What a thread keeps from file to file.
 #[derive(Default)]
-pub(super) struct Reading {
+pub(super) struct ReadBuffers {
     content: Vec<u8>,
     path: Vec<u8>,
 }
 
 impl Stager<'_> {
-    pub(super) fn stage(&self, job: &Job, reading: &mut Reading) -> Result<Staged, StageError> {
+    pub(super) fn stage(&self, job: &Job, reading: &mut ReadBuffers) -> Result<Staged, StageError> {
         reading.path.clear();
         reading.path.extend_from_slice(self.top.as_os_str().as_bytes());
         reading.path.push(b'/');

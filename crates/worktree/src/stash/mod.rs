@@ -30,7 +30,7 @@ use crate::paths::{IgnoreRules, Pathspecs};
 use crate::untracked::{Untracked, Walk};
 
 pub use apply::{Applied, IndexMode};
-pub use push::{Kept, Outcome, Request};
+pub use push::{Outcome, Request, StoredStash};
 
 /// Bytes of delta bases that are kept while rules in the index are read.
 const READER_BYTES: usize = 1 << 20;

@@ -35,7 +35,7 @@ pub struct Request<'a> {
 #[derive(Debug)]
 pub enum Outcome {
     /// It was kept.
-    Kept(Kept),
+    StoredStash(StoredStash),
     /// Nothing differs from `HEAD`.
     Unchanged,
     /// Something does, but nothing is staged, and that alone was meant.
@@ -44,7 +44,7 @@ pub enum Outcome {
 
 /// What was kept. It is durable, but nothing leads to it.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredStash {
     /// The commit of the stash.
     pub commit: ObjectId,
     /// Its message.
@@ -108,7 +108,13 @@ impl Session<'_> {
         };
         let commit = commit(tree(&work_tree)?, &parents, &message)?;
         let durable = self.publish(batch)?;
-        Ok(Outcome::Kept(Kept { commit, message, index: staged, untracked: kept_untracked, durable }))
+        Ok(Outcome::StoredStash(StoredStash {
+            commit,
+            message,
+            index: staged,
+            untracked: kept_untracked,
+            durable,
+        }))
     }
 
     /// What the work tree has of the paths that are meant, and of others what is staged; none if that is what `HEAD` has, and
@@ -182,7 +188,7 @@ impl Session<'_> {
     /// `HEAD` has, or the index that was kept where `keeps_index` says so.
     pub fn clear(
         &mut self,
-        kept: &Kept,
+        kept: &StoredStash,
         head: &Head,
         is_meant: &mut dyn FnMut(&[u8]) -> bool,
         cleans: bool,

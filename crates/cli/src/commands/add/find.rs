@@ -8,7 +8,7 @@ use packrace_os::count::{Op, Role, add};
 use packrace_worktree::filter::nothing_staged;
 use packrace_worktree::index::{Entry, EntryKey, Index, IndexLock, Mode, look};
 use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, directories_above};
-use packrace_worktree::stage::{Change, Look};
+use packrace_worktree::stage::{Change, ChangeFinder};
 use packrace_worktree::untracked::{Untracked, Walk};
 
 use super::{AddCommand, Fatal, report};
@@ -97,7 +97,7 @@ impl AddCommand<'_> {
 
     /// Entries that may differ from what is there. Where line endings are to be converted anew, all of them.
     fn changes(&mut self, index: &Index) -> Result<Vec<Change>, Fatal> {
-        let mut look = Look::new(&self.tree.place, index, self.rules, &self.options);
+        let mut look = ChangeFinder::new(&self.tree.place, index, self.rules, &self.options);
         let mut changes: Vec<Change> = Vec::new();
         for (key, entry) in index.entries() {
             let is_dir = entry.mode == Mode::Gitlink;

@@ -2,7 +2,7 @@
 
 use packrace_worktree::filter::{Filters, Purpose};
 use packrace_worktree::index::{Index, Mode};
-use packrace_worktree::stage::{Job, Look, What};
+use packrace_worktree::stage::{ChangeFinder, Job, What};
 
 use super::{AddCommand, Batch, Fatal, report};
 
@@ -16,7 +16,7 @@ impl AddCommand<'_> {
     ) -> Result<(), Fatal> {
         let mut changes = Vec::new();
         let mut jobs = Vec::new();
-        let mut look = Look::new(&self.tree.place, index, self.rules, &self.options);
+        let mut look = ChangeFinder::new(&self.tree.place, index, self.rules, &self.options);
         let mut differ: Vec<(Vec<u8>, char)> = Vec::new();
         for (key, entry) in index.entries() {
             if !self.specs.meet_entry(key.path(), entry.mode == Mode::Gitlink) {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use packrace_store::refs::{Change, Expected, Mode};
 use packrace_worktree::WorkError;
 use packrace_worktree::paths::Pathspecs;
-use packrace_worktree::stash::{Head, Kept, Outcome, People, Request, Session};
+use packrace_worktree::stash::{Head, Outcome, People, Request, Session, StoredStash};
 use packrace_worktree::untracked::UntrackedKind;
 
 use super::{Context, REF, complain, pathspecs, say};
@@ -48,7 +48,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
     complain(&session.finish()?);
     match kept {
         Outcome::Unchanged | Outcome::NothingStaged => Ok(()),
-        Outcome::Kept(kept) => say(&[kept.commit.to_hex().to_string().as_bytes()]),
+        Outcome::StoredStash(kept) => say(&[kept.commit.to_hex().to_string().as_bytes()]),
     }
 }
 
@@ -126,7 +126,7 @@ fn push(
         quiet: options.quiet,
     };
     let kept = match keep(context, &mut session, &work, &mut specs)? {
-        Outcome::Kept(kept) => kept,
+        Outcome::StoredStash(kept) => kept,
         other => {
             complain(&session.finish()?);
             return nothing_to_keep(options, matches!(other, Outcome::NothingStaged));
@@ -213,7 +213,7 @@ fn keep(
 }
 
 /// Makes the entry the newest of all.
-fn set_ref(context: &Context<'_>, kept: &Kept) -> Result<(), Fatal> {
+fn set_ref(context: &Context<'_>, kept: &StoredStash) -> Result<(), Fatal> {
     let mut changes = RefChanges::new(context.repository, context.globals, context.environment)?;
     changes.writes.who = context.people()?.committer;
     let mut edit = edit(REF, Change::Set(kept.commit), Expected::Any, &kept.message.clone().into());

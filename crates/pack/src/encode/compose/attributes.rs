@@ -12,7 +12,7 @@ use crate::progress::ProgressSink;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
 
-use super::list::Entry;
+use super::list::ComposedEntry;
 
 /// Bytes that are kept as delta bases while trees are read.
 const READER_CACHE_BYTES: usize = 16 << 20;
@@ -27,7 +27,7 @@ const TREES_A_LOOK: u64 = 256;
 /// has several paths, the first that is met counts.
 pub(super) fn undeltified(
     plan: &PackPlan,
-    entries: &[Entry],
+    entries: &[ComposedEntry],
     progress: &dyn ProgressSink,
 ) -> Result<HashSet<ObjectNo>, Error> {
     let Some(attribute) = plan.request_objects.snapshot().delta_attribute()? else {
@@ -35,14 +35,14 @@ pub(super) fn undeltified(
     };
     let reader = plan.request_objects.snapshot().reader(READER_CACHE_BYTES);
     let (seen, found) = (HashSet::new(), HashSet::new());
-    let mut walk = Walk { plan, progress, attribute, reader, trees: 0, seen, found };
+    let mut walk = AttributeWalk { plan, progress, attribute, reader, trees: 0, seen, found };
     for commit in entries.iter().filter(|entry| entry.kind == Kind::Commit) {
         walk.commit(commit.ix)?;
     }
     Ok(walk.found)
 }
 
-struct Walk<'a> {
+struct AttributeWalk<'a> {
     plan: &'a PackPlan,
     progress: &'a dyn ProgressSink,
     attribute: DeltaAttribute,
@@ -52,7 +52,7 @@ struct Walk<'a> {
     found: HashSet<ObjectNo>,
 }
 
-impl Walk<'_> {
+impl AttributeWalk<'_> {
     fn commit(&mut self, commit: ObjectNo) -> Result<(), Error> {
         let request_objects = &self.plan.request_objects;
         let mut content = Vec::new();

@@ -13,34 +13,34 @@ use crate::request_objects::ObjectNo;
 use crate::select::plan::{Order, PackPlan, Selected};
 use crate::settings::MAX_DEPTH;
 
-use super::{Base, EntryNo, How};
+use super::{DeltaBase, EntryNo, How};
 
 /// An object of the pack that is made.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ComposedEntry {
     pub(crate) ix: ObjectNo,
     pub(crate) kind: Kind,
     pub(crate) how: How,
     pub(super) name: NameHash,
     /// The length of the object; known only where the search needs it, that is for what is not a stored delta.
     pub(super) size: u64,
-    pub(crate) stored: Option<Stored>,
+    pub(crate) stored: Option<StoredSpan>,
     pub(super) is_stored_as_delta: bool,
 }
 
 /// Where the bytes of an entry are stored.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stored {
+pub(crate) struct StoredSpan {
     pub(crate) pack: PackIx,
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) header_bytes: u8,
 }
 
-impl Stored {
+impl StoredSpan {
     fn of(entry: &StoredEntry) -> Self {
         let header_bytes = entry.header.length as u8;
-        Stored { pack: entry.pack, start: entry.start, end: entry.end, header_bytes }
+        StoredSpan { pack: entry.pack, start: entry.start, end: entry.end, header_bytes }
     }
 }
 
@@ -72,11 +72,11 @@ pub(crate) fn is_needed(plan: &PackPlan) -> Result<bool, Error> {
 }
 
 /// Lists the objects of `plan` in the order in which they are stored, new packs first, loose ones before them.
-pub(super) fn build(plan: &PackPlan) -> Result<Vec<Entry>, Error> {
+pub(super) fn build(plan: &PackPlan) -> Result<Vec<ComposedEntry>, Error> {
     let mut listing =
-        Listing { plan, entries: Vec::with_capacity(plan.objects() as usize), deltas: Vec::new() };
+        EntryList { plan, entries: Vec::with_capacity(plan.objects() as usize), deltas: Vec::new() };
     for &ix in &plan.loose {
-        listing.entries.push(Entry {
+        listing.entries.push(ComposedEntry {
             ix,
             kind: Kind::Blob,
             how: How::Whole,
@@ -98,26 +98,26 @@ pub(super) fn build(plan: &PackPlan) -> Result<Vec<Entry>, Error> {
     listing.finish()
 }
 
-struct Listing<'a> {
+struct EntryList<'a> {
     plan: &'a PackPlan,
-    entries: Vec<Entry>,
+    entries: Vec<ComposedEntry>,
     /// Entries that are stored as deltas of a base that the receiver will have.
     deltas: Vec<(EntryNo, ObjectNo)>,
 }
 
-impl Listing<'_> {
+impl EntryList<'_> {
     fn add(&mut self, pack: PackIx, position: u32) -> Result<(), Error> {
         let plan = self.plan;
         let stored = StoredEntry::at(&plan.request_objects, pack, position)?;
         let ix = stored.ix(&plan.request_objects)?;
         let settings = &plan.settings;
-        let mut entry = Entry {
+        let mut entry = ComposedEntry {
             ix,
             kind: Kind::Blob,
             how: How::Whole,
             name: plan.name_of(ix),
             size: 0,
-            stored: Some(Stored::of(&stored)),
+            stored: Some(StoredSpan::of(&stored)),
             is_stored_as_delta: true,
         };
         if let EntryKind::Object(kind) = stored.header.kind {
@@ -135,14 +135,14 @@ impl Listing<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<Entry>, Error> {
+    fn finish(mut self) -> Result<Vec<ComposedEntry>, Error> {
         let numbers: HashMap<ObjectNo, EntryNo> = if self.deltas.is_empty() {
             HashMap::new()
         } else {
             self.entries.iter().zip(0..).map(|(entry, no)| (entry.ix, EntryNo(no))).collect()
         };
         for (no, base) in std::mem::take(&mut self.deltas) {
-            let base = numbers.get(&base).map_or(Base::Outside(base), |base| Base::Entry(*base));
+            let base = numbers.get(&base).map_or(DeltaBase::Outside(base), |base| DeltaBase::Entry(*base));
             self.entries[no.at()].how = How::StoredDelta(base);
         }
         break_chains(&mut self.entries, self.plan.settings.reused_depth.min(MAX_DEPTH));
@@ -165,11 +165,11 @@ impl Listing<'_> {
                     break self.entries[next].kind;
                 }
                 match self.entries[next].how {
-                    How::StoredDelta(Base::Entry(base)) => {
+                    How::StoredDelta(DeltaBase::Entry(base)) => {
                         chain.push(next);
                         next = base.at();
                     }
-                    How::StoredDelta(Base::Outside(base)) => {
+                    How::StoredDelta(DeltaBase::Outside(base)) => {
                         chain.push(next);
                         break request_objects.kind(&mut reader, base)?;
                     }
@@ -193,7 +193,7 @@ impl Listing<'_> {
 
 /// Makes whole again what stands at the end of a chain that is too long or leads back into itself, which deltas from
 /// several packs can do.
-fn break_chains(entries: &mut [Entry], max_depth: u16) {
+fn break_chains(entries: &mut [ComposedEntry], max_depth: u16) {
     const UNKNOWN: u16 = u16::MAX;
     const ON_THE_WAY: u16 = u16::MAX - 1;
     let mut depths = vec![UNKNOWN; entries.len()];
@@ -207,12 +207,12 @@ fn break_chains(entries: &mut [Entry], max_depth: u16) {
                     entries[next].how = How::Whole;
                     break 0;
                 }
-                (UNKNOWN, Some(Base::Entry(base))) => {
+                (UNKNOWN, Some(DeltaBase::Entry(base))) => {
                     depths[next] = ON_THE_WAY;
                     chain.push(next);
                     next = base.at();
                 }
-                (UNKNOWN, Some(Base::Outside(_))) => {
+                (UNKNOWN, Some(DeltaBase::Outside(_))) => {
                     chain.push(next);
                     break 0;
                 }
@@ -238,12 +238,12 @@ fn break_chains(entries: &mut [Entry], max_depth: u16) {
 }
 
 /// For each entry, how many stored deltas stand on top of each other on it.
-pub(super) fn heights(entries: &[Entry]) -> Vec<u16> {
+pub(super) fn heights(entries: &[ComposedEntry]) -> Vec<u16> {
     let mut heights = vec![0u16; entries.len()];
     for entry in entries {
         let (mut next, mut height) = (entry.how.base(), 0);
         // Ends where a longer chain has passed; chains are no longer than `MAX_DEPTH` and have no circles.
-        while let Some(Base::Entry(base)) = next {
+        while let Some(DeltaBase::Entry(base)) = next {
             height += 1;
             if heights[base.at()] >= height {
                 break;

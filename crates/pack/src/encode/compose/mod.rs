@@ -18,7 +18,7 @@ use crate::progress::ProgressSink;
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
 
-pub(crate) use list::{Entry, Stored, is_needed};
+pub(crate) use list::{ComposedEntry, StoredSpan, is_needed};
 
 /// The number of an entry in a [`Composition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,7 +32,7 @@ impl EntryNo {
 
 /// What a delta is made against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Base {
+pub(crate) enum DeltaBase {
     /// An object of the same pack.
     Entry(EntryNo),
     /// One that the receiver of a thin pack has.
@@ -45,15 +45,15 @@ pub(crate) enum How {
     /// The stored bytes of a whole object, as they are.
     Stored,
     /// The stored bytes of a delta, under a header that names its base anew.
-    StoredDelta(Base),
+    StoredDelta(DeltaBase),
     /// A delta that was found.
-    NewDelta { base: Base, size: u64, deflated: Option<Box<[u8]>> },
+    NewDelta { base: DeltaBase, size: u64, deflated: Option<Box<[u8]>> },
     /// Read and deflated.
     Whole,
 }
 
 impl How {
-    pub(crate) fn base(&self) -> Option<Base> {
+    pub(crate) fn base(&self) -> Option<DeltaBase> {
         match self {
             How::Stored | How::Whole => None,
             How::StoredDelta(base) | How::NewDelta { base, .. } => Some(*base),
@@ -64,7 +64,7 @@ impl How {
 /// The entries of a pack and the order in which they are written.
 #[derive(Debug)]
 pub(crate) struct Composition {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ComposedEntry>,
     /// Every entry once, a base before its deltas.
     pub(crate) order: Vec<EntryNo>,
 }
@@ -80,7 +80,11 @@ pub(crate) fn compose(plan: &PackPlan, progress: &dyn ProgressSink) -> Result<Co
 }
 
 /// Lets the search look at everything that is not a delta yet.
-fn find_deltas(plan: &PackPlan, entries: &mut [Entry], progress: &dyn ProgressSink) -> Result<(), Error> {
+fn find_deltas(
+    plan: &PackPlan,
+    entries: &mut [ComposedEntry],
+    progress: &dyn ProgressSink,
+) -> Result<(), Error> {
     let (request_objects, settings) = (&plan.request_objects, &plan.settings);
     let heights = list::heights(entries);
     let undeltified = attributes::undeltified(plan, entries, progress)?;
@@ -137,7 +141,7 @@ fn find_deltas(plan: &PackPlan, entries: &mut [Entry], progress: &dyn ProgressSi
     for delta in found {
         let (target, base) = (&candidates[delta.target as usize], &candidates[delta.base as usize]);
         let Some(target) = number_of(target.ix) else { continue };
-        let base = number_of(base.ix).map_or(Base::Outside(base.ix), Base::Entry);
+        let base = number_of(base.ix).map_or(DeltaBase::Outside(base.ix), DeltaBase::Entry);
         entries[target.at()].how = How::NewDelta { base, size: delta.size, deflated: delta.deflated };
     }
     Ok(())

@@ -5,14 +5,14 @@ use packrace_object::Kind;
 use crate::select::islands::Islands;
 use crate::select::plan::Order;
 
-use super::list::Entry;
-use super::{Base, EntryNo};
+use super::list::ComposedEntry;
+use super::{DeltaBase, EntryNo};
 
 /// Every entry once, bases before their deltas, otherwise in the `wanted` order.
 ///
 /// A base that would come later is drawn forward to just before its first delta, so that a chain stands together and
 /// a reader goes forward through the pack.
-pub(super) fn of(entries: &[Entry], wanted: Order, islands: Option<&Islands>) -> Vec<EntryNo> {
+pub(super) fn of(entries: &[ComposedEntry], wanted: Order, islands: Option<&Islands>) -> Vec<EntryNo> {
     let mut first: Vec<EntryNo> = (0..entries.len() as u32).map(EntryNo).collect();
     if wanted == Order::ByKind {
         first.sort_by_key(|no| match entries[no.at()].kind {
@@ -33,7 +33,7 @@ pub(super) fn of(entries: &[Entry], wanted: Order, islands: Option<&Islands>) ->
         while !is_in[next.at()] {
             is_in[next.at()] = true;
             chain.push(next);
-            let Some(Base::Entry(base)) = entries[next.at()].how.base() else { break };
+            let Some(DeltaBase::Entry(base)) = entries[next.at()].how.base() else { break };
             next = base;
         }
         order.extend(chain.drain(..).rev());

@@ -50,7 +50,7 @@ pub(super) struct Candidate {
 
 /// A delta that was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundDelta {
     /// Which candidate is the delta and which its base.
     pub(super) target: u32,
     pub(super) base: u32,
@@ -65,7 +65,7 @@ pub(super) fn run(
     plan: &PackPlan,
     candidates: &mut [Candidate],
     progress: &dyn ProgressSink,
-) -> Result<Vec<Found>, Error> {
+) -> Result<Vec<FoundDelta>, Error> {
     candidates.sort_by(|one, other| {
         (kind_order(one.kind), one.name, other.is_preferred, other.size).cmp(&(
             kind_order(other.kind),
@@ -78,7 +78,7 @@ pub(super) fn run(
     let (request_objects, settings) = (&*plan.request_objects, &plan.settings);
     let threads = settings.threads.clamp(1, candidates.len().div_ceil(MIN_STRETCH).max(1));
     let stretches = stretches(candidates, threads);
-    let shared = Shared {
+    let shared = SearchContext {
         plan,
         request_objects,
         settings,
@@ -142,7 +142,7 @@ fn stretches(candidates: &[Candidate], threads: usize) -> Vec<std::ops::Range<us
 }
 
 /// What all threads look at.
-struct Shared<'a> {
+struct SearchContext<'a> {
     plan: &'a PackPlan,
     request_objects: &'a RequestObjects,
     settings: &'a Settings,
@@ -155,7 +155,7 @@ struct Shared<'a> {
 
 /// An object in the window.
 #[derive(Default)]
-struct Slot {
+struct WindowSlot {
     candidate: u32,
     depth: u16,
     content: Vec<u8>,
@@ -164,7 +164,7 @@ struct Slot {
     is_indexed: bool,
 }
 
-impl Slot {
+impl WindowSlot {
     fn bytes(&self) -> usize {
         let content = if self.is_read { self.content.len() } else { 0 };
         content + if self.is_indexed { self.index.memory_bytes() } else { 0 }
@@ -181,20 +181,20 @@ struct Best {
 
 /// One thread's search.
 struct Search<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a SearchContext<'a>,
     reader: ObjectReader,
     deflater: Deflater,
     /// The oldest in front.
-    window: VecDeque<Slot>,
-    spare: Vec<Slot>,
+    window: VecDeque<WindowSlot>,
+    spare: Vec<WindowSlot>,
     window_bytes: usize,
     delta: Vec<u8>,
     best_delta: Vec<u8>,
-    found: Vec<Found>,
+    found: Vec<FoundDelta>,
 }
 
 impl<'a> Search<'a> {
-    fn new(shared: &'a Shared<'a>, cache_bytes: usize) -> Self {
+    fn new(shared: &'a SearchContext<'a>, cache_bytes: usize) -> Self {
         Search {
             shared,
             reader: shared.request_objects.snapshot().reader(cache_bytes),
@@ -268,7 +268,7 @@ impl<'a> Search<'a> {
     /// Makes a delta of `target` on the object at `place` of the window, if it can be better than `best`.
     fn compare(
         &mut self,
-        target: &mut Slot,
+        target: &mut WindowSlot,
         place: usize,
         max_depth: u16,
         best: &mut Option<Best>,
@@ -324,7 +324,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn read(&mut self, slot: &mut Slot) -> Result<(), Error> {
+    fn read(&mut self, slot: &mut WindowSlot) -> Result<(), Error> {
         let ix = self.candidate(slot.candidate).ix;
         self.shared.request_objects.read(&mut self.reader, ix, &mut slot.content)?;
         slot.is_read = true;
@@ -342,7 +342,7 @@ impl<'a> Search<'a> {
             self.shared.cached_bytes.fetch_add(bytes.len(), Relaxed);
             deflated = Some(bytes.into_boxed_slice());
         }
-        self.found.push(Found {
+        self.found.push(FoundDelta {
             target,
             base: self.window[best.slot].candidate,
             size: best.size as u64,
@@ -362,11 +362,11 @@ impl<'a> Search<'a> {
     }
 
     /// Keeps the memory of a slot for the next object, unless it is much.
-    fn recycle(&mut self, mut slot: Slot) {
+    fn recycle(&mut self, mut slot: WindowSlot) {
         (slot.is_read, slot.is_indexed) = (false, false);
         slot.content.clear();
         if slot.content.capacity() > 1 << 20 {
-            slot = Slot::default();
+            slot = WindowSlot::default();
         }
         self.spare.push(slot);
     }

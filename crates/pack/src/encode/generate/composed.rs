@@ -6,7 +6,7 @@ use packrace_format::pack::{self, EntryHeaderBytes, EntryKind};
 use packrace_format::pack_index;
 use packrace_store::PackIx;
 
-use crate::encode::compose::{Base, Composition, Entry, EntryNo, How, Stored};
+use crate::encode::compose::{ComposedEntry, Composition, DeltaBase, EntryNo, How, StoredSpan};
 use crate::error::{Error, Reason};
 use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
@@ -18,7 +18,7 @@ use super::maker::Maker;
 const FIRST_OFFSET: u64 = pack::HEADER_BYTES as u64;
 
 /// The next bytes.
-pub(super) struct Piece {
+pub(super) struct ComposedPiece {
     /// Bytes made for it; then no others follow.
     pub(super) owned: Vec<u8>,
     /// The new header of the stored bytes that follow.
@@ -31,7 +31,7 @@ pub(super) struct Piece {
     pub(super) reused_deltas: u32,
 }
 
-impl Piece {
+impl ComposedPiece {
     fn len(&self) -> usize {
         let header = self.header.as_ref().map_or(0, |header| header.as_slice().len());
         self.owned.len() + header + self.mapped.as_ref().map_or(0, |(_, range)| range.len())
@@ -45,7 +45,7 @@ pub(super) struct Composed {
     /// Where each entry starts in the pack that is made, once it was written; before, 0.
     offsets: Vec<u64>,
     /// The form of the next entry, which did not continue the piece before it.
-    held: Option<Form>,
+    held: Option<EntryForm>,
     /// What was written, if the caller wants an index.
     written: Option<Vec<pack_index::Entry>>,
     /// Where a pack ends at the latest, so that another one has to follow; an entry that is longer has one of its own.
@@ -55,20 +55,22 @@ pub(super) struct Composed {
 }
 
 /// How one entry goes out.
-enum Form {
+enum EntryForm {
     /// As it is stored, header and all.
-    AsIs(Stored),
+    AsIs(StoredSpan),
     /// Under a new header.
-    NewHeader(EntryHeaderBytes, Stored),
+    NewHeader(EntryHeaderBytes, StoredSpan),
     Made(Vec<u8>),
 }
 
-impl Form {
+impl EntryForm {
     fn len(&self) -> usize {
         match self {
-            Form::AsIs(stored) => stored.end - stored.start,
-            Form::NewHeader(header, stored) => header.as_slice().len() + stored.end - body(*stored).start,
-            Form::Made(bytes) => bytes.len(),
+            EntryForm::AsIs(stored) => stored.end - stored.start,
+            EntryForm::NewHeader(header, stored) => {
+                header.as_slice().len() + stored.end - body(*stored).start
+            }
+            EntryForm::Made(bytes) => bytes.len(),
         }
     }
 }
@@ -107,8 +109,8 @@ impl Composed {
         plan: &PackPlan,
         maker: &mut Maker,
         at: u64,
-    ) -> Result<Option<Piece>, Error> {
-        let mut piece = Piece {
+    ) -> Result<Option<ComposedPiece>, Error> {
+        let mut piece = ComposedPiece {
             owned: Vec::new(),
             header: None,
             mapped: None,
@@ -134,22 +136,22 @@ impl Composed {
                 break;
             }
             match (form, &mut piece.mapped) {
-                (Form::AsIs(stored), None) if piece.owned.is_empty() => {
+                (EntryForm::AsIs(stored), None) if piece.owned.is_empty() => {
                     self.record(plan, no, offset, &[], Some(stored));
                     piece.mapped = Some((stored.pack, stored.start..stored.end));
                 }
-                (Form::AsIs(stored), Some((pack, range)))
+                (EntryForm::AsIs(stored), Some((pack, range)))
                     if *pack == stored.pack && range.end == stored.start =>
                 {
                     self.record(plan, no, offset, &[], Some(stored));
                     range.end = stored.end;
                 }
-                (Form::NewHeader(header, stored), None) if piece.owned.is_empty() => {
+                (EntryForm::NewHeader(header, stored), None) if piece.owned.is_empty() => {
                     self.record(plan, no, offset, header.as_slice(), Some(body(stored)));
                     piece.header = Some(header);
                     piece.mapped = Some((stored.pack, body(stored).start..stored.end));
                 }
-                (Form::Made(bytes), None) => {
+                (EntryForm::Made(bytes), None) => {
                     self.record(plan, no, offset, &bytes, None);
                     piece.owned.extend_from_slice(&bytes);
                 }
@@ -164,7 +166,7 @@ impl Composed {
         Ok((piece.objects > 0).then_some(piece))
     }
 
-    fn count(&mut self, no: EntryNo, piece: &mut Piece) {
+    fn count(&mut self, no: EntryNo, piece: &mut ComposedPiece) {
         let how = &self.composition.entries[no.at()].how;
         let (is_delta, is_reused) = (how.base().is_some(), matches!(how, How::Stored | How::StoredDelta(_)));
         piece.objects += 1;
@@ -173,9 +175,15 @@ impl Composed {
         piece.reused_deltas += u32::from(is_delta && is_reused);
     }
 
-    fn form(&mut self, plan: &PackPlan, maker: &mut Maker, no: EntryNo, offset: u64) -> Result<Form, Error> {
+    fn form(
+        &mut self,
+        plan: &PackPlan,
+        maker: &mut Maker,
+        no: EntryNo,
+        offset: u64,
+    ) -> Result<EntryForm, Error> {
         let entry = &mut self.composition.entries[no.at()];
-        if let Some(Base::Entry(base)) = entry.how.base()
+        if let Some(DeltaBase::Entry(base)) = entry.how.base()
             && self.offsets[base.at()] == 0
         {
             // It went into a pack before this one.
@@ -185,14 +193,14 @@ impl Composed {
         let (base, stored) = match (&entry.how, entry.stored) {
             (How::Stored, Some(stored)) => (None, stored),
             (How::StoredDelta(base), Some(stored)) => (Some(*base), stored),
-            _ => return self.made(plan, maker, no, offset).map(Form::Made),
+            _ => return self.made(plan, maker, no, offset).map(EntryForm::Made),
         };
         if self.written.is_some() && !is_intact(plan, entry, stored) {
             tracing::error!("bad packed object CRC for {}", plan.request_objects.id(entry.ix));
             self.composition.entries[no.at()].how = How::Whole;
-            return self.made(plan, maker, no, offset).map(Form::Made);
+            return self.made(plan, maker, no, offset).map(EntryForm::Made);
         }
-        let Some(base) = base else { return Ok(Form::AsIs(stored)) };
+        let Some(base) = base else { return Ok(EntryForm::AsIs(stored)) };
         let bytes = &plan.request_objects.snapshot().packs()[stored.pack.0 as usize].bytes()
             [stored.start..stored.end];
         let header = pack::parse_entry_header(bytes, plan.request_objects.hash()).map_err(|error| {
@@ -200,18 +208,18 @@ impl Composed {
         })?;
         let kind = self.kind_of_delta(plan, base, offset);
         if kind == header.kind {
-            return Ok(Form::AsIs(stored));
+            return Ok(EntryForm::AsIs(stored));
         }
-        Ok(Form::NewHeader(EntryHeaderBytes::new(kind, header.size), stored))
+        Ok(EntryForm::NewHeader(EntryHeaderBytes::new(kind, header.size), stored))
     }
 
-    fn kind_of_delta(&self, plan: &PackPlan, base: Base, offset: u64) -> EntryKind {
+    fn kind_of_delta(&self, plan: &PackPlan, base: DeltaBase, offset: u64) -> EntryKind {
         match base {
-            Base::Entry(base) if plan.ofs_delta => {
+            DeltaBase::Entry(base) if plan.ofs_delta => {
                 EntryKind::OfsDelta { distance: offset - self.offsets[base.at()] }
             }
-            Base::Entry(base) => EntryKind::RefDelta { base: plan.request_objects.id(self.ix(base)) },
-            Base::Outside(base) => EntryKind::RefDelta { base: plan.request_objects.id(base) },
+            DeltaBase::Entry(base) => EntryKind::RefDelta { base: plan.request_objects.id(self.ix(base)) },
+            DeltaBase::Outside(base) => EntryKind::RefDelta { base: plan.request_objects.id(base) },
         }
     }
 
@@ -236,13 +244,20 @@ impl Composed {
         match (deflated, base) {
             (Some(deflated), _) => bytes.extend_from_slice(&deflated),
             // It was found before and not kept.
-            (None, Base::Entry(base)) => maker.delta(plan, ix, self.ix(base), &mut bytes)?,
-            (None, Base::Outside(base)) => maker.delta(plan, ix, base, &mut bytes)?,
+            (None, DeltaBase::Entry(base)) => maker.delta(plan, ix, self.ix(base), &mut bytes)?,
+            (None, DeltaBase::Outside(base)) => maker.delta(plan, ix, base, &mut bytes)?,
         }
         Ok(bytes)
     }
 
-    fn record(&mut self, plan: &PackPlan, no: EntryNo, offset: u64, owned: &[u8], stored: Option<Stored>) {
+    fn record(
+        &mut self,
+        plan: &PackPlan,
+        no: EntryNo,
+        offset: u64,
+        owned: &[u8],
+        stored: Option<StoredSpan>,
+    ) {
         let ix = self.ix(no);
         let Some(written) = &mut self.written else { return };
         let mut crc = crc32fast::Hasher::new();
@@ -256,12 +271,12 @@ impl Composed {
 }
 
 /// What follows the header of a stored entry.
-fn body(stored: Stored) -> Stored {
-    Stored { start: stored.start + usize::from(stored.header_bytes), ..stored }
+fn body(stored: StoredSpan) -> StoredSpan {
+    StoredSpan { start: stored.start + usize::from(stored.header_bytes), ..stored }
 }
 
 /// Whether stored bytes are what the index says they are: they will stay, so damage must not be handed on.
-fn is_intact(plan: &PackPlan, entry: &Entry, stored: Stored) -> bool {
+fn is_intact(plan: &PackPlan, entry: &ComposedEntry, stored: StoredSpan) -> bool {
     let pack = &plan.request_objects.snapshot().packs()[stored.pack.0 as usize];
     let position = pack.index().position_of(&plan.request_objects.id(entry.ix));
     match position.and_then(|position| pack.index().crc32_at(position)) {

@@ -18,7 +18,7 @@ use crate::select::plan::{PackPlan, Selected};
 use super::MAX_SPAN_BYTES;
 
 /// The next bytes of the response.
-pub(super) struct Step {
+pub(super) struct ReuseStep {
     pub(super) bytes: Bytes,
     /// Objects whose stored bytes are in it.
     pub(super) objects: u32,
@@ -71,7 +71,7 @@ impl PackReuse {
     }
 
     /// The next step; `written` is the length of the response so far.
-    pub(super) fn next(&mut self, plan: &PackPlan, written: u64) -> Result<Option<Step>, Error> {
+    pub(super) fn next(&mut self, plan: &PackPlan, written: u64) -> Result<Option<ReuseStep>, Error> {
         let selected = plan.packs.iter().find(|(ix, _)| *ix == self.pack).map(|(_, selected)| selected);
         let Some(selected) = selected else { return Ok(None) };
         let Some(first) = self.entry(plan, selected, self.next)? else { return Ok(None) };
@@ -86,12 +86,16 @@ impl PackReuse {
                 let start = first.start as u64;
                 self.runs.push(Run { start, end: start + 1, sent_at: written });
                 let ix = first.ix(&plan.request_objects)?;
-                Ok(Some(Step { bytes: Bytes::Recompress(ix), objects: 0, deltas: 0 }))
+                Ok(Some(ReuseStep { bytes: Bytes::Recompress(ix), objects: 0, deltas: 0 }))
             }
             Verdict::NewHeader { header, body_at } => {
                 self.next += 1;
                 self.add_run(&first, written);
-                Ok(Some(Step { bytes: Bytes::NewHeader(header, body_at..first.end), objects: 1, deltas: 1 }))
+                Ok(Some(ReuseStep {
+                    bytes: Bytes::NewHeader(header, body_at..first.end),
+                    objects: 1,
+                    deltas: 1,
+                }))
             }
             Verdict::AsIs => self.span(plan, selected, first, written).map(Some),
         }
@@ -104,7 +108,7 @@ impl PackReuse {
         selected: &Selected,
         first: StoredEntry,
         written: u64,
-    ) -> Result<Step, Error> {
+    ) -> Result<ReuseStep, Error> {
         let mut span = first.start..first.end;
         let (mut objects, mut deltas) = (1, u32::from(first.is_delta()));
         self.add_run(&first, written);
@@ -129,7 +133,7 @@ impl PackReuse {
             }
             self.next += 1;
         }
-        Ok(Step { bytes: Bytes::Span(span), objects, deltas })
+        Ok(ReuseStep { bytes: Bytes::Span(span), objects, deltas })
     }
 
     fn add_run(&mut self, entry: &StoredEntry, sent_at: u64) {

@@ -38,7 +38,7 @@ pub struct Salvaged {
 /// An entry whose content is made from another's.
 struct Delta {
     offset: u64,
-    base: Base,
+    base: BaseRef,
     /// Where its stream begins.
     start: usize,
     size: u64,
@@ -55,14 +55,14 @@ struct DeltaTree {
 }
 
 /// An object, and what is still to be made of it.
-struct Level {
+struct DeltaLevel {
     kind: Kind,
     content: Vec<u8>,
     children: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
-enum Base {
+enum BaseRef {
     At(u64),
     Named(ObjectId),
 }
@@ -70,7 +70,7 @@ enum Base {
 /// Stores what can be read of a pack, in as many batches as it takes. With `is_dry`, nothing is stored, and deltas
 /// are not applied, as in git.
 pub fn salvage(data: &[u8], repository: &Repository, is_dry: bool) -> Result<Salvaged, Error> {
-    let mut work = Work {
+    let mut work = Salvage {
         data,
         hash: repository.hash_kind(),
         repository,
@@ -92,7 +92,7 @@ pub fn salvage(data: &[u8], repository: &Repository, is_dry: bool) -> Result<Sal
     Ok(work.found)
 }
 
-struct Work<'a> {
+struct Salvage<'a> {
     data: &'a [u8],
     hash: HashKind,
     repository: &'a Repository,
@@ -124,7 +124,7 @@ struct Broken {
 const CUT_OFF: &str = "early EOF";
 const OUT_OF_BOUND: &str = "offset value out of bound for delta base object";
 
-impl Work<'_> {
+impl Salvage<'_> {
     /// Stores whole objects and notes deltas. Gives the end of the entries, if it is reached.
     fn read_entries(&mut self) -> Result<Option<usize>, Error> {
         let Some(header) = self.data.first_chunk::<HEADER_BYTES>() else {
@@ -199,10 +199,10 @@ impl Work<'_> {
                 return Ok(true);
             }
             EntryKind::OfsDelta { distance } => match offset.checked_sub(distance) {
-                Some(base) if base > 0 => Base::At(base),
+                Some(base) if base > 0 => BaseRef::At(base),
                 _ => return Ok(self.give_up(OUT_OF_BOUND)),
             },
-            EntryKind::RefDelta { base } => Base::Named(base),
+            EntryKind::RefDelta { base } => BaseRef::Named(base),
         };
         self.deltas.push(Delta { offset, base, start, size: header.size });
         Ok(true)
@@ -271,15 +271,15 @@ impl Work<'_> {
                     continue;
                 }
                 let (offset, id) = match tree.deltas[at].base {
-                    Base::At(offset) => (Some(offset), self.named.get(&offset).copied()),
-                    Base::Named(id) => (None, Some(id)),
+                    BaseRef::At(offset) => (Some(offset), self.named.get(&offset).copied()),
+                    BaseRef::Named(id) => (None, Some(id)),
                 };
                 let Some(id) = id else { continue };
                 let is_readable =
                     reader.kind_and_size(&id)?.is_some_and(|(_, size)| size <= MAX_OBJECT_BYTES);
                 if let Some(object) = is_readable.then(|| reader.read(&id).ok()).flatten() {
                     let children = tree.take_children(offset, &id);
-                    let root = Level { kind: object.kind, content: object.data, children };
+                    let root = DeltaLevel { kind: object.kind, content: object.data, children };
                     self.apply_tree(root, &mut tree, &batch)?;
                 }
             }
@@ -292,7 +292,12 @@ impl Work<'_> {
     }
 
     /// Applies what is made of an object, and what is made of that, one after the other.
-    fn apply_tree(&mut self, root: Level, tree: &mut DeltaTree, batch: &ObjectBatch) -> Result<(), Error> {
+    fn apply_tree(
+        &mut self,
+        root: DeltaLevel,
+        tree: &mut DeltaTree,
+        batch: &ObjectBatch,
+    ) -> Result<(), Error> {
         let mut held_bytes = root.content.len();
         let mut levels = vec![root];
         while let Some(level) = levels.last_mut() {
@@ -315,7 +320,7 @@ impl Work<'_> {
             // Else the next round goes on from what was stored.
             if held_bytes + content.len() <= MAX_HELD_BYTES {
                 held_bytes += content.len();
-                levels.push(Level { kind, content, children: tree.take_children(Some(offset), &id) });
+                levels.push(DeltaLevel { kind, content, children: tree.take_children(Some(offset), &id) });
             }
         }
         Ok(())
@@ -345,8 +350,8 @@ impl DeltaTree {
         let (mut by_offset, mut by_name) = (HashMap::new(), HashMap::new());
         for (at, waits) in deltas.iter().enumerate() {
             match waits.base {
-                Base::At(offset) => by_offset.entry(offset).or_insert_with(Vec::new).push(at),
-                Base::Named(id) => by_name.entry(id).or_insert_with(Vec::new).push(at),
+                BaseRef::At(offset) => by_offset.entry(offset).or_insert_with(Vec::new).push(at),
+                BaseRef::Named(id) => by_name.entry(id).or_insert_with(Vec::new).push(at),
             }
         }
         DeltaTree { left: deltas.len(), is_done: vec![false; deltas.len()], deltas, by_offset, by_name }

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use packrace_format::bitmap::{BitmapWriter, Bits};
 use packrace_object::Kind;
 
-use super::history::History;
+use super::history::CommitHistory;
 use super::introduce::{Introduced, List, Trees};
-use super::stored::Stored;
-use super::{BitOrder, Job, Stop};
+use super::stored::StoredBitmaps;
+use super::{BitOrder, BitmapJob, NoBitmap};
 use crate::error::Reason;
 use crate::progress::Phase;
 use crate::request_objects::RequestObjects;
@@ -21,20 +21,20 @@ const READER_CACHE_BYTES: usize = 1 << 20;
 /// Makes the file. Bitmaps are made from the oldest commit to the newest: each is that of the nearest selected ancestors
 /// and of the commits between, which are therefore visited for few bitmaps each.
 pub(super) fn assemble(
-    job: Job<'_>,
-    history: &History,
+    job: BitmapJob<'_>,
+    history: &CommitHistory,
     selected: &[u32],
     introduced: &Introduced,
-    mut stored: Option<Stored<'_>>,
-) -> Result<Vec<u8>, Stop> {
-    let Job { request_objects, order, options, progress } = job;
+    mut stored: Option<StoredBitmaps<'_>>,
+) -> Result<Vec<u8>, NoBitmap> {
+    let BitmapJob { request_objects, order, options, progress } = job;
     if let Some(stored) = &stored {
         stored.complete(order, introduced)?;
     }
     let kinds = kinds(request_objects, order, introduced)?;
     let mut writer = BitmapWriter::new(request_objects.hash(), order.checksum(), &kinds);
     drop(kinds);
-    let mut reach = Reach {
+    let mut reach = ReachedBits {
         history,
         introduced,
         again: Trees::again(request_objects, order, history),
@@ -69,7 +69,7 @@ fn kinds(
     request_objects: &RequestObjects,
     order: &BitOrder,
     introduced: &Introduced,
-) -> Result<[Bits; 4], Stop> {
+) -> Result<[Bits; 4], NoBitmap> {
     let mut reader = request_objects.snapshot().reader(READER_CACHE_BYTES);
     let mut kinds = Kind::ALL.map(|_| Bits::new(order.len()));
     for (bit, kind) in (0u32..).zip(&introduced.kinds) {
@@ -82,8 +82,8 @@ fn kinds(
     Ok(kinds)
 }
 
-struct Reach<'a> {
-    history: &'a History,
+struct ReachedBits<'a> {
+    history: &'a CommitHistory,
     introduced: &'a Introduced,
     again: Trees<'a>,
     /// The entries of the file by commit.
@@ -93,9 +93,9 @@ struct Reach<'a> {
     open: BinaryHeap<u32>,
 }
 
-impl Reach<'_> {
+impl ReachedBits<'_> {
     /// Adds what `commit` reaches to `bits`.
-    fn of(&mut self, commit: u32, writer: &BitmapWriter, mut bits: Bits) -> Result<Bits, Stop> {
+    fn of(&mut self, commit: u32, writer: &BitmapWriter, mut bits: Bits) -> Result<Bits, NoBitmap> {
         let history = self.history;
         self.open.push(commit);
         while let Some(commit) = self.open.pop() {

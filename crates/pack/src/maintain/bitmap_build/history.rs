@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::ObjectReader;
 
-use super::{BitOrder, BitmapTips, Stop};
+use super::{BitOrder, BitmapTips, NoBitmap};
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::progress::{Phase, ProgressSink};
@@ -23,7 +23,7 @@ const BATCH: usize = 32;
 
 /// Commits by number: parents have lower numbers than their children, and older ones mostly than newer ones.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(super) struct CommitHistory {
     /// The bit; `None` for commits outside the pack.
     pub(super) bits: Vec<Option<u32>>,
     /// `None` for the empty tree where it is not stored, and for commits outside the pack.
@@ -48,7 +48,7 @@ struct Read {
     parents: Vec<ObjectNo>,
 }
 
-impl History {
+impl CommitHistory {
     /// Reads everything that `tips` reach. Tips that don't exist are passed over.
     pub(super) fn load(
         request_objects: &RequestObjects,
@@ -56,11 +56,11 @@ impl History {
         tips: BitmapTips<'_>,
         threads: usize,
         progress: &dyn ProgressSink,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self, NoBitmap> {
         let mut peeler = Peeler::new(request_objects);
         let refs = peeler.commits(tips.refs)?;
         let preferred = peeler.commits(tips.preferred)?;
-        let reading = Reading::new(request_objects, order, progress);
+        let reading = HistoryReader::new(request_objects, order, progress);
         let read = reading.run([&refs[..], &preferred].concat(), threads)?;
         let places: HashMap<ObjectNo, u32> = read.iter().map(|commit| commit.ix).zip(0..).collect();
         let newest_first = newest_first(&read, &places)?;
@@ -68,7 +68,7 @@ impl History {
         for (number, place) in (0u32..).zip(newest_first.iter().rev()) {
             numbers[*place as usize] = number;
         }
-        let mut history = History::with_capacity(read.len());
+        let mut history = CommitHistory::with_capacity(read.len());
         for place in newest_first.iter().rev() {
             let commit = &read[*place as usize];
             let parents = commit.parents.iter().map(|parent| numbers[places[parent] as usize]);
@@ -85,7 +85,8 @@ impl History {
     }
 
     fn with_capacity(commits: usize) -> Self {
-        let mut history = History { starts: Vec::with_capacity(commits + 1), ..History::default() };
+        let mut history =
+            CommitHistory { starts: Vec::with_capacity(commits + 1), ..CommitHistory::default() };
         history.starts.push(0);
         history
     }
@@ -126,7 +127,7 @@ impl History {
     /// A history in which bit n is commit n.
     #[cfg(test)]
     pub(super) fn of_parents(parents: &[Vec<u32>]) -> Self {
-        let mut history = History::with_capacity(parents.len());
+        let mut history = CommitHistory::with_capacity(parents.len());
         for (number, parents) in (0u32..).zip(parents) {
             assert!(parents.iter().all(|parent| *parent < number));
             history.push(Some(number), None, parents.iter().copied());
@@ -199,28 +200,28 @@ impl<'a> Peeler<'a> {
 }
 
 /// Reads commits and what they reach, each once, with several threads that share a list of what is open.
-struct Reading<'a> {
+struct HistoryReader<'a> {
     request_objects: &'a RequestObjects,
     order: &'a BitOrder,
     progress: &'a dyn ProgressSink,
     seen: Marks,
-    shared: Mutex<Shared>,
+    shared: Mutex<SharedList>,
     /// Something was put on the list, or the last thread that could has finished.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedList {
     open: Vec<ObjectNo>,
     /// Threads that may still put something on the list.
     busy: usize,
     read: Vec<Read>,
-    stopped: Option<Stop>,
+    stopped: Option<NoBitmap>,
 }
 
 /// A thread that may still put something on the list. Also one that panics takes itself out, so that no other waits for
 /// it.
-struct Busy<'r, 'a>(&'r Reading<'a>);
+struct Busy<'r, 'a>(&'r HistoryReader<'a>);
 
 impl Drop for Busy<'_, '_> {
     fn drop(&mut self) {
@@ -229,9 +230,9 @@ impl Drop for Busy<'_, '_> {
     }
 }
 
-impl<'a> Reading<'a> {
+impl<'a> HistoryReader<'a> {
     fn new(request_objects: &'a RequestObjects, order: &'a BitOrder, progress: &'a dyn ProgressSink) -> Self {
-        Reading {
+        HistoryReader {
             request_objects,
             order,
             progress,
@@ -241,7 +242,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn run(self, mut tips: Vec<ObjectNo>, threads: usize) -> Result<Vec<Read>, Stop> {
+    fn run(self, mut tips: Vec<ObjectNo>, threads: usize) -> Result<Vec<Read>, NoBitmap> {
         tips.retain(|tip| self.seen.insert(*tip));
         self.lock().open = tips;
         std::thread::scope(|scope| {
@@ -257,7 +258,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, SharedList> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -291,7 +292,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Puts down what was read, and opens the parents that nobody has seen.
-    fn put(&self, read: Vec<Read>, result: Result<(), Stop>) {
+    fn put(&self, read: Vec<Read>, result: Result<(), NoBitmap>) {
         let mut shared = self.lock();
         let parents = read.iter().flat_map(|commit| &commit.parents);
         shared.open.extend(parents.filter(|parent| self.seen.insert(**parent)));
@@ -299,14 +300,19 @@ impl<'a> Reading<'a> {
         if let Err(stop) = result {
             shared.stopped.get_or_insert(stop);
         } else if self.progress.cancelled() {
-            shared.stopped.get_or_insert(Stop::from(Reason::Cancelled));
+            shared.stopped.get_or_insert(NoBitmap::from(Reason::Cancelled));
         }
         let done = shared.read.len() as u64;
         drop(shared);
         self.progress.report(Phase::SelectingBitmaps, done, 0);
     }
 
-    fn commit(&self, reader: &mut ObjectReader, content: &mut Vec<u8>, ix: ObjectNo) -> Result<Read, Stop> {
+    fn commit(
+        &self,
+        reader: &mut ObjectReader,
+        content: &mut Vec<u8>,
+        ix: ObjectNo,
+    ) -> Result<Read, NoBitmap> {
         let id = || self.request_objects.id(ix);
         let is = self.request_objects.read(reader, ix, content)?;
         if is != Kind::Commit {
@@ -319,7 +325,7 @@ impl<'a> Reading<'a> {
         for parent in &commit.parents {
             match self.request_objects.find(parent)? {
                 Some(found) if !is_inside || self.order.bit_of(found).is_some() => parents.push(found),
-                _ if is_inside => return Err(Stop::NotClosed(*parent)),
+                _ if is_inside => return Err(NoBitmap::NotClosed(*parent)),
                 _ => return Err(Reason::Missing(*parent).into()),
             }
         }
@@ -335,7 +341,7 @@ mod tests {
     #[test]
     fn chains_are_paths_along_first_parents() {
         // 0 ← 1 ← 3 ← 4, and 2 on top of 0, merged by 3.
-        let history = History::of_parents(&[vec![], vec![0], vec![0], vec![1, 2], vec![3]]);
+        let history = CommitHistory::of_parents(&[vec![], vec![0], vec![0], vec![1, 2], vec![3]]);
         assert_eq!(history.chains, [4, 4, 2, 4, 4]);
         assert_eq!(history.parents(3), [1, 2]);
     }

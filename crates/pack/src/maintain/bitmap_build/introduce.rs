@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use packrace_object::tree::{Entries, Entry, EntryKind};
 use packrace_object::{Kind, MalformedObject};
 
-use super::history::History;
-use super::{BitOrder, Job, Stop};
+use super::history::CommitHistory;
+use super::{BitOrder, BitmapJob, NoBitmap};
 use crate::error::Reason;
 use crate::names::NameHash;
 use crate::progress::{Phase, ProgressSink};
@@ -58,17 +58,22 @@ pub(super) enum List<'a> {
 
 impl Introduced {
     /// Finds what all commits introduce that `selected` reach, and keeps no more than about `limit` numbers.
-    pub(super) fn find(job: Job<'_>, history: &History, selected: &[u32], limit: u64) -> Result<Self, Stop> {
-        let Job { request_objects, order, progress, .. } = job;
+    pub(super) fn find(
+        job: BitmapJob<'_>,
+        history: &CommitHistory,
+        selected: &[u32],
+        limit: u64,
+    ) -> Result<Self, NoBitmap> {
+        let BitmapJob { request_objects, order, progress, .. } = job;
         let objects = order.len() as usize;
-        let work = Work {
+        let work = Introducing {
             request_objects,
             order,
             history,
             progress,
             is_needed: needed(history, selected),
             introduced_by: std::iter::repeat_with(|| AtomicU32::new(NOBODY)).take(objects).collect(),
-            found: Found {
+            found: ObjectFacts {
                 kinds: std::iter::repeat_with(AtomicU8::default).take(objects).collect(),
                 names: std::iter::repeat_with(|| AtomicU64::new(NO_NAME)).take(objects).collect(),
             },
@@ -110,7 +115,7 @@ impl Introduced {
 }
 
 /// Which commits the selected ones reach, but not what stored bitmaps say.
-fn needed(history: &History, selected: &[u32]) -> Vec<bool> {
+fn needed(history: &CommitHistory, selected: &[u32]) -> Vec<bool> {
     let mut is_needed = vec![false; history.len() as usize];
     let mut is_reused = vec![false; history.len() as usize];
     for commit in selected.iter().map(|commit| *commit as usize) {
@@ -127,33 +132,33 @@ fn needed(history: &History, selected: &[u32]) -> Vec<bool> {
 }
 
 /// What is learned of objects on the way.
-struct Found {
+struct ObjectFacts {
     kinds: Vec<AtomicU8>,
     /// By bit: the number of the oldest commit that introduces the object, and the hash of the path at which. So names do
     /// not depend on which thread comes first.
     names: Vec<AtomicU64>,
 }
 
-struct Work<'a> {
+struct Introducing<'a> {
     request_objects: &'a RequestObjects,
     order: &'a BitOrder,
-    history: &'a History,
+    history: &'a CommitHistory,
     progress: &'a dyn ProgressSink,
     is_needed: Vec<bool>,
     /// By bit. Several threads write, and what is lost only makes a list longer.
     introduced_by: Vec<AtomicU32>,
-    found: Found,
+    found: ObjectFacts,
     next: AtomicU32,
     /// How many more numbers lists may keep.
     room: AtomicU64,
     done: AtomicU32,
 }
 
-impl Work<'_> {
-    fn run(&self, threads: usize) -> Result<Vec<Stretch>, Stop> {
+impl Introducing<'_> {
+    fn run(&self, threads: usize) -> Result<Vec<Stretch>, NoBitmap> {
         let count = self.history.len().div_ceil(STRETCH) as usize;
         let threads = threads.min(count).max(1);
-        let done: Vec<Result<Vec<(u32, Stretch)>, Stop>> = std::thread::scope(|scope| {
+        let done: Vec<Result<Vec<(u32, Stretch)>, NoBitmap>> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| self.stretches())).collect();
             let mine = self.stretches();
             if mine.is_err() {
@@ -180,7 +185,7 @@ impl Work<'_> {
     }
 
     /// Takes stretches of commits as long as there are any.
-    fn stretches(&self) -> Result<Vec<(u32, Stretch)>, Stop> {
+    fn stretches(&self) -> Result<Vec<(u32, Stretch)>, NoBitmap> {
         let mut trees = Trees::new(self.request_objects, self.order, self.history, Some(&self.found));
         let mut done = Vec::new();
         loop {
@@ -193,7 +198,7 @@ impl Work<'_> {
         }
     }
 
-    fn stretch(&self, number: u32, trees: &mut Trees<'_>) -> Result<Stretch, Stop> {
+    fn stretch(&self, number: u32, trees: &mut Trees<'_>) -> Result<Stretch, NoBitmap> {
         let mut stretch = Stretch::default();
         let commits = number * STRETCH..((number + 1) * STRETCH).min(self.history.len());
         let mut is_kept = true;
@@ -243,13 +248,13 @@ impl Work<'_> {
 pub(super) struct Trees<'a> {
     request_objects: &'a RequestObjects,
     order: &'a BitOrder,
-    history: &'a History,
-    found: Option<&'a Found>,
+    history: &'a CommitHistory,
+    found: Option<&'a ObjectFacts>,
     decoder: TreeDecoder<'a>,
 }
 
 /// A tree to be compared with those that parents have at the same path.
-struct Comparison {
+struct TreeComparison {
     /// Whose tree it is or is in.
     commit: u32,
     tree: ObjectNo,
@@ -270,7 +275,7 @@ impl<'a> Trees<'a> {
     pub(super) fn again(
         request_objects: &'a RequestObjects,
         order: &'a BitOrder,
-        history: &'a History,
+        history: &'a CommitHistory,
     ) -> Self {
         Trees::new(request_objects, order, history, None)
     }
@@ -278,8 +283,8 @@ impl<'a> Trees<'a> {
     fn new(
         request_objects: &'a RequestObjects,
         order: &'a BitOrder,
-        history: &'a History,
-        found: Option<&'a Found>,
+        history: &'a CommitHistory,
+        found: Option<&'a ObjectFacts>,
     ) -> Self {
         Trees { request_objects, order, history, found, decoder: TreeDecoder::new(request_objects) }
     }
@@ -290,7 +295,7 @@ impl<'a> Trees<'a> {
         &mut self,
         commit: u32,
         is_new: &mut impl FnMut(u32) -> bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), NoBitmap> {
         if let (Some(found), Some(bit)) = (self.found, self.history.bits[commit as usize]) {
             found.kinds[bit as usize].store(Kind::Commit as u8, Relaxed);
         }
@@ -304,7 +309,7 @@ impl<'a> Trees<'a> {
             }
         }
         let mut open = Vec::new();
-        let root = Comparison { commit, tree, path: NameHash::default(), bases };
+        let root = TreeComparison { commit, tree, path: NameHash::default(), bases };
         self.meet(commit, tree, Kind::Tree, root.path, is_new)?.then(|| open.push(root));
         while let Some(comparison) = open.pop() {
             self.compare(&comparison, is_new, &mut open)?;
@@ -320,8 +325,8 @@ impl<'a> Trees<'a> {
         kind: Kind,
         path: NameHash,
         is_new: &mut impl FnMut(u32) -> bool,
-    ) -> Result<bool, Stop> {
-        let bit = self.order.bit_of(ix).ok_or_else(|| Stop::NotClosed(self.request_objects.id(ix)))?;
+    ) -> Result<bool, NoBitmap> {
+        let bit = self.order.bit_of(ix).ok_or_else(|| NoBitmap::NotClosed(self.request_objects.id(ix)))?;
         let is_new = is_new(bit);
         if let Some(found) = self.found.filter(|_| is_new) {
             found.kinds[bit as usize].store(kind as u8, Relaxed);
@@ -335,10 +340,10 @@ impl<'a> Trees<'a> {
 
     fn compare(
         &mut self,
-        comparison: &Comparison,
+        comparison: &TreeComparison,
         is_new: &mut impl FnMut(u32) -> bool,
-        open: &mut Vec<Comparison>,
-    ) -> Result<(), Stop> {
+        open: &mut Vec<TreeComparison>,
+    ) -> Result<(), NoBitmap> {
         let tree = self.decoder.tree(comparison.tree)?;
         if comparison.bases.is_empty() {
             for at in &tree.starts[..tree.starts.len() - 1] {
@@ -363,13 +368,13 @@ impl<'a> Trees<'a> {
 
     fn entry(
         &self,
-        comparison: &Comparison,
+        comparison: &TreeComparison,
         tree: &Tree,
         at: u32,
         bases: Vec<ObjectNo>,
         is_new: &mut impl FnMut(u32) -> bool,
-        open: &mut Vec<Comparison>,
-    ) -> Result<(), Stop> {
+        open: &mut Vec<TreeComparison>,
+    ) -> Result<(), NoBitmap> {
         let entry = self.entry_at(comparison.tree, tree, at)?;
         let (kind, found) = match entry.kind() {
             EntryKind::Submodule => return Ok(()),
@@ -377,16 +382,16 @@ impl<'a> Trees<'a> {
             EntryKind::Blob => (Kind::Blob, self.request_objects.find(entry.id)?),
         };
         let Some(ix) = found else {
-            return if kind == Kind::Tree { Ok(()) } else { Err(Stop::NotClosed(entry.id.to_owned())) };
+            return if kind == Kind::Tree { Ok(()) } else { Err(NoBitmap::NotClosed(entry.id.to_owned())) };
         };
         let path = comparison.path.entry(entry.name);
         if self.meet(comparison.commit, ix, kind, path, is_new)? && kind == Kind::Tree {
-            open.push(Comparison { commit: comparison.commit, tree: ix, path, bases });
+            open.push(TreeComparison { commit: comparison.commit, tree: ix, path, bases });
         }
         Ok(())
     }
 
-    fn entry_at<'t>(&self, ix: ObjectNo, tree: &'t Tree, at: u32) -> Result<Entry<'t>, Stop> {
+    fn entry_at<'t>(&self, ix: ObjectNo, tree: &'t Tree, at: u32) -> Result<Entry<'t>, NoBitmap> {
         let entry = Entries::at(&tree.bytes, self.request_objects.hash(), at as usize).next();
         let Some(Ok(entry)) = entry else {
             let source = MalformedObject { what: "tree entry", at: at as usize };
@@ -401,7 +406,7 @@ impl<'a> Trees<'a> {
         &self,
         (ix, tree): (ObjectNo, &Tree),
         (base_ix, base): (ObjectNo, &Tree),
-    ) -> Result<Vec<Fresh>, Stop> {
+    ) -> Result<Vec<Fresh>, NoBitmap> {
         let mut fresh = Vec::new();
         let ends = |tree: &Tree| tree.starts.len() - 1;
         let (mut at, mut base_at) = (0, 0);

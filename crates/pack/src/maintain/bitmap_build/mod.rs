@@ -28,10 +28,10 @@ use crate::error::{Error, Reason};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::RequestObjects;
 
-use history::History;
+use history::CommitHistory;
 use introduce::Introduced;
 pub use order::BitOrder;
-use stored::Stored;
+use stored::StoredBitmaps;
 
 /// Lists of what commits introduce that take more than this for each object are not kept, but made again for each
 /// bitmap that needs them.
@@ -98,32 +98,36 @@ pub fn build(
         tracing::warn!("disabling bitmap writing, as the history is shallow");
         return Ok(BuiltBitmap::Shallow);
     }
-    let stored = if options.reuse { Stored::open(request_objects, order) } else { None };
-    let job = Job { request_objects, order, options, progress };
+    let stored = if options.reuse { StoredBitmaps::open(request_objects, order) } else { None };
+    let job = BitmapJob { request_objects, order, options, progress };
     let mut result = try_build(job, tips, stored);
-    if let Err(Stop::DamagedBitmap) = result {
+    if let Err(NoBitmap::DamagedBitmap) = result {
         result = try_build(job, tips, None);
     }
     match result {
         Ok(file) => Ok(BuiltBitmap::File(file)),
-        Err(Stop::NotClosed(id)) => Ok(BuiltBitmap::NotClosed(id)),
-        Err(Stop::DamagedBitmap) => unreachable!("none was asked"),
-        Err(Stop::Error(error)) => Err(error),
+        Err(NoBitmap::NotClosed(id)) => Ok(BuiltBitmap::NotClosed(id)),
+        Err(NoBitmap::DamagedBitmap) => unreachable!("none was asked"),
+        Err(NoBitmap::Error(error)) => Err(error),
     }
 }
 
 /// What all parts of the work need.
 #[derive(Clone, Copy)]
-struct Job<'a> {
+struct BitmapJob<'a> {
     request_objects: &'a RequestObjects,
     order: &'a BitOrder,
     options: &'a BitmapOptions,
     progress: &'a dyn ProgressSink,
 }
 
-fn try_build(job: Job<'_>, tips: BitmapTips<'_>, stored: Option<Stored<'_>>) -> Result<Vec<u8>, Stop> {
-    let Job { request_objects, order, options, progress } = job;
-    let mut history = History::load(request_objects, order, tips, options.threads, progress)?;
+fn try_build(
+    job: BitmapJob<'_>,
+    tips: BitmapTips<'_>,
+    stored: Option<StoredBitmaps<'_>>,
+) -> Result<Vec<u8>, NoBitmap> {
+    let BitmapJob { request_objects, order, options, progress } = job;
+    let mut history = CommitHistory::load(request_objects, order, tips, options.threads, progress)?;
     if let Some(stored) = &stored {
         stored.tell(order, &mut history);
     }
@@ -136,22 +140,22 @@ fn try_build(job: Job<'_>, tips: BitmapTips<'_>, stored: Option<Stored<'_>>) -> 
 
 /// Why there is no file.
 #[derive(Debug)]
-enum Stop {
+enum NoBitmap {
     NotClosed(ObjectId),
     /// Bitmaps of the request's objects are not to be used.
     DamagedBitmap,
     Error(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for NoBitmap {
     fn from(error: Error) -> Self {
-        Stop::Error(error)
+        NoBitmap::Error(error)
     }
 }
 
-impl From<Reason> for Stop {
+impl From<Reason> for NoBitmap {
     fn from(reason: Reason) -> Self {
-        Stop::Error(reason.into())
+        NoBitmap::Error(reason.into())
     }
 }
 

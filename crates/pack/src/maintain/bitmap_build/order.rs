@@ -5,7 +5,7 @@ use packrace_format::pack_index::PackIndex;
 use packrace_format::reverse_index::ReverseIndex;
 use packrace_object::{ObjectId, oid};
 
-use super::Stop;
+use super::NoBitmap;
 use crate::error::Error;
 use crate::request_objects::{ObjectNo, RequestObjects};
 
@@ -95,12 +95,12 @@ impl BitOrder {
         &self,
         request_objects: &RequestObjects,
         id: &oid,
-    ) -> Result<Option<ObjectNo>, Stop> {
+    ) -> Result<Option<ObjectNo>, NoBitmap> {
         match request_objects.find(id)? {
             Some(ix) if self.bit_of(ix).is_some() => Ok(Some(ix)),
             // Git knows it without having it.
             _ if *id == *request_objects.hash().empty_tree() => Ok(None),
-            _ => Err(Stop::NotClosed(id.to_owned())),
+            _ => Err(NoBitmap::NotClosed(id.to_owned())),
         }
     }
 

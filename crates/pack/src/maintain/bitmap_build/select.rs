@@ -1,6 +1,6 @@
 //! Chooses the commits that get a bitmap: docs/decisions/0009-bitmap-selection.md.
 
-use super::history::History;
+use super::history::CommitHistory;
 
 /// A commit that n others are newer than lies at most about n / 50 commits from one that is selected.
 const SPAN_DIVISOR: u32 = 50;
@@ -9,7 +9,7 @@ const SPAN_DIVISOR: u32 = 50;
 const MAX_TIPS: usize = 512;
 
 /// The numbers of the selected commits, ascending. Only commits of the pack are selected.
-pub(super) fn select(history: &History) -> Vec<u32> {
+pub(super) fn select(history: &CommitHistory) -> Vec<u32> {
     let is_inside = |commit: &u32| history.bits[*commit as usize].is_some();
     let mut selected = vec![false; history.len() as usize];
     for commit in (0..history.len()).filter(|commit| history.is_preferred[*commit as usize]) {
@@ -35,7 +35,7 @@ pub(super) fn select(history: &History) -> Vec<u32> {
 
 /// The commits of the pack that no other of its commits has for a parent, newest first. Where refs lead outside the
 /// pack, these are where their histories enter it.
-fn heads(history: &History) -> impl Iterator<Item = u32> {
+fn heads(history: &CommitHistory) -> impl Iterator<Item = u32> {
     let is_inside = |commit: &u32| history.bits[*commit as usize].is_some();
     let mut has_child = vec![false; history.len() as usize];
     for commit in (0..history.len()).filter(is_inside) {
@@ -46,7 +46,7 @@ fn heads(history: &History) -> impl Iterator<Item = u32> {
 
 /// Selects one of the commits, which are ordered newest first, unless one is selected already: one that has a bitmap,
 /// or else a tip, or else one on the longest chain, because that is where clients come from and branches fork.
-fn select_best(history: &History, window: &[u32], selected: &mut [bool]) {
+fn select_best(history: &CommitHistory, window: &[u32], selected: &mut [bool]) {
     if window.iter().any(|commit| selected[*commit as usize]) {
         return;
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     /// Every commit must have a selected one close to it, towards its past.
-    fn check(history: &History) -> Vec<u32> {
+    fn check(history: &CommitHistory) -> Vec<u32> {
         let selected = select(history);
         assert!(selected.is_sorted());
         for commit in 0..history.len() {
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn densely_where_it_is_recent() {
-        assert!(select(&History::of_parents(&[])).is_empty());
-        assert_eq!(check(&History::of_parents(&line(1))), [0]);
-        let history = History::of_parents(&line(10_000));
+        assert!(select(&CommitHistory::of_parents(&[])).is_empty());
+        assert_eq!(check(&CommitHistory::of_parents(&line(1))), [0]);
+        let history = CommitHistory::of_parents(&line(10_000));
         let selected = check(&history);
         assert!(selected.ends_with(&(9_951..10_000).collect::<Vec<_>>()));
         assert!((250..500).contains(&selected.len()), "{}", selected.len());
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn tips_and_preferred_tips() {
-        let mut history = History::of_parents(&line(10_000));
+        let mut history = CommitHistory::of_parents(&line(10_000));
         history.is_tip[17] = true;
         (100..120).for_each(|number| history.is_preferred[number] = true);
         let selected = check(&history);
@@ -103,7 +103,7 @@ mod tests {
     fn heads_but_not_too_many_of_them() {
         let mut parents = line(1000);
         parents.extend((0..700).map(|number| vec![number]));
-        let history = History::of_parents(&parents);
+        let history = CommitHistory::of_parents(&parents);
         let selected = check(&history);
         assert!((1700 - MAX_TIPS as u32..1700).all(|number| selected.contains(&number)));
         assert!(selected.len() < MAX_TIPS + 200, "{}", selected.len());
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_outside_the_pack_is_not_selected() {
-        let mut history = History::of_parents(&line(100));
+        let mut history = CommitHistory::of_parents(&line(100));
         (90..100).for_each(|number| history.bits[number] = None);
         history.is_preferred[95] = true;
         let selected = select(&history);

@@ -6,9 +6,9 @@ use packrace_format::bitmap::Bits;
 use packrace_object::Kind;
 use packrace_store::{DamagedBitmap, SnapshotBitmap};
 
-use super::history::History;
+use super::history::CommitHistory;
 use super::introduce::Introduced;
-use super::{BitOrder, Stop};
+use super::{BitOrder, NoBitmap};
 use crate::request_objects::{ObjectNo, RequestObjects};
 
 /// In place of the new bit of an object that the new pack does not have.
@@ -16,7 +16,7 @@ const NO_BIT: u32 = u32::MAX;
 
 /// The bitmaps of the request's objects. Asked for one commit after the other, it looks only at the bits in which a
 /// commit differs from the one before.
-pub(super) struct Stored<'a> {
+pub(super) struct StoredBitmaps<'a> {
     request_objects: &'a RequestObjects,
     bitmap: SnapshotBitmap<'a>,
     /// New bits by old ones.
@@ -26,13 +26,13 @@ pub(super) struct Stored<'a> {
     last_new: Bits,
 }
 
-impl From<DamagedBitmap> for Stop {
+impl From<DamagedBitmap> for NoBitmap {
     fn from(_: DamagedBitmap) -> Self {
-        Stop::DamagedBitmap
+        NoBitmap::DamagedBitmap
     }
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredBitmaps<'a> {
     /// `None` if there are no bitmaps.
     pub(super) fn open(request_objects: &'a RequestObjects, order: &BitOrder) -> Option<Self> {
         let bitmap = request_objects.snapshot().bitmap()?;
@@ -40,11 +40,11 @@ impl<'a> Stored<'a> {
         let new_bit =
             |old| bitmap.bit_to_ix(old).and_then(|ix| order.bit_of(ObjectNo(ix.0))).unwrap_or(NO_BIT);
         let new_bits = (0..last_old.len()).map(new_bit).collect();
-        Some(Stored { request_objects, bitmap, new_bits, last_old, last_new: Bits::new(order.len()) })
+        Some(StoredBitmaps { request_objects, bitmap, new_bits, last_old, last_new: Bits::new(order.len()) })
     }
 
     /// Notes which commits of the new pack have a bitmap.
-    pub(super) fn tell(&self, order: &BitOrder, history: &mut History) {
+    pub(super) fn tell(&self, order: &BitOrder, history: &mut CommitHistory) {
         for commit in 0..history.len() as usize {
             let packed = history.bits[commit].and_then(|bit| self.request_objects.packed(order.object(bit)));
             history.is_stored[commit] = packed.is_some_and(|ix| self.bitmap.has(ix));
@@ -52,11 +52,11 @@ impl<'a> Stored<'a> {
     }
 
     /// What a commit reaches that was told to have a bitmap.
-    pub(super) fn reached(&mut self, order: &BitOrder, bit: u32) -> Result<Bits, Stop> {
+    pub(super) fn reached(&mut self, order: &BitOrder, bit: u32) -> Result<Bits, NoBitmap> {
         let mut old = self.bitmap.no_bits();
         let ix = self.request_objects.packed(order.object(bit)).ok_or(DamagedBitmap)?;
         if !self.bitmap.or_into(ix, &mut old)? {
-            return Err(Stop::DamagedBitmap);
+            return Err(NoBitmap::DamagedBitmap);
         }
         for (at, (now, before)) in (0u32..).zip(old.words().iter().zip(self.last_old.words())) {
             let mut changed = now ^ before;
@@ -66,7 +66,7 @@ impl<'a> Stored<'a> {
                 match self.new_bits[old_bit as usize] {
                     NO_BIT => {
                         let missing = self.bitmap.bit_to_ix(old_bit).ok_or(DamagedBitmap)?;
-                        return Err(Stop::NotClosed(self.request_objects.id(ObjectNo(missing.0))));
+                        return Err(NoBitmap::NotClosed(self.request_objects.id(ObjectNo(missing.0))));
                     }
                     new_bit if old.contains(old_bit) => _ = self.last_new.set(new_bit),
                     new_bit => self.last_new.unset(new_bit),
@@ -78,7 +78,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Adds kinds and names of objects that no walk has met.
-    pub(super) fn complete(&self, order: &BitOrder, introduced: &Introduced) -> Result<(), Stop> {
+    pub(super) fn complete(&self, order: &BitOrder, introduced: &Introduced) -> Result<(), NoBitmap> {
         for kind in Kind::ALL {
             for old_bit in self.bitmap.of_kind(kind)?.iter_ones() {
                 let bit = self.new_bits[old_bit as usize];

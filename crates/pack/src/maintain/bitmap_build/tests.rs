@@ -24,16 +24,16 @@ fn open(path: &std::path::Path) -> Input {
     Input { request_objects, order, refs }
 }
 
-fn history(input: &Input) -> History {
+fn history(input: &Input) -> CommitHistory {
     let tips = BitmapTips { refs: &input.refs, preferred: &[] };
-    History::load(&input.request_objects, &input.order, tips, 2, &NoProgress).unwrap()
+    CommitHistory::load(&input.request_objects, &input.order, tips, 2, &NoProgress).unwrap()
 }
 
-fn job(input: &Input) -> Job<'_> {
+fn job(input: &Input) -> BitmapJob<'_> {
     static OPTIONS: BitmapOptions =
         BitmapOptions { name_hashes: true, reuse: false, lookup_table: false, threads: 1 };
     let Input { request_objects, order, .. } = input;
-    Job { request_objects, order, options: &OPTIONS, progress: &NoProgress }
+    BitmapJob { request_objects, order, options: &OPTIONS, progress: &NoProgress }
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn nobody_waits() {
 #[test]
 fn what_is_stored_is_not_compared_again() {
     let repo = RepoBuilder::new(Size::Small).build();
-    let kept = |input: &Input, history: &History| {
+    let kept = |input: &Input, history: &CommitHistory| {
         let selected = select::select(history);
         Introduced::find(job(input), history, &selected, u64::MAX).unwrap().kept()
     };
@@ -108,7 +108,7 @@ fn what_is_stored_is_not_compared_again() {
     std::fs::write(repo.path().join(name), &file).unwrap();
     let input = open(repo.path());
     let mut history = history(&input);
-    let stored = Stored::open(&input.request_objects, &input.order).unwrap();
+    let stored = StoredBitmaps::open(&input.request_objects, &input.order).unwrap();
     stored.tell(&input.order, &mut history);
     assert_eq!(kept(&input, &history), 0);
     // And what is taken over is the same.

@@ -22,7 +22,7 @@ use packrace_object::ObjectId;
 use packrace_store::PackIx;
 use packrace_store::publish::{PublishedPack, remove_pack};
 
-use self::roles::{Role, Roles};
+use self::roles::{PackRole, Roles};
 use super::pack_files::{BitmapRequest, PackFiles, PackFilesError, Special};
 use super::sets::insert_all;
 use super::unreachable::{Caretaker, Loosening, Parted, plan_cruft};
@@ -219,7 +219,7 @@ impl Repack<'_> {
             }
             Scope::All(unreachable) => {
                 let is_closed = self.all(unreachable)?;
-                (self.roles.with(&[Role::Ordinary, Role::Cruft, Role::Promisor]), None, is_closed)
+                (self.roles.with(&[PackRole::Ordinary, PackRole::Cruft, PackRole::Promisor]), None, is_closed)
             }
             Scope::Geometric(factor) => {
                 let (taken_apart, largest) = self.geometric(factor)?;
@@ -230,11 +230,11 @@ impl Repack<'_> {
         let name = |pack: PackIx| packs[pack.0 as usize].name().to_owned();
         // A pack that was made anew may have the name of one that was there.
         let is_new = |name: &String| self.new.iter().any(|new| new.stem.ends_with(name));
-        let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), Role::Kept | Role::Foreign);
+        let stays = |pack: PackIx| matches!(self.roles.of_pack(pack), PackRole::Kept | PackRole::Foreign);
         let is_redundant = |pack: &PackIx| self.request.delete && !stays(*pack);
         let redundant: Vec<String> =
             taken_apart.into_iter().filter(is_redundant).map(name).filter(|name| !is_new(name)).collect();
-        let own = self.roles.with(&[Role::Kept, Role::Promisor, Role::Cruft, Role::Ordinary]);
+        let own = self.roles.with(&[PackRole::Kept, PackRole::Promisor, PackRole::Cruft, PackRole::Ordinary]);
         let goes: HashSet<&String> = redundant.iter().collect();
         let staying = own.into_iter().map(name).filter(|name| !goes.contains(name) && !is_new(name));
         let staying = staying.collect();
@@ -259,7 +259,7 @@ impl Repack<'_> {
         let (request_objects, request) = (self.request_objects, self.request);
         let (reached, names) = self.reach()?;
         let left_out = self.left_out(!request.pack_kept)?;
-        let promised = Marks::of_packs(request_objects, &self.roles.with(&[Role::Promisor]))?;
+        let promised = Marks::of_packs(request_objects, &self.roles.with(&[PackRole::Promisor]))?;
         left_out.unite(&promised);
         let rest = self.unreachable(&reached, &left_out)?;
         let wanted = reached.snapshot();
@@ -278,8 +278,10 @@ impl Repack<'_> {
         };
         let filtered = match &request.filter {
             Some(_) => {
-                let filtered =
-                    Marks::of_packs(request_objects, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
+                let filtered = Marks::of_packs(
+                    request_objects,
+                    &self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]),
+                )?;
                 filtered.subtract(&wanted);
                 filtered.subtract(&left_out);
                 Some(filtered)
@@ -326,7 +328,7 @@ impl Repack<'_> {
         wanted.subtract(&self.left_out(!self.request.pack_kept)?);
         let names = LenientWalk::new(request_objects).name_by_trees(&wanted, &self.request.settings)?;
         self.write(wanted, names, &Special::default())?;
-        let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != Role::Foreign;
+        let is_own = |pack: &PackIx| self.roles.of_pack(*pack) != PackRole::Foreign;
         let largest = left.into_iter().rev().find(is_own);
         Ok((rolled_up, largest))
     }
@@ -339,7 +341,7 @@ impl Repack<'_> {
     /// Everything that is reached.
     fn reach(&self) -> Result<(Marks, Names), Error> {
         let (request_objects, request) = (self.request_objects, self.request);
-        let promisor = self.roles.with(&[Role::Promisor]);
+        let promisor = self.roles.with(&[PackRole::Promisor]);
         let none = Marks::new(request_objects.packed_end());
         let (seen, names, stop) = if promisor.is_empty() && !self.has_foreign_promisor() {
             let tips = request.tips.clone();
@@ -364,8 +366,8 @@ impl Repack<'_> {
     fn left_out(&self, without_kept: bool) -> Result<Marks, Error> {
         let request_objects = self.request_objects;
         let mut roles = Vec::new();
-        roles.extend(without_kept.then_some(Role::Kept));
-        roles.extend(self.request.local.then_some(Role::Foreign));
+        roles.extend(without_kept.then_some(PackRole::Kept));
+        roles.extend(self.request.local.then_some(PackRole::Foreign));
         let marks = Marks::of_packs(request_objects, &self.roles.with(&roles))?;
         if self.request.local {
             let own = request_objects.snapshot().own_loose()?;
@@ -380,7 +382,8 @@ impl Repack<'_> {
 
     /// What is in packs that are taken apart or loose, and not reached.
     fn unreachable(&self, reached: &Marks, left_out: &Marks) -> Result<Marks, Error> {
-        let rest = Marks::of_packs(self.request_objects, &self.roles.with(&[Role::Ordinary, Role::Cruft]))?;
+        let rest =
+            Marks::of_packs(self.request_objects, &self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]))?;
         if !matches!(self.request.scope, Scope::All(Unreachable::Drop)) {
             insert_all(self.request_objects, &rest, &self.request_objects.snapshot().own_loose()?)?;
         }
@@ -390,7 +393,7 @@ impl Repack<'_> {
     }
 
     fn caretaker(&self, settings: Settings) -> Caretaker<'_> {
-        let packs = self.roles.with(&[Role::Ordinary, Role::Cruft]);
+        let packs = self.roles.with(&[PackRole::Ordinary, PackRole::Cruft]);
         let (request_objects, recent) = (self.request_objects, &self.request.recent);
         Caretaker { request_objects, packs, recent, settings, progress: self.progress }
     }

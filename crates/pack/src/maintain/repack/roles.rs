@@ -6,7 +6,7 @@ use super::super::geometry::packs_to_roll_up;
 
 /// What a pack is to a repack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum PackRole {
     /// An alternate's, or one that is damaged: it stays, whatever becomes of its objects elsewhere.
     Foreign,
     /// Stays as it is.
@@ -21,7 +21,7 @@ pub(super) enum Role {
 
 /// The roles of all packs of a snapshot.
 pub(super) struct Roles {
-    roles: Vec<Role>,
+    roles: Vec<PackRole>,
 }
 
 impl Roles {
@@ -31,17 +31,17 @@ impl Roles {
             keep_packs.iter().any(|name| name.strip_suffix(".pack").unwrap_or(name) == pack.name())
         };
         let role = |pack: &Pack| match pack {
-            pack if !pack.is_local() || !pack.is_usable() => Role::Foreign,
-            pack if pack.has_keep() || is_named(pack) => Role::Kept,
-            pack if pack.is_promisor() => Role::Promisor,
-            pack if pack.is_cruft() => Role::Cruft,
-            _ => Role::Ordinary,
+            pack if !pack.is_local() || !pack.is_usable() => PackRole::Foreign,
+            pack if pack.has_keep() || is_named(pack) => PackRole::Kept,
+            pack if pack.is_promisor() => PackRole::Promisor,
+            pack if pack.is_cruft() => PackRole::Cruft,
+            _ => PackRole::Ordinary,
         };
         Roles { roles: snapshot.packs().iter().map(role).collect() }
     }
 
     /// The packs with one of these roles.
-    pub(super) fn with(&self, roles: &[Role]) -> Vec<PackIx> {
+    pub(super) fn with(&self, roles: &[PackRole]) -> Vec<PackIx> {
         let numbered = (0u32..).map(PackIx).zip(&self.roles);
         numbered.filter(|(_, role)| roles.contains(role)).map(|(pack, _)| pack).collect()
     }
@@ -59,15 +59,15 @@ impl Roles {
             let pack = &snapshot.packs()[number.0 as usize];
             match self.of_pack(*number) {
                 _ if !pack.is_usable() => false,
-                Role::Ordinary => true,
-                Role::Kept => with_kept && !pack.is_promisor() && !pack.is_cruft(),
-                Role::Foreign => {
+                PackRole::Ordinary => true,
+                PackRole::Kept => with_kept && !pack.is_promisor() && !pack.is_cruft(),
+                PackRole::Foreign => {
                     with_foreign && !pack.is_promisor() && !pack.is_cruft() && (with_kept || !pack.has_keep())
                 }
-                Role::Promisor | Role::Cruft => false,
+                PackRole::Promisor | PackRole::Cruft => false,
             }
         };
-        let all = [Role::Ordinary, Role::Kept, Role::Foreign];
+        let all = [PackRole::Ordinary, PackRole::Kept, PackRole::Foreign];
         let mut packs: Vec<PackIx> = self.with(&all).into_iter().filter(takes_part).collect();
         let objects = |pack: &PackIx| snapshot.packs()[pack.0 as usize].len();
         packs.sort_by_key(objects);
@@ -75,7 +75,7 @@ impl Roles {
         (packs, left)
     }
 
-    pub(super) fn of_pack(&self, pack: PackIx) -> Role {
+    pub(super) fn of_pack(&self, pack: PackIx) -> PackRole {
         self.roles[pack.0 as usize]
     }
 }

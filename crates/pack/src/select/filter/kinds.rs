@@ -53,9 +53,9 @@ impl<'a> Kinds<'a> {
             }
             self.chain.push(packed.0);
             match self.step(packed)? {
-                Step::Is(kind) => break Some(kind),
-                Step::Base(base) => at = base,
-                Step::Unclear => break None,
+                KindStep::Is(kind) => break Some(kind),
+                KindStep::Base(base) => at = base,
+                KindStep::Unclear => break None,
             }
         };
         let kind = match kind {
@@ -69,22 +69,22 @@ impl<'a> Kinds<'a> {
         Ok(kind)
     }
 
-    fn step(&self, ix: ObjectIx) -> Result<Step, Error> {
+    fn step(&self, ix: ObjectIx) -> Result<KindStep, Error> {
         let snapshot = self.request_objects.snapshot();
         let at = snapshot.locate(ix);
         let bytes = snapshot.packs()[at.pack.0 as usize].bytes();
         let bytes = usize::try_from(at.offset).ok().and_then(|start| bytes.get(start..));
         let header = bytes.map(|bytes| pack::parse_entry_header(bytes, self.request_objects.hash()));
-        let Some(Ok(header)) = header else { return Ok(Step::Unclear) };
+        let Some(Ok(header)) = header else { return Ok(KindStep::Unclear) };
         let base = match header.kind {
-            EntryKind::Object(kind) => return Ok(Step::Is(kind)),
+            EntryKind::Object(kind) => return Ok(KindStep::Is(kind)),
             EntryKind::OfsDelta { distance } => {
                 let offset = at.offset.checked_sub(distance).filter(|base| *base < at.offset);
                 offset.and_then(|offset| snapshot.ix_of_offset(at.pack, offset)).map(|ix| ObjectNo(ix.0))
             }
             EntryKind::RefDelta { base } => self.request_objects.find(&base)?,
         };
-        Ok(base.map_or(Step::Unclear, Step::Base))
+        Ok(base.map_or(KindStep::Unclear, KindStep::Base))
     }
 
     /// How long the object is.
@@ -99,7 +99,7 @@ impl<'a> Kinds<'a> {
     }
 }
 
-enum Step {
+enum KindStep {
     Is(Kind),
     Base(ObjectNo),
     /// The header does not say.

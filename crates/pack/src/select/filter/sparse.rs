@@ -87,14 +87,14 @@ impl Sparse {
     /// All trees in scope, and the blobs that the patterns keep.
     pub(crate) fn walk(&self, trees: &mut TreeReader<'_>, start: &Start<'_>) -> Result<Marks, Error> {
         let packed_end = trees.request_objects.packed_end();
-        let mut walk = Walk {
+        let mut walk = SparseWalk {
             sparse: self,
             paths: vec![
                 // The root directory is matched like any other; a tree that the client named is not.
                 Directory { is_kept: self.decide(b"", true).unwrap_or(false), ..Directory::default() },
                 Directory::default(),
             ],
-            seen: Seen { first: vec![NO_PATH; packed_end as usize], others: HashSet::new() },
+            seen: SeenPaths { first: vec![NO_PATH; packed_end as usize], others: HashSet::new() },
             reached: Marks::new(packed_end),
             start,
             reads: 0,
@@ -166,13 +166,13 @@ struct Directory {
 }
 
 /// At which paths trees are known. Nearly all are known at one.
-struct Seen {
+struct SeenPaths {
     /// By number of a packed object.
     first: Vec<u32>,
     others: HashSet<(u32, ObjectNo)>,
 }
 
-impl Seen {
+impl SeenPaths {
     fn insert(&mut self, path: u32, tree: ObjectNo) -> bool {
         match self.first.get_mut(tree.0 as usize) {
             Some(first) if *first == path => false,
@@ -189,17 +189,17 @@ impl Seen {
     }
 }
 
-struct Walk<'a> {
+struct SparseWalk<'a> {
     sparse: &'a Sparse,
     paths: Vec<Directory>,
-    seen: Seen,
+    seen: SeenPaths,
     reached: Marks,
     start: &'a Start<'a>,
     reads: u64,
     max_reads: u64,
 }
 
-impl Walk<'_> {
+impl SparseWalk<'_> {
     fn tree(
         &mut self,
         trees: &mut TreeReader<'_>,
@@ -213,7 +213,7 @@ impl Walk<'_> {
         }
         let mut full_path = self.full_path(path);
         let directory_len = full_path.len();
-        let Walk { sparse, paths, seen, reached, start, .. } = self;
+        let SparseWalk { sparse, paths, seen, reached, start, .. } = self;
         let (mut added, mut decided) = (Vec::new(), 0);
         trees.entries(
             tree,

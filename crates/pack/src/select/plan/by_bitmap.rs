@@ -10,7 +10,7 @@ use crate::walk::commits::Commits;
 use crate::walk::trees::{OnMissing, TreeWalk};
 
 use super::by_walk::{finish, mark_roots};
-use super::{Found, Tips};
+use super::{MarkedObjects, Tips};
 
 /// `None` if a stored bitmap turns out to be damaged: what was marked until then is worth nothing.
 pub(super) fn find(
@@ -19,10 +19,15 @@ pub(super) fn find(
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
-) -> Result<Option<Found>, Error> {
+) -> Result<Option<MarkedObjects>, Error> {
     let seen = Marks::new(request_objects.packed_end());
-    let mut reach =
-        Reach { request_objects, bitmap, bits: bitmap.no_bits(), marked: bitmap.no_bits(), seen: &seen };
+    let mut reach = BitmapReach {
+        request_objects,
+        bitmap,
+        bits: bitmap.no_bits(),
+        marked: bitmap.no_bits(),
+        seen: &seen,
+    };
     if reach.mark(commits, trees, &tips.had_commits, OnMissing::Skip)?.is_err() {
         return Ok(None);
     }
@@ -32,10 +37,10 @@ pub(super) fn find(
         return Ok(None);
     }
     let found = finish(trees, tips, seen, had, Vec::new())?;
-    Ok(Some(Found { is_by_bitmap: true, ..found }))
+    Ok(Some(MarkedObjects { is_by_bitmap: true, ..found }))
 }
 
-struct Reach<'a> {
+struct BitmapReach<'a> {
     request_objects: &'a RequestObjects,
     bitmap: SnapshotBitmap<'a>,
     /// The bitmaps that were combined so far.
@@ -45,7 +50,7 @@ struct Reach<'a> {
     seen: &'a Marks,
 }
 
-impl Reach<'_> {
+impl BitmapReach<'_> {
     /// Marks everything that `tips` reach.
     fn mark(
         &mut self,

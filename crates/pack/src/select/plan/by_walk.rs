@@ -9,7 +9,7 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::walk::commits::{CommitNo, Commits};
 use crate::walk::trees::{OnMissing, PathWalk, TreeWalk};
 
-use super::{Found, Tips};
+use super::{MarkedObjects, Tips};
 
 /// `None` if more than `max_commits` would have to be walked to find where the client's history begins.
 pub(super) fn find(
@@ -18,7 +18,7 @@ pub(super) fn find(
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
     max_commits: usize,
-) -> Result<Option<Found>, Error> {
+) -> Result<Option<MarkedObjects>, Error> {
     let seen = Marks::new(request_objects.packed_end());
     let mut roots = Vec::new();
     if tips.had_commits.is_empty() {
@@ -79,8 +79,8 @@ pub(super) fn finish(
     seen: Marks,
     had: Marks,
     bases: Vec<(ObjectNo, NameHash)>,
-) -> Result<Found, Error> {
+) -> Result<MarkedObjects, Error> {
     Tips::mark_others(&tips.wanted_others, trees, &seen, OnMissing::Fail)?;
     seen.subtract(&had);
-    Ok(Found { wanted: seen, had, bases, is_by_bitmap: false })
+    Ok(MarkedObjects { wanted: seen, had, bases, is_by_bitmap: false })
 }

@@ -12,7 +12,7 @@ use crate::select::filter::levels::{Start, TreeReader, within_depth};
 use crate::walk::commits::Commits;
 use crate::walk::trees::AllowedMissing;
 
-use super::{Found, Tips, WALK_RATHER_THAN_BITMAP};
+use super::{MarkedObjects, Tips, WALK_RATHER_THAN_BITMAP};
 
 /// Objects between two looks at the progress sink.
 const OBJECTS_BETWEEN_LOOKS: usize = 4096;
@@ -36,8 +36,8 @@ impl Filtering<'_> {
         &self,
         commits: &mut Commits<'c>,
         has_bitmap: bool,
-        find: impl FnOnce(&mut Commits<'c>) -> Result<Found, Error>,
-    ) -> Result<Found, Error> {
+        find: impl FnOnce(&mut Commits<'c>) -> Result<MarkedObjects, Error>,
+    ) -> Result<MarkedObjects, Error> {
         let found_commits = self.find_commits(commits, has_bitmap)?;
         let is_whole = found_commits.is_none();
         let mut found = match found_commits {
@@ -63,7 +63,11 @@ impl Filtering<'_> {
     }
 
     /// The commits of the response, and what the client named.
-    fn find_commits(&self, commits: &mut Commits<'_>, has_bitmap: bool) -> Result<Option<Found>, Error> {
+    fn find_commits(
+        &self,
+        commits: &mut Commits<'_>,
+        has_bitmap: bool,
+    ) -> Result<Option<MarkedObjects>, Error> {
         let packed_end = self.request_objects.packed_end();
         let (wanted, had) = (Marks::new(packed_end), Marks::new(packed_end));
         let tips = self.tips;
@@ -95,7 +99,7 @@ impl Filtering<'_> {
         for (ix, _) in tips.wanted_others.iter().filter(|(ix, _)| !had.contains(*ix)) {
             wanted.insert(*ix);
         }
-        Ok(Some(Found { wanted, had, bases: Vec::new(), is_by_bitmap: false }))
+        Ok(Some(MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false }))
     }
 
     fn reduce_by_kind(&self, kinds: &mut Kinds<'_>, wanted: &Marks) -> Result<(), Error> {
@@ -109,7 +113,7 @@ impl Filtering<'_> {
     }
 
     /// What a client leaves out now it has most likely left out before, so it is no base for a delta.
-    fn reduce_bases(&self, kinds: &mut Kinds<'_>, found: &mut Found) -> Result<(), Error> {
+    fn reduce_bases(&self, kinds: &mut Kinds<'_>, found: &mut MarkedObjects) -> Result<(), Error> {
         for (ix, name) in std::mem::take(&mut found.bases) {
             if self.keeps(kinds, ix)? {
                 found.bases.push((ix, name));

@@ -157,7 +157,7 @@ impl PackPlan {
 }
 
 /// Objects marked while a request is looked at.
-pub(crate) struct Found {
+pub(crate) struct MarkedObjects {
     /// Everything to send.
     pub(crate) wanted: Marks,
     /// Everything that the client is known to have.
@@ -240,7 +240,7 @@ fn find_filtered(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
     progress: &dyn ProgressSink,
-) -> Result<(Found, Names), Error> {
+) -> Result<(MarkedObjects, Names), Error> {
     let mut cut: HashSet<ObjectNo> = HashSet::new();
     for id in request.shallow.iter().chain(request_objects.snapshot().shallow()) {
         cut.extend(request_objects.find(id)?);
@@ -277,7 +277,7 @@ fn find_leniently(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
     progress: &dyn ProgressSink,
-) -> Result<(Found, Names), Error> {
+) -> Result<(MarkedObjects, Names), Error> {
     let promised = match request.missing {
         MissingObjects::BehindPromisor => {
             let packs = (0u32..).map(PackIx).zip(request_objects.snapshot().packs());
@@ -299,7 +299,7 @@ fn find_leniently(
         Some(filter) => kept_by(request_objects, filter, request.wants.clone(), wanted, progress)?,
         None => wanted,
     };
-    Ok((Found { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
+    Ok((MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false }, names))
 }
 
 /// Everything that `tips` reach, by a walk, and under which paths it was met.
@@ -333,7 +333,7 @@ pub(crate) fn kept_by(
     let request = PackRequest { wants: tips, ..PackRequest::default() };
     let tips = Tips::resolve(request_objects, &mut commits, &request)?;
     let rules = Rules::of(request_objects, filter)?;
-    let found = Found {
+    let found = MarkedObjects {
         wanted,
         had: Marks::new(request_objects.packed_end()),
         bases: Vec::new(),
@@ -377,7 +377,7 @@ pub(crate) fn to_store(
     let settings = Settings { reused_depth: settings.depth, ..settings };
     let request = PackRequest { ofs_delta, settings, ..PackRequest::default() };
     let had = Marks::new(request_objects.packed_end());
-    let found = Found { wanted, had, bases: Vec::new(), is_by_bitmap: false };
+    let found = MarkedObjects { wanted, had, bases: Vec::new(), is_by_bitmap: false };
     let plan = lay_out(request_objects, &request, found, names, progress)?;
     Ok(plan.to_stay())
 }
@@ -389,7 +389,7 @@ fn find(
     commits: &mut Commits<'_>,
     trees: &mut TreeWalk<'_>,
     tips: &Tips,
-) -> Result<Found, Error> {
+) -> Result<MarkedObjects, Error> {
     if may_use_bitmap {
         if !tips.had_commits.is_empty()
             && let Some(found) =
@@ -467,7 +467,7 @@ fn add_peeled(peeled: Peeled, commits: &mut Vec<ObjectNo>, others: &mut Vec<(Obj
 fn add_tags(
     request_objects: &RequestObjects,
     commits: &mut Commits<'_>,
-    found: &Found,
+    found: &MarkedObjects,
     tags: &[(ObjectId, ObjectId)],
 ) -> Result<(), Error> {
     // Where little is sent, what it is called is compared: to look for every tag and its target would open the packs of all.
@@ -496,7 +496,7 @@ fn add_tags(
 /// them when it reads the pack.
 fn exclude(
     request_objects: &RequestObjects,
-    found: &Found,
+    found: &MarkedObjects,
     ids: &[ObjectId],
 ) -> Result<Vec<ObjectId>, Error> {
     let left_out = Marks::new(request_objects.packed_end());
@@ -515,7 +515,7 @@ fn exclude(
 fn lay_out(
     request_objects: &Arc<RequestObjects>,
     request: &PackRequest,
-    found: Found,
+    found: MarkedObjects,
     names: Names,
     progress: &dyn ProgressSink,
 ) -> Result<PackPlan, Error> {

@@ -38,7 +38,7 @@ impl Tree {
 type At = (PackIx, u64);
 
 /// One step of a delta chain on the way down to its base.
-struct Link {
+struct DeltaLink {
     at: At,
     header_length: usize,
     size: u64,
@@ -74,7 +74,7 @@ impl<'a> TreeDecoder<'a> {
         let Some(packed) = self.request_objects.packed(ix) else { return self.read_whole(ix) };
         let location = self.request_objects.snapshot().locate(packed);
         let mut at = (location.pack, location.offset);
-        let mut chain: Vec<Link> = Vec::new();
+        let mut chain: Vec<DeltaLink> = Vec::new();
         let mut tree = loop {
             if let Some(tree) = self.cache.get(&at) {
                 break tree.clone();
@@ -96,7 +96,7 @@ impl<'a> TreeDecoder<'a> {
                         base_offset.ok_or_else(|| self.damaged(at, "delta base offset is out of bound"))?;
                     let base = self.request_objects.snapshot().ix_of_offset(at.0, base_offset);
                     let base = base.map(|base| ObjectNo(base.0));
-                    chain.push(Link { at, header_length: header.length, size: header.size, base });
+                    chain.push(DeltaLink { at, header_length: header.length, size: header.size, base });
                     at = (at.0, base_offset);
                 }
                 // Bases by name are rare on disk and can form loops: the store's reader knows how to deal with them.
@@ -186,7 +186,7 @@ impl<'a> TreeDecoder<'a> {
     }
 
     /// Applies a delta to a decoded base and finds the entries of the result without parsing what was copied.
-    fn apply(&mut self, ix: ObjectNo, link: &Link, base: &Tree) -> Result<Tree, Error> {
+    fn apply(&mut self, ix: ObjectNo, link: &DeltaLink, base: &Tree) -> Result<Tree, Error> {
         let mut delta = std::mem::take(&mut self.delta);
         let inflated = self.inflate(link.at, link.header_length, link.size, &mut delta);
         let tree = inflated.and_then(|()| {
@@ -207,7 +207,7 @@ impl<'a> TreeDecoder<'a> {
     fn find_entries(
         &self,
         ix: ObjectNo,
-        link: &Link,
+        link: &DeltaLink,
         base: &Tree,
         delta: &[u8],
         bytes: Vec<u8>,

@@ -7,12 +7,12 @@ use crate::message::ls_refs::RefLine;
 /// each.
 #[derive(Debug, Clone, Default)]
 pub struct ListedRefs {
-    refs: Vec<Kept>,
+    refs: Vec<StoredRef>,
     names: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct StoredRef {
     id: Option<ObjectId>,
     peeled: Option<ObjectId>,
     /// Where in the buffer its name begins, and what it stands for behind that.
@@ -47,7 +47,7 @@ impl ListedRefs {
         self.names.extend_from_slice(line.name);
         self.names.extend_from_slice(target);
         let length = |bytes: &[u8]| u16::try_from(bytes.len()).expect("no line is longer than a packet");
-        self.refs.push(Kept {
+        self.refs.push(StoredRef {
             id: line.id,
             peeled: line.peeled,
             name_at,

@@ -60,14 +60,14 @@ struct Known {
     seen: HashSet<ObjectId>,
     form: Form,
     /// In memory; none once there is a pack.
-    held: Vec<Held>,
+    held: Vec<HeldObject>,
     held_bytes: usize,
     /// Loose objects that were there.
     kept: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldObject {
     id: ObjectId,
     kind: Kind,
     content: Vec<u8>,
@@ -255,18 +255,18 @@ impl Known {
         kind: Kind,
         content: &[u8],
         options: &BatchOptions,
-    ) -> Option<Vec<Held>> {
+    ) -> Option<Vec<HeldObject>> {
         let count = self.held.len() as u32 + 1;
         let is_few = self.form == Form::Loose && options.loose_limit.form_of(count) == Form::Loose;
         if !is_few || self.held_bytes + content.len() > MAX_HELD_BYTES {
             return Some(self.begin_pack());
         }
         self.held_bytes += content.len();
-        self.held.push(Held { id: *id, kind, content: content.to_vec() });
+        self.held.push(HeldObject { id: *id, kind, content: content.to_vec() });
         None
     }
 
-    fn begin_pack(&mut self) -> Vec<Held> {
+    fn begin_pack(&mut self) -> Vec<HeldObject> {
         self.form = Form::Pack;
         std::mem::take(&mut self.held)
     }

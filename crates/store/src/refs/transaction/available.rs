@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::refusal::FailedStep;
-use super::{Cause, Locks, Mode, PrepareError, Step};
+use super::{Cause, Locks, Mode, PrepareError, RefStep};
 
 /// Looks at all new names in one pass in their order; a directory that many share is looked at once.
 ///
@@ -12,13 +12,13 @@ use super::{Cause, Locks, Mode, PrepareError, Step};
 /// that come later: with files the shorter of two names is refused, as git does it there, and with reftables the one that
 /// was asked for first.
 pub(super) fn conflicts(
-    steps: &[Step],
+    steps: &[RefStep],
     locks: &mut Locks,
     mode: Mode,
     refused: &HashSet<usize>,
 ) -> Result<Vec<FailedStep>, PrepareError> {
     let mut problems = Vec::new();
-    let is_in = |step: &Step| !refused.contains(&step.edit);
+    let is_in = |step: &RefStep| !refused.contains(&step.edit);
     let mut changed: BTreeMap<&[u8], usize> =
         steps.iter().filter(|step| is_in(step)).map(|step| (step.name.as_slice(), step.known_from)).collect();
     let is_new = |at: &usize| is_in(&steps[*at]) && steps[*at].needs_name();

@@ -19,7 +19,7 @@ use packrace_os::durable::{self, random_number};
 use packrace_os::is_absent;
 
 use super::super::Error;
-use super::super::reftable::{Stack, Table};
+use super::super::reftable::{Stack, StackTable};
 use super::RefWrites;
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use crate::publish::{FileKind, LockFile};
@@ -119,7 +119,12 @@ fn write_compacted(
 }
 
 /// Puts the new table into the list in place of `old`; false if they are not in it any more.
-fn replace(dir: &Path, old: &[Table], new: Option<&TableName>, writes: &RefWrites) -> Result<bool, Error> {
+fn replace(
+    dir: &Path,
+    old: &[StackTable],
+    new: Option<&TableName>,
+    writes: &RefWrites,
+) -> Result<bool, Error> {
     let list = dir.join("tables.list");
     let taken = LockFile::take_within(&list, FileKind::Refs, writes.policy, writes.reftable_patience);
     let lock = match taken {
@@ -137,7 +142,7 @@ fn replace(dir: &Path, old: &[Table], new: Option<&TableName>, writes: &RefWrite
     Ok(true)
 }
 
-fn names_of(tables: &[Table]) -> Vec<OsString> {
+fn names_of(tables: &[StackTable]) -> Vec<OsString> {
     tables.iter().filter_map(|table| table.path.file_name()).map(OsString::from).collect()
 }
 

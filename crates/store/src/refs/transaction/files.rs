@@ -24,11 +24,12 @@ use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 use packrace_os::{EntryType, is_absent};
 
-use super::super::files::{Loose, LooseFile, PackedFile, read_loose};
+use super::super::files::{LooseFile, LooseValue, PackedFile, read_loose};
 use super::super::{Error, LogEntry, Places, is_per_worktree, reflog};
 use super::sync::{sync_all, sync_dir};
 use super::{
-    Cause, Change, Expected, Mode, PrepareError, RefEdit, RefObjects, RefWrites, Refusal, Step, Value, Work,
+    Cause, Change, CommitWork, Expected, Mode, PrepareError, RefEdit, RefObjects, RefStep, RefWrites,
+    Refusal, Value,
 };
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::RefStore;
@@ -100,7 +101,7 @@ impl FileLocks {
     pub(super) fn take(
         &mut self,
         at: usize,
-        step: &Step,
+        step: &RefStep,
     ) -> Result<Result<Option<Value>, Cause>, PrepareError> {
         if self.is_bulk && is_packable(&step.name, &step.change) {
             let path = self.places.path_of(&step.name);
@@ -166,7 +167,7 @@ impl FileLocks {
     }
 
     /// Writes new values into the locks; nothing is visible yet.
-    pub(super) fn stage(&mut self, steps: &mut [Step], refused: &[Refusal]) -> Result<(), PrepareError> {
+    pub(super) fn stage(&mut self, steps: &mut [RefStep], refused: &[Refusal]) -> Result<(), PrepareError> {
         let is_refused: HashSet<usize> = refused.iter().map(|refusal| refusal.edit).collect();
         self.taken.retain(|at, _| !is_refused.contains(&steps[*at].edit));
         for (at, taken) in &mut self.taken {
@@ -190,14 +191,14 @@ impl FileLocks {
     /// Makes everything visible: reflogs, then `packed-refs`, then loose files.
     pub(super) fn commit(
         mut self,
-        work: &Work<'_>,
+        work: &CommitWork<'_>,
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
         self.settle(work)?;
         let mut changed_dirs: BTreeSet<PathBuf> = BTreeSet::new();
         let late = self.commit_packed(work, objects)?;
         let is_late: HashSet<usize> = late.iter().map(|refusal| refusal.edit).collect();
-        let steps: Vec<(usize, &Step)> =
+        let steps: Vec<(usize, &RefStep)> =
             work.steps().filter(|(_, step)| !is_late.contains(&step.edit)).collect();
         let stashes = self.log(work, &steps, &mut changed_dirs)?;
         for (at, step) in &steps {
@@ -237,7 +238,7 @@ impl FileLocks {
     }
 
     /// Makes the new values of loose refs durable, in one wait: as the policy says, and always where there was another value.
-    fn settle(&mut self, work: &Work<'_>) -> Result<(), PrepareError> {
+    fn settle(&mut self, work: &CommitWork<'_>) -> Result<(), PrepareError> {
         let mut locks = Vec::new();
         let mut all: Vec<_> = self.taken.iter_mut().collect();
         all.sort_unstable_by_key(|(at, _)| **at);
@@ -258,7 +259,7 @@ impl FileLocks {
     /// Writes `packed-refs` anew if a step needs it.
     fn commit_packed(
         &mut self,
-        work: &Work<'_>,
+        work: &CommitWork<'_>,
         objects: &mut dyn RefObjects,
     ) -> Result<Vec<Refusal>, PrepareError> {
         let mut edits = Vec::new();
@@ -334,7 +335,10 @@ impl FileLocks {
     }
 
     /// The steps written to `packed-refs` that somebody began to write as loose refs meanwhile, with what to say of them.
-    fn overtaken<'s>(&mut self, bulk: &[(usize, &'s Step)]) -> Result<Vec<(&'s Step, String)>, PrepareError> {
+    fn overtaken<'s>(
+        &mut self,
+        bulk: &[(usize, &'s RefStep)],
+    ) -> Result<Vec<(&'s RefStep, String)>, PrepareError> {
         self.listings = Listings::default();
         let mut overtaken = Vec::new();
         for (_, step) in bulk {
@@ -397,8 +401,8 @@ impl FileLocks {
     /// stashes are: if that got a line, gives its path, and adds its directories to those that are synced, as all may be new.
     fn log(
         &mut self,
-        work: &Work<'_>,
-        steps: &[(usize, &Step)],
+        work: &CommitWork<'_>,
+        steps: &[(usize, &RefStep)],
         changed_dirs: &mut BTreeSet<PathBuf>,
     ) -> Result<Option<PathBuf>, PrepareError> {
         let mut stashes = None;
@@ -484,10 +488,10 @@ fn is_packable(name: &[u8], change: &Change) -> bool {
     is_value && name.starts_with(b"refs/") && !is_per_worktree(name)
 }
 
-fn value(loose: Loose) -> Value {
+fn value(loose: LooseValue) -> Value {
     match loose {
-        Loose::Direct(id) => Value::Id(id),
-        Loose::Symbolic(target) => Value::Symbolic(target),
+        LooseValue::Direct(id) => Value::Id(id),
+        LooseValue::Symbolic(target) => Value::Symbolic(target),
     }
 }
 

@@ -17,18 +17,18 @@ const NAME: &str = "reference-transaction";
 
 /// Tells the hook, if there is one. Dropped before the end, it tells that the transaction was aborted.
 #[derive(Debug)]
-pub(super) struct Told<'s> {
+pub(super) struct HookCall<'s> {
     hooks: Option<&'s Hooks>,
     /// What the hook reads: `old SP new SP name LF` for each ref.
     lines: Vec<u8>,
 }
 
-impl<'s> Told<'s> {
+impl<'s> HookCall<'s> {
     /// Where there is no hook, no lines are made.
     pub(super) fn of(hooks: Option<&'s Hooks>) -> Self {
         // Where that cannot be told, it is tried, and fails when it is asked.
         let hooks = hooks.filter(|hooks| !matches!(hooks.find(NAME), Ok(None)));
-        Told { hooks, lines: Vec::new() }
+        HookCall { hooks, lines: Vec::new() }
     }
 
     /// Asks whether the transaction may go on from here.
@@ -72,7 +72,7 @@ impl<'s> Told<'s> {
     }
 }
 
-impl Drop for Told<'_> {
+impl Drop for HookCall<'_> {
     fn drop(&mut self) {
         self.tell("aborted");
     }

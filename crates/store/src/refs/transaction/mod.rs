@@ -5,7 +5,7 @@
 //!                └→ Refusal, or in a batch one for each edit that cannot be        └abort→ locks gone
 //! ```
 //!
-//! An edit that follows symbolic refs becomes a chain of [`Step`]s, of which the last changes a value and the others get
+//! An edit that follows symbolic refs becomes a chain of [`RefStep`]s, of which the last changes a value and the others get
 //! a line in their reflog. A ref that `HEAD` stands for brings a line in the reflog of `HEAD` with it.
 //!
 //! What survives a crash: in the reftable backend all of a transaction or nothing; in the files backend each ref is as it
@@ -38,7 +38,7 @@ use crate::publish::DurableObjects;
 pub(super) use all_refs::AllRefs;
 use files::FileLocks;
 pub(super) use files::remove_tree;
-use hook::Told;
+use hook::HookCall;
 pub use logs::LogEdit;
 pub use objects::{RefObjects, StoredObjects};
 pub use packing::PackRefs;
@@ -110,7 +110,7 @@ pub enum Value {
 
 /// A change of one stored ref, or of a reflog.
 #[derive(Debug)]
-struct Step {
+struct RefStep {
     /// The edit that it comes from.
     edit: usize,
     name: Vec<u8>,
@@ -132,7 +132,7 @@ struct Step {
     new_id: Option<ObjectId>,
 }
 
-impl Step {
+impl RefStep {
     /// Whether the name must be free. As in git, also one that is only looked at, or deleted.
     fn needs_name(&self) -> bool {
         !self.is_log_only && self.old.is_none()
@@ -161,14 +161,14 @@ impl<'a> Update<'a> {
 pub struct Prepared<'s> {
     store: &'s RefStore,
     edits: Vec<RefEdit>,
-    steps: Vec<Step>,
+    steps: Vec<RefStep>,
     /// Of a batch, what cannot be.
     refused: Vec<Refusal>,
     mode: Mode,
     writes: &'s RefWrites,
     locks: Locks,
     /// Dropped behind the locks: who is told that it was aborted finds them free.
-    told: Told<'s>,
+    told: HookCall<'s>,
 }
 
 /// What a backend does for a transaction.
@@ -179,7 +179,7 @@ enum Locks {
 }
 
 impl Locks {
-    fn take(&mut self, at: usize, step: &Step) -> Result<Result<Option<Value>, Cause>, PrepareError> {
+    fn take(&mut self, at: usize, step: &RefStep) -> Result<Result<Option<Value>, Cause>, PrepareError> {
         match self {
             Locks::Files(locks) => locks.take(at, step),
             Locks::Stack(locks) => locks.take(step),
@@ -219,7 +219,7 @@ impl RefStore {
     ) -> Result<Prepared<'s>, PrepareError> {
         let null = ObjectId::null(self.hash);
         // Dropped last: who is told that it was aborted finds the locks free.
-        let mut told = Told::of(writes.hooks.as_deref());
+        let mut told = HookCall::of(writes.hooks.as_deref());
         told.ask("preparing", edits.iter().map(Update::of), null)?;
         let mut prepared = match self.lock(edits, mode, writes, objects) {
             Ok(prepared) => prepared,
@@ -235,7 +235,7 @@ impl RefStore {
 
     /// Gives up what was never prepared, which only the hook is told.
     pub fn abandon(&self, edits: &[RefEdit], writes: &RefWrites) {
-        Told::of(writes.hooks.as_deref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
+        HookCall::of(writes.hooks.as_deref()).note(edits.iter().map(Update::of), ObjectId::null(self.hash));
     }
 
     fn lock<'s>(
@@ -262,7 +262,7 @@ impl Prepared<'_> {
     /// What will change, in the order of the edits; refs that are reached through symbolic ones come last, instead of those.
     pub fn updates(&self) -> impl Iterator<Item = Update<'_>> {
         let refused: HashSet<usize> = self.refused.iter().map(|refusal| refusal.edit).collect();
-        let is_told = move |step: &&Step| !refused.contains(&step.edit) && !step.is_log_only;
+        let is_told = move |step: &&RefStep| !refused.contains(&step.edit) && !step.is_log_only;
         self.steps.iter().filter(is_told).map(|step| Update {
             name: &step.name,
             expected: &step.expected,
@@ -279,7 +279,7 @@ impl Prepared<'_> {
     ) -> Result<Vec<Refusal>, PrepareError> {
         let Prepared { steps, mut refused, mode, writes, locks, edits, store, told } = self;
         let is_refused: HashSet<usize> = refused.iter().map(|refusal: &Refusal| refusal.edit).collect();
-        let work = Work { store, edits: &edits, steps, is_refused, mode, writes };
+        let work = CommitWork { store, edits: &edits, steps, is_refused, mode, writes };
         match locks {
             Locks::Files(locks) => refused.extend(locks.commit(&work, objects)?),
             Locks::Stack(locks) => locks.commit(&work, objects)?,
@@ -293,18 +293,18 @@ impl Prepared<'_> {
 }
 
 /// What a backend is to write.
-struct Work<'a> {
+struct CommitWork<'a> {
     store: &'a RefStore,
     edits: &'a [RefEdit],
-    steps: Vec<Step>,
+    steps: Vec<RefStep>,
     is_refused: HashSet<usize>,
     mode: Mode,
     writes: &'a RefWrites,
 }
 
-impl Work<'_> {
+impl CommitWork<'_> {
     /// The old and the new object for a line in the reflog of a step's ref, if it gets one.
-    fn logged(&self, step: &Step, hash: HashKind) -> Option<(ObjectId, ObjectId)> {
+    fn logged(&self, step: &RefStep, hash: HashKind) -> Option<(ObjectId, ObjectId)> {
         let null = ObjectId::null(hash);
         let old = step.old_id.unwrap_or(null);
         let new = match &step.change {
@@ -322,12 +322,12 @@ impl Work<'_> {
     }
 
     /// Whether a deletion leaves the reflog: as with git, that of a symbolic ref among reftables does.
-    fn keeps_log(&self, step: &Step) -> bool {
+    fn keeps_log(&self, step: &RefStep) -> bool {
         self.store.backend == Backend::Reftable && matches!(step.old, Some(Value::Symbolic(_)))
     }
 
     /// The steps that are made, with their numbers.
-    fn steps(&self) -> impl Iterator<Item = (usize, &Step)> {
+    fn steps(&self) -> impl Iterator<Item = (usize, &RefStep)> {
         self.steps.iter().enumerate().filter(|(_, step)| !self.is_refused.contains(&step.edit))
     }
 }

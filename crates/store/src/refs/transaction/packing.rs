@@ -16,7 +16,7 @@ use packrace_os::durable;
 use super::files::FileLocks;
 use super::{PrepareError, RefObjects, RefWrites, compaction};
 use crate::publish::LockFile;
-use crate::refs::files::{Loose, LooseFile, direct_loose, read_loose};
+use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose};
 use crate::refs::{Backend, Error, Places, RefStore, is_per_worktree};
 
 /// With fewer loose refs than this, none are packed where that is left to us.
@@ -98,7 +98,7 @@ impl RefStore {
                 return Ok(());
             }
         };
-        if read_loose(&self.places, name, self.hash)? == LooseFile::Is(Loose::Direct(id)) {
+        if read_loose(&self.places, name, self.hash)? == LooseFile::Is(LooseValue::Direct(id)) {
             let path = self.places.path_of(name);
             durable::remove_file(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
         }

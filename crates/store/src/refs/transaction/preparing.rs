@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use packrace_object::ObjectId;
 
-use super::hook::Told;
+use super::hook::HookCall;
 use super::refusal::FailedStep;
 use super::{
-    Cause, Change, Expected, Locks, Mode, PrepareError, Prepared, RefEdit, RefObjects, RefWrites, Refusal,
-    Step, Value, available, objects,
+    Cause, Change, Expected, Locks, Mode, PrepareError, Prepared, RefEdit, RefObjects, RefStep, RefWrites,
+    Refusal, Value, available, objects,
 };
 use crate::refs::{Backend, MAX_SYMREF_DEPTH, RefStore};
 
@@ -18,7 +18,7 @@ pub(super) struct Preparing<'a, 's> {
     edits: Vec<RefEdit>,
     /// Every name that a step has, and the first one that has it.
     names: HashMap<Vec<u8>, usize>,
-    steps: Vec<Step>,
+    steps: Vec<RefStep>,
     problems: Vec<FailedStep>,
     locks: Locks,
     /// What `HEAD` stands for.
@@ -51,7 +51,7 @@ impl<'a, 's> Preparing<'a, 's> {
     pub(super) fn run(mut self, mode: Mode, writes: &'s RefWrites) -> Result<Prepared<'s>, PrepareError> {
         let mut twice = Vec::new();
         for (edit, asked) in self.edits.iter().enumerate() {
-            let step = Step {
+            let step = RefStep {
                 edit,
                 name: asked.name.clone(),
                 change: asked.change.clone(),
@@ -112,7 +112,7 @@ impl<'a, 's> Preparing<'a, 's> {
             // A table is written when all is known.
             Locks::Stack(_) => {}
         }
-        Ok(Prepared { store, edits, steps, refused, mode, writes, locks, told: Told::of(None) })
+        Ok(Prepared { store, edits, steps, refused, mode, writes, locks, told: HookCall::of(None) })
     }
 
     /// Adds the line in the reflog of `HEAD` that a change of the ref it stands for brings.
@@ -125,7 +125,7 @@ impl<'a, 's> Preparing<'a, 's> {
         if matches!(self.steps[to].change, Change::Verify) {
             return;
         }
-        self.steps.push(Step {
+        self.steps.push(RefStep {
             edit: self.steps[to].edit,
             name: b"HEAD".to_vec(),
             change: self.steps[to].change.clone(),
@@ -209,7 +209,7 @@ impl<'a, 's> Preparing<'a, 's> {
         self.names.insert(target.clone(), next);
         self.steps[at].to = Some(next);
         let is_behind_head = self.head_target.as_ref() == Some(&target) && self.steps[at].name != b"HEAD";
-        self.steps.push(Step {
+        self.steps.push(RefStep {
             edit,
             name: target,
             change,

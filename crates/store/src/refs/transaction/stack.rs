@@ -22,7 +22,9 @@ use super::super::reflog::{LoggedChange, parse_who};
 use super::super::reftable::Stack;
 use super::super::{Error, Peeled, Places, Target, is_per_worktree};
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
-use super::{Cause, Change, PrepareError, RefEdit, RefObjects, RefWrites, Step, Value, Work, compaction};
+use super::{
+    Cause, Change, CommitWork, PrepareError, RefEdit, RefObjects, RefStep, RefWrites, Value, compaction,
+};
 use crate::publish::{Component, FileKind, LockFile};
 use crate::refs::RefStore;
 
@@ -123,7 +125,7 @@ impl StackLocks {
         }
     }
 
-    pub(super) fn take(&mut self, step: &Step) -> Result<Result<Option<Value>, Cause>, PrepareError> {
+    pub(super) fn take(&mut self, step: &RefStep) -> Result<Result<Option<Value>, Cause>, PrepareError> {
         self.lock(&step.name)?;
         self.read(&step.name).map(Ok)
     }
@@ -145,7 +147,7 @@ impl StackLocks {
 
     pub(super) fn commit(
         mut self,
-        work: &Work<'_>,
+        work: &CommitWork<'_>,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
         let (mut common, mut own) = (Records::default(), Records::default());
@@ -176,8 +178,8 @@ impl StackLocks {
     /// Adds what a step writes.
     fn add(
         &mut self,
-        work: &Work<'_>,
-        step: &Step,
+        work: &CommitWork<'_>,
+        step: &RefStep,
         records: &mut Records,
         objects: &mut dyn RefObjects,
     ) -> Result<(), PrepareError> {
