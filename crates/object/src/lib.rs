@@ -22,5 +22,5 @@ pub use kind::Kind;
 pub use midstates::{Like, Midstates, Unnamed};
 pub use naming::{object_id, object_ids};
 pub use new_commit::NewCommit;
-pub use parse::{Commit, MalformedObject, Tag, parse_commit, parse_tag};
+pub use parse::{Commit, MAX_TAG_DEPTH, MalformedObject, Tag, parse_commit, parse_tag};
 pub use stored_id::StoredId;

@@ -48,6 +48,10 @@ pub fn parse_commit(content: &[u8], hash: HashKind) -> Result<Commit, MalformedO
     Ok(Commit { tree, parents, committer_seconds: committer_seconds(&content[at..]).unwrap_or(0) })
 }
 
+/// How many tags of tags are followed before a chain counts as endless. Names are not hashed again on the way, so that a damaged
+/// store could hold a loop; no real chain comes near this.
+pub const MAX_TAG_DEPTH: usize = 1024;
+
 /// Reads the header of an annotated tag.
 pub fn parse_tag(content: &[u8], hash: HashKind) -> Result<Tag, MalformedObject> {
     let mut at = 0;

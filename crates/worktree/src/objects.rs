@@ -6,12 +6,9 @@ use std::sync::Arc;
 
 use gix_error::{ErrorExt as _, ResultExt as _};
 use packrace_object::{HashKind, Kind, ObjectId, object_id, oid};
-use packrace_store::{Object, ObjectReader, Snapshot};
+use packrace_store::{Object, ObjectReader, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
-
-/// Bytes that are kept as delta bases.
-const READER_BYTES: usize = 16 << 20;
 
 /// The objects of a snapshot and those that were made since, which only memory holds.
 pub struct Objects {
@@ -23,7 +20,7 @@ pub struct Objects {
 impl Objects {
     /// Those of a snapshot.
     pub fn new(snapshot: &Arc<Snapshot>) -> Self {
-        let reader = RefCell::new(snapshot.reader(READER_BYTES));
+        let reader = RefCell::new(snapshot.reader(cache_bytes::WHOLE_HISTORY));
         Objects { hash: snapshot.hash_kind(), reader, made: RefCell::default() }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packrace_format::pack_index::Entry;
 use packrace_object::fsck::{Checker, Content, Finding, Pending, Rules, SpecialFile, links, readable};
 use packrace_object::{HashKind, Kind, ObjectId, oid};
-use packrace_store::{ObjectReader, Snapshot};
+use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
 use super::error::Reason;
 
@@ -115,16 +115,15 @@ impl Inspector {
         pack: &mut dyn FnMut() -> Result<Arc<Snapshot>, Reason>,
         existing: Option<&Arc<Snapshot>>,
     ) -> Result<CheckResults, Reason> {
-        const CACHE_BYTES: usize = 1 << 20;
         let in_pack = |id: &oid| entries.binary_search_by(|entry| (*entry.id).cmp(id)).is_ok();
-        let mut existing = existing.map(|snapshot| snapshot.reader(CACHE_BYTES));
+        let mut existing = existing.map(|snapshot| snapshot.reader(cache_bytes::FEW_OBJECTS));
         let pending = self.checker.as_ref().map(Checker::pending).unwrap_or_default();
         let mut missing_modules = Vec::new();
         let mut ours = None;
         for pending in pending {
             let findings = if in_pack(&pending.id) {
                 if ours.is_none() {
-                    ours = Some(pack()?.reader(CACHE_BYTES));
+                    ours = Some(pack()?.reader(cache_bytes::FEW_OBJECTS));
                 }
                 self.look_at(pending, ours.as_mut())?
             } else {
@@ -141,7 +140,7 @@ impl Inspector {
             if found.is_none() && in_pack(id) {
                 // Large blobs are not looked at, nor what the pack was completed with.
                 if ours.is_none() {
-                    ours = Some(pack()?.reader(CACHE_BYTES));
+                    ours = Some(pack()?.reader(cache_bytes::FEW_OBJECTS));
                 }
                 found = ours.as_mut().map_or(Ok(None), |reader| reader.kind(id))?;
             }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use packrace_object::{Kind, Like, ObjectId, Unnamed, object_ids};
 use packrace_store::publish::Scratch;
-use packrace_store::{Mapped, Snapshot};
+use packrace_store::{Mapped, Snapshot, cache_bytes};
 
 use super::checks::{Checks, Inspector};
 use super::content::{Content, Maker, is_long};
@@ -37,9 +37,6 @@ const REPORT_EVERY: u64 = 512;
 
 /// Fewer deltas than this are resolved on one thread.
 const WORTH_A_THREAD: u64 = 256;
-
-/// Bytes that a reader of existing objects keeps as delta bases.
-const READER_CACHE_BYTES: usize = 8 << 20;
 
 /// Where a family begins.
 #[derive(Debug, Clone, Copy)]
@@ -268,7 +265,7 @@ impl<'a> DeltaWorker<'a> {
             resolver,
             queue,
             maker: Maker::new(resolver.scratch.clone(), resolver.unpacked.clone(), resolver.progress),
-            reader: resolver.existing.as_ref().map(|snapshot| snapshot.reader(READER_CACHE_BYTES)),
+            reader: resolver.existing.as_ref().map(|snapshot| snapshot.reader(cache_bytes::MANY_OBJECTS)),
             stack: Vec::new(),
             stack_bytes: 0,
             unnamed: Vec::new(),

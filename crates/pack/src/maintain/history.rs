@@ -2,17 +2,11 @@
 
 use std::collections::HashSet;
 
-use packrace_object::{Commit, Kind, ObjectId, parse_commit, parse_tag};
-use packrace_store::ObjectReader;
+use packrace_object::{Commit, Kind, MAX_TAG_DEPTH, ObjectId, parse_commit, parse_tag};
+use packrace_store::{ObjectReader, cache_bytes};
 
 use crate::error::{Error, Reason};
 use crate::request_objects::RequestObjects;
-
-/// Bytes that are kept as delta bases.
-const READER_CACHE_BYTES: usize = 16 << 20;
-
-/// Tags of tags that are followed, as in other walks.
-const MAX_TAG_DEPTH: usize = 1024;
 
 /// Reads commits from their objects, never from a commit-graph: a damaged one must not live on in the next.
 pub(super) struct CommitReader<'a> {
@@ -22,7 +16,10 @@ pub(super) struct CommitReader<'a> {
 
 impl<'a> CommitReader<'a> {
     pub(super) fn new(request_objects: &'a RequestObjects) -> Self {
-        CommitReader { request_objects, reader: request_objects.snapshot().reader(READER_CACHE_BYTES) }
+        CommitReader {
+            request_objects,
+            reader: request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY),
+        }
     }
 
     /// The kind of an object, if it exists.

@@ -2,15 +2,12 @@
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
-use packrace_store::ObjectReader;
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_commit, parse_tag};
+use packrace_store::{ObjectReader, cache_bytes};
 
 use crate::error::{Error, Reason};
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
-
-/// Bytes that a commit reader keeps as delta bases.
-const READER_CACHE_BYTES: usize = 8 << 20;
 
 /// Commits between two looks at the progress sink.
 const COMMITS_BETWEEN_LOOKS: usize = 1024;
@@ -18,9 +15,6 @@ const COMMITS_BETWEEN_LOOKS: usize = 1024;
 /// Without generation numbers, how many commits older than everything found are still looked at, because clocks
 /// of committers differ. Too few only makes a pack larger than it need be.
 const DATE_SKEW_SLOP: u32 = 8;
-
-/// Tags of tags that are followed. Names are not hashed again on the way, so a damaged store could hold a loop.
-const MAX_TAG_DEPTH: usize = 1024;
 
 /// A commit that was loaded; valid for the [`Commits`] that gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,7 +81,7 @@ impl<'a> Commits<'a> {
         Commits {
             request_objects,
             progress,
-            reader: request_objects.snapshot().reader(READER_CACHE_BYTES),
+            reader: request_objects.snapshot().reader(cache_bytes::MANY_OBJECTS),
             content: Vec::new(),
             cut,
             loaded: Vec::new(),

@@ -15,8 +15,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use packrace_format::bitmap::Bits;
-use packrace_object::{Kind, ObjectId, parse_tag};
-use packrace_store::{ObjectReader, SnapshotBitmap};
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_tag};
+use packrace_store::{ObjectReader, SnapshotBitmap, cache_bytes};
 
 use crate::error::{Error, ErrorKind, Reason};
 use crate::marks::Marks;
@@ -34,12 +34,6 @@ const LOOKS_AN_OBJECT: u64 = 8;
 
 /// The same, where there are few objects.
 const MIN_LOOKS: u64 = 1 << 20;
-
-/// Tags of tags that are followed.
-const MAX_TAG_DEPTH: usize = 1024;
-
-/// Bytes that are kept as delta bases while tags are read.
-const READER_CACHE_BYTES: usize = 1 << 20;
 
 /// What is asked. Plain data.
 #[derive(Debug, Clone, Copy)]
@@ -299,7 +293,7 @@ struct Starts<'a> {
 
 impl<'a> Starts<'a> {
     fn new(request_objects: &'a RequestObjects) -> Self {
-        let reader = request_objects.snapshot().reader(READER_CACHE_BYTES);
+        let reader = request_objects.snapshot().reader(cache_bytes::FEW_OBJECTS);
         let (commits, trees, tags) = (Vec::new(), Vec::new(), Vec::new());
         Starts { request_objects, reader, content: Vec::new(), commits, trees, tags }
     }

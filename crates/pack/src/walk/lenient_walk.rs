@@ -2,7 +2,7 @@
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, MalformedObject, ObjectId, parse_commit, parse_tag};
-use packrace_store::ObjectReader;
+use packrace_store::{ObjectReader, cache_bytes};
 
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
@@ -11,9 +11,6 @@ use crate::progress::NoProgress;
 use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::settings::Settings;
 use crate::walk::trees::{OnMissing, TreeWalk};
-
-/// Bytes that are kept as delta bases.
-const READER_CACHE_BYTES: usize = 32 << 20;
 
 /// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor, or nobody
 /// said that the objects are whole.
@@ -24,7 +21,7 @@ pub(crate) struct LenientWalk<'a> {
 
 impl<'a> LenientWalk<'a> {
     pub(crate) fn new(request_objects: &'a RequestObjects) -> Self {
-        LenientWalk { request_objects, reader: request_objects.snapshot().reader(READER_CACHE_BYTES) }
+        LenientWalk { request_objects, reader: request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY) }
     }
 
     /// Marks what `tips` reach, without what is in `stop` and what only that reaches. What is missing is passed over.

@@ -1,6 +1,7 @@
 //! Objects that a repository lacks because a promisor remote has them (technical/partial-clone): what objects in packs of
 //! such a remote name.
 
+use packrace_store::cache_bytes;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -10,9 +11,6 @@ use packrace_object::{Kind, ObjectId, oid, parse_commit, parse_tag};
 use crate::error::{Error, Reason};
 use crate::progress::ProgressSink;
 use crate::request_objects::{ObjectNo, RequestObjects};
-
-/// Bytes that reading keeps as delta bases.
-const READER_CACHE_BYTES: usize = 16 << 20;
 
 /// Objects that are read between two looks at the progress sink.
 const OBJECTS_BETWEEN_LOOKS: usize = 1024;
@@ -46,7 +44,7 @@ fn find(request_objects: &RequestObjects, progress: &dyn ProgressSink) -> Result
         .map(|(at, ix)| (at.pack.0, at.offset, ix))
         .collect();
     entries.sort_unstable();
-    let mut reader = snapshot.reader(READER_CACHE_BYTES);
+    let mut reader = snapshot.reader(cache_bytes::WHOLE_HISTORY);
     let mut content = Vec::new();
     let hash = request_objects.hash();
     for (count, (_, _, ix)) in entries.into_iter().enumerate() {

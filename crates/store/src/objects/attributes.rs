@@ -5,6 +5,7 @@
 //! `GIT_ATTR_SOURCE`), between those of the system and the user and that of the repository. They are read as far as paths
 //! lead: a tree can hold far more directories than objects.
 
+use crate::objects::cache_bytes;
 use std::collections::HashMap;
 use std::io::ErrorKind::{FileTooLarge, InvalidData, IsADirectory, PermissionDenied};
 use std::path::Path;
@@ -30,9 +31,6 @@ const MAX_LINE_BYTES: usize = 2048;
 
 /// Bytes of the directories of a tree that are open at a time; deeper ones count as empty.
 const MAX_OPEN_BYTES: usize = 128 << 20;
-
-/// Bytes that are kept as delta bases while trees are read.
-const READER_CACHE_BYTES: usize = 1 << 20;
 
 /// The attribute that is asked for.
 const DELTA: &str = "delta";
@@ -182,7 +180,7 @@ impl TreeLevel {
 
 impl TreeFiles {
     fn open(snapshot: &Arc<Snapshot>, id: ObjectId, names: &mut MetadataCollection) -> Result<Self, Error> {
-        let reader = snapshot.reader(READER_CACHE_BYTES).with_max_object_bytes(MAX_BYTES);
+        let reader = snapshot.reader(cache_bytes::FEW_OBJECTS).with_max_object_bytes(MAX_BYTES);
         let hash = snapshot.hash_kind();
         let mut tree = TreeFiles { reader, hash, directory: Vec::new(), levels: Vec::new() };
         let mut next = id;

@@ -6,6 +6,7 @@ pub(crate) mod attributes;
 pub(crate) mod base_cache;
 pub(crate) mod bitmap;
 mod bitmap_file;
+pub mod cache_bytes;
 pub(crate) mod freshen;
 mod locality;
 pub(crate) mod numbers;

@@ -28,7 +28,7 @@ pub use reflog::{LogEntry, LoggedChange};
 pub use stamp::RefStamp;
 pub use transaction::{
     Cause, Change, Expected, LogEdit, LogPolicy, Mode, PackRefs, PrepareError, Prepared, RefEdit, RefObjects,
-    RefWrites, Refusal, StoredObjects, TableWrites, Update, Value,
+    RefWrites, Refusal, StoredObjects, TableWrites, Update,
 };
 
 pub use verify::{Problem, Severity};
@@ -102,6 +102,15 @@ pub struct RefRecord<'a, Id = ObjectId> {
 
 /// A ref as it is stored.
 pub type StoredRef<'a> = RefRecord<'a, StoredId<'a>>;
+
+/// What a ref says, owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// It points at an object.
+    Id(ObjectId),
+    /// It stands for another ref.
+    Symbolic(Vec<u8>),
+}
 
 /// What a ref says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gix_filter::eol::AttributesDigest;
 use packrace_object::{HashKind, ObjectId};
-use packrace_store::{ObjectReader, Repository, Snapshot};
+use packrace_store::{ObjectReader, Repository, Snapshot, cache_bytes};
 
 use self::attributes::{Asked, AttributeState, Attributes};
 use self::driver::{Processes, Way};
@@ -26,9 +26,6 @@ use self::encoding::Encoding;
 use self::eol::Safety;
 use self::settings::Settings;
 use crate::paths::{FindStaged, path_of};
-
-/// Bytes of delta bases that are kept while staged blobs are read.
-const READER_CACHE_BYTES: usize = 1 << 20;
 
 /// Where files of attributes are looked for first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,11 +119,11 @@ impl Filters {
             hash: repository.hash_kind(),
             top: top.to_owned(),
             processes: Mutex::default(),
-            reader: Mutex::new(snapshot.reader(READER_CACHE_BYTES)),
+            reader: Mutex::new(snapshot.reader(cache_bytes::FEW_OBJECTS)),
         };
         Ok(Filters {
             attributes: Attributes::open(repository, top, direction, told)?,
-            reader: snapshot.reader(READER_CACHE_BYTES),
+            reader: snapshot.reader(cache_bytes::FEW_OBJECTS),
             way: if direction == Direction::CheckIn { Way::Clean } else { Way::Smudge },
             converter: Arc::new(converter),
         })

@@ -5,7 +5,7 @@ use std::path::Path;
 use packrace_format::index_file::{Entry, EntryKey, IndexFile, IndexFileError, Mode};
 use packrace_object::tree::{self, EntryKind};
 use packrace_object::{Kind as ObjectKind, ObjectId};
-use packrace_store::{ObjectReader, Repository};
+use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use super::IndexError;
 
@@ -15,12 +15,9 @@ const MAX_DEPTH: usize = 2048;
 /// The most entries that directories are expanded to.
 const MAX_ENTRIES: usize = 1 << 22;
 
-/// What the reader may keep of trees.
-const CACHE_BYTES: usize = 8 << 20;
-
 /// Puts the files of each directory in its place; none of them is in the work tree.
 pub(super) fn expand(file: &mut IndexFile, path: &Path, repository: &Repository) -> Result<(), IndexError> {
-    let mut reader = repository.snapshot()?.reader(CACHE_BYTES);
+    let mut reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
     let mut entries = Vec::with_capacity(file.entries.len());
     for (key, entry) in std::mem::take(&mut file.entries) {
         if entry.mode != Mode::Dir {

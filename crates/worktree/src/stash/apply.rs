@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use gix_object::bstr::{BString, ByteSlice as _};
 use packrace_object::Kind;
+use packrace_store::cache_bytes;
 
 use super::{Session, Stash, patch};
 use crate::error::WorkError;
@@ -107,7 +108,7 @@ impl Session<'_> {
     pub fn switch(&mut self, from: &Listing, to: &Listing) -> Result<Result<(), Blocked>, WorkError> {
         let mut told = Vec::new();
         let mut rules = IgnoreRules::open(self.repository, self.files.tree.top(), &mut told)?;
-        let mut reader = self.snapshot.reader(super::READER_BYTES);
+        let mut reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
         let mut is_ignored = |path: &[u8]| {
             Ok(rules.is_ignored(path, false, &crate::filter::nothing_staged, &mut reader, &mut Vec::new())?)
         };

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use gix_object::bstr::BString;
 use packrace_object::{Kind, ObjectId, parse_commit};
 use packrace_store::publish::{BatchOptions, DurableObjects, ObjectBatch};
-use packrace_store::{OpenOptions, Repository, Snapshot};
+use packrace_store::{OpenOptions, Repository, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
 use crate::files::{Comparison, Files};
@@ -31,9 +31,6 @@ use crate::untracked::{Untracked, Walk};
 
 pub use apply::{Applied, IndexMode};
 pub use push::{Outcome, Request, StoredStash};
-
-/// Bytes of delta bases that are kept while rules in the index are read.
-const READER_BYTES: usize = 1 << 20;
 
 /// Who makes commits: `Name <mail> seconds zone`.
 #[derive(Debug, Clone)]
@@ -149,7 +146,7 @@ impl<'a> Session<'a> {
         let top = self.files.tree.top().to_owned();
         let mut rules = IgnoreRules::open(self.repository, &top, &mut self.files.told)?;
         let rules = (!includes_ignored).then_some(&mut rules);
-        let reader = self.snapshot.reader(READER_BYTES);
+        let reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
         let walk = Walk::new(&top, self.lock.index(), rules, specs, reader, options, &mut self.files.told);
         Ok(walk.run()?)
     }

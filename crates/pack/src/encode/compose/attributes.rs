@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use packrace_object::tree::{Entries, EntryKind};
 use packrace_object::{Kind, MalformedObject, parse_commit};
-use packrace_store::{DeltaAttribute, ObjectReader};
+use packrace_store::{DeltaAttribute, ObjectReader, cache_bytes};
 
 use crate::error::{Error, Reason};
 use crate::progress::ProgressSink;
@@ -13,9 +13,6 @@ use crate::request_objects::ObjectNo;
 use crate::select::plan::PackPlan;
 
 use super::list::ComposedEntry;
-
-/// Bytes that are kept as delta bases while trees are read.
-const READER_CACHE_BYTES: usize = 16 << 20;
 
 /// Files of longer paths are tried as deltas whatever is said about them.
 const MAX_PATH_BYTES: usize = 1 << 16;
@@ -33,7 +30,7 @@ pub(super) fn undeltified(
     let Some(attribute) = plan.request_objects.snapshot().delta_attribute()? else {
         return Ok(HashSet::new());
     };
-    let reader = plan.request_objects.snapshot().reader(READER_CACHE_BYTES);
+    let reader = plan.request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY);
     let (seen, found) = (HashSet::new(), HashSet::new());
     let mut walk = AttributeWalk { plan, progress, attribute, reader, trees: 0, seen, found };
     for commit in entries.iter().filter(|entry| entry.kind == Kind::Commit) {

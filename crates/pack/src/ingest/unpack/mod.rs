@@ -3,15 +3,12 @@
 mod salvage;
 
 use packrace_store::publish::{Form, LooseBatch, LooseLimit};
-use packrace_store::{ObjectIx, Snapshot};
+use packrace_store::{ObjectIx, Snapshot, cache_bytes};
 
 use crate::ingest::{Error, IndexedPack};
 use crate::progress::{Phase, ProgressSink};
 
 pub use salvage::{Salvaged, salvage};
-
-/// Bytes of delta bases that are kept.
-const CACHE_BYTES: usize = 16 << 20;
 
 /// A larger object is not unpacked: it would be in memory as a whole, more than once.
 pub const MAX_OBJECT_BYTES: u64 = 32 << 20;
@@ -41,7 +38,7 @@ pub fn unpack(
         return Ok(true);
     }
     let snapshot = indexed.snapshot()?;
-    let mut reader = snapshot.reader(CACHE_BYTES);
+    let mut reader = snapshot.reader(cache_bytes::WHOLE_HISTORY);
     let mut order: Vec<u32> = (0..entries.len() as u32).collect();
     // Bases come before what is made of them, mostly, and are still in the cache.
     order.sort_unstable_by_key(|at| entries[*at as usize].offset);

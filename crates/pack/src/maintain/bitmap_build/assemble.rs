@@ -1,5 +1,6 @@
 //! From what commits introduce to what they reach, and to the file.
 
+use packrace_store::cache_bytes;
 use std::collections::BinaryHeap;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,9 +15,6 @@ use super::{BitOrder, BitmapJob, NoBitmap};
 use crate::error::Reason;
 use crate::progress::Phase;
 use crate::request_objects::RequestObjects;
-
-/// Bytes that are kept as delta bases.
-const READER_CACHE_BYTES: usize = 1 << 20;
 
 /// Makes the file. Bitmaps are made from the oldest commit to the newest: each is that of the nearest selected ancestors
 /// and of the commits between, which are therefore visited for few bitmaps each.
@@ -70,7 +68,7 @@ fn kinds(
     order: &BitOrder,
     introduced: &Introduced,
 ) -> Result<[Bits; 4], NoBitmap> {
-    let mut reader = request_objects.snapshot().reader(READER_CACHE_BYTES);
+    let mut reader = request_objects.snapshot().reader(cache_bytes::FEW_OBJECTS);
     let mut kinds = Kind::ALL.map(|_| Bits::new(order.len()));
     for (bit, kind) in (0u32..).zip(&introduced.kinds) {
         let kind = match Kind::from_pack_type(kind.load(Relaxed)) {

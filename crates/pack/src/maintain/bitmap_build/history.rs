@@ -3,20 +3,14 @@
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
-use packrace_store::ObjectReader;
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_commit, parse_tag};
+use packrace_store::{ObjectReader, cache_bytes};
 
 use super::{BitOrder, BitmapTips, NoBitmap};
 use crate::error::{Error, Reason};
 use crate::marks::Marks;
 use crate::progress::{Phase, ProgressSink};
 use crate::request_objects::{ObjectNo, RequestObjects};
-
-/// Bytes that are kept as delta bases.
-const READER_CACHE_BYTES: usize = 8 << 20;
-
-/// Tags of tags that are followed, as in other walks.
-const MAX_TAG_DEPTH: usize = 1024;
 
 /// Commits that a thread takes at a time, at most.
 const BATCH: usize = 32;
@@ -171,7 +165,7 @@ impl<'a> Peeler<'a> {
     fn new(request_objects: &'a RequestObjects) -> Self {
         Peeler {
             request_objects,
-            reader: request_objects.snapshot().reader(READER_CACHE_BYTES),
+            reader: request_objects.snapshot().reader(cache_bytes::MANY_OBJECTS),
             content: Vec::new(),
         }
     }
@@ -263,7 +257,7 @@ impl<'a> HistoryReader<'a> {
     }
 
     fn work(&self) {
-        let mut reader = self.request_objects.snapshot().reader(READER_CACHE_BYTES);
+        let mut reader = self.request_objects.snapshot().reader(cache_bytes::MANY_OBJECTS);
         let (mut content, mut batch) = (Vec::new(), Vec::new());
         while let Some(_busy) = self.take(&mut batch) {
             let mut read = Vec::with_capacity(batch.len());

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId};
 
-use super::{Backend, RefStore};
+use super::{Backend, RefStore, Value};
 use crate::publish::DurableObjects;
 pub(super) use all_refs::AllRefs;
 use files::FileLocks;
@@ -97,15 +97,6 @@ pub enum Mode {
     Atomic,
     /// It is refused, and the others are made.
     Batch,
-}
-
-/// What a ref says, owned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    /// It points at an object.
-    Id(ObjectId),
-    /// It stands for another ref.
-    Symbolic(Vec<u8>),
 }
 
 /// A change of one stored ref, or of a reflog.

@@ -1,18 +1,13 @@
+use crate::objects::cache_bytes;
 use std::sync::Arc;
 
-use packrace_object::{Kind, ObjectId, oid, parse_tag};
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, oid, parse_tag};
 
 use super::{Cause, PrepareError};
 use crate::error::Error;
 use crate::objects::reader::ObjectReader;
 use crate::objects::snapshot::Snapshot;
 use crate::refs::Peeled;
-
-/// Bytes that the reader keeps as delta bases.
-const READER_CACHE_BYTES: usize = 4 << 20;
-
-/// Tags of tags that are followed.
-const MAX_TAG_DEPTH: usize = 1024;
 
 /// What a transaction asks about the objects that refs shall point at.
 pub trait RefObjects {
@@ -33,7 +28,7 @@ pub struct StoredObjects {
 impl StoredObjects {
     /// Those of `snapshot`.
     pub fn new(snapshot: &Arc<Snapshot>) -> Self {
-        StoredObjects { reader: snapshot.reader(READER_CACHE_BYTES), last: None }
+        StoredObjects { reader: snapshot.reader(cache_bytes::MANY_OBJECTS), last: None }
     }
 }
 
