@@ -27,11 +27,11 @@ pub fn all(args: &Args, git: &Git, scratch: &Scratch) -> std::io::Result<Vec<Wor
             Item::Clone => work.extend(clones(git, scratch, &history)?),
             Item::Fetch => work.extend(fetches(git, scratch, &history)?),
             Item::Filter => work.extend(filters::all(git, scratch, &history)?),
-            Item::LsRefs => work.extend(listings(scratch, args.refs, &[Listed::All, Listed::One])?),
+            Item::LsRefs => work.extend(listings(scratch, args.refs, &[ListedRefs::All, ListedRefs::One])?),
             Item::Refs => {
                 work.extend(refs::creating(scratch, args.smoke)?);
                 if !args.items.contains(&Item::LsRefs) {
-                    work.extend(listings(scratch, args.refs, &[Listed::One])?);
+                    work.extend(listings(scratch, args.refs, &[ListedRefs::One])?);
                 }
             }
             Item::PackObjects => work.extend(commands::packing(git, scratch, &history)?),
@@ -130,21 +130,21 @@ fn fetches(git: &Git, scratch: &Scratch, history: &Path) -> std::io::Result<Vec<
 
 /// What of many refs is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Listed {
+enum ListedRefs {
     All,
     One,
 }
 
-fn listings(scratch: &Scratch, count: usize, listed: &[Listed]) -> std::io::Result<Vec<Work>> {
+fn listings(scratch: &Scratch, count: usize, listed: &[ListedRefs]) -> std::io::Result<Vec<Work>> {
     let mut work = Vec::new();
     for (format, format_name) in [(RefFormat::Files, "packed-refs"), (RefFormat::Reftable, "reftable")] {
         let repo = scratch.with_tags(count, format)?;
         for listed in listed {
             let (what, prefix, goals) = match listed {
-                Listed::All => {
+                ListedRefs::All => {
                     ("all", None, vec![Goal::CpuRatio(0.25), Goal::WriteCalls(100), Goal::BytesRatio(1.0)])
                 }
-                Listed::One => {
+                ListedRefs::One => {
                     let prefix = format!("ref-prefix refs/tags/tag-{}", count - 1);
                     ("one", Some(prefix), vec![Goal::WallSeconds(0.005), Goal::BytesRatio(1.0)])
                 }

@@ -10,7 +10,7 @@ use crate::measure::{Calls, Contender, Feed, Observation, Timing, has_strace};
 use crate::on_copy::OnCopy;
 use crate::prepare::Scratch;
 use crate::serve::Server;
-use crate::work::{Check, Door, Goal, How, Pushes, Work};
+use crate::work::{Check, Goal, How, PushDoor, Pushes, Work};
 
 /// Clients that push at once, each to its own branch.
 pub const CLIENTS: usize = 8;
@@ -41,13 +41,13 @@ pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::
     let lists = ["recorded", "commits"].map(|name| source.join(name));
     let work = |door, clients: usize| -> io::Result<Work> {
         let how = match door {
-            Door::Recorded => "receive-pack alone",
-            Door::Stdio => "--receive-pack",
-            Door::Git => "git://",
-            Door::Http => "http (git: git://)",
+            PushDoor::Recorded => "receive-pack alone",
+            PushDoor::Stdio => "--receive-pack",
+            PushDoor::Git => "git://",
+            PushDoor::Http => "http (git: git://)",
         };
         let (name, list) = match clients {
-            1 => (format!("P11 {count} pushes, {how}"), &lists[usize::from(door != Door::Recorded)]),
+            1 => (format!("P11 {count} pushes, {how}"), &lists[usize::from(door != PushDoor::Recorded)]),
             _ => (format!("P11 {clients} × {count} pushes at once, {how}"), &lists[1]),
         };
         let request = std::fs::read(list)?;
@@ -63,12 +63,12 @@ pub fn all(git: &Git, scratch: &Scratch, history: &Path, is_smoke: bool) -> io::
         })
     };
     Ok(vec![
-        work(Door::Recorded, 1)?,
-        work(Door::Stdio, 1)?,
-        work(Door::Git, 1)?,
-        work(Door::Http, 1)?,
-        work(Door::Git, CLIENTS)?,
-        work(Door::Http, CLIENTS)?,
+        work(PushDoor::Recorded, 1)?,
+        work(PushDoor::Stdio, 1)?,
+        work(PushDoor::Git, 1)?,
+        work(PushDoor::Http, 1)?,
+        work(PushDoor::Git, CLIENTS)?,
+        work(PushDoor::Http, CLIENTS)?,
     ])
 }
 
@@ -79,10 +79,10 @@ pub fn to(
     history: &Path,
     repo: &Path,
     count: usize,
-    door: Door,
+    door: PushDoor,
 ) -> io::Result<Work> {
     let source = scratch.push_source(history, count, |repo| fill(git, repo, count))?;
-    let list = if door == Door::Recorded { "recorded" } else { "commits" };
+    let list = if door == PushDoor::Recorded { "recorded" } else { "commits" };
     Ok(Work {
         name: format!("{count} pushes"),
         request: std::fs::read(source.join(list))?,
@@ -223,16 +223,18 @@ impl Pushed {
     fn start(&self, calls: Option<&Path>) -> io::Result<Option<Server>> {
         let root = self.on_copy.root();
         match self.pushes.door {
-            Door::Recorded | Door::Stdio => Ok(None),
-            Door::Git | Door::Http => Server::of(&self.binary, &self.git, root, calls, None).map(Some),
+            PushDoor::Recorded | PushDoor::Stdio => Ok(None),
+            PushDoor::Git | PushDoor::Http => {
+                Server::of(&self.binary, &self.git, root, calls, None).map(Some)
+            }
         }
     }
 
     fn contender(&self, server: Option<&Server>) -> Contender {
         let text = |path: &Path| path.display().to_string();
         let (copy, source) = (self.on_copy.path(), text(&self.pushes.source));
-        let url =
-            server.map_or_else(|| text(&copy), |server| server.url(self.pushes.door == Door::Http, &copy));
+        let url = server
+            .map_or_else(|| text(&copy), |server| server.url(self.pushes.door == PushDoor::Http, &copy));
         // Over git:// its name is sent, and must be the known one.
         let program = match server {
             Some(_) => "git-receive-pack".to_string(),
@@ -241,7 +243,7 @@ impl Pushed {
         let clients = self.pushes.clients.to_string();
         let (binary, git, list) = (text(&self.binary), text(self.git.binary()), text(&self.list));
         let words = match self.pushes.door {
-            Door::Recorded => vec!["bash", "-c", REPLAY, "bash", &binary, &url, &source],
+            PushDoor::Recorded => vec!["bash", "-c", REPLAY, "bash", &binary, &url, &source],
             _ => vec!["bash", "-c", PUSH, "bash", &git, &source, &program, &url, &list, &clients],
         };
         Contender { argv: words.into_iter().map(str::to_string).collect(), feed: Feed::File }

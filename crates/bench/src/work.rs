@@ -82,7 +82,7 @@ pub enum How {
 
 /// How pushes come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum PushDoor {
     /// As recorded requests, without a client.
     Recorded,
     /// From stock git, which starts the server's program.
@@ -97,7 +97,7 @@ pub enum Door {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushes {
     /// How they come.
-    pub door: Door,
+    pub door: PushDoor,
     /// The repository that has what is pushed.
     pub source: PathBuf,
     /// From so many clients at once.

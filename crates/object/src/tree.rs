@@ -15,7 +15,7 @@ pub enum EntryKind {
 
 /// One entry, borrowed from the tree's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct TreeEntry<'a> {
     /// The mode, for example `0o100644`.
     pub mode: u32,
     /// The name, without a slash.
@@ -24,7 +24,7 @@ pub struct Entry<'a> {
     pub id: &'a oid,
 }
 
-impl Entry<'_> {
+impl TreeEntry<'_> {
     /// The kind of object that the mode promises.
     pub fn kind(&self) -> EntryKind {
         match self.mode & 0o170000 {
@@ -69,7 +69,7 @@ impl<'a> Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Result<Entry<'a>, MalformedObject>;
+    type Item = Result<TreeEntry<'a>, MalformedObject>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -87,7 +87,7 @@ impl<'a> Iterator for Entries<'a> {
 }
 
 #[inline]
-fn parse_entry(bytes: &[u8], id_bytes: usize) -> Option<(Entry<'_>, usize)> {
+fn parse_entry(bytes: &[u8], id_bytes: usize) -> Option<(TreeEntry<'_>, usize)> {
     let mut mode = 0u32;
     let mut at = 0;
     loop {
@@ -101,7 +101,7 @@ fn parse_entry(bytes: &[u8], id_bytes: usize) -> Option<(Entry<'_>, usize)> {
     let name_start = at + 1;
     let name_end = name_start + memchr::memchr(0, &bytes[name_start..])?;
     let id = bytes.get(name_end + 1..name_end + 1 + id_bytes)?;
-    let entry = Entry { mode, name: &bytes[name_start..name_end], id: oid::from_bytes_unchecked(id) };
+    let entry = TreeEntry { mode, name: &bytes[name_start..name_end], id: oid::from_bytes_unchecked(id) };
     Some((entry, name_end + 1 + id_bytes))
 }
 

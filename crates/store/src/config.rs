@@ -21,7 +21,7 @@ pub use last_read::LastConfig;
 use trust::Rule;
 pub use trust::Served;
 
-/// What [`Config::big_file_bytes`] says where nothing is set.
+/// The default of [`Config::big_file_bytes`].
 pub const BIG_FILE_BYTES: u64 = 512 << 20;
 
 /// Longest configuration file that is read.
@@ -30,28 +30,28 @@ pub(crate) const MAX_CONFIG_BYTES: u64 = 16 << 20;
 /// Where configuration outside the repository comes from.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSources {
-    /// The system file, unless it is turned off.
+    /// The system's file, unless disabled.
     pub system: Option<PathBuf>,
-    /// The files of the user, the less important one first.
+    /// The user's files, in ascending priority.
     pub global: Vec<PathBuf>,
     /// `GIT_CONFIG_COUNT`, then `GIT_CONFIG_PARAMETERS`, then `-c name=value`, in order; without a value it means
     /// true.
     pub overrides: Vec<(String, Option<String>)>,
     /// The user's home directory, for `~/` in paths.
     pub home: Option<PathBuf>,
-    /// The system's file of attributes, unless it is turned off.
+    /// The system's attribute file, unless disabled.
     pub system_attributes: Option<PathBuf>,
-    /// The user's, where `core.attributesFile` names no other.
+    /// The user's attribute file, unless `core.attributesFile` names another.
     pub user_attributes: Option<PathBuf>,
-    /// The user's file of ignored paths, where `core.excludesFile` names no other.
+    /// The user's ignore file, unless `core.excludesFile` names another.
     pub user_excludes: Option<PathBuf>,
-    /// The tree whose files of attributes count (`GIT_ATTR_SOURCE`), where `attr.tree` names no other.
+    /// The tree to read attribute files from (`GIT_ATTR_SOURCE`), unless `attr.tree` names another.
     pub attribute_tree: Option<String>,
     /// What counts where a file is there and cannot be read; without it that is an error.
     pub last: Option<Arc<LastConfig>>,
 }
 
-/// Who says it; later ones win.
+/// Where a setting comes from; later ones win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ConfigScope {
     System,
@@ -74,11 +74,11 @@ pub struct Config {
     /// Lowest priority first.
     entries: Vec<ConfigEntry>,
     home: Option<PathBuf>,
-    /// Whether the repository is one of a served folder, and may not decide everything.
+    /// Whether the repository is served, so that its own configuration is restricted.
     is_confined: bool,
-    /// What the repository said that does not count, and why.
+    /// Settings of the repository that are ignored, and why.
     ignored: Vec<String>,
-    /// How many files were included so far.
+    /// How many files were included.
     included_files: usize,
 }
 
@@ -135,8 +135,7 @@ impl Config {
         Ok(())
     }
 
-    /// The same for a repository of a served folder: what it may not decide is left out, and told by
-    /// [`Config::ignored`].
+    /// The same for a served repository: settings that it may not decide are left out and listed by [`Config::ignored`].
     pub(crate) fn add_confined(
         &mut self,
         served: &Served,
@@ -168,8 +167,7 @@ impl Config {
         Ok(())
     }
 
-    /// Which settings of the repository itself do not count because only protected configuration may say so, each with
-    /// the reason.
+    /// The repository's own settings that are ignored because only protected configuration may set them, each with the reason.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
@@ -224,7 +222,7 @@ impl Config {
         }
     }
 
-    /// Where the last value of `name` stands among all entries: of two names, the larger was said later.
+    /// The position of the last value of `name` among all entries: of two names, the larger was set later.
     pub fn place_of(&self, name: &str) -> Option<usize> {
         let name = normalized(name);
         self.entries.iter().rposition(|entry| entry.name == name)
@@ -247,7 +245,7 @@ impl Config {
         })
     }
 
-    /// All values of `name`, the most important last.
+    /// All values of `name`, in ascending priority.
     pub fn strings(&self, name: &str) -> Vec<Vec<u8>> {
         self.values(name, |_| true)
     }
@@ -262,12 +260,12 @@ impl Config {
         self.boolean_of(name, |_| true)
     }
 
-    /// The same of protected configuration alone, which no repository can set.
+    /// The same from protected configuration alone, which no repository can set.
     pub fn protected_boolean(&self, name: &str) -> Result<Option<bool>, Error> {
         self.boolean_of(name, ConfigScope::is_protected)
     }
 
-    /// The same of the repository's own configuration alone.
+    /// The same from the repository's own configuration alone.
     pub fn own_boolean(&self, name: &str) -> Result<Option<bool>, Error> {
         self.boolean_of(name, |scope| !scope.is_protected())
     }
@@ -277,14 +275,14 @@ impl Config {
         self.last(name).map(ConfigEntry::integer).transpose()
     }
 
-    /// Larger contents are not held in memory, where that can be, and are not compared with others (git-config,
-    /// "core.bigFileThreshold"). A number below zero is the default.
+    /// Larger contents are not held in memory if that can be avoided, and are not deltified (git-config,
+    /// "core.bigFileThreshold"). A negative number means the default.
     pub fn big_file_bytes(&self) -> Result<u64, Error> {
         let set = self.integer("core.bigFileThreshold")?;
         Ok(set.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(BIG_FILE_BYTES))
     }
 
-    /// The number that the repository itself says, ignoring everybody else.
+    /// The number that the repository itself sets, ignoring all other sources.
     pub(crate) fn local_integer(&self, name: &str) -> Result<Option<i64>, Error> {
         let name = normalized(name);
         let mut entries = self.entries.iter().rev();
@@ -410,13 +408,13 @@ fn bad_command_line() -> Error {
     Reason::Config("unable to parse command-line config".to_owned()).into()
 }
 
-/// What a text says, in its order, without what it includes.
+/// The entries of a text, in order, without included files.
 fn parse_entries(scope: ConfigScope, text: &[u8], path: Option<&Path>) -> Result<Vec<ConfigEntry>, Error> {
     let file = parse(scope, text, path)?;
     Ok(file.sections().flat_map(|section| entries_of(scope, &section)).collect())
 }
 
-/// What a section says, in its order.
+/// The entries of a section, in order.
 fn entries_of(scope: ConfigScope, section: &gix_config::file::SectionRef<'_>) -> Vec<ConfigEntry> {
     let header = section.header();
     let mut prefix = header.name().to_ascii_lowercase();
@@ -446,7 +444,7 @@ fn entries_of(scope: ConfigScope, section: &gix_config::file::SectionRef<'_>) ->
     entries
 }
 
-/// What git takes for a boolean; a number is one, too.
+/// A boolean as git reads it; numbers count.
 pub(crate) fn parse_boolean(value: &[u8]) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
     if is_one_of(&["true", "yes", "on"]) {

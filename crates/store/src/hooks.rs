@@ -10,51 +10,51 @@ use packrace_os::count::Role;
 
 use crate::error::Error;
 
-/// The hooks of a repository, and what they are run with.
+/// The hooks of a repository and how to run them.
 #[derive(Debug, Clone)]
 pub struct Hooks {
     pub(crate) outlet: MessageSink,
-    /// None where no hooks are run.
+    /// `None` if no hooks run.
     pub(crate) dir: Option<PathBuf>,
     /// The top of the work tree, or a bare repository itself.
     pub(crate) directory: PathBuf,
-    /// Where it is not the directory that hooks are run in.
+    /// `None` if hooks run in it.
     pub(crate) git_dir: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, Option<OsString>)>,
     pub(crate) warns_of_ignored: bool,
     pub(crate) confinement: Confinement,
-    /// One that cannot be looked at is an error, and not none.
+    /// A hook that cannot be examined is an error, not an absent hook.
     pub(crate) is_strict: bool,
 }
 
-/// Which hooks of a served repository are run.
+/// Which hooks run for a served repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HooksFrom {
-    /// Its own, as in git.
+    /// The repository's own, as in git.
     #[default]
     Repository,
-    /// None.
+    /// No hooks.
     Nowhere,
-    /// Those in this folder, which is the same for all repositories.
+    /// Those in this directory, for all repositories.
     Dir(PathBuf),
 }
 
-/// Takes what somebody says, piece by piece.
+/// Takes a piece of text.
 type Say = dyn Fn(&[u8]) + Send + Sync;
 
-/// Where goes what hooks say, on either output.
+/// Receives the output of hooks, from both of their streams.
 #[derive(Clone)]
 pub struct MessageSink(Arc<Say>);
 
 impl MessageSink {
-    /// There.
+    /// A sink that hands each piece to `to`.
     pub fn new(to: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
         MessageSink(Arc::new(to))
     }
 }
 
 impl MessageSink {
-    /// Says something.
+    /// Writes a piece of text.
     pub fn say(&self, text: &[u8]) {
         (self.0)(text);
     }
@@ -69,16 +69,16 @@ impl std::fmt::Debug for MessageSink {
 /// How a hook ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// There is none, or it is switched off because it cannot be run.
+    /// There is no such hook, or it is not executable.
     NotThere,
     /// With exit code 0.
     Well,
-    /// In any other way.
+    /// With another exit code, or by a signal.
     Badly,
 }
 
 impl Hooks {
-    /// The program of this name, if there is one that can be run.
+    /// The hook of this name, if there is one that is executable.
     pub fn find(&self, name: &str) -> Result<Option<PathBuf>, Error> {
         let Some(dir) = &self.dir else { return Ok(None) };
         let path = dir.join(name);
@@ -97,7 +97,7 @@ impl Hooks {
         }
     }
 
-    /// Runs a hook to its end.
+    /// Runs a hook and waits for it to end.
     pub fn run(&self, name: &str, arguments: &[&[u8]], input: &[u8]) -> Result<Ended, Error> {
         let Some(program) = self.program(name, arguments)? else { return Ok(Ended::NotThere) };
         let child = ChildProcess::start(&program).map_err(|error| Error::io(Path::new(name), error))?;
@@ -107,7 +107,7 @@ impl Hooks {
         Ok(if status.success() { Ended::Well } else { Ended::Badly })
     }
 
-    /// How a hook is started, if it is there, for those who talk with it while it runs.
+    /// How to start a hook, if it exists; for callers that talk with it while it runs.
     pub fn program(&self, name: &str, arguments: &[&[u8]]) -> Result<Option<Program>, Error> {
         let Some(path) = self.find(name)? else { return Ok(None) };
         let absolute = packrace_os::real_path(&path).map_err(|error| Error::io(&path, error))?;

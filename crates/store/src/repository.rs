@@ -36,11 +36,11 @@ pub struct OpenOptions {
     pub strict: bool,
     /// Refuse a repository of another owner unless `safe.directory` allows it; git's daemon and http-backend do.
     pub check_ownership: bool,
-    /// The user who became root (`SUDO_UID`): what is his is ours then, too.
+    /// The user who became root (`SUDO_UID`): their files count as ours.
     pub sudo_user: Option<u32>,
-    /// Take every repository for that of another owner (`GIT_TEST_ASSUME_DIFFERENT_OWNER`).
+    /// Treat every repository as another owner's (`GIT_TEST_ASSUME_DIFFERENT_OWNER`).
     pub assume_other_owner: bool,
-    /// The served folder that it lies in: not every repository there may be opened, nor decide everything.
+    /// The served directory that it lies in: some repositories there may not be opened, and their own configuration is restricted.
     pub served: Option<Arc<Served>>,
     /// Configuration outside the repository.
     pub config: ConfigSources,
@@ -58,12 +58,12 @@ pub struct OpenOptions {
     pub index_version: Option<String>,
 }
 
-/// Files of attributes outside of work trees.
+/// Attribute files outside of work trees.
 #[derive(Debug, Clone)]
 pub struct AttributeFiles {
-    /// Of the system and of the user, the less important first.
+    /// Those of the system and of the user, in ascending priority.
     pub outside: Vec<PathBuf>,
-    /// Of the repository; more important than any other.
+    /// That of the repository; it has the highest priority.
     pub info: PathBuf,
 }
 
@@ -79,11 +79,11 @@ pub struct Repository {
     index_file: PathBuf,
     index_version: Option<String>,
     config: Config,
-    /// What was outside the repository.
+    /// Where configuration outside the repository came from.
     outside: ConfigSources,
     hash: HashKind,
     refs: RefStore,
-    /// What [`Repository::cached_snapshot`] has mapped.
+    /// The first snapshot of [`Repository::cached_snapshot`].
     mapped: Mutex<Option<Snapshot>>,
     /// Packs that snapshots have opened.
     known_packs: PackDirs,
@@ -95,7 +95,7 @@ impl Repository {
         Repository::open_seen(path, options, &mut FileDependencies::default())
     }
 
-    /// The same; `seen` gets all that decided it, but what the objects are (see [`Repository::see_objects`]).
+    /// The same; `seen` gets every file that this depends on, except for objects (see [`Repository::see_objects`]).
     pub(crate) fn open_seen(
         path: &Path,
         options: &OpenOptions,
@@ -144,7 +144,7 @@ impl Repository {
             known_packs: PackDirs::default(),
         };
         if let Some(index_file) = &options.index_file {
-            // A path in the environment is one from the top of the work tree, where git runs.
+            // A path in the environment is relative to the top of the work tree, where git runs.
             let top = repository.work_tree()?.unwrap_or_default();
             repository.index_file = top.join(index_file);
         }
@@ -161,13 +161,13 @@ impl Repository {
         &self.common_dir
     }
 
-    /// Whether it has no work tree: as `core.bare` says, or else by its name.
+    /// Whether it has no work tree: by `core.bare`, or else by its name.
     pub fn is_bare(&self) -> Result<bool, Error> {
         let by_name = self.git_dir.file_name().is_none_or(|name| name != ".git");
         Ok(self.config.boolean("core.bare")?.unwrap_or(by_name && self.git_dir == self.common_dir))
     }
 
-    /// The top of the work tree; none for a bare repository, or where it cannot be told.
+    /// The top of the work tree; `None` for a bare repository, or if it cannot be determined.
     pub fn work_tree(&self) -> Result<Option<PathBuf>, Error> {
         if let Some(named) = self.config.string("core.worktree").filter(|_| self.git_dir == self.common_dir) {
             return Ok(Some(discovery::join(&self.git_dir, &named)));
@@ -189,7 +189,7 @@ impl Repository {
         &self.index_file
     }
 
-    /// The version that a new index has to have, unchecked.
+    /// The version of a new index, unchecked.
     pub fn index_version(&self) -> Option<&str> {
         self.index_version.as_deref()
     }
@@ -199,14 +199,13 @@ impl Repository {
         &self.object_dir
     }
 
-    /// The object directory that `wanted` names, which must be the repository's own or one that it borrows from.
+    /// The object directory that `wanted` names; it must be the repository's own or an alternate.
     pub fn known_object_dir(&self, wanted: &Path) -> Result<PathBuf, Error> {
         let dirs = objects_dir::open(&self.object_dir, &self.alternates, self.hash);
         Ok(dirs[objects_dir::position(&dirs, wanted)?].path().to_owned())
     }
 
-    /// The same repository with other object directories: new objects go to `object_dir`, and are looked for in `alternates`
-    /// too.
+    /// The same repository with other object directories: new objects go to `object_dir`; `alternates` are searched as well.
     pub(crate) fn with_objects(&self, object_dir: PathBuf, alternates: Vec<PathBuf>) -> Self {
         Repository {
             git_dir: self.git_dir.clone(),
@@ -225,13 +224,13 @@ impl Repository {
         }
     }
 
-    /// Every object directory that the repository borrows from, in the order in which they are searched.
+    /// Every alternate object directory, in search order.
     pub fn borrowed_object_dirs(&self) -> Vec<PathBuf> {
         let dirs = objects_dir::open(&self.object_dir, &self.alternates, self.hash);
         dirs.iter().skip(1).map(|dir| dir.path().to_owned()).collect()
     }
 
-    /// Object directories beside those that the repository itself names.
+    /// Alternates beyond those in the repository's own file.
     pub(crate) fn alternates(&self) -> &[PathBuf] {
         &self.alternates
     }
@@ -271,7 +270,7 @@ impl Repository {
         Ok(snapshot)
     }
 
-    /// The same, but packs are listed when the first object is asked for: for who may not ask for any.
+    /// The same, but packs are only listed when the first object is asked for.
     pub fn unlisted_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         let shallow = self.read_shallow()?;
         let has_grafts = self.has_grafts();
@@ -293,8 +292,8 @@ impl Repository {
     }
 
     /// The objects, with packs, bitmaps and commit-graph as they were when an object was first asked for, and loose objects as
-    /// they are now. What is packed since is found where it is looked for, as from any [`Snapshot`]. For one who knows
-    /// how old this repository may be: see [`CachedRepository`](crate::CachedRepository).
+    /// they are now. Objects packed since are still found, as from any [`Snapshot`]. For callers that bound the age of this
+    /// repository: see [`CachedRepository`](crate::CachedRepository).
     pub fn cached_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         let attributes = self.attribute_sources()?;
         let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
@@ -308,34 +307,34 @@ impl Repository {
         Ok(Arc::new(first.with_loose_anew(attributes)))
     }
 
-    /// How many packs are open for [`Repository::cached_snapshot`]; none while it is being made.
+    /// How many packs are open for [`Repository::cached_snapshot`]; 0 while it is being made.
     pub fn cached_packs(&self) -> usize {
         let mapped = self.mapped.try_lock().ok();
         mapped.and_then(|mapped| mapped.as_ref().map(Snapshot::listed_packs)).unwrap_or(0)
     }
 
-    /// Uses again which packs `before`, an opening of the same repository, has open, as far as they are the same still.
+    /// Reuses the packs that `before`, an earlier opening of the same repository, has open, if they are unchanged.
     pub fn take_over_packs(&self, before: &Repository) {
         self.known_packs.take_over(&before.known_packs);
     }
 
-    /// Lets go of packs that were open for earlier snapshots, in directories that have changed since.
+    /// Releases packs of earlier snapshots whose directories have changed.
     pub fn forget_changed_packs(&self) {
         self.known_packs.forget_changed();
     }
 
-    /// Lets go of the packs of an object directory that is removed.
+    /// Releases the packs of a removed object directory.
     pub(crate) fn forget_packs(&self, objects: &Path) {
         self.known_packs.forget(objects);
     }
 
-    /// Whether what [`Repository::cached_snapshot`] has mapped is damaged, or lacks a pack that could not be used.
+    /// Whether the cached snapshot has damaged maps, or lacks a pack that could not be used.
     pub(crate) fn is_doubtful(&self) -> bool {
         let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         mapped.as_ref().is_some_and(Snapshot::is_doubtful)
     }
 
-    /// Tells `seen` what decides which packs, bitmaps and commit-graph there are.
+    /// Adds to `seen` the files that packs, bitmaps and the commit-graph depend on.
     pub(crate) fn see_objects(&self, seen: &mut FileDependencies) {
         objects_dir::open_seen(&self.object_dir, &self.alternates, self.hash, seen);
         seen.file(&self.common_dir.join("info/grafts"));
@@ -344,7 +343,7 @@ impl Repository {
         }
     }
 
-    /// The files of attributes that are not part of a work tree.
+    /// The attribute files that are not part of a work tree.
     pub fn attribute_files(&self) -> AttributeFiles {
         let named = self.config.path("core.attributesFile").filter(|path| !path.as_os_str().is_empty());
         let user = named.or_else(|| self.outside.user_attributes.clone());
@@ -354,7 +353,7 @@ impl Repository {
         }
     }
 
-    /// The files of ignored paths that are not part of a work tree, the less important first.
+    /// The ignore files that are not part of a work tree, in ascending priority.
     pub fn exclude_files(&self) -> Vec<PathBuf> {
         let named = self.config.path("core.excludesFile").filter(|path| !path.as_os_str().is_empty());
         let user = named.or_else(|| self.outside.user_excludes.clone());
@@ -371,7 +370,7 @@ impl Repository {
         })
     }
 
-    /// As git does it, a name in the environment must be one of an object; one in the configuration need not.
+    /// As in git, a name in the environment must be that of an object; one in the configuration need not.
     fn attribute_tree(&self) -> Result<Option<ObjectId>, Error> {
         let resolve = |name: &[u8]| -> Result<Option<ObjectId>, Error> {
             if let Some(id) = ObjectId::from_hex(name).ok().filter(|id| id.kind() == self.hash) {

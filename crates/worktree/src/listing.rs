@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gix_object::bstr::BString;
-use packrace_object::tree::{Entries, Entry as TreeEntry, EntryKind};
+use packrace_object::tree::{Entries, EntryKind, TreeEntry};
 use packrace_object::{Kind, ObjectId};
 
 use crate::error::WorkError;

@@ -1,4 +1,4 @@
-//! Bringing the index and the work tree from one list of files to another.
+//! Takes the index and the work tree from one list of files to another.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use crate::index::{Entry, Index, Kind, Mode};
 use crate::listing::{Item, Listing};
 use crate::paths::directories_above;
 
-/// What would be lost, which is why nothing was done.
+/// What would be lost; nothing was done.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
-    /// Files with changes that nobody has.
+    /// Files with changes that are stored nowhere else.
     pub changed: Vec<Vec<u8>>,
-    /// Files that git does not know.
+    /// Untracked files.
     pub untracked: Vec<Vec<u8>>,
-    /// Directories with files that git does not know.
+    /// Directories with untracked files.
     pub directories: Vec<Vec<u8>>,
 }
 
@@ -26,7 +26,7 @@ impl Blocked {
         self == &Blocked::default()
     }
 
-    /// In git's words; `doing` is `merge` or `checkout`, `after` what the user wants to do then.
+    /// In git's words; `doing` is `merge` or `checkout`, `after` what the user wants to do afterwards.
     pub fn message(&self, doing: &str, after: &str) -> String {
         let mut text = String::new();
         let mut add = |paths: &[Vec<u8>], before: String, behind: String| {
@@ -58,10 +58,10 @@ impl Blocked {
     }
 }
 
-/// Whether a path is of no interest to git, so that a file there may be overwritten.
+/// Whether a path is ignored, so that a file there may be overwritten.
 pub type IsIgnored<'a> = dyn FnMut(&[u8]) -> Result<bool, WorkError> + 'a;
 
-/// Does to the index and the work tree what makes `to` of `from`, but nothing where something would be lost.
+/// Turns index and work tree from `from` into `to`; does nothing if something would be lost.
 pub fn switch(
     index: &mut Index,
     files: &mut Files,
@@ -90,7 +90,7 @@ pub fn switch(
     Ok(Ok(()))
 }
 
-/// Looks at what is there before anything is changed.
+/// Checks every path before anything is changed.
 struct PathCheck<'a, 'l, 'i> {
     index: &'a Index,
     files: &'a mut Files,
@@ -100,7 +100,7 @@ struct PathCheck<'a, 'l, 'i> {
 }
 
 impl<'l> PathCheck<'_, 'l, '_> {
-    /// What has to be changed, if nothing is in the way.
+    /// The paths to change, if nothing is in the way.
     fn changes(&mut self, from: &'l Listing) -> Result<Vec<(&'l BString, Option<Item>)>, WorkError> {
         let paths: BTreeSet<&BString> = from.keys().chain(self.to.keys()).collect();
         let mut changes = Vec::new();
@@ -117,7 +117,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
             }
             match entry {
                 Some(entry) => {
-                    // What nobody is to look at may have changes all the same. A submodule is left alone.
+                    // A path with skip-worktree may have changes all the same. A submodule is left alone.
                     let visible = Entry { assume_valid: false, skip_worktree: false, ..entry };
                     if entry.mode != Mode::Gitlink
                         && let Comparison::Changed(_) = self.files.compare(self.index, path, &visible)?
@@ -136,14 +136,14 @@ impl<'l> PathCheck<'_, 'l, '_> {
         Ok(changes)
     }
 
-    /// Whether something that git does not know is where a new file, or a directory of it, has to be.
+    /// Whether something untracked is where a new file, or one of its directories, has to be.
     fn check_absent(&mut self, path: &[u8]) -> Result<(), WorkError> {
         for above in directories_above(path) {
             match self.files.tree.look(above)? {
                 Some(seen) if seen.kind == Kind::Dir => {}
                 None => return Ok(()),
                 Some(_) => {
-                    // What git knows there has to go anyway, and is looked at as the entry that it is.
+                    // A tracked path there has to go anyway, and is checked as an entry of its own.
                     if self.index.get(above, 0).is_none()
                         && !(self.is_ignored)(above)?
                         && !self.blocked.untracked.iter().any(|known| known == above)
@@ -163,7 +163,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
         Ok(())
     }
 
-    /// Whether a directory where a file has to be holds more than files that go.
+    /// Whether a directory that a file replaces holds more than files that are removed.
     fn check_directory(&mut self, path: &[u8]) -> Result<(), WorkError> {
         if self.to.get(path).is_some_and(|item| item.mode == Mode::Gitlink) {
             return Ok(());
@@ -188,8 +188,8 @@ impl<'l> PathCheck<'_, 'l, '_> {
     }
 }
 
-/// Makes the index and the work tree what `to` says, whatever is there, for the paths that `is_meant` says. Files that are as
-/// they should be are not touched.
+/// Makes index and work tree equal to `to` for the paths that `is_meant` selects, whatever is there. Files that are right
+/// already are not touched.
 pub fn reset(
     index: &mut Index,
     files: &mut Files,
@@ -227,7 +227,7 @@ pub fn reset(
     Ok(())
 }
 
-/// Writes a file and its entry. A path that need not be in the work tree is not written.
+/// Writes a file and its entry; a path outside a sparse checkout is not written.
 pub(crate) fn check_out(
     index: &mut Index,
     files: &mut Files,
@@ -239,7 +239,7 @@ pub(crate) fn check_out(
     match is_skipped {
         true => entry.skip_worktree = true,
         false => {
-            // Attributes are looked for in the index first.
+            // Attributes are read from the index first.
             index.insert(path, 0, entry);
             entry.stat = files.check_out(index, path, item)?;
         }

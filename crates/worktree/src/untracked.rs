@@ -1,4 +1,4 @@
-//! Finds what is in a work tree and not in the index.
+//! Finds what is in a work tree but not in the index.
 
 use std::collections::HashSet;
 use std::fs::FileType;
@@ -20,7 +20,7 @@ pub enum UntrackedKind {
     File,
     /// A symbolic link.
     Link,
-    /// A repository, which becomes a link to its commit; or one without a commit, which cannot.
+    /// A repository, which becomes a gitlink to its commit; one without a commit cannot be added.
     Repository(Option<ObjectId>),
 }
 
@@ -33,13 +33,13 @@ pub struct Untracked {
     pub found: UntrackedKind,
 }
 
-/// What a walk needs to know.
+/// A walk over a work tree.
 pub struct Walk<'a> {
     top: PathBuf,
     index: &'a Index,
-    /// Paths of the index in lower case, where case does not count.
+    /// Paths of the index in lower case, if case is ignored.
     folded: Option<HashSet<Vec<u8>>>,
-    /// None where ignored paths are wanted as well.
+    /// `None` if ignored paths are wanted as well.
     rules: Option<&'a mut IgnoreRules>,
     specs: &'a mut Pathspecs,
     reader: ObjectReader,
@@ -49,7 +49,7 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// A walk below `top`. Without `rules` nothing is ignored. What pathspecs mean is met on the way.
+    /// A walk below `top`. Without `rules`, nothing is ignored. Pathspecs are told of the paths that they match.
     pub fn new(
         top: &Path,
         index: &'a Index,
@@ -63,13 +63,13 @@ impl<'a> Walk<'a> {
         Walk { top, index, folded: None, rules, specs, reader, options, untracked, told }
     }
 
-    /// Lets case not count when the index is asked (`core.ignoreCase`).
+    /// Ignores case in lookups in the index (`core.ignoreCase`).
     pub fn fold_case(&mut self) {
         let paths = self.index.entries().map(|(key, _)| key.path().to_ascii_lowercase());
         self.folded = Some(paths.collect());
     }
 
-    /// All that is there, in the order of paths.
+    /// All untracked paths, sorted.
     pub fn run(mut self) -> Result<Vec<Untracked>, PathError> {
         for root in self.specs.roots() {
             self.enter_root(&root)?;
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|source| cannot_open(dir, source))?;
-            // What vanishes meanwhile was not there.
+            // An entry that vanishes meanwhile counts as absent.
             let Ok(kind) = entry.file_type() else { continue };
             names.push((entry.file_name().into_vec(), kind));
         }

@@ -16,13 +16,13 @@ use super::error::Reason;
 use super::table::{EntryNumber, Named};
 use super::unpacked::Unpacked;
 
-/// Bytes of the pack that are handed on together: what the file gets in one write.
+/// Bytes of the pack in one job, and in one write to the file.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
-/// Contents that are handed on together.
+/// Bytes of contents in one job.
 pub(super) const BATCH_BYTES: usize = 1 << 18;
 
-/// Pieces and batches that may wait.
+/// Most jobs that may wait.
 const MAX_WAITING: usize = 8;
 
 /// With fewer jobs waiting, the thread has time for deltas.
@@ -30,9 +30,9 @@ const HAS_TIME_WAITING: usize = 2;
 
 /// A job for the thread.
 pub(super) enum HashJob {
-    /// Bytes of the pack, of which so many count for its checksum.
+    /// Bytes of the pack, and how many of them the checksum covers.
     Piece(Vec<u8>, usize),
-    /// Objects: their contents, or the deltas that make them, one behind the other.
+    /// Objects: their contents or deltas, one after another.
     Objects(Vec<u8>, Vec<Arrived>),
 }
 
@@ -41,7 +41,7 @@ pub(super) enum HashJob {
 pub(super) struct Arrived {
     pub(super) entry: EntryNumber,
     pub(super) form: ArrivedAs,
-    /// Of the content, or of the delta.
+    /// The length of the content or delta.
     pub(super) length: usize,
 }
 
@@ -56,15 +56,15 @@ pub(super) enum ArrivedAs {
 /// What a finished job leaves.
 #[derive(Default)]
 pub(super) struct Returned {
-    /// To be used again.
+    /// For reuse.
     pub(super) buffer: Vec<u8>,
-    /// Deltas in it that could not be applied, as their bases were not at hand.
+    /// Deltas in it that were not applied because their bases are not cached.
     pub(super) left: Vec<(EntryNumber, Range<usize>)>,
 }
 
 /// The result of all jobs.
 pub(super) struct Done {
-    /// None where the pack is a file already.
+    /// `None` if the pack is a file already.
     pub(super) writer: Option<Box<PackWriter>>,
     pub(super) checksum: ObjectId,
     /// All whole objects, and some deltas; or the first entry that looks like an attack.
@@ -128,7 +128,7 @@ impl HasherThread {
         };
     }
 
-    /// Does the job, or sees to it that it is done. Gives back what is left of it, or of one before.
+    /// Runs the job, or queues it. Returns what is left of it or of an earlier one.
     pub(super) fn run(&mut self, job: HashJob) -> Result<Returned, Reason> {
         match &mut self.0 {
             Runner::Here(worker) => worker.run(job),
@@ -143,12 +143,12 @@ impl HasherThread {
         }
     }
 
-    /// Whether a thread would soon have nothing to do.
+    /// Whether the thread is nearly idle.
     pub(super) fn has_time(&self) -> bool {
         matches!(&self.0, Runner::Thread { waiting, .. } if waiting.load(Relaxed) < HAS_TIME_WAITING)
     }
 
-    /// Waits until everything is done.
+    /// Waits for all jobs.
     pub(super) fn finish(&mut self) -> Result<Done, Reason> {
         let worker = self.join()?;
         let checksum = worker.hasher.finish().map_err(|_| Reason::PackCollisionAttack)?;
@@ -173,7 +173,7 @@ impl HasherThread {
 impl Drop for HasherThread {
     fn drop(&mut self) {
         if let Runner::Thread { .. } = self.0 {
-            // The temporary must be gone when whoever drops this goes on.
+            // The temporary file must be gone when the drop returns.
             let _ = self.join();
         }
     }
@@ -189,7 +189,7 @@ impl HashWorker {
         while let Ok(job) = jobs.recv() {
             let returned = self.run(job)?;
             waiting.fetch_sub(1, Relaxed);
-            // Nobody takes it back at the end.
+            // At the end, nobody takes it back.
             let _ = done.send(returned);
         }
         Ok(self)
@@ -211,7 +211,7 @@ impl HashWorker {
         }
     }
 
-    /// Names objects, and says which are left.
+    /// Names objects and returns the rest.
     fn name(
         &mut self,
         contents: &[u8],
@@ -258,7 +258,7 @@ impl HashWorker {
     }
 }
 
-/// A content: a part of the batch, or one that is kept beyond it.
+/// A content: part of a batch, or shared with the cache.
 enum Bytes<'a> {
     OfBatch(&'a [u8]),
     Kept(Arc<Vec<u8>>),

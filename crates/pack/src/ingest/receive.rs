@@ -17,16 +17,16 @@ use super::hasher_thread::{
 use super::table::{EntryNumber, EntryTable, MAX_ENTRIES};
 use super::unpacked::Unpacked;
 
-/// Inflated at a time; whole objects up to this are named together with others.
+/// Bytes inflated at a time; whole objects up to this size are named in batches.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// Objects that are handed on together.
+/// Objects in one job.
 const BATCH_OBJECTS: usize = 1 << 9;
 
-/// A pack that is longer than this is worth another thread.
+/// A longer pack is worth another thread.
 const WORTH_A_THREAD_BYTES: u64 = 2 << 20;
 
-/// What follows next.
+/// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expecting {
     Header,
@@ -40,39 +40,39 @@ enum Expecting {
 pub(super) struct Receiver {
     hash: HashKind,
     state: Expecting,
-    /// A header, or the trailer, of which not everything has come.
+    /// An incomplete header or trailer.
     carry: Vec<u8>,
     pub(super) table: EntryTable,
     announced: u32,
-    /// Where the next byte belongs.
+    /// The offset of the next byte.
     position: u64,
     entry: Current,
     at_once: StreamInflater,
     inflater: PieceInflater,
     room: Vec<u8>,
-    /// Bytes of the pack that are not handed on yet, and how many of the last are of the trailer.
+    /// Bytes of the pack that wait to be handed on, and how many of the last belong to the trailer.
     piece: Vec<u8>,
     trailer_bytes: usize,
-    /// Contents of whole objects, and deltas, that are not handed on yet.
+    /// Contents and deltas that wait to be handed on.
     contents: Vec<u8>,
     objects: Vec<Arrived>,
     pub(super) short_deltas: DeltaBuffer,
     hasher_thread: HasherThread,
     has_thread: bool,
-    /// What a thread may keep as delta bases.
+    /// Most bytes that the thread may keep as delta bases.
     cache_bytes: usize,
-    /// The end, when it is there.
+    /// The trailer, once it is complete.
     writer: Option<Box<PackWriter>>,
     checksum: Option<ObjectId>,
     pub(super) inspector: Option<Inspector>,
-    /// Whole objects that nobody has looked at, because they were not in memory as a whole; no blobs.
+    /// Whole objects other than blobs that were not checked because they were never in memory as a whole.
     pub(super) large: Vec<EntryNumber>,
     max_bytes: Option<u64>,
     max_objects: Option<u32>,
     pub(super) unpacked: Arc<Unpacked>,
 }
 
-/// The entry whose body is inflated.
+/// The entry that is being inflated.
 struct Current {
     header: EntryHeader,
     offset: u64,
@@ -114,7 +114,7 @@ impl Receiver {
             objects: Vec::new(),
             short_deltas: DeltaBuffer::default(),
             hasher_thread: HasherThread::new(hash, writer, options.checks.as_ref()),
-            // One that may not be taken counts as there.
+            // One that may not be taken counts as existing.
             has_thread: options.threads < 2,
             cache_bytes: options.cache_bytes,
             writer: None,
@@ -131,7 +131,7 @@ impl Receiver {
         self.state == Expecting::Over
     }
 
-    /// How many entries the header of the pack announces.
+    /// How many entries the pack's header announces.
     pub(super) fn announced(&self) -> u32 {
         self.announced
     }
@@ -141,12 +141,12 @@ impl Receiver {
         self.checksum
     }
 
-    /// The file that the pack went to, unless it came from one.
+    /// The file that the pack was written to, unless it came from one.
     pub(super) fn take_writer(&mut self) -> Option<Box<PackWriter>> {
         self.writer.take()
     }
 
-    /// Takes what belongs to the pack, which is all of it unless the pack ends before.
+    /// Takes bytes up to the end of the pack.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
         let mut at = 0;
         self.unpacked.has_come(self.position + bytes.len() as u64);
@@ -178,7 +178,7 @@ impl Receiver {
         self.state == Expecting::Over || self.state == Expecting::Trailer && is_whole
     }
 
-    /// Hands on what belongs to the pack, in whole pieces.
+    /// Hands on bytes of the pack in whole pieces.
     fn hand_on(&mut self, mut bytes: &[u8]) -> Result<(), Reason> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.piece.len()));
@@ -211,7 +211,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Gives somebody else something to do, and gets an empty buffer. Deltas that are left over are kept.
+    /// Hands a job on and gets an empty buffer back. Leftover deltas are kept.
     fn give(&mut self, job: HashJob) -> Result<Vec<u8>, Reason> {
         let Returned { mut buffer, left } = self.hasher_thread.run(job)?;
         left.into_iter().for_each(|(entry, place)| self.short_deltas.keep(entry, &buffer[place]));
@@ -300,7 +300,7 @@ impl Receiver {
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
         let entry = &mut self.entry;
         if !entry.is_in_pieces {
-            // Most entries are here as a whole. What is damaged is looked at in pieces, to say how.
+            // Most entries are complete here. Damaged ones are inflated in pieces, to say how they are damaged.
             let room = usize::try_from(entry.header.size)
                 .ok()
                 .and_then(|size| self.room[..ROOM_BYTES].get_mut(..size));
@@ -318,7 +318,7 @@ impl Receiver {
         loop {
             let entry = &mut self.entry;
             let size = entry.header.size;
-            // One byte more than may come, so that a stream which is too long shows.
+            // Room for one byte more than announced, so that a stream that is too long is noticed.
             let kept =
                 if entry.hasher.is_some() || size > ROOM_BYTES as u64 { 0 } else { entry.produced as usize };
             let inflated = match self.inflater.inflate(&bytes[at..], &mut self.room[kept..]) {
@@ -394,7 +394,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Hands on what is in the room: the whole of an entry, which has just ended.
+    /// Hands on the content of an entry that has just ended.
     fn arrive(&mut self, entry: EntryNumber, form: ArrivedAs) -> Result<(), Reason> {
         let length = self.entry.produced as usize;
         self.contents.extend_from_slice(&self.room[..length]);
@@ -413,7 +413,7 @@ impl Receiver {
     }
 }
 
-/// The header of an entry, or what git says of it.
+/// The header of an entry, or git's words for what is wrong with it.
 fn parse(bytes: &[u8], hash: HashKind) -> Result<EntryHeader, String> {
     pack::parse_entry_header(bytes, hash).map_err(|error| match (error.what, bytes.first()) {
         ("entry has no valid type", Some(first)) => format!("unknown object type {}", first >> 4 & 7),

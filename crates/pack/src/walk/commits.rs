@@ -22,7 +22,7 @@ pub(crate) struct CommitNo(u32);
 
 /// A loaded commit.
 #[derive(Debug)]
-pub(crate) struct Commit {
+pub(crate) struct LoadedCommit {
     pub(crate) ix: ObjectNo,
     pub(crate) tree: ObjectId,
     /// Empty for roots and where history is cut.
@@ -34,7 +34,7 @@ pub(crate) struct Commit {
     pub(crate) is_cut: bool,
 }
 
-impl Commit {
+impl LoadedCommit {
     /// Newer commits first: by generation where known (commits outside the commit-graph are newer than all in it),
     /// then by date.
     fn age_key(&self) -> (u64, i64) {
@@ -59,15 +59,15 @@ pub(crate) struct Commits<'a> {
     content: Vec<u8>,
     /// Commits whose parents a walk must not see: shallow ones.
     cut: HashSet<ObjectNo>,
-    loaded: Vec<Commit>,
+    loaded: Vec<LoadedCommit>,
     numbers: HashMap<ObjectNo, CommitNo>,
 }
 
-/// What a [`Commits`] has loaded, kept while nobody waits for it.
+/// What a [`Commits`] has loaded, kept between requests.
 #[derive(Default)]
 pub(crate) struct Loaded {
     cut: HashSet<ObjectNo>,
-    loaded: Vec<Commit>,
+    loaded: Vec<LoadedCommit>,
     numbers: HashMap<ObjectNo, CommitNo>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Commits<'a> {
         }
     }
 
-    /// Goes on with what was loaded before; numbers stay valid.
+    /// Continues with what was loaded before; numbers stay valid.
     pub(crate) fn resume(
         request_objects: &'a RequestObjects,
         loaded: Loaded,
@@ -108,7 +108,7 @@ impl<'a> Commits<'a> {
         self.numbers.get(&ix).copied()
     }
 
-    pub(crate) fn get(&self, no: CommitNo) -> &Commit {
+    pub(crate) fn get(&self, no: CommitNo) -> &LoadedCommit {
         &self.loaded[no.0 as usize]
     }
 
@@ -133,10 +133,10 @@ impl<'a> Commits<'a> {
         Ok(no)
     }
 
-    fn load_from_graph(&mut self, ix: ObjectNo) -> Result<Option<Commit>, Error> {
+    fn load_from_graph(&mut self, ix: ObjectNo) -> Result<Option<LoadedCommit>, Error> {
         let Some(graph) = self.request_objects.snapshot().commit_graph() else { return Ok(None) };
         let Some(position) = graph.position_of(&self.request_objects.id(ix)) else { return Ok(None) };
-        // A damaged graph is not believed: the commit itself says who its parents are.
+        // A damaged graph is not trusted: the commit itself names its parents.
         let Ok(stored) = graph.commit_at(position) else { return Ok(None) };
         let is_cut = self.cut.contains(&ix);
         let parents = if is_cut {
@@ -145,7 +145,7 @@ impl<'a> Commits<'a> {
             let parents = stored.parents.map(|parent| self.request_objects.require(graph.id_at(parent)));
             parents.collect::<Result<_, _>>()?
         };
-        Ok(Some(Commit {
+        Ok(Some(LoadedCommit {
             ix,
             tree: stored.tree.to_owned(),
             parents,
@@ -155,7 +155,7 @@ impl<'a> Commits<'a> {
         }))
     }
 
-    fn load_from_object(&mut self, ix: ObjectNo) -> Result<Commit, Error> {
+    fn load_from_object(&mut self, ix: ObjectNo) -> Result<LoadedCommit, Error> {
         let is = self.request_objects.read(&mut self.reader, ix, &mut self.content)?;
         if is != Kind::Commit {
             return Err(
@@ -168,7 +168,7 @@ impl<'a> Commits<'a> {
         let parents = if is_cut { &[] } else { commit.parents.as_slice() };
         let parents =
             parents.iter().map(|parent| self.request_objects.require(parent)).collect::<Result<_, _>>()?;
-        Ok(Commit {
+        Ok(LoadedCommit {
             ix,
             tree: commit.tree,
             parents,
@@ -206,7 +206,7 @@ impl<'a> Commits<'a> {
     pub(crate) fn closure(
         &mut self,
         tips: &[ObjectNo],
-        mut enter: impl FnMut(&Commit) -> bool,
+        mut enter: impl FnMut(&LoadedCommit) -> bool,
     ) -> Result<(), Error> {
         let mut seen: HashSet<ObjectNo> = HashSet::new();
         let mut queue = BinaryHeap::new();
@@ -238,7 +238,7 @@ impl<'a> Commits<'a> {
         Ok(between.expect("no limit was set"))
     }
 
-    /// The same, or `None` if that takes a look at more than `max_commits`.
+    /// The same, or `None` if more than `max_commits` have to be visited.
     pub(crate) fn between_within(
         &mut self,
         wants: &[ObjectNo],

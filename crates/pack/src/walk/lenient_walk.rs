@@ -12,8 +12,8 @@ use crate::request_objects::{ObjectNo, RequestObjects};
 use crate::settings::Settings;
 use crate::walk::trees::{OnMissing, TreeWalk};
 
-/// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor, or nobody
-/// said that the objects are whole.
+/// Walks over objects of every kind, one by one, where some may be missing: the repository has a promisor remote, or the
+/// objects were never checked to be complete.
 pub(crate) struct LenientWalk<'a> {
     request_objects: &'a RequestObjects,
     reader: ObjectReader,
@@ -24,7 +24,7 @@ impl<'a> LenientWalk<'a> {
         LenientWalk { request_objects, reader: request_objects.snapshot().reader(cache_bytes::WHOLE_HISTORY) }
     }
 
-    /// Marks what `tips` reach, without what is in `stop` and what only that reaches. What is missing is passed over.
+    /// Marks what `tips` reach, except for `stop` and what only `stop` reaches. Missing objects are skipped.
     pub(crate) fn reach(
         &mut self,
         tips: impl IntoIterator<Item = ObjectId>,
@@ -60,7 +60,7 @@ impl<'a> LenientWalk<'a> {
         self.request_objects.kind(&mut self.reader, ix)
     }
 
-    /// What an object names, and under which name.
+    /// The objects that an object names, each with the name.
     pub(crate) fn references(
         &mut self,
         ix: ObjectNo,

@@ -66,7 +66,7 @@ fn edited(
     ignores_case: bool,
 ) -> Result<Vec<u8>, Error> {
     let Begun { options, config, format, .. } = begun;
-    let mut settings = Settings(parse_file(old, path)?);
+    let mut settings = InitSettings(parse_file(old, path)?);
     let boolean = |value: bool| if value { "true" } else { "false" };
     // Extensions that the repository has are ones of version 1; git 2.47 forgets some of them here.
     let has_extensions = !config.local_section("extensions").is_empty();
@@ -74,7 +74,7 @@ fn edited(
     let is_version_1 = config.local_integer("core.repositoryFormatVersion")? == Some(1);
     let version = if is_extended || is_version_1 && has_extensions { "1" } else { "0" };
     settings.set("core.repositoryformatversion", version.as_bytes())?;
-    let name_hash = |settings: &mut Settings| match format.hash == HashKind::Sha256 {
+    let name_hash = |settings: &mut InitSettings| match format.hash == HashKind::Sha256 {
         true => settings.set("extensions.objectformat", b"sha256"),
         false => Ok(()),
     };
@@ -109,7 +109,7 @@ fn edited(
     options.sections.iter().for_each(|section| write_section(section, &mut text));
     // What cannot be read back would make the repository one that nobody can open. Git, when it clones, learns of the
     // hash last.
-    let mut settings = Settings(parse_file(&text, path)?);
+    let mut settings = InitSettings(parse_file(&text, path)?);
     name_hash(&mut settings)?;
     Ok(settings.0.to_bstring().into())
 }
@@ -144,9 +144,9 @@ fn write_section(section: &NewSection, text: &mut Vec<u8>) {
     }
 }
 
-struct Settings(gix_config::File);
+struct InitSettings(gix_config::File);
 
-impl Settings {
+impl InitSettings {
     /// Sets the last value of this name, or adds it to the last section that it belongs to.
     fn set(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
         if self.0.raw_value(name).is_ok_and(|old| old.as_slice() == value) {

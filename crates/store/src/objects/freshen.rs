@@ -1,5 +1,5 @@
-//! Objects that are there already and are stored once more: they are kept, and made young, so that nobody takes them for
-//! objects that are no longer needed (git-prune, git-gc).
+//! Objects that exist already and are stored again: their files get the present time, so that nobody takes them for
+//! unneeded ones (git-prune, git-gc).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,18 @@ use packrace_os::durable;
 use crate::objects::numbers::PackIx;
 use crate::objects::snapshot::Snapshot;
 
-/// After so many objects it is looked once which directories of loose objects there are: a call for each new object is more
-/// than that costs.
+/// After this many objects, the directories of loose objects are listed once: cheaper than a call for each new object.
 const LISTED_FROM: usize = 16;
 
-/// What is known since a snapshot was taken.
+/// What was touched since a snapshot was taken.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
-    /// Packs that are young: to make them younger for each object that is in them is not worth a call.
+    /// Packs that were touched: once is enough for all objects in them.
     packs: Mutex<HashSet<PackIx>>,
-    /// How many objects were looked for as loose ones.
+    /// How many objects were looked up as loose ones.
     looks: AtomicUsize,
-    /// For each object directory, by the first byte of names: whether there is a directory for loose ones. One that comes later
-    /// is not seen: its objects are stored once more, which does no harm.
+    /// For each object directory, by the first byte of names: whether there is a directory for loose ones. A later one is not
+    /// seen; its objects are stored again, which is harmless.
     fan_outs: OnceLock<Vec<[bool; 256]>>,
 }
 
@@ -40,7 +39,7 @@ impl Touched {
     }
 }
 
-/// Which directories for loose objects there are; all where that cannot be seen.
+/// Which directories for loose objects exist; all if they cannot be listed.
 fn fan_out_of(dir: &Path) -> [bool; 256] {
     let Ok(entries) = packrace_os::list_dir(dir, Role::Objects) else { return [true; 256] };
     let mut fan_out = [false; 256];
@@ -53,10 +52,10 @@ fn fan_out_of(dir: &Path) -> [bool; 256] {
     fan_out
 }
 
-/// Where an object was found, and its file has the present time.
+/// Where an object was found and touched.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Freshened {
-    /// Nowhere, or only where its file must not be touched: by its owner it may be removed any time.
+    /// Nowhere, or only in a file that we may not touch: its owner may remove it at any time.
     No,
     /// In a pack.
     Packed,
@@ -65,8 +64,8 @@ pub(crate) enum Freshened {
 }
 
 impl Snapshot {
-    /// Makes an object young that is there. `touched` belongs to this snapshot. What is in a cruft pack counts as not there: it
-    /// has a time of its own.
+    /// Touches an existing object. `touched` belongs to this snapshot. Objects in cruft packs count as absent: they have times of
+    /// their own.
     pub(crate) fn freshen(&self, id: &oid, touched: &Touched) -> Freshened {
         if let Some(ix) = self.lookup(id) {
             let number = self.locate(ix).pack;

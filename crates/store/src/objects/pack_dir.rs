@@ -1,4 +1,4 @@
-//! The packs of one object directory, kept for those who look into it next.
+//! The packs of one object directory, cached for the next snapshot.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ pub(crate) struct PackDir {
     hash: HashKind,
     /// The directory as it was just before it was listed.
     identity: Option<FileIdentity>,
-    /// Whether everything that came since then shows in it.
+    /// Whether everything that came since then changes it visibly.
     is_settled: bool,
-    /// Whether every pack that was listed could be opened so far as it had to be.
+    /// Whether every listed pack could be opened as far as needed.
     has_all: bool,
 }
 
-/// A multi-pack-index of which all packs are there.
+/// A multi-pack-index whose packs all exist.
 #[derive(Debug)]
 pub(crate) struct Multi {
     pub(crate) index: Arc<MultiPackIndex<Mapped>>,
@@ -46,8 +46,8 @@ pub(crate) struct Multi {
     pub(crate) packs: Vec<usize>,
 }
 
-/// Pack directories that were looked into, by their object directories. A repository and its quarantines have the same, and
-/// a server hands them on when a repository is opened anew.
+/// Pack directories that were read, by object directory. A repository shares them with its quarantines, and a server hands
+/// them on when it reopens a repository.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PackDirs(Arc<Mutex<HashMap<PathBuf, Arc<PackDir>>>>);
 
@@ -68,18 +68,18 @@ impl PackDirs {
         Ok(opened)
     }
 
-    /// Knows what `before` knows, too.
+    /// Adds what `before` knows.
     pub(crate) fn take_over(&self, before: &PackDirs) {
         let known = before.lock().clone();
         self.lock().extend(known);
     }
 
-    /// Lets go of a directory that is removed.
+    /// Releases a removed directory.
     pub(crate) fn forget(&self, objects: &Path) {
         let _before = self.lock().remove(objects);
     }
 
-    /// Lets go of directories that have changed since, and of the files in them that are deleted by now.
+    /// Releases directories that have changed, and deleted files in them.
     pub(crate) fn forget_changed(&self) {
         let known: Vec<(PathBuf, Arc<PackDir>)> =
             self.lock().iter().map(|(path, dir)| (path.clone(), dir.clone())).collect();
@@ -109,7 +109,7 @@ impl PackDir {
         let looked = clock::time_of_day();
         let identity = match packrace_os::identity(&path, Role::Pack) {
             Ok(identity) => identity,
-            // Listing it says so.
+            // Listing it reports this.
             Err(_) if !dir.is_local => None,
             Err(error) => return Err(Error::io(path, error)),
         };
@@ -144,7 +144,7 @@ impl PackDir {
             let names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
             match opened.fill(&path, &names, known) {
                 Ok(()) => return Ok(Arc::new(opened)),
-                // The name is there still: no repack, but a link to nowhere.
+                // The name still exists: this is no repack but a dangling link.
                 Err(vanished) if entries == listed_before => {
                     vanished.iter().for_each(|error| tracing::error!("{error}"));
                     return Ok(Arc::new(opened));
@@ -155,13 +155,13 @@ impl PackDir {
         Err(Error::io(path, std::io::Error::other("packs keep changing while they are listed")))
     }
 
-    /// Whether a fault was met in a file that the finder was made of.
+    /// Whether a file that the finder was made of is damaged.
     fn is_damaged(&self) -> bool {
         let multi = self.multi.iter().map(|multi| multi.index.data());
         self.packs.iter().flat_map(|(files, _)| files.maps()).chain(multi).any(Mapped::is_damaged)
     }
 
-    /// Whether nothing has turned out to be damaged or gone, which may be otherwise by the next look.
+    /// Whether nothing turned out to be damaged or gone; a later look may differ.
     pub(crate) fn is_whole(&self) -> bool {
         self.has_all && !self.packs.iter().any(|(files, _)| files.has_failed())
     }

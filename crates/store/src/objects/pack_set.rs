@@ -19,7 +19,7 @@ use crate::objects::pack::Pack;
 use crate::objects::pack_dir::{PackDir, PackDirs};
 use crate::objects::sources::Sources;
 
-/// Objects that one index describes: that of a pack, or a multi-pack-index.
+/// The objects of one index: that of a pack, or a multi-pack-index.
 #[derive(Debug)]
 pub struct Unit {
     pub(crate) start: u32,
@@ -51,12 +51,12 @@ impl UnitIndex {
 }
 
 impl Unit {
-    /// The numbers of its objects. Of a pack, the last ones may be of no object: they are given before its index is opened.
+    /// The numbers of its objects. For a pack, the last ones may be unused: they are given before its index is opened.
     pub fn range(&self) -> Range<u32> {
         self.start..self.start + self.room
     }
 
-    /// The pack, where the index is that of a single pack.
+    /// The pack, if the index is that of a single pack.
     pub fn single_pack(&self) -> Option<PackIx> {
         match &self.index {
             UnitIndex::Pack(pack) => Some(*pack),
@@ -96,7 +96,7 @@ pub(crate) struct PackSet {
     pub(crate) units: Vec<Unit>,
     pub(crate) bitmap_files: Vec<BitmapFile>,
     dirs: Vec<DirUnits>,
-    /// Whether the first unit is not the first of its directory: it is searched before all others.
+    /// Whether the first unit was moved to the front, so that it is searched before all others.
     is_first_moved: bool,
     /// All packs before this one were opened and are usable.
     opened: AtomicUsize,
@@ -106,14 +106,14 @@ pub(crate) struct PackSet {
 #[derive(Debug)]
 struct DirUnits {
     packs: Arc<PackDir>,
-    /// What to add to the finder's numbers.
+    /// Added to the finder's numbers.
     start: u32,
-    /// The finder's numbers of a unit that was moved to the front of all.
+    /// The finder's numbers of a unit that was moved to the front.
     moved: Range<u32>,
 }
 
 impl PackSet {
-    /// One pack that is all there is.
+    /// A set of one pack.
     pub(crate) fn of_pack(pack: Pack) -> Self {
         PackSet {
             units: vec![Unit { start: 0, room: pack.room(), index: UnitIndex::Pack(PackIx(0)) }],
@@ -123,7 +123,7 @@ impl PackSet {
     }
 
     /// Gives numbers to the objects of all packs. The directories are searched in order; in each, the multi-pack-index comes before
-    /// the packs that it does not cover, newest first. What `known` has of directories and packs is used again.
+    /// the packs that it does not cover, newest first. Directories and packs in `known` are reused.
     pub(crate) fn open(dirs: &[ObjectsDir], sources: &Sources, known: &PackDirs) -> Result<Self, Error> {
         let mut packs = Vec::new();
         let mut indexes = Vec::new();
@@ -173,7 +173,7 @@ impl PackSet {
         Ok(PackSet { packs, units, bitmap_files, dirs, is_first_moved, opened: AtomicUsize::new(0) })
     }
 
-    /// Whether a pack is there that cannot be read, or is damaged.
+    /// Whether there is a pack that cannot be read or is damaged.
     pub(crate) fn has_unusable_packs(&self) -> bool {
         self.dirs.iter().any(|dir| !dir.packs.is_whole())
     }
@@ -192,18 +192,18 @@ impl PackSet {
         }
     }
 
-    /// How many indexes were gone when they were first searched: for one who has not found an object.
+    /// How many indexes had vanished when they were first searched.
     pub(crate) fn lost_indexes(&self) -> usize {
         self.dirs.iter().map(|dir| dir.packs.finder.lost()).sum()
     }
 
-    /// Whether the pack of an object is there and whole, which is found out when it is first opened.
+    /// Whether the pack of an object exists and is whole; checked when it is first opened.
     #[inline]
     pub(crate) fn has_pack_of(&self, ix: ObjectIx) -> bool {
         self.are_all_open() || self.has_pack(self.stored_at(ix).pack)
     }
 
-    /// The same of a pack.
+    /// The same for a pack.
     #[inline]
     pub(crate) fn has_pack(&self, pack: PackIx) -> bool {
         let Some(pack) = self.packs.get(pack.0 as usize) else { return false };
@@ -224,7 +224,7 @@ impl PackSet {
         self.opened.load(Relaxed) >= self.packs.len()
     }
 
-    /// Where the first unit says that an object is stored. Where a damaged index does not say, an offset beyond the end of
+    /// Where the first unit says that an object is stored. If a damaged index does not say, the offset is beyond the end of
     /// every pack.
     #[inline]
     pub(crate) fn stored_at(&self, ix: ObjectIx) -> Location {
@@ -247,7 +247,7 @@ impl PackSet {
         self.index_of(unit).id_at(ix.0 - unit.start)
     }
 
-    /// Everywhere that a packed object of this name is stored.
+    /// All places where a packed object of this name is stored.
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
         self.packs.iter().zip(0..).filter_map(move |(pack, number)| {
             let position = pack.index().position_of(id)?;

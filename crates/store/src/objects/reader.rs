@@ -42,26 +42,26 @@ pub struct ObjectReader {
     delta: Vec<u8>,
     cache: BaseCache<Location>,
     max_object_bytes: u64,
-    /// How many maps of the process were damaged when it was last seen that none of this snapshot was.
+    /// How many maps of the process were damaged when the maps of this snapshot were last found intact.
     damaged_maps_seen: u64,
-    /// Reads what was loose when the snapshot was made and was packed since.
+    /// Reads objects that were loose when the snapshot was made and have been packed since.
     later: Option<Box<ObjectReader>>,
 }
 
 impl Snapshot {
-    /// A reader with a cache for delta bases of at most `cache_bytes`. One a thread.
+    /// A reader with a cache of at most `cache_bytes` for delta bases (see [`cache_bytes`](crate::cache_bytes)). Use one a thread.
     pub fn reader(self: &Arc<Self>, cache_bytes: usize) -> ObjectReader {
         ObjectReader::new(self.clone(), cache_bytes)
     }
 }
 
-/// A delta on the way down to its base.
+/// A delta of a chain.
 struct ChainLink {
     at: Location,
     header: EntryHeader,
 }
 
-/// Where the way down ends.
+/// Where a delta chain ends.
 enum ChainEnd {
     Cached(Kind, Arc<Vec<u8>>),
     /// A whole object, into the caller's buffer.
@@ -101,7 +101,7 @@ impl ObjectReader {
         Ok(Object { kind, data })
     }
 
-    /// What was found, unless a fault was met in a file of the snapshot: then it may come from zeros.
+    /// `found`, unless a file of the snapshot is damaged: then it may have been read from zeros.
     #[inline]
     fn checked<T>(&mut self, found: Result<T, Error>) -> Result<T, Error> {
         if faults::damaged_maps() == self.damaged_maps_seen { found } else { self.check_maps().and(found) }
@@ -115,8 +115,8 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Replaces `content` by that of a packed object. Where it is damaged, a copy is taken from elsewhere if there is
-    /// one, as git does. After an error `content` is empty.
+    /// Replaces `content` by that of a packed object. If it is damaged, another copy is used if there is one, as in git. After
+    /// an error, `content` is empty.
     pub fn read_at(&mut self, ix: ObjectIx, content: &mut Vec<u8>) -> Result<Kind, Error> {
         let at = self.snapshot.locate(ix);
         let result = match self.read_location(at, content) {
@@ -183,11 +183,11 @@ impl ObjectReader {
                 }
             }
         }
-        // What is loose, damaged, or a delta on something loose.
+        // Loose, damaged, or a delta of something loose.
         Ok(self.kind_and_size(id)?.map(|(kind, _)| kind))
     }
 
-    /// The size of a packed object. Looks at its entry only, so it costs the same at any place of a delta chain.
+    /// The size of a packed object. Reads its entry only, so that it costs the same anywhere in a delta chain.
     pub fn size_at(&mut self, ix: ObjectIx) -> Result<u64, Error> {
         let at = self.snapshot.locate(ix);
         let found = self.entry(at).and_then(|header| match header.kind {
@@ -228,7 +228,7 @@ impl ObjectReader {
         Err(self.damaged(at, "delta chain is longer than 65535"))
     }
 
-    /// Reads what has no number: a loose object, or one that was loose when the snapshot was made.
+    /// Reads an object without a number: a loose one, or one that was loose when the snapshot was made.
     fn read_unpacked(&mut self, id: &oid, content: &mut Vec<u8>) -> Result<Option<Kind>, Error> {
         content.clear();
         if let Some(file) = self.snapshot.open_loose(id)? {
@@ -304,7 +304,7 @@ impl ObjectReader {
         Ok(kind)
     }
 
-    /// Goes from delta to base until something whole is found.
+    /// Follows a delta chain to a whole object.
     fn follow(&mut self, at: Location, content: &mut Vec<u8>) -> Result<(Vec<ChainLink>, ChainEnd), Error> {
         let mut at = at;
         let mut chain: Vec<ChainLink> = Vec::new();
@@ -340,7 +340,7 @@ impl ObjectReader {
         }
     }
 
-    /// Replaces `result` by that of a delta on its base.
+    /// Applies a delta to its base, into `result`.
     fn apply(&mut self, link: &ChainLink, base: &[u8], result: &mut Vec<u8>) -> Result<(), Error> {
         let mut delta = std::mem::take(&mut self.delta);
         let applied = self.inflate(link.at, &link.header, &mut delta).and_then(|()| {
@@ -352,7 +352,7 @@ impl ObjectReader {
         applied
     }
 
-    /// How long the result of a delta is.
+    /// The length of a delta's result.
     fn result_size(&mut self, at: Location, header: &EntryHeader) -> Result<u64, Error> {
         let mut start = std::mem::take(&mut self.delta);
         let stored = stored(&self.snapshot, at, header);
@@ -417,7 +417,7 @@ impl ObjectReader {
     }
 }
 
-/// The compressed bytes of an entry whose header was read, to an end that inflating finds.
+/// The compressed bytes of an entry after its header; inflating finds their end.
 fn stored<'a>(snapshot: &'a Snapshot, at: Location, header: &EntryHeader) -> &'a [u8] {
     &snapshot.packs()[at.pack.0 as usize].bytes()[at.offset as usize + header.length..]
 }

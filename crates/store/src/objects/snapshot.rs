@@ -36,11 +36,11 @@ pub struct Snapshot {
     pub(super) attributes: AttributeSources,
     dirs: Vec<ObjectsDir>,
     later: Mutex<Option<Arc<Snapshot>>>,
-    /// For so many indexes that were gone it was looked what came since.
+    /// How many vanished indexes later packs were searched for.
     lost_indexes_seen: AtomicUsize,
 }
 
-/// What never changes, so that snapshots which are taken one after the other may have it together.
+/// The immutable part, shared by snapshots that are taken one after another.
 #[derive(Debug)]
 struct SharedView {
     sources: Sources,
@@ -51,28 +51,28 @@ struct SharedView {
     bitmap: OnceLock<Option<OpenBitmap>>,
     /// The pack directories as they were just before they were listed.
     pack_dirs: PackDirs,
-    /// Whether every pack that came since then shows in them.
+    /// Whether every pack that came since then changes them visibly.
     are_pack_dirs_settled: bool,
 }
 
-/// How often packs are looked for that came since, because those that came before are gone.
+/// How often the packs are listed again because earlier ones have vanished.
 const MAX_LOOKS: usize = 5;
 
-/// Why packs could not be listed. Without them nothing can be told to be missing.
+/// Why packs could not be listed. Without them, nothing can be called missing.
 #[derive(Debug)]
 struct Unlisted {
     kind: ErrorKind,
     text: String,
 }
 
-/// What stands in for packs that could not be listed.
+/// Stands in for packs that could not be listed.
 static NO_PACKS: LazyLock<PackSet> = LazyLock::new(PackSet::default);
 
-/// One identity for each object directory; a file that comes or goes changes it.
+/// The identity of each pack directory; it changes when a file comes or goes.
 type PackDirs = Vec<Option<FileIdentity>>;
 
 impl Snapshot {
-    /// `known` has directories of packs that were looked into before, and gets those that this looks into.
+    /// Takes a snapshot. `known` holds pack directories that were read before; those that are read now are added.
     pub(crate) fn take(
         sources: Sources,
         attributes: AttributeSources,
@@ -132,7 +132,7 @@ impl Snapshot {
         Ok(Snapshot::of(Arc::new(shared), AttributeSources::default(), Vec::new()))
     }
 
-    /// Lists the packs now, and says if that fails.
+    /// Lists the packs now; an error if that fails.
     pub(crate) fn list_packs(&self) -> Result<(), Error> {
         match self.shared.packs.get_or_init(|| self.open_packs()) {
             Ok(_) => Ok(()),
@@ -142,7 +142,7 @@ impl Snapshot {
         }
     }
 
-    /// The packs; none where they cannot be listed, for which see [`Snapshot::list_packs`].
+    /// The packs; none if they cannot be listed, which [`Snapshot::list_packs`] reports.
     #[inline]
     pub(crate) fn set(&self) -> &PackSet {
         match self.shared.packs.get_or_init(|| self.open_packs()) {
@@ -158,7 +158,7 @@ impl Snapshot {
         })
     }
 
-    /// How many packs there are; none as long as no object was asked for.
+    /// How many packs are listed; 0 before the first object is asked for.
     pub(crate) fn listed_packs(&self) -> usize {
         self.shared.packs.get().and_then(|set| set.as_ref().ok()).map_or(0, |set| set.packs.len())
     }
@@ -191,14 +191,14 @@ impl Snapshot {
         })
     }
 
-    /// Tells `hasher` which repository this is a view of: its object directory.
+    /// Hashes which repository this is a view of: its object directory.
     pub fn hash_place(&self, hasher: &mut impl Hasher) {
         self.shared.sources.objects.hash(hasher);
     }
 
-    /// Tells `hasher` everything that decides what is found here and how it is stored: which version of which packs and of
-    /// the files that make them searchable, from which object directories, where history is cut, and what of it may be used.
-    /// Loose objects are not in it, nor what attributes say. Nothing is looked at that is not in memory.
+    /// Hashes everything that decides which objects are found here and how they are stored: the versions of packs and of their
+    /// indexes, the object directories, where history is cut, and which helpers may be used. Loose objects and the content of
+    /// attribute files are left out. Makes no system call once packs are listed.
     pub fn hash_version(&self, hasher: &mut impl Hasher) {
         let SharedView { sources, commit_graph_files, .. } = &*self.shared;
         let PackSet { packs, units, bitmap_files, .. } = self.set();
@@ -225,12 +225,12 @@ impl Snapshot {
         bitmap_files.iter().for_each(|file| (&file.path, file.bytes.identity()).hash(hasher));
     }
 
-    /// The packs, in the order in which they are searched. Those that are not open yet may turn out not to be usable.
+    /// The packs, in search order. One that is not open yet may turn out to be unusable.
     pub fn packs(&self) -> &[Pack] {
         &self.set().packs
     }
 
-    /// The units, in the order in which they are searched.
+    /// The units, in search order.
     pub fn units(&self) -> &[Unit] {
         &self.set().units
     }
@@ -240,7 +240,7 @@ impl Snapshot {
         &self.shared.sources.shallow
     }
 
-    /// The commit-graph, if there is one and it may be used. Opened and checked when first asked for.
+    /// The commit-graph, if there is one that may be used. Opened and checked on first use.
     pub fn commit_graph(&self) -> Option<&CommitGraph<Mapped>> {
         let files = self.shared.commit_graph_files.as_ref()?;
         self.shared
@@ -249,12 +249,12 @@ impl Snapshot {
             .as_ref()
     }
 
-    /// Whether there are files of bitmaps, which were not looked into: [`Snapshot::bitmap`] may find them damaged.
+    /// Whether there are bitmap files. They are not read yet: [`Snapshot::bitmap`] may find them damaged.
     pub fn has_bitmap_files(&self) -> bool {
         !self.set().bitmap_files.is_empty()
     }
 
-    /// The bitmaps that `open` makes of the first file that it can use; asked once.
+    /// The first bitmap file that `open` accepts; asked once.
     pub(super) fn bitmap_or_open(
         &self,
         open: impl Fn(&BitmapFile) -> Option<OpenBitmap>,
@@ -262,7 +262,7 @@ impl Snapshot {
         self.shared.bitmap.get_or_init(|| self.set().bitmap_files.iter().find_map(open)).as_ref()
     }
 
-    /// The first packed object of this name. Its pack is there: opened now if it was not before, as git does it.
+    /// The first packed object of this name. Its pack exists: like git, this opens it if need be.
     #[inline]
     pub fn lookup(&self, id: &oid) -> Option<ObjectIx> {
         let set = self.set();
@@ -279,12 +279,12 @@ impl Snapshot {
         }
     }
 
-    /// What took an index away before it was searched has put its objects elsewhere: `has_loose` finds them there.
+    /// Whoever removed an index before it was searched has put its objects elsewhere: `has_loose` finds them there.
     #[cold]
     fn look_for_lost(&self, lost: usize) {
         match self.look_later(true) {
             Ok(_) => drop(self.lost_indexes_seen.fetch_max(lost, Relaxed)),
-            // It is looked for again by who asks next.
+            // The next caller tries again.
             Err(error) => tracing::error!("{error}"),
         }
     }
@@ -293,7 +293,7 @@ impl Snapshot {
     fn has_usable_copy(&self, id: &oid) -> bool {
         let set = self.set();
         let is_found = set.copies(id).any(|copy| set.has_pack(copy.pack));
-        // What took the pack away has put its objects elsewhere: `has_loose` finds them once that was looked at.
+        // Whoever removed the pack has put its objects elsewhere: `has_loose` finds them once later packs are listed.
         if !is_found && let Err(error) = self.look_later(true) {
             tracing::error!("{error}");
         }
@@ -311,8 +311,8 @@ impl Snapshot {
         self.set().id(ix)
     }
 
-    /// Where a packed object is stored: in a pack that is usable, if there is one. Where a damaged index does not say, an
-    /// offset beyond the end of every pack.
+    /// Where a packed object is stored, in a usable pack if there is one. If a damaged index does not say, the offset is
+    /// beyond the end of every pack.
     #[inline]
     pub fn locate(&self, ix: ObjectIx) -> Location {
         let set = self.set();
@@ -326,8 +326,8 @@ impl Snapshot {
         set.copies(set.id(ix)).find(|copy| set.has_pack(copy.pack))
     }
 
-    /// The number of the object whose entry starts at `offset` of a pack. Where the same object is found in an earlier
-    /// unit, that number, so that every object has one number.
+    /// The number of the object whose entry starts at `offset` of a pack. If an earlier unit has the same object, its number
+    /// there: every object has one number.
     #[inline]
     pub fn ix_of_offset(&self, pack: PackIx, offset: u64) -> Option<ObjectIx> {
         let stored = &self.packs()[pack.0 as usize];
@@ -339,8 +339,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether an object that has no number exists: a loose one, here or in an alternate, or one that was loose and
-    /// was packed since. Costs a directory listing per first byte and snapshot, and no system call after that.
+    /// Whether an object without a number exists: a loose one, here or in an alternate, or one that was loose and has been
+    /// packed since. Costs one directory listing per first byte and snapshot.
     pub fn has_loose(&self, id: &oid) -> Result<bool, Error> {
         self.list_packs()?;
         let mut has_listed = false;
@@ -354,18 +354,18 @@ impl Snapshot {
         if is_built_in(id) {
             return Ok(true);
         }
-        // What a repack took away before the listing is in a pack that it put down before.
+        // An object that a repack removed before the listing is in a pack that it wrote before.
         let later = if has_listed { self.later()? } else { self.lock_later().clone() };
         Ok(self.last_with(id, later)?.is_some())
     }
 
-    /// Whether there is an object of this name now, whatever lists of loose objects said before. For what somebody has
-    /// just been told to be here.
+    /// Whether the object exists now, whatever earlier listings of loose objects said. For objects that a peer was just told
+    /// are here.
     pub fn has_now(&self, id: &oid) -> Result<bool, Error> {
         if self.contains(id)? {
             return Ok(true);
         }
-        // A loose object that is packed in between is found behind it.
+        // A loose object that is packed meanwhile is found below.
         if self.open_loose(id)?.is_some() {
             return Ok(true);
         }
@@ -426,14 +426,13 @@ impl Snapshot {
         self.dirs[pack.dir()].pack_dir()
     }
 
-    /// A snapshot with packs that came since this one was made and have the object, if there are any.
+    /// A snapshot with later packs that have the object, if there are any.
     pub(crate) fn later_with(&self, id: &oid) -> Result<Option<Arc<Snapshot>>, Error> {
         let later = self.later()?;
         self.last_with(id, later)
     }
 
-    /// `later`, or what came after that, where it has the object: packs may vanish from under one who looks for those that
-    /// came, too.
+    /// `later`, or the first snapshot after it that has the object: later packs may vanish as well.
     fn last_with(&self, id: &oid, mut later: Option<Arc<Snapshot>>) -> Result<Option<Arc<Snapshot>>, Error> {
         for _ in 0..MAX_LOOKS {
             let Some(found) = later else { return Ok(None) };
@@ -451,12 +450,12 @@ impl Snapshot {
         Err(Error::io(self.own_pack_dir(), error))
     }
 
-    /// A snapshot with the packs that came since this one was made, if any did. For objects that were loose then.
+    /// A snapshot with the packs that came after this one, if any did. For objects that were loose then.
     fn later(&self) -> Result<Option<Arc<Snapshot>>, Error> {
         self.look_later(false)
     }
 
-    /// The same; with `in_doubt` also where packs may have come so shortly after others that it does not show.
+    /// The same; with `in_doubt`, also if packs may have come so shortly after others that the directory does not show it.
     fn look_later(&self, in_doubt: bool) -> Result<Option<Arc<Snapshot>>, Error> {
         let mut later = self.lock_later();
         let known = &later.as_ref().map_or(&self.shared, |later| &later.shared);
@@ -477,17 +476,17 @@ impl Snapshot {
         self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a loose object of this name may stand, in the order in which git looks.
+    /// The paths at which a loose object of this name may be, in git's search order.
     pub(crate) fn loose_paths(&self, id: &oid) -> impl Iterator<Item = PathBuf> {
         self.dirs.iter().map(|dir| dir.loose_path(id))
     }
 
-    /// The object directories, in the order in which git looks.
+    /// The object directories, in git's search order.
     pub(crate) fn object_dirs(&self) -> impl Iterator<Item = &Path> {
         self.dirs.iter().map(|dir| dir.path())
     }
 
-    /// The file of a loose object, the first that is there.
+    /// The first file of a loose object that exists.
     pub(crate) fn open_loose(&self, id: &oid) -> Result<Option<Mapped>, Error> {
         self.list_packs()?;
         for path in self.loose_paths(id) {
@@ -500,7 +499,7 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// Everywhere that a packed object of this name is stored.
+    /// All places where a packed object of this name is stored.
     pub(crate) fn copies(&self, id: &oid) -> impl Iterator<Item = Location> {
         self.set().copies(id)
     }
@@ -511,7 +510,7 @@ fn look_at_pack_dirs(dirs: &[ObjectsDir]) -> Result<PackDirs, Error> {
         let path = dir.pack_dir();
         match packrace_os::identity(&path, Role::Pack) {
             Ok(found) => Ok(found),
-            // Listing it has said so already.
+            // Listing it has reported this already.
             Err(_) if !dir.is_local => Ok(None),
             Err(error) => Err(Error::io(path, error)),
         }

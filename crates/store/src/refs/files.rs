@@ -16,7 +16,7 @@ use packrace_os::{EntryType, FileIdentity, Mapped, Standing, is_absent};
 
 use super::reflog::{self, LoggedChange};
 use super::stamp::StampBuilder;
-use super::{Error, NameRange, Places, StoredRef, Target, Value, is_good_name, is_per_worktree};
+use super::{Error, NameRange, RefDirs, StoredRef, Target, Value, is_good_name, is_per_worktree};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
@@ -66,7 +66,7 @@ pub(super) enum LooseFile {
 }
 
 /// Reads one loose ref.
-pub(super) fn read_loose(places: &Places, name: &[u8], hash: HashKind) -> Result<LooseFile, Error> {
+pub(super) fn read_loose(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<LooseFile, Error> {
     let path = places.path_of(name);
     let bytes = match packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES) {
         Ok(bytes) => bytes,
@@ -80,7 +80,7 @@ pub(super) fn read_loose(places: &Places, name: &[u8], hash: HashKind) -> Result
 }
 
 /// Reads one ref; `packed-refs` only where there is no loose one.
-pub(super) fn read_one(places: &Places, name: &[u8], hash: HashKind) -> Result<Option<Value>, Error> {
+pub(super) fn read_one(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, Error> {
     if !is_good_name(name) {
         return Ok(None);
     }
@@ -96,7 +96,7 @@ pub(super) fn read_one(places: &Places, name: &[u8], hash: HashKind) -> Result<O
 }
 
 /// All loose refs below `refs/` that are not symbolic.
-pub(super) fn direct_loose(places: &Places, hash: HashKind) -> Result<BTreeMap<Vec<u8>, ObjectId>, Error> {
+pub(super) fn direct_loose(places: &RefDirs, hash: HashKind) -> Result<BTreeMap<Vec<u8>, ObjectId>, Error> {
     let mut nobody = StampBuilder::off();
     let mut loose = LooseRefs::none(places, hash, &mut nobody);
     loose.read(&[])?;
@@ -109,7 +109,7 @@ pub(super) fn direct_loose(places: &Places, hash: HashKind) -> Result<BTreeMap<V
 
 /// What a reflog tells, oldest first; `None` if there is none.
 pub(super) fn read_log(
-    places: &Places,
+    places: &RefDirs,
     name: &[u8],
     hash: HashKind,
 ) -> Result<Option<Vec<LoggedChange>>, Error> {
@@ -122,7 +122,7 @@ pub(super) fn read_log(
 }
 
 /// The names of refs that have reflogs, sorted.
-pub(super) fn logged_names(places: &Places) -> Result<Vec<Vec<u8>>, Error> {
+pub(super) fn logged_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, Error> {
     let mut names = Vec::new();
     let is_linked = places.git_dir != places.common_dir;
     add_logged(&places.git_dir.join("logs"), b"", &mut names)?;
@@ -158,7 +158,7 @@ fn add_logged(dir: &Path, prefix: &[u8], names: &mut Vec<Vec<u8>>) -> Result<(),
 }
 
 /// The names of all files in the directory of a work tree.
-pub(super) fn root_names(places: &Places) -> Result<Vec<Vec<u8>>, Error> {
+pub(super) fn root_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, Error> {
     let path = places.git_dir.clone();
     let entries = packrace_os::list_dir(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
     let files =
@@ -177,7 +177,7 @@ pub(super) struct PackedFile {
 }
 
 impl PackedFile {
-    pub(super) fn read(places: &Places, hash: HashKind) -> Result<Self, Error> {
+    pub(super) fn read(places: &RefDirs, hash: HashKind) -> Result<Self, Error> {
         let path = places.common_dir.join("packed-refs");
         let io = |source| Error::Io { path: path.clone(), source };
         // Before it is opened: of a file that was replaced in between, the next look finds another identity.
@@ -195,7 +195,7 @@ impl PackedFile {
     }
 
     /// Opens it again if it was replaced.
-    pub(super) fn refresh(&mut self, places: &Places, hash: HashKind) -> Result<(), Error> {
+    pub(super) fn refresh(&mut self, places: &RefDirs, hash: HashKind) -> Result<(), Error> {
         let identity = packrace_os::identity(&self.path, Role::Refs);
         let identity = identity.map_err(|source| Error::Io { path: self.path.clone(), source })?;
         if identity != self.identity {
@@ -263,7 +263,7 @@ pub(super) struct Files {
 impl Files {
     /// `builder` is told of every name before it is read, but of `packed-refs`.
     pub(super) fn read(
-        places: &Places,
+        places: &RefDirs,
         prefixes: &[&[u8]],
         hash: HashKind,
         builder: &mut StampBuilder,
@@ -347,7 +347,7 @@ pub(super) fn check_unchanged(map: &Mapped) -> Result<(), Error> {
 
 /// Loose refs that are being read.
 struct LooseRefs<'a> {
-    places: &'a Places,
+    places: &'a RefDirs,
     hash: HashKind,
     found: BTreeMap<Vec<u8>, LooseValue>,
     broken: BTreeSet<Vec<u8>>,
@@ -356,7 +356,7 @@ struct LooseRefs<'a> {
 }
 
 impl<'a> LooseRefs<'a> {
-    fn none(places: &'a Places, hash: HashKind, builder: &'a mut StampBuilder) -> Self {
+    fn none(places: &'a RefDirs, hash: HashKind, builder: &'a mut StampBuilder) -> Self {
         LooseRefs { places, hash, found: BTreeMap::new(), broken: BTreeSet::new(), builder }
     }
 
@@ -582,7 +582,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         symlink("pipe", path.join("refs/heads/to-pipe")).unwrap();
 
-        let places = Places { git_dir: path.into(), common_dir: path.into() };
+        let places = RefDirs { git_dir: path.into(), common_dir: path.into() };
         let long = format!("refs/heads/{}/", "x".repeat(300));
         let prefixes = [b"refs/heads/".as_slice(), long.as_bytes(), b"refs/a/"];
         let files = Files::read(&places, &prefixes, HashKind::Sha1, &mut StampBuilder::off()).unwrap();

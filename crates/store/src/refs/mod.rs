@@ -48,21 +48,21 @@ const MAX_SYMREF_DEPTH: usize = 5;
 /// The refs of a repository.
 #[derive(Debug, Clone)]
 pub struct RefStore {
-    places: Places,
+    places: RefDirs,
     backend: Backend,
     hash: HashKind,
 }
 
 /// Where refs are kept.
 #[derive(Debug, Clone)]
-struct Places {
+struct RefDirs {
     /// Of this work tree.
     git_dir: PathBuf,
     /// Of all work trees.
     common_dir: PathBuf,
 }
 
-impl Places {
+impl RefDirs {
     /// The directory that a ref belongs to: some are a work tree's own (gitglossary, "per-worktree ref").
     fn of(&self, name: &[u8]) -> &PathBuf {
         if is_per_worktree(name) { &self.git_dir } else { &self.common_dir }
@@ -158,13 +158,13 @@ pub struct Resolved {
 impl RefStore {
     /// The refs in these directories, which are the same unless `git_dir` is that of a linked work tree.
     pub fn open(git_dir: PathBuf, common_dir: PathBuf, backend: Backend, hash: HashKind) -> Self {
-        RefStore { places: Places { git_dir, common_dir }, backend, hash }
+        RefStore { places: RefDirs { git_dir, common_dir }, backend, hash }
     }
 
     /// The refs as another work tree of the repository sees them.
     pub fn of_work_tree(&self, git_dir: PathBuf) -> Self {
         let common_dir = self.places.common_dir.clone();
-        RefStore { places: Places { git_dir, common_dir }, backend: self.backend, hash: self.hash }
+        RefStore { places: RefDirs { git_dir, common_dir }, backend: self.backend, hash: self.hash }
     }
 
     /// Adds every object that a reflog in a reftable names; those in files are for the caller.

@@ -14,7 +14,7 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 
 use super::reflog::LoggedChange;
-use super::{Error, NameRange, PER_WORKTREE, Peeled, Places, StoredRef, Target, is_per_worktree};
+use super::{Error, NameRange, PER_WORKTREE, Peeled, RefDirs, StoredRef, Target, is_per_worktree};
 
 /// Longest list of tables: git keeps a stack at some 20 tables.
 const MAX_LIST_BYTES: u64 = 1 << 20;
@@ -45,7 +45,7 @@ pub(super) struct StackTable {
 }
 
 impl Stacks {
-    pub(super) fn read(places: &Places, hash: HashKind) -> Result<Self, Error> {
+    pub(super) fn read(places: &RefDirs, hash: HashKind) -> Result<Self, Error> {
         let common = Stack::read(&places.common_dir, hash)?;
         let own = match places.git_dir == places.common_dir {
             true => None,

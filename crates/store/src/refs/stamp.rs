@@ -15,7 +15,7 @@ use packrace_object::{HashKind, ObjectId, TrailerHasher};
 use packrace_os::count::Role;
 use packrace_os::{FileIdentity, clock};
 
-use super::Places;
+use super::RefDirs;
 
 /// The list of the tables of a stack.
 pub(super) const TABLES_LIST: &[u8] = b"reftable/tables.list";
@@ -32,7 +32,7 @@ pub(super) enum StampDir {
 /// What tells whether refs may have changed. Takes the memory of the names that were read and a hash.
 #[derive(Debug)]
 pub struct RefStamp {
-    places: Places,
+    places: RefDirs,
     /// For each name its place and a NUL behind it.
     names: Box<[u8]>,
     /// Of what the looks have shown, in the order of the names.
@@ -71,7 +71,7 @@ impl RefStamp {
 
 /// Records which files are looked at while refs are read, or nothing.
 pub(super) struct StampBuilder {
-    places: Option<Places>,
+    places: Option<RefDirs>,
     /// The time before the first look.
     began: SystemTime,
     names: Vec<u8>,
@@ -92,7 +92,7 @@ impl StampBuilder {
     }
 
     /// Records files in these places.
-    pub(super) fn at(places: &Places) -> Self {
+    pub(super) fn at(places: &RefDirs) -> Self {
         let began = clock::time_of_day();
         StampBuilder { places: Some(places.clone()), began, has_doubt: false, ..StampBuilder::off() }
     }

@@ -9,7 +9,7 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use super::reftable::Stack;
-use super::{Backend, Error, Places, RefStore, is_good_name, is_safe_name};
+use super::{Backend, Error, RefDirs, RefStore, is_good_name, is_safe_name};
 
 /// Longest loose ref that is looked at, and longest `packed-refs`.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
@@ -51,12 +51,12 @@ impl Problem {
     }
 }
 
-/// Told of everything that is looked at, with no problem, and of each problem, with where it is.
-pub type Told<'a> = dyn FnMut(&str, Option<Problem>) + 'a;
+/// ProblemSink of everything that is looked at, with no problem, and of each problem, with where it is.
+pub type ProblemSink<'a> = dyn FnMut(&str, Option<Problem>) + 'a;
 
 impl RefStore {
     /// Looks at every ref. What makes reading impossible is an error of its own.
-    pub fn verify(&self, told: &mut Told<'_>) -> Result<(), Error> {
+    pub fn verify(&self, told: &mut ProblemSink<'_>) -> Result<(), Error> {
         match self.backend {
             Backend::Files => {
                 let files = FilesCheck { places: &self.places, hash: self.hash };
@@ -65,7 +65,7 @@ impl RefStore {
                 files.verify_packed(told)
             }
             Backend::Reftable => {
-                let Places { git_dir, common_dir } = &self.places;
+                let RefDirs { git_dir, common_dir } = &self.places;
                 let own = (git_dir != common_dir).then_some(git_dir);
                 [Some(common_dir), own]
                     .into_iter()
@@ -77,12 +77,12 @@ impl RefStore {
 }
 
 struct FilesCheck<'a> {
-    places: &'a Places,
+    places: &'a RefDirs,
     hash: HashKind,
 }
 
 impl FilesCheck<'_> {
-    fn verify_dir(&self, name: &[u8], told: &mut Told<'_>) -> Result<(), Error> {
+    fn verify_dir(&self, name: &[u8], told: &mut ProblemSink<'_>) -> Result<(), Error> {
         let path = self.places.path_of(name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
@@ -116,7 +116,7 @@ impl FilesCheck<'_> {
         Ok(())
     }
 
-    fn verify_file(&self, name: &[u8], told: &mut Told<'_>) -> Result<(), Error> {
+    fn verify_file(&self, name: &[u8], told: &mut ProblemSink<'_>) -> Result<(), Error> {
         let path = self.places.path_of(name);
         let shown = text(name);
         told(&shown, None);
@@ -128,7 +128,7 @@ impl FilesCheck<'_> {
         Ok(())
     }
 
-    fn verify_packed(&self, told: &mut Told<'_>) -> Result<(), Error> {
+    fn verify_packed(&self, told: &mut ProblemSink<'_>) -> Result<(), Error> {
         let path = self.places.common_dir.join("packed-refs");
         let content = match packrace_os::read_file(&path, Role::Refs, MAX_PACKED_BYTES) {
             Ok(content) => content,
@@ -258,7 +258,7 @@ fn id_of(line: &[u8], hash: HashKind) -> Option<ObjectId> {
 }
 
 /// Reads every table whole, and every name that they give together.
-fn verify_stack(dir: &Path, hash: HashKind, told: &mut Told<'_>) -> Result<(), Error> {
+fn verify_stack(dir: &Path, hash: HashKind, told: &mut ProblemSink<'_>) -> Result<(), Error> {
     let stack = Stack::read(dir, hash)?;
     for table in &stack.tables {
         let name = table.path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! Where the hooks of a repository are, and what they are run with.
+//! Finds the hooks of an opened repository.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::hooks::{Hooks, HooksFrom, MessageSink};
 
 impl Hooks {
-    /// Those of `repository`; `environment` is set for them beside what they inherit.
+    /// The hooks of `repository`. `environment` is added to what they inherit.
     pub fn of(
         repository: &Repository,
         environment: Vec<(OsString, OsString)>,
@@ -40,8 +40,8 @@ impl Hooks {
         })
     }
 
-    /// The same for those that serve a repository: they and their hooks run in the git directory, also where there is a
-    /// work tree, as git's do. Where it cannot be told whether there is a hook, that is an error: it may be one that forbids.
+    /// The same for servers: their hooks run in the git directory even if there is a work tree, as git's do. If a hook cannot
+    /// be examined, that is an error: it may be one that forbids.
     pub fn in_git_dir(
         repository: &Repository,
         from: &HooksFrom,

@@ -10,15 +10,15 @@ use super::attributes::AttributeState;
 pub(super) struct Encoding {
     /// As the attribute says it.
     pub(super) name: String,
-    form: Form,
+    form: ByteForm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ByteForm {
     /// UTF-16 (2 bytes a unit) or UTF-32 (4).
     Wide {
         unit_bytes: usize,
-        order: Order,
+        order: ByteOrder,
     },
     Latin1,
     Other(&'static encoding_rs::Encoding),
@@ -26,7 +26,7 @@ enum Form {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ByteOrder {
     /// A mark at the beginning says it and must be there.
     Marked,
     Big,
@@ -37,7 +37,7 @@ enum Order {
 
 /// What is wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct EncodingRefusal {
     /// A hint that comes first.
     pub(super) hint: Option<String>,
     /// The error.
@@ -54,26 +54,27 @@ impl Encoding {
         };
         let upper = name.to_ascii_uppercase();
         let short = upper.strip_prefix("UTF").map(|rest| rest.strip_prefix('-').unwrap_or(rest));
-        let wide = |unit_bytes, order| Form::Wide { unit_bytes, order };
+        let wide = |unit_bytes, order| ByteForm::Wide { unit_bytes, order };
         let form = match (upper.as_str(), short) {
             ("", _) | (_, Some("8")) => return Ok(None),
-            (_, Some("16")) => wide(2, Order::Marked),
-            (_, Some("16BE")) => wide(2, Order::Big),
-            (_, Some("16LE")) => wide(2, Order::Little),
-            (_, Some("16LE-BOM")) => wide(2, Order::LittleMarked),
-            (_, Some("32")) => wide(4, Order::Marked),
-            (_, Some("32BE")) => wide(4, Order::Big),
-            (_, Some("32LE")) => wide(4, Order::Little),
-            ("ISO-8859-1" | "ISO8859-1" | "ISO_8859-1" | "LATIN1" | "LATIN-1" | "L1", _) => Form::Latin1,
-            _ => gix_filter::worktree::encoding::for_label(name.as_str()).map_or(Form::Unknown, Form::Other),
+            (_, Some("16")) => wide(2, ByteOrder::Marked),
+            (_, Some("16BE")) => wide(2, ByteOrder::Big),
+            (_, Some("16LE")) => wide(2, ByteOrder::Little),
+            (_, Some("16LE-BOM")) => wide(2, ByteOrder::LittleMarked),
+            (_, Some("32")) => wide(4, ByteOrder::Marked),
+            (_, Some("32BE")) => wide(4, ByteOrder::Big),
+            (_, Some("32LE")) => wide(4, ByteOrder::Little),
+            ("ISO-8859-1" | "ISO8859-1" | "ISO_8859-1" | "LATIN1" | "LATIN-1" | "L1", _) => ByteForm::Latin1,
+            _ => gix_filter::worktree::encoding::for_label(name.as_str())
+                .map_or(ByteForm::Unknown, ByteForm::Other),
         };
         Ok(Some(Encoding { name, form }))
     }
 
     /// A file of the work tree as UTF-8.
-    pub(super) fn to_git(&self, content: &[u8], path: &str) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn to_git(&self, content: &[u8], path: &str) -> Result<Vec<u8>, EncodingRefusal> {
         self.check_mark(content, path)?;
-        self.decode(content).map(String::into_bytes).ok_or_else(|| Refusal {
+        self.decode(content).map(String::into_bytes).ok_or_else(|| EncodingRefusal {
             hint: None,
             error: format!("failed to encode '{path}' from {} to UTF-8", self.name),
         })
@@ -83,17 +84,17 @@ impl Encoding {
     pub(super) fn to_worktree(&self, content: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(content).ok()?;
         match self.form {
-            Form::Unknown => None,
-            Form::Latin1 => text.chars().map(|char| u8::try_from(u32::from(char)).ok()).collect(),
-            Form::Other(encoding) => {
+            ByteForm::Unknown => None,
+            ByteForm::Latin1 => text.chars().map(|char| u8::try_from(u32::from(char)).ok()).collect(),
+            ByteForm::Other(encoding) => {
                 let (bytes, _, has_failed) = encoding.encode(text);
                 (!has_failed).then(|| bytes.into_owned())
             }
-            Form::Wide { unit_bytes, order } => {
-                let has_mark = matches!(order, Order::Marked | Order::LittleMarked);
+            ByteForm::Wide { unit_bytes, order } => {
+                let has_mark = matches!(order, ByteOrder::Marked | ByteOrder::LittleMarked);
                 let mark = has_mark.then_some('\u{feff}');
                 let mut bytes = Vec::with_capacity((text.len() + 1) * unit_bytes);
-                let is_big = order == Order::Big;
+                let is_big = order == ByteOrder::Big;
                 for char in mark.into_iter().chain(text.chars()) {
                     if unit_bytes == 4 {
                         let unit = u32::from(char);
@@ -111,16 +112,16 @@ impl Encoding {
 
     fn decode(&self, content: &[u8]) -> Option<String> {
         match self.form {
-            Form::Unknown => None,
-            Form::Latin1 => Some(content.iter().map(|byte| char::from(*byte)).collect()),
-            Form::Other(encoding) => {
+            ByteForm::Unknown => None,
+            ByteForm::Latin1 => Some(content.iter().map(|byte| char::from(*byte)).collect()),
+            ByteForm::Other(encoding) => {
                 encoding.decode_without_bom_handling_and_without_replacement(content).map(String::from)
             }
-            Form::Wide { unit_bytes, order } => {
+            ByteForm::Wide { unit_bytes, order } => {
                 let (is_big, content) = match order {
-                    Order::Big => (true, content),
-                    Order::Little => (false, content),
-                    Order::Marked | Order::LittleMarked => after_mark(content, unit_bytes),
+                    ByteOrder::Big => (true, content),
+                    ByteOrder::Little => (false, content),
+                    ByteOrder::Marked | ByteOrder::LittleMarked => after_mark(content, unit_bytes),
                 };
                 if !content.len().is_multiple_of(unit_bytes) {
                     return None;
@@ -142,21 +143,21 @@ impl Encoding {
     }
 
     /// Whether a byte order mark is there, or not, as the name demands.
-    fn check_mark(&self, content: &[u8], path: &str) -> Result<(), Refusal> {
-        let Form::Wide { unit_bytes, order } = self.form else { return Ok(()) };
+    fn check_mark(&self, content: &[u8], path: &str) -> Result<(), EncodingRefusal> {
+        let ByteForm::Wide { unit_bytes, order } = self.form else { return Ok(()) };
         let has_mark = marks(unit_bytes).iter().any(|mark| content.starts_with(mark));
         let name = &self.name;
         let upper = name.to_ascii_uppercase();
         let short = upper.strip_prefix("UTF").map_or("", |rest| rest.strip_prefix('-').unwrap_or(rest));
         match order {
-            Order::Big | Order::Little if has_mark => Err(Refusal {
+            ByteOrder::Big | ByteOrder::Little if has_mark => Err(EncodingRefusal {
                 hint: Some(format!(
                     "hint: The file '{path}' contains a byte order mark (BOM). Please use UTF-{} as working-tree-encoding.",
                     &short[..2]
                 )),
                 error: format!("BOM is prohibited in '{path}' if encoded as {name}"),
             }),
-            Order::Marked if !has_mark => Err(Refusal {
+            ByteOrder::Marked if !has_mark => Err(EncodingRefusal {
                 hint: Some(format!(
                     "hint: The file '{path}' is missing a byte order mark (BOM). Please use UTF-{short}BE or UTF-{short}LE \
                      (depending on the byte order) as working-tree-encoding."

@@ -1,4 +1,4 @@
-//! What becomes of a file's content on its way into an object and back (gitattributes, "Checking-out and checking-in").
+//! Converts file content on its way into objects and back (gitattributes, "Checking-out and checking-in").
 //!
 //! [`Filters`] looks up attributes, one path after the other; what it finds for a path, a [`Conversion`], is small. [`Converter`]
 //! does the work, on any thread. Into git: the filter outside, the encoding, line endings, `$Id$`; out of it the other way round.
@@ -24,10 +24,10 @@ use self::attributes::{Asked, AttributeState, Attributes};
 use self::driver::{Processes, Way};
 use self::encoding::Encoding;
 use self::eol::Safety;
-use self::settings::Settings;
+use self::settings::FilterSettings;
 use crate::paths::{FindStaged, path_of};
 
-/// Where files of attributes are looked for first.
+/// Where attribute files are read first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// In the work tree, then in the index.
@@ -39,12 +39,12 @@ pub enum Direction {
 /// Why content is converted for git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To look at it only (`hash-object` without `-w`, refreshing): nothing is said of line endings, and what cannot be encoded
-    /// stays as it is.
+    /// Only to compare (`hash-object` without `-w`, refreshing): no warnings about line endings, and what cannot be encoded stays
+    /// as it is.
     Compare,
     /// To store it.
     Store,
-    /// To store it as if nothing was in the index (`--renormalize`).
+    /// To store it as if the index were empty (`--renormalize`).
     Renormalize,
 }
 
@@ -97,7 +97,7 @@ pub struct Filters {
 
 /// Converts content; threads may share it.
 pub struct Converter {
-    settings: Settings,
+    settings: FilterSettings,
     hash: HashKind,
     top: PathBuf,
     processes: Mutex<Processes>,
@@ -115,7 +115,7 @@ impl Filters {
         told: &mut Vec<String>,
     ) -> Result<Self, Error> {
         let converter = Converter {
-            settings: Settings::of(repository.config())?,
+            settings: FilterSettings::of(repository.config())?,
             hash: repository.hash_kind(),
             top: top.to_owned(),
             processes: Mutex::default(),
@@ -296,7 +296,7 @@ impl Converter {
         content: &[u8],
         path: &str,
         purpose: Purpose,
-    ) -> Result<Vec<u8>, encoding::Refusal> {
+    ) -> Result<Vec<u8>, encoding::EncodingRefusal> {
         let decoded = encoding.to_git(content, path)?;
         let checked = &self.settings.checked_encodings;
         let is_checked = purpose != Purpose::Compare
@@ -304,7 +304,7 @@ impl Converter {
         if is_checked && encoding.to_worktree(&decoded).as_deref() != Some(content) {
             let name = &encoding.name;
             let error = format!("encoding '{path}' from {name} to UTF-8 and back is not the same");
-            return Err(encoding::Refusal { hint: None, error });
+            return Err(encoding::EncodingRefusal { hint: None, error });
         }
         Ok(decoded)
     }

@@ -9,7 +9,7 @@ use super::eol::Safety;
 
 /// Plain data.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct FilterSettings {
     pub(super) eol: Configuration,
     pub(super) safety: Safety,
     /// `core.checkRoundtripEncoding`.
@@ -17,7 +17,7 @@ pub(super) struct Settings {
     pub(super) drivers: Vec<Driver>,
 }
 
-impl Settings {
+impl FilterSettings {
     pub(super) fn of(config: &Config) -> Result<Self, Error> {
         let is = |name: &str, word: &str| {
             config.string(name).is_some_and(|value| value.eq_ignore_ascii_case(word.as_bytes()))
@@ -42,7 +42,7 @@ impl Settings {
         let checked_encodings =
             checked.split([',', ' ', '\t']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let eol = Configuration { auto_crlf, eol };
-        Ok(Settings { eol, safety, checked_encodings, drivers: drivers(config)? })
+        Ok(FilterSettings { eol, safety, checked_encodings, drivers: drivers(config)? })
     }
 }
 

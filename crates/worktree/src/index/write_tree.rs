@@ -1,6 +1,6 @@
 //! Making trees of an index.
 
-use packrace_object::tree::Entry as TreeEntry;
+use packrace_object::tree::TreeEntry;
 use packrace_object::{Kind as ObjectKind, ObjectId, object_id};
 use packrace_store::publish::ObjectBatch;
 

@@ -6,7 +6,7 @@ use gix_merge::tree::{Conflict, Resolution, ResolutionFailure};
 use gix_object::bstr::{BStr, BString, ByteSlice as _};
 use packrace_object::Kind;
 
-use super::{DirectoryRenames, Merged, Names, Settings};
+use super::{DirectoryRenames, MergeSettings, Merged, Names};
 use crate::difference::is_binary;
 use crate::error::WorkError;
 use crate::index::Mode;
@@ -18,7 +18,7 @@ pub(super) struct Teller<'a> {
     pub(super) objects: &'a Objects,
     pub(super) names: &'a Names,
     pub(super) our_files: &'a Listing,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a MergeSettings,
 }
 
 impl Teller<'_> {

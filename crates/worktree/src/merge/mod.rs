@@ -52,7 +52,7 @@ pub struct Merged {
 
 /// What the configuration says of merges (git-config, "merge").
 #[derive(Debug, Clone)]
-struct Settings {
+struct MergeSettings {
     style: ConflictStyle,
     directories: DirectoryRenames,
 }
@@ -68,7 +68,7 @@ enum DirectoryRenames {
     Ignored,
 }
 
-impl Settings {
+impl MergeSettings {
     fn of(config: &Config) -> Result<Self, WorkError> {
         let style = match config.string("merge.conflictStyle").as_deref() {
             Some(b"diff3") => ConflictStyle::Diff3,
@@ -88,7 +88,7 @@ impl Settings {
                 false => DirectoryRenames::Ignored,
             },
         };
-        Ok(Settings { style, directories })
+        Ok(MergeSettings { style, directories })
     }
 }
 
@@ -99,7 +99,7 @@ pub fn merge(
     [base, ours, theirs]: [&ObjectId; 3],
     names: &Names,
 ) -> Result<Merged, WorkError> {
-    let settings = Settings::of(repository.config())?;
+    let settings = MergeSettings::of(repository.config())?;
     let (mut for_renames, mut for_content) = platforms::open(repository)?;
     let labels = Labels {
         ancestor: Some(names.base.as_str().into()),

@@ -1,4 +1,4 @@
-//! Which untracked paths nobody wants to know of (gitignore).
+//! Which untracked paths are ignored (gitignore).
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub struct IgnoreRules {
 }
 
 struct IgnoreLevel {
-    /// Whether the directory itself is ignored, and so all in it.
+    /// Whether the directory itself is ignored, and so everything in it.
     is_ignored: bool,
     rules: Option<Search>,
 }
@@ -38,8 +38,8 @@ impl IgnoreRules {
         Ok(IgnoreRules { top: top.to_owned(), outside, case, levels: Levels::default() })
     }
 
-    /// Whether a path, or a directory that leads to it, is ignored. Quick where one path after the other is of the same
-    /// directory. A file of rules that is not in the work tree is taken from the index, where `staged` gives one.
+    /// Whether a path, or a directory that leads to it, is ignored. Fast for consecutive paths of one directory.
+    /// A rule file that is not in the work tree is read from the index, if `staged` finds it.
     pub fn is_ignored(
         &mut self,
         path: &[u8],
@@ -68,7 +68,7 @@ impl IgnoreRules {
     }
 }
 
-/// What the rules say that are known of a path whose directory is not ignored.
+/// Whether the rules ignore a path whose directory is not ignored.
 fn says(levels: &Levels<IgnoreLevel>, outside: &Search, path: &[u8], is_dir: bool, case: Case) -> bool {
     let inside = levels.above(path).filter_map(|(level, rest)| Some((level.rules.as_ref()?, rest)));
     let mut all = inside.chain([(outside, path)]);

@@ -1,4 +1,4 @@
-//! Whether directories that lead to paths are real ones.
+//! Whether the directories above paths are real ones.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use packrace_os::count::{Op, Role, add};
 
 use super::path_of;
 
-/// Remembers the directories of the last path, so that each is looked at once where paths come in order.
+/// Remembers the directories of the last path, so that each is examined once if paths come sorted.
 pub struct LeadingDirs {
     top: PathBuf,
-    /// A directory that is real, with a slash at its end; all are above it.
+    /// The deepest directory known to be real, with a slash at its end.
     real: Vec<u8>,
-    /// One that is none, without a slash.
+    /// A path known to be no directory, without a slash.
     unreal: Vec<u8>,
     is_link: bool,
 }
@@ -22,7 +22,7 @@ impl LeadingDirs {
         LeadingDirs { top: top.to_owned(), real: Vec::new(), unreal: Vec::new(), is_link: false }
     }
 
-    /// Whether all names before the last of a path are directories, and no links.
+    /// Whether everything above a path is a directory and no link.
     pub fn are_real(&mut self, path: &[u8]) -> bool {
         let Some(end) = path.iter().rposition(|byte| *byte == b'/') else { return true };
         let directory = &path[..=end];

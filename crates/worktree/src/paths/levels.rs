@@ -1,4 +1,4 @@
-//! What files of rules say that stand in the directories leading to a path: `.gitattributes`, `.gitignore`.
+//! Rule files in the directories above a path: `.gitattributes`, `.gitignore`.
 
 use std::io::ErrorKind::{FileTooLarge, IsADirectory, NotADirectory, NotFound};
 use std::path::Path;
@@ -10,8 +10,8 @@ use packrace_store::Config;
 /// Longer files are passed over, as git does.
 const MAX_BYTES: u64 = 100 << 20;
 
-/// One `T` for each directory from the top to that of the last path. Quick where one path after the other is of the same
-/// directory: what is said of directories that both are in stays.
+/// One `T` for each directory from the top to that of the last path. Fast for consecutive paths of one
+/// directory: levels that both paths share stay.
 pub(crate) struct Levels<T> {
     /// The directory of the last path, with a slash behind it unless it is the top.
     directory: Vec<u8>,
@@ -31,8 +31,8 @@ impl<T> Default for Levels<T> {
 }
 
 impl<T> Levels<T> {
-    /// Goes to the directory of `path`. `open` is told each directory that is entered, with a slash behind it unless it is the
-    /// top, and those that lead there.
+    /// Goes to the directory of `path`. `open` gets each directory that is entered, with a slash at its end unless it is the
+    /// top, and the levels above it.
     pub(crate) fn go_to<E>(
         &mut self,
         path: &[u8],
@@ -61,19 +61,19 @@ impl<T> Levels<T> {
         }
     }
 
-    /// What is said in the directory gone to.
+    /// The level of the present directory.
     pub(crate) fn last(&self) -> Option<&T> {
         self.levels.last().map(|level| &level.rules)
     }
 
-    /// What is said of `path`, which is below the directory gone to, from there to the top; with the part of the path that is
-    /// below each directory.
+    /// The levels above `path`, which is in the present directory, from there to the top; each with the part of the path below
+    /// it.
     pub(crate) fn above<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (&'a T, &'a [u8])> {
         self.levels.iter().rev().map(|level| (&level.rules, &path[level.path_bytes..]))
     }
 }
 
-/// Whether letters of patterns stand for both cases.
+/// Whether patterns ignore case.
 pub(crate) fn case(config: &Config) -> Result<Case, packrace_store::Error> {
     Ok(match config.boolean("core.ignoreCase")?.unwrap_or(false) {
         true => Case::Fold,
@@ -81,8 +81,8 @@ pub(crate) fn case(config: &Config) -> Result<Case, packrace_store::Error> {
     })
 }
 
-/// A file of rules, if it is there. Those in a work tree are read beside no link. `too_large` says of one that it is passed over
-/// for its size.
+/// A rule file, if it exists. In a work tree, no link is followed. `too_large` words the warning for one that is skipped for
+/// its size.
 pub(crate) fn read(
     path: &Path,
     is_in_tree: bool,

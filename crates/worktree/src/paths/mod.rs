@@ -1,4 +1,4 @@
-//! Paths of a work tree: which are meant, which are ignored, which are there.
+//! Paths of a work tree: pathspecs, ignore rules, and how paths relate to directories.
 
 mod ignore;
 mod leading;
@@ -21,10 +21,10 @@ pub use self::pathspec::{Pathspecs, Spec, SpecDefaults};
 pub use self::sparse::SparseCheckout;
 pub use self::verify::NameRules;
 
-/// Says which blob the index has at a path, if any.
+/// Finds the blob that the index has at a path, if any.
 pub type FindStaged<'a> = &'a dyn Fn(&[u8]) -> Option<ObjectId>;
 
-/// Why paths cannot be told, in git's words.
+/// Why paths cannot be found or matched, in git's words.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// A pathspec makes no sense.
@@ -43,12 +43,12 @@ pub enum PathError {
     },
 }
 
-/// The directories that lead to a path, from the top down, without slashes at their ends.
+/// The directories above a path, from the top down, without slashes at their ends.
 pub fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at])
 }
 
-/// The path that these bytes are.
+/// These bytes as a path.
 pub(crate) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }

@@ -1,4 +1,4 @@
-//! What became of paths that the index has.
+//! Finds which paths of the index may have changed.
 
 use std::path::Path;
 
@@ -21,18 +21,18 @@ pub struct Change {
 /// In which way a path may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Nothing is there that could be added.
+    /// Nothing there can be added.
     Gone,
-    /// The file has to be read; where `looks_same`, only because the entry cannot tell.
+    /// The file has to be read; if `looks_same`, only because its times cannot tell.
     File {
         /// Whether it looks as the entry says.
         looks_same: bool,
     },
-    /// A repository, with this commit checked out; none if it has no commit.
+    /// A repository with this commit checked out; `None` if it has no commit.
     Repository(Option<ObjectId>, Seen),
 }
 
-/// Looks at paths of an index.
+/// Compares files with their entries by what `stat` shows.
 pub struct ChangeFinder<'a> {
     top: &'a Path,
     index: &'a Index,
@@ -42,12 +42,12 @@ pub struct ChangeFinder<'a> {
 }
 
 impl<'a> ChangeFinder<'a> {
-    /// At the work tree at `top`. Submodules are opened with the configuration of `options`.
+    /// For the work tree at `top`. Submodules are opened with `options`.
     pub fn new(top: &'a Path, index: &'a Index, rules: StatRules, options: &'a OpenOptions) -> Self {
         ChangeFinder { top, index, rules, leading: LeadingDirs::new(top), options }
     }
 
-    /// What became of an entry; none if it looks as it should. One that nobody is to look at is as it should be.
+    /// The change of an entry; `None` if it looks unchanged, or is not to be looked at (assume-unchanged, skip-worktree).
     pub fn change(&mut self, key: &EntryKey, entry: &Entry) -> Result<Option<Change>, PathError> {
         let path = key.path();
         let is_merged = key.stage() == 0;

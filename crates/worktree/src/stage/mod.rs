@@ -1,6 +1,7 @@
-//! What `add` and others do with files: they are read, converted, hashed and compressed beside each other, and stored together.
+//! Stores files for `add` and others: reads, converts, hashes and compresses them on several threads, and publishes them
+//! together.
 //!
-//! Each file is opened once, asked once what it is, and read in one go. A thread has one content in memory, of at most
+//! Each file is opened once, examined once and read in one go. A thread has one content in memory, of at most
 //! `core.bigFileThreshold` bytes unless it has to be converted; what is larger goes to a pack as it is read.
 
 mod changes;
@@ -22,10 +23,10 @@ use self::read::ReadBuffers;
 use crate::filter::{Conversion, Converter, Error as FilterError, Filters, Purpose};
 use crate::index::{Index, Seen};
 
-/// So many files are enough for another thread.
+/// This many files are worth another thread.
 const FILES_A_THREAD: usize = 16;
 
-/// So many files a thread takes at once.
+/// How many files a thread takes at a time.
 const FILES_AT_ONCE: usize = 8;
 
 /// Most threads.
@@ -36,9 +37,9 @@ const MAX_THREADS: usize = 16;
 pub struct Job {
     /// Relative to the top of the work tree.
     pub path: Vec<u8>,
-    /// None where content stays as it is.
+    /// `None` if the content is not converted.
     conversion: Option<Arc<Conversion>>,
-    /// What the index says it is; if so, it need not be stored.
+    /// The blob in the index; if the file still has it, it need not be stored.
     known: Option<ObjectId>,
 }
 
@@ -56,16 +57,16 @@ pub struct Staged {
 /// Why a file could not be added.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    /// For a reason of its own, which these lines of standard error say; others may go on.
+    /// For a reason of its own, in these lines for standard error; others may continue.
     #[error("{}", .0.join("\n"))]
     Unreadable(Vec<String>),
-    /// Nobody goes on; first come some lines.
+    /// For a reason that ends all; some lines for standard error come first.
     #[error("{1}")]
     Refused(Vec<String>, String),
     /// Objects could not be stored.
     #[error(transparent)]
     Store(#[from] packrace_store::Error),
-    /// Another file ended it all before.
+    /// Another file has ended all before.
     #[error("not read")]
     Skipped,
 }
@@ -77,10 +78,10 @@ pub struct Stager<'a> {
     purpose: Purpose,
     hash: HashKind,
     big_file_bytes: u64,
-    /// None where nothing is to be stored.
+    /// `None` if nothing is stored.
     batch: Option<&'a ObjectBatch>,
     index: &'a Index,
-    /// Whether others go on when a file cannot be read.
+    /// Whether others continue if a file cannot be read.
     goes_on: bool,
 }
 
@@ -100,7 +101,7 @@ impl Job {
 }
 
 impl<'a> Stager<'a> {
-    /// For the work tree at `top`. Without a batch, files are only looked at.
+    /// For the work tree at `top`. Without a batch, files are hashed but not stored.
     pub fn new(
         repository: &Repository,
         top: &Path,
@@ -120,20 +121,20 @@ impl<'a> Stager<'a> {
         })
     }
 
-    /// Why contents are converted; to store them unless this says otherwise.
+    /// Sets why contents are converted; the default is to store them.
     pub fn with_purpose(mut self, purpose: Purpose) -> Self {
         self.purpose = purpose;
         self
     }
 
-    /// Lets others go on when a file cannot be read.
+    /// Lets others continue if a file cannot be read.
     pub fn with_unreadable(mut self, goes_on: bool) -> Self {
         self.goes_on = goes_on;
         self
     }
 
-    /// Does all jobs, and says of each what came of it, in their order. Where nobody goes on after a failure, those behind the
-    /// first that failed may have been left out.
+    /// Runs all jobs and returns their results, in order. If a failure ends all, jobs after the first that failed may not have
+    /// run.
     pub fn run(&self, jobs: &[Job]) -> Vec<Result<Staged, StageError>> {
         let cores = available_threads().min(MAX_THREADS);
         let threads = cores.min(jobs.len() / FILES_A_THREAD + 1);

@@ -1,4 +1,4 @@
-//! One file: opened, looked at, read, converted, hashed, stored.
+//! One file: opened, examined, read, converted, hashed, stored.
 
 use std::borrow::Cow;
 use std::fs::{File, Metadata};
@@ -15,7 +15,7 @@ use crate::filter::Error as FilterError;
 use crate::index::{Kind, Seen};
 use crate::paths::path_of;
 
-/// What a thread keeps from file to file.
+/// Buffers that a thread reuses from file to file.
 #[derive(Default)]
 pub(super) struct ReadBuffers {
     content: Vec<u8>,
@@ -37,7 +37,7 @@ impl Stager<'_> {
             Ok(_) => Err(not_a_file(job)),
             Err(error) => match std::fs::symlink_metadata(place) {
                 Ok(metadata) if metadata.is_symlink() => self.stage_link(job, place, &metadata),
-                // A socket, for one, cannot be opened.
+                // A socket cannot be opened, for example.
                 Ok(metadata) if !metadata.is_file() => Err(not_a_file(job)),
                 _ => Err(unreadable(
                     job,
@@ -107,7 +107,7 @@ impl Stager<'_> {
         Ok(id)
     }
 
-    /// A file that is not to be in memory as a whole.
+    /// Stores a file without holding it in memory as a whole.
     fn stream(&self, job: &Job, file: &mut File, seen: Seen) -> Result<Staged, StageError> {
         let size = seen.size_bytes;
         let id = match self.batch {
@@ -163,7 +163,7 @@ fn attack(error: &CollisionAttack) -> StageError {
     StageError::Refused(Vec::new(), error.to_string())
 }
 
-/// Whether what is there can be in an index.
+/// Whether a file of this type can be in an index.
 pub(super) fn is_file_or_link(kind: Kind) -> bool {
     matches!(kind, Kind::File { .. } | Kind::Link)
 }

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use packrace_object::tree::{Entries, Entry, EntryKind};
+use packrace_object::tree::{Entries, EntryKind, TreeEntry};
 use packrace_object::{Kind, MalformedObject};
 
 use super::history::CommitHistory;
@@ -391,7 +391,7 @@ impl<'a> Trees<'a> {
         Ok(())
     }
 
-    fn entry_at<'t>(&self, ix: ObjectNo, tree: &'t Tree, at: u32) -> Result<Entry<'t>, NoBitmap> {
+    fn entry_at<'t>(&self, ix: ObjectNo, tree: &'t Tree, at: u32) -> Result<TreeEntry<'t>, NoBitmap> {
         let entry = Entries::at(&tree.bytes, self.request_objects.hash(), at as usize).next();
         let Some(Ok(entry)) = entry else {
             let source = MalformedObject { what: "tree entry", at: at as usize };
@@ -446,7 +446,7 @@ impl<'a> Trees<'a> {
 }
 
 /// Trees are sorted by name, directories as if theirs ended with a slash (git's user manual, "Git object model").
-fn sort_key<'e>(entry: &Entry<'e>) -> impl Iterator<Item = u8> + 'e {
+fn sort_key<'e>(entry: &TreeEntry<'e>) -> impl Iterator<Item = u8> + 'e {
     let slash = (entry.kind() == EntryKind::Tree).then_some(b'/');
     entry.name.iter().copied().chain(slash)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use packrace_object::tree::{Entries, Entry, EntryKind};
+use packrace_object::tree::{Entries, EntryKind, TreeEntry};
 use packrace_object::{Kind, MalformedObject};
 
 use crate::error::{Error, Reason};
@@ -104,7 +104,7 @@ impl<'a> TreeReader<'a> {
         &mut self,
         ix: ObjectNo,
         is_done: impl Fn(ObjectNo) -> bool,
-        mut each: impl FnMut(Entry<'_>, Kind, ObjectNo),
+        mut each: impl FnMut(TreeEntry<'_>, Kind, ObjectNo),
     ) -> Result<(), Error> {
         self.read += 1;
         self.spend(1)?;

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use packrace_object::tree::{Entries, Entry, EntryKind};
+use packrace_object::tree::{Entries, EntryKind, TreeEntry};
 use packrace_object::{Kind, MalformedObject, ObjectId};
 
 use crate::error::{Error, Reason};
@@ -225,7 +225,7 @@ impl<'w, 'a> PathWalk<'w, 'a> {
         &self,
         ix: ObjectNo,
         tree: &'t Arc<Tree>,
-    ) -> Result<Vec<Option<(Entry<'t>, Kind)>>, Error> {
+    ) -> Result<Vec<Option<(TreeEntry<'t>, Kind)>>, Error> {
         let is_base_known = tree.base.is_some_and(|base| self.expanded.contains(&base));
         let starts = if is_base_known { &tree.fresh[..] } else { &tree.starts[..tree.starts.len() - 1] };
         let request_objects = self.walk.request_objects;

@@ -31,9 +31,8 @@ pub(in crate::refs) struct AllRefs {
 }
 
 impl RefStore {
-    /// Writes the first refs of a store that has only a `HEAD`, in one go, and begins no reflogs: as git does, into
-    /// `packed-refs` or one table. They name objects that were durable before, which `_proof` stands for; names are good
-    /// ones below `refs/`.
+    /// Creates the first refs of a store that only has a `HEAD`, all at once and without reflogs: in `packed-refs` or one table, as
+    /// git does. Their objects must be durable, which `_proof` shows; names must be valid and below `refs/`.
     pub fn create_initial(
         &self,
         mut refs: Vec<(Vec<u8>, ObjectId)>,

@@ -25,7 +25,7 @@ use packrace_os::durable::{self, NewFile};
 use packrace_os::{EntryType, is_absent};
 
 use super::super::files::{LooseFile, LooseValue, PackedFile, read_loose};
-use super::super::{Error, LogEntry, Places, is_per_worktree, reflog};
+use super::super::{Error, LogEntry, RefDirs, is_per_worktree, reflog};
 use super::sync::{sync_all, sync_dir};
 use super::{
     Cause, Change, CommitWork, Expected, Mode, PrepareError, RefEdit, RefObjects, RefStep, RefWrites,
@@ -49,7 +49,7 @@ const MAX_TRIES: usize = 5;
 /// What keeps others from changing refs, and what is written under it.
 #[derive(Debug)]
 pub(super) struct FileLocks {
-    places: Places,
+    places: RefDirs,
     hash: HashKind,
     writes: RefWrites,
     packed: PackedFile,

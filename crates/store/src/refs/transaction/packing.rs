@@ -17,7 +17,7 @@ use super::files::FileLocks;
 use super::{PrepareError, RefObjects, RefWrites, compaction};
 use crate::publish::LockFile;
 use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose};
-use crate::refs::{Backend, Error, Places, RefStore, is_per_worktree};
+use crate::refs::{Backend, Error, RefDirs, RefStore, is_per_worktree};
 
 /// With fewer loose refs than this, none are packed where that is left to us.
 const LEAST_LOOSE: usize = 16;
@@ -43,7 +43,7 @@ impl RefStore {
         match self.backend {
             Backend::Files => self.pack_files(which, writes, objects),
             Backend::Reftable => {
-                let Places { git_dir, common_dir } = &self.places;
+                let RefDirs { git_dir, common_dir } = &self.places;
                 let own = (git_dir != common_dir).then_some(git_dir);
                 for dir in [Some(common_dir), own].into_iter().flatten() {
                     let dir = dir.join("reftable");

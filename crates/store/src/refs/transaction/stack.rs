@@ -20,7 +20,7 @@ use packrace_os::durable::{self, random_number};
 
 use super::super::reflog::{LoggedChange, parse_who};
 use super::super::reftable::Stack;
-use super::super::{Error, Peeled, Places, Target, is_per_worktree};
+use super::super::{Error, Peeled, RefDirs, Target, is_per_worktree};
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use super::{
     Cause, Change, CommitWork, PrepareError, RefEdit, RefObjects, RefStep, RefWrites, Value, compaction,
@@ -84,7 +84,7 @@ impl StackLocks {
         edits: &[RefEdit],
         writes: &RefWrites,
     ) -> Result<Self, PrepareError> {
-        let Places { git_dir, common_dir } = &store.places;
+        let RefDirs { git_dir, common_dir } = &store.places;
         let side = |dir: &Path, is_read_later: bool| -> Result<Side, Error> {
             let stack = if is_read_later { Stack::empty() } else { Stack::read(dir, store.hash)? };
             Ok(Side { dir: dir.join("reftable"), stack, lock: None })
