@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// What a peer must do: move this many bytes in each stretch of waiting for it that is this long, or all that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MinThroughput {
+pub struct Pace {
     /// How long it is waited for; waits add up, whatever lies between them.
     pub time: Duration,
     /// Bytes that it must have moved by then. With 1, silence alone counts.
@@ -15,14 +15,14 @@ pub struct MinThroughput {
 /// A peer whose pace is watched.
 #[derive(Debug)]
 pub struct Paced {
-    pace: MinThroughput,
+    pace: Pace,
     waited: Duration,
     moved_bytes: usize,
 }
 
 impl Paced {
     /// A peer for which nobody has waited yet.
-    pub fn new(pace: MinThroughput) -> Self {
+    pub fn new(pace: Pace) -> Self {
         Paced { pace, waited: Duration::ZERO, moved_bytes: 0 }
     }
 
@@ -55,7 +55,7 @@ mod tests {
 
     /// The number of the step at which the peer is too slow.
     fn check(steps: &[(u64, usize)], expect: Option<usize>) {
-        let mut paced = Paced::new(MinThroughput { time: Duration::from_secs(10), bytes: 100 });
+        let mut paced = Paced::new(Pace { time: Duration::from_secs(10), bytes: 100 });
         let slow = steps.iter().position(|(seconds, bytes)| {
             let added = paced.add(Duration::from_secs(*seconds), *bytes);
             added.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
 use crate::faults;
-use crate::pace::{MinThroughput, Paced};
+use crate::pace::{Pace, Paced};
 use crate::turns::Turns;
 
 /// Bytes that one call may carry at most; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
@@ -135,7 +135,7 @@ impl FdSink {
     }
 
     /// Takes over a socket that blocks, whose peer is given up when it is slower than `pace`.
-    pub fn socket(fd: OwnedFd, pace: MinThroughput) -> io::Result<Self> {
+    pub fn socket(fd: OwnedFd, pace: Pace) -> io::Result<Self> {
         use rustix::net::sockopt::{Timeout, set_socket_timeout};
         // A call that takes longer comes back with what it moved.
         set_socket_timeout(&fd, Timeout::Send, Some(pace.time))?;
@@ -361,7 +361,7 @@ mod tests {
     fn who_waits_for_a_peer_holds_up_no_turn() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let turns = Arc::new(Turns::new(1));
-        let pace = MinThroughput { time: Duration::from_secs(60), bytes: 0 };
+        let pace = Pace { time: Duration::from_secs(60), bytes: 0 };
         let connect = || {
             let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let sink = FdSink::socket(listener.accept().unwrap().0.into(), pace).unwrap();
@@ -384,7 +384,7 @@ mod tests {
     fn a_peer_of_a_socket_that_takes_a_byte_now_and_then_is_given_up() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let pace = MinThroughput { time: Duration::from_millis(100), bytes: 64 << 10 };
+        let pace = Pace { time: Duration::from_millis(100), bytes: 64 << 10 };
         let mut sink = FdSink::socket(listener.accept().unwrap().0.into(), pace).unwrap();
         // It goes on reading what was sent when nobody waits for it any more.
         std::thread::spawn(move || {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
-use crate::pace::{MinThroughput, Paced};
+use crate::pace::{Pace, Paced};
 
 /// A file descriptor that is read, with a limit on how long a read may wait.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl FdSource {
     }
 
     /// A read waits no longer than `pace` allows, and all reads together for no peer that is slower.
-    pub fn with_pace(self, pace: MinThroughput) -> Self {
+    pub fn with_pace(self, pace: Pace) -> Self {
         FdSource { timeout: Some(pace.time), pace: Some(Paced::new(pace)), ..self }
     }
 
@@ -88,7 +88,7 @@ mod tests {
     fn a_peer_that_trickles_is_given_up() {
         let (reader, mut writer) = io::pipe().unwrap();
         let time = Duration::from_millis(50);
-        let mut source = FdSource::new(reader.into(), None).with_pace(MinThroughput { time, bytes: 1000 });
+        let mut source = FdSource::new(reader.into(), None).with_pace(Pace { time, bytes: 1000 });
         let trickle = std::thread::spawn(move || {
             while writer.write_all(b"x").is_ok() {
                 std::thread::sleep(Duration::from_millis(1));

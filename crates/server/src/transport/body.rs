@@ -447,7 +447,7 @@ mod tests {
     use super::*;
     use http_body_util::Full;
     use packrace_os::Mapped;
-    use packrace_os::pace::MinThroughput;
+    use packrace_os::pace::Pace;
 
     use super::super::conversation::Conversation;
     use crate::budget::{Budget, Limits};
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn a_batch_can_be_taken_in_any_steps() {
         let map = Mapped::from((0..1000).map(|at| at as u8).collect::<Vec<_>>());
-        let pace = MinThroughput { time: Duration::from_secs(1), bytes: 1 };
+        let pace = Pace { time: Duration::from_secs(1), bytes: 1 };
         let conversation = Conversation::new(Duration::from_secs(1), pace, None);
         for step in 1..=70 {
             let mut batch = GatherBatch::of(b"head".to_vec());
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn spans_of_a_map_are_handed_over_and_not_copied() {
-        let pace = MinThroughput { time: Duration::from_secs(1), bytes: 1 };
+        let pace = Pace { time: Duration::from_secs(1), bytes: 1 };
         let conversation = Conversation::new(Duration::from_secs(1), pace, None);
         let map = Mapped::from(vec![7; 1 << 20]);
         let mut batch = GatherBatch::of(b"head".to_vec());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use packrace_os::pace::MinThroughput;
+use packrace_os::pace::Pace;
 use tokio::sync::Notify;
 
 use super::places::Place;
@@ -19,7 +19,7 @@ pub(super) struct Conversation {
     /// How long it may be without a request.
     request_time: Duration,
     /// The least that a client takes of an answer.
-    pace: MinThroughput,
+    pace: Pace,
     /// Told when a long answer begins, which steps back behind those to other clients.
     background: Arc<Notify>,
     /// What it holds of the server; idle while there is no exchange.
@@ -77,7 +77,7 @@ impl std::fmt::Display for TooSlow {
 }
 
 impl Conversation {
-    pub(super) fn new(request_time: Duration, pace: MinThroughput, place: Option<Place>) -> Arc<Self> {
+    pub(super) fn new(request_time: Duration, pace: Pace, place: Option<Place>) -> Arc<Self> {
         let state = State { idle_since: Instant::now(), exchanges: Vec::new() };
         place.iter().for_each(Place::waits);
         let (background, state) = (Arc::default(), Mutex::new(state));
@@ -157,7 +157,7 @@ impl Conversation {
 
 impl Watched {
     /// Whether the client takes what waits for it: in each stretch of time all that waited at its start, or enough.
-    fn is_moving(&mut self, now: Instant, pace: MinThroughput) -> bool {
+    fn is_moving(&mut self, now: Instant, pace: Pace) -> bool {
         let handed_bytes = self.sent.handed_bytes.load(Relaxed);
         let taken_bytes = self.sent.taken_bytes.load(Relaxed);
         let here = Mark { since: now, handed_bytes, taken_bytes };
@@ -219,8 +219,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn conversation() -> (Arc<Conversation>, Instant) {
-        let conversation =
-            Conversation::new(10 * SECOND, MinThroughput { time: 20 * SECOND, bytes: 100 }, None);
+        let conversation = Conversation::new(10 * SECOND, Pace { time: 20 * SECOND, bytes: 100 }, None);
         let start = conversation.state().idle_since;
         (conversation, start)
     }

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use packrace_os::pace::MinThroughput;
+use packrace_os::pace::Pace;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
 use packrace_protocol::wire::pkt_line;
@@ -118,7 +118,7 @@ pub(super) fn inetd(shared: &Shared) -> io::Result<()> {
     let settings = shared.settings();
     let limits = &settings.limits;
     // However slowly it comes.
-    let whole = MinThroughput { time: limits.request_time, bytes: usize::MAX };
+    let whole = Pace { time: limits.request_time, bytes: usize::MAX };
     let mut first = FdSource::stdin(None)?.with_pace(whole);
     let mut digits = [0; 4];
     first.read_exact(&mut digits)?;

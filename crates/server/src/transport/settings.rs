@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use packrace_os::child::Confinement;
-use packrace_os::pace::MinThroughput;
+use packrace_os::pace::Pace;
 use packrace_store::init::InitOptions;
 use packrace_store::{HooksFrom, OpenOptions};
 
@@ -167,13 +167,13 @@ impl Default for Limits {
 
 impl Limits {
     /// How fast a client must take what waits for it, or send the rest of a push.
-    pub(super) fn stall_pace(&self) -> MinThroughput {
-        MinThroughput { time: self.stall_time, bytes: self.stall_bytes }
+    pub(super) fn stall_pace(&self) -> Pace {
+        Pace { time: self.stall_time, bytes: self.stall_bytes }
     }
 
     /// How fast a client of git:// must say what it has to say.
-    pub(super) fn idle_pace(&self) -> MinThroughput {
-        MinThroughput { time: self.idle_time, bytes: self.stall_bytes }
+    pub(super) fn idle_pace(&self) -> Pace {
+        Pace { time: self.idle_time, bytes: self.stall_bytes }
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::{Buf as _, Bytes};
 use flate2::bufread::MultiGzDecoder;
 use http_body::Body;
 use http_body_util::BodyExt as _;
-use packrace_os::pace::{MinThroughput, Paced};
+use packrace_os::pace::{Pace, Paced};
 use tokio::sync::{Notify, mpsc};
 
 /// Pieces that wait for their reader; hyper makes them about as long as its buffer of 400 KiB at most.
@@ -43,7 +43,7 @@ struct Pieces {
 impl StreamedBody {
     /// Begins to take a body, on a task of the present runtime. A client that is slower than `pace` is
     /// given up.
-    pub(super) fn start<B>(body: B, is_gzip: bool, pace: MinThroughput) -> Self
+    pub(super) fn start<B>(body: B, is_gzip: bool, pace: Pace) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
     {
@@ -68,7 +68,7 @@ impl StreamedBody {
 async fn pump<B: Body<Data = Bytes>>(
     body: B,
     sender: mpsc::Sender<io::Result<Bytes>>,
-    pace: MinThroughput,
+    pace: Pace,
     given_up: Arc<Notify>,
 ) {
     let mut body = pin!(body);
@@ -148,7 +148,7 @@ mod tests {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let body = Full::new(Bytes::copy_from_slice(body));
-        let pace = MinThroughput { time: Duration::from_secs(60), bytes: 1 };
+        let pace = Pace { time: Duration::from_secs(60), bytes: 1 };
         let mut streamed = runtime.block_on(async { StreamedBody::start(body, is_gzip, pace) });
         let mut got = Vec::new();
         let read = streamed.read_to_end(&mut got);
