@@ -25,7 +25,7 @@ pub struct Host {
     /// What they have done, in numbers.
     pub metrics: Arc<Metrics>,
     /// Those that are running.
-    pub transfers: Transfers,
+    pub transfers: Arc<Transfers>,
     /// Packs that are being made, and packs that are kept.
     pub packs: PackCache,
     /// What was told of refs.

@@ -10,6 +10,8 @@ pub mod admission;
 pub mod budget;
 pub mod client;
 pub mod engine;
+pub mod error;
+mod history;
 pub mod host;
 pub mod metrics;
 pub mod outbox;

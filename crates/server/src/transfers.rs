@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use packrace_os::clock::Clock;
 
-use crate::host::Host;
 use crate::metrics::{Closed, DoorName, Kind, Metrics, Stage, Step};
 
 /// Longest text of a stranger that is kept for logs and pages.
@@ -54,30 +53,29 @@ impl Transfers {
     }
 }
 
-/// A call in the list of its host; dropped, it is out of it.
+/// A call in the list of its process; dropped, it is out of it.
 #[derive(Debug)]
 pub struct Listed {
     transfer: Arc<Transfer>,
-    host: Arc<Host>,
+    transfers: Arc<Transfers>,
     number: u64,
 }
 
 impl Listed {
-    /// Begins a call, with an id of its own.
-    pub fn new(host: &Arc<Host>, door: DoorName, peer: &str) -> Self {
-        let transfers = &host.transfers;
+    /// Begins a call, with an id of its own, which counts in `metrics`.
+    pub fn new(transfers: &Arc<Transfers>, metrics: &Arc<Metrics>, door: DoorName, peer: &str) -> Self {
         let number = transfers.last.fetch_add(1, Relaxed) + 1;
         let transfer = Arc::new(Transfer {
             session_id: format!("{}/{number}", transfers.session_id),
             door,
             peer: peer.to_owned(),
             is_late: transfers.is_stopping(),
-            metrics: host.metrics.clone(),
+            metrics: metrics.clone(),
             ..Transfer::default()
         });
         let listed = transfer.clone();
         transfers.live.lock().unwrap_or_else(PoisonError::into_inner).insert(number, listed);
-        Listed { transfer, host: host.clone(), number }
+        Listed { transfer, transfers: transfers.clone(), number }
     }
 
     /// What is told of the call.
@@ -90,7 +88,7 @@ impl Drop for Listed {
     fn drop(&mut self) {
         // What has not ended by now has broken off.
         self.transfer.end(false);
-        let mut live = self.host.transfers.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = self.transfers.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.remove(&self.number);
     }
 }
@@ -304,35 +302,34 @@ mod tests {
 
     #[test]
     fn calls_are_listed_for_as_long_as_they_run() {
-        let host = Arc::new(Host { transfers: Transfers::new("p".into()), ..Host::default() });
-        let first = Listed::new(&host, DoorName::Git, "1.2.3.4:5");
-        let second = Listed::new(&host, DoorName::Http, "1.2.3.4:6");
+        let (transfers, metrics) = (Arc::new(Transfers::new("p".into())), Arc::default());
+        let first = Listed::new(&transfers, &metrics, DoorName::Git, "1.2.3.4:5");
+        let second = Listed::new(&transfers, &metrics, DoorName::Http, "1.2.3.4:6");
         second.transfer().is_about(b"/a\xff.git");
-        let list = host.transfers.list();
+        let list = transfers.list();
         let shown: Vec<_> =
             list.iter().map(|call| (call.session_id(), call.peer(), call.repository())).collect();
         assert_eq!(shown, [("p/1", "1.2.3.4:5", ""), ("p/2", "1.2.3.4:6", "/a\u{fffd}.git")]);
         drop(first);
-        assert_eq!(host.transfers.list().len(), 1);
+        assert_eq!(transfers.list().len(), 1);
         let panicking = std::panic::AssertUnwindSafe(move || {
             let _second = second;
             panic!("as a call may");
         });
         assert!(std::panic::catch_unwind(panicking).is_err());
-        assert!(host.transfers.list().is_empty());
-        assert_eq!(host.transfers.begun(), 2);
+        assert!(transfers.list().is_empty());
+        assert_eq!(transfers.begun(), 2);
     }
 
     #[test]
     fn each_kind_that_a_call_comes_to_is_counted() {
-        let host = Arc::<Host>::default();
-        let call = Listed::new(&host, DoorName::Git, "");
+        let metrics = Arc::<Metrics>::default();
+        let call = Listed::new(&Arc::default(), &metrics, DoorName::Git, "");
         for kind in [Kind::Advertisement, Kind::LsRefs, Kind::Negotiation, Kind::Negotiation, Kind::Fetch] {
             call.transfer().enter(kind);
             assert_eq!(call.transfer().kind(), Some(kind));
         }
         drop(call);
-        let metrics = &host.metrics;
         let check = |kind, started, ended| {
             assert_eq!(
                 (metrics.started_so_far(kind), metrics.ended_so_far(kind)),

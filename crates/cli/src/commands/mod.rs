@@ -37,7 +37,6 @@ use std::path::{Path, PathBuf};
 
 use packrace_object::HashKind;
 use packrace_os::count::Role;
-use packrace_server::engine;
 use packrace_store::Repository;
 
 use crate::args::{self, Globals};
@@ -119,8 +118,8 @@ impl From<packrace_worktree::index::IndexError> for Fatal {
     }
 }
 
-impl From<engine::Error> for Fatal {
-    fn from(error: engine::Error) -> Self {
+impl From<packrace_server::error::Error> for Fatal {
+    fn from(error: packrace_server::error::Error) -> Self {
         Fatal::new(error)
     }
 }

@@ -9,7 +9,7 @@ use packrace_protocol::message::promisor_remote::{self, PromisorRemote};
 use packrace_protocol::session::Features;
 use packrace_store::Config;
 
-use super::Error;
+use crate::error::Error;
 
 /// What configuration offers. `uris` are those of [`blob_uris`].
 pub(super) fn features(config: &Config, uris: &[BlobUri]) -> Result<Features, Error> {

@@ -8,7 +8,7 @@ use packrace_pack::filter::Filter;
 use packrace_protocol::Refusal;
 use packrace_store::{Config, ObjectReader, Repository, Snapshot};
 
-use super::Error;
+use crate::error::Error;
 
 /// The kinds of filter, by their names in the configuration.
 const NAMES: [&str; 6] = ["blob:none", "blob:limit", "tree", "object:type", "sparse:oid", "combine"];

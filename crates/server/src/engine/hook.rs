@@ -22,14 +22,14 @@ use std::time::Duration;
 
 use packrace_object::ObjectId;
 use packrace_os::child::{ChildProcess, Confinement, Program, Read};
-use packrace_pack::ProgressSink;
 use packrace_pack::generate::Segment;
+use packrace_pack::{Universe, Watch, shallow};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
 
-use super::send_pack::Event;
-use super::upload::Upload;
-use super::{Error, ErrorKind, ProtocolVersion};
+use super::pack_event::Event;
+use super::{ProtocolVersion, UploadPack};
+use crate::error::{Error, ErrorKind};
 
 /// Pieces that wait for the client.
 const EVENTS: usize = 16;
@@ -74,21 +74,24 @@ pub(super) struct HookCall {
     uri_protocols: Option<Vec<u8>>,
 }
 
-impl Upload<'_> {
-    /// What the hook is told, as `git upload-pack` tells it (seen; there is no document of it).
-    pub(super) fn hook_call(
-        &mut self,
+impl HookCall {
+    /// What the hook is told, as `git upload-pack` tells it (seen; there is no document of it). History is cut at
+    /// `boundary`.
+    pub(super) fn new(
         hook: &[u8],
+        call: &UploadPack,
+        universe: &Universe,
+        boundary: shallow::Boundary,
         request: session::PackRequest,
-    ) -> Result<HookCall, Error> {
-        let boundary = std::mem::take(&mut self.boundary);
+    ) -> Result<Self, Error> {
+        let subject = &call.subject;
         let mut shallow = Vec::new();
         for id in request.client_shallow.iter().chain(&boundary.shallow) {
-            if self.universe.contains(id)? {
+            if universe.contains(id)? {
                 shallow.push(*id);
             }
         }
-        shallow.extend_from_slice(self.universe.snapshot().shallow());
+        shallow.extend_from_slice(universe.snapshot().shallow());
         shallow.sort_unstable();
         shallow.dedup();
 
@@ -97,24 +100,24 @@ impl Upload<'_> {
         argv.push(OsStr::from_bytes(hook).to_owned());
         let is_shallow = !shallow.is_empty();
         argv.extend(arguments(&request, is_shallow));
-        let git_protocol = match self.call.subject.version {
+        let git_protocol = match subject.version {
             ProtocolVersion::V0 => None,
             ProtocolVersion::V1 => Some("version=1".into()),
             ProtocolVersion::V2 => Some("version=2".into()),
         };
-        let namespace = Some(&self.call.subject.namespace).filter(|namespace| !namespace.is_empty());
+        let namespace = Some(&subject.namespace).filter(|namespace| !namespace.is_empty());
         let mut environment =
             vec![("GIT_DIR".into(), Some(".".into())), ("GIT_PROTOCOL".into(), git_protocol)];
         environment.extend(namespace.map(|namespace| ("GIT_NAMESPACE".into(), Some(namespace.into()))));
-        let inherited = self.call.hook_environment.iter();
+        let inherited = call.hook_environment.iter();
         environment.extend(inherited.map(|(name, value)| (name.clone(), Some(value.clone()))));
         let program = Program {
             argv,
-            directory: self.call.subject.repository.git_dir().to_owned(),
+            directory: subject.repository.git_dir().to_owned(),
             environment,
             reads_messages: request.sideband != session::Sideband::None,
             // It takes as long as its client, who is cut when it takes nothing.
-            confinement: Confinement { time: None, ..self.call.subject.confinement.clone() },
+            confinement: Confinement { time: None, ..subject.confinement.clone() },
         };
         let mut wants = request.wants;
         wants.extend(boundary.new_wants);
@@ -128,7 +131,7 @@ impl Upload<'_> {
         Ok(HookCall {
             program,
             revs: Revs { shallow, wants, haves, next: 0, buffer: Vec::new(), written: 0 },
-            trailer_bytes: self.config.hash.len_in_bytes(),
+            trailer_bytes: subject.repository.hash_kind().len_in_bytes(),
             uri_protocols: Some(request.uri_protocols).filter(|protocols| !protocols.is_empty()),
         })
     }

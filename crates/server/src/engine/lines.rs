@@ -2,7 +2,7 @@
 
 use packrace_protocol::wire::pkt_line;
 
-use super::Error;
+use crate::error::Error;
 use crate::outbox::{BATCH_BYTES, Door, GatherBatch};
 use crate::warm::Chunk;
 

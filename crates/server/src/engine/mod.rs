@@ -1,11 +1,11 @@
 //! Ties a session's outputs to refs, plans and segments. Blocking: a transport calls it on a thread of its own.
 
-mod error;
 mod features;
 mod filter;
 mod hook;
 mod lines;
 mod object_info;
+mod pack_event;
 mod packfile_uris;
 mod path_names;
 mod receive;
@@ -26,10 +26,10 @@ use packrace_os::child::Confinement;
 use packrace_os::clock::Clock;
 use packrace_store::Repository;
 
+use crate::error::Error;
 use crate::host::Host;
 use crate::outbox::Door;
 use crate::transfers::Transfer;
-pub use error::{Error, ErrorKind};
 pub use features::{BlobUri, blob_uris, uris_of};
 pub use path_names::PathNames;
 pub use receive::{Committer, PushBudget, Pusher, ReceivePack, advertise_new, receive_pack};

@@ -9,10 +9,10 @@ use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
 use packrace_protocol::wire::sideband;
 
-use super::Error;
 use super::features::uris_of;
 use super::hook::HookRun;
 use super::upload::Upload;
+use crate::error::Error;
 use crate::outbox::{Door, GatherBatch};
 
 impl Upload<'_> {

@@ -2,8 +2,8 @@
 
 use packrace_store::Repository;
 
-use super::Error;
 use super::refs_view::{Head, HiddenRefs, RefsView, VisibleRef, namespace_prefix};
+use crate::error::Error;
 
 /// All refs of a namespace and what they point at, a line each; hidden ones too, as in git.
 pub fn ref_list(repository: &Repository, namespace: &str) -> Result<Vec<u8>, Error> {

@@ -8,7 +8,7 @@ use packrace_object::{Kind, ObjectId, StoredId, parse_tag};
 use packrace_store::refs::{NameRange, Peeled, RefSnapshot, StoredRef, Target};
 use packrace_store::{ObjectReader, Snapshot};
 
-use super::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind};
 
 /// `transfer.hideRefs` and `uploadpack.hideRefs` (git-config): the last matching pattern decides.
 #[derive(Debug, Clone, Default)]

@@ -10,13 +10,14 @@ use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::meter::{Meter, ProgressInterval, total_line};
 use packrace_pack::plan::PackPlan;
-use packrace_pack::{PackRequest, Phase, ProgressSink, RequestObjects, Totals};
-use packrace_protocol::message::packfile_uris::PackfileUri;
+use packrace_pack::{PackRequest, Universe, Watch};
 
+use super::PathNames;
 use super::hook::{HookCall, HookRun};
+use super::pack_event::Event;
 use super::sources::Sources;
-use super::{Error, ErrorKind, PathNames};
 use crate::admission::{Admission, Entry, Held};
+use crate::error::{Error, ErrorKind};
 use crate::host::Host;
 use crate::metrics::{Raised, Reason, Stage, Step};
 use crate::outbox::{Door, Framing, Outbox};
@@ -182,24 +183,6 @@ pub(super) fn send_hook(
         Err(error) => Err(Stop::Failed(error.clone())),
     };
     sending.end(result)
-}
-
-/// What those who make a pack tell those who send it.
-pub(super) enum Event {
-    Progress {
-        phase: Phase,
-        done: u64,
-        total: u64,
-    },
-    /// Text for the user, as it is.
-    Text(Vec<u8>),
-    /// Packs that the client gets from elsewhere: comes from a hook that was asked, before all segments.
-    Uris(Vec<PackfileUri>),
-    Segment(Segment),
-    /// Nothing follows; the totals if they are known.
-    End(Result<Option<Totals>, Error>),
-    /// What follows cannot be had any more.
-    LeftBehind,
 }
 
 /// Claims memory for a pack. That of a clone waits for it; when nobody wants the pack any more, there is none.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use packrace_store::Repository;
 
-use super::Error;
 use super::features::{BlobUri, blob_uris};
 use super::filter::FilterPolicy;
 use super::refs_view::HiddenRefs;
+use crate::error::Error;
 
 /// Settings of one call.
 #[derive(Debug, Clone)]

@@ -11,7 +11,8 @@ use super::lines::Lines;
 use super::refs_view::{RefsView, VisibleRef, disjoint};
 use super::settings::Settings;
 use super::upload::Upload;
-use super::{Error, Mode, Subject};
+use super::{Mode, Subject};
+use crate::error::Error;
 use crate::outbox::Door;
 use crate::warm::Answer;
 

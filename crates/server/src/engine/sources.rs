@@ -7,7 +7,7 @@ use packrace_os::{Mapped, faults};
 use packrace_pack::generate::Segment;
 use packrace_store::check_unchanged;
 
-use super::Error;
+use crate::error::Error;
 
 /// The maps of all segments of a pack so far.
 #[derive(Debug, Default)]

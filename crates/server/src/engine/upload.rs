@@ -21,12 +21,13 @@ use packrace_protocol::{Refusal, session};
 
 use super::features::features;
 use super::filter;
-use super::hook::HookRun;
+use super::hook::{HookCall, HookRun};
 use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
 use super::send_pack::{BUSY, Delivery, Turn, Work, send_hook, send_pack, step_back};
 use super::settings::Settings;
-use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject, UploadPack};
+use super::{Mode, ProtocolVersion, Subject, UploadPack};
 use crate::admission::Entry;
+use crate::error::{Error, ErrorKind};
 use crate::metrics::{Kind, Reason};
 use crate::outbox::{Door, Framing, GatherBatch};
 
@@ -398,6 +399,16 @@ impl<'a> Upload<'a> {
         };
         let (universe, clock) = (&self.universe, self.clock);
         step_back(turn, self.door, move |turn, door| send_pack(universe, work, turn, delivery, door, clock))
+    }
+
+    /// The hook that makes the pack that is asked for.
+    pub(super) fn hook_call(
+        &mut self,
+        hook: &[u8],
+        request: session::PackRequest,
+    ) -> Result<HookCall, Error> {
+        let boundary = std::mem::take(&mut self.boundary);
+        HookCall::new(hook, self.call, &self.universe, boundary, request)
     }
 
     /// The pack that is asked for, with what was found out about where history is cut.

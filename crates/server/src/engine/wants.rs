@@ -6,7 +6,8 @@ use packrace_protocol::Refusal;
 
 use super::refs_view::{HiddenRefs, RefsView, VisibleRef};
 use super::upload::{Stop, Upload, WhileThere};
-use super::{Error, Mode, ProtocolVersion};
+use super::{Mode, ProtocolVersion};
+use crate::error::Error;
 
 /// So many refs are looked up one by one before all refs are read at once.
 const FEW_REFS: usize = 64;

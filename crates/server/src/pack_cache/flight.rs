@@ -22,8 +22,7 @@ use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, Totals};
 
 use super::budget::{Budget, Charge};
-use super::reader::{Place, Reader};
-use crate::engine::Error;
+use crate::error::Error;
 
 /// The longest time in which nobody looks whether there is still a reader.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -137,6 +136,14 @@ pub(super) struct State {
     pub(super) end: Option<Result<Totals, Error>>,
 }
 
+/// How far a reader is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) pieces: u64,
+    /// How much memory the pieces took that it has, when they were made.
+    pub(super) bytes: u64,
+}
+
 /// How far a phase is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
@@ -191,8 +198,8 @@ impl Flight {
         self.state.lock().expect("no panic while held")
     }
 
-    /// A reader at the first byte, where that can still be had; and whether all there will be is there.
-    pub(super) fn join(self: &Arc<Self>) -> Option<(Reader, bool)> {
+    /// A place at the first byte, where that can still be had; and whether all there will be is there.
+    pub(super) fn join(&self) -> Option<(u64, bool)> {
         let mut state = self.lock();
         let has_failed = matches!(state.end, Some(Err(_)));
         if state.keeping == Keeping::Nothing || has_failed || self.is_cancelled() || state.is_damaged() {
@@ -200,19 +207,12 @@ impl Flight {
         }
         state.is_wanted_again = true;
         let is_complete = state.end.is_some();
-        Some((self.seat(&mut state), is_complete))
+        Some((state.seat(), is_complete))
     }
 
-    /// The first reader.
-    pub(super) fn lead(self: &Arc<Self>) -> Reader {
-        self.seat(&mut self.lock())
-    }
-
-    fn seat(self: &Arc<Self>, state: &mut State) -> Reader {
-        let number = state.next_reader;
-        state.next_reader += 1;
-        state.readers.insert(number, Place::default());
-        Reader::new(self.clone(), number)
+    /// The place of the first reader.
+    pub(super) fn lead(&self) -> u64 {
+        self.lock().seat()
     }
 
     /// Nobody reads it, and nobody makes it.
@@ -306,6 +306,14 @@ enum Obstacle {
 }
 
 impl State {
+    /// The number of a new reader, at the first byte.
+    fn seat(&mut self) -> u64 {
+        let number = self.next_reader;
+        self.next_reader += 1;
+        self.readers.insert(number, Place::default());
+        number
+    }
+
     /// Whether a fault was met in a file that a piece is a range of.
     fn is_damaged(&self) -> bool {
         let is_damaged =

@@ -12,7 +12,7 @@ use packrace_pack::{Phase, ProgressSink, Totals};
 use super::flight::{Flight, Keeping, Piece};
 use super::key::Key;
 use super::{Resource, Shared};
-use crate::engine::Error;
+use crate::error::Error;
 
 /// Ranges shorter than this are copied next to their neighbours: a place in the list of pieces, the lock around it and the
 /// piece of a gathered write cost more, once for every reader. They are hashed anyway, which costs ten times as much.

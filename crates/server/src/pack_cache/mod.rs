@@ -28,7 +28,7 @@ use packrace_os::spool::Spool;
 use packrace_pack::Totals;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::engine::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind};
 use crate::metrics::Metrics;
 use budget::Budget;
 use flight::{Bounds, Flight, Keeping};
@@ -126,7 +126,7 @@ impl PackCache {
     pub fn lead_alone() -> Lead {
         let none = Budget::new(0, &Gauge::default());
         let flight = Flight::new(Bounds::default(), Keeping::Nothing, &none, &none);
-        Lead { reader: flight.lead(), flight, shelf: None }
+        Lead { reader: Reader::lead(flight.clone()), flight, shelf: None }
     }
 
     /// Takes away what was kept for too long, and closes its files, which may take a while.
@@ -192,7 +192,7 @@ impl Shared {
         let max_age = self.settings.max_age;
         let mut shelf = self.lock();
         let expired = shelf.expire(now, max_age);
-        let found = shelf.find(&key, now).and_then(|flight| flight.join());
+        let found = shelf.find(&key, now).and_then(|flight| Reader::join(flight.clone()));
         let joined = match found {
             Some((reader, is_complete)) => {
                 let metrics = &self.metrics;
@@ -203,7 +203,8 @@ impl Shared {
                 self.metrics.cache_misses.inc();
                 let flight = Flight::new(self.bounds.clone(), Keeping::Memory, &self.memory, &self.disk);
                 let removed = shelf.put(key, &flight, now, max_age);
-                let lead = Lead { reader: flight.lead(), flight, shelf: Some((self.clone(), key)) };
+                let reader = Reader::lead(flight.clone());
+                let lead = Lead { reader, flight, shelf: Some((self.clone(), key)) };
                 (Joined::Lead(lead), removed)
             }
         };

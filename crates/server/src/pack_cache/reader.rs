@@ -6,7 +6,7 @@ use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, Totals};
 
 use super::flight::{Flight, Keeping, State};
-use crate::engine::Error;
+use crate::error::Error;
 
 /// What a reader gets.
 #[derive(Debug)]
@@ -40,17 +40,21 @@ pub struct Reader {
     has_just_reported: bool,
 }
 
-/// How far a reader is.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
-    pub(super) pieces: u64,
-    /// How much memory the pieces took that it has, when they were made.
-    pub(super) bytes: u64,
-}
-
 impl Reader {
-    pub(super) fn new(flight: Arc<Flight>, number: u64) -> Self {
+    fn new(flight: Arc<Flight>, number: u64) -> Self {
         Reader { flight, number, reports_seen: 0, has_just_reported: false }
+    }
+
+    /// A reader at the first byte, where that can still be had; and whether all there will be is there.
+    pub(super) fn join(flight: Arc<Flight>) -> Option<(Self, bool)> {
+        let (number, is_complete) = flight.join()?;
+        Some((Reader::new(flight, number), is_complete))
+    }
+
+    /// The first reader.
+    pub(super) fn lead(flight: Arc<Flight>) -> Self {
+        let number = flight.lead();
+        Reader::new(flight, number)
     }
 
     /// What comes next; waits for it no longer than this, and no shorter.
@@ -137,7 +141,7 @@ mod tests {
     fn is_not_woken_for_nothing() {
         let budget = Budget::new(0, &Gauge::default());
         let flight = Flight::new(Bounds::default(), Keeping::Memory, &budget, &budget);
-        let mut reader = flight.lead();
+        let mut reader = Reader::lead(flight.clone());
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -20,7 +20,11 @@ pub(super) struct Access {
 
 impl Access {
     pub(super) fn new(host: &Arc<Host>, door: DoorName, peer: &str, request: &[u8]) -> Self {
-        Access { listed: Listed::new(host, door, peer), request: kept(request), has_ended: false }
+        Access {
+            listed: Listed::new(&host.transfers, &host.metrics, door, peer),
+            request: kept(request),
+            has_ended: false,
+        }
     }
 
     pub(super) fn transfer(&self) -> &Arc<Transfer> {

@@ -111,7 +111,7 @@ impl Call {
         input: &mut (dyn Read + Send),
         door: &mut dyn Door,
         clock: &dyn Clock,
-    ) -> Result<(), engine::Error> {
+    ) -> Result<(), crate::error::Error> {
         let named = self.repository.git_dir().as_os_str().to_owned();
         let subject = Subject {
             repository: self.repository,

@@ -36,7 +36,7 @@ use super::access::{Access, quoted, reason};
 use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, discard};
 use super::call::{self, Call, Service};
 use super::conversation::Exchange;
-use super::http_connection::{self, RETRY_AFTER};
+use super::no_place::{RETRY_AFTER, status_of};
 use super::origin;
 use super::places::{Awaited, Place};
 use super::pusher::pusher;
@@ -47,7 +47,7 @@ use super::shared::{Beginning, Opened, Shared};
 use super::streamed_body::StreamedBody;
 use super::tallied::Heard;
 use crate::budget::CUT;
-use crate::engine::{self, Mode, PathNames, ProtocolVersion};
+use crate::engine::{Mode, PathNames, ProtocolVersion};
 use crate::metrics::{DoorName, Reason};
 use crate::outbox::GatherBatch;
 use crate::transfers::Transfer;
@@ -382,7 +382,7 @@ async fn run(
 async fn take_place(called: &Called, shared: &Shared) -> Result<Place, StatusCode> {
     shared.places.request(called.peer.ip()).await.map_err(|why| {
         shared.has_refused(format_args!("http {}", called.peer), why, "request");
-        http_connection::status_of(why)
+        status_of(why)
     })
 }
 
@@ -463,7 +463,7 @@ fn serve_wanted(
     door: &mut BodyDoor,
     place: &Place,
     shared: &Shared,
-) -> Result<StatusCode, engine::Error> {
+) -> Result<StatusCode, crate::error::Error> {
     let mut whole: &[u8];
     let mut awaited;
     let Called { peer, transfer, .. } = wanted.called;
@@ -490,7 +490,7 @@ fn serve_wanted(
             return Ok(StatusCode::OK);
         }
         Opened::New(new) => {
-            match Beginning::of(&mut input).map_err(engine::Error::gone)? {
+            match Beginning::of(&mut input).map_err(crate::error::Error::gone)? {
                 Beginning::Commands(first) => begun = first,
                 Beginning::Flush => return Ok(StatusCode::OK),
                 Beginning::Nothing => return Ok(StatusCode::NOT_FOUND),

@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::http::StatusCode;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use packrace_os::count::{self, Op, Role};
@@ -18,7 +17,7 @@ use tokio::net::TcpStream;
 
 use super::conversation::{Conversation, TooSlow};
 use super::http::{Addresses, answer};
-use super::places::{NoPlace, Place};
+use super::places::Place;
 use super::shared::Shared;
 use crate::metrics::{DoorName, Reason};
 
@@ -35,9 +34,6 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Streams of HTTP/2 that a client may open and reset before anybody has looked at them; then it is disconnected
 /// (CVE-2023-44487, "rapid reset").
 const MAX_RESET_STREAMS: usize = 20;
-
-/// After how many seconds a client that gets no place may come back.
-pub(super) const RETRY_AFTER: &str = "10";
 
 /// Serves one connection to its end. When a clone begins on it, it goes on in the background, behind all others.
 pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
@@ -111,25 +107,6 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
         .max_header_list_size(MAX_HEAD_BYTES as u32);
     builder
-}
-
-/// What a client beyond the last place is told.
-pub(super) fn no_place(why: NoPlace) -> Vec<u8> {
-    let status = status_of(why);
-    format!(
-        "HTTP/1.1 {} {}\r\nRetry-After: {RETRY_AFTER}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
-        status.as_u16(),
-        status.canonical_reason().unwrap_or_default()
-    )
-    .into_bytes()
-}
-
-/// Which status says that there is no place.
-pub(super) fn status_of(why: NoPlace) -> StatusCode {
-    match why {
-        NoPlace::Full => StatusCode::SERVICE_UNAVAILABLE,
-        NoPlace::ClientHasEnough => StatusCode::TOO_MANY_REQUESTS,
-    }
 }
 
 /// A client's socket whose calls are counted.

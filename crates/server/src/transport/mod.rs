@@ -9,6 +9,7 @@ mod dumb;
 mod git_daemon;
 mod http;
 mod http_connection;
+mod no_place;
 mod origin;
 mod places;
 mod pusher;

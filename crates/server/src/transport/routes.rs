@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::call::Service;
-use crate::engine::ErrorKind;
+use crate::error::ErrorKind;
 
 /// What answers say that must not be kept: header names in lower case, and values.
 pub(super) const NO_CACHE: [(&str, &str); 3] = [

@@ -16,7 +16,7 @@ use super::places::{NoPlace, Place};
 use super::settings::{Admin, Hosts, Settings};
 use super::shared::Shared;
 use super::signals::{Signal, Signals};
-use super::{git_daemon, http_connection, seeing};
+use super::{git_daemon, http_connection, no_place, seeing};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
 const MAX_OTHER_THREADS: usize = 16;
@@ -138,7 +138,7 @@ async fn run(
                 listener,
                 shared.clone(),
                 move |stream, peer, place| http_connection::connection(stream, peer, place, for_one.clone()),
-                http_connection::no_place,
+                no_place::response,
             )),
             Scheme::Git => accepting.spawn(accept(
                 listener,

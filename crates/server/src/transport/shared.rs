@@ -2,7 +2,8 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_os::turns::Turns;
@@ -15,11 +16,11 @@ use super::call::Service;
 use super::places::{NoPlace, Places};
 use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root};
-use super::seeing::{self, Seeing};
 use super::settings::{NewRepositories, PushMemory, Settings};
 use crate::admission::Admission;
 use crate::budget::{self, Budget};
 use crate::engine::{self, ProtocolVersion};
+use crate::history::History;
 use crate::host::Host;
 use crate::metrics::Metrics;
 use crate::outbox::Door;
@@ -29,6 +30,9 @@ use crate::warm::{RefAnswers, WarmRepositories};
 
 /// Clients that are told at the same time that there is no place; others are dropped without a word.
 const MAX_REFUSING: usize = 256;
+
+/// Connections at the same time to an address that only serves the routes below `/-/`.
+const MAX_ADMIN_CONNECTIONS: usize = 64;
 
 /// Memory for the commands of pushes. Nobody loses it who has it.
 fn push_memory(settings: &Settings) -> budget::Limits {
@@ -49,7 +53,9 @@ pub(super) struct Shared {
     refusals: RefusalLog,
     /// Places for connections of those who only look.
     pub(super) admin_places: Arc<Semaphore>,
-    pub(super) seeing: Seeing,
+    pub(super) began: Instant,
+    /// What was done in the last minutes.
+    pub(super) history: Mutex<History>,
     /// Where connections go on that others go before; of threads of lower priority.
     pub(super) background: Option<Handle>,
     /// What the calls of all connections share.
@@ -70,7 +76,7 @@ impl Shared {
         let host = Host {
             admission: Admission::new(&settings.admission),
             push_memory: Budget::new(push_memory(&settings)),
-            transfers: Transfers::new(settings.session_id.clone()),
+            transfers: Arc::new(Transfers::new(settings.session_id.clone())),
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
             answers,
             metrics,
@@ -82,8 +88,9 @@ impl Shared {
             places,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             refusals: RefusalLog::default(),
-            admin_places: Arc::new(Semaphore::new(seeing::MAX_ADMIN_CONNECTIONS)),
-            seeing: Seeing::default(),
+            admin_places: Arc::new(Semaphore::new(MAX_ADMIN_CONNECTIONS)),
+            began: Instant::now(),
+            history: Mutex::default(),
             background: None,
             settings: RwLock::new(Arc::new(settings)),
             clock: RealClock::default(),
@@ -199,7 +206,7 @@ impl NewRepository {
         version: ProtocolVersion,
         transfer: &Transfer,
         door: &mut dyn Door,
-    ) -> Result<(), engine::Error> {
+    ) -> Result<(), crate::error::Error> {
         let hash = self.new.options.hash.unwrap_or(self.new.options.default_hash);
         let named = self.git_dir.as_os_str();
         engine::advertise_new(&self.config, hash, named, &settings.agent, transfer, version, door)

@@ -14,7 +14,8 @@ use packrace_store::{OpenOptions, Repository};
 
 use super::super::lines::Lines;
 use super::settings::Settings;
-use super::{Error, ReceivePack, Subject};
+use super::{ReceivePack, Subject};
+use crate::error::Error;
 
 /// The name of what is no ref of this repository.
 const HAVE: &[u8] = b".have";

@@ -15,8 +15,11 @@ use packrace_os::durable::NewFile;
 use packrace_protocol::session::push::Certificate;
 use packrace_store::publish::{LooseBatch, WritePolicy, loose_compression};
 
-use super::hooks::Variables;
-use super::{Error, Mode, Push};
+use super::hook_run::Variables;
+use super::settings::Settings;
+use super::talk::Talk;
+use super::{Mode, ReceivePack};
+use crate::error::Error;
 
 /// Bytes of a block of either hash.
 const BLOCK_BYTES: usize = 64;
@@ -76,45 +79,43 @@ fn hmac(hash: HashKind, key: &[u8], message: &[u8]) -> ObjectId {
     digest(&[&block.map(|byte| byte ^ 0x5c), inner.as_slice()])
 }
 
-impl Push<'_> {
-    /// Compares what a certificate says with the rest of the push.
-    pub(super) fn check_certificate(&mut self) -> Result<(), Error> {
-        let Some(certificate) = &self.request.certificate else { return Ok(()) };
-        // Options stand in it too, so that nobody can change them on the way.
-        let named: Vec<&[u8]> = certificate.headers("push-option").collect();
-        let given = self.request.options.iter().flatten().map(Vec::as_slice);
-        if !given.eq(named) {
-            self.commands.iter_mut().for_each(|command| command.reject("inconsistent push options"));
-        }
-        Ok(())
-    }
+/// What a certificate is checked against, and who is told of errors.
+pub(super) struct Checker<'a> {
+    pub(super) call: &'a ReceivePack,
+    pub(super) settings: &'a Settings,
+    /// The nonce that the client was given.
+    pub(super) nonce: Option<&'a str>,
+    pub(super) talk: &'a Talk,
+}
 
-    /// What hooks are told of the certificate. Looked into once, when the first hook asks.
-    pub(super) fn certificate_variables(&mut self) -> Result<Variables, Error> {
-        let Some(certificate) = self.request.certificate.clone() else { return Ok(Vec::new()) };
-        let checked = match self.certificate.take() {
-            Some(checked) => checked,
-            None => Checked {
-                id: self.store(&certificate)?,
-                signature: self.verify(&certificate),
-                nonce: self.check_nonce(&certificate),
-            },
-        };
-        self.certificate = Some(checked.clone());
-        let Some(id) = checked.id else { return Ok(Vec::new()) };
-        let Signature { status, signer, key } = checked.signature;
+impl Checked {
+    /// What hooks are told.
+    pub(super) fn variables(&self) -> Variables {
+        let Some(id) = self.id else { return Vec::new() };
+        let Signature { status, signer, key } = self.signature.clone();
         let mut variables: Vec<(&str, String)> = vec![
             ("GIT_PUSH_CERT", id.to_string()),
             ("GIT_PUSH_CERT_SIGNER", signer),
             ("GIT_PUSH_CERT_KEY", key),
             ("GIT_PUSH_CERT_STATUS", status.unwrap_or('N').to_string()),
         ];
-        if let Some(CheckedNonce { nonce, status, slop }) = checked.nonce {
+        if let Some(CheckedNonce { nonce, status, slop }) = self.nonce.clone() {
             variables.push(("GIT_PUSH_CERT_NONCE", nonce));
             variables.push(("GIT_PUSH_CERT_NONCE_STATUS", status.to_owned()));
             variables.extend(slop.map(|slop| ("GIT_PUSH_CERT_NONCE_SLOP", slop.to_string())));
         }
-        Ok(variables.into_iter().map(|(name, value)| (name.into(), Some(value.into()))).collect())
+        variables.into_iter().map(|(name, value)| (name.into(), Some(value.into()))).collect()
+    }
+}
+
+impl Checker<'_> {
+    /// Stores the certificate and looks into its signature and its nonce.
+    pub(super) fn check(&self, certificate: &Certificate) -> Result<Checked, Error> {
+        Ok(Checked {
+            id: self.store(certificate)?,
+            signature: self.verify(certificate),
+            nonce: self.check_nonce(certificate),
+        })
     }
 
     /// Hooks read the certificate as a blob of the repository, where it stays also when the push does not succeed.
@@ -133,7 +134,7 @@ impl Push<'_> {
     }
 
     fn check_nonce(&self, certificate: &Certificate) -> Option<CheckedNonce> {
-        let ours = self.nonce.clone()?;
+        let ours = self.nonce?.to_owned();
         let theirs = certificate.header("nonce").map(|nonce| String::from_utf8_lossy(nonce).into_owned());
         let seed = self.settings.nonce_seed.as_deref().unwrap_or_default();
         let hash = self.call.subject.repository.hash_kind();

@@ -11,12 +11,13 @@ use packrace_store::publish::DurableObjects;
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{Hooks, Quarantine, Snapshot};
 
+use super::ReceivePack;
 use super::certificate::Checked;
 use super::settings::{ProcReceive, Settings};
 use super::shallow::NewShallow;
 use super::talk::{Event, Talk};
 use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
-use super::{Error, ReceivePack};
+use crate::error::Error;
 use crate::metrics::Reason;
 
 /// One command on its way.
@@ -130,7 +131,7 @@ impl<'a> Push<'a> {
 
     /// Takes objects in and changes refs; gives why objects were not taken in, if they were not.
     fn receive(&mut self, source: &mut dyn BufRead) -> Result<Option<String>, Error> {
-        self.check_certificate()?;
+        self.check_certificate();
         if self.commands.iter().all(Command::is_delete) {
             self.talk.pack_read();
             let snapshot = self.call.subject.repository.unlisted_snapshot()?;
@@ -150,7 +151,7 @@ impl<'a> Push<'a> {
         )?;
         self.talk.pack_read();
         if self.talk.is_cancelled() && self.talk.too_long().is_none() {
-            return Err(gone());
+            return Err(Error::left());
         }
         if let Err(NotUnpacked { why, over_budget }) = unpacked {
             over_budget.iter().for_each(|limit| self.over_budget(limit));
@@ -178,7 +179,7 @@ impl<'a> Push<'a> {
             return Ok(());
         }
         if self.talk.is_cancelled() {
-            return Err(gone());
+            return Err(Error::left());
         }
         // Nothing comes in for nothing.
         if self.commands.iter().all(|command| command.error.is_some()) {
@@ -229,6 +230,16 @@ impl<'a> Push<'a> {
 
     fn reject_all(&mut self, why: &str) {
         self.commands.iter_mut().for_each(|command| command.reject(why));
+    }
+
+    /// Options stand in the certificate too, so that nobody can change them on the way.
+    fn check_certificate(&mut self) {
+        let Some(certificate) = &self.request.certificate else { return };
+        let named: Vec<&[u8]> = certificate.headers("push-option").collect();
+        let given = self.request.options.iter().flatten().map(Vec::as_slice);
+        if !given.eq(named) {
+            self.reject_all("inconsistent push options");
+        }
     }
 
     fn refuse_hidden(&mut self) {
@@ -296,11 +307,6 @@ impl<'a> Push<'a> {
     pub(super) fn null(&self) -> ObjectId {
         ObjectId::null(self.call.subject.repository.hash_kind())
     }
-}
-
-/// The client has left before anything was changed.
-pub(super) fn gone() -> Error {
-    Error::gone(std::io::ErrorKind::BrokenPipe.into())
 }
 
 /// What is handed from the check of connectivity to the change of refs.

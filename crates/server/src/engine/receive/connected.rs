@@ -7,11 +7,11 @@ use packrace_pack::connectivity::{self, Question};
 use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::{Quarantine, Snapshot};
 
-use super::Error;
 use super::advertise::{tips_of_alternate, visit};
 use super::commands::{Before, Push, Shallow};
 use super::shallow::NewShallow;
 use super::talk::Talk;
+use crate::error::Error;
 
 impl Push<'_> {
     /// Rejects commands whose tips lead to something that is missing. Where history is cut in the client, and this makes it

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use packrace_object::Kind;
 use packrace_pack::{RequestObjects, reach};
 use packrace_store::Snapshot;
-use packrace_store::refs::{Value, is_good_name};
+use packrace_store::refs::is_good_name;
 
-use super::Error;
 use super::commands::{Before, Push};
 use super::connected::WhileThere;
 use super::settings::Deny;
 use super::work_trees::{WorkTree, work_trees};
+use crate::error::Error;
 
 /// Longest chain of symbolic refs, as in git.
 const MAX_SYMREF_DEPTH: usize = 5;
@@ -231,14 +231,6 @@ fn last_of_chain(refs: &Before, name: &[u8]) -> Result<Option<Option<Vec<u8>>>, 
         }
     }
     Ok(Some(None))
-}
-
-/// What `HEAD` of a work tree stands for.
-pub(super) fn branch_of(value: Option<Value>) -> Option<Vec<u8>> {
-    match value {
-        Some(Value::Symbolic(target)) => Some(target),
-        _ => None,
-    }
 }
 
 const UNCONFIGURED_CURRENT: &str = "\

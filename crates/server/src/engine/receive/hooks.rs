@@ -2,92 +2,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::process::ExitStatus;
-use std::time::Duration;
 
-use packrace_os::child::{ChildProcess, Program, Read};
-
-use super::Error;
-use super::commands::{Command, Push, gone};
-use super::talk::Talk;
-use packrace_store::Quarantine;
-
-/// The longest time without a look at whether the client is still there.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-
-/// How often it is looked whether a hook that has closed its outputs has ended.
-const END_INTERVAL: Duration = Duration::from_millis(2);
-
-/// Longest piece of what a hook says.
-const TALK_BYTES: usize = 8 << 10;
-
-/// Variables beside those that all hooks get; `None` takes one away.
-pub(super) type Variables = Vec<(OsString, Option<OsString>)>;
-
-/// Runs a program to its end, unless the client leaves; whether it ended well. One that cannot be started has not, nor one
-/// that was ended because its time was up.
-pub(super) fn run(program: &Program, input: &[u8], talk: &Talk) -> Result<bool, Error> {
-    let mut child = match ChildProcess::start(program) {
-        Ok(child) => child,
-        Err(error) => {
-            talk.error(&format!("cannot run {}: {error}", name_of(program)));
-            return Ok(false);
-        }
-    };
-    match see_through(&mut child, input, talk) {
-        Ok(Some(status)) => Ok(status.success()),
-        Ok(None) => {
-            child.end();
-            Err(gone())
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            talk.error(&format!("{} was ended: {error}", name_of(program)));
-            Ok(false)
-        }
-        Err(error) => Err(Error::unavailable(format!("cannot talk to a hook: {error}"))),
-    }
-}
-
-fn name_of(program: &Program) -> String {
-    program.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-}
-
-/// How a program ended; `None` if the client left before.
-fn see_through(
-    child: &mut ChildProcess,
-    mut input: &[u8],
-    talk: &Talk,
-) -> std::io::Result<Option<ExitStatus>> {
-    let mut buffers = [[0; TALK_BYTES]; 2];
-    let [output, messages] = &mut buffers;
-    loop {
-        if input.is_empty() {
-            child.close_input();
-        }
-        let did = child.transfer(input, output, messages, LOOK_INTERVAL)?;
-        input = &input[did.written..];
-        for (read, bytes) in [(did.output, &output), (did.messages, &messages)] {
-            if let Read::Bytes(length) = read {
-                talk.say(&bytes[..length]);
-            }
-        }
-        if talk.is_cancelled() {
-            return Ok(None);
-        }
-        if did.output == Read::Closed && did.messages == Read::Closed {
-            break;
-        }
-    }
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if talk.is_cancelled() {
-            return Ok(None);
-        }
-        packrace_os::clock::sleep(END_INTERVAL);
-    }
-}
+use super::certificate::{Checked, Checker};
+use super::commands::{Command, Push};
+use super::hook_run::{Variables, run};
+use crate::error::Error;
+use packrace_store::publish::Quarantine;
 
 impl Push<'_> {
     /// Runs a hook; one that is not there is content.
@@ -168,6 +88,17 @@ impl Push<'_> {
         }
         variables.extend(self.certificate_variables()?);
         Ok(variables)
+    }
+
+    /// What hooks are told of the certificate, which is checked once, when the first hook asks.
+    fn certificate_variables(&mut self) -> Result<Variables, Error> {
+        let Some(certificate) = &self.request.certificate else { return Ok(Vec::new()) };
+        if self.certificate.is_none() {
+            let (call, settings, nonce) = (self.call, &self.settings, self.nonce.as_deref());
+            let checker = Checker { call, settings, nonce, talk: &self.talk };
+            self.certificate = Some(checker.check(certificate)?);
+        }
+        Ok(self.certificate.as_ref().map_or_else(Vec::new, Checked::variables))
     }
 }
 

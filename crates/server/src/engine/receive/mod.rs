@@ -13,6 +13,7 @@ mod certificate;
 mod commands;
 mod connected;
 mod decide;
+mod hook_run;
 mod hooks;
 mod identity;
 mod proc_receive;
@@ -45,8 +46,9 @@ use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_store::{Config, HooksFrom, MessageSink};
 
 use super::refs_view::namespace_prefix;
-use super::{Error, ErrorKind, Mode, ProtocolVersion, Subject};
+use super::{Mode, ProtocolVersion, Subject};
 use crate::budget::Claim;
+use crate::error::{Error, ErrorKind};
 use crate::metrics::{Kind, Reason, Step};
 use crate::outbox::{Door, Framing, GatherBatch, Outbox};
 use crate::transfers::Transfer;

@@ -13,9 +13,9 @@ use packrace_protocol::message::push_report::{ReportLine, Rewritten};
 use packrace_protocol::wire::capabilities::words;
 use packrace_protocol::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_data};
 
-use super::Error;
-use super::commands::{Push, gone};
+use super::commands::Push;
 use super::talk::Talk;
+use crate::error::Error;
 
 /// The longest time without a look at whether the client is still there.
 const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
@@ -269,7 +269,7 @@ impl HookTalk<'_> {
             Read::Nothing => {}
         }
         if self.talk.is_cancelled() {
-            return Err(gone());
+            return Err(Error::left());
         }
         Ok(did.written)
     }
@@ -302,7 +302,7 @@ impl HookTalk<'_> {
                 return Ok(());
             }
             if self.talk.is_cancelled() {
-                return Err(gone());
+                return Err(Error::left());
             }
             packrace_os::clock::sleep(END_INTERVAL);
         }

@@ -7,9 +7,9 @@ use packrace_store::refs::{
     Change, Expected, Mode, PrepareError, RefEdit, RefWrites, Refusal, StoredObjects,
 };
 
-use super::Error;
 use super::commands::{Before, Push, Shallow};
 use super::decide::Decision;
+use crate::error::Error;
 
 /// What reflogs say.
 const MESSAGE: &[u8] = b"push";

@@ -6,7 +6,7 @@ use packrace_store::Config;
 use packrace_store::publish::LooseLimit;
 
 use super::super::refs_view::HiddenRefs;
-use super::Error;
+use crate::error::Error;
 
 /// What happens when a checked-out branch, or the current one, is pushed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use packrace_os::count::Role;
 use packrace_store::publish::{FileKind, LockFile, WritePolicy};
 use packrace_store::{Repository, Snapshot};
 
-use super::Error;
+use crate::error::Error;
 
 /// Bytes that reading commits keeps as delta bases.
 const READER_CACHE_BYTES: usize = 1 << 20;

@@ -13,10 +13,10 @@ use packrace_pack::{Phase, ProgressSink};
 use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, loose_compression};
 use packrace_store::{FsckSettings, FsckUse, Quarantine, Snapshot};
 
-use super::Error;
 use super::settings::UnpackSettings;
 use super::spent::PushBudget;
 use super::talk::Talk;
+use crate::error::Error;
 
 /// At most one line of progress a second.
 const PACE: ProgressInterval = ProgressInterval { interval: Duration::from_secs(1), delay: Duration::ZERO };

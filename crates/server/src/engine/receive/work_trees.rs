@@ -10,12 +10,12 @@ use packrace_object::ObjectId;
 use packrace_os::EntryType;
 use packrace_os::child::Program;
 use packrace_os::count::Role;
+use packrace_store::refs::Value;
 use packrace_store::{HooksFrom, Repository, Snapshot};
 
-use super::Error;
 use super::commands::Push;
-use super::decide::branch_of;
-use super::hooks::run;
+use super::hook_run::run;
+use crate::error::Error;
 
 /// Longest file that names a work tree.
 const MAX_NAME_BYTES: u64 = 64 << 10;
@@ -54,6 +54,14 @@ pub(super) fn work_trees(repository: &Repository) -> Result<Vec<WorkTree>, Error
         add(git_dir, top)?;
     }
     Ok(trees)
+}
+
+/// The branch that `HEAD` of a work tree points at.
+fn branch_of(head: Option<Value>) -> Option<Vec<u8>> {
+    match head {
+        Some(Value::Symbolic(target)) => Some(target),
+        _ => None,
+    }
 }
 
 /// The file `gitdir` names the gitfile at the top (gitrepository-layout, "worktrees").

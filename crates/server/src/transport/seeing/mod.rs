@@ -10,13 +10,13 @@
 //! Only these four paths are taken: repositories below a folder `-` are reached all the same, as all that is asked of
 //! them has a longer path. Where they are served, and what they tell there, is said by [`Admin`].
 
-mod history;
+mod html;
 mod page;
 mod plot;
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -29,11 +29,8 @@ use tokio::net::{TcpListener, TcpStream};
 use super::origin;
 use super::settings::Admin;
 use super::shared::Shared;
-use history::{History, Reading};
+use crate::history::{self, Reading};
 use page::View;
-
-/// Connections at the same time to an address that only serves these routes.
-pub(super) const MAX_ADMIN_CONNECTIONS: usize = 64;
 
 /// How long a connection to that address may take for its one request.
 const ADMIN_TIME: Duration = Duration::from_secs(10);
@@ -43,19 +40,6 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// What the text format of `prometheus-client` is.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// What a server remembers to be looked at.
-#[derive(Debug)]
-pub(super) struct Seeing {
-    began: Instant,
-    history: Mutex<History>,
-}
-
-impl Default for Seeing {
-    fn default() -> Self {
-        Seeing { began: Instant::now(), history: Mutex::default() }
-    }
-}
 
 /// By which door somebody looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,13 +58,13 @@ pub(super) async fn remember(shared: Arc<Shared>) {
         ticks.tick().await;
         let metrics = &shared.host.metrics;
         let reading = Reading {
-            at: shared.seeing.began.elapsed(),
+            at: shared.began.elapsed(),
             sent_bytes: metrics.bytes_sent.get(),
             received_bytes: metrics.bytes_received.get(),
             live: shared.host.transfers.list().len() as u64,
             queued: u64::try_from(metrics.queue_length.get()).unwrap_or(0),
         };
-        shared.seeing.history.lock().unwrap_or_else(PoisonError::into_inner).take(reading);
+        shared.history.lock().unwrap_or_else(PoisonError::into_inner).take(reading);
     }
 }
 
@@ -127,12 +111,12 @@ pub(super) fn answer<B>(
 fn page(shared: &Shared, onlooker: Onlooker, query: Option<&str>) -> String {
     View {
         agent: &shared.settings().agent,
-        uptime: shared.seeing.began.elapsed(),
+        uptime: shared.began.elapsed(),
         is_stopping: shared.host.transfers.is_stopping(),
         refreshes: query != Some("refresh=off"),
         shows_names: onlooker == Onlooker::Admin,
         live: shared.host.transfers.list(),
-        samples: shared.seeing.history.lock().unwrap_or_else(PoisonError::into_inner).samples(),
+        samples: shared.history.lock().unwrap_or_else(PoisonError::into_inner).samples(),
         metrics: shared.metrics_now(),
     }
     .render()

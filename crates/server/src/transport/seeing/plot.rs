@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::html::escaped;
+
 /// The inside of a plot, in units of the SVG.
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 534.0;
@@ -56,7 +58,7 @@ impl Plot {
         let _ = write!(
             out,
             "<svg class=\"plot\" viewBox=\"0 0 540 150\" role=\"img\" aria-label=\"{}\">",
-            super::page::escaped(&self.label)
+            escaped(&self.label)
         );
         for line in 0..=lines as u32 {
             let value = step * f64::from(line);
@@ -67,7 +69,7 @@ impl Plot {
                  <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 LEFT - 8.0,
                 at + 4.0,
-                super::page::escaped(&(self.write)(value))
+                escaped(&(self.write)(value))
             );
         }
         for (number, time) in self.times.iter().enumerate() {
@@ -78,7 +80,7 @@ impl Plot {
                 last if last + 1 == self.times.len() => "end",
                 _ => "middle",
             };
-            let time = super::page::escaped(time);
+            let time = escaped(time);
             let _ = write!(out, "<text x=\"{at:.1}\" y=\"146\" text-anchor=\"{anchor}\">{time}</text>");
         }
         for series in &self.series {

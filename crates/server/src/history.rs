@@ -4,44 +4,44 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How often a sample is taken.
-pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Samples that are kept: five minutes, 12 KB.
-pub(super) const KEPT: usize = 300;
+pub(crate) const KEPT: usize = 300;
 
 /// What a server has done so far, and how many calls it has at a moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Reading {
-    pub(super) at: Duration,
-    pub(super) sent_bytes: u64,
-    pub(super) received_bytes: u64,
-    pub(super) live: u64,
-    pub(super) queued: u64,
+pub(crate) struct Reading {
+    pub(crate) at: Duration,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) live: u64,
+    pub(crate) queued: u64,
 }
 
 /// What happened between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// Bytes a second.
-    pub(super) sent_rate: f64,
+    pub(crate) sent_rate: f64,
     /// Bytes a second.
-    pub(super) received_rate: f64,
+    pub(crate) received_rate: f64,
     /// Calls that were running at its end.
-    pub(super) live: f64,
+    pub(crate) live: f64,
     /// Calls that were waiting for their turn at its end.
-    pub(super) queued: f64,
+    pub(crate) queued: f64,
 }
 
 /// The last samples, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     samples: VecDeque<Sample>,
     last: Reading,
 }
 
 impl History {
     /// Takes what was read, which becomes a sample with what was read before.
-    pub(super) fn take(&mut self, reading: Reading) {
+    pub(crate) fn take(&mut self, reading: Reading) {
         let seconds = reading.at.saturating_sub(self.last.at).as_secs_f64();
         let rate = |now: u64, before: u64| match seconds {
             0.0 => 0.0,
@@ -61,7 +61,7 @@ impl History {
     }
 
     /// All that are kept.
-    pub(super) fn samples(&self) -> Vec<Sample> {
+    pub(crate) fn samples(&self) -> Vec<Sample> {
         self.samples.iter().copied().collect()
     }
 }

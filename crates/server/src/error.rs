@@ -1,3 +1,5 @@
+//! Why a call ended early.
+
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -49,6 +51,11 @@ impl Error {
     /// An input or output of the client failed.
     pub(crate) fn gone(error: std::io::Error) -> Self {
         Error::new(ErrorKind::PeerGone, format!("the client is gone: {error}"))
+    }
+
+    /// The client left before anything was changed.
+    pub(crate) fn left() -> Self {
+        Error::gone(std::io::ErrorKind::BrokenPipe.into())
     }
 
     /// The same error, after the client was told in the protocol's own words.
