@@ -5,7 +5,7 @@
 use std::path::Component;
 
 use libfuzzer_sys::fuzz_target;
-use packrace_server::transport::for_fuzzing::{git_path, http_path};
+use packrace_server::for_fuzzing::{git_path, http_path};
 
 fuzz_target!(|input: &[u8]| {
     let [kind, rest @ ..] = input else { return };

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use listenfd::ListenFd;
-use packrace_server::engine::ProtocolVersion;
-use packrace_server::transport::cgi::CgiRequest;
-use packrace_server::transport::serve::Scheme;
+use packrace_server::cgi::CgiRequest;
+use packrace_server::listen::Scheme;
+use packrace_server::subject::ProtocolVersion;
 use packrace_store::refs::is_good_name;
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
@@ -365,7 +365,7 @@ impl Environment {
 
     /// What `agent=` says.
     pub fn agent(&self) -> String {
-        self.user_agent.clone().unwrap_or_else(|| packrace_server::engine::AGENT.to_owned())
+        self.user_agent.clone().unwrap_or_else(|| packrace_server::subject::AGENT.to_owned())
     }
 
     /// `GIT_HTTP_MAX_REQUEST_BUFFER`: bytes, with `k`, `m` or `g` for multiples.

@@ -10,15 +10,17 @@
 //!
 //! No second process and no copy lies between what the kernel gave and the ingest. All of it blocks, with limits on how long.
 
+#![forbid(unsafe_code)]
+
 mod connect;
 mod error;
 mod http;
 mod remote;
 mod url;
 
+pub use self::http::{HttpExchange, open_http};
 pub use connect::{Stateful, Timeouts, open_git};
 pub use error::Error;
-pub use http::{HttpExchange, open_http};
 pub use remote::{Listener, Remote};
 pub use url::{Scheme, Url};
 

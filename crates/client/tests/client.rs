@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use std::rc::Rc;
 use std::time::Duration;
 
+use packrace_client::{Error, Listener, Remote, Stateful, Timeouts};
 use packrace_object::{HashKind, ObjectId};
 use packrace_pack::NoProgress;
 use packrace_pack::ingest::{Ingest, Options};
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
 use packrace_protocol::session::fetch_client::Limits;
-use packrace_server::client::{Error, Listener, Remote, Stateful, Timeouts};
 use packrace_store::publish::{PackWriter, WritePolicy};
 use packrace_store::{Config, ConfigSources};
 use packrace_testkit::peer::Script;

@@ -21,7 +21,6 @@ pub mod simulated;
 pub mod sink;
 pub mod source;
 pub mod spool;
-pub mod turns;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, mode,

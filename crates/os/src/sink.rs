@@ -1,5 +1,6 @@
 //! Where bytes for a peer leave the process: one gathered write for many pieces, with a fallback.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use std::time::{Duration, Instant};
 use crate::count::{self, Op, Role};
 use crate::faults;
 use crate::pace::{Pace, Paced};
-use crate::turns::Turns;
 
 /// Bytes that one call may carry at most; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
 pub const MAX_CALL_BYTES: usize = 8 << 20;
 
-/// Bytes that one call may carry at most in a turn: half a millisecond of a processor that the kernel may not take away.
-const MAX_TURN_BYTES: usize = 512 << 10;
+/// Bytes that one call behind a [`WriteGate`] may carry at most: half a millisecond of a processor that the kernel may not take
+/// away.
+const MAX_GATED_BYTES: usize = 512 << 10;
 
 /// Pieces that one gathered call may carry at most: POSIX promises 16, Linux takes 1,024 (IOV_MAX).
 pub const MAX_CALL_PIECES: usize = 1024;
@@ -45,6 +46,12 @@ pub trait Sink: Send {
 
     /// What follows is long: from now on, it is written when it is its turn.
     fn step_back(&mut self);
+}
+
+/// Lets only so many threads write at the same time.
+pub trait WriteGate: fmt::Debug + Send + Sync {
+    /// Calls `write` once, on this thread, when it may write.
+    fn pass(&self, write: &mut dyn FnMut());
 }
 
 /// Writes all `pieces`, as few calls as the sink's limits allow. Partial writes continue where they stopped;
@@ -114,8 +121,8 @@ pub struct FdSink {
     /// How long the peer may take nothing once a write would block.
     stall_limit: Option<Duration>,
     pace: Option<Paced>,
-    /// Whose turn it is among those that have stepped back.
-    turns: Option<Arc<Turns>>,
+    /// What a sink that has stepped back waits for before each write.
+    gate: Option<Arc<dyn WriteGate>>,
     has_stepped_back: bool,
     /// Whether the peer of a socket had finished sending when it was first looked at.
     had_finished_sending: Option<bool>,
@@ -128,7 +135,7 @@ impl FdSink {
             fd,
             stall_limit: None,
             pace: None,
-            turns: None,
+            gate: None,
             has_stepped_back: false,
             had_finished_sending: None,
         }
@@ -148,9 +155,9 @@ impl FdSink {
         FdSink { stall_limit: Some(stall_limit), ..self }
     }
 
-    /// Once it has stepped back, a socket is written to in a turn of these, and never waited for in one.
-    pub fn with_turns(self, turns: Option<Arc<Turns>>) -> Self {
-        FdSink { turns, ..self }
+    /// Once it has stepped back, a socket is written to behind this gate, and never waited for behind it.
+    pub fn with_gate(self, gate: Option<Arc<dyn WriteGate>>) -> Self {
+        FdSink { gate, ..self }
     }
 
     /// A duplicate of the process's standard output.
@@ -181,14 +188,21 @@ impl FdSink {
 
 impl Sink for FdSink {
     fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let turn = self.turns.as_deref().filter(|_| self.has_stepped_back).map(Turns::take);
-        let since = self.pace.is_some().then(Instant::now);
-        let written = match pieces {
-            pieces if turn.is_some() => send_at_once(&self.fd, pieces),
-            [one] => rustix::io::write(&self.fd, one),
-            many => rustix::io::writev(&self.fd, many),
+        let gate = self.gate.as_deref().filter(|_| self.has_stepped_back);
+        let mut since = None;
+        let mut written = Ok(0);
+        let mut write = || {
+            since = self.pace.is_some().then(Instant::now);
+            written = match pieces {
+                pieces if gate.is_some() => send_at_once(&self.fd, pieces),
+                [one] => rustix::io::write(&self.fd, one),
+                many => rustix::io::writev(&self.fd, many),
+            };
         };
-        drop(turn);
+        match gate {
+            Some(gate) => gate.pass(&mut write),
+            None => write(),
+        }
         let taken = *written.as_ref().unwrap_or(&0);
         count::add(Role::Client, Op::Write, taken);
         if let (Some(pace), Some(since)) = (&mut self.pace, since) {
@@ -198,10 +212,10 @@ impl Sink for FdSink {
     }
 
     fn limits(&self) -> GatherLimits {
-        let takes_turns = self.has_stepped_back && self.turns.is_some();
+        let is_gated = self.has_stepped_back && self.gate.is_some();
         GatherLimits {
             pieces: MAX_CALL_PIECES,
-            bytes: if takes_turns { MAX_TURN_BYTES } else { MAX_CALL_BYTES },
+            bytes: if is_gated { MAX_GATED_BYTES } else { MAX_CALL_BYTES },
         }
     }
 
@@ -244,6 +258,8 @@ fn send_at_once(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> rustix::io::Result<
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
     use crate::simulated::{SimulatedSink, WriteStep};
 
@@ -357,22 +373,32 @@ mod tests {
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
+    #[derive(Debug)]
+    struct OneAtATime(Mutex<()>);
+
+    impl WriteGate for OneAtATime {
+        fn pass(&self, write: &mut dyn FnMut()) {
+            let _held = self.0.lock().unwrap();
+            write();
+        }
+    }
+
     #[test]
-    fn who_waits_for_a_peer_holds_up_no_turn() {
+    fn who_waits_for_a_peer_holds_up_nobody_at_the_gate() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let turns = Arc::new(Turns::new(1));
+        let gate: Arc<dyn WriteGate> = Arc::new(OneAtATime(Mutex::default()));
         let pace = Pace { time: Duration::from_secs(60), bytes: 0 };
         let connect = || {
             let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let sink = FdSink::socket(listener.accept().unwrap().0.into(), pace).unwrap();
-            let mut sink = sink.with_turns(Some(turns.clone()));
+            let mut sink = sink.with_gate(Some(gate.clone()));
             sink.step_back();
             (client, sink)
         };
         let (takes_nothing, mut waiting) = connect();
         let (_client, mut other) = connect();
         let waits = std::thread::spawn(move || write_all(&mut waiting, &[&vec![0; 64 << 20]]));
-        // It has had its turn by now, and more to send than a socket holds.
+        // It has passed the gate by now, and more to send than a socket holds.
         std::thread::sleep(Duration::from_millis(100));
         write_all(&mut other, &[b"goes past"]).unwrap();
         assert!(!waits.is_finished());

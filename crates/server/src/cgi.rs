@@ -24,15 +24,16 @@ use packrace_os::sink::Sink;
 use packrace_os::source::FdSource;
 use packrace_store::{ErrorKind as StoreErrorKind, MessageSink, Repository};
 
-use super::call::{Call, Service};
-use super::dumb::{self, Caching};
-use super::pusher::pusher;
-use super::root::check_path;
-use super::routes::{Route, route, status_of};
-use super::settings::Settings;
-use super::stdio::SinkDoor;
-use crate::engine::{Mode, PathNames, ProtocolVersion};
-use crate::outbox::{Door, GatherBatch};
+use crate::http::dumb::{self, Caching};
+use crate::http::routes::{Route, route, status_of};
+use crate::path_names::PathNames;
+use crate::send::outbox::{Door, GatherBatch};
+use crate::service::call::{Call, Service};
+use crate::service::pusher::pusher;
+use crate::service::root::check_path;
+use crate::settings::Settings;
+use crate::stdio::SinkDoor;
+use crate::subject::{Mode, ProtocolVersion};
 use crate::transfers::Transfer;
 
 /// Bytes of a request that are inflated from at once.

@@ -20,25 +20,26 @@ use packrace_protocol::wire::pkt_line;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use super::access::Access;
-use super::call::{self, Call, Client, Service};
-use super::places::{Awaited, NoPlace, Place};
-use super::root::NotServed;
-use super::settings::Settings;
-use super::shared::{Beginning, Opened, Shared};
-use super::stdio::SinkDoor;
-use super::tallied::{Heard, Told};
-use crate::budget::CUT;
-use crate::engine::{Mode, PathNames, ProtocolVersion};
+use crate::limits::budget::CUT;
+use crate::limits::connections::{Awaited, NoPlace, Place};
 use crate::metrics::{DoorName, Reason};
-use crate::outbox::{Door, GatherBatch};
+use crate::path_names::PathNames;
+use crate::send::outbox::{Door, GatherBatch};
+use crate::service::access_log::Access;
+use crate::service::call::{self, Call, Client, Service};
+use crate::service::counting::{Heard, Told};
+use crate::service::root::NotServed;
+use crate::service::shared::{Beginning, Opened, Shared};
+use crate::settings::Settings;
+use crate::stdio::SinkDoor;
+use crate::subject::{Mode, ProtocolVersion};
 use crate::transfers::{Transfer, kept};
 
 /// Longest request, as the pkt-line allows it.
 const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
 
 /// Serves one connection to its end. Until its request is there, it costs a task and a descriptor; then it gets a thread.
-pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
+pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
     let open = shared.host.metrics.connection(DoorName::Git);
     let mut stopping = shared.stopping.subscribe();
     let request_time = shared.settings().limits.request_time;
@@ -84,7 +85,7 @@ pub(super) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
 }
 
 /// What a client is told for which there is no place.
-pub(super) fn no_place(why: NoPlace) -> Vec<u8> {
+pub(crate) fn no_place(why: NoPlace) -> Vec<u8> {
     error_packet(&why.to_string())
 }
 
@@ -110,7 +111,7 @@ fn payload_bytes(digits: [u8; 4]) -> io::Result<usize> {
 }
 
 /// Serves one connection on standard input and output.
-pub(super) fn inetd(shared: &Shared) -> io::Result<()> {
+pub(crate) fn inetd(shared: &Shared) -> io::Result<()> {
     let (stdin, stdout) = (io::stdin(), io::stdout());
     let socket = TcpStreamStd::from(stdin.as_fd().try_clone_to_owned()?);
     // Pipes have no address.
@@ -140,7 +141,7 @@ fn serve(stream: TcpStream, request: &[u8], place: &Place, shared: &Shared, peer
     let waited_for = stream.try_clone()?;
     place.on_cut(move || drop(waited_for.shutdown(Shutdown::Read)));
     let sink = FdSink::socket(OwnedFd::from(stream), settings.limits.stall_pace())?;
-    let sink = sink.with_turns(shared.host.turns.clone());
+    let sink = sink.with_gate(shared.host.turns.clone().map(|turns| turns as _));
     converse(input, sink, request, Some(place), shared, &settings, peer);
     Ok(())
 }
@@ -228,7 +229,7 @@ fn parse(request: &[u8]) -> Result<Request, String> {
 }
 
 /// The path that a first packet names.
-pub(super) fn path_of(request: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn path_of(request: &[u8]) -> Option<Vec<u8>> {
     Some(parse(request).ok()?.path)
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use packrace_os::turns::Turns;
+use crate::limits::cpu::Turns;
 
-use crate::admission::Admission;
-use crate::budget::Budget;
+use crate::limits::admission::Admission;
+use crate::limits::budget::Budget;
 use crate::metrics::Metrics;
-use crate::pack_cache::PackCache;
+use crate::repository_cache::RefAnswers;
+use crate::send::pack_cache::PackCache;
 use crate::transfers::Transfers;
-use crate::warm::RefAnswers;
 
 /// What the calls of one process share. A call on standard input and output has one of its own, with nothing in it and
 /// without limits.

@@ -1,21 +1,31 @@
-//! The engine, the outbox and the doors: HTTP, git:// and stdio.
+//! Serves and receives, through every door: HTTP, git://, CGI, standard input and output.
 //!
-//! [`engine`] ties a protocol session's outputs to plans, segments and refs; [`outbox`] turns frames into
-//! [`outbox::GatherBatch`]es; a [`outbox::Door`] hands those to the kernel or to hyper. [`client`] is the other side: it fetches.
+//! A door ([`listen`], [`cgi`], [`stdio`]) takes a request; [`upload`] and [`receive`] answer it with a protocol session;
+//! [`send`] frames what goes out and hands it to the kernel or to hyper. [`limits`] says who has to wait.
 
 #![forbid(unsafe_code)]
 
-mod address;
-pub mod admission;
-pub mod budget;
-pub mod client;
-pub mod engine;
+mod admin;
+pub mod cgi;
 pub mod error;
+#[doc(hidden)]
+pub mod for_fuzzing;
+mod git_daemon;
 mod history;
 pub mod host;
+mod http;
+pub mod limits;
+pub mod listen;
 pub mod metrics;
-pub mod outbox;
-pub mod pack_cache;
+mod origin;
+pub mod path_names;
+pub mod receive;
+mod refs;
+pub mod repository_cache;
+pub mod send;
+mod service;
+pub mod settings;
+pub mod stdio;
+pub mod subject;
 pub mod transfers;
-pub mod transport;
-pub mod warm;
+pub mod upload;

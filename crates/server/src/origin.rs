@@ -9,12 +9,12 @@ use std::net::{IpAddr, SocketAddr};
 use http::uri::Authority;
 use http::{HeaderValue, Request, StatusCode, Version, header};
 
-use super::access::quoted;
-use super::settings::Hosts;
+use crate::service::access_log::quoted;
+use crate::settings::Hosts;
 
 /// Checks the name that is asked for, and the site of whoever asks. `local` is the address that the connection came to. Gives the
 /// status of a refusal, and for the log why.
-pub(super) fn check<B>(
+pub(crate) fn check<B>(
     request: &Request<B>,
     hosts: &Hosts,
     local: Option<SocketAddr>,

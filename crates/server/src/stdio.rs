@@ -4,7 +4,7 @@ use std::io;
 
 use packrace_os::sink::{FdSink, Sink, write_all};
 
-use crate::outbox::{Door, GatherBatch};
+use crate::send::outbox::{Door, GatherBatch};
 
 /// The pipe buffer that is asked for: what one batch fills. Linux lets everybody have 1 MiB
 /// (`/proc/sys/fs/pipe-max-size`).

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use folder::{Served, until};
-use packrace_server::transport::settings::Limits;
+use packrace_server::limits::Limits;
 use packrace_testkit::Size;
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use packrace_server::admission::AdmissionSettings;
-use packrace_server::transport::settings::Settings;
+use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::settings::Settings;
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RepoBuilder, Size};
 

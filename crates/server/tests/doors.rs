@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use folder::{Served, until};
-use packrace_server::transport::settings::Limits;
+use packrace_server::limits::Limits;
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RepoBuilder, Size, reachable_objects};
 

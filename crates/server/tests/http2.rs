@@ -13,7 +13,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use packrace_server::transport::settings::Limits;
+use packrace_server::limits::Limits;
 use packrace_testkit::Size;
 use packrace_testkit::peer::{Feed, Script, http as http1, tcp};
 

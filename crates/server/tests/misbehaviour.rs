@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use folder::{Served, until};
 use packrace_os::count::{Op, Role, so_far};
-use packrace_server::transport::settings::Limits;
+use packrace_server::limits::Limits;
 use packrace_testkit::peer::{Feed, Script, http, tcp};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{Git, Size};

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use packrace_object::HashKind;
 use packrace_os::simulated::SimulatedClock;
-use packrace_server::admission::AdmissionSettings;
-use packrace_server::engine::{Mode, ProtocolVersion, Subject, UploadPack, upload_pack};
 use packrace_server::error::{Error, ErrorKind};
 use packrace_server::host::Host;
-use packrace_server::outbox::{Door, GatherBatch};
-use packrace_server::pack_cache::{CacheSettings, CacheStatus, PackCache};
+use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::send::outbox::{Door, GatherBatch};
+use packrace_server::send::pack_cache::{CacheSettings, CacheStatus, PackCache};
+use packrace_server::subject::{Mode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
+use packrace_server::upload::{UploadPack, upload_pack};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::peer::{Feed, Script, http, tcp};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};

@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use packrace_server::engine::Committer;
-use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::settings::{Pushing, Settings};
-use packrace_server::warm::WarmSettings;
+use packrace_server::receive::Committer;
+use packrace_server::repository_cache::WarmSettings;
+use packrace_server::send::pack_cache::CacheSettings;
+use packrace_server::settings::{Pushing, Settings};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, reachable_objects};
 
 struct Served {

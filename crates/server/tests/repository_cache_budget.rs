@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use packrace_os::count;
-use packrace_server::transport::settings::Settings;
-use packrace_server::warm::WarmSettings;
+use packrace_server::repository_cache::WarmSettings;
+use packrace_server::settings::Settings;
 use packrace_testkit::peer::{Feed, Script, http};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
 

@@ -4,11 +4,12 @@ use std::io::{self, Cursor};
 use std::sync::Arc;
 
 use packrace_os::simulated::SimulatedClock;
-use packrace_os::turns::Turns;
-use packrace_server::engine::{Mode, ProtocolVersion, Subject, UploadPack, upload_pack};
 use packrace_server::host::Host;
-use packrace_server::outbox::{Door, GatherBatch};
+use packrace_server::limits::cpu::Turns;
+use packrace_server::send::outbox::{Door, GatherBatch};
+use packrace_server::subject::{Mode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
+use packrace_server::upload::{UploadPack, upload_pack};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::peer::Script;
 use packrace_testkit::{RepoBuilder, Size};

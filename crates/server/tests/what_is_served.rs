@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use packrace_server::transport::settings::{Hosts, Pushing, ServeRules, Settings};
+use packrace_server::settings::{Hosts, Pushing, ServeRules, Settings};
 use packrace_store::HooksFrom;
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
@@ -382,7 +382,7 @@ fn hooks_are_the_repositorys_or_nobodys_or_those_of_a_folder() {
         let world = World::new(make, |settings, dir| {
             pushing(settings);
             settings.pushing.committer =
-                packrace_server::engine::Committer::new(|_, _| Ok(b"A <a@b> 1 +0000".to_vec()));
+                packrace_server::receive::Committer::new(|_, _| Ok(b"A <a@b> 1 +0000".to_vec()));
             settings.rules.hooks = match from {
                 "repository" => HooksFrom::Repository,
                 "none" => HooksFrom::Nowhere,
@@ -417,7 +417,7 @@ fn git_is_not_run_in_a_work_tree_whose_repository_names_programs() {
     let world = World::new(make, |settings, _| {
         pushing(settings);
         settings.pushing.committer =
-            packrace_server::engine::Committer::new(|_, _| Ok(b"A <a@b> 1 +0000".to_vec()));
+            packrace_server::receive::Committer::new(|_, _| Ok(b"A <a@b> 1 +0000".to_vec()));
     });
     for (name, expect) in [("good", true), ("evil", false)] {
         let branch = git(&world.root().join(name), &["symbolic-ref", "HEAD"]);

@@ -5,7 +5,7 @@ mod served;
 
 use folder::Served;
 use packrace_os::count::{Op, Role, so_far};
-use packrace_server::transport::settings::Limits;
+use packrace_server::limits::Limits;
 use packrace_testkit::Size;
 use packrace_testkit::peer::{Feed, Script, http};
 

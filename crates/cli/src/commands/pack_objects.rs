@@ -16,7 +16,7 @@ use packrace_pack::maintain::unreachable::{Expiry, Loosening, Times, loosen, pla
 use packrace_pack::plan::{Chosen, MissingObjects, PackPlan, plan_adjusted, plan_list};
 use packrace_pack::{NameHash, PackRequest, ProgressSink as _, RequestObjects, Settings};
 use packrace_protocol::message::packfile_uris::PackfileUri;
-use packrace_server::engine::{self, BlobUri};
+use packrace_server::upload::{self, BlobUri};
 use packrace_store::publish::{WritePolicy, loose_compression};
 use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
@@ -186,7 +186,7 @@ impl Job<'_> {
             Ok(())
         };
         let plan = plan_adjusted(universe, &request, adjust, self.progress)?;
-        let uris = engine::uris_of(&uris, plan.excluded()).into_iter().cloned().collect();
+        let uris = upload::uris_of(&uris, plan.excluded()).into_iter().cloned().collect();
         Ok(Planned { plan, times: None, uris, is_closed, loosened })
     }
 
@@ -266,7 +266,7 @@ impl Job<'_> {
         if protocols.is_empty() {
             return Ok(Vec::new());
         }
-        let known = engine::blob_uris(self.repository.config(), self.repository.hash_kind())?;
+        let known = upload::blob_uris(self.repository.config(), self.repository.hash_kind())?;
         Ok(known.into_iter().filter(|uri| uri.pack.is_of(protocols.as_bytes())).collect())
     }
 

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
-use packrace_server::engine::{self, Committer, PushBudget, Pusher};
-use packrace_server::transport::stdio::SinkDoor;
-use packrace_store::{Config, HooksFrom, MessageSink};
+use packrace_server::receive;
+use packrace_server::receive::{Committer, PushBudget, Pusher};
+use packrace_server::stdio::SinkDoor;
+use packrace_store::{Config, HooksFrom, Outlet};
 
 use super::Fatal;
 use super::upload_pack::{expand_home, mode, subject};
@@ -19,7 +20,7 @@ pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> 
     let named: PathBuf = named.ok_or_else(|| Fatal::usage("you must name a directory"))?;
     let directory = expand_home(&named, environment);
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
-    let call = engine::ReceivePack {
+    let call = receive::ReceivePack {
         subject: subject(globals, environment, &directory, false, mode)?,
         named: named.into_os_string(),
         temporary_dir: environment.temporary_dir.clone(),
@@ -35,7 +36,7 @@ pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> 
     };
     let mut input = FdSource::stdin(None).map_err(Fatal::new)?;
     let mut door = SinkDoor::stdout().map_err(Fatal::new)?;
-    Ok(engine::receive_pack(&call, &mut input, &mut door, &RealClock::default())?)
+    Ok(receive::receive_pack(&call, &mut input, &mut door, &RealClock::default())?)
 }
 
 /// Who stands in reflogs: the environment, who pushes, the configuration.

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use packrace_os::child::Confinement;
-use packrace_server::transport::serve::{inetd, serve_and_reload};
-use packrace_server::transport::settings::{NewRepositories, Pushing, Settings};
+use packrace_server::listen::{inetd, serve_and_reload};
+use packrace_server::settings::{NewRepositories, Pushing, Settings};
 use packrace_store::{Config, HooksFrom};
 
 use super::receive_pack::committer;

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
-use packrace_server::engine::{self, Mode, ProtocolVersion, Subject};
+use packrace_server::stdio::SinkDoor;
+use packrace_server::subject::{Mode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
-use packrace_server::transport::stdio::SinkDoor;
+use packrace_server::upload;
 use packrace_store::Repository;
 
 use super::{Fatal, in_directory};
@@ -22,14 +23,14 @@ pub fn run(globals: &Globals, args: &UploadPack, environment: &Environment) -> R
     let directory = directory.ok_or_else(|| Fatal::usage("you must name a directory"))?;
     let directory = if args.strict { directory } else { expand_home(&directory, environment) };
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
-    let call = engine::UploadPack {
+    let call = upload::UploadPack {
         subject: subject(globals, environment, &directory, args.strict, mode)?,
         hook_environment: environment.for_upload_hooks(globals),
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut input = FdSource::stdin(timeout).map_err(Fatal::new)?;
     let mut door = SinkDoor::stdout().map_err(Fatal::new)?;
-    let served = engine::upload_pack(&call, &mut input, &mut door, &RealClock::default());
+    let served = upload::upload_pack(&call, &mut input, &mut door, &RealClock::default());
     // The process ends, and the kernel takes the maps of all packs back at once, which costs less than one after the other.
     std::mem::forget(call);
     Ok(served?)

@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packrace_server::transport::settings::{AddressRange, Admin, Hosts};
+use packrace_server::limits::AddressRange;
+use packrace_server::settings::{Admin, Hosts};
 use packrace_store::HooksFrom;
 
 use super::{Format, Level};

@@ -15,11 +15,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use packrace_pack::ingest::MaxUnpacked;
-use packrace_server::admission::AdmissionSettings;
-use packrace_server::engine::PushBudget;
-use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::settings::{Admin, Hosts, Limits, PushMemory, ServeRules};
-use packrace_server::warm::WarmSettings;
+use packrace_server::limits::Limits;
+use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::receive::PushBudget;
+use packrace_server::repository_cache::WarmSettings;
+use packrace_server::send::pack_cache::CacheSettings;
+use packrace_server::settings::{Admin, Hosts, PushMemory, ServeRules};
 
 pub use print::example;
 pub use table::{Setting, all};

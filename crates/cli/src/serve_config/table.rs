@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
-use packrace_server::admission::AdmissionSettings;
-use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::settings::{Limits, ServeRules};
-use packrace_server::warm::WarmSettings;
+use packrace_server::limits::Limits;
+use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::repository_cache::WarmSettings;
+use packrace_server::send::pack_cache::CacheSettings;
+use packrace_server::settings::ServeRules;
 
 use super::item::{Bytes, Given, Item};
 use super::{Hooks, Listen, Log, Push, Sandbox, Told};

@@ -26,10 +26,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use packrace_object::{HashKind, TrailerHasher};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::origin;
-use super::settings::Admin;
-use super::shared::Shared;
 use crate::history::{self, Reading};
+use crate::origin;
+use crate::service::shared::Shared;
+use crate::settings::Admin;
 use page::View;
 
 /// How long a connection to that address may take for its one request.
@@ -43,7 +43,7 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// By which door somebody looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Onlooker {
+pub(crate) enum Onlooker {
     /// The one through which repositories are served: anybody.
     Client,
     /// The one that is there only to look.
@@ -51,7 +51,7 @@ pub(super) enum Onlooker {
 }
 
 /// Takes a sample of what is done, once a second, for as long as it is polled.
-pub(super) async fn remember(shared: Arc<Shared>) {
+pub(crate) async fn remember(shared: Arc<Shared>) {
     let mut ticks = tokio::time::interval(history::INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     loop {
@@ -69,7 +69,7 @@ pub(super) async fn remember(shared: Arc<Shared>) {
 }
 
 /// The answer to a request for one of these routes; `None` for everything else.
-pub(super) fn answer<B>(
+pub(crate) fn answer<B>(
     request: &Request<B>,
     shared: &Shared,
     onlooker: Onlooker,
@@ -164,7 +164,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// Serves the address that only serves these routes, until it is dropped.
-pub(super) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
+pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         // Beyond the last place, clients wait for one.
         let place = shared.admin_places.clone().acquire_owned().await;

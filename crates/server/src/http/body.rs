@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::limits::cpu::Turns;
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
-use packrace_os::turns::Turns;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 
-use super::access::Access;
-use super::conversation::Exchange;
-use crate::budget::{Claim, Refused};
-use crate::outbox::{Door, GatherBatch};
+use super::watch::Exchange;
+use crate::limits::budget::{Claim, Refused};
+use crate::send::outbox::{Door, GatherBatch};
+use crate::service::access_log::Access;
 
 /// Batches between the engine's thread and the connection: at most this many times 1 MiB, nearly all of it ranges of
 /// mapped packs that own no memory.
@@ -449,9 +449,9 @@ mod tests {
     use packrace_os::Mapped;
     use packrace_os::pace::Pace;
 
-    use super::super::conversation::Conversation;
-    use crate::budget::{Budget, Limits};
-    use crate::outbox::COPY_BELOW_BYTES;
+    use crate::http::watch::Conversation;
+    use crate::limits::budget::{Budget, Limits};
+    use crate::send::outbox::COPY_BELOW_BYTES;
 
     #[test]
     fn a_batch_can_be_taken_in_any_steps() {

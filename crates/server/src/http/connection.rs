@@ -15,11 +15,11 @@ use packrace_os::faults;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::conversation::{Conversation, TooSlow};
-use super::http::{Addresses, answer};
-use super::places::Place;
-use super::shared::Shared;
+use super::watch::{Conversation, TooSlow};
+use super::{Addresses, answer};
+use crate::limits::connections::Place;
 use crate::metrics::{DoorName, Reason};
+use crate::service::shared::Shared;
 
 /// Longest head of a request, and what is read of a body at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -36,7 +36,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 const MAX_RESET_STREAMS: usize = 20;
 
 /// Serves one connection to its end. When a clone begins on it, it goes on in the background, behind all others.
-pub(super) async fn connection(stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
+pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
     let conversation = {
         let settings = shared.settings();
         let limits = &settings.limits;

@@ -9,15 +9,15 @@ use packrace_os::count::Role;
 use packrace_store::Repository;
 
 use super::routes::{File, NO_CACHE};
-use crate::engine;
-use crate::outbox::GatherBatch;
+use crate::refs;
+use crate::send::outbox::GatherBatch;
 
 /// How long files are kept whose names say what is in them.
 const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// How long an answer may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Caching {
+pub(crate) enum Caching {
     Never,
     /// Nothing is said.
     Unsaid,
@@ -26,7 +26,7 @@ pub(super) enum Caching {
 }
 
 impl Caching {
-    pub(super) fn headers(self) -> Vec<(&'static str, String)> {
+    pub(crate) fn headers(self) -> Vec<(&'static str, String)> {
         match self {
             Caching::Never => NO_CACHE.map(|(name, value)| (name, value.to_owned())).to_vec(),
             Caching::Unsaid => Vec::new(),
@@ -40,38 +40,38 @@ impl Caching {
 }
 
 /// A moment as git writes it in headers.
-pub(super) fn date(time: SystemTime) -> String {
+pub(crate) fn date(time: SystemTime) -> String {
     let time = jiff::Timestamp::try_from(time).unwrap_or_default();
     time.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string()
 }
 
 /// A file and what is said of it.
-pub(super) struct Found {
-    pub(super) batch: GatherBatch,
-    pub(super) caching: Caching,
-    pub(super) modified: Option<SystemTime>,
+pub(crate) struct Found {
+    pub(crate) batch: GatherBatch,
+    pub(crate) caching: Caching,
+    pub(crate) modified: Option<SystemTime>,
 }
 
 /// Why there is no file.
 #[derive(Debug)]
-pub(super) enum Error {
+pub(crate) enum Error {
     NotThere(String),
     Broken(String),
 }
 
 /// The file of a repository.
-pub(super) fn find(file: &File, repository: &Repository, namespace: &str) -> Result<Found, Error> {
+pub(crate) fn find(file: &File, repository: &Repository, namespace: &str) -> Result<Found, Error> {
     let broken = |error: &dyn std::fmt::Display| Error::Broken(error.to_string());
     let objects = repository.object_dir();
     let made = |text| Found { batch: GatherBatch::of(text), caching: Caching::Never, modified: None };
     let for_ever = Caching::AYearFrom(SystemTime::now());
     match file {
         File::Head => {
-            let line = engine::head_line(repository, namespace).map_err(|error| broken(&error))?;
+            let line = refs::head_line(repository, namespace).map_err(|error| broken(&error))?;
             Ok(Found { caching: Caching::Unsaid, ..made(line) })
         }
         File::Refs => {
-            let text = engine::ref_list(repository, namespace).map_err(|error| broken(&error))?;
+            let text = refs::ref_list(repository, namespace).map_err(|error| broken(&error))?;
             Ok(made(text))
         }
         File::Packs => {

@@ -2,13 +2,13 @@
 
 use http::StatusCode;
 
-use super::places::NoPlace;
+use crate::limits::connections::NoPlace;
 
 /// After how many seconds a client that gets no place may come back.
-pub(super) const RETRY_AFTER: &str = "10";
+pub(crate) const RETRY_AFTER: &str = "10";
 
 /// What a client beyond the last place is told.
-pub(super) fn response(why: NoPlace) -> Vec<u8> {
+pub(crate) fn response(why: NoPlace) -> Vec<u8> {
     let status = status_of(why);
     format!(
         "HTTP/1.1 {} {}\r\nRetry-After: {RETRY_AFTER}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
@@ -19,7 +19,7 @@ pub(super) fn response(why: NoPlace) -> Vec<u8> {
 }
 
 /// Which status says that there is no place.
-pub(super) fn status_of(why: NoPlace) -> StatusCode {
+pub(crate) fn status_of(why: NoPlace) -> StatusCode {
     match why {
         NoPlace::Full => StatusCode::SERVICE_UNAVAILABLE,
         NoPlace::ClientHasEnough => StatusCode::TOO_MANY_REQUESTS,

@@ -22,6 +22,14 @@
 //! git's http-backend. An answer that cannot be completed after that is cut off, so that it does not look complete.
 //! A client that closes its sending half while it is answered has left.
 
+mod body;
+pub(crate) mod connection;
+pub(crate) mod dumb;
+pub(crate) mod limit_reached;
+pub(crate) mod routes;
+mod streamed_body;
+mod watch;
+
 use std::io::Read;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,37 +40,38 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
-use super::access::{Access, quoted, reason};
-use super::body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, discard};
-use super::call::{self, Call, Service};
-use super::conversation::Exchange;
-use super::no_place::{RETRY_AFTER, status_of};
-use super::origin;
-use super::places::{Awaited, Place};
-use super::pusher::pusher;
-use super::root::NotServed;
-use super::routes::{self, NO_CACHE, Route, percent_decode, route};
-use super::seeing::{self, Onlooker};
-use super::shared::{Beginning, Opened, Shared};
-use super::streamed_body::StreamedBody;
-use super::tallied::Heard;
-use crate::budget::CUT;
-use crate::engine::{Mode, PathNames, ProtocolVersion};
+use crate::admin::{self, Onlooker};
+use crate::limits::budget::CUT;
+use crate::limits::connections::{Awaited, Place};
 use crate::metrics::{DoorName, Reason};
-use crate::outbox::GatherBatch;
+use crate::origin;
+use crate::path_names::PathNames;
+use crate::send::outbox::GatherBatch;
+use crate::service::access_log::{Access, quoted, reason};
+use crate::service::call::{self, Call, Service};
+use crate::service::counting::Heard;
+use crate::service::pusher::pusher;
+use crate::service::root::NotServed;
+use crate::service::shared::{Beginning, Opened, Shared};
+use crate::subject::{Mode, ProtocolVersion};
 use crate::transfers::Transfer;
+use body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, discard};
+use limit_reached::{RETRY_AFTER, status_of};
+use routes::{NO_CACHE, Route, percent_decode, route};
+use streamed_body::StreamedBody;
+use watch::Exchange;
 
 type Answer = Response<AnswerBody>;
 
 /// Both ends of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Addresses {
-    pub(super) peer: SocketAddr,
-    pub(super) local: Option<SocketAddr>,
+pub(crate) struct Addresses {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: Option<SocketAddr>,
 }
 
 /// Answers one request.
-pub(super) async fn answer(
+async fn answer(
     request: Request<Incoming>,
     exchange: Arc<Exchange>,
     shared: Arc<Shared>,
@@ -75,7 +84,7 @@ pub(super) async fn answer(
         let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
         return refusal(status, access, exchange);
     }
-    if let Some(answer) = seeing::answer(&request, &shared, Onlooker::Client) {
+    if let Some(answer) = admin::answer(&request, &shared, Onlooker::Client) {
         let status = answer.status().as_u16();
         let body = |text: String| GatherBatch::of(text.into_bytes());
         return answer.map(|text| AnswerBody::new(body(text), None, status, None, exchange));
@@ -318,7 +327,7 @@ fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
 struct Called {
     peer: SocketAddr,
     transfer: Arc<Transfer>,
-    /// See [`crate::outbox::Door::step_back`].
+    /// See [`crate::send::outbox::Door::step_back`].
     background: Arc<Notify>,
     /// It may be over before all of the request is.
     exchange: Weak<Exchange>,

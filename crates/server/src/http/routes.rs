@@ -2,32 +2,32 @@
 
 use http::StatusCode;
 
-use super::call::Service;
 use crate::error::ErrorKind;
+use crate::service::call::Service;
 
 /// What answers say that must not be kept: header names in lower case, and values.
-pub(super) const NO_CACHE: [(&str, &str); 3] = [
+pub(crate) const NO_CACHE: [(&str, &str); 3] = [
     ("expires", "Fri, 01 Jan 1980 00:00:00 GMT"),
     ("pragma", "no-cache"),
     ("cache-control", "no-cache, max-age=0, must-revalidate"),
 ];
 
 impl Service {
-    pub(super) fn advertisement(self) -> &'static str {
+    pub(crate) fn advertisement(self) -> &'static str {
         match self {
             Service::UploadPack => "application/x-git-upload-pack-advertisement",
             Service::ReceivePack => "application/x-git-receive-pack-advertisement",
         }
     }
 
-    pub(super) fn request(self) -> &'static str {
+    pub(crate) fn request(self) -> &'static str {
         match self {
             Service::UploadPack => "application/x-git-upload-pack-request",
             Service::ReceivePack => "application/x-git-receive-pack-request",
         }
     }
 
-    pub(super) fn result(self) -> &'static str {
+    pub(crate) fn result(self) -> &'static str {
         match self {
             Service::UploadPack => "application/x-git-upload-pack-result",
             Service::ReceivePack => "application/x-git-receive-pack-result",
@@ -35,7 +35,7 @@ impl Service {
     }
 
     /// What goes before the advertisement in versions 0 and 1.
-    pub(super) fn announcement(self) -> &'static [u8] {
+    pub(crate) fn announcement(self) -> &'static [u8] {
         match self {
             Service::UploadPack => b"001e# service=git-upload-pack\n0000",
             Service::ReceivePack => b"001f# service=git-receive-pack\n0000",
@@ -45,7 +45,7 @@ impl Service {
 
 /// What is to be done, and with the repository at which path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(crate) enum Route {
     Advertise(Service, Vec<u8>),
     Call(Service, Vec<u8>),
     /// A file of the dumb protocol.
@@ -60,7 +60,7 @@ pub(super) enum Route {
 
 /// A file of the dumb protocol, or what is made in the place of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum File {
+pub(crate) enum File {
     /// What a ref stands for.
     Head,
     /// All refs and what they point at.
@@ -77,7 +77,7 @@ pub(super) enum File {
 }
 
 impl File {
-    pub(super) fn content_type(&self) -> &'static str {
+    pub(crate) fn content_type(&self) -> &'static str {
         match self {
             File::Head | File::Refs | File::List(_) => "text/plain",
             File::Packs => "text/plain; charset=utf-8",
@@ -132,7 +132,7 @@ fn is_hex(text: &str, lengths: &[usize]) -> bool {
 }
 
 /// What a request asks for; `path` without percent signs.
-pub(super) fn route(method: &str, path: &[u8], query: &str) -> Route {
+pub(crate) fn route(method: &str, path: &[u8], query: &str) -> Route {
     let is_get = matches!(method, "GET" | "HEAD");
     if let Some(repository) = path.strip_suffix(b"/info/refs") {
         let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
@@ -165,7 +165,7 @@ pub(super) fn route(method: &str, path: &[u8], query: &str) -> Route {
 }
 
 /// The status of an answer of which nothing was sent before a call failed.
-pub(super) fn status_of(failure: ErrorKind) -> StatusCode {
+pub(crate) fn status_of(failure: ErrorKind) -> StatusCode {
     match failure {
         ErrorKind::PeerFault | ErrorKind::PeerGone => StatusCode::BAD_REQUEST,
         ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
@@ -179,7 +179,7 @@ fn rooted(path: &[u8]) -> Vec<u8> {
 }
 
 /// The bytes that a path of a URL stands for.
-pub(super) fn percent_decode(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn percent_decode(text: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use packrace_os::pace::Pace;
 use tokio::sync::Notify;
 
-use super::places::Place;
-use crate::budget::CUT;
+use crate::limits::budget::CUT;
+use crate::limits::connections::Place;
 
 /// A connection, from accept to close.
 #[derive(Debug)]

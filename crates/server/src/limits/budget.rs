@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-pub use crate::address::AddressRange;
-use crate::address::client;
+pub use super::address::AddressRange;
+use super::address::client;
 
 /// What a client is told, and the log says, whose claim was cut.
 pub const CUT: &str = "idle while others had to wait, and cut";

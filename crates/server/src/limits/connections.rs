@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::settings::Limits;
-use crate::budget::{self, Budget, CUT, Claim, Refused};
+use super::Limits;
+use super::budget::{self, Budget, CUT, Claim, Refused};
 use crate::metrics::Reason;
 
 /// Of the descriptors that the process may have, this share is for connections: three of four.
@@ -155,9 +155,9 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [budget::Limits; 3] {
 
 /// What a client sends, for a holder of a place: it is idle while the next bytes are waited for, and once its place is
 /// taken away, nothing more comes.
-pub(super) struct Awaited<'a> {
-    pub(super) input: &'a mut (dyn Read + Send),
-    pub(super) place: &'a Place,
+pub(crate) struct Awaited<'a> {
+    pub(crate) input: &'a mut (dyn Read + Send),
+    pub(crate) place: &'a Place,
 }
 
 impl Read for Awaited<'_> {

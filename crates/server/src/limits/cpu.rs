@@ -3,6 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use packrace_os::sink::WriteGate;
+
 /// Work that goes first is short: after this time it is not waited for.
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -116,6 +118,13 @@ impl Turns {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WriteGate for Turns {
+    fn pass(&self, write: &mut dyn FnMut()) {
+        let _turn = self.take();
+        write();
     }
 }
 

@@ -1,5 +1,7 @@
 //! The server: its listeners, its threads, and how it stops.
 
+mod signals;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,11 +14,13 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
-use super::places::{NoPlace, Place};
-use super::settings::{Admin, Hosts, Settings};
-use super::shared::Shared;
-use super::signals::{Signal, Signals};
-use super::{git_daemon, http_connection, no_place, seeing};
+use crate::http::connection::connection as http_connection;
+use crate::http::limit_reached;
+use crate::limits::connections::{NoPlace, Place};
+use crate::service::shared::Shared;
+use crate::settings::{Admin, Hosts, Settings};
+use crate::{admin, git_daemon};
+use signals::{Signal, Signals};
 
 /// Threads beside those of requests, for what the runtime itself does on them.
 const MAX_OTHER_THREADS: usize = 16;
@@ -122,11 +126,11 @@ async fn run(
     }
     // Whoever looks on sees the end, too.
     let mut looking = JoinSet::new();
-    looking.spawn(seeing::remember(shared.clone()));
+    looking.spawn(admin::remember(shared.clone()));
     if let Admin::At(address) = settings.admin {
         let listener = bind(address)?;
         addresses.push(("admin", listener.local_addr()?));
-        looking.spawn(seeing::listen(listener, shared.clone()));
+        looking.spawn(admin::listen(listener, shared.clone()));
     }
     listening(&addresses);
     tell_rules(&settings);
@@ -137,8 +141,8 @@ async fn run(
             Scheme::Http => accepting.spawn(accept(
                 listener,
                 shared.clone(),
-                move |stream, peer, place| http_connection::connection(stream, peer, place, for_one.clone()),
-                no_place::response,
+                move |stream, peer, place| http_connection(stream, peer, place, for_one.clone()),
+                limit_reached::response,
             )),
             Scheme::Git => accepting.spawn(accept(
                 listener,

@@ -12,10 +12,10 @@ use packrace_protocol::wire::pkt_line;
 use packrace_store::refs::{RefSnapshot, StoredRef, Target};
 use packrace_store::{OpenOptions, Repository};
 
-use super::super::lines::Lines;
 use super::settings::Settings;
 use super::{ReceivePack, Subject};
 use crate::error::Error;
+use crate::refs::lines::Lines;
 
 /// The name of what is no ref of this repository.
 const HAVE: &[u8] = b".have";

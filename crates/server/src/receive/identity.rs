@@ -20,7 +20,7 @@ impl Committer {
     }
 
     /// The line for reflogs now.
-    pub(super) fn now(&self, config: &Config, pusher: Option<&Pusher>) -> Result<Vec<u8>, String> {
+    pub(crate) fn now(&self, config: &Config, pusher: Option<&Pusher>) -> Result<Vec<u8>, String> {
         (self.0)(config, pusher)
     }
 }

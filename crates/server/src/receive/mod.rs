@@ -45,12 +45,12 @@ use packrace_protocol::session::push::{
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_store::{Config, HooksFrom, MessageSink};
 
-use super::refs_view::namespace_prefix;
-use super::{Mode, ProtocolVersion, Subject};
-use crate::budget::Claim;
 use crate::error::{Error, ErrorKind};
+use crate::limits::budget::Claim;
 use crate::metrics::{Kind, Reason, Step};
-use crate::outbox::{Door, Framing, GatherBatch, Outbox};
+use crate::refs::view::namespace_prefix;
+use crate::send::outbox::{Door, Framing, GatherBatch, Outbox};
+use crate::subject::{Mode, ProtocolVersion, Subject};
 use crate::transfers::Transfer;
 use commands::{Command, Push};
 pub use identity::{Committer, Pusher};
@@ -255,7 +255,7 @@ impl<'a> Receive<'a> {
     fn advertise(&mut self) -> Result<(), Error> {
         let mut out = Vec::new();
         write_version(self.call.subject.version, &mut out);
-        let mut lines = super::lines::Lines::new(&mut out, self.door);
+        let mut lines = crate::refs::lines::Lines::new(&mut out, self.door);
         advertise::refs(self.call, &self.settings, &self.offer, &self.namespace, &mut lines)?;
         self.door.send(GatherBatch::of(out)).map_err(Error::gone)
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use packrace_store::Config;
 use packrace_store::publish::LooseLimit;
 
-use super::super::refs_view::HiddenRefs;
 use crate::error::Error;
+use crate::refs::view::HiddenRefs;
 
 /// What happens when a checked-out branch, or the current one, is pushed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use packrace_os::clock::Clock;
 use packrace_store::MessageSink;
 
 use super::spent::CpuTime;
-use crate::engine::PathNames;
-use crate::outbox::Outbox;
+use crate::path_names::PathNames;
+use crate::send::outbox::Outbox;
 
 /// Texts that wait for the client: of hooks at most 8 KiB each.
 pub(super) const WAITING_EVENTS: usize = 16;

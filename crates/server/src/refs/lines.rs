@@ -3,12 +3,12 @@
 use packrace_protocol::wire::pkt_line;
 
 use crate::error::Error;
-use crate::outbox::{BATCH_BYTES, Door, GatherBatch};
-use crate::warm::Chunk;
+use crate::repository_cache::Chunk;
+use crate::send::outbox::{BATCH_BYTES, Door, GatherBatch};
 
 /// Lines on their way out, a batch at a time.
-pub(super) struct Lines<'a> {
-    pub(super) out: &'a mut Vec<u8>,
+pub(crate) struct Lines<'a> {
+    pub(crate) out: &'a mut Vec<u8>,
     door: &'a mut dyn Door,
     keeping: Option<Keeping>,
 }
@@ -22,23 +22,23 @@ struct Keeping {
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn new(out: &'a mut Vec<u8>, door: &'a mut dyn Door) -> Self {
+    pub(crate) fn new(out: &'a mut Vec<u8>, door: &'a mut dyn Door) -> Self {
         Lines { out, door, keeping: None }
     }
 
     /// Lines that are kept, too, if they do not take more than `room`.
-    pub(super) fn kept(out: &'a mut Vec<u8>, door: &'a mut dyn Door, room: usize) -> Self {
+    pub(crate) fn kept(out: &'a mut Vec<u8>, door: &'a mut dyn Door, room: usize) -> Self {
         let keeping = Keeping { start: out.len(), chunks: Vec::new(), room };
         Lines { out, door, keeping: Some(keeping) }
     }
 
     #[inline]
-    pub(super) fn send_if_full(&mut self) -> Result<(), Error> {
+    pub(crate) fn send_if_full(&mut self) -> Result<(), Error> {
         if self.out.len() < BATCH_BYTES { Ok(()) } else { self.send() }
     }
 
     /// All lines, those that were not sent yet too, if they were kept.
-    pub(super) fn end(mut self) -> Option<Vec<Chunk>> {
+    pub(crate) fn end(mut self) -> Option<Vec<Chunk>> {
         let rest = self.out.len();
         let keeping = self.keeping.as_mut().filter(|keeping| keeping.fits(rest))?;
         keeping.chunks.push(Chunk::new(self.out[keeping.start..].to_vec(), 0));

@@ -2,7 +2,7 @@
 
 use packrace_store::Repository;
 
-use super::refs_view::{Head, HiddenRefs, RefsView, VisibleRef, namespace_prefix};
+use super::view::{Head, HiddenRefs, RefsView, VisibleRef, namespace_prefix};
 use crate::error::Error;
 
 /// All refs of a namespace and what they point at, a line each; hidden ones too, as in git.

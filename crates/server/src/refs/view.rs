@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 
 /// `transfer.hideRefs` and `uploadpack.hideRefs` (git-config): the last matching pattern decides.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HiddenRefs {
+pub(crate) struct HiddenRefs {
     patterns: Vec<Pattern>,
 }
 
@@ -26,7 +26,7 @@ struct Pattern {
 }
 
 impl HiddenRefs {
-    pub(super) fn new(patterns: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+    pub(crate) fn new(patterns: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         let patterns = patterns.into_iter().map(|text| {
             let text = text.as_ref();
             let (is_negated, text) = text.strip_prefix(b"!").map_or((false, text), |rest| (true, rest));
@@ -42,7 +42,7 @@ impl HiddenRefs {
     }
 
     /// The same for a ref that may be outside of the namespace, where it has no other name than its full one.
-    pub(super) fn hides_ref(&self, name: Option<&[u8]>, full_name: &[u8]) -> bool {
+    pub(crate) fn hides_ref(&self, name: Option<&[u8]>, full_name: &[u8]) -> bool {
         let matching = self.patterns.iter().rev().find(|pattern| {
             let name = if pattern.on_full_name { Some(full_name) } else { name };
             let rest = name.and_then(|name| name.strip_prefix(pattern.prefix.as_slice()));
@@ -76,30 +76,30 @@ impl HiddenRefs {
 
 /// A ref as a client sees it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct VisibleRef<'a> {
-    pub(super) name: &'a [u8],
-    pub(super) id: StoredId<'a>,
-    pub(super) symref_target: Option<&'a [u8]>,
-    pub(super) peeled: Option<StoredId<'a>>,
+pub(crate) struct VisibleRef<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) id: StoredId<'a>,
+    pub(crate) symref_target: Option<&'a [u8]>,
+    pub(crate) peeled: Option<StoredId<'a>>,
 }
 
 /// `HEAD` as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// `None` when the branch that it names has no commit yet.
-    pub(super) id: Option<ObjectId>,
+    pub(crate) id: Option<ObjectId>,
     /// The branch, if `HEAD` is symbolic.
-    pub(super) target: Option<Vec<u8>>,
+    pub(crate) target: Option<Vec<u8>>,
 }
 
 /// The prefix of all refs of a namespace: `a/b` is `refs/namespaces/a/refs/namespaces/b/` (gitnamespaces).
-pub(super) fn namespace_prefix(namespace: &str) -> Vec<u8> {
+pub(crate) fn namespace_prefix(namespace: &str) -> Vec<u8> {
     let parts = namespace.split('/').filter(|part| !part.is_empty());
     parts.flat_map(|part| format!("refs/namespaces/{part}/").into_bytes()).collect()
 }
 
 /// A view of the refs of one snapshot.
-pub(super) struct RefsView<'a> {
+pub(crate) struct RefsView<'a> {
     refs: &'a RefSnapshot,
     snapshot: &'a Arc<Snapshot>,
     hidden: &'a HiddenRefs,
@@ -116,7 +116,7 @@ const READER_CACHE_BYTES: usize = 1 << 20;
 const MAX_TAG_DEPTH: usize = 1024;
 
 impl<'a> RefsView<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         refs: &'a RefSnapshot,
         snapshot: &'a Arc<Snapshot>,
         hidden: &'a HiddenRefs,
@@ -126,19 +126,19 @@ impl<'a> RefsView<'a> {
     }
 
     /// Whether every object was there that had to be read for what was told.
-    pub(super) fn has_read_all(&self) -> bool {
+    pub(crate) fn has_read_all(&self) -> bool {
         !self.has_gaps.get()
     }
 
     /// An error if what was told so far may lack something, because a file was damaged meanwhile. Before the last of it is
     /// sent.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         self.refs.check_unchanged()?;
         Ok(self.snapshot.check_maps()?)
     }
 
     /// `HEAD`, unless it is broken or hidden.
-    pub(super) fn head(&self) -> Result<Option<Head>, Error> {
+    pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
         let full_name = [self.namespace, b"HEAD"].concat();
         if self.hidden.hides(b"HEAD", &full_name) {
             return Ok(None);
@@ -159,7 +159,7 @@ impl<'a> RefsView<'a> {
     }
 
     /// What a ref that is shown stands for; `full_name` is `name` in the namespace.
-    pub(super) fn resolve(&self, name: &[u8], full_name: &[u8]) -> Result<Option<ObjectId>, Error> {
+    pub(crate) fn resolve(&self, name: &[u8], full_name: &[u8]) -> Result<Option<ObjectId>, Error> {
         let is_full = name == b"HEAD" || name.starts_with(b"refs/");
         if !is_full || self.hidden.hides(name, full_name) {
             return Ok(None);
@@ -168,7 +168,7 @@ impl<'a> RefsView<'a> {
     }
 
     /// Calls `each` with every visible ref whose name starts with one of `prefixes` (none: with every ref), by name.
-    pub(super) fn visit(
+    pub(crate) fn visit(
         &self,
         prefixes: &[Vec<u8>],
         peel: bool,
@@ -281,7 +281,7 @@ impl TagPeeler {
 }
 
 /// Sorted prefixes of which none is a prefix of another; everything if there are none.
-pub(super) fn disjoint(prefixes: &[Vec<u8>]) -> Vec<&[u8]> {
+pub(crate) fn disjoint(prefixes: &[Vec<u8>]) -> Vec<&[u8]> {
     if prefixes.is_empty() {
         return vec![b""];
     }

@@ -6,7 +6,7 @@ use packrace_os::Mapped;
 use packrace_store::Repository;
 use packrace_store::refs::RefStamp;
 
-use crate::outbox::GatherBatch;
+use crate::send::outbox::GatherBatch;
 
 /// Longest question whose answer is kept.
 const MAX_QUESTION_BYTES: usize = 64 << 10;

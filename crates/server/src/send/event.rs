@@ -7,7 +7,7 @@ use packrace_protocol::message::packfile_uris::PackfileUri;
 use crate::error::Error;
 
 /// What those who make a pack tell those who send it.
-pub(super) enum Event {
+pub(crate) enum Event {
     Progress {
         phase: Phase,
         done: u64,

@@ -1,27 +1,20 @@
-//! Has a pack made on another thread, or joins one that is made or kept; this thread sends it, keeps the connection alive
-//! and tells progress.
+//! Sends a pack that another thread makes, keeps the connection alive and tells progress.
 
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use packrace_object::HashKind;
-use packrace_os::clock::{Clock, RealClock};
-use packrace_pack::generate::{PackStream, Segment};
-use packrace_pack::meter::{Meter, ProgressInterval, total_line};
-use packrace_pack::plan::PackPlan;
-use packrace_pack::{PackRequest, Universe, Watch};
+use packrace_os::clock::Clock;
+use packrace_pack::generate::{Segment, Totals};
+use packrace_pack::meter::{Meter, Pace, total_line};
 
-use super::PathNames;
-use super::hook::{HookCall, HookRun};
-use super::pack_event::Event;
+use super::event::Event;
+use super::outbox::{Door, Framing, Outbox};
 use super::sources::Sources;
-use crate::admission::{Admission, Entry, Held};
 use crate::error::{Error, ErrorKind};
-use crate::host::Host;
+use crate::limits::admission::{Admission, Entry, Held};
 use crate::metrics::{Raised, Reason, Stage, Step};
-use crate::outbox::{Door, Framing, Outbox};
-use crate::pack_cache::{Generator, Joined, Key, Lead, PackCache, Reader, Received};
+use crate::path_names::PathNames;
 use crate::transfers::Transfer;
 
 /// The longest time without a look at whether the client is still there.
@@ -35,200 +28,28 @@ const PROGRESS_PACE: ProgressInterval =
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
 
 /// What a client is told when the line is full, or has not moved for too long.
-pub(super) const BUSY: &str = "the server is busy: too many clones wait already; try again later";
-
-/// Whose turn it is: of a clone, when it has a place.
-pub(super) struct Turn<'a> {
-    pub(super) host: &'a Arc<Host>,
-    /// `None` for fetches, which do not wait.
-    pub(super) entry: Option<Entry>,
-}
+pub(crate) const BUSY: &str = "the server is busy: too many clones wait already; try again later";
 
 /// How a pack is sent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Delivery<'a> {
-    pub(super) framing: Framing,
+pub(crate) struct Delivery<'a> {
+    pub(crate) framing: Framing,
     /// The longest silence; `None` for no keepalive.
-    pub(super) keepalive: Option<Duration>,
+    pub(crate) keepalive: Option<Duration>,
     /// Whether the client wants to see progress.
-    pub(super) progress: bool,
+    pub(crate) progress: bool,
     /// The hash that a pack ends with.
-    pub(super) hash: HashKind,
+    pub(crate) hash: HashKind,
     /// When the request was complete.
-    pub(super) since: Duration,
+    pub(crate) since: Duration,
     /// Told how far it is.
-    pub(super) transfer: &'a Arc<Transfer>,
+    pub(crate) transfer: &'a Arc<Transfer>,
     /// What directories are called in errors that the client sees.
-    pub(super) paths: &'a PathNames,
-}
-
-/// What is to be done before sending.
-pub(super) enum Work {
-    /// Plan this, and make it.
-    Plan(PackRequest),
-    /// Make this.
-    Make(PackPlan),
-}
-
-/// Sends a pack that is made for this client, or shared with others of the host.
-pub(super) fn send_pack(
-    universe: &Arc<RequestObjects>,
-    work: Work,
-    turn: Turn<'_>,
-    delivery: Delivery<'_>,
-    door: &mut dyn Door,
-    clock: &dyn Clock,
-) -> Result<(), Error> {
-    let (host, is_clone) = (turn.host, turn.entry.is_some());
-    let mut sending = Sending::new(delivery, door, clock);
-    let _place = match sending.await_turn(turn) {
-        Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
-        Err(stop) => return sending.end(Err(stop)),
-    };
-    delivery.transfer.is_at(Step::Planning);
-    let lead = |lead: Lead, work: Work| {
-        let (universe, host, transfer) = (universe.clone(), host.clone(), delivery.transfer.clone());
-        lead.launch(move |generator| {
-            if is_clone && host.turns.is_some() {
-                packrace_os::process::lower_thread_priority();
-            }
-            let _memory = match &work {
-                Work::Plan(request) => {
-                    let bytes = packrace_pack::plan::estimated_memory(&universe, request);
-                    claim(&host.admission, bytes, is_clone, generator)
-                }
-                Work::Make(_) => None,
-            };
-            Ok(make(&universe, work, &transfer, generator)?)
-        })
-    };
-    let (reader, request) = match work {
-        Work::Make(plan) => (lead(PackCache::lead_alone(), Work::Make(plan)), None),
-        Work::Plan(request) => {
-            let reader = match host.packs.join(|| Key::of(universe.snapshot(), &request), clock.now()) {
-                Joined::Follow(reader) => Ok(reader),
-                Joined::Lead(new) => lead(new, Work::Plan(request.clone())),
-            };
-            (reader, Some(request))
-        }
-    };
-    let mut reader = match reader {
-        Ok(reader) => reader,
-        Err(error) => return sending.end(Err(Stop::Failed(error))),
-    };
-    let mut result = sending.relay(|wait| event(&mut reader, wait));
-    if let (Err(Stop::LeftBehind), Some(request), false) = (&result, request, sending.has_begun) {
-        result = match lead(PackCache::lead_alone(), Work::Plan(request)) {
-            Ok(alone) => {
-                reader = alone;
-                sending.relay(|wait| event(&mut reader, wait))
-            }
-            Err(error) => Err(Stop::Failed(error)),
-        };
-    }
-    // The client knows how it ended before the reader goes, which may wait for the worker.
-    sending.end(result)
-}
-
-/// Does the work of a clone where others go before it, if there are others.
-pub(super) fn step_back(
-    turn: Turn<'_>,
-    door: &mut dyn Door,
-    work: impl FnOnce(Turn<'_>, &mut dyn Door) -> Result<(), Error> + Send,
-) -> Result<(), Error> {
-    if turn.entry.is_none() || turn.host.turns.is_none() {
-        return work(turn, door);
-    }
-    door.step_back();
-    let span = tracing::Span::current();
-    std::thread::scope(|scope| {
-        let worker = std::thread::Builder::new().name("clone".into()).spawn_scoped(scope, move || {
-            let _entered = span.enter();
-            packrace_os::process::lower_thread_priority();
-            work(turn, door)
-        });
-        let worker = worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-fn event(reader: &mut Reader, wait: Duration) -> Option<Event> {
-    match reader.next(wait) {
-        Received::Piece(segment) => Some(Event::Segment(segment)),
-        Received::Progress { phase, done, total } => Some(Event::Progress { phase, done, total }),
-        Received::End(result) => Some(Event::End(result.map(Some))),
-        Received::LeftBehind => Some(Event::LeftBehind),
-        Received::Nothing => None,
-    }
-}
-
-/// Sends the pack that a hook makes. A hook that runs already was asked for URIs.
-pub(super) fn send_hook(
-    hook: Result<HookRun, HookCall>,
-    turn: Turn<'_>,
-    delivery: Delivery<'_>,
-    door: &mut dyn Door,
-    clock: &dyn Clock,
-) -> Result<(), Error> {
-    let mut sending = Sending::new(delivery, door, clock);
-    let _place = match sending.await_turn(turn) {
-        Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
-        Err(stop) => return sending.end(Err(stop)),
-    };
-    sending.explains = false;
-    // It ends when the client knows, not before.
-    let run = hook.or_else(HookRun::start);
-    let result = match &run {
-        Ok(run) => sending.relay_hook(run),
-        Err(error) => Err(Stop::Failed(error.clone())),
-    };
-    sending.end(result)
-}
-
-/// Claims memory for a pack. That of a clone waits for it; when nobody wants the pack any more, there is none.
-fn claim(admission: &Admission, bytes: u64, is_clone: bool, watch: &dyn ProgressSink) -> Option<Held> {
-    if !is_clone {
-        return Some(admission.take(bytes));
-    }
-    let mut waiting = match admission.claim(bytes) {
-        Entry::Place(held) => return Some(held),
-        Entry::Waiting(waiting) => waiting,
-        Entry::Full => return None,
-    };
-    while !watch.cancelled() {
-        match waiting.wait(LOOK_INTERVAL) {
-            Ok(held) => return Some(held),
-            Err(still) => waiting = still,
-        }
-    }
-    None
-}
-
-fn make(
-    universe: &Arc<RequestObjects>,
-    work: Work,
-    transfer: &Transfer,
-    generator: &mut Generator,
-) -> Result<Totals, packrace_pack::Error> {
-    // The thread may outlive the client for whom it began.
-    let clock = RealClock::default();
-    let plan = match work {
-        Work::Plan(request) => {
-            let _phase = transfer.phase(Stage::Plan, &clock);
-            packrace_pack::plan::plan(universe, &request, generator)?
-        }
-        Work::Make(plan) => plan,
-    };
-    let _phase = transfer.phase(Stage::Generate, &clock);
-    let mut stream = PackStream::new(plan);
-    while let Some(segment) = stream.next_segment(generator)? {
-        generator.push(segment);
-    }
-    Ok(stream.totals())
+    pub(crate) paths: &'a PathNames,
 }
 
 /// Why sending stopped.
-enum Stop {
+pub(crate) enum Stop {
     /// The client is gone.
     Gone(std::io::Error),
     /// The pack could not be made.
@@ -243,7 +64,7 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-struct Sending<'a> {
+pub(crate) struct Sending<'a> {
     outbox: Outbox<'a>,
     delivery: Delivery<'a>,
     clock: &'a dyn Clock,
@@ -251,17 +72,17 @@ struct Sending<'a> {
     looked_at: Duration,
     meter: Meter,
     /// Whether any of the pack was sent.
-    has_begun: bool,
+    pub(crate) has_begun: bool,
     /// The files that segments are ranges of.
     sources: Sources,
     /// The last segment that came, once any came from a file: the trailer is in it, unless another follows.
     held: Option<Segment>,
     /// Whether the client is told in words of its own why there is no pack. A hook has its own words.
-    explains: bool,
+    pub(crate) explains: bool,
 }
 
 impl<'a> Sending<'a> {
-    fn new(delivery: Delivery<'a>, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
+    pub(crate) fn new(delivery: Delivery<'a>, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
         let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
         let looked_at = clock.now();
         Sending {
@@ -278,8 +99,12 @@ impl<'a> Sending<'a> {
     }
 
     /// Waits until a clone has a place, tells the client how many are before it, and keeps the connection alive.
-    fn await_turn(&mut self, turn: Turn<'_>) -> Result<Option<Held>, Stop> {
-        let mut waiting = match turn.entry {
+    pub(crate) fn await_turn(
+        &mut self,
+        entry: Option<Entry>,
+        admission: &Admission,
+    ) -> Result<Option<Held>, Stop> {
+        let mut waiting = match entry {
             Some(Entry::Waiting(waiting)) => waiting,
             Some(Entry::Place(place)) => return Ok(Some(place)),
             Some(Entry::Full) | None => return Ok(None),
@@ -292,7 +117,7 @@ impl<'a> Sending<'a> {
         loop {
             let now = self.clock.now();
             let waited = now.saturating_sub(since);
-            if turn.host.admission.max_queue_time().is_some_and(|limit| waited >= limit) {
+            if admission.max_queue_time().is_some_and(|limit| waited >= limit) {
                 metrics.refused(Reason::QueueFull);
                 return Err(Stop::Failed(Error::new(ErrorKind::Busy, BUSY)));
             }
@@ -335,23 +160,16 @@ impl<'a> Sending<'a> {
         Ok(self.outbox.tick(now)?)
     }
 
-    fn relay_hook(&mut self, run: &HookRun) -> Result<Option<Totals>, Stop> {
-        if !run.early.is_empty() {
-            self.outbox.progress(&run.early, self.clock.now())?;
-        }
-        self.relay(|wait| match run.receiver.recv_timeout(wait) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout) => None,
-            // The worker panicked, which was reported.
-            Err(RecvTimeoutError::Disconnected) => {
-                let error = Error::new(ErrorKind::Unavailable, "internal error while reading from a hook");
-                Some(Event::End(Err(error)))
-            }
-        })
+    /// Tells the user something.
+    pub(crate) fn say(&mut self, text: &[u8]) -> Result<(), Stop> {
+        Ok(self.outbox.progress(text, self.clock.now())?)
     }
 
     /// Sends what `next` gives, which waits no longer than it is told.
-    fn relay(&mut self, mut next: impl FnMut(Duration) -> Option<Event>) -> Result<Option<Totals>, Stop> {
+    pub(crate) fn relay(
+        &mut self,
+        mut next: impl FnMut(Duration) -> Option<Event>,
+    ) -> Result<Option<Totals>, Stop> {
         let _phase = self.delivery.transfer.phase(Stage::Send, self.clock);
         loop {
             let wait = self.until_look(self.clock.now());
@@ -418,7 +236,7 @@ impl<'a> Sending<'a> {
         self.send_segment(last, now)
     }
 
-    fn end(mut self, result: Result<Option<Totals>, Stop>) -> Result<(), Error> {
+    pub(crate) fn end(mut self, result: Result<Option<Totals>, Stop>) -> Result<(), Error> {
         let now = self.clock.now();
         self.delivery.transfer.metrics().keepalives.inc_by(self.outbox.keepalives_sent());
         match result {

@@ -11,7 +11,7 @@ use crate::error::Error;
 
 /// The maps of all segments of a pack so far.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
+pub(crate) struct Sources {
     /// By the addresses of their bytes, which stay taken as long as a map is here.
     maps: HashMap<usize, Mapped>,
     last: Option<Mapped>,
@@ -21,7 +21,7 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Takes a note of the file that a segment comes from. Mostly it is the same as before.
-    pub(super) fn note(&mut self, segment: &Segment) {
+    pub(crate) fn note(&mut self, segment: &Segment) {
         let Segment::Mapped(map, _) = segment else { return };
         if !map.is_file() || self.last.as_ref().is_some_and(|last| last.is_same_map(map)) {
             return;
@@ -33,12 +33,12 @@ impl Sources {
     }
 
     /// Whether anything came from a file.
-    pub(super) fn are_files(&self) -> bool {
+    pub(crate) fn are_files(&self) -> bool {
         !self.maps.is_empty()
     }
 
     /// An error if a fault was met in one of them.
-    pub(super) fn check(&mut self) -> Result<(), Error> {
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
         let damaged_maps = faults::damaged_maps();
         if damaged_maps != self.damaged_maps_seen {
             let maps = self.maps.values();
@@ -49,7 +49,7 @@ impl Sources {
     }
 
     /// The same, and an error if one was changed in place.
-    pub(super) fn check_unchanged(&self, hash: HashKind) -> Result<(), Error> {
+    pub(crate) fn check_unchanged(&self, hash: HashKind) -> Result<(), Error> {
         Ok(self.maps.values().try_for_each(|map| check_unchanged(map, hash))?)
     }
 }

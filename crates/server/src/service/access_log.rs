@@ -11,7 +11,7 @@ use crate::transfers::{Listed, Transfer, kept};
 
 /// A request on its way to a log line. It is among the running calls until it is dropped.
 #[derive(Debug)]
-pub(super) struct Access {
+pub(crate) struct Access {
     listed: Listed,
     /// From a stranger; whoever formats the line escapes it.
     request: String,
@@ -19,7 +19,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn new(host: &Arc<Host>, door: DoorName, peer: &str, request: &[u8]) -> Self {
+    pub(crate) fn new(host: &Arc<Host>, door: DoorName, peer: &str, request: &[u8]) -> Self {
         Access {
             listed: Listed::new(&host.transfers, &host.metrics, door, peer),
             request: kept(request),
@@ -27,12 +27,12 @@ impl Access {
         }
     }
 
-    pub(super) fn transfer(&self) -> &Arc<Transfer> {
+    pub(crate) fn transfer(&self) -> &Arc<Transfer> {
         self.listed.transfer()
     }
 
     /// Writes the line: how it ended, and why if that was not well.
-    pub(super) fn end(&mut self, outcome: &str, is_good: bool, error: Option<&str>) {
+    pub(crate) fn end(&mut self, outcome: &str, is_good: bool, error: Option<&str>) {
         if std::mem::replace(&mut self.has_ended, true) {
             return;
         }
@@ -66,7 +66,7 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 /// Why a request with this answer was not served, where that is for the client to mend.
-pub(super) fn reason(status: StatusCode) -> Option<Reason> {
+pub(crate) fn reason(status: StatusCode) -> Option<Reason> {
     Some(match status {
         StatusCode::NOT_FOUND => Reason::NotFound,
         StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => Reason::Forbidden,
@@ -78,7 +78,7 @@ pub(super) fn reason(status: StatusCode) -> Option<Reason> {
 }
 
 /// Bytes of a stranger in quotes, without control characters and not too long.
-pub(super) fn quoted(text: &[u8]) -> String {
+pub(crate) fn quoted(text: &[u8]) -> String {
     format!("{:?}", kept(text))
 }
 

@@ -8,22 +8,26 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use packrace_os::clock::Clock;
 use packrace_store::{Config, Error as StoreError, MessageSink, Repository};
 
-use super::settings::Settings;
-use crate::engine::{self, Mode, PathNames, ProtocolVersion, Pusher, ReceivePack, Subject, UploadPack};
 use crate::host::Host;
-use crate::outbox::Door;
+use crate::path_names::PathNames;
+use crate::receive::{Pusher, ReceivePack};
+use crate::send::outbox::Door;
+use crate::settings::Settings;
+use crate::subject::{Mode, ProtocolVersion, Subject};
 use crate::transfers::Transfer;
+use crate::upload::UploadPack;
+use crate::{receive, upload};
 
 /// What a client wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Service {
+pub(crate) enum Service {
     UploadPack,
     ReceivePack,
 }
 
 impl Service {
     /// The one that clients ask for by this name.
-    pub(super) fn named(name: &[u8]) -> Option<Self> {
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
         match name {
             b"git-upload-pack" => Some(Service::UploadPack),
             b"git-receive-pack" => Some(Service::ReceivePack),
@@ -32,7 +36,7 @@ impl Service {
     }
 
     /// Its name without `git-`, as it stands in git's refusals.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Service::UploadPack => "upload-pack",
             Service::ReceivePack => "receive-pack",
@@ -40,7 +44,7 @@ impl Service {
     }
 
     /// Whether a repository offers it at a door where git's rules hold: `section` is where configuration says so.
-    pub(super) fn is_enabled(
+    pub(crate) fn is_enabled(
         self,
         repository: &Repository,
         section: &str,
@@ -51,7 +55,7 @@ impl Service {
     }
 
     /// The same where a repository itself may only turn it off. Says who did, if it is off.
-    pub(super) fn check_enabled(
+    pub(crate) fn check_enabled(
         self,
         config: &Config,
         section: &str,
@@ -82,30 +86,30 @@ impl Service {
 
 /// Who pushes, and what hooks are told of it.
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(crate) struct Client {
     /// Nobody, where the door does not know.
-    pub(super) pusher: Option<Pusher>,
-    pub(super) variables: Vec<(OsString, OsString)>,
+    pub(crate) pusher: Option<Pusher>,
+    pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
 /// What is wanted of a repository.
-pub(super) struct Call {
-    pub(super) service: Service,
-    pub(super) repository: Arc<Repository>,
-    pub(super) version: ProtocolVersion,
-    pub(super) mode: Mode,
-    pub(super) client: Client,
-    pub(super) transfer: Arc<Transfer>,
-    pub(super) host: Arc<Host>,
+pub(crate) struct Call {
+    pub(crate) service: Service,
+    pub(crate) repository: Arc<Repository>,
+    pub(crate) version: ProtocolVersion,
+    pub(crate) mode: Mode,
+    pub(crate) client: Client,
+    pub(crate) transfer: Arc<Transfer>,
+    pub(crate) host: Arc<Host>,
     /// Where a push leaves what is not for the client.
-    pub(super) messages: MessageSink,
+    pub(crate) messages: Outlet,
     /// See [`Subject::paths`].
-    pub(super) paths: PathNames,
+    pub(crate) paths: PathNames,
 }
 
 impl Call {
     /// Serves it, as these settings want it.
-    pub(super) fn serve(
+    pub(crate) fn serve(
         self,
         settings: &Settings,
         input: &mut (dyn Read + Send),
@@ -127,7 +131,7 @@ impl Call {
         match self.service {
             Service::UploadPack => {
                 let call = UploadPack { subject, hook_environment: settings.hook_environment.clone() };
-                engine::upload_pack(&call, input, door, clock)
+                upload::upload_pack(&call, input, door, clock)
             }
             Service::ReceivePack => {
                 let pushing = &settings.pushing;
@@ -148,7 +152,7 @@ impl Call {
                     messages: self.messages,
                     hooks: settings.rules.hooks.clone(),
                 };
-                engine::receive_pack(&call, input, door, clock)
+                receive::receive_pack(&call, input, door, clock)
             }
         }
     }
@@ -158,7 +162,7 @@ impl Call {
 const MAX_LOGGED_BYTES: usize = 64 << 10;
 
 /// Messages of a push go to the log: what hooks print where the client has no band for it.
-pub(super) fn to_log() -> MessageSink {
+pub(crate) fn to_log() -> Outlet {
     let left = AtomicUsize::new(MAX_LOGGED_BYTES);
     MessageSink::new(move |text| {
         let taken = text.len().min(left.load(Relaxed));

@@ -2,13 +2,13 @@
 
 use std::io::{self, Read};
 
-use crate::outbox::{Door, GatherBatch};
+use crate::send::outbox::{Door, GatherBatch};
 use crate::transfers::Transfer;
 
 /// A door that counts what leaves.
-pub(super) struct Told<'a, D> {
-    pub(super) door: D,
-    pub(super) transfer: &'a Transfer,
+pub(crate) struct Told<'a, D> {
+    pub(crate) door: D,
+    pub(crate) transfer: &'a Transfer,
 }
 
 impl<D: Door> Door for Told<'_, D> {
@@ -29,9 +29,9 @@ impl<D: Door> Door for Told<'_, D> {
 }
 
 /// An input that counts what comes.
-pub(super) struct Heard<'a, R: ?Sized> {
-    pub(super) input: &'a mut R,
-    pub(super) transfer: &'a Transfer,
+pub(crate) struct Heard<'a, R: ?Sized> {
+    pub(crate) input: &'a mut R,
+    pub(crate) transfer: &'a Transfer,
 }
 
 impl<R: Read + ?Sized> Read for Heard<'_, R> {

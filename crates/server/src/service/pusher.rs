@@ -1,10 +1,10 @@
 //! Who pushes over HTTP, as git-http-backend tells it.
 
 use super::call::Client;
-use crate::engine::Pusher;
+use crate::receive::Pusher;
 
 /// A client whose web server did not ask who it is has no name.
-pub(super) fn pusher(user: Option<&str>, address: Option<&str>) -> Client {
+pub(crate) fn pusher(user: Option<&str>, address: Option<&str>) -> Client {
     let name = user.unwrap_or("anonymous").to_owned();
     let address = address.unwrap_or("(none)");
     let pusher = Pusher { email: format!("{name}@http.{address}"), name };

@@ -11,7 +11,7 @@ const SPAN: Duration = Duration::from_secs(1);
 
 /// Which lines are written. All refusals count in the metrics.
 #[derive(Debug, Default)]
-pub(super) struct RefusalLog(Mutex<State>);
+pub(crate) struct RefusalLog(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,7 +22,7 @@ struct State {
 
 impl RefusalLog {
     /// Whether to write a line now; if so, how many were left out since the last one.
-    pub(super) fn next(&self, now: Duration) -> Option<u64> {
+    pub(crate) fn next(&self, now: Duration) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_sub(state.begun) >= SPAN {
             (state.begun, state.lines) = (now, 0);

@@ -6,25 +6,25 @@ use std::sync::Arc;
 use packrace_store::init::{Begun, InitOptions};
 use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository, Served};
 
-use super::access::quoted;
-use super::settings::NewRepositories;
-use crate::warm::WarmRepositories;
+use super::access_log::quoted;
+use crate::repository_cache::WarmRepositories;
+use crate::settings::NewRepositories;
 
 /// Longest request path.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// The served folder.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(crate) struct Root {
     /// Without links.
     path: PathBuf,
     options: OpenOptions,
-    pub(super) warm: WarmRepositories,
+    pub(crate) warm: WarmRepositories,
 }
 
 /// Why a path leads to no repository.
 #[derive(Debug)]
-pub(super) enum NotServed {
+pub(crate) enum NotServed {
     /// It is not one that is looked at, or there is nothing that may be served. Clients are not told which.
     NotFound(String),
     /// It does not offer what is wanted; who says so.
@@ -36,7 +36,7 @@ pub(super) enum NotServed {
 impl Root {
     /// The folder at `path`. Of `options` only the configuration counts: the rest is about one repository. From now on this
     /// process opens files in this folder and in `allowed` only, and where the configuration of system and user says so.
-    pub(super) fn new(
+    pub(crate) fn new(
         path: &Path,
         options: OpenOptions,
         allowed: &[PathBuf],
@@ -66,7 +66,7 @@ impl Root {
     /// Opens the repository at a path of a request, which starts with a slash, if it is one that is served
     /// (`docs/decisions/0031-what-is-served.md`). It may have been opened before, and is then as it would be if it was
     /// opened now.
-    pub(super) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
+    pub(crate) fn open(&self, request_path: &[u8]) -> Result<Arc<Repository>, NotServed> {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
         // Without a slash at the end, which the folder itself would have.
         let path = if relative.as_os_str().is_empty() { self.path.clone() } else { self.path.join(relative) };
@@ -97,7 +97,7 @@ fn tell_ignored(relative: &Path, repository: &Repository) {
 impl Root {
     /// Where a bare repository may be made for a path of a request: it ends in `.git`, nothing is there, and the folder that
     /// it is to be in is there and is served.
-    pub(super) fn free_place(&self, request_path: &[u8]) -> Result<PathBuf, NotServed> {
+    pub(crate) fn free_place(&self, request_path: &[u8]) -> Result<PathBuf, NotServed> {
         let not_found = |why: &str| NotServed::NotFound(why.to_owned());
         let relative = check_path(request_path).map_err(not_found)?;
         let (Some(name), Some(parent)) = (relative.file_name(), relative.parent()) else {
@@ -120,7 +120,7 @@ impl Root {
     }
 
     /// Makes a bare repository there.
-    pub(super) fn create(
+    pub(crate) fn create(
         &self,
         request_path: &[u8],
         new: &NewRepositories,
@@ -142,7 +142,7 @@ fn not_opened(error: Error) -> NotServed {
 }
 
 /// The part of a request path below the folder. Refuses what has more than one name for the same place.
-pub(super) fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
+pub(crate) fn check_path(path: &[u8]) -> Result<&Path, &'static str> {
     use std::os::unix::ffi::OsStrExt as _;
     if path.len() > MAX_PATH_BYTES {
         return Err("path is too long");

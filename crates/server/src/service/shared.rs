@@ -5,28 +5,29 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
+use crate::limits::cpu::Turns;
 use packrace_os::clock::{Clock as _, RealClock};
-use packrace_os::turns::Turns;
 use packrace_protocol::wire::pkt_line;
 use packrace_store::{Config, Repository};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
 use super::call::Service;
-use super::places::{NoPlace, Places};
 use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root};
-use super::settings::{NewRepositories, PushMemory, Settings};
-use crate::admission::Admission;
-use crate::budget::{self, Budget};
-use crate::engine::{self, ProtocolVersion};
 use crate::history::History;
 use crate::host::Host;
+use crate::limits::admission::Admission;
+use crate::limits::budget::{self, Budget};
+use crate::limits::connections::{NoPlace, Places};
 use crate::metrics::Metrics;
-use crate::outbox::Door;
-use crate::pack_cache::PackCache;
+use crate::receive;
+use crate::repository_cache::{RefAnswers, WarmRepositories};
+use crate::send::outbox::Door;
+use crate::send::pack_cache::PackCache;
+use crate::settings::{NewRepositories, PushMemory, Settings};
+use crate::subject::ProtocolVersion;
 use crate::transfers::{Transfer, Transfers};
-use crate::warm::{RefAnswers, WarmRepositories};
 
 /// Clients that are told at the same time that there is no place; others are dropped without a word.
 const MAX_REFUSING: usize = 256;
@@ -43,30 +44,30 @@ fn push_memory(settings: &Settings) -> budget::Limits {
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) root: Root,
+pub(crate) struct Shared {
+    pub(crate) root: Root,
     /// They change while the server runs; a request keeps to those that it began with.
     settings: RwLock<Arc<Settings>>,
-    pub(super) clock: RealClock,
-    pub(super) places: Arc<Places>,
-    pub(super) refusing: Arc<Semaphore>,
+    pub(crate) clock: RealClock,
+    pub(crate) places: Arc<Places>,
+    pub(crate) refusing: Arc<Semaphore>,
     refusals: RefusalLog,
     /// Places for connections of those who only look.
-    pub(super) admin_places: Arc<Semaphore>,
-    pub(super) began: Instant,
+    pub(crate) admin_places: Arc<Semaphore>,
+    pub(crate) began: Instant,
     /// What was done in the last minutes.
-    pub(super) history: Mutex<History>,
+    pub(crate) history: Mutex<History>,
     /// Where connections go on that others go before; of threads of lower priority.
-    pub(super) background: Option<Handle>,
+    pub(crate) background: Option<Handle>,
     /// What the calls of all connections share.
-    pub(super) host: Arc<Host>,
+    pub(crate) host: Arc<Host>,
     /// Whether the server is stopping. Each connection and each running request holds a receiver: the sender knows
     /// when the last is gone.
-    pub(super) stopping: watch::Sender<bool>,
+    pub(crate) stopping: watch::Sender<bool>,
 }
 
 impl Shared {
-    pub(super) fn new(root: &Path, settings: Settings) -> std::io::Result<Self> {
+    pub(crate) fn new(root: &Path, settings: Settings) -> std::io::Result<Self> {
         let limits = &settings.limits;
         let places = Places::new(limits, packrace_os::process::raise_descriptor_limit());
         // An answer is about an opened repository: without those, there is none to be used again.
@@ -100,7 +101,7 @@ impl Shared {
     }
 
     /// The numbers, with those that others count.
-    pub(super) fn metrics_now(&self) -> &Metrics {
+    pub(crate) fn metrics_now(&self) -> &Metrics {
         let metrics = self.host.metrics_now();
         let [_, requests, body_bytes] = self.places.taken();
         for (gauge, count) in [(&metrics.requests_running, requests), (&metrics.body_memory, body_bytes)] {
@@ -110,7 +111,7 @@ impl Shared {
     }
 
     /// Counts that somebody got no place, and tells it in the log unless much is told already.
-    pub(super) fn has_refused(&self, peer: std::fmt::Arguments<'_>, why: NoPlace, what: &str) {
+    pub(crate) fn has_refused(&self, peer: std::fmt::Arguments<'_>, why: NoPlace, what: &str) {
         self.host.metrics.refused(why.reason());
         match self.refusals.next(self.clock.now()) {
             Some(0) => tracing::warn!("{peer}: {why}, refusing this {what}"),
@@ -120,12 +121,12 @@ impl Shared {
     }
 
     /// What counts for requests that begin now.
-    pub(super) fn settings(&self) -> Arc<Settings> {
+    pub(crate) fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// From now on, these count. Where the server listens, and what it has set aside at its start, stays.
-    pub(super) fn set(&self, settings: Settings) {
+    pub(crate) fn set(&self, settings: Settings) {
         self.places.set(&settings.limits);
         self.host.admission.set(&settings.admission);
         self.host.push_memory.set(push_memory(&settings));
@@ -133,7 +134,7 @@ impl Shared {
     }
 
     /// The repository at a path, if it offers this service at a door; `section` is where configuration says so.
-    pub(super) fn open(&self, service: Service, section: &str, path: &[u8]) -> Result<Opened, NotServed> {
+    pub(crate) fn open(&self, service: Service, section: &str, path: &[u8]) -> Result<Opened, NotServed> {
         let settings = self.settings();
         let (rules, pushing) = (&settings.rules, &settings.pushing);
         let is_push = service == Service::ReceivePack;
@@ -162,7 +163,7 @@ impl Shared {
     }
 
     /// Makes a repository that was not there when it was asked for.
-    pub(super) fn make(&self, new: &NewRepository) -> Result<Arc<Repository>, NotServed> {
+    pub(crate) fn make(&self, new: &NewRepository) -> Result<Arc<Repository>, NotServed> {
         match self.root.create(&new.path, &new.new) {
             // Somebody else was faster.
             Err(NotServed::NotFound(_)) => self.root.open(&new.path),
@@ -182,16 +183,16 @@ fn check_enabled(
 }
 
 /// What a path leads to.
-pub(super) enum Opened {
+pub(crate) enum Opened {
     There(Arc<Repository>),
     /// Nothing yet; a push makes it.
     New(Box<NewRepository>),
 }
 
 /// A repository that a push is about to make.
-pub(super) struct NewRepository {
+pub(crate) struct NewRepository {
     /// Where.
-    pub(super) git_dir: PathBuf,
+    pub(crate) git_dir: PathBuf,
     path: Vec<u8>,
     new: NewRepositories,
     /// What is configured outside of it.
@@ -200,7 +201,7 @@ pub(super) struct NewRepository {
 
 impl NewRepository {
     /// Sends what a client is told that wants to push, as from an empty repository. Makes nothing.
-    pub(super) fn advertise(
+    pub(crate) fn advertise(
         &self,
         settings: &Settings,
         version: ProtocolVersion,
@@ -209,12 +210,12 @@ impl NewRepository {
     ) -> Result<(), crate::error::Error> {
         let hash = self.new.options.hash.unwrap_or(self.new.options.default_hash);
         let named = self.git_dir.as_os_str();
-        engine::advertise_new(&self.config, hash, named, &settings.agent, transfer, version, door)
+        receive::advertise_new(&self.config, hash, named, &settings.agent, transfer, version, door)
     }
 }
 
 /// How what a client sends to a repository begins that is not there yet.
-pub(super) enum Beginning {
+pub(crate) enum Beginning {
     /// Nothing came, or less than a packet.
     Nothing,
     /// It only wanted to look, or to know whether it may push (gitprotocol-http).
@@ -224,7 +225,7 @@ pub(super) enum Beginning {
 }
 
 impl Beginning {
-    pub(super) fn of(input: &mut dyn Read) -> std::io::Result<Self> {
+    pub(crate) fn of(input: &mut dyn Read) -> std::io::Result<Self> {
         let mut head = [0; 4];
         match input.read_exact(&mut head) {
             Ok(()) if head == *pkt_line::FLUSH => Ok(Beginning::Flush),

@@ -27,9 +27,10 @@ use packrace_pack::{Universe, Watch, shallow};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
 
-use super::pack_event::Event;
-use super::{ProtocolVersion, UploadPack};
+use super::UploadPack;
 use crate::error::{Error, ErrorKind};
+use crate::send::event::Event;
+use crate::subject::ProtocolVersion;
 
 /// Pieces that wait for the client.
 const EVENTS: usize = 16;

@@ -1,97 +1,26 @@
-//! Ties a session's outputs to refs, plans and segments. Blocking: a transport calls it on a thread of its own.
+//! Calls of upload-pack: a session's outputs are tied to refs, plans and segments. Blocking: a door calls it on a thread of its
+//! own.
 
 mod features;
 mod filter;
 mod hook;
-mod lines;
 mod object_info;
-mod pack_event;
 mod packfile_uris;
-mod path_names;
-mod receive;
-mod ref_list;
-mod refs_view;
 mod send_pack;
+mod serve;
 mod settings;
 mod show_refs;
-mod sources;
-mod upload;
 mod wants;
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::sync::Arc;
 
-use packrace_os::child::Confinement;
 use packrace_os::clock::Clock;
-use packrace_store::Repository;
 
 use crate::error::Error;
-use crate::host::Host;
-use crate::outbox::Door;
-use crate::transfers::Transfer;
+use crate::send::outbox::Door;
+use crate::subject::Subject;
 pub use features::{BlobUri, blob_uris, uris_of};
-pub use path_names::PathNames;
-pub use receive::{Committer, PushBudget, Pusher, ReceivePack, advertise_new, receive_pack};
-pub use ref_list::{head_line, ref_list};
-
-/// The version of the wire protocol that the client asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum ProtocolVersion {
-    /// Version 0.
-    #[default]
-    V0,
-    /// Version 0 behind a line `version 1`.
-    V1,
-    /// Version 2.
-    V2,
-}
-
-impl ProtocolVersion {
-    /// The highest `version=N` in the colon list of `GIT_PROTOCOL` or a `Git-Protocol` header; 0 if there is none.
-    pub fn from_environment(value: &str) -> Self {
-        let highest = value.split(':').filter_map(|item| item.strip_prefix("version=")?.parse().ok()).max();
-        match highest {
-            Some(2) => ProtocolVersion::V2,
-            Some(1) => ProtocolVersion::V1,
-            _ => ProtocolVersion::V0,
-        }
-    }
-}
-
-/// How the conversation is carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// One connection from advertisement to pack: stdio, SSH, git://.
-    Stateful,
-    /// Only the advertisement: `GET info/refs` and `--http-backend-info-refs`.
-    Advertise,
-    /// One request, one answer: `POST git-upload-pack` and `--stateless-rpc`.
-    StatelessRpc,
-}
-
-/// What a call of either service is about, and how it is carried.
-#[derive(Debug, Clone)]
-pub struct Subject {
-    /// What is served, or pushed to.
-    pub repository: Arc<Repository>,
-    /// The protocol version; pushing knows 0 and 1, and takes 2 for 0.
-    pub version: ProtocolVersion,
-    /// How it is carried.
-    pub mode: Mode,
-    /// The namespace of the refs; empty for none (gitnamespaces).
-    pub namespace: String,
-    /// What `agent=` says.
-    pub agent: String,
-    /// This call, for those who look on. Names it in logs, and to the client where `transfer.advertiseSID` is on.
-    pub transfer: Arc<Transfer>,
-    /// What it shares with other calls.
-    pub host: Arc<Host>,
-    /// What programs may do and take that run for it.
-    pub confinement: Confinement,
-    /// What directories are called in errors that the client sees.
-    pub paths: PathNames,
-}
 
 /// One call of upload-pack.
 #[derive(Debug, Clone)]
@@ -102,9 +31,6 @@ pub struct UploadPack {
     pub hook_environment: Vec<(OsString, OsString)>,
 }
 
-/// What `agent=` says by default.
-pub const AGENT: &str = concat!("packrace/", env!("CARGO_PKG_VERSION"));
-
 /// Serves one call, from the advertisement to the end. `Ok` is exit code 0; an error has been told to the client
 /// already wherever the protocol has words for it.
 pub fn upload_pack(
@@ -113,21 +39,5 @@ pub fn upload_pack(
     door: &mut dyn Door,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    upload::Upload::new(call, door, clock)?.serve(input)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_highest_version_counts() {
-        let check = |value, expect| assert_eq!(ProtocolVersion::from_environment(value), expect, "{value}");
-        check("", ProtocolVersion::V0);
-        check("version=1", ProtocolVersion::V1);
-        check("version=2", ProtocolVersion::V2);
-        check("version=1:version=2:x", ProtocolVersion::V2);
-        check("a:version=1", ProtocolVersion::V1);
-        check("version=7", ProtocolVersion::V0);
-    }
+    serve::Upload::new(call, door, clock)?.serve(input)
 }

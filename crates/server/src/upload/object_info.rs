@@ -3,9 +3,9 @@
 use packrace_protocol::message::object_info;
 use packrace_protocol::session::ObjectInfoRequest;
 
-use super::lines::Lines;
-use super::upload::Upload;
+use super::serve::Upload;
 use crate::error::Error;
+use crate::refs::lines::Lines;
 
 /// Bytes that following delta chains to a size keeps.
 const READER_CACHE_BYTES: usize = 1 << 20;

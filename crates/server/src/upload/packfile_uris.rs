@@ -11,9 +11,9 @@ use packrace_protocol::wire::sideband;
 
 use super::features::uris_of;
 use super::hook::HookRun;
-use super::upload::Upload;
+use super::serve::Upload;
 use crate::error::Error;
-use crate::outbox::{Door, GatherBatch};
+use crate::send::outbox::{Door, GatherBatch};
 
 impl Upload<'_> {
     /// Plans the pack without the objects that the client can get from elsewhere, keeps the plan for

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
+use crate::limits::cpu::{First, Turns};
 use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
-use packrace_os::turns::{First, Turns};
 use packrace_pack::filter::Filter;
 use packrace_pack::negotiate::{Checked, Negotiation};
 use packrace_pack::plan::{MissingObjects, PackPlan};
@@ -19,17 +19,19 @@ use packrace_protocol::session::{
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_protocol::{Refusal, session};
 
+use super::UploadPack;
 use super::features::features;
 use super::filter;
 use super::hook::{HookCall, HookRun};
-use super::refs_view::{RefsView, VisibleRef, namespace_prefix};
-use super::send_pack::{BUSY, Delivery, Turn, Work, send_hook, send_pack, step_back};
+use super::send_pack::{Turn, Work, send_hook, send_pack, step_back};
 use super::settings::Settings;
-use super::{Mode, ProtocolVersion, Subject, UploadPack};
-use crate::admission::Entry;
 use crate::error::{Error, ErrorKind};
+use crate::limits::admission::Entry;
 use crate::metrics::{Kind, Reason};
-use crate::outbox::{Door, Framing, GatherBatch};
+use crate::refs::view::{RefsView, VisibleRef, namespace_prefix};
+use crate::send::outbox::{Door, Framing, GatherBatch};
+use crate::send::relay::{BUSY, Delivery};
+use crate::subject::{Mode, ProtocolVersion, Subject};
 
 /// What a clone is told that comes when the server was told to stop.
 const STOPPING: &str = "the server is stopping; try again";

@@ -6,8 +6,8 @@ use packrace_store::Repository;
 
 use super::features::{BlobUri, blob_uris};
 use super::filter::FilterPolicy;
-use super::refs_view::HiddenRefs;
 use crate::error::Error;
+use crate::refs::view::HiddenRefs;
 
 /// Settings of one call.
 #[derive(Debug, Clone)]

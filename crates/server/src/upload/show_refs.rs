@@ -1,5 +1,5 @@
 //! What a client is told of refs: the advertisement of version 0, and `ls-refs`. What was told once is kept by
-//! [`crate::warm::RefAnswers`] and sent again for as long as no ref has changed.
+//! [`crate::repository_cache::RefAnswers`] and sent again for as long as no ref has changed.
 
 use packrace_object::StoredId;
 use packrace_pack::RequestObjects;
@@ -7,14 +7,14 @@ use packrace_protocol::message::{advertisement, ls_refs};
 use packrace_protocol::session::RefsRequest;
 use packrace_protocol::wire::pkt_line;
 
-use super::lines::Lines;
-use super::refs_view::{RefsView, VisibleRef, disjoint};
+use super::serve::Upload;
 use super::settings::Settings;
-use super::upload::Upload;
-use super::{Mode, Subject};
 use crate::error::Error;
-use crate::outbox::Door;
-use crate::warm::Answer;
+use crate::refs::lines::Lines;
+use crate::refs::view::{RefsView, VisibleRef, disjoint};
+use crate::repository_cache::Answer;
+use crate::send::outbox::Door;
+use crate::subject::{Mode, Subject};
 
 /// The last part of a kept answer is copied next to what follows it, if it is as short as this.
 const COPY_BELOW_BYTES: usize = 64 << 10;
@@ -154,7 +154,7 @@ fn send(answer: &Answer, out: &mut Vec<u8>, door: &mut dyn Door) -> Result<(), E
             continue;
         }
         if !out.is_empty() {
-            door.send(crate::outbox::GatherBatch::of(std::mem::take(out))).map_err(Error::gone)?;
+            door.send(crate::send::outbox::GatherBatch::of(std::mem::take(out))).map_err(Error::gone)?;
         }
         door.send(chunk.to_batch()).map_err(Error::gone)?;
     }

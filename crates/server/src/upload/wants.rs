@@ -4,10 +4,10 @@ use packrace_object::ObjectId;
 use packrace_pack::reach::{Reached, first_unreached};
 use packrace_protocol::Refusal;
 
-use super::refs_view::{HiddenRefs, RefsView, VisibleRef};
-use super::upload::{Stop, Upload, WhileThere};
-use super::{Mode, ProtocolVersion};
+use super::serve::{Stop, Upload, WhileThere};
 use crate::error::Error;
+use crate::refs::view::{HiddenRefs, RefsView, VisibleRef};
+use crate::subject::{Mode, ProtocolVersion};
 
 /// So many refs are looked up one by one before all refs are read at once.
 const FEW_REFS: usize = 64;

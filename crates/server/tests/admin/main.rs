@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use packrace_server::transport::settings::{Admin, Settings};
+use packrace_server::settings::{Admin, Settings};
 use packrace_testkit::peer::{Feed, HttpReply, Script, http};
 use packrace_testkit::{Git, RepoBuilder, Size};
 

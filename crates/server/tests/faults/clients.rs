@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_os::faults::{Scope, contain};
-use packrace_server::transport::settings::Settings;
+use packrace_server::settings::Settings;
 use packrace_testkit::peer::Script;
 use packrace_testkit::received::{Packet, packets};
 use tempfile::TempDir;

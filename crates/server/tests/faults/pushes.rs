@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use packrace_server::engine::Committer;
+use packrace_server::receive::Committer;
 use packrace_testkit::{Git, RepoBuilder, Size};
 use tempfile::TempDir;
 

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use packrace_server::transport::settings::{Admin, Limits, Settings};
+use packrace_server::limits::Limits;
+use packrace_server::settings::{Admin, Settings};
 use packrace_testkit::peer::{Feed, http};
 use packrace_testkit::{Git, RepoBuilder, Size};
 

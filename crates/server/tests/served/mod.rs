@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc;
 
-use packrace_server::admission::AdmissionSettings;
-use packrace_server::engine::{Committer, PushBudget};
-use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::serve::serve;
-use packrace_server::transport::settings::{Admin, Hosts, Limits, PushMemory, Pushing, ServeRules, Settings};
-use packrace_server::warm::WarmSettings;
+use packrace_server::limits::Limits;
+use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::listen::serve;
+use packrace_server::receive::{Committer, PushBudget};
+use packrace_server::repository_cache::WarmSettings;
+use packrace_server::send::pack_cache::CacheSettings;
+use packrace_server::settings::{Admin, Hosts, PushMemory, Pushing, ServeRules, Settings};
 use packrace_store::OpenOptions;
 
 /// Both doors on ports that the system chooses; nobody may push. What needs a place of its own is in `temporary_dir`.

@@ -11,11 +11,11 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use packrace_client::{Exchange, Remote, Scheme, Timeouts, Url};
 use packrace_object::ObjectId;
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
 use packrace_protocol::session::fetch_client::{Limits, ListedRefs};
-use packrace_server::client::{self, Exchange, Remote, Scheme, Timeouts, Url};
 use packrace_store::init::{Begun, InitOptions, NewSection};
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefWrites, StoredObjects, is_good_name};
@@ -107,7 +107,7 @@ impl Job<'_> {
         };
         match url.scheme {
             Scheme::Git => {
-                let exchange = client::open_git(&url, timeouts, &mut say)?;
+                let exchange = packrace_client::open_git(&url, timeouts, &mut say)?;
                 let mut remote = open(exchange, &agent, timeouts)?;
                 self.take_from(&mut remote)?;
                 remote.end_stateful();
@@ -115,7 +115,7 @@ impl Job<'_> {
             }
             Scheme::Http => {
                 let mut warn = |text: &str| tell!("warning: {}", harmless(text));
-                let exchange = client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
+                let exchange = packrace_client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
                 self.take_from(&mut open(exchange, &agent, timeouts)?)
             }
         }
@@ -231,11 +231,11 @@ fn open<E: Exchange>(exchange: E, agent: &str, timeouts: Timeouts) -> Result<Rem
     Ok(Remote::open(exchange, agent, Limits::default(), timeouts)?)
 }
 
-impl From<client::Error> for Fatal {
-    fn from(error: client::Error) -> Self {
+impl From<packrace_client::Error> for Fatal {
+    fn from(error: packrace_client::Error) -> Self {
         use packrace_protocol::session::fetch_client::Error as Protocol;
         match error {
-            client::Error::Protocol(Protocol::SaidNothing) => Fatal::new(
+            packrace_client::Error::Protocol(Protocol::SaidNothing) => Fatal::new(
                 "Could not read from remote repository.\n\n\
                  Please make sure you have the correct access rights\nand the repository exists.",
             ),

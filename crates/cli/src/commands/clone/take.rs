@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use packrace_client::{Exchange, Listener, Remote};
 use packrace_object::fsck::Severities;
 use packrace_pack::ingest::{Checks, Ingest, Options};
 use packrace_pack::{Phase, ProgressSink as _, Settings};
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::fetch_client::Error as Protocol;
-use packrace_server::client::{self, Exchange, Listener, Remote};
 use packrace_store::publish::{DurableObjects, PackWriter, PublishOptions, WritePolicy};
 use packrace_store::{FsckSettings, FsckUse, Repository};
 
@@ -89,13 +89,17 @@ impl Listener for Audience<'_> {
 }
 
 /// Tells of a connection that failed while a pack came, as git's programs do, of which one reads and one indexes.
-fn broken_off(error: client::Error, is_complete: bool, text: &mut RemoteText<std::io::Stderr>) -> Fatal {
+fn broken_off(
+    error: packrace_client::Error,
+    is_complete: bool,
+    text: &mut RemoteText<std::io::Stderr>,
+) -> Fatal {
     match error {
-        client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
-        client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
+        packrace_client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
+        packrace_client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
             tell!("fetch-pack: {}", harmless(&error.to_string()));
         }
-        client::Error::Pack(error) => return not_accepted(error),
+        packrace_client::Error::Pack(error) => return not_accepted(error),
         other => return other.into(),
     }
     if is_complete {

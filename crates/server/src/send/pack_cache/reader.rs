@@ -133,9 +133,9 @@ mod tests {
 
     use prometheus_client::metrics::gauge::Gauge;
 
-    use super::super::budget::Budget;
-    use super::super::flight::Bounds;
     use super::*;
+    use crate::send::pack_cache::budget::Budget;
+    use crate::send::pack_cache::flight::Bounds;
 
     #[test]
     fn is_not_woken_for_nothing() {

@@ -12,9 +12,10 @@ use packrace_testkit::received::{FetchAnswer, fetch_answer};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
 use super::*;
-use crate::engine::{Mode, Subject, UploadPack, upload_pack};
-use crate::outbox::{BATCH_BYTES, Door, GatherBatch};
+use crate::send::outbox::{BATCH_BYTES, Door, GatherBatch};
+use crate::subject::{Mode, Subject};
 use crate::transfers::Transfer;
+use crate::upload::{UploadPack, upload_pack};
 
 /// Long enough for anything but a hang.
 const PATIENCE: Duration = Duration::from_secs(60);

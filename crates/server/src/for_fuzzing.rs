@@ -1,0 +1,23 @@
+//! What requests of strangers go through before anything is opened, for fuzz targets.
+
+use std::path::PathBuf;
+
+use crate::http::routes::{Route, percent_decode, route};
+use crate::service::root::check_path;
+
+/// The path below the served folder that a request of HTTP leads to.
+pub fn http_path(method: &str, path: &str, query: &str) -> Option<PathBuf> {
+    let path = percent_decode(path)?;
+    match route(method, &path, query) {
+        Route::Advertise(_, path) | Route::Call(_, path) | Route::File(_, path) | Route::NotOffered(path) => {
+            Some(check_path(&path).ok()?.to_owned())
+        }
+        Route::NotAllowed(_) | Route::Unknown => None,
+    }
+}
+
+/// The same for the first packet of git://.
+pub fn git_path(request: &[u8]) -> Option<PathBuf> {
+    let path = crate::git_daemon::path_of(request)?;
+    Some(check_path(&path).ok()?.to_owned())
+}

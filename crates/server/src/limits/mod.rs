@@ -1,0 +1,11 @@
+//! Who has to wait, and who is refused: connections, requests, memory, clones and processors.
+
+mod address;
+pub mod admission;
+pub mod budget;
+pub(crate) mod connections;
+pub mod cpu;
+mod settings;
+
+pub use address::AddressRange;
+pub use settings::Limits;

@@ -1,0 +1,212 @@
+//! Has a pack made on another thread, or joins one that is made or kept, and sends it.
+
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use packrace_os::clock::{Clock, RealClock};
+use packrace_pack::generate::{PackStream, Totals};
+use packrace_pack::plan::PackPlan;
+use packrace_pack::{PackRequest, Universe, Watch};
+
+use super::hook::{HookCall, HookRun};
+use crate::error::{Error, ErrorKind};
+use crate::host::Host;
+use crate::limits::admission::{Admission, Entry, Held};
+use crate::metrics::{Raised, Stage, Step};
+use crate::send::event::Event;
+use crate::send::outbox::Door;
+use crate::send::pack_cache::{Generator, Joined, Key, Lead, PackCache, Reader, Received};
+use crate::send::relay::{Delivery, Sending, Stop};
+use crate::transfers::Transfer;
+
+/// The longest time without a look at whether anybody still wants the pack.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Whose turn it is: of a clone, when it has a place.
+pub(super) struct Turn<'a> {
+    pub(super) host: &'a Arc<Host>,
+    /// `None` for fetches, which do not wait.
+    pub(super) entry: Option<Entry>,
+}
+
+/// What is to be done before sending.
+pub(super) enum Work {
+    /// Plan this, and make it.
+    Plan(PackRequest),
+    /// Make this.
+    Make(PackPlan),
+}
+
+/// Sends a pack that is made for this client, or shared with others of the host.
+pub(super) fn send_pack(
+    universe: &Arc<Universe>,
+    work: Work,
+    turn: Turn<'_>,
+    delivery: Delivery<'_>,
+    door: &mut dyn Door,
+    clock: &dyn Clock,
+) -> Result<(), Error> {
+    let (host, is_clone) = (turn.host, turn.entry.is_some());
+    let mut sending = Sending::new(delivery, door, clock);
+    let _place = match sending.await_turn(turn.entry, &turn.host.admission) {
+        Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
+        Err(stop) => return sending.end(Err(stop)),
+    };
+    delivery.transfer.is_at(Step::Planning);
+    let lead = |lead: Lead, work: Work| {
+        let (universe, host, transfer) = (universe.clone(), host.clone(), delivery.transfer.clone());
+        lead.launch(move |generator| {
+            if is_clone && host.turns.is_some() {
+                packrace_os::process::lower_thread_priority();
+            }
+            let _memory = match &work {
+                Work::Plan(request) => {
+                    let bytes = packrace_pack::plan::estimated_memory(&universe, request);
+                    claim(&host.admission, bytes, is_clone, generator)
+                }
+                Work::Make(_) => None,
+            };
+            Ok(make(&universe, work, &transfer, generator)?)
+        })
+    };
+    let (reader, request) = match work {
+        Work::Make(plan) => (lead(PackCache::lead_alone(), Work::Make(plan)), None),
+        Work::Plan(request) => {
+            let reader = match host.packs.join(|| Key::of(universe.snapshot(), &request), clock.now()) {
+                Joined::Follow(reader) => Ok(reader),
+                Joined::Lead(new) => lead(new, Work::Plan(request.clone())),
+            };
+            (reader, Some(request))
+        }
+    };
+    let mut reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => return sending.end(Err(Stop::Failed(error))),
+    };
+    let mut result = sending.relay(|wait| event(&mut reader, wait));
+    if let (Err(Stop::LeftBehind), Some(request), false) = (&result, request, sending.has_begun) {
+        result = match lead(PackCache::lead_alone(), Work::Plan(request)) {
+            Ok(alone) => {
+                reader = alone;
+                sending.relay(|wait| event(&mut reader, wait))
+            }
+            Err(error) => Err(Stop::Failed(error)),
+        };
+    }
+    // The client knows how it ended before the reader goes, which may wait for the worker.
+    sending.end(result)
+}
+
+/// Does the work of a clone where others go before it, if there are others.
+pub(super) fn step_back(
+    turn: Turn<'_>,
+    door: &mut dyn Door,
+    work: impl FnOnce(Turn<'_>, &mut dyn Door) -> Result<(), Error> + Send,
+) -> Result<(), Error> {
+    if turn.entry.is_none() || turn.host.turns.is_none() {
+        return work(turn, door);
+    }
+    door.step_back();
+    let span = tracing::Span::current();
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("clone".into()).spawn_scoped(scope, move || {
+            let _entered = span.enter();
+            packrace_os::process::lower_thread_priority();
+            work(turn, door)
+        });
+        let worker = worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn event(reader: &mut Reader, wait: Duration) -> Option<Event> {
+    match reader.next(wait) {
+        Received::Piece(segment) => Some(Event::Segment(segment)),
+        Received::Progress { phase, done, total } => Some(Event::Progress { phase, done, total }),
+        Received::End(result) => Some(Event::End(result.map(Some))),
+        Received::LeftBehind => Some(Event::LeftBehind),
+        Received::Nothing => None,
+    }
+}
+
+/// Sends the pack that a hook makes. A hook that runs already was asked for URIs.
+pub(super) fn send_hook(
+    hook: Result<HookRun, HookCall>,
+    turn: Turn<'_>,
+    delivery: Delivery<'_>,
+    door: &mut dyn Door,
+    clock: &dyn Clock,
+) -> Result<(), Error> {
+    let mut sending = Sending::new(delivery, door, clock);
+    let _place = match sending.await_turn(turn.entry, &turn.host.admission) {
+        Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
+        Err(stop) => return sending.end(Err(stop)),
+    };
+    sending.explains = false;
+    // It ends when the client knows, not before.
+    let run = hook.or_else(HookRun::start);
+    let result = match &run {
+        Ok(run) => relay_hook(&mut sending, run),
+        Err(error) => Err(Stop::Failed(error.clone())),
+    };
+    sending.end(result)
+}
+
+/// Sends what a hook says and gives, until it ends.
+fn relay_hook(sending: &mut Sending<'_>, run: &HookRun) -> Result<Option<Totals>, Stop> {
+    if !run.early.is_empty() {
+        sending.say(&run.early)?;
+    }
+    sending.relay(|wait| match run.receiver.recv_timeout(wait) {
+        Ok(event) => Some(event),
+        Err(RecvTimeoutError::Timeout) => None,
+        // The worker panicked, which was reported.
+        Err(RecvTimeoutError::Disconnected) => {
+            let error = Error::new(ErrorKind::Unavailable, "internal error while reading from a hook");
+            Some(Event::End(Err(error)))
+        }
+    })
+}
+
+/// Claims memory for a pack. That of a clone waits for it; when nobody wants the pack any more, there is none.
+fn claim(admission: &Admission, bytes: u64, is_clone: bool, watch: &dyn Watch) -> Option<Held> {
+    if !is_clone {
+        return Some(admission.take(bytes));
+    }
+    let mut waiting = match admission.claim(bytes) {
+        Entry::Place(held) => return Some(held),
+        Entry::Waiting(waiting) => waiting,
+        Entry::Full => return None,
+    };
+    while !watch.cancelled() {
+        match waiting.wait(LOOK_INTERVAL) {
+            Ok(held) => return Some(held),
+            Err(still) => waiting = still,
+        }
+    }
+    None
+}
+
+fn make(
+    universe: &Arc<Universe>,
+    work: Work,
+    transfer: &Transfer,
+    generator: &mut Generator,
+) -> Result<Totals, packrace_pack::Error> {
+    // The thread may outlive the client for whom it began.
+    let clock = RealClock::default();
+    let plan = match work {
+        Work::Plan(request) => {
+            let _phase = transfer.phase(Stage::Plan, &clock);
+            packrace_pack::plan::plan(universe, &request, generator)?
+        }
+        Work::Make(plan) => plan,
+    };
+    let _phase = transfer.phase(Stage::Generate, &clock);
+    let mut stream = PackStream::new(plan);
+    while let Some(segment) = stream.next_segment(generator)? {
+        generator.push(segment);
+    }
+    Ok(stream.totals())
+}
