@@ -13,7 +13,6 @@ pub mod faults;
 mod file;
 pub mod inflate;
 mod map;
-pub mod pace;
 pub mod process;
 pub mod reach;
 pub mod sandbox;
@@ -21,6 +20,7 @@ pub mod simulated;
 pub mod sink;
 pub mod source;
 pub mod spool;
+pub mod throughput;
 
 pub use file::{
     DirEntry, EntryType, FileIdentity, identity, is_absent, is_executable, list_dir, mode,

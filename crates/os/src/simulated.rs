@@ -118,5 +118,5 @@ impl Sink for SimulatedSink {
         self.gone
     }
 
-    fn step_back(&mut self) {}
+    fn demote_to_background(&mut self) {}
 }

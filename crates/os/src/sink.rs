@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
 use crate::faults;
-use crate::pace::{Pace, Paced};
+use crate::throughput::{MinThroughput, ThroughputWatch};
 
 /// Bytes that one call may carry at most; git's MAX_IO_SIZE. Platforms that cut at SSIZE_MAX accept it.
 pub const MAX_CALL_BYTES: usize = 8 << 20;
@@ -44,8 +44,8 @@ pub trait Sink: Send {
     /// Whether the peer is known to have gone, without writing to it.
     fn peer_gone(&mut self) -> bool;
 
-    /// What follows is long: from now on, it is written when it is its turn.
-    fn step_back(&mut self);
+    /// What follows is long: from now on, each write waits for the gate, if there is one.
+    fn demote_to_background(&mut self);
 }
 
 /// Lets only so many threads write at the same time.
@@ -120,10 +120,10 @@ pub struct FdSink {
     fd: OwnedFd,
     /// How long the peer may take nothing once a write would block.
     stall_limit: Option<Duration>,
-    pace: Option<Paced>,
-    /// What a sink that has stepped back waits for before each write.
+    peer_speed: Option<ThroughputWatch>,
+    /// What a sink in the background waits for before each write.
     gate: Option<Arc<dyn WriteGate>>,
-    has_stepped_back: bool,
+    is_background: bool,
     /// Whether the peer of a socket had finished sending when it was first looked at.
     had_finished_sending: Option<bool>,
 }
@@ -134,19 +134,23 @@ impl FdSink {
         FdSink {
             fd,
             stall_limit: None,
-            pace: None,
+            peer_speed: None,
             gate: None,
-            has_stepped_back: false,
+            is_background: false,
             had_finished_sending: None,
         }
     }
 
-    /// Takes over a socket that blocks, whose peer is given up when it is slower than `pace`.
-    pub fn socket(fd: OwnedFd, pace: Pace) -> io::Result<Self> {
+    /// Takes over a socket that blocks, whose peer is given up when it is slower than `min`.
+    pub fn socket(fd: OwnedFd, min: MinThroughput) -> io::Result<Self> {
         use rustix::net::sockopt::{Timeout, set_socket_timeout};
         // A call that takes longer comes back with what it moved.
-        set_socket_timeout(&fd, Timeout::Send, Some(pace.time))?;
-        Ok(FdSink { stall_limit: Some(pace.time), pace: Some(Paced::new(pace)), ..FdSink::new(fd) })
+        set_socket_timeout(&fd, Timeout::Send, Some(min.time))?;
+        Ok(FdSink {
+            stall_limit: Some(min.time),
+            peer_speed: Some(ThroughputWatch::new(min)),
+            ..FdSink::new(fd)
+        })
     }
 
     /// After a write that would block, waits no longer than this. For a descriptor that is not blocking, or a socket
@@ -155,7 +159,7 @@ impl FdSink {
         FdSink { stall_limit: Some(stall_limit), ..self }
     }
 
-    /// Once it has stepped back, a socket is written to behind this gate, and never waited for behind it.
+    /// Once in the background, writes pass this gate; nothing waits for a peer behind it.
     pub fn with_gate(self, gate: Option<Arc<dyn WriteGate>>) -> Self {
         FdSink { gate, ..self }
     }
@@ -188,11 +192,11 @@ impl FdSink {
 
 impl Sink for FdSink {
     fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let gate = self.gate.as_deref().filter(|_| self.has_stepped_back);
+        let gate = self.gate.as_deref().filter(|_| self.is_background);
         let mut since = None;
         let mut written = Ok(0);
         let mut write = || {
-            since = self.pace.is_some().then(Instant::now);
+            since = self.peer_speed.is_some().then(Instant::now);
             written = match pieces {
                 pieces if gate.is_some() => send_at_once(&self.fd, pieces),
                 [one] => rustix::io::write(&self.fd, one),
@@ -205,14 +209,14 @@ impl Sink for FdSink {
         }
         let taken = *written.as_ref().unwrap_or(&0);
         count::add(Role::Client, Op::Write, taken);
-        if let (Some(pace), Some(since)) = (&mut self.pace, since) {
-            pace.waited(since, taken)?;
+        if let (Some(speed), Some(since)) = (&mut self.peer_speed, since) {
+            speed.waited(since, taken)?;
         }
         Ok(written?)
     }
 
     fn limits(&self) -> GatherLimits {
-        let is_gated = self.has_stepped_back && self.gate.is_some();
+        let is_gated = self.is_background && self.gate.is_some();
         GatherLimits {
             pieces: MAX_CALL_PIECES,
             bytes: if is_gated { MAX_GATED_BYTES } else { MAX_CALL_BYTES },
@@ -223,9 +227,9 @@ impl Sink for FdSink {
         use rustix::event::PollFlags;
         let since = Instant::now();
         let is_stalled = self.poll(PollFlags::OUT, self.stall_limit)?.is_empty();
-        match &mut self.pace {
+        match &mut self.peer_speed {
             _ if is_stalled => Err(io::ErrorKind::TimedOut.into()),
-            Some(pace) => pace.waited(since, 0),
+            Some(speed) => speed.waited(since, 0),
             None => Ok(()),
         }
     }
@@ -244,8 +248,8 @@ impl Sink for FdSink {
         has_finished && !had_finished
     }
 
-    fn step_back(&mut self) {
-        self.has_stepped_back = true;
+    fn demote_to_background(&mut self) {
+        self.is_background = true;
     }
 }
 
@@ -387,12 +391,12 @@ mod tests {
     fn who_waits_for_a_peer_holds_up_nobody_at_the_gate() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let gate: Arc<dyn WriteGate> = Arc::new(OneAtATime(Mutex::default()));
-        let pace = Pace { time: Duration::from_secs(60), bytes: 0 };
+        let min = MinThroughput { time: Duration::from_secs(60), bytes: 0 };
         let connect = || {
             let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let sink = FdSink::socket(listener.accept().unwrap().0.into(), pace).unwrap();
+            let sink = FdSink::socket(listener.accept().unwrap().0.into(), min).unwrap();
             let mut sink = sink.with_gate(Some(gate.clone()));
-            sink.step_back();
+            sink.demote_to_background();
             (client, sink)
         };
         let (takes_nothing, mut waiting) = connect();
@@ -410,8 +414,8 @@ mod tests {
     fn a_peer_of_a_socket_that_takes_a_byte_now_and_then_is_given_up() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let pace = Pace { time: Duration::from_millis(100), bytes: 64 << 10 };
-        let mut sink = FdSink::socket(listener.accept().unwrap().0.into(), pace).unwrap();
+        let min = MinThroughput { time: Duration::from_millis(100), bytes: 64 << 10 };
+        let mut sink = FdSink::socket(listener.accept().unwrap().0.into(), min).unwrap();
         // It goes on reading what was sent when nobody waits for it any more.
         std::thread::spawn(move || {
             while matches!(std::io::Read::read(&mut client, &mut [0; 100]), Ok(1..)) {

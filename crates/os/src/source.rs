@@ -5,20 +5,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::count::{self, Op, Role};
-use crate::pace::{Pace, Paced};
+use crate::throughput::{MinThroughput, ThroughputWatch};
 
 /// A file descriptor that is read, with a limit on how long a read may wait.
 #[derive(Debug)]
 pub struct FdSource {
     fd: OwnedFd,
     timeout: Option<Duration>,
-    pace: Option<Paced>,
+    peer_speed: Option<ThroughputWatch>,
 }
 
 impl FdSource {
     /// Takes over `fd`. A read that waits longer than `timeout` fails with [`io::ErrorKind::TimedOut`].
     pub fn new(fd: OwnedFd, timeout: Option<Duration>) -> Self {
-        FdSource { fd, timeout, pace: None }
+        FdSource { fd, timeout, peer_speed: None }
     }
 
     /// A duplicate of the process's standard input.
@@ -26,9 +26,9 @@ impl FdSource {
         Ok(FdSource::new(io::stdin().as_fd().try_clone_to_owned()?, timeout))
     }
 
-    /// A read waits no longer than `pace` allows, and all reads together for no peer that is slower.
-    pub fn with_pace(self, pace: Pace) -> Self {
-        FdSource { timeout: Some(pace.time), pace: Some(Paced::new(pace)), ..self }
+    /// A read waits no longer than `min` allows, and all reads together for no peer that is slower.
+    pub fn with_min_throughput(self, min: MinThroughput) -> Self {
+        FdSource { timeout: Some(min.time), peer_speed: Some(ThroughputWatch::new(min)), ..self }
     }
 
     /// Lets a pipe hold this many bytes, as far as the system allows it.
@@ -54,14 +54,14 @@ impl FdSource {
 
 impl Read for FdSource {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let since = self.pace.is_some().then(Instant::now);
+        let since = self.peer_speed.is_some().then(Instant::now);
         if let Some(timeout) = self.timeout {
             self.wait_readable(timeout)?;
         }
         let length = rustix::io::read(&self.fd, buffer)?;
         count::add(Role::Client, Op::Read, length);
-        if let (Some(pace), Some(since)) = (&mut self.pace, since) {
-            pace.waited(since, length)?;
+        if let (Some(speed), Some(since)) = (&mut self.peer_speed, since) {
+            speed.waited(since, length)?;
         }
         Ok(length)
     }
@@ -88,7 +88,8 @@ mod tests {
     fn a_peer_that_trickles_is_given_up() {
         let (reader, mut writer) = io::pipe().unwrap();
         let time = Duration::from_millis(50);
-        let mut source = FdSource::new(reader.into(), None).with_pace(Pace { time, bytes: 1000 });
+        let mut source =
+            FdSource::new(reader.into(), None).with_min_throughput(MinThroughput { time, bytes: 1000 });
         let trickle = std::thread::spawn(move || {
             while writer.write_all(b"x").is_ok() {
                 std::thread::sleep(Duration::from_millis(1));

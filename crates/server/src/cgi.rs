@@ -27,12 +27,12 @@ use packrace_store::{ErrorKind as StoreErrorKind, MessageSink, Repository};
 use crate::http::dumb::{self, Caching};
 use crate::http::routes::{Route, route, status_of};
 use crate::path_names::PathNames;
-use crate::send::outbox::{Door, GatherBatch};
+use crate::send::outbox::{ClientSink, GatherBatch};
 use crate::service::call::{Call, Service};
 use crate::service::pusher::pusher;
 use crate::service::root::check_path;
 use crate::settings::Settings;
-use crate::stdio::SinkDoor;
+use crate::stdio::StreamSink;
 use crate::subject::{Mode, ProtocolVersion};
 use crate::transfers::Transfer;
 
@@ -103,19 +103,19 @@ pub fn http_backend<S: Sink>(
     output: S,
 ) -> Result<(), String> {
     let mut backend =
-        Backend { request, settings, door: CgiDoor { door: SinkDoor::new(output), head: None } };
+        Backend { request, settings, client: CgiSink { client: StreamSink::new(output), head: None } };
     let Err(refused) = backend.answer(input) else { return Ok(()) };
-    if !backend.door.has_sent() {
+    if !backend.client.has_sent() {
         let Refused { status, header, .. } = &refused;
         let mut head = Head::new(Caching::Never);
         head.line("Status", format_args!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or("")));
         if let Some((name, value)) = header {
             head.line(name, value);
         }
-        backend.door.head = Some(head.finish());
+        backend.client.head = Some(head.finish());
         let body = if refused.is_told { format!("{}\n", refused.why) } else { String::new() };
         // Nobody is left to be told otherwise.
-        let _ = backend.door.send(GatherBatch::of(body.into_bytes()));
+        let _ = backend.client.send(GatherBatch::of(body.into_bytes()));
     }
     Err(refused.why)
 }
@@ -123,7 +123,7 @@ pub fn http_backend<S: Sink>(
 struct Backend<'a, S> {
     request: &'a CgiRequest,
     settings: &'a Settings,
-    door: CgiDoor<S>,
+    client: CgiSink<S>,
 }
 
 impl<S: Sink> Backend<'_, S> {
@@ -153,7 +153,7 @@ impl<S: Sink> Backend<'_, S> {
                     ProtocolVersion::V2 => &b""[..],
                     _ => service.announcement(),
                 };
-                self.door.head = Some([&Head::of_service(service.advertisement()), prefix].concat());
+                self.client.head = Some([&Head::of_service(service.advertisement()), prefix].concat());
                 self.call(service, repository, Mode::Advertise, &mut io::empty())
             }
             Route::Call(service, path) => {
@@ -168,7 +168,7 @@ impl<S: Sink> Backend<'_, S> {
                     return Err(Refused { is_told: true, ..refused });
                 }
                 let mut body = self.body(service, &repository, input)?;
-                self.door.head = Some(Head::of_service(service.result()));
+                self.client.head = Some(Head::of_service(service.result()));
                 self.call(service, repository, Mode::StatelessRpc, &mut *body)
             }
             Route::File(file, path) => {
@@ -187,8 +187,8 @@ impl<S: Sink> Backend<'_, S> {
                 if let Some(modified) = found.modified {
                     head.line("Last-Modified", dumb::date(modified));
                 }
-                self.door.head = Some(head.finish());
-                let sent = self.door.finish().and_then(|()| self.door.send(found.batch));
+                self.client.head = Some(head.finish());
+                let sent = self.client.finish().and_then(|()| self.client.send(found.batch));
                 sent.map_err(|error| Refused::broken(error.to_string()))
             }
         }
@@ -308,43 +308,43 @@ impl<S: Sink> Backend<'_, S> {
             // git's shows them.
             paths: PathNames::default(),
         };
-        let ended = call.serve(self.settings, input, &mut self.door, &RealClock::default());
+        let ended = call.serve(self.settings, input, &mut self.client, &RealClock::default());
         ended.map_err(|error| Refused::new(status_of(error.kind()), error))?;
         // Nothing asked for, nothing said.
-        self.door.finish().map_err(Refused::broken)
+        self.client.finish().map_err(Refused::broken)
     }
 }
 
-/// A door behind the head of an answer.
-struct CgiDoor<S> {
-    door: SinkDoor<S>,
+/// Sends the head of an answer before its first bytes.
+struct CgiSink<S> {
+    client: StreamSink<S>,
     /// Goes before the first batch.
     head: Option<Vec<u8>>,
 }
 
-impl<S: Sink> CgiDoor<S> {
+impl<S: Sink> CgiSink<S> {
     fn has_sent(&self) -> bool {
-        self.door.sent_bytes() > 0
+        self.client.sent_bytes() > 0
     }
 
     /// Sends the head, if nothing has sent it yet.
     fn finish(&mut self) -> io::Result<()> {
-        self.head.take().map_or(Ok(()), |head| self.door.send(GatherBatch::of(head)))
+        self.head.take().map_or(Ok(()), |head| self.client.send(GatherBatch::of(head)))
     }
 }
 
-impl<S: Sink> Door for CgiDoor<S> {
+impl<S: Sink> ClientSink for CgiSink<S> {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         self.finish()?;
-        self.door.send(batch)
+        self.client.send(batch)
     }
 
     fn peer_gone(&mut self) -> bool {
-        self.door.peer_gone()
+        self.client.peer_gone()
     }
 
-    fn step_back(&mut self) {
-        self.door.step_back();
+    fn demote_to_background(&mut self) {
+        self.client.demote_to_background();
     }
 }
 

@@ -13,25 +13,25 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use packrace_os::pace::Pace;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
+use packrace_os::throughput::MinThroughput;
 use packrace_protocol::wire::pkt_line;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 use crate::limits::budget::CUT;
-use crate::limits::connections::{Awaited, NoPlace, Place};
+use crate::limits::connections::{Awaited, LimitReached, Permit};
 use crate::metrics::{DoorName, Reason};
 use crate::path_names::PathNames;
-use crate::send::outbox::{Door, GatherBatch};
+use crate::send::outbox::{ClientSink, GatherBatch};
 use crate::service::access_log::Access;
 use crate::service::call::{self, Call, Client, Service};
-use crate::service::counting::{Heard, Told};
+use crate::service::counting::{CountingReader, CountingSink};
 use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, Opened, Shared};
 use crate::settings::Settings;
-use crate::stdio::SinkDoor;
+use crate::stdio::StreamSink;
 use crate::subject::{Mode, ProtocolVersion};
 use crate::transfers::{Transfer, kept};
 
@@ -39,14 +39,14 @@ use crate::transfers::{Transfer, kept};
 const MAX_REQUEST_BYTES: usize = pkt_line::MAX_PACKET;
 
 /// Serves one connection to its end. Until its request is there, it costs a task and a descriptor; then it gets a thread.
-pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
+pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
     let open = shared.host.metrics.connection(DoorName::Git);
     let mut stopping = shared.stopping.subscribe();
     let request_time = shared.settings().limits.request_time;
-    place.waits();
+    permit.waits();
     let request = tokio::select! {
         request = tokio::time::timeout(request_time, read_request(&mut stream)) => request,
-        () = place.cut() => Ok(Err(io::Error::new(io::ErrorKind::ConnectionAborted, CUT))),
+        () = permit.cut() => Ok(Err(io::Error::new(io::ErrorKind::ConnectionAborted, CUT))),
         _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
     };
     let request = match request.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -56,20 +56,20 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
             return tracing::info!("git {peer}: no request: {error}");
         }
     };
-    place.works();
-    let running = match shared.places.request(peer.ip()).await {
+    permit.works();
+    let running = match shared.limits.request(peer.ip()).await {
         Ok(running) => running,
         Err(why) => {
             shared.has_refused(format_args!("git {peer}"), why, "request");
             // A close with unread bytes would take the answer back. Whether it is heard does not matter.
             let _ = stream.try_read(&mut [0; 4096]);
-            let _ = stream.try_write(&no_place(why));
+            let _ = stream.try_write(&limit_reached(why));
             return;
         }
     };
     let ended = tokio::task::spawn_blocking(move || {
-        // The places are given back, and the server has not to wait any longer, when this thread is done.
-        let _held = (place, stopping, open);
+        // Permits are given back, and the server stops waiting, when this thread ends.
+        let _held = (permit, stopping, open);
         match catch_unwind(AssertUnwindSafe(|| serve(stream, &request, &running, &shared, &peer.to_string())))
         {
             Ok(Ok(())) => {}
@@ -84,8 +84,8 @@ pub(crate) async fn connection(mut stream: TcpStream, peer: SocketAddr, place: P
     let _ = ended.await;
 }
 
-/// What a client is told for which there is no place.
-pub(crate) fn no_place(why: NoPlace) -> Vec<u8> {
+/// What a client is told when a limit is reached.
+pub(crate) fn limit_reached(why: LimitReached) -> Vec<u8> {
     error_packet(&why.to_string())
 }
 
@@ -119,19 +119,19 @@ pub(crate) fn inetd(shared: &Shared) -> io::Result<()> {
     let settings = shared.settings();
     let limits = &settings.limits;
     // However slowly it comes.
-    let whole = Pace { time: limits.request_time, bytes: usize::MAX };
-    let mut first = FdSource::stdin(None)?.with_pace(whole);
+    let whole = MinThroughput { time: limits.request_time, bytes: usize::MAX };
+    let mut first = FdSource::stdin(None)?.with_min_throughput(whole);
     let mut digits = [0; 4];
     first.read_exact(&mut digits)?;
     let mut request = vec![0; payload_bytes(digits)?];
     first.read_exact(&mut request)?;
     let output = stdout.as_fd().try_clone_to_owned()?;
-    let sink = FdSink::socket(output, limits.stall_pace()).or_else(|_| FdSink::stdout())?;
+    let sink = FdSink::socket(output, limits.stall_throughput()).or_else(|_| FdSink::stdout())?;
     converse(OwnedFd::from(socket), sink, &request, None, shared, &settings, &peer);
     Ok(())
 }
 
-fn serve(stream: TcpStream, request: &[u8], place: &Place, shared: &Shared, peer: &str) -> io::Result<()> {
+fn serve(stream: TcpStream, request: &[u8], permit: &Permit, shared: &Shared, peer: &str) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
@@ -139,53 +139,53 @@ fn serve(stream: TcpStream, request: &[u8], place: &Place, shared: &Shared, peer
     let input = OwnedFd::from(stream.try_clone()?);
     // Whoever waits for the client hears that nothing more comes.
     let waited_for = stream.try_clone()?;
-    place.on_cut(move || drop(waited_for.shutdown(Shutdown::Read)));
-    let sink = FdSink::socket(OwnedFd::from(stream), settings.limits.stall_pace())?;
-    let sink = sink.with_gate(shared.host.turns.clone().map(|turns| turns as _));
-    converse(input, sink, request, Some(place), shared, &settings, peer);
+    permit.on_cut(move || drop(waited_for.shutdown(Shutdown::Read)));
+    let sink = FdSink::socket(OwnedFd::from(stream), settings.limits.stall_throughput())?;
+    let sink = sink.with_gate(shared.host.cpu.clone().map(|cpu| cpu as _));
+    converse(input, sink, request, Some(permit), shared, &settings, peer);
     Ok(())
 }
 
-/// Serves what a first packet asks for. Only a server for many has places.
+/// Serves what a first packet asks for. Without a server for many, there is no permit.
 fn converse(
     input: OwnedFd,
     output: FdSink,
     request: &[u8],
-    place: Option<&Place>,
+    permit: Option<&Permit>,
     shared: &Shared,
     settings: &Settings,
     peer: &str,
 ) {
-    let mut source = FdSource::new(input, None).with_pace(settings.limits.idle_pace());
+    let mut source = FdSource::new(input, None).with_min_throughput(settings.limits.idle_throughput());
     let line = request.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut access = Access::new(&shared.host, DoorName::Git, peer, line);
     let transfer = access.transfer().clone();
     let _span = transfer.enter_span();
-    let mut door = Told { door: SinkDoor::new(output), transfer: &transfer };
+    let mut client = CountingSink { client: StreamSink::new(output), transfer: &transfer };
     let mut awaited;
-    let input: &mut (dyn Read + Send) = match place {
-        Some(place) => {
-            awaited = Awaited { input: &mut source, place };
+    let input: &mut (dyn Read + Send) = match permit {
+        Some(permit) => {
+            awaited = Awaited { input: &mut source, permit };
             &mut awaited
         }
         None => &mut source,
     };
     let outcome = match parse(request) {
         Ok(request) => {
-            let outcome = run(&request, input, &mut door, shared, settings, &transfer);
-            if place.is_some_and(Place::is_cut) {
+            let outcome = run(&request, input, &mut client, shared, settings, &transfer);
+            if permit.is_some_and(Permit::is_cut) {
                 shared.host.metrics.refused(Reason::Idle);
                 tracing::warn!("git {peer}: {CUT}");
-                // It was its turn, so that this stands between two answers. What a push is told, stands in its report.
+                // The client was to speak next, so this stands between two answers. A push is told in its report.
                 if request.service == Service::UploadPack {
-                    refuse(&mut door, CUT);
+                    refuse(&mut client, CUT);
                 }
             }
             outcome
         }
         Err(refusal) => {
             shared.host.metrics.refused(Reason::Forbidden);
-            Err(refuse(&mut door, &refusal))
+            Err(refuse(&mut client, &refusal))
         }
     };
     match outcome {
@@ -241,22 +241,22 @@ fn access_denied(path: &[u8]) -> String {
 fn run(
     request: &Request,
     source: &mut (dyn Read + Send),
-    door: &mut dyn Door,
+    client: &mut dyn ClientSink,
     shared: &Shared,
     settings: &Settings,
     transfer: &Arc<Transfer>,
 ) -> Result<(), String> {
     transfer.is_about(&request.path);
     let opened = open(request, shared).inspect_err(|_| {
-        refuse(door, &access_denied(&request.path));
+        refuse(client, &access_denied(&request.path));
     })?;
-    let mut input = Heard { input: source, transfer };
+    let mut input = CountingReader { input: source, transfer };
     let mut head = &[][..];
     let begun;
     let (repository, mode) = match opened {
         Opened::There(repository) => (repository, Mode::Stateful),
         Opened::New(new) => {
-            let told = new.advertise(settings, request.version, transfer, door);
+            let told = new.advertise(settings, request.version, transfer, client);
             told.map_err(|error| error.to_string())?;
             let beginning = Beginning::of(&mut input).map_err(|error| error.to_string())?;
             let Beginning::Commands(first) = beginning else { return Ok(()) };
@@ -277,7 +277,7 @@ fn run(
         host: shared.host.clone(),
         messages: call::to_log(),
     };
-    call.serve(settings, &mut io::Read::chain(head, input), door, &shared.clock)
+    call.serve(settings, &mut io::Read::chain(head, input), client, &shared.clock)
         .map_err(|error| error.to_string())
 }
 
@@ -311,9 +311,9 @@ fn why(not_served: NotServed) -> String {
 }
 
 /// Tells the client, and gives the text back.
-fn refuse(door: &mut dyn Door, text: &str) -> String {
+fn refuse(client: &mut dyn ClientSink, text: &str) -> String {
     // A client that cannot be told is gone, which the log says anyway.
-    let _ = door.send(GatherBatch::of(error_packet(text)));
+    let _ = client.send(GatherBatch::of(error_packet(text)));
     text.to_owned()
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::limits::cpu::Turns;
+use crate::limits::cpu::CpuScheduler;
 
-use crate::limits::admission::Admission;
+use crate::limits::admission::AdmissionControl;
 use crate::limits::budget::Budget;
 use crate::metrics::Metrics;
-use crate::repository_cache::RefAnswers;
+use crate::repository_cache::RefAdvertisementCache;
 use crate::send::pack_cache::PackCache;
 use crate::transfers::Transfers;
 
@@ -17,9 +17,9 @@ use crate::transfers::Transfers;
 #[derive(Debug, Default)]
 pub struct Host {
     /// Among those who send clones, for whom others do not wait. Without, this process serves nobody else.
-    pub turns: Option<Arc<Turns>>,
+    pub cpu: Option<Arc<CpuScheduler>>,
     /// Which clones go first.
-    pub admission: Admission,
+    pub admission: AdmissionControl,
     /// Memory for what pushes ask for.
     pub push_memory: Arc<Budget>,
     /// What they have done, in numbers.
@@ -29,7 +29,7 @@ pub struct Host {
     /// Packs that are being made, and packs that are kept.
     pub packs: PackCache,
     /// What was told of refs.
-    pub answers: RefAnswers,
+    pub answers: RefAdvertisementCache,
 }
 
 impl Host {

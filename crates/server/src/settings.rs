@@ -11,7 +11,7 @@ use packrace_store::{HooksFrom, OpenOptions};
 use crate::limits::Limits;
 use crate::limits::admission::AdmissionSettings;
 use crate::receive::{Committer, PushBudget};
-use crate::repository_cache::WarmSettings;
+use crate::repository_cache::RepositoryCacheSettings;
 use crate::send::pack_cache::CacheSettings;
 
 /// What is served, and where. Plain data.
@@ -38,7 +38,7 @@ pub struct Settings {
     /// What is kept of packs, to send it again.
     pub cache: CacheSettings,
     /// What is kept of repositories between calls.
-    pub warm: WarmSettings,
+    pub warm: RepositoryCacheSettings,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// What may be pushed.

@@ -4,32 +4,32 @@ use std::io;
 
 use packrace_os::sink::{FdSink, Sink, write_all};
 
-use crate::send::outbox::{Door, GatherBatch};
+use crate::send::outbox::{ClientSink, GatherBatch};
 
 /// The pipe buffer that is asked for: what one batch fills. Linux lets everybody have 1 MiB
 /// (`/proc/sys/fs/pipe-max-size`).
 const PIPE_BYTES: usize = 1 << 20;
 
-/// A door that writes each batch with as few calls as the sink allows.
+/// Writes each batch to a sink with as few calls as it allows.
 #[derive(Debug)]
-pub struct SinkDoor<S> {
+pub struct StreamSink<S> {
     sink: S,
     sent_bytes: u64,
 }
 
-impl SinkDoor<FdSink> {
+impl StreamSink<FdSink> {
     /// The process's standard output.
     pub fn stdout() -> io::Result<Self> {
         let sink = FdSink::stdout()?;
         sink.enlarge_pipe(PIPE_BYTES);
-        Ok(SinkDoor::new(sink))
+        Ok(StreamSink::new(sink))
     }
 }
 
-impl<S: Sink> SinkDoor<S> {
-    /// A door out of any sink.
+impl<S: Sink> StreamSink<S> {
+    /// Writes to this sink.
     pub fn new(sink: S) -> Self {
-        SinkDoor { sink, sent_bytes: 0 }
+        StreamSink { sink, sent_bytes: 0 }
     }
 
     /// Bytes of all batches that were accepted.
@@ -38,7 +38,7 @@ impl<S: Sink> SinkDoor<S> {
     }
 }
 
-impl<S: Sink> Door for SinkDoor<S> {
+impl<S: Sink> ClientSink for StreamSink<S> {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         let pieces: Vec<&[u8]> = batch.pieces().collect();
         write_all(&mut self.sink, &pieces)?;
@@ -50,7 +50,7 @@ impl<S: Sink> Door for SinkDoor<S> {
         self.sink.peer_gone()
     }
 
-    fn step_back(&mut self) {
-        self.sink.step_back();
+    fn demote_to_background(&mut self) {
+        self.sink.demote_to_background();
     }
 }

@@ -9,7 +9,7 @@ use packrace_os::allocations::{Counting, counted};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
 use packrace_pack::{PackRequest, Universe, Unwatched};
-use packrace_server::send::outbox::{Door, Framing, GatherBatch, Outbox};
+use packrace_server::send::outbox::{ClientSink, Framing, GatherBatch, Outbox};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, Repo, RepoBuilder, Size, Storage};
 
@@ -23,7 +23,7 @@ struct Sink {
     bytes: usize,
 }
 
-impl Door for Sink {
+impl ClientSink for Sink {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         self.batches += 1;
         self.bytes += batch.pieces().map(<[u8]>::len).sum::<usize>();
@@ -34,7 +34,7 @@ impl Door for Sink {
         false
     }
 
-    fn step_back(&mut self) {}
+    fn demote_to_background(&mut self) {}
 }
 
 fn request(repo: &Repo, wants: &str, ofs_delta: bool) -> PackRequest {

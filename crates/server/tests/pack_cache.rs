@@ -15,7 +15,7 @@ use packrace_os::simulated::SimulatedClock;
 use packrace_server::error::{Error, ErrorKind};
 use packrace_server::host::Host;
 use packrace_server::limits::admission::AdmissionSettings;
-use packrace_server::send::outbox::{Door, GatherBatch};
+use packrace_server::send::outbox::{ClientSink, GatherBatch};
 use packrace_server::send::pack_cache::{CacheSettings, CacheStatus, PackCache};
 use packrace_server::subject::{Mode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
@@ -49,7 +49,7 @@ impl Server {
         path: &Path,
         script: &Script,
         version: ProtocolVersion,
-        door: &mut dyn Door,
+        door: &mut dyn ClientSink,
     ) -> Result<(), Error> {
         let subject = Subject {
             repository: Arc::new(Repository::open(path, &OpenOptions::default()).unwrap()),
@@ -102,7 +102,7 @@ struct Recorder {
     is_gone: bool,
 }
 
-impl Door for Recorder {
+impl ClientSink for Recorder {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         self.bytes.extend(batch.pieces().flatten());
         self.batches += 1;
@@ -120,7 +120,7 @@ impl Door for Recorder {
         self.is_gone
     }
 
-    fn step_back(&mut self) {}
+    fn demote_to_background(&mut self) {}
 }
 
 fn gated() -> (Recorder, Receiver<()>, Sender<()>) {

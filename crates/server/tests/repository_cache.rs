@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use packrace_server::receive::Committer;
-use packrace_server::repository_cache::WarmSettings;
+use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::{Pushing, Settings};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, reachable_objects};
@@ -21,15 +21,15 @@ struct Served {
 impl Served {
     /// `a.git`, to be read and pushed to by everybody.
     fn new(format: RefFormat) -> Self {
-        Served::start(format, WarmSettings::default(), CacheSettings::default())
+        Served::start(format, RepositoryCacheSettings::default(), CacheSettings::default())
     }
 
     /// The same, without packs that are kept, as they keep maps of theirs.
-    fn without_cache(format: RefFormat, warm: WarmSettings) -> Self {
+    fn without_cache(format: RefFormat, warm: RepositoryCacheSettings) -> Self {
         Served::start(format, warm, CacheSettings { enabled: false, ..CacheSettings::default() })
     }
 
-    fn start(format: RefFormat, warm: WarmSettings, cache: CacheSettings) -> Self {
+    fn start(format: RefFormat, warm: RepositoryCacheSettings, cache: CacheSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
@@ -288,7 +288,10 @@ fn clones_finish_while_packs_are_replaced() {
 
 #[test]
 fn what_is_idle_is_given_back() {
-    let warm = WarmSettings { idle_time: Duration::from_millis(300), ..WarmSettings::default() };
+    let warm = RepositoryCacheSettings {
+        idle_time: Duration::from_millis(300),
+        ..RepositoryCacheSettings::default()
+    };
     let served = Served::without_cache(RefFormat::Reftable, warm);
     served.clone_both();
     until("given back", || mapped(served.folder.path()).is_empty().then_some(()));
@@ -299,7 +302,8 @@ fn what_is_idle_is_given_back() {
 /// Also where nobody asks, and long before it would be idle.
 #[test]
 fn deleted_packs_are_given_back() {
-    let warm = WarmSettings { idle_time: Duration::from_secs(600), ..WarmSettings::default() };
+    let warm =
+        RepositoryCacheSettings { idle_time: Duration::from_secs(600), ..RepositoryCacheSettings::default() };
     let served = Served::without_cache(RefFormat::Files, warm);
     served.warm_up();
     served.git(&["repack", "-adfq", "--window=3", "--depth=1"]);
@@ -309,8 +313,10 @@ fn deleted_packs_are_given_back() {
 
 #[test]
 fn nothing_is_kept_where_it_is_turned_off() {
-    let served =
-        Served::without_cache(RefFormat::Files, WarmSettings { enabled: false, ..WarmSettings::default() });
+    let served = Served::without_cache(
+        RefFormat::Files,
+        RepositoryCacheSettings { enabled: false, ..RepositoryCacheSettings::default() },
+    );
     served.clone_both();
     served.refs();
     until("given back", || mapped(served.folder.path()).is_empty().then_some(()));

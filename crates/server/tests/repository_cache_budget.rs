@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use packrace_os::count;
-use packrace_server::repository_cache::WarmSettings;
+use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::settings::Settings;
 use packrace_testkit::peer::{Feed, Script, http};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size};
@@ -56,7 +56,10 @@ fn a_question_that_was_asked_before_costs_some_looks() {
     repository(&root, "many.git", RefFormat::Files, 30, 5000);
     repository(&root, "tables.git", RefFormat::Reftable, 30, 5000);
     // Nothing is swept while calls are counted.
-    let warm = WarmSettings { idle_time: Duration::from_secs(36_000), ..WarmSettings::default() };
+    let warm = RepositoryCacheSettings {
+        idle_time: Duration::from_secs(36_000),
+        ..RepositoryCacheSettings::default()
+    };
     let address = served::start(&root, Settings { warm, ..served::settings(folder.path()) })[0];
     let ask = |name: &str| {
         let prefixes = ["ref-prefix refs/heads/", "ref-prefix refs/tags/", "ref-prefix HEAD"];

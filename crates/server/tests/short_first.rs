@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use packrace_os::simulated::SimulatedClock;
 use packrace_server::host::Host;
-use packrace_server::limits::cpu::Turns;
-use packrace_server::send::outbox::{Door, GatherBatch};
+use packrace_server::limits::cpu::CpuScheduler;
+use packrace_server::send::outbox::{ClientSink, GatherBatch};
 use packrace_server::subject::{Mode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
 use packrace_server::upload::{UploadPack, upload_pack};
@@ -14,19 +14,19 @@ use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::peer::Script;
 use packrace_testkit::{RepoBuilder, Size};
 
-/// The turns are in the test and in the host; each that goes first has them, too.
-const NOBODY: usize = 2;
+/// The scheduler is held by the test and by the host; each piece of interactive work holds it, too.
+const IDLE_COUNT: usize = 2;
 
-/// Looks, with the last batch, who goes first.
-struct Looker {
-    turns: Arc<Turns>,
+/// Notes how many hold the scheduler when the last batch is sent.
+struct Recorder {
+    cpu: Arc<CpuScheduler>,
     seen: usize,
-    has_stepped_back: bool,
+    is_background: bool,
 }
 
-impl Door for Looker {
+impl ClientSink for Recorder {
     fn send(&mut self, _batch: GatherBatch) -> io::Result<()> {
-        self.seen = Arc::strong_count(&self.turns);
+        self.seen = Arc::strong_count(&self.cpu);
         Ok(())
     }
 
@@ -34,19 +34,19 @@ impl Door for Looker {
         false
     }
 
-    fn step_back(&mut self) {
-        self.has_stepped_back = true;
+    fn demote_to_background(&mut self) {
+        self.is_background = true;
     }
 }
 
 #[test]
-fn a_fetch_goes_first_and_a_clone_steps_back() {
+fn a_fetch_is_interactive_and_a_clone_goes_to_the_background() {
     let repo = RepoBuilder::new(Size::Small).build();
     let id = |name: &str| repo.git(&["rev-parse", name]).trim().to_owned();
     let (main, before) = (id("main"), id("main^"));
-    let turns = Arc::new(Turns::new(1));
-    let host = Arc::new(Host { turns: Some(turns.clone()), ..Host::default() });
-    let check = |script: Script, goes_first: usize, steps_back: bool| {
+    let cpu = Arc::new(CpuScheduler::new(1));
+    let host = Arc::new(Host { cpu: Some(cpu.clone()), ..Host::default() });
+    let check = |script: Script, interactive: usize, is_background: bool| {
         let subject = Subject {
             repository: Arc::new(Repository::open(repo.path(), &OpenOptions::default()).unwrap()),
             version: ProtocolVersion::V2,
@@ -59,12 +59,13 @@ fn a_fetch_goes_first_and_a_clone_steps_back() {
             paths: Default::default(),
         };
         let call = UploadPack { subject, hook_environment: Vec::new() };
-        // The door has them as well.
-        let mut door = Looker { turns: turns.clone(), seen: 0, has_stepped_back: false };
-        upload_pack(&call, &mut Cursor::new(script.bytes()), &mut door, &SimulatedClock::default()).unwrap();
-        assert_eq!((door.seen, door.has_stepped_back), (NOBODY + 1 + goes_first, steps_back));
-        drop(door);
-        assert_eq!(Arc::strong_count(&turns), NOBODY);
+        // The client has them as well.
+        let mut client = Recorder { cpu: cpu.clone(), seen: 0, is_background: false };
+        upload_pack(&call, &mut Cursor::new(script.bytes()), &mut client, &SimulatedClock::default())
+            .unwrap();
+        assert_eq!((client.seen, client.is_background), (IDLE_COUNT + 1 + interactive, is_background));
+        drop(client);
+        assert_eq!(Arc::strong_count(&cpu), IDLE_COUNT);
     };
     check(Script::new().fetch_v2("sha1", &[&main], &[&before]).flush(), 1, false);
     check(Script::new().fetch_v2("sha1", &[&main], &[]).flush(), 0, true);

@@ -9,7 +9,7 @@ use packrace_server::cgi::{self, CgiRequest};
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::receive::PushBudget;
-use packrace_server::repository_cache::WarmSettings;
+use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::{Admin, Hosts, PushMemory, Pushing, ServeRules, Settings};
 use packrace_store::OpenOptions;
@@ -53,7 +53,7 @@ fn told(globals: &Globals, environment: &Environment) -> Result<(CgiRequest, Set
         admission: AdmissionSettings::default(),
         // One request is served, and nobody shares with it.
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
-        warm: WarmSettings { enabled: false, ..WarmSettings::default() },
+        warm: RepositoryCacheSettings { enabled: false, ..RepositoryCacheSettings::default() },
         hook_environment: environment.for_upload_hooks(globals),
         rules: ServeRules::default(),
         hosts: Hosts::default(),

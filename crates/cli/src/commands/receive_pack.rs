@@ -7,7 +7,7 @@ use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
 use packrace_server::receive;
 use packrace_server::receive::{Committer, PushBudget, Pusher};
-use packrace_server::stdio::SinkDoor;
+use packrace_server::stdio::StreamSink;
 use packrace_store::{Config, HooksFrom, Outlet};
 
 use super::Fatal;
@@ -35,8 +35,8 @@ pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> 
         messages: MessageSink::new(|text| drop(std::io::stderr().write_all(text))),
     };
     let mut input = FdSource::stdin(None).map_err(Fatal::new)?;
-    let mut door = SinkDoor::stdout().map_err(Fatal::new)?;
-    Ok(receive::receive_pack(&call, &mut input, &mut door, &RealClock::default())?)
+    let mut client = StreamSink::stdout().map_err(Fatal::new)?;
+    Ok(receive::receive_pack(&call, &mut input, &mut client, &RealClock::default())?)
 }
 
 /// Who stands in reflogs: the environment, who pushes, the configuration.

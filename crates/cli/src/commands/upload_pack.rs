@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use packrace_os::clock::RealClock;
 use packrace_os::source::FdSource;
-use packrace_server::stdio::SinkDoor;
+use packrace_server::stdio::StreamSink;
 use packrace_server::subject::{Mode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
 use packrace_server::upload;
@@ -29,8 +29,8 @@ pub fn run(globals: &Globals, args: &UploadPack, environment: &Environment) -> R
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut input = FdSource::stdin(timeout).map_err(Fatal::new)?;
-    let mut door = SinkDoor::stdout().map_err(Fatal::new)?;
-    let served = upload::upload_pack(&call, &mut input, &mut door, &RealClock::default());
+    let mut client = StreamSink::stdout().map_err(Fatal::new)?;
+    let served = upload::upload_pack(&call, &mut input, &mut client, &RealClock::default());
     // The process ends, and the kernel takes the maps of all packs back at once, which costs less than one after the other.
     std::mem::forget(call);
     Ok(served?)

@@ -18,7 +18,7 @@ use packrace_pack::ingest::MaxUnpacked;
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::receive::PushBudget;
-use packrace_server::repository_cache::WarmSettings;
+use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::{Admin, Hosts, PushMemory, ServeRules};
 
@@ -42,7 +42,7 @@ pub struct Told {
     /// What is kept of packs.
     pub cache: CacheSettings,
     /// What is kept open of repositories.
-    pub warm: WarmSettings,
+    pub warm: RepositoryCacheSettings,
     /// What may be pushed.
     pub push: Push,
     /// What hooks may do and take.

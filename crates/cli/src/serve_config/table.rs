@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
-use packrace_server::repository_cache::WarmSettings;
+use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::ServeRules;
 
@@ -207,7 +207,7 @@ group!(cache: CacheSettings {
          \"none\": nothing goes on disk.";
 });
 
-group!(warm: WarmSettings {
+group!(warm: RepositoryCacheSettings {
     enabled: value, restart,
         "Whether repositories stay open between requests, and answers about their refs are used again. Without it every \
          request opens its repository and reads its refs. Changes from outside are noticed either way.";

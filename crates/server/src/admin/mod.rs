@@ -1,4 +1,4 @@
-//! Looking at a server while it runs: the routes below `/-/`.
+//! The routes below `/-/`, which show what a server does while it runs.
 //!
 //! | route | answer |
 //! |---|---|
@@ -41,12 +41,12 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// What the text format of `prometheus-client` is.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// By which door somebody looks.
+/// Through which address somebody asks for these routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Onlooker {
-    /// The one through which repositories are served: anybody.
-    Client,
-    /// The one that is there only to look.
+pub(crate) enum AdminAccess {
+    /// The one where repositories are served: anybody may ask.
+    Public,
+    /// The one that `listen.admin` sets apart.
     Admin,
 }
 
@@ -72,13 +72,13 @@ pub(crate) async fn remember(shared: Arc<Shared>) {
 pub(crate) fn answer<B>(
     request: &Request<B>,
     shared: &Shared,
-    onlooker: Onlooker,
+    access: AdminAccess,
 ) -> Option<Response<String>> {
     let admin = shared.settings().admin;
-    if onlooker == Onlooker::Client && admin == Admin::Nowhere {
+    if access == AdminAccess::Public && admin == Admin::Nowhere {
         return None;
     }
-    let is_told = onlooker == Onlooker::Admin || admin == Admin::OnHttp;
+    let is_told = access == AdminAccess::Admin || admin == Admin::OnHttp;
     let (status, content_type, text) = match request.uri().path() {
         "/-/healthz" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
         "/-/readyz" if shared.host.transfers.is_stopping() => {
@@ -87,14 +87,14 @@ pub(crate) fn answer<B>(
         "/-/readyz" => (StatusCode::OK, "text/plain", "ready\n".to_owned()),
         "/-/metrics" if is_told => (StatusCode::OK, METRICS_TYPE, shared.metrics_now().text()),
         "/-/" if is_told => {
-            let page = page(shared, onlooker, request.uri().query());
+            let page = page(shared, access, request.uri().query());
             (StatusCode::OK, "text/html; charset=utf-8", page)
         }
         _ => return None,
     };
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut refused =
-            plain(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only to be looked at\n".into());
+            plain(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD are allowed\n".into());
         refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Some(refused);
     }
@@ -108,13 +108,13 @@ pub(crate) fn answer<B>(
     Some(answer)
 }
 
-fn page(shared: &Shared, onlooker: Onlooker, query: Option<&str>) -> String {
+fn page(shared: &Shared, access: AdminAccess, query: Option<&str>) -> String {
     View {
         agent: &shared.settings().agent,
         uptime: shared.began.elapsed(),
         is_stopping: shared.host.transfers.is_stopping(),
         refreshes: query != Some("refresh=off"),
-        shows_names: onlooker == Onlooker::Admin,
+        shows_names: access == AdminAccess::Admin,
         live: shared.host.transfers.list(),
         samples: shared.history.lock().unwrap_or_else(PoisonError::into_inner).samples(),
         metrics: shared.metrics_now(),
@@ -166,14 +166,14 @@ fn base64(bytes: &[u8]) -> String {
 /// Serves the address that only serves these routes, until it is dropped.
 pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
     loop {
-        // Beyond the last place, clients wait for one.
-        let place = shared.admin_places.clone().acquire_owned().await;
+        // Clients beyond the limit wait.
+        let permit = shared.admin_permits.clone().acquire_owned().await;
         match listener.accept().await {
             Ok((stream, _)) => {
                 let shared = shared.clone();
                 tokio::spawn(async move {
                     connection(stream, shared).await;
-                    drop(place);
+                    drop(permit);
                 });
             }
             Err(error) => {
@@ -188,7 +188,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let local = stream.local_addr().ok();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let answer = match origin::check(&request, &shared.settings().hosts, local) {
-            Ok(()) => answer(&request, &shared, Onlooker::Admin)
+            Ok(()) => answer(&request, &shared, AdminAccess::Admin)
                 .unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "text/plain", "look at /-/\n".to_owned())),
             Err((status, why)) => {
                 tracing::warn!("admin: refused: {why}");
@@ -199,7 +199,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(ADMIN_TIME).keep_alive(false);
-    // Whoever looks may go away at any time, and who does not take an answer has to.
+    // A client may leave at any time; one that does not take its answer is cut.
     let _ = tokio::time::timeout(ADMIN_TIME, builder.serve_connection(TokioIo::new(stream), service)).await;
 }
 

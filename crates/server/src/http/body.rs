@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::limits::cpu::Turns;
+use crate::limits::cpu::CpuScheduler;
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 
-use super::watch::Exchange;
+use super::watch::InFlight;
 use crate::limits::budget::{Claim, Refused};
-use crate::send::outbox::{Door, GatherBatch};
+use crate::send::outbox::{ClientSink, GatherBatch};
 use crate::service::access_log::Access;
 
 /// Batches between the engine's thread and the connection: at most this many times 1 MiB, nearly all of it ranges of
@@ -198,17 +198,17 @@ pub(super) async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B, time: Du
 }
 
 /// The engine's way into an HTTP answer.
-pub(super) struct BodyDoor {
+pub(super) struct BodySink {
     sender: mpsc::Sender<Message>,
     runtime: Handle,
     /// How long a client may take nothing of what waits for it.
     stall_time: Duration,
     /// Goes before the first batch.
     prefix: Vec<u8>,
-    /// See [`Door::step_back`].
+    /// See [`ClientSink::demote_to_background`].
     background: Arc<Notify>,
-    turns: Option<Arc<Turns>>,
-    has_stepped_back: bool,
+    cpu: Option<Arc<CpuScheduler>>,
+    is_background: bool,
     has_sent: bool,
 }
 
@@ -219,27 +219,27 @@ pub(super) enum Message {
     End,
 }
 
-impl BodyDoor {
-    /// A door, and the end where batches come out. For a thread that may block.
+impl BodySink {
+    /// A sink for a thread that may block, and the end where its batches come out.
     pub(super) fn new(
         prefix: Vec<u8>,
         stall_time: Duration,
         background: Arc<Notify>,
-        turns: Option<Arc<Turns>>,
+        cpu: Option<Arc<CpuScheduler>>,
     ) -> (Self, mpsc::Receiver<Message>) {
         let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
         let runtime = Handle::current();
-        let door = BodyDoor {
+        let sink = BodySink {
             sender,
             runtime,
             stall_time,
             prefix,
             background,
-            turns,
-            has_stepped_back: false,
+            cpu,
+            is_background: false,
             has_sent: false,
         };
-        (door, receiver)
+        (sink, receiver)
     }
 
     /// Whether the client has got, or will get, a part of the answer.
@@ -259,7 +259,7 @@ impl BodyDoor {
     }
 }
 
-impl Door for BodyDoor {
+impl ClientSink for BodySink {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         self.has_sent = true;
         if !self.prefix.is_empty() {
@@ -267,7 +267,7 @@ impl Door for BodyDoor {
             self.pass(Message::Batch(prefix))?;
         }
         // Only the moment counts: another thread writes it.
-        drop(self.turns.as_deref().filter(|_| self.has_stepped_back).map(Turns::take));
+        drop(self.cpu.as_deref().filter(|_| self.is_background).map(CpuScheduler::take_slot));
         self.pass(Message::Batch(batch))
     }
 
@@ -275,8 +275,8 @@ impl Door for BodyDoor {
         self.sender.is_closed()
     }
 
-    fn step_back(&mut self) {
-        self.has_stepped_back = true;
+    fn demote_to_background(&mut self) {
+        self.is_background = true;
         self.background.notify_one();
     }
 }
@@ -291,19 +291,19 @@ pub(super) struct BatchBuf {
     skip: usize,
     remaining: usize,
     /// Is told what the client takes.
-    exchange: Arc<Exchange>,
+    in_flight: Arc<InFlight>,
 }
 
 impl BatchBuf {
-    fn new(batch: GatherBatch, exchange: Arc<Exchange>) -> Self {
-        exchange.handed(batch.len());
-        BatchBuf { remaining: batch.len(), batch, at: 0, skip: 0, exchange }
+    fn new(batch: GatherBatch, in_flight: Arc<InFlight>) -> Self {
+        in_flight.handed(batch.len());
+        BatchBuf { remaining: batch.len(), batch, at: 0, skip: 0, in_flight }
     }
 }
 
 impl Drop for BatchBuf {
     fn drop(&mut self) {
-        self.exchange.taken(self.remaining);
+        self.in_flight.taken(self.remaining);
     }
 }
 
@@ -330,7 +330,7 @@ impl Buf for BatchBuf {
     fn advance(&mut self, mut count: usize) {
         assert!(count <= self.remaining, "cannot advance past the end");
         self.remaining -= count;
-        self.exchange.taken(count);
+        self.in_flight.taken(count);
         while count > 0 {
             let rest = self.chunk().len();
             if count < rest {
@@ -344,14 +344,14 @@ impl Buf for BatchBuf {
     }
 }
 
-/// The body of an answer: a first batch, and what follows it through a door.
+/// The body of an answer: a first batch, and those that follow through a sink.
 pub(super) struct AnswerBody {
     first: Option<GatherBatch>,
     rest: Option<mpsc::Receiver<Message>>,
     status: u16,
     /// None where nobody wants to read of it.
     access: Option<Access>,
-    exchange: Arc<Exchange>,
+    in_flight: Arc<InFlight>,
     /// Set once hyper has got the last byte.
     is_complete: bool,
     was_pending: bool,
@@ -364,11 +364,20 @@ impl AnswerBody {
         rest: Option<mpsc::Receiver<Message>>,
         status: u16,
         access: Option<Access>,
-        exchange: Arc<Exchange>,
+        in_flight: Arc<InFlight>,
     ) -> Self {
         let first = Some(first).filter(|first| !first.is_empty());
         let is_complete = first.is_none() && rest.is_none();
-        AnswerBody { first, rest, status, access, exchange, is_complete, was_pending: false, is_wanted: true }
+        AnswerBody {
+            first,
+            rest,
+            status,
+            access,
+            in_flight,
+            is_complete,
+            was_pending: false,
+            is_wanted: true,
+        }
     }
 
     /// The request was HEAD: nothing of the body is sent, and nothing of it is missing.
@@ -414,7 +423,7 @@ impl Body for AnswerBody {
             if let Some(access) = &self.access {
                 access.transfer().sent(batch.len() as u64);
             }
-            Ok(Frame::data(BatchBuf::new(batch, self.exchange.clone())))
+            Ok(Frame::data(BatchBuf::new(batch, self.in_flight.clone())))
         }))
     }
 
@@ -447,23 +456,23 @@ mod tests {
     use super::*;
     use http_body_util::Full;
     use packrace_os::Mapped;
-    use packrace_os::pace::Pace;
+    use packrace_os::throughput::MinThroughput;
 
-    use crate::http::watch::Conversation;
+    use crate::http::watch::ConnectionWatch;
     use crate::limits::budget::{Budget, Limits};
     use crate::send::outbox::COPY_BELOW_BYTES;
 
     #[test]
     fn a_batch_can_be_taken_in_any_steps() {
         let map = Mapped::from((0..1000).map(|at| at as u8).collect::<Vec<_>>());
-        let pace = Pace { time: Duration::from_secs(1), bytes: 1 };
-        let conversation = Conversation::new(Duration::from_secs(1), pace, None);
+        let min = MinThroughput { time: Duration::from_secs(1), bytes: 1 };
+        let watch = ConnectionWatch::new(Duration::from_secs(1), min, None);
         for step in 1..=70 {
             let mut batch = GatherBatch::of(b"head".to_vec());
             batch.push_mapped(&map, 20..20);
             batch.push_mapped(&map, 10..COPY_BELOW_BYTES + 10);
             batch.push(b"tail");
-            let mut buf = BatchBuf::new(batch, conversation.exchange());
+            let mut buf = BatchBuf::new(batch, watch.begin_request());
             let mut got = Vec::new();
             while buf.has_remaining() {
                 let mut slots = [IoSlice::new(&[]); 4];
@@ -480,12 +489,12 @@ mod tests {
 
     #[test]
     fn spans_of_a_map_are_handed_over_and_not_copied() {
-        let pace = Pace { time: Duration::from_secs(1), bytes: 1 };
-        let conversation = Conversation::new(Duration::from_secs(1), pace, None);
+        let min = MinThroughput { time: Duration::from_secs(1), bytes: 1 };
+        let watch = ConnectionWatch::new(Duration::from_secs(1), min, None);
         let map = Mapped::from(vec![7; 1 << 20]);
         let mut batch = GatherBatch::of(b"head".to_vec());
         batch.push_mapped(&map, 1000..500_000);
-        let mut buf = BatchBuf::new(batch, conversation.exchange());
+        let mut buf = BatchBuf::new(batch, watch.begin_request());
         buf.advance(4 + 100_000);
         let mut slots = [IoSlice::new(&[]); 4];
         assert_eq!(buf.chunks_vectored(&mut slots), 1);

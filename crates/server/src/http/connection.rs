@@ -15,9 +15,9 @@ use packrace_os::faults;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::watch::{Conversation, TooSlow};
+use super::watch::{ConnectionWatch, TooSlow};
 use super::{Addresses, answer};
-use crate::limits::connections::Place;
+use crate::limits::connections::Permit;
 use crate::metrics::{DoorName, Reason};
 use crate::service::shared::Shared;
 
@@ -36,37 +36,37 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 const MAX_RESET_STREAMS: usize = 20;
 
 /// Serves one connection to its end. When a clone begins on it, it goes on in the background, behind all others.
-pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, place: Place, shared: Arc<Shared>) {
-    let conversation = {
+pub(crate) async fn connection(stream: TcpStream, peer: SocketAddr, permit: Permit, shared: Arc<Shared>) {
+    let watch = {
         let settings = shared.settings();
         let limits = &settings.limits;
-        let pace = limits.stall_pace();
-        Conversation::new(limits.request_time, pace, Some(place))
+        let min = limits.stall_throughput();
+        ConnectionWatch::new(limits.request_time, min, Some(permit))
     };
-    let stepped_back = conversation.background().clone();
+    let demoted = watch.background().clone();
     let background = shared.background.clone();
-    let mut serving = Box::pin(serve(stream, peer, conversation, shared));
+    let mut serving = Box::pin(serve(stream, peer, watch, shared));
     tokio::select! {
         () = serving.as_mut() => {}
-        () = stepped_back.notified() => match background {
+        () = demoted.notified() => match background {
             Some(background) => drop(background.spawn(serving)),
             None => serving.await,
         },
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, conversation: Arc<Conversation>, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, watch: Arc<ConnectionWatch>, shared: Arc<Shared>) {
     let _open = shared.host.metrics.connection(DoorName::Http);
     let addresses = Addresses { peer, local: stream.local_addr().ok() };
     // Small answers must not wait for more.
     let _ = stream.set_nodelay(true);
     let mut stopping = shared.stopping.subscribe();
     let metrics = shared.host.metrics.clone();
-    let for_service = (shared.clone(), conversation.clone());
+    let for_service = (shared.clone(), watch.clone());
     let service = hyper::service::service_fn(move |request| {
-        let (shared, conversation) = for_service.clone();
-        let exchange = conversation.exchange();
-        async move { Ok::<_, Infallible>(answer(request, exchange, shared, addresses).await) }
+        let (shared, watch) = for_service.clone();
+        let in_flight = watch.begin_request();
+        async move { Ok::<_, Infallible>(answer(request, in_flight, shared, addresses).await) }
     });
     let builder = builder();
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(Counted(stream)), service));
@@ -84,7 +84,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, conversation: Arc<Conversati
         ended = ended => if let Err(error) = ended {
             tracing::debug!("http {peer}: {error}");
         },
-        why = conversation.watch() => {
+        why = watch.too_slow() => {
             match why {
                 TooSlow::Silent => {}
                 TooSlow::Stalled => metrics.refused(Reason::Slow),
@@ -97,7 +97,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, conversation: Arc<Conversati
 
 fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Times are the conversation's.
+    // The watch keeps time.
     builder.http1().header_read_timeout(None).max_buf_size(MAX_HEAD_BYTES);
     builder
         .http2()

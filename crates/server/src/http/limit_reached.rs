@@ -2,13 +2,13 @@
 
 use http::StatusCode;
 
-use crate::limits::connections::NoPlace;
+use crate::limits::connections::LimitReached;
 
-/// After how many seconds a client that gets no place may come back.
+/// Seconds after which a refused client may come back.
 pub(crate) const RETRY_AFTER: &str = "10";
 
-/// What a client beyond the last place is told.
-pub(crate) fn response(why: NoPlace) -> Vec<u8> {
+/// What a client beyond the connection limit is told.
+pub(crate) fn response(why: LimitReached) -> Vec<u8> {
     let status = status_of(why);
     format!(
         "HTTP/1.1 {} {}\r\nRetry-After: {RETRY_AFTER}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
@@ -18,10 +18,10 @@ pub(crate) fn response(why: NoPlace) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Which status says that there is no place.
-pub(crate) fn status_of(why: NoPlace) -> StatusCode {
+/// The status for a limit that is reached.
+pub(crate) fn status_of(why: LimitReached) -> StatusCode {
     match why {
-        NoPlace::Full => StatusCode::SERVICE_UNAVAILABLE,
-        NoPlace::ClientHasEnough => StatusCode::TOO_MANY_REQUESTS,
+        LimitReached::Full => StatusCode::SERVICE_UNAVAILABLE,
+        LimitReached::ClientHasEnough => StatusCode::TOO_MANY_REQUESTS,
     }
 }

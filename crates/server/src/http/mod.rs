@@ -40,26 +40,26 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
-use crate::admin::{self, Onlooker};
+use crate::admin::{self, AdminAccess};
 use crate::limits::budget::CUT;
-use crate::limits::connections::{Awaited, Place};
+use crate::limits::connections::{Awaited, Permit};
 use crate::metrics::{DoorName, Reason};
 use crate::origin;
 use crate::path_names::PathNames;
 use crate::send::outbox::GatherBatch;
 use crate::service::access_log::{Access, quoted, reason};
 use crate::service::call::{self, Call, Service};
-use crate::service::counting::Heard;
+use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
 use crate::service::root::NotServed;
 use crate::service::shared::{Beginning, Opened, Shared};
 use crate::subject::{Mode, ProtocolVersion};
 use crate::transfers::Transfer;
-use body::{AnswerBody, BadBody, BodyDoor, Message, RequestBody, discard};
+use body::{AnswerBody, BadBody, BodySink, Message, RequestBody, discard};
 use limit_reached::{RETRY_AFTER, status_of};
 use routes::{NO_CACHE, Route, percent_decode, route};
 use streamed_body::StreamedBody;
-use watch::Exchange;
+use watch::InFlight;
 
 type Answer = Response<AnswerBody>;
 
@@ -73,7 +73,7 @@ pub(crate) struct Addresses {
 /// Answers one request.
 async fn answer(
     request: Request<Incoming>,
-    exchange: Arc<Exchange>,
+    in_flight: Arc<InFlight>,
     shared: Arc<Shared>,
     Addresses { peer, local }: Addresses,
 ) -> Answer {
@@ -82,29 +82,29 @@ async fn answer(
         tracing::warn!("http {peer}: refused: {why}");
         let line = format!("{} {}", request.method(), request.uri());
         let access = Access::new(&shared.host, DoorName::Http, &peer.to_string(), line.as_bytes());
-        return refusal(status, access, exchange);
+        return refusal(status, access, in_flight);
     }
-    if let Some(answer) = admin::answer(&request, &shared, Onlooker::Client) {
+    if let Some(answer) = admin::answer(&request, &shared, AdminAccess::Public) {
         let status = answer.status().as_u16();
         let body = |text: String| GatherBatch::of(text.into_bytes());
-        return answer.map(|text| AnswerBody::new(body(text), None, status, None, exchange));
+        return answer.map(|text| AnswerBody::new(body(text), None, status, None, in_flight));
     }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let access =
         Access::new(&shared.host, DoorName::Http, &peer.to_string(), format!("{method} {uri}").as_bytes());
     let route = match percent_decode(uri.path()) {
         Some(path) => route(method.as_str(), &path, uri.query().unwrap_or("")),
-        None => return refusal(StatusCode::BAD_REQUEST, access, exchange),
+        None => return refusal(StatusCode::BAD_REQUEST, access, in_flight),
     };
-    let background = exchange.conversation().background().clone();
+    let background = in_flight.watch().background().clone();
     let transfer = access.transfer().clone();
-    let called = Called { peer, transfer, background, exchange: Arc::downgrade(&exchange) };
+    let context = RequestContext { peer, transfer, background, in_flight: Arc::downgrade(&in_flight) };
     let result = match route {
-        Route::Advertise(service, path) => advertise(request.headers(), service, path, called, shared).await,
-        Route::Call(Service::UploadPack, path) => upload_pack(request, path, called, shared).await,
-        Route::Call(Service::ReceivePack, path) => receive_pack(request, path, called, shared).await,
+        Route::Advertise(service, path) => advertise(request.headers(), service, path, context, shared).await,
+        Route::Call(Service::UploadPack, path) => upload_pack(request, path, context, shared).await,
+        Route::Call(Service::ReceivePack, path) => receive_pack(request, path, context, shared).await,
         Route::NotAllowed(methods) => {
-            let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, access, exchange);
+            let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, access, in_flight);
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
             return answer;
         }
@@ -113,11 +113,11 @@ async fn answer(
         Route::Unknown => Err(StatusCode::NOT_FOUND),
     };
     match result {
-        Ok(started) => {
+        Ok(start) => {
             let body =
-                AnswerBody::new(started.first, started.rest, StatusCode::OK.as_u16(), Some(access), exchange);
+                AnswerBody::new(start.first, start.rest, StatusCode::OK.as_u16(), Some(access), in_flight);
             let mut answer = Response::new(body);
-            let content_type = HeaderValue::from_static(started.content_type);
+            let content_type = HeaderValue::from_static(start.content_type);
             answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
             no_cache(answer.headers_mut());
             if method == Method::HEAD {
@@ -125,17 +125,17 @@ async fn answer(
             }
             answer
         }
-        Err(status) => refusal(status, access, exchange),
+        Err(status) => refusal(status, access, in_flight),
     }
 }
 
-fn refusal(status: StatusCode, access: Access, exchange: Arc<Exchange>) -> Answer {
+fn refusal(status: StatusCode, access: Access, in_flight: Arc<InFlight>) -> Answer {
     if let Some(reason) = reason(status) {
         access.transfer().metrics().refused(reason);
     }
     let text = format!("{}\n", status.canonical_reason().unwrap_or("refused"));
     let first = GatherBatch::of(text.into_bytes());
-    let body = AnswerBody::new(first, None, status.as_u16(), Some(access), exchange);
+    let body = AnswerBody::new(first, None, status.as_u16(), Some(access), in_flight);
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
@@ -158,7 +158,7 @@ fn version(headers: &HeaderMap) -> ProtocolVersion {
 }
 
 /// An answer of which at least the status is certain.
-struct Started {
+struct AnswerStart {
     first: GatherBatch,
     rest: Option<Receiver<Message>>,
     content_type: &'static str,
@@ -168,40 +168,40 @@ async fn advertise(
     headers: &HeaderMap,
     service: Service,
     path: Vec<u8>,
-    called: Called,
+    context: RequestContext,
     shared: Arc<Shared>,
-) -> Result<Started, StatusCode> {
+) -> Result<AnswerStart, StatusCode> {
     let version = version(headers);
     let prefix = match version {
         ProtocolVersion::V2 => Vec::new(),
         _ => service.announcement().to_vec(),
     };
-    let wanted = Wanted {
+    let request = ServiceRequest {
         service,
         path,
         version,
         mode: Mode::Advertise,
         input: Body::Empty,
         prefix,
-        called,
+        context,
         opened: None,
     };
-    run(wanted, service.advertisement(), shared).await
+    run(request, service.advertisement(), shared).await
 }
 
 async fn upload_pack(
     request: Request<Incoming>,
     path: Vec<u8>,
-    called: Called,
+    context: RequestContext,
     shared: Arc<Shared>,
-) -> Result<Started, StatusCode> {
+) -> Result<AnswerStart, StatusCode> {
     let service = Service::UploadPack;
     let is_gzip = is_gzip(request.headers(), service)?;
     let version = version(request.headers());
     let may_send = request.headers().contains_key(header::EXPECT);
     let mut body = request.into_body();
     let (input, opened) =
-        match take_body(&mut body, is_gzip, may_send, service, &path, &called, &shared).await {
+        match take_body(&mut body, is_gzip, may_send, service, &path, &context, &shared).await {
             Ok((input, opened)) => (Body::Whole(input), opened),
             Err(status) => {
                 let time = shared.settings().limits.body_time;
@@ -210,8 +210,9 @@ async fn upload_pack(
             }
         };
     let prefix = Vec::new();
-    let wanted = Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called, opened };
-    run(wanted, service.result(), shared).await
+    let request =
+        ServiceRequest { service, path, version, mode: Mode::StatelessRpc, input, prefix, context, opened };
+    run(request, service.result(), shared).await
 }
 
 /// Takes the body of a request. What has not come with the head is only waited for where there is a repository that serves it,
@@ -222,22 +223,22 @@ async fn take_body(
     expects_to_continue: bool,
     service: Service,
     path: &[u8],
-    called: &Called,
+    context: &RequestContext,
     shared: &Arc<Shared>,
 ) -> Result<(RequestBody, Option<Opened>), StatusCode> {
     let settings = shared.settings();
     let limits = &settings.limits;
-    let refused = |bad| body_refused(bad, called.peer, shared);
-    let claim = shared.places.bodies.claim(0, called.peer.ip()).map_err(|_| refused(BadBody::NoRoom))?;
+    let refused = |bad| body_refused(bad, context.peer, shared);
+    let claim = shared.limits.bodies.claim(0, context.peer.ip()).map_err(|_| refused(BadBody::NoRoom))?;
     let mut taken = RequestBody::new(claim, is_gzip, limits.max_request_bytes);
     let mut opened = None;
     // Looking at it would ask for it.
     if expects_to_continue || !taken.take_ready(body).await.map_err(refused)? {
-        opened = Some(look_up(service, path.to_vec(), called, shared).await?);
-        let exchange = called.exchange.upgrade();
-        exchange.iter().for_each(|exchange| exchange.conversation().awaits_body());
+        opened = Some(look_up(service, path.to_vec(), context, shared).await?);
+        let in_flight = context.in_flight.upgrade();
+        in_flight.iter().for_each(|in_flight| in_flight.watch().awaits_body());
         let come = tokio::time::timeout(limits.body_time, taken.take_rest(body)).await;
-        exchange.iter().for_each(|exchange| exchange.conversation().has_body());
+        in_flight.iter().for_each(|in_flight| in_flight.watch().has_body());
         match come {
             Ok(result) => result.map_err(refused)?,
             Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
@@ -246,18 +247,18 @@ async fn take_body(
     Ok((taken, opened))
 }
 
-/// The repository, if there is one that offers this service. The request holds no place after that: it takes one again when its
-/// body is there.
+/// The repository, if there is one that offers this service. The permit is given back: the request takes another one when
+/// its body is there.
 async fn look_up(
     service: Service,
     path: Vec<u8>,
-    called: &Called,
+    context: &RequestContext,
     shared: &Arc<Shared>,
 ) -> Result<Opened, StatusCode> {
-    let place = take_place(called, shared).await?;
-    let (transfer, shared) = (called.transfer.clone(), shared.clone());
+    let permit = take_permit(context, shared).await?;
+    let (transfer, shared) = (context.transfer.clone(), shared.clone());
     let looking = tokio::task::spawn_blocking(move || {
-        let _held = place;
+        let _held = permit;
         transfer.is_about(&path);
         let _span = transfer.enter_span();
         open(service, &path, &shared)
@@ -272,23 +273,31 @@ async fn look_up(
 async fn receive_pack(
     request: Request<Incoming>,
     path: Vec<u8>,
-    called: Called,
+    context: RequestContext,
     shared: Arc<Shared>,
-) -> Result<Started, StatusCode> {
+) -> Result<AnswerStart, StatusCode> {
     let service = Service::ReceivePack;
     let version = version(request.headers());
     // As from git, who may not push is told that first.
     let input = match is_gzip(request.headers(), service) {
         Ok(is_gzip) => {
-            let pace = shared.settings().limits.stall_pace();
-            Body::Stream(StreamedBody::start(request.into_body(), is_gzip, pace))
+            let min = shared.settings().limits.stall_throughput();
+            Body::Stream(StreamedBody::start(request.into_body(), is_gzip, min))
         }
         Err(status) => Body::Refused(status),
     };
     let prefix = Vec::new();
-    let wanted =
-        Wanted { service, path, version, mode: Mode::StatelessRpc, input, prefix, called, opened: None };
-    run(wanted, service.result(), shared).await
+    let request = ServiceRequest {
+        service,
+        path,
+        version,
+        mode: Mode::StatelessRpc,
+        input,
+        prefix,
+        context,
+        opened: None,
+    };
+    run(request, service.result(), shared).await
 }
 
 /// Whether a body is gzipped; refuses bodies that are something else than a request of this service.
@@ -323,25 +332,25 @@ fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
     status
 }
 
-/// By whom, and what is told of it.
-struct Called {
+/// Who asks, and what follows the request.
+struct RequestContext {
     peer: SocketAddr,
     transfer: Arc<Transfer>,
-    /// See [`crate::send::outbox::Door::step_back`].
+    /// See [`crate::send::outbox::ClientSink::demote_to_background`].
     background: Arc<Notify>,
     /// It may be over before all of the request is.
-    exchange: Weak<Exchange>,
+    in_flight: Weak<InFlight>,
 }
 
 /// A request.
-struct Wanted {
+struct ServiceRequest {
     service: Service,
     path: Vec<u8>,
     version: ProtocolVersion,
     mode: Mode,
     input: Body,
     prefix: Vec<u8>,
-    called: Called,
+    context: RequestContext,
     /// The repository, where it was looked up before.
     opened: Option<Opened>,
 }
@@ -357,27 +366,27 @@ enum Body {
 
 /// Runs the engine on a thread of its own. The status is decided by its first bytes, or by how it ends without any.
 async fn run(
-    mut wanted: Wanted,
+    mut request: ServiceRequest,
     content_type: &'static str,
     shared: Arc<Shared>,
-) -> Result<Started, StatusCode> {
-    let place = take_place(&wanted.called, &shared).await?;
-    if let Body::Stream(body) = &wanted.input {
-        place.on_cut(body.giving_up());
+) -> Result<AnswerStart, StatusCode> {
+    let permit = take_permit(&request.context, &shared).await?;
+    if let Body::Stream(body) = &request.input {
+        permit.on_cut(body.giving_up());
     }
-    let background = wanted.called.background.clone();
+    let background = request.context.background.clone();
     let stall_time = shared.settings().limits.stall_time;
-    let (door, mut receiver) =
-        BodyDoor::new(std::mem::take(&mut wanted.prefix), stall_time, background, shared.host.turns.clone());
+    let (client, mut receiver) =
+        BodySink::new(std::mem::take(&mut request.prefix), stall_time, background, shared.host.cpu.clone());
     let stopping = shared.stopping.subscribe();
     let engine = tokio::task::spawn_blocking(move || {
-        // The place is taken as long as this thread works, and the server waits for it when it stops.
+        // The permit is held while this thread works, and a server that stops waits for it.
         let _held = stopping;
-        run_engine(wanted, door, &place, &shared)
+        run_engine(request, client, &permit, &shared)
     });
     match receiver.recv().await {
-        Some(Message::Batch(first)) => Ok(Started { first, rest: Some(receiver), content_type }),
-        Some(Message::End) => Ok(Started { first: GatherBatch::default(), rest: None, content_type }),
+        Some(Message::Batch(first)) => Ok(AnswerStart { first, rest: Some(receiver), content_type }),
+        Some(Message::End) => Ok(AnswerStart { first: GatherBatch::default(), rest: None, content_type }),
         None => match engine.await {
             Ok(status) => Err(status),
             Err(panic) => {
@@ -388,9 +397,9 @@ async fn run(
     }
 }
 
-async fn take_place(called: &Called, shared: &Shared) -> Result<Place, StatusCode> {
-    shared.places.request(called.peer.ip()).await.map_err(|why| {
-        shared.has_refused(format_args!("http {}", called.peer), why, "request");
+async fn take_permit(context: &RequestContext, shared: &Shared) -> Result<Permit, StatusCode> {
+    shared.limits.request(context.peer.ip()).await.map_err(|why| {
+        shared.has_refused(format_args!("http {}", context.peer), why, "request");
         status_of(why)
     })
 }
@@ -401,42 +410,49 @@ fn open(service: Service, path: &[u8], shared: &Shared) -> Result<Opened, Status
 }
 
 /// Serves a call. Says with which status it ends if nothing was sent.
-fn run_engine(mut wanted: Wanted, mut door: BodyDoor, place: &Place, shared: &Shared) -> StatusCode {
-    wanted.called.transfer.is_about(&wanted.path);
-    let _span = wanted.called.transfer.enter_span();
-    let path = quoted(&wanted.path);
-    let opened = match wanted.opened.take().map_or_else(|| open(wanted.service, &wanted.path, shared), Ok) {
+fn run_engine(
+    mut request: ServiceRequest,
+    mut client: BodySink,
+    permit: &Permit,
+    shared: &Shared,
+) -> StatusCode {
+    request.context.transfer.is_about(&request.path);
+    let _span = request.context.transfer.enter_span();
+    let path = quoted(&request.path);
+    let opened = match request.opened.take().map_or_else(|| open(request.service, &request.path, shared), Ok)
+    {
         Ok(opened) => opened,
         Err(status) => return status,
     };
-    match &mut wanted.input {
+    match &mut request.input {
         Body::Refused(status) => return *status,
-        // Here, where it keeps nobody waiting, and not before there is a place and a repository.
+        // Here it holds up nobody else, and there is a permit and a repository.
         Body::Whole(body) => {
             if let Err(bad) = body.inflate() {
-                return body_refused(bad, wanted.called.peer, shared);
+                return body_refused(bad, request.context.peer, shared);
             }
         }
         Body::Empty | Body::Stream(_) => {}
     }
-    let peer = wanted.called.peer;
-    let result = catch_unwind(AssertUnwindSafe(|| serve_wanted(wanted, opened, &mut door, place, shared)));
+    let peer = request.context.peer;
+    let result =
+        catch_unwind(AssertUnwindSafe(|| serve_request(request, opened, &mut client, permit, shared)));
     match result {
         Ok(Ok(StatusCode::OK)) => {
-            door.end();
+            client.end();
             StatusCode::OK
         }
         // Nothing was sent.
         Ok(Ok(status)) => status,
-        Ok(Err(error)) if place.is_cut() => {
+        Ok(Err(error)) if permit.is_cut() => {
             shared.host.metrics.refused(Reason::Idle);
             tracing::warn!("http {peer}: {path}: {CUT}: {}", quoted(error.to_string().as_bytes()));
             StatusCode::SERVICE_UNAVAILABLE
         }
         Ok(Err(error)) => {
             tracing::warn!("{path}: {}", quoted(error.to_string().as_bytes()));
-            if error.was_told() && door.has_sent() {
-                door.end();
+            if error.was_told() && client.has_sent() {
+                client.end();
             }
             routes::status_of(error.kind())
         }
@@ -466,36 +482,36 @@ fn status_of_not_served(path: &str, why: &NotServed) -> StatusCode {
     }
 }
 
-fn serve_wanted(
-    wanted: Wanted,
+fn serve_request(
+    request: ServiceRequest,
     opened: Opened,
-    door: &mut BodyDoor,
-    place: &Place,
+    client: &mut BodySink,
+    permit: &Permit,
     shared: &Shared,
 ) -> Result<StatusCode, crate::error::Error> {
     let mut whole: &[u8];
     let mut awaited;
-    let Called { peer, transfer, .. } = wanted.called;
-    let mut body = wanted.input;
+    let RequestContext { peer, transfer, .. } = request.context;
+    let mut body = request.input;
     let input: &mut (dyn Read + Send) = match &mut body {
         Body::Whole(body) => {
             whole = body.bytes();
             &mut whole
         }
         Body::Stream(body) => {
-            awaited = Awaited { input: body, place };
+            awaited = Awaited { input: body, permit };
             &mut awaited
         }
         Body::Empty | Body::Refused(_) => &mut std::io::empty(),
     };
-    let mut input = Heard { input, transfer: &transfer };
+    let mut input = CountingReader { input, transfer: &transfer };
     let settings = shared.settings();
     let mut head = &[][..];
     let begun;
     let repository = match opened {
         Opened::There(repository) => repository,
-        Opened::New(new) if wanted.mode == Mode::Advertise => {
-            new.advertise(&settings, wanted.version, &transfer, door)?;
+        Opened::New(new) if request.mode == Mode::Advertise => {
+            new.advertise(&settings, request.version, &transfer, client)?;
             return Ok(StatusCode::OK);
         }
         Opened::New(new) => {
@@ -507,21 +523,21 @@ fn serve_wanted(
             head = &begun;
             match shared.make(&new) {
                 Ok(made) => made,
-                Err(why) => return Ok(status_of_not_served(&quoted(&wanted.path), &why)),
+                Err(why) => return Ok(status_of_not_served(&quoted(&request.path), &why)),
             }
         }
     };
     let call = Call {
-        service: wanted.service,
-        paths: PathNames::of(&repository, &wanted.path),
+        service: request.service,
+        paths: PathNames::of(&repository, &request.path),
         repository,
-        version: wanted.version,
-        mode: wanted.mode,
+        version: request.version,
+        mode: request.mode,
         client: pusher(None, Some(&peer.ip().to_string())),
         transfer: transfer.clone(),
         host: shared.host.clone(),
         messages: call::to_log(),
     };
-    call.serve(&settings, &mut head.chain(input), door, &shared.clock)?;
+    call.serve(&settings, &mut head.chain(input), client, &shared.clock)?;
     Ok(StatusCode::OK)
 }

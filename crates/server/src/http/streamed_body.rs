@@ -9,7 +9,7 @@ use bytes::{Buf as _, Bytes};
 use flate2::bufread::MultiGzDecoder;
 use http_body::Body;
 use http_body_util::BodyExt as _;
-use packrace_os::pace::{Pace, Paced};
+use packrace_os::throughput::{MinThroughput, ThroughputWatch};
 use tokio::sync::{Notify, mpsc};
 
 /// Pieces that wait for their reader; hyper makes them about as long as its buffer of 400 KiB at most.
@@ -41,15 +41,15 @@ struct Pieces {
 }
 
 impl StreamedBody {
-    /// Begins to take a body, on a task of the present runtime. A client that is slower than `pace` is
+    /// Begins to take a body, on a task of the present runtime. A client that is slower than `min` is
     /// given up.
-    pub(super) fn start<B>(body: B, is_gzip: bool, pace: Pace) -> Self
+    pub(super) fn start<B>(body: B, is_gzip: bool, min: MinThroughput) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
     {
         let (sender, receiver) = mpsc::channel(WAITING_PIECES);
         let given_up = Arc::new(Notify::new());
-        tokio::spawn(pump(body, sender, pace, given_up.clone()));
+        tokio::spawn(pump(body, sender, min, given_up.clone()));
         let pieces = Pieces { receiver, current: Bytes::new() };
         let form = match is_gzip {
             false => Form::Plain(pieces),
@@ -68,16 +68,16 @@ impl StreamedBody {
 async fn pump<B: Body<Data = Bytes>>(
     body: B,
     sender: mpsc::Sender<io::Result<Bytes>>,
-    pace: Pace,
+    min: MinThroughput,
     given_up: Arc<Notify>,
 ) {
     let mut body = pin!(body);
-    let mut paced = Paced::new(pace);
+    let mut speed = ThroughputWatch::new(min);
     let mut discarded = 0;
     loop {
         let since = Instant::now();
         let next = tokio::select! {
-            next = tokio::time::timeout(paced.longest_wait(), body.frame()) => {
+            next = tokio::time::timeout(speed.longest_wait(), body.frame()) => {
                 next.map(|frame| frame.map(|frame| frame.map_err(|_| io::ErrorKind::UnexpectedEof)))
             }
             () = given_up.notified() => {
@@ -91,7 +91,7 @@ async fn pump<B: Body<Data = Bytes>>(
             Ok(None) => return,
             Ok(Some(Err(kind))) => Err(kind.into()),
             Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) => paced.waited(since, data.len()).map(|()| data),
+                Ok(data) => speed.waited(since, data.len()).map(|()| data),
                 // Trailers say nothing here.
                 Err(_) => continue,
             },
@@ -148,8 +148,8 @@ mod tests {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let body = Full::new(Bytes::copy_from_slice(body));
-        let pace = Pace { time: Duration::from_secs(60), bytes: 1 };
-        let mut streamed = runtime.block_on(async { StreamedBody::start(body, is_gzip, pace) });
+        let min = MinThroughput { time: Duration::from_secs(60), bytes: 1 };
+        let mut streamed = runtime.block_on(async { StreamedBody::start(body, is_gzip, min) });
         let mut got = Vec::new();
         let read = streamed.read_to_end(&mut got);
         assert_eq!(read.is_ok().then_some(got.as_slice()), expect);

@@ -1,4 +1,4 @@
-//! How long a client of HTTP may do nothing.
+//! Timeouts of HTTP: how long a client may do nothing.
 //!
 //! One watch looks after all of a connection, whatever version it speaks: the time in which no request is under way
 //! (before the first, between two, while a head trickles in), and the bytes of each answer that wait for the client.
@@ -7,31 +7,31 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use packrace_os::pace::Pace;
+use packrace_os::throughput::MinThroughput;
 use tokio::sync::Notify;
 
 use crate::limits::budget::CUT;
-use crate::limits::connections::Place;
+use crate::limits::connections::Permit;
 
 /// A connection, from accept to close.
 #[derive(Debug)]
-pub(super) struct Conversation {
+pub(super) struct ConnectionWatch {
     /// How long it may be without a request.
     request_time: Duration,
     /// The least that a client takes of an answer.
-    pace: Pace,
-    /// Told when a long answer begins, which steps back behind those to other clients.
+    min: MinThroughput,
+    /// Notified when a long answer begins, which goes on in the background.
     background: Arc<Notify>,
-    /// What it holds of the server; idle while there is no exchange.
-    place: Option<Place>,
+    /// Its connection permit; idle while no request is under way.
+    permit: Option<Permit>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Since when there is no exchange, if there is none.
+    /// Since when no request is under way, if none is.
     idle_since: Instant,
-    exchanges: Vec<Watched>,
+    requests: Vec<Watched>,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub(super) enum TooSlow {
     Silent,
     /// An answer was not taken.
     Stalled,
-    /// No request came, and others had no place.
+    /// No request came, and another client needed the permit.
     Cut,
 }
 
@@ -76,18 +76,18 @@ impl std::fmt::Display for TooSlow {
     }
 }
 
-impl Conversation {
-    pub(super) fn new(request_time: Duration, pace: Pace, place: Option<Place>) -> Arc<Self> {
-        let state = State { idle_since: Instant::now(), exchanges: Vec::new() };
-        place.iter().for_each(Place::waits);
+impl ConnectionWatch {
+    pub(super) fn new(request_time: Duration, min: MinThroughput, permit: Option<Permit>) -> Arc<Self> {
+        let state = State { idle_since: Instant::now(), requests: Vec::new() };
+        permit.iter().for_each(Permit::waits);
         let (background, state) = (Arc::default(), Mutex::new(state));
-        Arc::new(Conversation { request_time, pace, background, place, state })
+        Arc::new(ConnectionWatch { request_time, min, background, permit, state })
     }
 
-    /// Ready when its place goes to somebody else.
+    /// Ready when its permit is taken away.
     async fn cut(&self) {
-        match &self.place {
-            Some(place) => place.cut().await,
+        match &self.permit {
+            Some(permit) => permit.cut().await,
             None => std::future::pending().await,
         }
     }
@@ -99,28 +99,28 @@ impl Conversation {
 
     /// A body is waited for, without which the only request that is under way goes nowhere.
     pub(super) fn awaits_body(&self) {
-        if self.state().exchanges.len() == 1 {
-            self.place.iter().for_each(Place::waits);
+        if self.state().requests.len() == 1 {
+            self.permit.iter().for_each(Permit::waits);
         }
     }
 
     /// The body is there.
     pub(super) fn has_body(&self) {
-        self.place.iter().for_each(Place::works);
+        self.permit.iter().for_each(Permit::works);
     }
 
     /// A request has come. It is under way until what is given is dropped.
-    pub(super) fn exchange(self: &Arc<Self>) -> Arc<Exchange> {
+    pub(super) fn begin_request(self: &Arc<Self>) -> Arc<InFlight> {
         let sent = Arc::new(Sent::default());
         let mut state = self.state();
-        state.exchanges.push(Watched { sent: sent.clone(), mark: None });
-        self.place.iter().for_each(Place::works);
+        state.requests.push(Watched { sent: sent.clone(), mark: None });
+        self.permit.iter().for_each(Permit::works);
         drop(state);
-        Arc::new(Exchange { conversation: self.clone(), sent })
+        Arc::new(InFlight { watch: self.clone(), sent })
     }
 
     /// Ready when the client is too slow.
-    pub(super) async fn watch(&self) -> TooSlow {
+    pub(super) async fn too_slow(&self) -> TooSlow {
         tokio::select! {
             () = self.cut() => TooSlow::Cut,
             why = self.look_again_and_again() => why,
@@ -140,12 +140,12 @@ impl Conversation {
     /// When to look again, or why that is of no use.
     fn look(&self, now: Instant) -> Result<Instant, TooSlow> {
         let mut state = self.state();
-        if state.exchanges.is_empty() {
+        if state.requests.is_empty() {
             let due = state.idle_since + self.request_time;
             return if now < due { Ok(due) } else { Err(TooSlow::Silent) };
         }
-        match state.exchanges.iter_mut().all(|watched| watched.is_moving(now, self.pace)) {
-            true => Ok(now + self.request_time.min(self.pace.time)),
+        match state.requests.iter_mut().all(|watched| watched.is_moving(now, self.min)) {
+            true => Ok(now + self.request_time.min(self.min.time)),
             false => Err(TooSlow::Stalled),
         }
     }
@@ -157,17 +157,17 @@ impl Conversation {
 
 impl Watched {
     /// Whether the client takes what waits for it: in each stretch of time all that waited at its start, or enough.
-    fn is_moving(&mut self, now: Instant, pace: Pace) -> bool {
+    fn is_moving(&mut self, now: Instant, min: MinThroughput) -> bool {
         let handed_bytes = self.sent.handed_bytes.load(Relaxed);
         let taken_bytes = self.sent.taken_bytes.load(Relaxed);
         let here = Mark { since: now, handed_bytes, taken_bytes };
         match self.mark {
             Some(mark) if taken_bytes < mark.handed_bytes => {
-                if now.saturating_duration_since(mark.since) < pace.time {
+                if now.saturating_duration_since(mark.since) < min.time {
                     return true;
                 }
                 self.mark = Some(here);
-                taken_bytes - mark.taken_bytes >= pace.bytes as u64
+                taken_bytes - mark.taken_bytes >= min.bytes as u64
             }
             _ => {
                 self.mark = (taken_bytes < handed_bytes).then_some(here);
@@ -179,15 +179,15 @@ impl Watched {
 
 /// A request and its answer, as long as anything of them is held.
 #[derive(Debug)]
-pub(super) struct Exchange {
-    conversation: Arc<Conversation>,
+pub(super) struct InFlight {
+    watch: Arc<ConnectionWatch>,
     sent: Arc<Sent>,
 }
 
-impl Exchange {
-    /// The conversation that it belongs to.
-    pub(super) fn conversation(&self) -> &Conversation {
-        &self.conversation
+impl InFlight {
+    /// The watch that it belongs to.
+    pub(super) fn watch(&self) -> &ConnectionWatch {
+        &self.watch
     }
 
     /// Bytes were handed over to be sent.
@@ -201,13 +201,13 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        let mut state = self.conversation.state();
-        state.exchanges.retain(|watched| !Arc::ptr_eq(&watched.sent, &self.sent));
+        let mut state = self.watch.state();
+        state.requests.retain(|watched| !Arc::ptr_eq(&watched.sent, &self.sent));
         state.idle_since = Instant::now();
-        if state.exchanges.is_empty() {
-            self.conversation.place.iter().for_each(Place::waits);
+        if state.requests.is_empty() {
+            self.watch.permit.iter().for_each(Permit::waits);
         }
     }
 }
@@ -218,35 +218,35 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn conversation() -> (Arc<Conversation>, Instant) {
-        let conversation = Conversation::new(10 * SECOND, Pace { time: 20 * SECOND, bytes: 100 }, None);
-        let start = conversation.state().idle_since;
-        (conversation, start)
+    fn new_watch() -> (Arc<ConnectionWatch>, Instant) {
+        let watch = ConnectionWatch::new(10 * SECOND, MinThroughput { time: 20 * SECOND, bytes: 100 }, None);
+        let start = watch.state().idle_since;
+        (watch, start)
     }
 
     #[test]
     fn silence_ends_it() {
-        let (conversation, start) = conversation();
-        assert_eq!(conversation.look(start), Ok(start + 10 * SECOND));
-        assert_eq!(conversation.look(start + 9 * SECOND), Ok(start + 10 * SECOND));
-        assert_eq!(conversation.look(start + 10 * SECOND), Err(TooSlow::Silent));
-        let exchange = conversation.exchange();
-        assert_eq!(conversation.look(start + 500 * SECOND), Ok(start + 510 * SECOND));
-        drop(exchange);
-        let idle_since = conversation.state().idle_since;
-        assert_eq!(conversation.look(idle_since + SECOND), Ok(idle_since + 10 * SECOND));
+        let (watch, start) = new_watch();
+        assert_eq!(watch.look(start), Ok(start + 10 * SECOND));
+        assert_eq!(watch.look(start + 9 * SECOND), Ok(start + 10 * SECOND));
+        assert_eq!(watch.look(start + 10 * SECOND), Err(TooSlow::Silent));
+        let in_flight = watch.begin_request();
+        assert_eq!(watch.look(start + 500 * SECOND), Ok(start + 510 * SECOND));
+        drop(in_flight);
+        let idle_since = watch.state().idle_since;
+        assert_eq!(watch.look(idle_since + SECOND), Ok(idle_since + 10 * SECOND));
     }
 
     /// Steps of time, bytes handed over and bytes taken; the step at which the client is too slow.
     fn check(steps: &[(u32, usize, usize)], expect: Option<usize>) {
-        let (conversation, start) = conversation();
-        let (quick, slow) = (conversation.exchange(), conversation.exchange());
+        let (watch, start) = new_watch();
+        let (quick, slow) = (watch.begin_request(), watch.begin_request());
         quick.handed(1);
         quick.taken(1);
         let stalled = steps.iter().position(|&(second, handed, taken)| {
             slow.handed(handed);
             slow.taken(taken);
-            conversation.look(start + second * SECOND) == Err(TooSlow::Stalled)
+            watch.look(start + second * SECOND) == Err(TooSlow::Stalled)
         });
         assert_eq!(stalled, expect, "{steps:?}");
     }

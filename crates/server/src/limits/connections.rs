@@ -1,5 +1,5 @@
-//! Places: how many connections and how many running requests there may be, in all and for one client, and how much memory
-//! bodies of requests may take.
+//! How many connections and how many running requests there may be, in all and for one client, and how much memory bodies
+//! of requests may take.
 //!
 //! A connection costs a task and a descriptor, a running request a thread and what it opens: each has a limit of its
 //! own, so that thousands who ask for nothing disturb nobody who does.
@@ -29,52 +29,52 @@ const IDLE_REQUEST: Duration = Duration::from_secs(1);
 /// The same for a body, of which bytes were on their way already.
 const IDLE_BODY: Duration = Duration::from_millis(250);
 
-/// How long a request waits for a place. Most requests take milliseconds, so that places become free all the time.
+/// How long a request waits for a permit. Most requests take milliseconds, so permits come back all the time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The share of running requests that only goes to clients of which none is running: one of four.
 const RESERVED_SHARE: usize = 4;
 
-/// Why there is no place.
+/// Which limit keeps a client out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoPlace {
-    /// All are taken.
+pub(crate) enum LimitReached {
+    /// The limit of the server.
     Full,
-    /// This client has as many as one may have.
+    /// The limit of one client.
     ClientHasEnough,
 }
 
-impl std::fmt::Display for NoPlace {
+impl std::fmt::Display for LimitReached {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            NoPlace::Full => "the server is busy, try again later",
-            NoPlace::ClientHasEnough => "too many connections from your address, try again later",
+            LimitReached::Full => "the server is busy, try again later",
+            LimitReached::ClientHasEnough => "too many connections from your address, try again later",
         })
     }
 }
 
-impl NoPlace {
+impl LimitReached {
     /// What it is counted as.
     pub(crate) fn reason(self) -> Reason {
         match self {
-            NoPlace::Full => Reason::TooManyConnections,
-            NoPlace::ClientHasEnough => Reason::PerAddress,
+            LimitReached::Full => Reason::TooManyConnections,
+            LimitReached::ClientHasEnough => Reason::PerAddress,
         }
     }
 }
 
-impl From<Refused> for NoPlace {
+impl From<Refused> for LimitReached {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Full => NoPlace::Full,
-            Refused::ClientHasEnough => NoPlace::ClientHasEnough,
+            Refused::Full => LimitReached::Full,
+            Refused::ClientHasEnough => LimitReached::ClientHasEnough,
         }
     }
 }
 
-/// All places of a server.
+/// What connections, requests and bodies may take of a server.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ConnectionLimits {
     max_descriptors: usize,
     connections: Arc<Budget>,
     requests: Arc<Budget>,
@@ -82,17 +82,17 @@ pub(crate) struct Places {
     pub(crate) bodies: Arc<Budget>,
 }
 
-/// A place; given back when it is dropped.
-pub(crate) type Place = Claim;
+/// The right to a connection or to a running request, given back when it is dropped.
+pub(crate) type Permit = Claim;
 
-impl Places {
+impl ConnectionLimits {
     /// As many as `limits` says, and no more than `max_descriptors` go round for.
     pub(crate) fn new(limits: &Limits, max_descriptors: usize) -> Arc<Self> {
         let [connections, requests, bodies] = shares(limits, max_descriptors).map(Budget::new);
-        Arc::new(Places { max_descriptors, connections, requests, bodies })
+        Arc::new(ConnectionLimits { max_descriptors, connections, requests, bodies })
     }
 
-    /// Other limits count from now on; nobody loses a place.
+    /// Changes the limits. No permit is taken back.
     pub(crate) fn set(&self, limits: &Limits) {
         let budgets = [&self.connections, &self.requests, &self.bodies];
         let shares = shares(limits, self.max_descriptors);
@@ -109,13 +109,13 @@ impl Places {
         [&self.connections, &self.requests, &self.bodies].map(|budget| budget.taken())
     }
 
-    /// Takes a place for a connection of a client, or says why there is none.
-    pub(crate) fn connection(&self, address: IpAddr) -> Result<Place, NoPlace> {
+    /// A permit for a connection of a client.
+    pub(crate) fn connection(&self, address: IpAddr) -> Result<Permit, LimitReached> {
         Ok(self.connections.claim(1, address)?)
     }
 
-    /// Takes a place for a request of a client, for which it may have to wait, or says why there is none.
-    pub(crate) async fn request(&self, address: IpAddr) -> Result<Place, NoPlace> {
+    /// A permit for a request of a client, which may wait for it.
+    pub(crate) async fn request(&self, address: IpAddr) -> Result<Permit, LimitReached> {
         Ok(self.requests.claim_soon(1, address, PATIENCE).await?)
     }
 }
@@ -153,19 +153,18 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [budget::Limits; 3] {
     ]
 }
 
-/// What a client sends, for a holder of a place: it is idle while the next bytes are waited for, and once its place is
-/// taken away, nothing more comes.
+/// What a client sends. The permit is idle while it waits for the next bytes; once it is taken away, reads fail.
 pub(crate) struct Awaited<'a> {
     pub(crate) input: &'a mut (dyn Read + Send),
-    pub(crate) place: &'a Place,
+    pub(crate) permit: &'a Permit,
 }
 
 impl Read for Awaited<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.place.waits();
+        self.permit.waits();
         let read = self.input.read(buffer);
-        self.place.works();
-        match self.place.is_cut() {
+        self.permit.works();
+        match self.permit.is_cut() {
             true => Err(io::Error::new(io::ErrorKind::ConnectionAborted, CUT)),
             false => read,
         }
@@ -197,18 +196,18 @@ mod tests {
             exempt_addresses: vec!["10.0.0.0/8".parse().unwrap()],
             ..Limits::default()
         };
-        let places = Places::new(&limits, 1 << 20);
+        let limits = ConnectionLimits::new(&limits, 1 << 20);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let connection = |from: &str| places.connection(from.parse().unwrap());
-        let request = |from: &str| runtime.block_on(places.request(from.parse().unwrap()));
+        let connection = |from: &str| limits.connection(from.parse().unwrap());
+        let request = |from: &str| runtime.block_on(limits.request(from.parse().unwrap()));
         let held = [connection("192.0.2.1"), connection("192.0.2.1")];
-        assert_eq!(connection("192.0.2.1").unwrap_err(), NoPlace::ClientHasEnough);
+        assert_eq!(connection("192.0.2.1").unwrap_err(), LimitReached::ClientHasEnough);
         let running = request("192.0.2.1").unwrap();
-        assert_eq!(request("192.0.2.1").unwrap_err(), NoPlace::ClientHasEnough);
+        assert_eq!(request("192.0.2.1").unwrap_err(), LimitReached::ClientHasEnough);
         let exempt = [connection("10.1.1.1"), connection("10.1.1.1")];
-        assert_eq!(connection("10.1.1.1").unwrap_err(), NoPlace::Full);
-        assert_eq!(places.taken(), [4, 1, 0]);
+        assert_eq!(connection("10.1.1.1").unwrap_err(), LimitReached::Full);
+        assert_eq!(limits.taken(), [4, 1, 0]);
         drop((held, running, exempt));
-        assert_eq!(places.taken(), [0, 0, 0]);
+        assert_eq!(limits.taken(), [0, 0, 0]);
     }
 }

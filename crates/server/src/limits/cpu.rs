@@ -1,33 +1,34 @@
-//! Turns: so many threads at once do something long, short work goes before them, and they wait outside of the kernel.
+//! Which threads may write or compute for long: a slot a processor, interactive work first, and whoever waits does so outside
+//! of the kernel.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use packrace_os::sink::WriteGate;
 
-/// Work that goes first is short: after this time it is not waited for.
+/// Interactive work is short: slots do not wait for it longer than this.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// More of it often follows: so long after it was done, it is still waited for.
+/// More of it often follows: slots wait this long after it is done.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// After so long without a turn, divided by half the number of processors, the next one is given whatever goes first.
-const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+/// No slot is held back longer than this, divided by half the number of processors, whatever interactive work there is.
+const MAX_PAUSE: Duration = Duration::from_millis(1);
 
-/// Threads that short work keeps busy: one that makes something, and one that sends it.
-const SHORT_THREADS: usize = 2;
+/// Threads that a piece of interactive work keeps busy: one makes something, one sends it.
+const INTERACTIVE_THREADS: usize = 2;
 
-/// After so long without short work no processor is left to it.
+/// Half of the processors stay free for interactive work until there was none for so long.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// As many turns at once as there are processors, or half as many where something short was done lately. Where that needs more than
-/// the other half, turns wait for it, but not for long.
+/// As many slots as there are processors, or half as many where there was interactive work lately. When that needs more than
+/// its half, slots wait for it, but not for long.
 ///
 /// Many threads that are all about to write hold up others even when their priority is low: each may be preempted while
 /// it holds a lock of the kernel that the others need, together they weigh as much as threads of usual priority, and a
 /// kernel that does not preempt itself lets each of them write all it has.
 #[derive(Debug)]
-pub struct Turns {
+pub struct CpuScheduler {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -36,46 +37,46 @@ pub struct Turns {
 struct State {
     processors: usize,
     taken: usize,
-    /// When the last turn was given.
+    /// When the last slot was given out.
     given: Instant,
-    /// What goes first: until when, and which.
-    first: Vec<(Instant, u64)>,
+    /// Interactive work: until when slots wait for it, and its number.
+    interactive: Vec<(Instant, u64)>,
     next: u64,
-    /// Until when half of the processors are left to what goes first.
+    /// Until when half of the processors stay free for interactive work.
     shared_until: Instant,
-    /// Somebody waits until the next turn is due.
+    /// A waiting thread looks at the clock.
     is_watched: bool,
 }
 
-/// A turn, over when it is dropped.
+/// The right to work for long, given back when it is dropped.
 #[derive(Debug)]
-pub struct Turn<'a>(&'a Turns);
+pub struct CpuSlot<'a>(&'a CpuScheduler);
 
-/// Short work for which turns wait, until it is dropped or turns out to be not that short.
+/// Interactive work, which slots wait for until it is dropped or takes too long.
 #[derive(Debug)]
-pub struct First {
-    turns: Arc<Turns>,
+pub struct Interactive {
+    cpu: Arc<CpuScheduler>,
     number: u64,
 }
 
-impl Turns {
-    /// Turns on so many processors.
+impl CpuScheduler {
+    /// A scheduler for so many processors.
     pub fn new(processors: usize) -> Self {
         let now = Instant::now();
         let state = State {
             processors,
             taken: 0,
             given: now,
-            first: Vec::new(),
+            interactive: Vec::new(),
             next: 0,
             shared_until: now,
             is_watched: false,
         };
-        Turns { state: Mutex::new(state), changed: Condvar::new() }
+        CpuScheduler { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits for a turn.
-    pub fn take(&self) -> Turn<'_> {
+    /// Waits for a slot.
+    pub fn take_slot(&self) -> CpuSlot<'_> {
         let mut state = self.lock();
         loop {
             let now = Instant::now();
@@ -89,9 +90,9 @@ impl Turns {
                 if has_more {
                     self.changed.notify_one();
                 }
-                return Turn(self);
+                return CpuSlot(self);
             }
-            // One of all that wait looks at the clock.
+            // One waiting thread looks at the clock.
             let watched = pause.filter(|_| state.taken < count && !state.is_watched);
             state = match watched {
                 Some(pause) => {
@@ -106,14 +107,14 @@ impl Turns {
         }
     }
 
-    /// Goes before those that wait for a turn.
-    pub fn go_first(self: &Arc<Self>) -> First {
+    /// Begins interactive work, which slots wait for.
+    pub fn interactive(self: &Arc<Self>) -> Interactive {
         let mut state = self.lock();
         let (now, number) = (Instant::now(), state.next);
         state.next += 1;
         state.shared_until = now + QUIET;
-        state.first.push((now + SHORT, number));
-        First { turns: self.clone(), number }
+        state.interactive.push((now + SHORT, number));
+        Interactive { cpu: self.clone(), number }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -121,15 +122,15 @@ impl Turns {
     }
 }
 
-impl WriteGate for Turns {
+impl WriteGate for CpuScheduler {
     fn pass(&self, write: &mut dyn FnMut()) {
-        let _turn = self.take();
+        let _slot = self.take_slot();
         write();
     }
 }
 
 impl State {
-    /// How many may have turns at the same time.
+    /// How many slots there are.
     fn count(&self, now: Instant) -> usize {
         if now < self.shared_until { self.half() } else { self.processors.max(1) }
     }
@@ -138,33 +139,33 @@ impl State {
         (self.processors / 2).max(1)
     }
 
-    /// How long the next turn has to wait for what goes first, if it has to.
+    /// How long the next slot waits for interactive work, if it does.
     fn pause(&mut self, now: Instant) -> Option<Duration> {
-        self.first.retain(|(until, _)| *until > now);
-        let (until, _) = self.first.iter().min()?;
-        if self.taken + SHORT_THREADS * self.first.len() < 2 * self.half() {
+        self.interactive.retain(|(until, _)| *until > now);
+        let (until, _) = self.interactive.iter().min()?;
+        if self.taken + INTERACTIVE_THREADS * self.interactive.len() < 2 * self.half() {
             return None;
         }
-        let pause = (LONGEST_PAUSE / self.half() as u32).checked_sub(now.duration_since(self.given))?;
+        let pause = (MAX_PAUSE / self.half() as u32).checked_sub(now.duration_since(self.given))?;
         Some(pause.min(*until - now)).filter(|wait| !wait.is_zero())
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for CpuSlot<'_> {
     fn drop(&mut self) {
         self.0.lock().taken -= 1;
         self.0.changed.notify_one();
     }
 }
 
-impl Drop for First {
-    /// Whoever waits looks again by itself.
+impl Drop for Interactive {
+    /// Waiting threads look again by themselves.
     fn drop(&mut self) {
         let now = Instant::now();
         let end = now + LINGER;
-        let mut state = self.turns.lock();
+        let mut state = self.cpu.lock();
         state.shared_until = now + QUIET;
-        let own = state.first.iter_mut().find(|(_, number)| *number == self.number);
+        let own = state.interactive.iter_mut().find(|(_, number)| *number == self.number);
         own.into_iter().for_each(|(until, _)| *until = end.min(*until));
     }
 }
@@ -177,85 +178,85 @@ mod tests {
 
     #[test]
     fn no_more_than_that_at_once() {
-        let (turns, inside, all) = (Arc::new(Turns::new(3)), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (cpu, inside, all) = (Arc::new(CpuScheduler::new(3)), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for number in 0..16 {
-                let (turns, inside, all) = (&turns, &inside, &all);
+                let (cpu, inside, all) = (&cpu, &inside, &all);
                 scope.spawn(move || {
                     for _ in 0..200 {
-                        let first = (number == 0).then(|| turns.go_first());
-                        let turn = turns.take();
+                        let interactive = (number == 0).then(|| cpu.interactive());
+                        let slot = cpu.take_slot();
                         assert!(inside.fetch_add(1, SeqCst) < 3);
                         all.fetch_add(1, SeqCst);
                         std::thread::yield_now();
                         inside.fetch_sub(1, SeqCst);
-                        drop((turn, first));
+                        drop((slot, interactive));
                     }
                 });
             }
         });
         assert_eq!(all.load(SeqCst), 16 * 200);
-        assert_eq!(turns.lock().taken, 0);
+        assert_eq!(cpu.lock().taken, 0);
     }
 
     /// Times are given, not waited for.
     #[test]
     fn what_is_short_goes_first_and_for_a_moment_only() {
-        let turns = Arc::new(Turns::new(1));
-        let pause = |now| turns.lock().pause(now);
-        let start = turns.lock().given;
+        let cpu = Arc::new(CpuScheduler::new(1));
+        let pause = |now| cpu.lock().pause(now);
+        let start = cpu.lock().given;
         assert_eq!(pause(start), None);
-        let first = turns.go_first();
-        let until = turns.lock().first[0].0;
+        let interactive = cpu.interactive();
+        let until = cpu.lock().interactive[0].0;
         assert!(until >= start + SHORT);
-        assert_eq!(pause(start), Some(LONGEST_PAUSE));
-        assert_eq!(pause(start + LONGEST_PAUSE / 2), Some(LONGEST_PAUSE / 2));
-        // A turn now and then there is in any case.
-        assert_eq!(pause(start + LONGEST_PAUSE), None);
+        assert_eq!(pause(start), Some(MAX_PAUSE));
+        assert_eq!(pause(start + MAX_PAUSE / 2), Some(MAX_PAUSE / 2));
+        // A slot now and then there is in any case.
+        assert_eq!(pause(start + MAX_PAUSE), None);
         // What was not that short is forgotten.
-        turns.lock().given = until;
+        cpu.lock().given = until;
         assert_eq!(pause(until - LINGER), Some(LINGER));
         assert_eq!(pause(until), None);
-        assert!(turns.lock().first.is_empty());
-        drop(first);
+        assert!(cpu.lock().interactive.is_empty());
+        drop(interactive);
         // What is done is soon forgotten.
-        drop(turns.go_first());
-        let until = turns.lock().first[0].0;
+        drop(cpu.interactive());
+        let until = cpu.lock().interactive[0].0;
         assert!(until <= Instant::now() + LINGER);
         assert_eq!(pause(until), None);
     }
 
-    /// Of eight processors, two turns and two that are short leave some.
+    /// Of eight processors, two cpu and two that are short leave some.
     #[test]
     fn turns_go_on_where_there_are_processors() {
-        let turns = Arc::new(Turns::new(8));
-        let _taken = [turns.take(), turns.take()];
-        let _short = [(); 2].map(|()| turns.go_first());
-        let given = turns.lock().given;
-        assert_eq!(turns.lock().pause(given), None);
-        let _third = turns.go_first();
-        assert_eq!(turns.lock().pause(given), Some(LONGEST_PAUSE / 4));
+        let cpu = Arc::new(CpuScheduler::new(8));
+        let _taken = [cpu.take_slot(), cpu.take_slot()];
+        let _short = [(); 2].map(|()| cpu.interactive());
+        let given = cpu.lock().given;
+        assert_eq!(cpu.lock().pause(given), None);
+        let _third = cpu.interactive();
+        assert_eq!(cpu.lock().pause(given), Some(MAX_PAUSE / 4));
     }
 
-    /// Half of them do something short all the time; all have their turns, however many wait at once.
+    /// Half of them do something short all the time; all have their cpu, however many wait at once.
     #[test]
     fn everybody_comes_to_an_end() {
         for processors in [1, 2, 6] {
-            let turns = Arc::new(Turns::new(processors));
+            let cpu = Arc::new(CpuScheduler::new(processors));
             std::thread::scope(|scope| {
                 for number in 0..32 {
-                    let turns = turns.clone();
+                    let cpu = cpu.clone();
                     scope.spawn(move || {
                         for _ in 0..20 {
                             match number % 2 {
-                                0 => drop(turns.take()),
-                                _ => drop((turns.go_first(), std::thread::yield_now())),
+                                0 => drop(cpu.take_slot()),
+                                _ => drop((cpu.interactive(), std::thread::yield_now())),
                             }
                         }
                     });
                 }
             });
-            let state = turns.lock();
+            let state = cpu.lock();
             assert_eq!((state.taken, state.is_watched), (0, false));
         }
     }
@@ -263,33 +264,33 @@ mod tests {
     #[test]
     fn half_of_the_processors_are_left_to_what_is_short() {
         for (processors, all, half) in [(0, 1, 1), (1, 1, 1), (2, 2, 1), (5, 5, 2), (8, 8, 4)] {
-            let turns = Arc::new(Turns::new(processors));
-            let start = turns.lock().given;
-            assert_eq!(turns.lock().count(start), all);
-            let first = turns.go_first();
-            let until = turns.lock().shared_until;
+            let cpu = Arc::new(CpuScheduler::new(processors));
+            let start = cpu.lock().given;
+            assert_eq!(cpu.lock().count(start), all);
+            let interactive = cpu.interactive();
+            let until = cpu.lock().shared_until;
             assert!(until >= start + QUIET);
-            assert_eq!(turns.lock().count(until - QUIET), half);
-            drop(first);
-            assert!(turns.lock().shared_until >= until);
-            let until = turns.lock().shared_until;
-            assert_eq!(turns.lock().count(until - QUIET), half);
-            assert_eq!(turns.lock().count(until), all);
+            assert_eq!(cpu.lock().count(until - QUIET), half);
+            drop(interactive);
+            assert!(cpu.lock().shared_until >= until);
+            let until = cpu.lock().shared_until;
+            assert_eq!(cpu.lock().count(until - QUIET), half);
+            assert_eq!(cpu.lock().count(until), all);
         }
     }
 
     #[test]
     fn who_waits_goes_on_when_the_short_work_is_done() {
-        let turns = Arc::new(Turns::new(1));
-        let held = turns.take();
-        let first = turns.go_first();
+        let cpu = Arc::new(CpuScheduler::new(1));
+        let held = cpu.take_slot();
+        let interactive = cpu.interactive();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| drop(turns.take()));
+                scope.spawn(|| drop(cpu.take_slot()));
             }
             drop(held);
-            drop(first);
+            drop(interactive);
         });
-        assert_eq!(turns.lock().taken, 0);
+        assert_eq!(cpu.lock().taken, 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use packrace_os::pace::Pace;
+use packrace_os::throughput::MinThroughput;
 
 use super::address::AddressRange;
 
@@ -78,12 +78,12 @@ impl Default for Limits {
 
 impl Limits {
     /// How fast a client must take what waits for it, or send the rest of a push.
-    pub(crate) fn stall_pace(&self) -> Pace {
-        Pace { time: self.stall_time, bytes: self.stall_bytes }
+    pub(crate) fn stall_throughput(&self) -> MinThroughput {
+        MinThroughput { time: self.stall_time, bytes: self.stall_bytes }
     }
 
     /// How fast a client of git:// must say what it has to say.
-    pub(crate) fn idle_pace(&self) -> Pace {
-        Pace { time: self.idle_time, bytes: self.stall_bytes }
+    pub(crate) fn idle_throughput(&self) -> MinThroughput {
+        MinThroughput { time: self.idle_time, bytes: self.stall_bytes }
     }
 }

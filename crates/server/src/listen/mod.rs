@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::http::connection::connection as http_connection;
 use crate::http::limit_reached;
-use crate::limits::connections::{NoPlace, Place};
+use crate::limits::connections::{LimitReached, Permit};
 use crate::service::shared::Shared;
 use crate::settings::{Admin, Hosts, Settings};
 use crate::{admin, git_daemon};
@@ -29,8 +29,7 @@ const MAX_OTHER_THREADS: usize = 16;
 /// It takes no more than `net.core.somaxconn`.
 const BACKLOG: u32 = 1 << 16;
 
-/// How long it is waited for what a client says that gets no place: a close with unread bytes would take the answer
-/// back.
+/// How long a refused client may take to send its request: a close with unread bytes would take the answer back.
 const REFUSING_TIME: Duration = Duration::from_secs(1);
 
 /// What is spoken at a door.
@@ -84,8 +83,8 @@ pub fn serve_and_reload(
     let shared = Arc::new(shared);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(processors.min(4))
-        // A request that has a place never waits for a thread.
-        .max_blocking_threads(shared.places.max_requests() + MAX_OTHER_THREADS)
+        // A request with a permit never waits for a thread.
+        .max_blocking_threads(shared.limits.max_requests() + MAX_OTHER_THREADS)
         .thread_keep_alive(Duration::from_secs(10))
         .enable_all()
         .build()?;
@@ -141,14 +140,14 @@ async fn run(
             Scheme::Http => accepting.spawn(accept(
                 listener,
                 shared.clone(),
-                move |stream, peer, place| http_connection(stream, peer, place, for_one.clone()),
+                move |stream, peer, permit| http_connection(stream, peer, permit, for_one.clone()),
                 limit_reached::response,
             )),
             Scheme::Git => accepting.spawn(accept(
                 listener,
                 shared.clone(),
-                move |stream, peer, place| git_daemon::connection(stream, peer, place, for_one.clone()),
-                git_daemon::no_place,
+                move |stream, peer, permit| git_daemon::connection(stream, peer, permit, for_one.clone()),
+                git_daemon::limit_reached,
             )),
         };
     }
@@ -238,8 +237,8 @@ async fn keep_house(shared: Arc<Shared>) {
 async fn accept<F>(
     listener: TcpListener,
     shared: Arc<Shared>,
-    connection: impl Fn(TcpStream, SocketAddr, Place) -> F,
-    no_place: fn(NoPlace) -> Vec<u8>,
+    connection: impl Fn(TcpStream, SocketAddr, Permit) -> F,
+    limit_reached: fn(LimitReached) -> Vec<u8>,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -253,25 +252,25 @@ async fn accept<F>(
                 continue;
             }
         };
-        match shared.places.connection(peer.ip()) {
-            Ok(place) => drop(tokio::spawn(connection(stream, peer, place))),
+        match shared.limits.connection(peer.ip()) {
+            Ok(permit) => drop(tokio::spawn(connection(stream, peer, permit))),
             Err(why) => {
                 shared.has_refused(format_args!("{peer}"), why, "connection");
                 if let (Some(background), Ok(refusing)) =
                     (&shared.background, shared.refusing.clone().try_acquire_owned())
                 {
-                    // Under a flood of those, whoever gets a place goes first.
-                    background.spawn(async move { refuse(stream, &no_place(why), refusing).await });
+                    // Under a flood of these, admitted clients go first.
+                    background.spawn(async move { refuse(stream, &limit_reached(why), refusing).await });
                 }
             }
         }
     }
 }
 
-/// Tells that there is no place.
+/// Tells a client that a limit is reached.
 async fn refuse(stream: TcpStream, words: &[u8], _refusing: OwnedSemaphorePermit) {
     let _ = tokio::time::timeout(REFUSING_TIME, stream.readable()).await;
     let _ = stream.try_read(&mut [0; 4096]);
-    // Whether it is heard does not matter.
+    // The client may have left.
     let _ = stream.try_write(words);
 }

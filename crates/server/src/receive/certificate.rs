@@ -17,7 +17,7 @@ use packrace_store::publish::{LooseBatch, WritePolicy, loose_compression};
 
 use super::hook_run::Variables;
 use super::settings::Settings;
-use super::talk::Talk;
+use super::talk::ClientMessages;
 use super::{Mode, ReceivePack};
 use crate::error::Error;
 
@@ -85,7 +85,7 @@ pub(super) struct Checker<'a> {
     pub(super) settings: &'a Settings,
     /// The nonce that the client was given.
     pub(super) nonce: Option<&'a str>,
-    pub(super) talk: &'a Talk,
+    pub(super) talk: &'a ClientMessages,
 }
 
 impl Checked {

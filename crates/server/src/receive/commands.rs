@@ -15,7 +15,7 @@ use super::ReceivePack;
 use super::certificate::Checked;
 use super::settings::{ProcReceive, Settings};
 use super::shallow::NewShallow;
-use super::talk::{Event, Talk};
+use super::talk::{ClientMessages, Event};
 use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
 use crate::error::Error;
 use crate::metrics::Reason;
@@ -66,7 +66,7 @@ pub(super) struct Push<'a> {
     pub(super) nonce: Option<String>,
     pub(super) request: PushRequest,
     pub(super) commands: Vec<Command>,
-    pub(super) talk: Talk,
+    pub(super) talk: ClientMessages,
     pub(super) hooks: Arc<Hooks>,
     pub(super) certificate: Option<Checked>,
 }
@@ -79,7 +79,7 @@ impl<'a> Push<'a> {
         namespace: Vec<u8>,
         nonce: Option<String>,
         mut request: PushRequest,
-        talk: Talk,
+        talk: ClientMessages,
     ) -> Result<Self, Error> {
         let mut environment = call.hook_environment.clone();
         if !call.subject.namespace.is_empty() {

@@ -10,7 +10,7 @@ use packrace_store::{Quarantine, Snapshot};
 use super::advertise::{tips_of_alternate, visit};
 use super::commands::{Before, Push, Shallow};
 use super::shallow::NewShallow;
-use super::talk::Talk;
+use super::talk::ClientMessages;
 use crate::error::Error;
 
 impl Push<'_> {
@@ -81,16 +81,16 @@ fn gaps(
 ) -> Result<Vec<usize>, Error> {
     let max_tree_depth = packrace_pack::Settings::max_tree_depth(push.call.subject.repository.config())?;
     let question = Question { tips, trusted, shallow: cut, max_tree_depth, threads: push.threads()? };
-    let found = connectivity::gaps(universe, &question, &WhileThere(&push.talk))?;
+    let found = connectivity::gaps(universe, &question, &CancelOnDisconnect(&push.talk))?;
     found.iter().for_each(|gap| push.talk.error(&gap.why.to_string()));
     Ok(found.into_iter().map(|gap| gap.tip).collect())
 }
 
 /// Walks for as long as the client is there.
-pub(super) struct WhileThere<'a>(pub(super) &'a Talk);
+pub(super) struct CancelOnDisconnect<'a>(pub(super) &'a ClientMessages);
 
-impl ProgressSink for WhileThere<'_> {
-    fn report(&self, _: Phase, _: u64, _: u64) {}
+impl Watch for CancelOnDisconnect<'_> {
+    fn progress(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         self.0.is_cancelled()

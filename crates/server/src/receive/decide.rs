@@ -9,7 +9,7 @@ use packrace_store::Snapshot;
 use packrace_store::refs::is_good_name;
 
 use super::commands::{Before, Push};
-use super::connected::WhileThere;
+use super::connected::CancelOnDisconnect;
 use super::settings::Deny;
 use super::work_trees::{WorkTree, work_trees};
 use crate::error::Error;
@@ -187,8 +187,8 @@ impl Push<'_> {
             self.talk.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
             return Ok(Some("bad ref".to_owned()));
         }
-        let universe = Arc::new(RequestObjects::new(snapshot.clone()));
-        let watch = WhileThere(&self.talk);
+        let universe = Arc::new(Universe::new(snapshot.clone()));
+        let watch = CancelOnDisconnect(&self.talk);
         let threads = self.threads()?;
         let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &watch)?;
         if left.is_some() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use packrace_os::child::{ChildProcess, Program, Read};
 
-use super::talk::Talk;
+use super::talk::ClientMessages;
 use crate::error::Error;
 
 /// The longest time without a look at whether the client is still there.
@@ -23,7 +23,7 @@ pub(super) type Variables = Vec<(OsString, Option<OsString>)>;
 
 /// Runs a program to its end, unless the client leaves; whether it ended well. One that cannot be started has not, nor one
 /// that was ended because its time was up.
-pub(super) fn run(program: &Program, input: &[u8], talk: &Talk) -> Result<bool, Error> {
+pub(super) fn run(program: &Program, input: &[u8], talk: &ClientMessages) -> Result<bool, Error> {
     let mut child = match ChildProcess::start(program) {
         Ok(child) => child,
         Err(error) => {
@@ -53,7 +53,7 @@ fn name_of(program: &Program) -> String {
 fn see_through(
     child: &mut ChildProcess,
     mut input: &[u8],
-    talk: &Talk,
+    talk: &ClientMessages,
 ) -> std::io::Result<Option<ExitStatus>> {
     let mut buffers = [[0; TALK_BYTES]; 2];
     let [output, messages] = &mut buffers;

@@ -49,7 +49,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::budget::Claim;
 use crate::metrics::{Kind, Reason, Step};
 use crate::refs::view::namespace_prefix;
-use crate::send::outbox::{Door, Framing, GatherBatch, Outbox};
+use crate::send::outbox::{ClientSink, Framing, GatherBatch, Outbox};
 use crate::subject::{Mode, ProtocolVersion, Subject};
 use crate::transfers::Transfer;
 use commands::{Command, Push};
@@ -57,7 +57,7 @@ pub use identity::{Committer, Pusher};
 use settings::Settings;
 use spent::CpuTime;
 pub use spent::PushBudget;
-use talk::{Talk, WAITING_EVENTS, relay};
+use talk::{ClientMessages, WAITING_EVENTS, relay};
 
 /// Bytes read from a client at once.
 const READ_BYTES: usize = 64 << 10;
@@ -103,10 +103,10 @@ pub struct ReceivePack {
 pub fn receive_pack(
     call: &ReceivePack,
     input: &mut (dyn Read + Send),
-    door: &mut dyn Door,
+    client: &mut dyn ClientSink,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    Receive::new(call, door, clock)?.serve(input)
+    Receive::new(call, client, clock)?.serve(input)
 }
 
 /// Sends the advertisement of a repository that is not there yet, and of which `config` is all that is configured.
@@ -117,7 +117,7 @@ pub fn advertise_new(
     agent: &str,
     transfer: &Transfer,
     version: ProtocolVersion,
-    door: &mut dyn Door,
+    client: &mut dyn ClientSink,
 ) -> Result<(), Error> {
     transfer.enter(Kind::Advertisement);
     let offer = offer(&Settings::of(config)?, hash, named, agent, transfer);
@@ -125,7 +125,7 @@ pub fn advertise_new(
     write_version(version, &mut out);
     advertisement::write_v0_no_refs(&mut out, &offer.capabilities(), hash);
     out.extend_from_slice(pkt_line::FLUSH);
-    door.send(GatherBatch::of(out)).map_err(Error::gone)
+    client.send(GatherBatch::of(out)).map_err(Error::gone)
 }
 
 fn offer(settings: &Settings, hash: HashKind, named: &OsStr, agent: &str, transfer: &Transfer) -> PushOffer {
@@ -149,7 +149,7 @@ fn write_version(version: ProtocolVersion, out: &mut Vec<u8>) {
 
 struct Receive<'a> {
     call: &'a ReceivePack,
-    door: &'a mut dyn Door,
+    client: &'a mut dyn ClientSink,
     clock: &'a dyn Clock,
     settings: Settings,
     offer: PushOffer,
@@ -157,14 +157,18 @@ struct Receive<'a> {
 }
 
 impl<'a> Receive<'a> {
-    fn new(call: &'a ReceivePack, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Result<Self, Error> {
+    fn new(
+        call: &'a ReceivePack,
+        client: &'a mut dyn ClientSink,
+        clock: &'a dyn Clock,
+    ) -> Result<Self, Error> {
         let subject = &call.subject;
         let settings = Settings::of(subject.repository.config())?;
         let hash = subject.repository.hash_kind();
         let offer = offer(&settings, hash, &call.named, &subject.agent, &subject.transfer);
         Ok(Receive {
             call,
-            door,
+            client,
             clock,
             settings,
             offer,
@@ -220,7 +224,7 @@ impl<'a> Receive<'a> {
             if let Err(refusal) = handled {
                 let told = session.wire(&refusal).map(GatherBatch::of);
                 // A client that cannot be told is not a second error.
-                let _ = told.map(|told| self.door.send(told));
+                let _ = told.map(|told| self.client.send(told));
                 return Err(Error::refused(&refusal));
             }
         }
@@ -246,7 +250,7 @@ impl<'a> Receive<'a> {
         }
         let mut packet = Vec::new();
         pkt_line::write_data(format!("ERR {NO_MEMORY}").as_bytes(), &mut packet);
-        match self.door.send(GatherBatch::of(packet)) {
+        match self.client.send(GatherBatch::of(packet)) {
             Ok(()) => error.told(),
             Err(_) => error,
         }
@@ -255,9 +259,9 @@ impl<'a> Receive<'a> {
     fn advertise(&mut self) -> Result<(), Error> {
         let mut out = Vec::new();
         write_version(self.call.subject.version, &mut out);
-        let mut lines = crate::refs::lines::Lines::new(&mut out, self.door);
+        let mut lines = crate::refs::lines::Lines::new(&mut out, self.client);
         advertise::refs(self.call, &self.settings, &self.offer, &self.namespace, &mut lines)?;
-        self.door.send(GatherBatch::of(out)).map_err(Error::gone)
+        self.client.send(GatherBatch::of(out)).map_err(Error::gone)
     }
 
     fn take_push(self, request: PushRequest, session: Session, source: PackSource<'_>) -> Result<(), Error> {
@@ -277,11 +281,11 @@ impl<'a> Receive<'a> {
         let aside = (!request.sideband).then(|| self.call.messages.clone());
         let paths = self.call.subject.paths.clone();
         // Where others are served too, fetches of a few commits go first.
-        let gives_way = self.call.subject.host.turns.is_some();
+        let gives_way = self.call.subject.host.cpu.is_some();
         let cpu_time = CpuTime::new(self.call.budget.cpu_time, gives_way);
-        let talk = Talk::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
-        let Receive { call, door, clock, settings, namespace, offer } = self;
-        let mut outbox = Outbox::new(door, framing, settings.keepalive, clock.now());
+        let talk = ClientMessages::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
+        let Receive { call, client, clock, settings, namespace, offer } = self;
+        let mut outbox = Outbox::new(client, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
             let work = move || {
                 // It ends with the push, so that nothing has to be taken back.

@@ -14,7 +14,7 @@ use packrace_protocol::wire::capabilities::words;
 use packrace_protocol::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_data};
 
 use super::commands::Push;
-use super::talk::Talk;
+use super::talk::ClientMessages;
 use crate::error::Error;
 
 /// The longest time without a look at whether the client is still there.
@@ -218,7 +218,7 @@ fn failed(error: std::io::Error) -> Error {
 struct HookTalk<'a> {
     child: ChildProcess,
     decoder: Decoder,
-    talk: &'a Talk,
+    talk: &'a ClientMessages,
     is_over: bool,
     /// It was ended because of that.
     time_is_up: bool,

@@ -37,7 +37,7 @@ pub(super) enum Event {
 
 /// The worker's end. Clones share it.
 #[derive(Clone)]
-pub(super) struct Talk {
+pub(super) struct ClientMessages {
     sender: SyncSender<Event>,
     cancelled: Arc<AtomicBool>,
     /// Objects have come in: the push goes on to its end, and hooks too, whether anybody hears of it or not.
@@ -48,7 +48,7 @@ pub(super) struct Talk {
     cpu_time: Arc<CpuTime>,
 }
 
-impl Talk {
+impl ClientMessages {
     pub(super) fn new(
         sender: SyncSender<Event>,
         cancelled: Arc<AtomicBool>,
@@ -56,7 +56,14 @@ impl Talk {
         paths: PathNames,
         cpu_time: CpuTime,
     ) -> Self {
-        Talk { sender, cancelled, goes_on: Arc::default(), aside, paths, cpu_time: Arc::new(cpu_time) }
+        ClientMessages {
+            sender,
+            cancelled,
+            goes_on: Arc::default(),
+            aside,
+            paths,
+            cpu_time: Arc::new(cpu_time),
+        }
     }
 
     /// Text for the user, as it is.

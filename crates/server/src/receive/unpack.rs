@@ -15,7 +15,7 @@ use packrace_store::{FsckSettings, FsckUse, Quarantine, Snapshot};
 
 use super::settings::UnpackSettings;
 use super::spent::PushBudget;
-use super::talk::Talk;
+use super::talk::ClientMessages;
 use crate::error::Error;
 
 /// At most one line of progress a second.
@@ -23,13 +23,13 @@ const PACE: ProgressInterval = ProgressInterval { interval: Duration::from_secs(
 
 /// How far the work is, in band 2.
 pub(super) struct Progress<'a> {
-    pub(super) talk: &'a Talk,
+    pub(super) talk: &'a ClientMessages,
     pub(super) clock: &'a dyn Clock,
     meter: Option<Mutex<Meter>>,
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(talk: &'a Talk, clock: &'a dyn Clock, is_quiet: bool) -> Self {
+    pub(super) fn new(talk: &'a ClientMessages, clock: &'a dyn Clock, is_quiet: bool) -> Self {
         Progress { talk, clock, meter: (!is_quiet).then(|| Mutex::new(Meter::new(PACE))) }
     }
 
@@ -171,7 +171,7 @@ fn feed(
     source: &mut dyn BufRead,
     head: &[u8],
     ingest: &mut Ingest,
-    talk: &Talk,
+    talk: &ClientMessages,
 ) -> Result<(), packrace_pack::ingest::Error> {
     ingest.push(head)?;
     while !ingest.is_complete() && !talk.is_cancelled() {

@@ -4,12 +4,12 @@ use packrace_protocol::wire::pkt_line;
 
 use crate::error::Error;
 use crate::repository_cache::Chunk;
-use crate::send::outbox::{BATCH_BYTES, Door, GatherBatch};
+use crate::send::outbox::{BATCH_BYTES, ClientSink, GatherBatch};
 
 /// Lines on their way out, a batch at a time.
 pub(crate) struct Lines<'a> {
     pub(crate) out: &'a mut Vec<u8>,
-    door: &'a mut dyn Door,
+    client: &'a mut dyn ClientSink,
     keeping: Option<Keeping>,
 }
 
@@ -22,14 +22,14 @@ struct Keeping {
 }
 
 impl<'a> Lines<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>, door: &'a mut dyn Door) -> Self {
-        Lines { out, door, keeping: None }
+    pub(crate) fn new(out: &'a mut Vec<u8>, client: &'a mut dyn ClientSink) -> Self {
+        Lines { out, client, keeping: None }
     }
 
     /// Lines that are kept, too, if they do not take more than `room`.
-    pub(crate) fn kept(out: &'a mut Vec<u8>, door: &'a mut dyn Door, room: usize) -> Self {
+    pub(crate) fn kept(out: &'a mut Vec<u8>, client: &'a mut dyn ClientSink, room: usize) -> Self {
         let keeping = Keeping { start: out.len(), chunks: Vec::new(), room };
-        Lines { out, door, keeping: Some(keeping) }
+        Lines { out, client, keeping: Some(keeping) }
     }
 
     #[inline]
@@ -59,7 +59,7 @@ impl<'a> Lines<'a> {
                 chunk.whole()
             }
         };
-        self.door.send(batch).map_err(Error::gone)?;
+        self.client.send(batch).map_err(Error::gone)?;
         self.out.reserve(BATCH_BYTES + pkt_line::MAX_PACKET);
         Ok(())
     }
@@ -79,7 +79,7 @@ mod tests {
     #[derive(Default)]
     struct Received(Vec<u8>);
 
-    impl Door for Received {
+    impl ClientSink for Received {
         fn send(&mut self, batch: GatherBatch) -> std::io::Result<()> {
             batch.pieces().for_each(|piece| self.0.extend_from_slice(piece));
             Ok(())
@@ -89,16 +89,16 @@ mod tests {
             false
         }
 
-        fn step_back(&mut self) {}
+        fn demote_to_background(&mut self) {}
     }
 
     /// So many bytes of lines behind some that are not kept: what is sent is the same, and what is kept is all of it or
     /// nothing.
     #[track_caller]
     fn check(bytes: usize, room: usize, expect_chunks: Option<usize>) {
-        let (mut out, mut door) = (b"before".to_vec(), Received::default());
+        let (mut out, mut client) = (b"before".to_vec(), Received::default());
         let mut expect = Vec::new();
-        let mut lines = Lines::kept(&mut out, &mut door, room);
+        let mut lines = Lines::kept(&mut out, &mut client, room);
         for number in 0..bytes / 8 {
             let line = format!("{number:07}\n");
             lines.out.extend_from_slice(line.as_bytes());
@@ -110,8 +110,8 @@ mod tests {
         let kept =
             chunks.map(|chunks| chunks.iter().flat_map(|chunk| chunk.bytes()).copied().collect::<Vec<u8>>());
         assert!(kept.is_none_or(|kept| kept == expect));
-        door.0.extend_from_slice(&out);
-        assert!(door.0 == [b"before".as_slice(), &expect].concat());
+        client.0.extend_from_slice(&out);
+        assert!(client.0 == [b"before".as_slice(), &expect].concat());
     }
 
     #[test]

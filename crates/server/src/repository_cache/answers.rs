@@ -22,7 +22,7 @@ const LARGEST_PART: usize = 4;
 /// An answer belongs to a [`Repository`] value: one that was opened anew, because its configuration or its packs have
 /// changed, has none yet. Whether refs have changed is for a [`RefStamp`] to say. The default keeps nothing.
 #[derive(Debug, Default)]
-pub struct RefAnswers {
+pub struct RefAdvertisementCache {
     max_bytes: usize,
     kept: Mutex<Answers>,
 }
@@ -97,10 +97,10 @@ impl Chunk {
     }
 }
 
-impl RefAnswers {
+impl RefAdvertisementCache {
     /// None yet, and never more than this takes.
     pub fn new(max_bytes: usize) -> Self {
-        RefAnswers { max_bytes, ..RefAnswers::default() }
+        RefAdvertisementCache { max_bytes, ..RefAdvertisementCache::default() }
     }
 
     /// The most that an answer to this question may take; 0 if it is not kept.
@@ -239,19 +239,19 @@ mod tests {
         }
     }
 
-    fn keep(answers: &RefAnswers, repository: &Arc<Repository>, question: &str, length: usize) {
+    fn keep(answers: &RefAdvertisementCache, repository: &Arc<Repository>, question: &str, length: usize) {
         let chunks = vec![Chunk::new(vec![b'x'; length], 0)];
         answers.keep(repository, question.as_bytes(), stamp(repository), chunks);
     }
 
-    fn has(answers: &RefAnswers, repository: &Arc<Repository>, question: &str) -> bool {
+    fn has(answers: &RefAdvertisementCache, repository: &Arc<Repository>, question: &str) -> bool {
         answers.find(repository, question.as_bytes()).is_some()
     }
 
     #[test]
     fn nothing_is_kept_by_default() {
         let (_repo, repository) = opened();
-        let answers = RefAnswers::default();
+        let answers = RefAdvertisementCache::default();
         keep(&answers, &repository, "a", 1);
         assert!(!has(&answers, &repository, "a"));
         assert_eq!(answers.size(), (0, 0));
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn the_longest_unused_go() {
         let (_repo, repository) = opened();
-        let answers = RefAnswers::new(100_000);
+        let answers = RefAdvertisementCache::new(100_000);
         for question in ["a", "b", "c"] {
             keep(&answers, &repository, question, 22_000);
         }
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn answers_are_of_one_repository_and_its_refs() {
         let ((repo, repository), (_other, other)) = (opened(), opened());
-        let answers = RefAnswers::new(1 << 20);
+        let answers = RefAdvertisementCache::new(1 << 20);
         keep(&answers, &repository, "a", 10);
         assert!(has(&answers, &repository, "a") && !has(&answers, &other, "a"));
         assert!(!has(&answers, &repository, "b"));

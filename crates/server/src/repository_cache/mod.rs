@@ -1,19 +1,19 @@
 //! What a server keeps of repositories from one call to the next: docs/decisions/0025-warm-repositories.md.
 //!
-//! [`WarmRepositories`] keeps them open; [`RefAnswers`] keeps what was answered about their refs.
+//! [`RepositoryCache`] keeps them open; [`RefAdvertisementCache`] keeps what was answered about their refs.
 
 mod answers;
 mod repositories;
 
 use std::time::Duration;
 
-pub use answers::RefAnswers;
+pub use answers::RefAdvertisementCache;
 pub(crate) use answers::{Answer, Chunk};
-pub use repositories::WarmRepositories;
+pub use repositories::RepositoryCache;
 
 /// What is kept of repositories between calls. Plain data; changes count from the next start on.
 #[derive(Debug, Clone)]
-pub struct WarmSettings {
+pub struct RepositoryCacheSettings {
     /// Whether anything is kept. Default: true. Without, every call opens its repository and reads its refs.
     pub enabled: bool,
     /// Repositories that are kept open. Default: 1024. Beyond it, those go that were not used for the longest time.
@@ -30,9 +30,9 @@ pub struct WarmSettings {
     pub max_answer_bytes: usize,
 }
 
-impl Default for WarmSettings {
+impl Default for RepositoryCacheSettings {
     fn default() -> Self {
-        WarmSettings {
+        RepositoryCacheSettings {
             enabled: true,
             max_repositories: 1024,
             max_packs: 8192,
@@ -42,8 +42,8 @@ impl Default for WarmSettings {
     }
 }
 
-impl WarmSettings {
-    /// How often [`WarmRepositories::sweep`] and [`RefAnswers::sweep`] are due.
+impl RepositoryCacheSettings {
+    /// How often [`RepositoryCache::sweep`] and [`RefAdvertisementCache::sweep`] are due.
     pub fn sweep_interval(&self) -> Duration {
         (self.idle_time / 4).clamp(Duration::from_millis(50), Duration::from_secs(10))
     }

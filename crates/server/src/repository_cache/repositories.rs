@@ -7,7 +7,7 @@ use std::time::Duration;
 use packrace_os::clock::{Clock, RealClock};
 use packrace_store::{CachedRepository, Repository};
 
-use super::WarmSettings;
+use super::RepositoryCacheSettings;
 use crate::metrics::Metrics;
 
 /// Repositories that stay open between calls, by the path under which they were asked for. A repository that has two
@@ -16,8 +16,8 @@ use crate::metrics::Metrics;
 /// Nobody waits for another repository: the lock of all is held for looks into memory only. Many that come at once for one
 /// that is not open wait for the first of them. What cannot be opened leaves nothing behind.
 #[derive(Debug)]
-pub struct WarmRepositories {
-    settings: WarmSettings,
+pub struct RepositoryCache {
+    settings: RepositoryCacheSettings,
     slots: Mutex<HashMap<PathBuf, Arc<Slot>>>,
     clock: RealClock,
     metrics: Arc<Metrics>,
@@ -61,10 +61,10 @@ impl Slot {
     }
 }
 
-impl WarmRepositories {
+impl RepositoryCache {
     /// None yet.
-    pub fn new(settings: WarmSettings, metrics: Arc<Metrics>) -> Self {
-        WarmRepositories { settings, slots: Mutex::default(), clock: RealClock::default(), metrics }
+    pub fn new(settings: RepositoryCacheSettings, metrics: Arc<Metrics>) -> Self {
+        RepositoryCache { settings, slots: Mutex::default(), clock: RealClock::default(), metrics }
     }
 
     /// Whether anything is kept.
@@ -206,13 +206,13 @@ mod tests {
         repo
     }
 
-    fn warm(settings: WarmSettings) -> WarmRepositories {
-        WarmRepositories::new(settings, Arc::default())
+    fn warm(settings: RepositoryCacheSettings) -> RepositoryCache {
+        RepositoryCache::new(settings, Arc::default())
     }
 
     #[test]
     fn many_at_once_open_it_once() {
-        let (repo, warm) = (settled_repo(), warm(WarmSettings::default()));
+        let (repo, warm) = (settled_repo(), warm(RepositoryCacheSettings::default()));
         let (opened, all) = (AtomicU64::new(0), Barrier::new(16));
         std::thread::scope(|scope| {
             for _ in 0..16 {
@@ -233,7 +233,7 @@ mod tests {
     /// One that is being opened while a change is made and told of is not for who comes after that.
     #[test]
     fn who_waits_gets_nothing_older_than_his_coming() {
-        let (repo, warm) = (settled_repo(), warm(WarmSettings::default()));
+        let (repo, warm) = (settled_repo(), warm(RepositoryCacheSettings::default()));
         let (is_opening, may_end) = (Barrier::new(2), Barrier::new(2));
         let path = Path::new("a");
         std::thread::scope(|scope| {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn errors_and_panics_leave_nothing_behind() {
-        let (repo, warm) = (settled_repo(), warm(WarmSettings::default()));
+        let (repo, warm) = (settled_repo(), warm(RepositoryCacheSettings::default()));
         for number in 0..100 {
             let path = PathBuf::from(format!("no{number}"));
             warm.get(&path, || CachedRepository::open(&repo.path().join("absent"), &OpenOptions::default()))
@@ -275,8 +275,8 @@ mod tests {
         warm.get(path, || open(&repo)).unwrap();
         warm.get(path, || -> Result<CachedRepository, Error> { panic!("it is open") }).unwrap();
         // A place that is left empty goes when it is swept.
-        let warm = WarmRepositories::new(
-            WarmSettings { idle_time: Duration::ZERO, ..warm.settings },
+        let warm = RepositoryCache::new(
+            RepositoryCacheSettings { idle_time: Duration::ZERO, ..warm.settings },
             Arc::default(),
         );
         let panicking = std::panic::AssertUnwindSafe(|| {
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_longest_unused_go() {
         let (one, two) = (settled_repo(), settled_repo());
-        let check = |settings: WarmSettings, expect: &[&str]| {
+        let check = |settings: RepositoryCacheSettings, expect: &[&str]| {
             let warm = warm(settings);
             for (path, repo) in [("one", &one), ("two", &two), ("one", &one), ("three", &two)] {
                 let repository = warm.get(Path::new(path), || open(repo)).unwrap();
@@ -301,22 +301,22 @@ mod tests {
             paths.sort();
             assert_eq!(paths, expect.iter().map(PathBuf::from).collect::<Vec<_>>());
         };
-        let settings = WarmSettings::default();
+        let settings = RepositoryCacheSettings::default();
         check(settings.clone(), &["one", "three", "two"]);
-        check(WarmSettings { max_repositories: 2, ..settings.clone() }, &["one", "three"]);
-        check(WarmSettings { max_repositories: 1, ..settings.clone() }, &["three"]);
+        check(RepositoryCacheSettings { max_repositories: 2, ..settings.clone() }, &["one", "three"]);
+        check(RepositoryCacheSettings { max_repositories: 1, ..settings.clone() }, &["three"]);
         let packs = one.path().join("objects/pack").read_dir().unwrap();
         let packs =
             packs.filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "pack")).count();
         assert!(packs > 0);
-        check(WarmSettings { max_packs: packs, ..settings }, &["one", "three"]);
+        check(RepositoryCacheSettings { max_packs: packs, ..settings }, &["one", "three"]);
     }
 
     #[test]
     fn a_sweep_drops_what_is_idle_or_has_changed() {
         let (one, two) = (settled_repo(), settled_repo());
         let idle_time = Duration::from_secs(3600);
-        let warm_long = warm(WarmSettings { idle_time, ..WarmSettings::default() });
+        let warm_long = warm(RepositoryCacheSettings { idle_time, ..RepositoryCacheSettings::default() });
         warm_long.get(Path::new("one"), || open(&one)).unwrap();
         let repository = Arc::downgrade(&warm_long.get(Path::new("two"), || open(&two)).unwrap());
         warm_long.sweep();
@@ -325,7 +325,8 @@ mod tests {
         warm_long.sweep();
         assert_eq!(warm_long.open_now(), 1);
         assert_eq!(repository.strong_count(), 0);
-        let warm_short = warm(WarmSettings { idle_time: Duration::ZERO, ..WarmSettings::default() });
+        let warm_short =
+            warm(RepositoryCacheSettings { idle_time: Duration::ZERO, ..RepositoryCacheSettings::default() });
         warm_short.get(Path::new("one"), || open(&one)).unwrap();
         warm_short.sweep();
         assert!(warm_short.lock().is_empty());

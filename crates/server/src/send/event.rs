@@ -21,5 +21,5 @@ pub(crate) enum Event {
     /// Nothing follows; the totals if they are known.
     End(Result<Option<Totals>, Error>),
     /// What follows cannot be had any more.
-    LeftBehind,
+    Lagged,
 }

@@ -1,7 +1,7 @@
 //! Frames in, gathered batches out.
 //!
 //! Pack bytes come as [`Segment`]s of any length. The outbox cuts their concatenation into side-band frames of the
-//! largest size and collects many frames in a batch, which a [`Door`] hands over in one call:
+//! largest size and collects many frames in a batch, which a [`ClientSink`] hands over in one call:
 //!
 //! ```text
 //! segments  ├──── Mapped 4 MiB ────────────────┤├ Owned 40 ┤├──── Mapped …
@@ -157,7 +157,7 @@ impl Piece {
 }
 
 /// The way out to one client. Blocks until the batch is accepted; this is the back-pressure.
-pub trait Door: Send {
+pub trait ClientSink: Send {
     /// Sends all pieces in order.
     fn send(&mut self, batch: GatherBatch) -> io::Result<()>;
 
@@ -165,7 +165,7 @@ pub trait Door: Send {
     fn peer_gone(&mut self) -> bool;
 
     /// What follows is long, and what others are sent goes before it.
-    fn step_back(&mut self);
+    fn demote_to_background(&mut self);
 }
 
 /// How pack bytes are framed.
@@ -182,7 +182,7 @@ pub enum Framing {
 
 /// Collects frames and sends them in batches.
 pub struct Outbox<'d> {
-    door: &'d mut dyn Door,
+    client: &'d mut dyn ClientSink,
     framing: Framing,
     /// Frames, the last of which may be open.
     batch: GatherBatch,
@@ -195,9 +195,14 @@ pub struct Outbox<'d> {
 
 impl<'d> Outbox<'d> {
     /// An empty outbox. `keepalive` is the longest silence that is allowed from `now` on; `None` turns it off.
-    pub fn new(door: &'d mut dyn Door, framing: Framing, keepalive: Option<Duration>, now: Duration) -> Self {
+    pub fn new(
+        client: &'d mut dyn ClientSink,
+        framing: Framing,
+        keepalive: Option<Duration>,
+        now: Duration,
+    ) -> Self {
         Outbox {
-            door,
+            client,
             framing,
             batch: GatherBatch::default(),
             open: None,
@@ -324,7 +329,7 @@ impl<'d> Outbox<'d> {
 
     /// Whether the client is known to have gone.
     pub fn peer_gone(&mut self) -> bool {
-        self.door.peer_gone()
+        self.client.peer_gone()
     }
 
     fn close_frame(&mut self) {
@@ -343,7 +348,7 @@ impl<'d> Outbox<'d> {
             return Ok(());
         }
         self.last_sent = now;
-        self.door.send(std::mem::take(&mut self.batch))
+        self.client.send(std::mem::take(&mut self.batch))
     }
 }
 

@@ -9,10 +9,10 @@ use packrace_pack::generate::{Segment, Totals};
 use packrace_pack::meter::{Meter, Pace, total_line};
 
 use super::event::Event;
-use super::outbox::{Door, Framing, Outbox};
+use super::outbox::{ClientSink, Framing, Outbox};
 use super::sources::Sources;
 use crate::error::{Error, ErrorKind};
-use crate::limits::admission::{Admission, Entry, Held};
+use crate::limits::admission::{Admission, AdmissionControl, AdmissionPermit};
 use crate::metrics::{Raised, Reason, Stage, Step};
 use crate::path_names::PathNames;
 use crate::transfers::Transfer;
@@ -21,8 +21,7 @@ use crate::transfers::Transfer;
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// At most one progress line a second in each phase; phases that are usually short do not come up.
-const PROGRESS_PACE: ProgressInterval =
-    ProgressInterval { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
+const PROGRESS_PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
 
 /// What the client is told when a pack cannot be made; git's words.
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
@@ -55,7 +54,7 @@ pub(crate) enum Stop {
     /// The pack could not be made.
     Failed(Error),
     /// It is made, but what this client needs next of it is gone.
-    LeftBehind,
+    Lagged,
 }
 
 impl From<std::io::Error> for Stop {
@@ -82,8 +81,8 @@ pub(crate) struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    pub(crate) fn new(delivery: Delivery<'a>, door: &'a mut dyn Door, clock: &'a dyn Clock) -> Self {
-        let outbox = Outbox::new(door, delivery.framing, delivery.keepalive, delivery.since);
+    pub(crate) fn new(delivery: Delivery<'a>, client: &'a mut dyn ClientSink, clock: &'a dyn Clock) -> Self {
+        let outbox = Outbox::new(client, delivery.framing, delivery.keepalive, delivery.since);
         let looked_at = clock.now();
         Sending {
             outbox,
@@ -98,16 +97,16 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Waits until a clone has a place, tells the client how many are before it, and keeps the connection alive.
-    pub(crate) fn await_turn(
+    /// Waits until a clone has a permit, tells the client how many are before it, and keeps the connection alive.
+    pub(crate) fn await_admission(
         &mut self,
-        entry: Option<Entry>,
-        admission: &Admission,
-    ) -> Result<Option<Held>, Stop> {
-        let mut waiting = match entry {
-            Some(Entry::Waiting(waiting)) => waiting,
-            Some(Entry::Place(place)) => return Ok(Some(place)),
-            Some(Entry::Full) | None => return Ok(None),
+        state: Option<Admission>,
+        admission: &AdmissionControl,
+    ) -> Result<Option<AdmissionPermit>, Stop> {
+        let mut waiting = match state {
+            Some(Admission::Queued(waiting)) => waiting,
+            Some(Admission::Admitted(permit)) => return Ok(Some(permit)),
+            Some(Admission::QueueFull) | None => return Ok(None),
         };
         let since = self.clock.now();
         let metrics = self.delivery.transfer.metrics();
@@ -125,18 +124,18 @@ impl<'a> Sending<'a> {
             let is_due = told.is_none_or(|(at, said)| said != ahead && now - at >= PROGRESS_PACE.interval);
             if self.delivery.progress && is_due {
                 told = Some((now, ahead));
-                let text = format!("Waiting for a place: {ahead} before this one   \r");
+                let text = format!("Waiting for a permit: {ahead} before this one   \r");
                 self.outbox.progress(text.as_bytes(), now)?;
             }
             match waiting.wait(self.until_look(now)) {
                 Err(still) => waiting = still,
-                Ok(place) => {
+                Ok(permit) => {
                     metrics.waited(waited);
                     if told.is_some() {
-                        let text = format!("Waiting for a place: {} s, done.   \n", waited.as_secs());
+                        let text = format!("Waiting for a permit: {} s, done.   \n", waited.as_secs());
                         self.outbox.progress(text.as_bytes(), self.clock.now())?;
                     }
-                    return Ok(Some(place));
+                    return Ok(Some(permit));
                 }
             }
             self.look(self.clock.now())?;
@@ -207,9 +206,9 @@ impl<'a> Sending<'a> {
                     self.send_segment(last, now)?;
                     return Err(Stop::Failed(error));
                 }
-                Some(Event::LeftBehind) => {
+                Some(Event::Lagged) => {
                     self.held = None;
-                    return Err(Stop::LeftBehind);
+                    return Err(Stop::Lagged);
                 }
             }
             // Also while events come: the worker reports more often than anything is sent.
@@ -229,7 +228,7 @@ impl<'a> Sending<'a> {
     fn complete(&mut self, now: Duration) -> Result<(), Stop> {
         let last = self.held.take();
         if self.sources.are_files() {
-            // What a door writes itself, it has read then.
+            // The mapped bytes were read by then.
             self.outbox.flush(now)?;
             self.sources.check_unchanged(self.delivery.hash).map_err(Stop::Failed)?;
         }
@@ -248,8 +247,8 @@ impl<'a> Sending<'a> {
                 self.outbox.finish(now).map_err(Error::gone)
             }
             Err(Stop::Gone(error)) => Err(Error::gone(error)),
-            Err(Stop::LeftBehind) => {
-                let reason = "no memory and no disk to wait for a client that takes so little";
+            Err(Stop::Lagged) => {
+                let reason = "client is too slow: the pack buffer is full";
                 self.fail(Error::new(ErrorKind::LimitExceeded, reason), now)
             }
             Err(Stop::Failed(error)) => self.fail(error, now),

@@ -11,7 +11,7 @@ use packrace_store::{Config, Error as StoreError, MessageSink, Repository};
 use crate::host::Host;
 use crate::path_names::PathNames;
 use crate::receive::{Pusher, ReceivePack};
-use crate::send::outbox::Door;
+use crate::send::outbox::ClientSink;
 use crate::settings::Settings;
 use crate::subject::{Mode, ProtocolVersion, Subject};
 use crate::transfers::Transfer;
@@ -113,7 +113,7 @@ impl Call {
         self,
         settings: &Settings,
         input: &mut (dyn Read + Send),
-        door: &mut dyn Door,
+        sink: &mut dyn ClientSink,
         clock: &dyn Clock,
     ) -> Result<(), crate::error::Error> {
         let named = self.repository.git_dir().as_os_str().to_owned();
@@ -131,7 +131,7 @@ impl Call {
         match self.service {
             Service::UploadPack => {
                 let call = UploadPack { subject, hook_environment: settings.hook_environment.clone() };
-                upload::upload_pack(&call, input, door, clock)
+                upload::upload_pack(&call, input, sink, clock)
             }
             Service::ReceivePack => {
                 let pushing = &settings.pushing;
@@ -152,7 +152,7 @@ impl Call {
                     messages: self.messages,
                     hooks: settings.rules.hooks.clone(),
                 };
-                receive::receive_pack(&call, input, door, clock)
+                receive::receive_pack(&call, input, sink, clock)
             }
         }
     }

@@ -1,40 +1,40 @@
-//! What goes through a door, told to the call that it belongs to.
+//! Counts what a call receives and sends.
 
 use std::io::{self, Read};
 
-use crate::send::outbox::{Door, GatherBatch};
+use crate::send::outbox::{ClientSink, GatherBatch};
 use crate::transfers::Transfer;
 
-/// A door that counts what leaves.
-pub(crate) struct Told<'a, D> {
-    pub(crate) door: D,
+/// Counts what is sent.
+pub(crate) struct CountingSink<'a, D> {
+    pub(crate) client: D,
     pub(crate) transfer: &'a Transfer,
 }
 
-impl<D: Door> Door for Told<'_, D> {
+impl<D: ClientSink> ClientSink for CountingSink<'_, D> {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         let length = batch.len() as u64;
-        self.door.send(batch)?;
+        self.client.send(batch)?;
         self.transfer.sent(length);
         Ok(())
     }
 
     fn peer_gone(&mut self) -> bool {
-        self.door.peer_gone()
+        self.client.peer_gone()
     }
 
-    fn step_back(&mut self) {
-        self.door.step_back();
+    fn demote_to_background(&mut self) {
+        self.client.demote_to_background();
     }
 }
 
-/// An input that counts what comes.
-pub(crate) struct Heard<'a, R: ?Sized> {
+/// Counts what is received.
+pub(crate) struct CountingReader<'a, R: ?Sized> {
     pub(crate) input: &'a mut R,
     pub(crate) transfer: &'a Transfer,
 }
 
-impl<R: Read + ?Sized> Read for Heard<'_, R> {
+impl<R: Read + ?Sized> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.input.read(buffer)?;
         self.transfer.received(length as u64);
@@ -49,10 +49,10 @@ mod tests {
     #[derive(Default)]
     struct Recorder {
         sent: Vec<u8>,
-        has_stepped_back: bool,
+        is_background: bool,
     }
 
-    impl Door for &mut Recorder {
+    impl ClientSink for &mut Recorder {
         fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
             batch.pieces().for_each(|piece| self.sent.extend_from_slice(piece));
             Ok(())
@@ -62,19 +62,19 @@ mod tests {
             true
         }
 
-        fn step_back(&mut self) {
-            self.has_stepped_back = true;
+        fn demote_to_background(&mut self) {
+            self.is_background = true;
         }
     }
 
     #[test]
-    fn all_that_a_door_is_told_goes_through_it() {
+    fn what_is_sent_is_counted_and_passed_on() {
         let (transfer, mut recorder) = (Transfer::unlisted("1"), Recorder::default());
-        let mut door = Told { door: &mut recorder, transfer: &transfer };
-        door.send(GatherBatch::of(b"pack".to_vec())).unwrap();
-        assert!(door.peer_gone());
-        door.step_back();
-        assert_eq!((&recorder.sent[..], recorder.has_stepped_back), (&b"pack"[..], true));
+        let mut client = CountingSink { client: &mut recorder, transfer: &transfer };
+        client.send(GatherBatch::of(b"pack".to_vec())).unwrap();
+        assert!(client.peer_gone());
+        client.demote_to_background();
+        assert_eq!((&recorder.sent[..], recorder.is_background), (&b"pack"[..], true));
         assert_eq!(transfer.sent_bytes(), 4);
     }
 }

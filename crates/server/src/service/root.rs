@@ -7,7 +7,7 @@ use packrace_store::init::{Begun, InitOptions};
 use packrace_store::{CachedRepository, Error, ErrorKind, OpenOptions, Repository, Served};
 
 use super::access_log::quoted;
-use crate::repository_cache::WarmRepositories;
+use crate::repository_cache::RepositoryCache;
 use crate::settings::NewRepositories;
 
 /// Longest request path.
@@ -19,7 +19,7 @@ pub(crate) struct Root {
     /// Without links.
     path: PathBuf,
     options: OpenOptions,
-    pub(crate) warm: WarmRepositories,
+    pub(crate) warm: RepositoryCache,
 }
 
 /// Why a path leads to no repository.
@@ -40,7 +40,7 @@ impl Root {
         path: &Path,
         options: OpenOptions,
         allowed: &[PathBuf],
-        warm: WarmRepositories,
+        warm: RepositoryCache,
     ) -> std::io::Result<Self> {
         let path = packrace_os::real_path(path)?;
         let config = options.config;

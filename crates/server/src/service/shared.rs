@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::limits::cpu::Turns;
+use crate::limits::cpu::CpuScheduler;
 use packrace_os::clock::{Clock as _, RealClock};
 use packrace_protocol::wire::pkt_line;
 use packrace_store::{Config, Repository};
@@ -17,19 +17,19 @@ use super::refusal_log::RefusalLog;
 use super::root::{NotServed, Root};
 use crate::history::History;
 use crate::host::Host;
-use crate::limits::admission::Admission;
+use crate::limits::admission::AdmissionControl;
 use crate::limits::budget::{self, Budget};
-use crate::limits::connections::{NoPlace, Places};
+use crate::limits::connections::{ConnectionLimits, LimitReached};
 use crate::metrics::Metrics;
 use crate::receive;
-use crate::repository_cache::{RefAnswers, WarmRepositories};
-use crate::send::outbox::Door;
+use crate::repository_cache::{RefAdvertisementCache, RepositoryCache};
+use crate::send::outbox::ClientSink;
 use crate::send::pack_cache::PackCache;
 use crate::settings::{NewRepositories, PushMemory, Settings};
 use crate::subject::ProtocolVersion;
 use crate::transfers::{Transfer, Transfers};
 
-/// Clients that are told at the same time that there is no place; others are dropped without a word.
+/// Clients that are told at the same time that a limit is reached; others are disconnected without a word.
 const MAX_REFUSING: usize = 256;
 
 /// Connections at the same time to an address that only serves the routes below `/-/`.
@@ -49,11 +49,11 @@ pub(crate) struct Shared {
     /// They change while the server runs; a request keeps to those that it began with.
     settings: RwLock<Arc<Settings>>,
     pub(crate) clock: RealClock,
-    pub(crate) places: Arc<Places>,
+    pub(crate) limits: Arc<ConnectionLimits>,
     pub(crate) refusing: Arc<Semaphore>,
     refusals: RefusalLog,
-    /// Places for connections of those who only look.
-    pub(crate) admin_places: Arc<Semaphore>,
+    /// Connections to the address that only serves the routes below `/-/`.
+    pub(crate) admin_permits: Arc<Semaphore>,
     pub(crate) began: Instant,
     /// What was done in the last minutes.
     pub(crate) history: Mutex<History>,
@@ -69,27 +69,27 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(root: &Path, settings: Settings) -> std::io::Result<Self> {
         let limits = &settings.limits;
-        let places = Places::new(limits, packrace_os::process::raise_descriptor_limit());
+        let limits = ConnectionLimits::new(limits, packrace_os::process::raise_descriptor_limit());
         // An answer is about an opened repository: without those, there is none to be used again.
         let warm = &settings.warm;
-        let answers = RefAnswers::new(if warm.enabled { warm.max_answer_bytes } else { 0 });
+        let answers = RefAdvertisementCache::new(if warm.enabled { warm.max_answer_bytes } else { 0 });
         let metrics = Arc::default();
         let host = Host {
-            admission: Admission::new(&settings.admission),
+            admission: AdmissionControl::new(&settings.admission),
             push_memory: Budget::new(push_memory(&settings)),
             transfers: Arc::new(Transfers::new(settings.session_id.clone())),
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
             answers,
             metrics,
-            turns: Some(Arc::new(Turns::new(packrace_os::process::available_threads()))),
+            cpu: Some(Arc::new(CpuScheduler::new(packrace_os::process::available_threads()))),
         };
-        let warm = WarmRepositories::new(warm.clone(), host.metrics.clone());
+        let warm = RepositoryCache::new(warm.clone(), host.metrics.clone());
         Ok(Shared {
             root: Root::new(root, settings.open.clone(), &settings.rules.allowed_paths, warm)?,
-            places,
+            limits,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             refusals: RefusalLog::default(),
-            admin_places: Arc::new(Semaphore::new(MAX_ADMIN_CONNECTIONS)),
+            admin_permits: Arc::new(Semaphore::new(MAX_ADMIN_CONNECTIONS)),
             began: Instant::now(),
             history: Mutex::default(),
             background: None,
@@ -103,15 +103,15 @@ impl Shared {
     /// The numbers, with those that others count.
     pub(crate) fn metrics_now(&self) -> &Metrics {
         let metrics = self.host.metrics_now();
-        let [_, requests, body_bytes] = self.places.taken();
+        let [_, requests, body_bytes] = self.limits.taken();
         for (gauge, count) in [(&metrics.requests_running, requests), (&metrics.body_memory, body_bytes)] {
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         metrics
     }
 
-    /// Counts that somebody got no place, and tells it in the log unless much is told already.
-    pub(crate) fn has_refused(&self, peer: std::fmt::Arguments<'_>, why: NoPlace, what: &str) {
+    /// Counts a refusal and logs it, but no more than so many lines a second.
+    pub(crate) fn has_refused(&self, peer: std::fmt::Arguments<'_>, why: LimitReached, what: &str) {
         self.host.metrics.refused(why.reason());
         match self.refusals.next(self.clock.now()) {
             Some(0) => tracing::warn!("{peer}: {why}, refusing this {what}"),
@@ -127,7 +127,7 @@ impl Shared {
 
     /// From now on, these count. Where the server listens, and what it has set aside at its start, stays.
     pub(crate) fn set(&self, settings: Settings) {
-        self.places.set(&settings.limits);
+        self.limits.set(&settings.limits);
         self.host.admission.set(&settings.admission);
         self.host.push_memory.set(push_memory(&settings));
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
@@ -206,11 +206,11 @@ impl NewRepository {
         settings: &Settings,
         version: ProtocolVersion,
         transfer: &Transfer,
-        door: &mut dyn Door,
+        client: &mut dyn ClientSink,
     ) -> Result<(), crate::error::Error> {
         let hash = self.new.options.hash.unwrap_or(self.new.options.default_hash);
         let named = self.git_dir.as_os_str();
-        receive::advertise_new(&self.config, hash, named, &settings.agent, transfer, version, door)
+        receive::advertise_new(&self.config, hash, named, &settings.agent, transfer, version, client)
     }
 }
 

@@ -18,7 +18,7 @@ use std::io::Read;
 use packrace_os::clock::Clock;
 
 use crate::error::Error;
-use crate::send::outbox::Door;
+use crate::send::outbox::ClientSink;
 use crate::subject::Subject;
 pub use features::{BlobUri, blob_uris, uris_of};
 
@@ -36,8 +36,8 @@ pub struct UploadPack {
 pub fn upload_pack(
     call: &UploadPack,
     input: &mut (dyn Read + Send),
-    door: &mut dyn Door,
+    client: &mut dyn ClientSink,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    serve::Upload::new(call, door, clock)?.serve(input)
+    serve::Upload::new(call, client, clock)?.serve(input)
 }

@@ -15,7 +15,7 @@ impl Upload<'_> {
     pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
         let askable = self.askable()?;
         let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
-        let mut sender = Lines::new(&mut self.out, self.door);
+        let mut sender = Lines::new(&mut self.out, self.client);
         object_info::write_attributes(sender.out, request);
         for id in &request.ids {
             let is_told = match &askable {

@@ -13,7 +13,7 @@ use super::features::uris_of;
 use super::hook::HookRun;
 use super::serve::Upload;
 use crate::error::Error;
-use crate::send::outbox::{Door, GatherBatch};
+use crate::send::outbox::{ClientSink, GatherBatch};
 
 impl Upload<'_> {
     /// Plans the pack without the objects that the client can get from elsewhere, keeps the plan for
@@ -32,8 +32,11 @@ impl Upload<'_> {
         let keepalive = self.settings.keepalive.filter(|_| request.sideband_all);
         let excluded = known.iter().map(|uri| uri.object).collect();
         let request = PackRequest { excluded, ..self.pack_request(request)? };
-        let watch =
-            Planning { door: Mutex::new((&mut *self.door, self.clock.now())), clock: self.clock, keepalive };
+        let watch = Planning {
+            client: Mutex::new((&mut *self.client, self.clock.now())),
+            clock: self.clock,
+            keepalive,
+        };
         let plan = packrace_pack::plan::plan(&self.universe, &request, &watch)?;
         let uris = uris_of(&known, plan.excluded()).into_iter().cloned().collect();
         self.planned = Some(plan);
@@ -44,8 +47,11 @@ impl Upload<'_> {
     fn ask_hook(&mut self, hook: &[u8], request: session::PackRequest) -> Result<Vec<PackfileUri>, Error> {
         let keepalive = self.settings.keepalive.filter(|_| request.sideband_all);
         let call = self.hook_call(hook, request)?;
-        let watch =
-            Planning { door: Mutex::new((&mut *self.door, self.clock.now())), clock: self.clock, keepalive };
+        let watch = Planning {
+            client: Mutex::new((&mut *self.client, self.clock.now())),
+            clock: self.clock,
+            keepalive,
+        };
         let (run, uris) = HookRun::start(call)?.uris(&watch)?;
         self.hook_run = Some(run);
         Ok(uris)
@@ -56,7 +62,7 @@ impl Upload<'_> {
 /// want all of an answer in a side-band.
 struct Planning<'a> {
     /// And when something was sent last.
-    door: Mutex<(&'a mut dyn Door, Duration)>,
+    client: Mutex<(&'a mut dyn ClientSink, Duration)>,
     clock: &'a dyn Clock,
     keepalive: Option<Duration>,
 }
@@ -65,17 +71,17 @@ impl ProgressSink for Planning<'_> {
     fn report(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
-        let mut door = self.door.lock().expect("no panic while held");
-        let (door, last_sent) = &mut *door;
+        let mut client = self.client.lock().expect("no panic while held");
+        let (client, last_sent) = &mut *client;
         if let Some(interval) = self.keepalive {
             let now = self.clock.now();
             if now.saturating_sub(*last_sent) >= interval {
                 *last_sent = now;
-                let is_sent = door.send(GatherBatch::of(sideband::EARLY_KEEPALIVE.to_vec())).is_ok();
-                return !is_sent || door.peer_gone();
+                let is_sent = client.send(GatherBatch::of(sideband::EARLY_KEEPALIVE.to_vec())).is_ok();
+                return !is_sent || client.peer_gone();
             }
         }
-        door.peer_gone()
+        client.peer_gone()
     }
 }
 
@@ -94,7 +100,7 @@ mod tests {
         is_gone: bool,
     }
 
-    impl Door for Recorder {
+    impl ClientSink for Recorder {
         fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
             if self.is_gone {
                 return Err(io::ErrorKind::BrokenPipe.into());
@@ -107,20 +113,20 @@ mod tests {
             self.is_gone
         }
 
-        fn step_back(&mut self) {}
+        fn demote_to_background(&mut self) {}
     }
 
     /// What a client gets that waits 12 seconds.
     fn check(keepalive: Option<Duration>, expect: &[u8]) {
-        let (clock, mut door) = (SimulatedClock::default(), Recorder::default());
-        let watch = Planning { door: Mutex::new((&mut door, clock.now())), clock: &clock, keepalive };
+        let (clock, mut client) = (SimulatedClock::default(), Recorder::default());
+        let watch = Planning { client: Mutex::new((&mut client, clock.now())), clock: &clock, keepalive };
         for _ in 0..120 {
             assert!(!watch.cancelled());
             clock.advance(Duration::from_millis(100));
         }
-        assert_eq!(door.bytes, expect);
-        door.is_gone = true;
-        let watch = Planning { door: Mutex::new((&mut door, clock.now())), clock: &clock, keepalive };
+        assert_eq!(client.bytes, expect);
+        client.is_gone = true;
+        let watch = Planning { client: Mutex::new((&mut client, clock.now())), clock: &clock, keepalive };
         assert!(watch.cancelled());
         clock.advance(Duration::from_secs(6));
         assert!(watch.cancelled());

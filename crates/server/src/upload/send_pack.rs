@@ -12,22 +12,22 @@ use packrace_pack::{PackRequest, Universe, Watch};
 use super::hook::{HookCall, HookRun};
 use crate::error::{Error, ErrorKind};
 use crate::host::Host;
-use crate::limits::admission::{Admission, Entry, Held};
+use crate::limits::admission::{Admission, AdmissionControl, AdmissionPermit};
 use crate::metrics::{Raised, Stage, Step};
 use crate::send::event::Event;
-use crate::send::outbox::Door;
-use crate::send::pack_cache::{Generator, Joined, Key, Lead, PackCache, Reader, Received};
+use crate::send::outbox::ClientSink;
+use crate::send::pack_cache::{Generator, Joined, Key, PackCache, Producer, Reader, Received};
 use crate::send::relay::{Delivery, Sending, Stop};
 use crate::transfers::Transfer;
 
 /// The longest time without a look at whether anybody still wants the pack.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Whose turn it is: of a clone, when it has a place.
-pub(super) struct Turn<'a> {
+/// Whether a call is a clone, and whether that was admitted.
+pub(super) struct CloneAdmission<'a> {
     pub(super) host: &'a Arc<Host>,
     /// `None` for fetches, which do not wait.
-    pub(super) entry: Option<Entry>,
+    pub(super) state: Option<Admission>,
 }
 
 /// What is to be done before sending.
@@ -42,22 +42,22 @@ pub(super) enum Work {
 pub(super) fn send_pack(
     universe: &Arc<Universe>,
     work: Work,
-    turn: Turn<'_>,
+    admission: CloneAdmission<'_>,
     delivery: Delivery<'_>,
-    door: &mut dyn Door,
+    client: &mut dyn ClientSink,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    let (host, is_clone) = (turn.host, turn.entry.is_some());
-    let mut sending = Sending::new(delivery, door, clock);
-    let _place = match sending.await_turn(turn.entry, &turn.host.admission) {
-        Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
+    let (host, is_clone) = (admission.host, admission.state.is_some());
+    let mut sending = Sending::new(delivery, client, clock);
+    let _permit = match sending.await_admission(admission.state, &admission.host.admission) {
+        Ok(permit) => permit.map(|permit| (permit, Raised::new(&delivery.transfer.metrics().running_clones))),
         Err(stop) => return sending.end(Err(stop)),
     };
     delivery.transfer.is_at(Step::Planning);
-    let lead = |lead: Lead, work: Work| {
+    let launch = |producer: Producer, work: Work| {
         let (universe, host, transfer) = (universe.clone(), host.clone(), delivery.transfer.clone());
-        lead.launch(move |generator| {
-            if is_clone && host.turns.is_some() {
+        producer.launch(move |generator| {
+            if is_clone && host.cpu.is_some() {
                 packrace_os::process::lower_thread_priority();
             }
             let _memory = match &work {
@@ -71,11 +71,11 @@ pub(super) fn send_pack(
         })
     };
     let (reader, request) = match work {
-        Work::Make(plan) => (lead(PackCache::lead_alone(), Work::Make(plan)), None),
+        Work::Make(plan) => (launch(PackCache::produce_alone(), Work::Make(plan)), None),
         Work::Plan(request) => {
             let reader = match host.packs.join(|| Key::of(universe.snapshot(), &request), clock.now()) {
                 Joined::Follow(reader) => Ok(reader),
-                Joined::Lead(new) => lead(new, Work::Plan(request.clone())),
+                Joined::Produce(new) => launch(new, Work::Plan(request.clone())),
             };
             (reader, Some(request))
         }
@@ -85,8 +85,8 @@ pub(super) fn send_pack(
         Err(error) => return sending.end(Err(Stop::Failed(error))),
     };
     let mut result = sending.relay(|wait| event(&mut reader, wait));
-    if let (Err(Stop::LeftBehind), Some(request), false) = (&result, request, sending.has_begun) {
-        result = match lead(PackCache::lead_alone(), Work::Plan(request)) {
+    if let (Err(Stop::Lagged), Some(request), false) = (&result, request, sending.has_begun) {
+        result = match launch(PackCache::produce_alone(), Work::Plan(request)) {
             Ok(alone) => {
                 reader = alone;
                 sending.relay(|wait| event(&mut reader, wait))
@@ -98,22 +98,22 @@ pub(super) fn send_pack(
     sending.end(result)
 }
 
-/// Does the work of a clone where others go before it, if there are others.
-pub(super) fn step_back(
-    turn: Turn<'_>,
-    door: &mut dyn Door,
-    work: impl FnOnce(Turn<'_>, &mut dyn Door) -> Result<(), Error> + Send,
+/// Does the work of a clone in the background, unless this process serves nobody else.
+pub(super) fn in_background(
+    admission: CloneAdmission<'_>,
+    client: &mut dyn ClientSink,
+    work: impl FnOnce(CloneAdmission<'_>, &mut dyn ClientSink) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
-    if turn.entry.is_none() || turn.host.turns.is_none() {
-        return work(turn, door);
+    if admission.state.is_none() || admission.host.cpu.is_none() {
+        return work(admission, client);
     }
-    door.step_back();
+    client.demote_to_background();
     let span = tracing::Span::current();
     std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().name("clone".into()).spawn_scoped(scope, move || {
             let _entered = span.enter();
             packrace_os::process::lower_thread_priority();
-            work(turn, door)
+            work(admission, client)
         });
         let worker = worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -125,7 +125,7 @@ fn event(reader: &mut Reader, wait: Duration) -> Option<Event> {
         Received::Piece(segment) => Some(Event::Segment(segment)),
         Received::Progress { phase, done, total } => Some(Event::Progress { phase, done, total }),
         Received::End(result) => Some(Event::End(result.map(Some))),
-        Received::LeftBehind => Some(Event::LeftBehind),
+        Received::Lagged => Some(Event::Lagged),
         Received::Nothing => None,
     }
 }
@@ -133,14 +133,14 @@ fn event(reader: &mut Reader, wait: Duration) -> Option<Event> {
 /// Sends the pack that a hook makes. A hook that runs already was asked for URIs.
 pub(super) fn send_hook(
     hook: Result<HookRun, HookCall>,
-    turn: Turn<'_>,
+    admission: CloneAdmission<'_>,
     delivery: Delivery<'_>,
-    door: &mut dyn Door,
+    client: &mut dyn ClientSink,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    let mut sending = Sending::new(delivery, door, clock);
-    let _place = match sending.await_turn(turn.entry, &turn.host.admission) {
-        Ok(place) => place.map(|place| (place, Raised::new(&delivery.transfer.metrics().running_clones))),
+    let mut sending = Sending::new(delivery, client, clock);
+    let _permit = match sending.await_admission(admission.state, &admission.host.admission) {
+        Ok(permit) => permit.map(|permit| (permit, Raised::new(&delivery.transfer.metrics().running_clones))),
         Err(stop) => return sending.end(Err(stop)),
     };
     sending.explains = false;
@@ -170,14 +170,19 @@ fn relay_hook(sending: &mut Sending<'_>, run: &HookRun) -> Result<Option<Totals>
 }
 
 /// Claims memory for a pack. That of a clone waits for it; when nobody wants the pack any more, there is none.
-fn claim(admission: &Admission, bytes: u64, is_clone: bool, watch: &dyn Watch) -> Option<Held> {
+fn claim(
+    admission: &AdmissionControl,
+    bytes: u64,
+    is_clone: bool,
+    watch: &dyn Watch,
+) -> Option<AdmissionPermit> {
     if !is_clone {
         return Some(admission.take(bytes));
     }
     let mut waiting = match admission.claim(bytes) {
-        Entry::Place(held) => return Some(held),
-        Entry::Waiting(waiting) => waiting,
-        Entry::Full => return None,
+        Admission::Admitted(held) => return Some(held),
+        Admission::Queued(waiting) => waiting,
+        Admission::QueueFull => return None,
     };
     while !watch.cancelled() {
         match waiting.wait(LOOK_INTERVAL) {

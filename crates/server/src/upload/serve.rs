@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
-use crate::limits::cpu::{First, Turns};
+use crate::limits::cpu::{CpuScheduler, Interactive};
 use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_pack::filter::Filter;
@@ -23,13 +23,13 @@ use super::UploadPack;
 use super::features::features;
 use super::filter;
 use super::hook::{HookCall, HookRun};
-use super::send_pack::{Turn, Work, send_hook, send_pack, step_back};
+use super::send_pack::{CloneAdmission, Work, in_background, send_hook, send_pack};
 use super::settings::Settings;
 use crate::error::{Error, ErrorKind};
-use crate::limits::admission::Entry;
+use crate::limits::admission::Admission;
 use crate::metrics::{Kind, Reason};
 use crate::refs::view::{RefsView, VisibleRef, namespace_prefix};
-use crate::send::outbox::{Door, Framing, GatherBatch};
+use crate::send::outbox::{ClientSink, Framing, GatherBatch};
 use crate::send::relay::{BUSY, Delivery};
 use crate::subject::{Mode, ProtocolVersion, Subject};
 
@@ -39,7 +39,7 @@ const STOPPING: &str = "the server is stopping; try again";
 /// Bytes read from a client at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Either kind of session; their doors are the same.
+/// Either kind of session; they are driven the same way.
 enum Session {
     V0(Box<fetch_v0::Session>),
     V2(Box<fetch_v2::Session>),
@@ -70,7 +70,7 @@ impl Session {
 
 pub(super) struct Upload<'a> {
     pub(super) call: &'a UploadPack,
-    pub(super) door: &'a mut dyn Door,
+    pub(super) client: &'a mut dyn ClientSink,
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: Settings,
     pub(super) config: ServiceConfig,
@@ -90,14 +90,14 @@ pub(super) struct Upload<'a> {
     pub(super) planned: Option<PackPlan>,
     /// The hook that makes it, if it was asked something before.
     pub(super) hook_run: Option<HookRun>,
-    /// Clones of others wait while this answers something short.
-    first: Option<First>,
+    /// Long work of other clients waits while this answers something short.
+    interactive: Option<Interactive>,
 }
 
 impl<'a> Upload<'a> {
     pub(super) fn new(
         call: &'a UploadPack,
-        door: &'a mut dyn Door,
+        client: &'a mut dyn ClientSink,
         clock: &'a dyn Clock,
     ) -> Result<Self, Error> {
         let repository = &call.subject.repository;
@@ -118,7 +118,7 @@ impl<'a> Upload<'a> {
         };
         Ok(Upload {
             call,
-            door,
+            client,
             clock,
             settings,
             config,
@@ -132,7 +132,7 @@ impl<'a> Upload<'a> {
             boundary: shallow::Boundary::default(),
             planned: None,
             hook_run: None,
-            first: None,
+            interactive: None,
         })
     }
 
@@ -178,11 +178,12 @@ impl<'a> Upload<'a> {
                 Output::Write(bytes) => self.out.extend_from_slice(&bytes),
                 Output::NeedInput => {
                     self.flush()?;
-                    self.first = None;
+                    self.interactive = None;
                     match input.read(&mut buffer) {
                         Ok(0) => session.handle(Input::Eof)?,
                         Ok(length) => {
-                            self.first = self.call.subject.host.turns.as_ref().map(Turns::go_first);
+                            self.interactive =
+                                self.call.subject.host.cpu.as_ref().map(CpuScheduler::interactive);
                             session.handle(Input::Bytes(&buffer[..length]))?;
                         }
                         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -229,9 +230,9 @@ impl<'a> Upload<'a> {
                 Output::NeedPack(request) => {
                     let has_nothing = request.haves.is_empty();
                     self.call.subject.transfer.enter(if has_nothing { Kind::Clone } else { Kind::Fetch });
-                    let entry = self.enter(&request)?;
+                    let admission = self.enter(&request)?;
                     self.flush()?;
-                    self.send_pack(request, entry)?;
+                    self.send_pack(request, admission)?;
                     session.handle(Input::PackSent)?;
                 }
                 Output::Done => return Ok(()),
@@ -251,9 +252,9 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Lets a clone in, or into the line; fetches do not wait. Where even the line is full, the client is told as soon
-    /// as the door lets it: over HTTP, by a status, if nothing has been sent yet.
-    fn enter(&mut self, request: &session::PackRequest) -> Result<Option<Entry>, Error> {
+    /// Admits a clone or queues it; fetches do not wait. If the queue is full, the client is told at once: over HTTP by a
+    /// status, if nothing has been sent yet.
+    fn enter(&mut self, request: &session::PackRequest) -> Result<Option<Admission>, Error> {
         if !request.haves.is_empty() {
             return Ok(None);
         }
@@ -261,9 +262,9 @@ impl<'a> Upload<'a> {
         let (reason, words) = if transfer.is_late() {
             (Reason::Stopping, STOPPING)
         } else {
-            let entry = host.admission.enter(repository.common_dir());
-            if !matches!(entry, Entry::Full) {
-                return Ok(Some(entry));
+            let admission = host.admission.enter(repository.common_dir());
+            if !matches!(admission, Admission::QueueFull) {
+                return Ok(Some(admission));
             }
             (Reason::QueueFull, BUSY)
         };
@@ -285,7 +286,7 @@ impl<'a> Upload<'a> {
             return Ok(());
         }
         self.has_sent = true;
-        self.door.send(GatherBatch::of(std::mem::take(&mut self.out))).map_err(Error::gone)
+        self.client.send(GatherBatch::of(std::mem::take(&mut self.out))).map_err(Error::gone)
     }
 
     fn advertise(&mut self) -> Result<(), Error> {
@@ -305,7 +306,7 @@ impl<'a> Upload<'a> {
 
     /// The negotiation goes on over all rounds of a stateful conversation in version 0.
     fn check_haves(&mut self, haves: &[ObjectId]) -> Result<HavesAnswer, Error> {
-        let watch = WhileThere::new(&mut *self.door);
+        let watch = CancelOnDisconnect::new(&mut *self.client);
         let negotiation = match &mut self.negotiation {
             Some(negotiation) => negotiation,
             None => {
@@ -337,7 +338,7 @@ impl<'a> Upload<'a> {
             &request.wants,
             &request.client_shallow,
             deepen.as_ref(),
-            &WhileThere::new(&mut *self.door),
+            &CancelOnDisconnect::new(&mut *self.client),
         )
         .map_err(Error::from)?;
         if boundary.is_empty_selection {
@@ -365,17 +366,21 @@ impl<'a> Upload<'a> {
         names.iter().map(resolve).collect()
     }
 
-    fn send_pack(&mut self, request: session::PackRequest, entry: Option<Entry>) -> Result<(), Error> {
+    fn send_pack(
+        &mut self,
+        request: session::PackRequest,
+        admission: Option<Admission>,
+    ) -> Result<(), Error> {
         let since = self.clock.now();
         let framing = match request.sideband {
             Sideband::None => Framing::Raw,
             Sideband::Small => Framing::Sideband { payload_bytes: sideband::SMALL_FRAME_PAYLOAD },
             Sideband::Large => Framing::Sideband { payload_bytes: sideband::LARGE_FRAME_PAYLOAD },
         };
-        if entry.is_some() {
-            self.first = None;
+        if admission.is_some() {
+            self.interactive = None;
         }
-        let turn = Turn { entry, host: &self.call.subject.host };
+        let admission = CloneAdmission { state: admission, host: &self.call.subject.host };
         let delivery = Delivery {
             framing,
             keepalive: self.settings.keepalive,
@@ -391,8 +396,8 @@ impl<'a> Upload<'a> {
                 None => Err(self.hook_call(&hook, request)?),
             };
             let clock = self.clock;
-            return step_back(turn, self.door, move |turn, door| {
-                send_hook(hook, turn, delivery, door, clock)
+            return in_background(admission, self.client, move |admission, client| {
+                send_hook(hook, admission, delivery, client, clock)
             });
         }
         let work = match self.planned.take() {
@@ -400,7 +405,9 @@ impl<'a> Upload<'a> {
             None => Work::Plan(self.pack_request(request)?),
         };
         let (universe, clock) = (&self.universe, self.clock);
-        step_back(turn, self.door, move |turn, door| send_pack(universe, work, turn, delivery, door, clock))
+        in_background(admission, self.client, move |admission, client| {
+            send_pack(universe, work, admission, delivery, client, clock)
+        })
     }
 
     /// The hook that makes the pack that is asked for.
@@ -473,16 +480,16 @@ impl<'a> Upload<'a> {
 }
 
 /// Work that is done for as long as the client is there: what comes before a pack has no progress to tell.
-pub(super) struct WhileThere<'a>(Mutex<&'a mut dyn Door>);
+pub(super) struct CancelOnDisconnect<'a>(Mutex<&'a mut dyn ClientSink>);
 
-impl<'a> WhileThere<'a> {
-    pub(super) fn new(door: &'a mut dyn Door) -> Self {
-        WhileThere(Mutex::new(door))
+impl<'a> CancelOnDisconnect<'a> {
+    pub(super) fn new(client: &'a mut dyn ClientSink) -> Self {
+        CancelOnDisconnect(Mutex::new(client))
     }
 }
 
-impl ProgressSink for WhileThere<'_> {
-    fn report(&self, _: Phase, _: u64, _: u64) {}
+impl Watch for CancelOnDisconnect<'_> {
+    fn progress(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         self.0.lock().expect("no panic while held").peer_gone()

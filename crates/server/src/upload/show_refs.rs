@@ -1,5 +1,5 @@
 //! What a client is told of refs: the advertisement of version 0, and `ls-refs`. What was told once is kept by
-//! [`crate::repository_cache::RefAnswers`] and sent again for as long as no ref has changed.
+//! [`crate::repository_cache::RefAdvertisementCache`] and sent again for as long as no ref has changed.
 
 use packrace_object::StoredId;
 use packrace_pack::RequestObjects;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::refs::lines::Lines;
 use crate::refs::view::{RefsView, VisibleRef, disjoint};
 use crate::repository_cache::Answer;
-use crate::send::outbox::Door;
+use crate::send::outbox::ClientSink;
 use crate::subject::{Mode, Subject};
 
 /// The last part of a kept answer is copied next to what follows it, if it is as short as this.
@@ -23,13 +23,13 @@ impl Upload<'_> {
     /// The advertisement of version 0, flush included.
     pub(super) fn advertise_refs(&mut self) -> Result<(), Error> {
         let is_http = self.call.subject.mode == Mode::Advertise;
-        let Upload { call, door, settings, config, universe, namespace, out, .. } = self;
+        let Upload { call, client, settings, config, universe, namespace, out, .. } = self;
         // All that is said beside refs. A session id is never the same again.
         let capabilities = advertisement::v0_capabilities(config, None, is_http);
         let question =
             config.session_id.is_none().then(|| question("advertisement", &[namespace, &capabilities]));
         let asked = Asked { subject: &call.subject, settings, universe, namespace, question, prefixes: &[] };
-        asked.answer(out, *door, |view, lines| {
+        asked.answer(out, *client, |view, lines| {
             let head = view.head()?;
             let head_target = head.as_ref().and_then(|head| head.id.and(head.target.as_deref()));
             let mut capabilities = Some(advertisement::v0_capabilities(config, head_target, is_http));
@@ -57,7 +57,7 @@ impl Upload<'_> {
 
     /// Answers `ls-refs`.
     pub(super) fn send_refs(&mut self, request: &RefsRequest) -> Result<(), Error> {
-        let Upload { call, door, settings, universe, namespace, out, .. } = self;
+        let Upload { call, client, settings, universe, namespace, out, .. } = self;
         let in_namespace = |name: &[u8]| [namespace.as_slice(), name].concat();
         let mut full: Vec<Vec<u8>> = request.prefixes.iter().map(|prefix| in_namespace(prefix)).collect();
         if !full.is_empty() {
@@ -72,7 +72,7 @@ impl Upload<'_> {
         let question = Some(question("ls-refs", &parts));
         let asked =
             Asked { subject: &call.subject, settings, universe, namespace, question, prefixes: &full };
-        asked.answer(out, *door, |view, lines| {
+        asked.answer(out, *client, |view, lines| {
             if let Some(head) = view.head()?.filter(|_| wants_head) {
                 let target = head.target.as_deref();
                 match (head.id, target) {
@@ -112,7 +112,7 @@ impl Asked<'_> {
     fn answer(
         &self,
         out: &mut Vec<u8>,
-        door: &mut dyn Door,
+        client: &mut dyn ClientSink,
         tell: impl FnOnce(&RefsView<'_>, &mut Lines<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Subject { repository, host, .. } = self.subject;
@@ -122,21 +122,21 @@ impl Asked<'_> {
         let Some(question) = question else {
             let refs = repository.refs().snapshot(self.prefixes)?;
             let view = view_of(&refs);
-            tell(&view, &mut Lines::new(out, door))?;
+            tell(&view, &mut Lines::new(out, client))?;
             return view.check();
         };
         if let Some(answer) = host.answers.find(repository, question) {
             host.metrics.answer_hits.inc();
-            return send(&answer, out, door);
+            return send(&answer, out, client);
         }
         host.metrics.answer_misses.inc();
         let (refs, stamp) = repository.refs().stamped_snapshot(self.prefixes)?;
         let view = view_of(&refs);
         if !stamp.is_settled() {
-            tell(&view, &mut Lines::new(out, door))?;
+            tell(&view, &mut Lines::new(out, client))?;
             return view.check();
         }
-        let mut lines = Lines::kept(out, door, host.answers.room_for(question));
+        let mut lines = Lines::kept(out, client, host.answers.room_for(question));
         tell(&view, &mut lines)?;
         view.check()?;
         if let Some(chunks) = lines.end().filter(|_| view.has_read_all()) {
@@ -147,16 +147,16 @@ impl Asked<'_> {
 }
 
 /// Sends what was kept.
-fn send(answer: &Answer, out: &mut Vec<u8>, door: &mut dyn Door) -> Result<(), Error> {
+fn send(answer: &Answer, out: &mut Vec<u8>, client: &mut dyn ClientSink) -> Result<(), Error> {
     for chunk in answer.chunks() {
         if chunk.bytes().len() < COPY_BELOW_BYTES {
             out.extend_from_slice(chunk.bytes());
             continue;
         }
         if !out.is_empty() {
-            door.send(crate::send::outbox::GatherBatch::of(std::mem::take(out))).map_err(Error::gone)?;
+            client.send(crate::send::outbox::GatherBatch::of(std::mem::take(out))).map_err(Error::gone)?;
         }
-        door.send(chunk.to_batch()).map_err(Error::gone)?;
+        client.send(chunk.to_batch()).map_err(Error::gone)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use packrace_object::ObjectId;
 use packrace_pack::reach::{Reached, first_unreached};
 use packrace_protocol::Refusal;
 
-use super::serve::{Stop, Upload, WhileThere};
+use super::serve::{CancelOnDisconnect, Stop, Upload};
 use crate::error::Error;
 use crate::refs::view::{HiddenRefs, RefsView, VisibleRef};
 use crate::subject::{Mode, ProtocolVersion};
@@ -40,7 +40,7 @@ impl Upload<'_> {
         if !is_later && !self.settings.allow_reachable {
             return Err(Refusal::not_our_ref(first).into());
         }
-        let watch = WhileThere::new(&mut *self.door);
+        let watch = CancelOnDisconnect::new(&mut *self.client);
         let threads = self.settings.pack.threads;
         match first_unreached(&self.universe, &unadvertised, &tips, threads, &watch).map_err(Error::from)? {
             Some(want) => Err(Refusal::not_our_ref(&want).into()),
@@ -54,7 +54,7 @@ impl Upload<'_> {
             return Ok(None);
         }
         let tips = self.allowed_tips()?;
-        let watch = WhileThere::new(&mut *self.door);
+        let watch = CancelOnDisconnect::new(&mut *self.client);
         Ok(Some(Reached::by(&self.universe, &tips, self.settings.pack.threads, &watch)?))
     }
 

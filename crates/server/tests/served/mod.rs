@@ -8,7 +8,7 @@ use packrace_server::limits::Limits;
 use packrace_server::limits::admission::AdmissionSettings;
 use packrace_server::listen::serve;
 use packrace_server::receive::{Committer, PushBudget};
-use packrace_server::repository_cache::WarmSettings;
+use packrace_server::repository_cache::RepositoryCacheSettings;
 use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::{Admin, Hosts, PushMemory, Pushing, ServeRules, Settings};
 use packrace_store::OpenOptions;
@@ -27,7 +27,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         limits: Limits::default(),
         admission: AdmissionSettings::default(),
         cache: CacheSettings { directory: Some(temporary_dir.to_owned()), ..CacheSettings::default() },
-        warm: WarmSettings::default(),
+        warm: RepositoryCacheSettings::default(),
         hook_environment: Vec::new(),
         rules: ServeRules::default(),
         hosts: Hosts::default(),

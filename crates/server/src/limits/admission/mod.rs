@@ -1,27 +1,26 @@
-//! Who goes first: clones take places and wait in line for them; packs that are made claim memory.
+//! Which clones run and which wait. A clone needs a permit, and queues for one; making a pack claims memory.
 //!
 //! ```text
 //! fetches with haves, ls-refs ───────────────────────────────▶ never wait
-//! clones ─▶ places (`max_clones`) ─▶ one of identical ones ─▶ memory (`pack_memory_bytes`) ─▶ plan, generate
+//! clones ─▶ permits (`max_clones`) ─▶ one of identical ones ─▶ memory (`pack_memory_bytes`) ─▶ plan, generate
 //!             │ none left                others are sent what it makes
 //!             ▼
-//!           line of `max_queued`, first come first served; told in band 2, kept alive
+//!           queue of `max_queued`, first come first served; told in band 2, kept alive
 //!             │ full
 //!             ▼
 //!           HTTP 503 + Retry-After, or ERR
 //! ```
 //!
 //! A clone is a request without haves, however little of the history it wants: nothing is known of what it costs but
-//! that it starts from nothing. Sending costs little, so that places are many; what is dear is making packs, which is
-//! what memory is claimed for.
+//! that it starts from nothing. Sending is cheap, so permits are many; making packs is expensive, so it claims memory.
 
-mod line;
+mod wait_queue;
 
 use std::path::Path;
 use std::time::Duration;
 
-use line::{Ask, Limits, Line};
-pub use line::{Held, Waiting};
+pub use wait_queue::{AdmissionPermit, Waiting};
+use wait_queue::{QueueLimits, Request, WaitQueue};
 
 /// How clones are let in. Plain data; all may change while a server runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +29,9 @@ pub struct AdmissionSettings {
     pub max_clones: usize,
     /// Clones of one repository that are made or sent at the same time.
     pub max_clones_per_repository: usize,
-    /// Clones that wait for a place; beyond, they are refused.
+    /// Clones that wait for a permit; more are refused.
     pub max_queued: usize,
-    /// How long a clone may wait for a place before it is refused.
+    /// How long a clone may wait for a permit before it is refused.
     pub max_queue_time: Duration,
     /// Memory, in bytes by estimate, for packs that are made at the same time; others wait. One pack is always made,
     /// whatever its size, and fetches do not wait.
@@ -51,68 +50,69 @@ impl Default for AdmissionSettings {
     }
 }
 
-/// What a clone finds when it comes.
+/// What becomes of a clone that arrives.
 #[derive(Debug)]
-pub enum Entry {
-    /// A place, free again when it is dropped.
-    Place(Held),
-    /// A line. Who drops this leaves it.
-    Waiting(Waiting),
-    /// No room even in the line.
-    Full,
+pub enum Admission {
+    /// It may begin. Dropping the permit gives it back.
+    Admitted(AdmissionPermit),
+    /// It waits in the queue, and leaves it when this is dropped.
+    Queued(Waiting),
+    /// The queue is full, too.
+    QueueFull,
 }
 
-/// The places and the memory of one server. The default has no limits.
+/// Permits and memory of one server. The default has no limits.
 #[derive(Debug, Default)]
-pub struct Admission {
-    places: Line,
-    memory: Line,
+pub struct AdmissionControl {
+    clones: WaitQueue,
+    memory: WaitQueue,
     max_queue_time: std::sync::Mutex<Option<Duration>>,
 }
 
-impl Admission {
-    /// Nobody inside yet.
+impl AdmissionControl {
+    /// Nothing is admitted yet.
     pub fn new(settings: &AdmissionSettings) -> Self {
-        let admission = Admission::default();
+        let admission = AdmissionControl::default();
         admission.set(settings);
         admission
     }
 
-    /// Other limits from now on. Who is inside or in line stays.
+    /// Changes the limits. Whatever is admitted or queued stays so.
     pub fn set(&self, settings: &AdmissionSettings) {
-        self.places.set_limits(Limits {
+        self.clones.set_limits(QueueLimits {
             max_held: settings.max_clones,
             max_held_per_repository: settings.max_clones_per_repository,
             max_units: u64::MAX,
             max_waiting: settings.max_queued,
         });
-        self.memory.set_limits(Limits { max_units: settings.pack_memory_bytes, ..Limits::default() });
+        self.memory
+            .set_limits(QueueLimits { max_units: settings.pack_memory_bytes, ..QueueLimits::default() });
         *self.max_queue_time.lock().expect("no panic while held") = Some(settings.max_queue_time);
     }
 
-    /// A clone of a repository wants to begin.
-    pub fn enter(&self, repository: &Path) -> Entry {
-        self.places.enter(Ask { repository: repository.to_owned(), units: 0 })
+    /// Admits a clone of a repository, or queues it.
+    pub fn enter(&self, repository: &Path) -> Admission {
+        self.clones.enter(Request { repository: repository.to_owned(), units: 0 })
     }
 
-    /// A pack is to be made, which takes `bytes` of memory by estimate. There is always room in the line.
-    pub fn claim(&self, bytes: u64) -> Entry {
-        self.memory.enter(Ask { repository: Default::default(), units: bytes })
+    /// Claims memory for a pack, by estimate. This queue has no limit.
+    pub fn claim(&self, bytes: u64) -> Admission {
+        self.memory.enter(Request { repository: Default::default(), units: bytes })
     }
 
-    /// Memory for a pack that must not wait: it counts for those that come later.
-    pub fn take(&self, bytes: u64) -> Held {
-        self.memory.take(Ask { repository: Default::default(), units: bytes })
+    /// Claims memory for a pack that must not wait. Later ones wait for it.
+    pub fn take(&self, bytes: u64) -> AdmissionPermit {
+        self.memory.take(Request { repository: Default::default(), units: bytes })
     }
 
-    /// How long a clone may wait; `None` for ever.
+    /// How long a clone may wait; `None` for no limit.
     pub fn max_queue_time(&self) -> Option<Duration> {
         *self.max_queue_time.lock().expect("no panic while held")
     }
 
-    /// Clones that have a place, and clones that wait for one.
+    /// Clones that run, and clones that wait.
     pub fn clones(&self) -> (usize, usize) {
-        self.places.counts()
+        self.clones.counts()
     }
 }
 

@@ -3,8 +3,8 @@ use super::*;
 const NOT_AT_ALL: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(60);
 
-fn admission(max_clones: usize, per_repository: usize, max_queued: usize) -> Admission {
-    Admission::new(&AdmissionSettings {
+fn admission(max_clones: usize, per_repository: usize, max_queued: usize) -> AdmissionControl {
+    AdmissionControl::new(&AdmissionSettings {
         max_clones,
         max_clones_per_repository: per_repository,
         max_queued,
@@ -13,16 +13,16 @@ fn admission(max_clones: usize, per_repository: usize, max_queued: usize) -> Adm
     })
 }
 
-fn place(entry: Entry) -> Held {
+fn admitted(entry: Admission) -> AdmissionPermit {
     match entry {
-        Entry::Place(held) => held,
+        Admission::Admitted(held) => held,
         other => panic!("{other:?}"),
     }
 }
 
-fn waiting(entry: Entry) -> Waiting {
+fn waiting(entry: Admission) -> Waiting {
     match entry {
-        Entry::Waiting(waiting) => waiting,
+        Admission::Queued(waiting) => waiting,
         other => panic!("{other:?}"),
     }
 }
@@ -31,9 +31,9 @@ fn waiting(entry: Entry) -> Waiting {
 fn who_comes_first_goes_first() {
     let admission = admission(2, 2, 3);
     let enter = |name: &str| admission.enter(Path::new(name));
-    let (first, second) = (place(enter("a")), place(enter("b")));
+    let (first, second) = (admitted(enter("a")), admitted(enter("b")));
     let (third, fourth, fifth) = (waiting(enter("a")), waiting(enter("a")), waiting(enter("b")));
-    assert!(matches!(enter("c"), Entry::Full));
+    assert!(matches!(enter("c"), Admission::QueueFull));
     assert_eq!((third.ahead(), fourth.ahead(), fifth.ahead()), (0, 1, 2));
     assert_eq!(admission.clones(), (2, 3));
     let third = third.wait(NOT_AT_ALL).unwrap_err();
@@ -52,9 +52,9 @@ fn who_comes_first_goes_first() {
 fn a_full_repository_holds_up_nobody_else() {
     let admission = admission(3, 1, 8);
     let enter = |name: &str| admission.enter(Path::new(name));
-    let first = place(enter("a"));
+    let first = admitted(enter("a"));
     let second = waiting(enter("a"));
-    let other = place(enter("b"));
+    let other = admitted(enter("b"));
     drop(other);
     let second = second.wait(NOT_AT_ALL).unwrap_err();
     drop(first);
@@ -66,7 +66,7 @@ fn a_full_repository_holds_up_nobody_else() {
 fn memory_is_claimed_in_order_and_never_for_nobody() {
     let admission = admission(1, 1, 1);
     // One goes in whatever it takes.
-    let huge = place(admission.claim(1000));
+    let huge = admitted(admission.claim(1000));
     let (large, small) = (waiting(admission.claim(90)), waiting(admission.claim(5)));
     let fetch = admission.take(20);
     drop(huge);
@@ -80,15 +80,15 @@ fn memory_is_claimed_in_order_and_never_for_nobody() {
 fn limits_may_change_while_some_wait() {
     let admission = admission(1, 1, 1);
     let enter = |name: &str| admission.enter(Path::new(name));
-    let first = place(enter("a"));
+    let first = admitted(enter("a"));
     let second = waiting(enter("b"));
     admission.set(&AdmissionSettings { max_clones: 2, ..AdmissionSettings::default() });
     let second = second.wait(LONG).unwrap();
     admission.set(&AdmissionSettings { max_clones: 1, max_queued: 0, ..AdmissionSettings::default() });
-    assert!(matches!(enter("c"), Entry::Full));
+    assert!(matches!(enter("c"), Admission::QueueFull));
     drop((first, second));
-    assert!(matches!(enter("c"), Entry::Place(_)));
-    assert!(Admission::default().max_queue_time().is_none());
+    assert!(matches!(enter("c"), Admission::Admitted(_)));
+    assert!(AdmissionControl::default().max_queue_time().is_none());
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn many_at_once() {
                 for round in 0..100 {
                     let name = if (thread + round) % 3 == 0 { "a" } else { "b" };
                     let held = match admission.enter(Path::new(name)) {
-                        Entry::Place(held) => held,
-                        Entry::Full => panic!("there is room for all"),
-                        Entry::Waiting(waiting) => {
+                        Admission::Admitted(held) => held,
+                        Admission::QueueFull => panic!("there is room for all"),
+                        Admission::Queued(waiting) => {
                             // Some give up.
                             let limit = if round % 10 == 0 { NOT_AT_ALL } else { LONG };
                             let Ok(held) = waiting.wait(limit) else { continue };

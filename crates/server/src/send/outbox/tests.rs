@@ -10,7 +10,7 @@ struct Recorder {
     mapped_bytes: usize,
 }
 
-impl Door for Recorder {
+impl ClientSink for Recorder {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         let all: Vec<&[u8]> = batch.pieces().collect();
         assert_eq!(all.iter().map(|bytes| bytes.len()).sum::<usize>(), batch.len());
@@ -23,7 +23,7 @@ impl Door for Recorder {
         false
     }
 
-    fn step_back(&mut self) {}
+    fn demote_to_background(&mut self) {}
 }
 
 fn at(seconds: u64) -> Duration {
@@ -37,16 +37,16 @@ fn numbered(length: usize) -> Vec<u8> {
 /// Sends the segments, and checks every frame but the last to be full.
 fn check(framing: Framing, segments: Vec<Segment>) -> Recorder {
     let payload: Vec<u8> = segments.iter().flat_map(|segment| segment.bytes().to_vec()).collect();
-    let mut door = Recorder::default();
-    let mut outbox = Outbox::new(&mut door, framing, FIVE, at(0));
+    let mut client = Recorder::default();
+    let mut outbox = Outbox::new(&mut client, framing, FIVE, at(0));
     for segment in segments {
         outbox.pack(segment, at(0)).unwrap();
     }
     outbox.finish(at(0)).unwrap();
-    let stream = door.calls.concat();
+    let stream = client.calls.concat();
     let Framing::Sideband { payload_bytes } = framing else {
         assert_eq!(stream, payload);
-        return door;
+        return client;
     };
     let frames: Vec<&[u8]> = payload.chunks(payload_bytes).collect();
     let mut expect = Vec::new();
@@ -56,7 +56,7 @@ fn check(framing: Framing, segments: Vec<Segment>) -> Recorder {
     }
     expect.extend_from_slice(b"0000");
     assert!(stream == expect, "{} bytes, expected {}", stream.len(), expect.len());
-    door
+    client
 }
 
 #[test]
@@ -84,15 +84,15 @@ fn any_cutting_into_segments_gives_the_same_full_frames() {
 fn sixteen_frames_are_one_call_and_large_ranges_are_not_copied() {
     let bytes = numbered(33 * sideband::LARGE_FRAME_PAYLOAD);
     let length = bytes.len();
-    let door = check(LARGE, vec![Segment::Mapped(Mapped::from(bytes), 0..length)]);
-    assert_eq!(door.calls.iter().map(Vec::len).collect::<Vec<_>>(), [BATCH_BYTES, BATCH_BYTES, 65_520 + 4]);
-    assert_eq!(door.mapped_bytes, length);
+    let client = check(LARGE, vec![Segment::Mapped(Mapped::from(bytes), 0..length)]);
+    assert_eq!(client.calls.iter().map(Vec::len).collect::<Vec<_>>(), [BATCH_BYTES, BATCH_BYTES, 65_520 + 4]);
+    assert_eq!(client.mapped_bytes, length);
 }
 
 #[test]
 fn silence_is_broken_by_a_keepalive_after_the_interval_only() {
-    let mut door = Recorder::default();
-    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(10));
+    let mut client = Recorder::default();
+    let mut outbox = Outbox::new(&mut client, LARGE, FIVE, at(10));
     outbox.tick(at(14)).unwrap();
     assert_eq!(outbox.next_tick(), Some(at(15)));
     outbox.tick(at(15)).unwrap();
@@ -100,70 +100,70 @@ fn silence_is_broken_by_a_keepalive_after_the_interval_only() {
     outbox.tick(at(19)).unwrap();
     outbox.tick(at(21)).unwrap();
     assert_eq!(outbox.keepalives_sent, 2);
-    assert_eq!(door.calls, [b"0005\x01", b"0005\x01"]);
+    assert_eq!(client.calls, [b"0005\x01", b"0005\x01"]);
 }
 
 #[test]
 fn held_bytes_go_before_a_keepalive() {
-    let mut door = Recorder::default();
-    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(0));
+    let mut client = Recorder::default();
+    let mut outbox = Outbox::new(&mut client, LARGE, FIVE, at(0));
     outbox.pack(Segment::Owned(b"PACK".to_vec()), at(1)).unwrap();
     outbox.tick(at(4)).unwrap();
     outbox.tick(at(5)).unwrap();
     outbox.tick(at(10)).unwrap();
     outbox.pack(Segment::Owned(b"rest".to_vec()), at(11)).unwrap();
     outbox.finish(at(11)).unwrap();
-    assert_eq!(door.calls, [&b"0009\x01PACK"[..], b"0005\x01", b"0009\x01rest0000"]);
+    assert_eq!(client.calls, [&b"0009\x01PACK"[..], b"0005\x01", b"0009\x01rest0000"]);
 }
 
 #[test]
 fn data_and_progress_put_the_keepalive_off() {
-    let mut door = Recorder::default();
-    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(0));
+    let mut client = Recorder::default();
+    let mut outbox = Outbox::new(&mut client, LARGE, FIVE, at(0));
     outbox.progress(b"Counting\r", at(4)).unwrap();
     outbox.tick(at(8)).unwrap();
     assert_eq!(outbox.next_tick(), Some(at(9)));
     outbox.tick(at(9)).unwrap();
-    assert_eq!(door.calls, [&b"000e\x02Counting\r"[..], b"0005\x01"]);
+    assert_eq!(client.calls, [&b"000e\x02Counting\r"[..], b"0005\x01"]);
 }
 
 #[test]
 fn progress_overtakes_the_frame_that_is_open() {
     let bytes = numbered(sideband::LARGE_FRAME_PAYLOAD);
     let map = Mapped::from(bytes.clone());
-    let mut door = Recorder::default();
-    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(0));
+    let mut client = Recorder::default();
+    let mut outbox = Outbox::new(&mut client, LARGE, FIVE, at(0));
     outbox.pack(Segment::Owned(bytes[..10].to_vec()), at(0)).unwrap();
     outbox.pack(Segment::Mapped(map, 10..bytes.len() - 20), at(0)).unwrap();
     outbox.progress(b"Counting\r", at(0)).unwrap();
     outbox.pack(Segment::Owned(bytes[bytes.len() - 20..].to_vec()), at(0)).unwrap();
     outbox.finish(at(0)).unwrap();
-    assert_eq!(door.calls[0], b"000e\x02Counting\r");
-    assert_eq!(door.calls[1..].concat(), [b"fff0\x01", &bytes[..], b"0000"].concat());
+    assert_eq!(client.calls[0], b"000e\x02Counting\r");
+    assert_eq!(client.calls[1..].concat(), [b"fff0\x01", &bytes[..], b"0000"].concat());
 }
 
 #[test]
 fn zero_turns_keepalives_off() {
-    let mut door = Recorder::default();
-    let mut outbox = Outbox::new(&mut door, LARGE, None, at(0));
+    let mut client = Recorder::default();
+    let mut outbox = Outbox::new(&mut client, LARGE, None, at(0));
     assert_eq!(outbox.next_tick(), None);
     outbox.tick(at(1_000)).unwrap();
-    let mut raw_door = Recorder::default();
-    let mut raw = Outbox::new(&mut raw_door, Framing::Raw, FIVE, at(0));
+    let mut raw_client = Recorder::default();
+    let mut raw = Outbox::new(&mut raw_client, Framing::Raw, FIVE, at(0));
     raw.tick(at(1_000)).unwrap();
-    assert!(door.calls.is_empty() && raw_door.calls.is_empty());
+    assert!(client.calls.is_empty() && raw_client.calls.is_empty());
 }
 
 #[test]
 fn failure_is_told_in_band_3_and_no_flush_follows() {
-    let mut door = Recorder::default();
-    let mut outbox = Outbox::new(&mut door, LARGE, FIVE, at(0));
+    let mut client = Recorder::default();
+    let mut outbox = Outbox::new(&mut client, LARGE, FIVE, at(0));
     outbox.pack(Segment::Owned(b"PACK".to_vec()), at(0)).unwrap();
     outbox.fail(b"aborting", at(1)).unwrap();
-    assert_eq!(door.calls, [b"0009\x01PACK000d\x03aborting"]);
-    let mut raw_door = Recorder::default();
-    let mut raw = Outbox::new(&mut raw_door, Framing::Raw, FIVE, at(0));
+    assert_eq!(client.calls, [b"0009\x01PACK000d\x03aborting"]);
+    let mut raw_client = Recorder::default();
+    let mut raw = Outbox::new(&mut raw_client, Framing::Raw, FIVE, at(0));
     raw.pack(Segment::Owned(b"PACK".to_vec()), at(0)).unwrap();
     raw.fail(b"aborting", at(1)).unwrap();
-    assert_eq!(raw_door.calls, [b"PACK"]);
+    assert_eq!(raw_client.calls, [b"PACK"]);
 }

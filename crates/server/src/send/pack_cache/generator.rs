@@ -9,8 +9,8 @@ use packrace_os::spool::Spool;
 use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, ProgressSink, Totals};
 
-use super::flight::{Flight, Keeping, Piece};
 use super::key::Key;
+use super::shared_pack::{Keeping, Piece, SharedPack};
 use super::{Resource, Shared};
 use crate::error::Error;
 
@@ -27,9 +27,9 @@ const WRITE_BYTES: u64 = 1 << 20;
 /// The one that makes a pack. What it is given goes to all readers, in this order.
 #[derive(Debug)]
 pub struct Generator {
-    flight: Arc<Flight>,
+    pack: Arc<SharedPack>,
     /// Where what it makes can be found, unless nobody else may have it.
-    shelf: Option<(Arc<Shared>, Key)>,
+    index: Option<(Arc<Shared>, Key)>,
     /// Small segments that belong next to each other.
     chunk: Vec<u8>,
     spool: Option<Spool>,
@@ -39,19 +39,19 @@ pub struct Generator {
     unspooled_bytes: u64,
 }
 
-impl ProgressSink for Generator {
-    fn report(&self, phase: Phase, done: u64, total: u64) {
-        self.flight.report(phase, done, total);
+impl Watch for Generator {
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        self.pack.report(phase, done, total);
     }
 
     fn cancelled(&self) -> bool {
-        self.flight.is_cancelled()
+        self.pack.is_cancelled()
     }
 }
 
 impl Generator {
-    pub(super) fn new(flight: Arc<Flight>, shelf: Option<(Arc<Shared>, Key)>) -> Self {
-        Generator { flight, shelf, chunk: Vec::new(), spool: None, spooled_to: 0, unspooled_bytes: 0 }
+    pub(super) fn new(pack: Arc<SharedPack>, index: Option<(Arc<Shared>, Key)>) -> Self {
+        Generator { pack, index, chunk: Vec::new(), spool: None, spooled_to: 0, unspooled_bytes: 0 }
     }
 
     /// The next bytes of the pack. Waits for the fastest reader. When nobody reads any more, they go nowhere: then
@@ -76,7 +76,7 @@ impl Generator {
                     let (now, later) = rest.split_at(rest.len().min(CHUNK_BYTES - self.chunk.len()));
                     self.chunk.extend_from_slice(now);
                     rest = later;
-                    if self.chunk.len() == CHUNK_BYTES || self.flight.is_hungry.load(Relaxed) {
+                    if self.chunk.len() == CHUNK_BYTES || self.pack.flush_requested.load(Relaxed) {
                         self.close_chunk();
                     }
                 }
@@ -88,15 +88,15 @@ impl Generator {
     pub(super) fn finish(mut self, result: Result<Totals, Error>) {
         // Also what came before a failure: the client gets a pack that is cut off where it happened.
         self.close_chunk();
-        if !self.flight.end(result) {
-            return self.leave_shelf();
+        if !self.pack.end(result) {
+            return self.leave_index();
         }
-        let keeping = self.flight.lock().keeping;
+        let keeping = self.pack.lock().keeping;
         match keeping {
             // Readers have all they need; this only frees memory.
             Keeping::Disk => self.write_out(),
             Keeping::Memory => {}
-            Keeping::Nothing => self.leave_shelf(),
+            Keeping::Nothing => self.leave_index(),
         }
     }
 
@@ -104,7 +104,7 @@ impl Generator {
         if self.chunk.is_empty() {
             return;
         }
-        self.flight.is_hungry.store(false, Relaxed);
+        self.pack.flush_requested.store(false, Relaxed);
         // What is short does not take a whole chunk's room for as long as it is kept.
         if self.chunk.len() >= CHUNK_BYTES / 2 {
             let chunk = std::mem::take(&mut self.chunk);
@@ -123,7 +123,7 @@ impl Generator {
 
     fn append(&mut self, piece: Piece) {
         let own_bytes = piece.own_bytes;
-        if self.flight.append(piece) {
+        if self.pack.append(piece) {
             self.unspooled_bytes += own_bytes;
             self.keep(own_bytes);
         }
@@ -131,12 +131,12 @@ impl Generator {
 
     /// Sees to it that the piece that was appended last can be kept, or that nothing is.
     fn keep(&mut self, own_bytes: u64) {
-        let keeping = self.flight.lock().keeping;
+        let keeping = self.pack.lock().keeping;
         match keeping {
             Keeping::Nothing => {}
             Keeping::Memory => {
-                let kept_bytes = self.flight.kept_bytes().0 + own_bytes + Piece::PLACE_BYTES;
-                let fits = kept_bytes <= self.flight.bounds().kept_bytes;
+                let kept_bytes = self.pack.kept_bytes().0 + own_bytes + Piece::PLACE_BYTES;
+                let fits = kept_bytes <= self.pack.bounds().kept_bytes;
                 if !fits || !self.take(Resource::Memory, own_bytes + Piece::PLACE_BYTES) {
                     self.go_on_disk();
                 }
@@ -153,12 +153,12 @@ impl Generator {
 
     /// What is kept has become too much for memory: it goes on disk if it was asked for twice, else nowhere.
     fn go_on_disk(&mut self) {
-        let has_disk = self.shelf.as_ref().is_some_and(|(shared, _)| shared.has_disk());
-        let mut state = self.flight.lock();
-        if !state.is_wanted_again || !has_disk {
+        let has_disk = self.index.as_ref().is_some_and(|(shared, _)| shared.has_disk());
+        let mut state = self.pack.lock();
+        if !state.was_asked_again || !has_disk {
             state.keep_nothing();
             drop(state);
-            return self.leave_shelf();
+            return self.leave_index();
         }
         state.keeping = Keeping::Disk;
         // From here on only places in the list count: what is written gives its memory back.
@@ -191,13 +191,13 @@ impl Generator {
         if !self.take(Resource::Disk, bytes) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let mut spool = match (self.spool.take(), &self.shelf) {
+        let mut spool = match (self.spool.take(), &self.index) {
             (Some(spool), _) => spool,
             (None, Some((shared, _))) => shared.new_spool()?,
             (None, None) => return Err(io::ErrorKind::Unsupported.into()),
         };
         let map = spool.append(&slices)?;
-        let mut state = self.flight.lock();
+        let mut state = self.pack.lock();
         let mut start = 0;
         for (number, segment) in &pieces {
             state.replace(*number, &map, start);
@@ -210,7 +210,7 @@ impl Generator {
 
     /// Pieces in memory that are to go on disk, with their numbers; and what number follows.
     fn unspooled(&self) -> (Vec<(u64, Segment)>, u64) {
-        let state = self.flight.lock();
+        let state = self.pack.lock();
         let known = self.spooled_to.saturating_sub(state.first) as usize;
         let unspooled =
             (state.first..).zip(&state.pieces).skip(known).filter(|(_, piece)| piece.own_bytes > 0);
@@ -218,25 +218,25 @@ impl Generator {
     }
 
     fn keep_nothing(&mut self) {
-        self.flight.lock().keep_nothing();
-        self.leave_shelf();
+        self.pack.lock().keep_nothing();
+        self.leave_index();
     }
 
-    fn leave_shelf(&self) {
-        if let Some((shared, key)) = &self.shelf {
-            shared.remove(key, &self.flight);
+    fn leave_index(&self) {
+        if let Some((shared, key)) = &self.index {
+            shared.remove(key, &self.pack);
         }
     }
 
     /// Takes so much more of what may be kept; others have to go for it if nobody reads them.
     fn take(&self, resource: Resource, bytes: u64) -> bool {
         let grow = || {
-            let mut state = self.flight.lock();
+            let mut state = self.pack.lock();
             match resource {
                 Resource::Memory => state.memory.grow(bytes),
                 Resource::Disk => state.disk.grow(bytes),
             }
         };
-        self.shelf.as_ref().is_some_and(|(shared, _)| shared.make_room(resource, bytes, grow))
+        self.index.as_ref().is_some_and(|(shared, _)| shared.make_room(resource, bytes, grow))
     }
 }

@@ -2,7 +2,7 @@
 //! kept for those who come later.
 //!
 //! ```text
-//! Key ── join ──▶ Lead    ── launch ──▶ Generator (a thread of its own) ─ pieces ─▶ Flight
+//! Key ── join ──▶ Producer    ── launch ──▶ Generator (a thread of its own) ─ pieces ─▶ SharedPack
 //!            └──▶ Follow                                                              │ ranges of packs, chunks, spool
 //!                    └───────────────── a Reader each, from the first byte  ◀─────────┘
 //! ```
@@ -11,12 +11,12 @@
 //! docs/decisions/0024-pack-cache.md.
 
 mod budget;
-mod flight;
+mod cache_index;
 mod generator;
 mod key;
 mod reader;
 mod settings;
-mod shelf;
+mod shared_pack;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,12 +31,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::Metrics;
 use budget::Budget;
-use flight::{Bounds, Flight, Keeping};
+use cache_index::{CacheIndex, Removed};
 pub use generator::Generator;
 pub use key::Key;
 pub use reader::{Reader, Received};
 pub use settings::CacheSettings;
-use shelf::{Removed, Shelf};
+use shared_pack::{Bounds, Keeping, SharedPack};
 
 /// Packs that are being made and packs that are kept. The default one keeps nothing and lets nobody share.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +48,7 @@ pub(super) struct Shared {
     bounds: Bounds,
     memory: Arc<Budget>,
     disk: Arc<Budget>,
-    shelf: std::sync::Mutex<Shelf>,
+    index: std::sync::Mutex<CacheIndex>,
     metrics: Arc<Metrics>,
 }
 
@@ -82,17 +82,17 @@ pub struct CacheStatus {
 #[derive(Debug)]
 pub enum Joined {
     /// Nobody makes it: this one does.
-    Lead(Lead),
+    Produce(Producer),
     /// It is being made, or kept.
     Follow(Reader),
 }
 
 /// The right and the duty to make a pack.
 #[derive(Debug)]
-pub struct Lead {
-    flight: Arc<Flight>,
+pub struct Producer {
+    pack: Arc<SharedPack>,
     reader: Reader,
-    shelf: Option<(Arc<Shared>, Key)>,
+    index: Option<(Arc<Shared>, Key)>,
 }
 
 impl PackCache {
@@ -110,7 +110,7 @@ impl PackCache {
             disk: Budget::new(settings.max_disk_bytes, &metrics.cache_bytes),
             settings,
             bounds,
-            shelf: std::sync::Mutex::default(),
+            index: std::sync::Mutex::default(),
             metrics,
         })))
     }
@@ -118,15 +118,15 @@ impl PackCache {
     /// Looks whether the pack of `key` can be had, and else sees to it that others can have the one that is made now.
     /// `key` is asked for only where anything is shared.
     pub fn join(&self, key: impl FnOnce() -> Key, now: Duration) -> Joined {
-        let Some(shared) = &self.0 else { return Joined::Lead(PackCache::lead_alone()) };
+        let Some(shared) = &self.0 else { return Joined::Produce(PackCache::produce_alone()) };
         shared.join(key(), now)
     }
 
     /// A pack that nobody shares.
-    pub fn lead_alone() -> Lead {
+    pub fn produce_alone() -> Producer {
         let none = Budget::new(0, &Gauge::default());
-        let flight = Flight::new(Bounds::default(), Keeping::Nothing, &none, &none);
-        Lead { reader: Reader::lead(flight.clone()), flight, shelf: None }
+        let pack = SharedPack::new(Bounds::default(), Keeping::Nothing, &none, &none);
+        Producer { reader: Reader::first(pack.clone()), pack, index: None }
     }
 
     /// Takes away what was kept for too long, and closes its files, which may take a while.
@@ -152,14 +152,14 @@ impl PackCache {
     }
 }
 
-impl Lead {
+impl Producer {
     /// Makes the pack on a thread of its own.
     pub fn launch(
         self,
         make: impl FnOnce(&mut Generator) -> Result<Totals, Error> + Send + 'static,
     ) -> Result<Reader, Error> {
-        let Lead { flight, reader, shelf } = self;
-        let mut generator = Generator::new(flight.clone(), shelf.clone());
+        let Producer { pack, reader, index } = self;
+        let mut generator = Generator::new(pack.clone(), index.clone());
         let worker = std::thread::Builder::new().name("pack".into()).spawn(move || {
             // A panic was reported; whoever waits has to know too.
             let made = catch_unwind(AssertUnwindSafe(|| make(&mut generator)));
@@ -168,14 +168,14 @@ impl Lead {
         });
         match worker {
             Ok(worker) => {
-                flight.set_worker(worker);
+                pack.set_worker(worker);
                 Ok(reader)
             }
             Err(error) => {
                 let error = Error::unavailable(format!("cannot start a thread: {error}"));
-                flight.end(Err(error.clone()));
-                if let Some((shared, key)) = shelf {
-                    shared.remove(&key, &flight);
+                pack.end(Err(error.clone()));
+                if let Some((shared, key)) = index {
+                    shared.remove(&key, &pack);
                 }
                 Err(error)
             }
@@ -184,15 +184,15 @@ impl Lead {
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shelf> {
-        self.shelf.lock().expect("no panic while held")
+    fn lock(&self) -> std::sync::MutexGuard<'_, CacheIndex> {
+        self.index.lock().expect("no panic while held")
     }
 
     fn join(self: &Arc<Self>, key: Key, now: Duration) -> Joined {
         let max_age = self.settings.max_age;
-        let mut shelf = self.lock();
-        let expired = shelf.expire(now, max_age);
-        let found = shelf.find(&key, now).and_then(|flight| Reader::join(flight.clone()));
+        let mut index = self.lock();
+        let expired = index.expire(now, max_age);
+        let found = index.find(&key, now).and_then(|pack| Reader::join(pack.clone()));
         let joined = match found {
             Some((reader, is_complete)) => {
                 let metrics = &self.metrics;
@@ -201,14 +201,14 @@ impl Shared {
             }
             None => {
                 self.metrics.cache_misses.inc();
-                let flight = Flight::new(self.bounds.clone(), Keeping::Memory, &self.memory, &self.disk);
-                let removed = shelf.put(key, &flight, now, max_age);
-                let reader = Reader::lead(flight.clone());
-                let lead = Lead { reader, flight, shelf: Some((self.clone(), key)) };
-                (Joined::Lead(lead), removed)
+                let pack = SharedPack::new(self.bounds.clone(), Keeping::Memory, &self.memory, &self.disk);
+                let removed = index.put(key, &pack, now, max_age);
+                let reader = Reader::first(pack.clone());
+                let producer = Producer { reader, pack, index: Some((self.clone(), key)) };
+                (Joined::Produce(producer), removed)
             }
         };
-        drop(shelf);
+        drop(index);
         // Files are closed and maps given back when nobody waits for the lock.
         let (joined, superseded) = joined;
         self.count(&expired);
@@ -226,9 +226,9 @@ impl Shared {
         self.metrics.cache_evictions.inc_by(removed.len() as u64);
     }
 
-    /// Nobody shall find this flight any more.
-    fn remove(&self, key: &Key, flight: &Arc<Flight>) {
-        let _removed = self.lock().remove(key, flight);
+    /// Nobody shall find this pack any more.
+    fn remove(&self, key: &Key, pack: &Arc<SharedPack>) {
+        let _removed = self.lock().remove(key, pack);
     }
 
     /// Whether anything can go on disk.

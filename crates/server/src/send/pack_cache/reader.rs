@@ -5,7 +5,7 @@ use std::time::Duration;
 use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, Totals};
 
-use super::flight::{Flight, Keeping, State};
+use super::shared_pack::{Keeping, SharedPack, State};
 use crate::error::Error;
 
 /// What a reader gets.
@@ -27,51 +27,51 @@ pub enum Received {
     /// Nothing is there yet.
     Nothing,
     /// What comes next is not there any more, because this reader was too far behind for too long. Nothing follows.
-    LeftBehind,
+    Lagged,
 }
 
 /// One of those who read a pack from its first byte. When the last of them is dropped before the end, the pack is not made
 /// any further; in any case nobody makes it any more afterwards.
 #[derive(Debug)]
 pub struct Reader {
-    flight: Arc<Flight>,
+    pack: Arc<SharedPack>,
     number: u64,
     reports_seen: u64,
     has_just_reported: bool,
 }
 
 impl Reader {
-    fn new(flight: Arc<Flight>, number: u64) -> Self {
-        Reader { flight, number, reports_seen: 0, has_just_reported: false }
+    fn new(pack: Arc<SharedPack>, number: u64) -> Self {
+        Reader { pack, number, reports_seen: 0, has_just_reported: false }
     }
 
     /// A reader at the first byte, where that can still be had; and whether all there will be is there.
-    pub(super) fn join(flight: Arc<Flight>) -> Option<(Self, bool)> {
-        let (number, is_complete) = flight.join()?;
-        Some((Reader::new(flight, number), is_complete))
+    pub(super) fn join(pack: Arc<SharedPack>) -> Option<(Self, bool)> {
+        let (number, is_complete) = pack.join()?;
+        Some((Reader::new(pack, number), is_complete))
     }
 
     /// The first reader.
-    pub(super) fn lead(flight: Arc<Flight>) -> Self {
-        let number = flight.lead();
-        Reader::new(flight, number)
+    pub(super) fn first(pack: Arc<SharedPack>) -> Self {
+        let number = pack.first_reader();
+        Reader::new(pack, number)
     }
 
     /// What comes next; waits for it no longer than this, and no shorter.
     pub fn next(&mut self, wait: Duration) -> Received {
-        let flight = self.flight.clone();
-        let mut state = flight.lock();
+        let pack = self.pack.clone();
+        let mut state = pack.lock();
         let mut found = None;
         state.waiting_readers += 1;
         // A wake-up for what this reader has taken already must not end the wait.
-        let woken = flight.for_readers.wait_timeout_while(state, wait, |state| {
+        let woken = pack.for_readers.wait_timeout_while(state, wait, |state| {
             found = self.look(state);
             found.is_none()
         });
         let (mut state, timeout) = woken.expect("no panic while held");
         state.waiting_readers -= 1;
         if timeout.timed_out() {
-            flight.is_hungry.store(true, Relaxed);
+            pack.flush_requested.store(true, Relaxed);
         }
         found.unwrap_or(Received::Nothing)
     }
@@ -79,7 +79,7 @@ impl Reader {
     fn look(&mut self, state: &mut State) -> Option<Received> {
         let at = state.readers.get(&self.number).map_or(0, |place| place.pieces);
         if at < state.first {
-            return Some(Received::LeftBehind);
+            return Some(Received::Lagged);
         }
         let is_piece_there = at < state.next_piece();
         let unseen = state.phases.iter().filter(|report| report.number > self.reports_seen);
@@ -99,7 +99,7 @@ impl Reader {
         self.has_just_reported = false;
         let Some(segment) = state.take(self.number) else { return state.end.clone().map(Received::End) };
         if state.is_worker_waiting {
-            self.flight.for_worker.notify_one();
+            self.pack.for_worker.notify_one();
         }
         Some(Received::Piece(segment))
     }
@@ -107,19 +107,19 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let mut state = self.flight.lock();
+        let mut state = self.pack.lock();
         state.readers.remove(&self.number);
         if state.keeping == Keeping::Nothing {
             state.drop_what_all_have();
         }
         let is_last = state.readers.is_empty();
         if is_last && state.end.is_none() {
-            self.flight.cancelled.store(true, Relaxed);
+            self.pack.cancelled.store(true, Relaxed);
         }
         drop(state);
-        self.flight.for_worker.notify_one();
+        self.pack.for_worker.notify_one();
         if is_last {
-            let worker = self.flight.worker.lock().expect("no panic while held").take();
+            let worker = self.pack.worker.lock().expect("no panic while held").take();
             // What it had to say was said; a panic of it too.
             let _ = worker.map(std::thread::JoinHandle::join);
         }
@@ -135,18 +135,18 @@ mod tests {
 
     use super::*;
     use crate::send::pack_cache::budget::Budget;
-    use crate::send::pack_cache::flight::Bounds;
+    use crate::send::pack_cache::shared_pack::Bounds;
 
     #[test]
     fn is_not_woken_for_nothing() {
         let budget = Budget::new(0, &Gauge::default());
-        let flight = Flight::new(Bounds::default(), Keeping::Memory, &budget, &budget);
-        let mut reader = Reader::lead(flight.clone());
+        let pack = SharedPack::new(Bounds::default(), Keeping::Memory, &budget, &budget);
+        let mut reader = Reader::first(pack.clone());
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Relaxed) {
-                    flight.for_readers.notify_all();
+                    pack.for_readers.notify_all();
                     std::thread::yield_now();
                 }
             });

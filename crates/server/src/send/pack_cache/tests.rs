@@ -34,9 +34,9 @@ fn totals(objects: u32) -> Totals {
 }
 
 #[track_caller]
-fn lead(cache: &PackCache, key: Key, now: u64) -> Lead {
+fn produce(cache: &PackCache, key: Key, now: u64) -> Producer {
     match cache.join(|| key, Duration::from_secs(now)) {
-        Joined::Lead(lead) => lead,
+        Joined::Produce(producer) => producer,
         Joined::Follow(_) => panic!("somebody has made it"),
     }
 }
@@ -45,7 +45,7 @@ fn lead(cache: &PackCache, key: Key, now: u64) -> Lead {
 fn follow(cache: &PackCache, key: Key, now: u64) -> Reader {
     match cache.join(|| key, Duration::from_secs(now)) {
         Joined::Follow(reader) => reader,
-        Joined::Lead(_) => panic!("nobody has made it"),
+        Joined::Produce(_) => panic!("nobody has made it"),
     }
 }
 
@@ -58,7 +58,7 @@ fn drain(reader: &mut Reader) -> (Vec<u8>, Option<Result<Totals, String>>) {
             Received::Progress { .. } => {}
             Received::End(result) => return (bytes, Some(result.map_err(|error| error.to_string()))),
             Received::Nothing => panic!("nothing comes"),
-            Received::LeftBehind => return (bytes, None),
+            Received::Lagged => return (bytes, None),
         }
     }
 }
@@ -73,7 +73,7 @@ fn check_whole(reader: &mut Reader, expect: &[u8], objects: u32) {
 /// Makes and reads a pack of this content, in pieces of this length.
 fn make(cache: &PackCache, key: Key, now: u64, bytes: &[u8], piece: usize) {
     let content = bytes.to_vec();
-    let mut reader = lead(cache, key, now)
+    let mut reader = produce(cache, key, now)
         .launch(move |generator| {
             content.chunks(piece).for_each(|piece| generator.push(owned(piece)));
             Ok(totals(1))
@@ -87,7 +87,7 @@ fn followers_begin_at_the_first_byte_while_the_pack_is_made() {
     let cache = cache_of(CacheSettings::default());
     let bytes = Random::new(1).bytes(1 << 20);
     let (content, (go, gate)) = (bytes.clone(), mpsc::channel());
-    let mut first = lead(&cache, key(1, 1, 1), 0)
+    let mut first = produce(&cache, key(1, 1, 1), 0)
         .launch(move |generator| {
             for half in content.chunks(1 << 19) {
                 generator.push(owned(half));
@@ -102,7 +102,7 @@ fn followers_begin_at_the_first_byte_while_the_pack_is_made() {
     let Received::Piece(piece) = second.next(PATIENCE) else { panic!("for everybody") };
     assert_eq!(piece.bytes(), got);
     // Another request is another pack.
-    drop(lead(&cache, key(1, 1, 2), 1));
+    drop(produce(&cache, key(1, 1, 2), 1));
     go.send(()).unwrap();
     let mut third = follow(&cache, key(1, 1, 1), 2);
     go.send(()).unwrap();
@@ -121,7 +121,7 @@ fn it_goes_on_without_the_first_reader_and_ends_with_the_last() {
     let cache = cache_of(CacheSettings::default());
     let (go, gate) = mpsc::channel();
     let (told, end) = mpsc::channel();
-    let first = lead(&cache, key(1, 1, 1), 0)
+    let first = produce(&cache, key(1, 1, 1), 0)
         .launch(move |generator| {
             while !generator.cancelled() {
                 if gate.try_recv().is_ok() {
@@ -148,7 +148,7 @@ fn it_goes_on_without_the_first_reader_and_ends_with_the_last() {
 #[test]
 fn a_worker_that_waits_for_room_notices_that_everybody_has_left() {
     let cache = cache_of(CacheSettings::default());
-    let first = lead(&cache, key(1, 1, 1), 0)
+    let first = produce(&cache, key(1, 1, 1), 0)
         .launch(|generator| {
             while !generator.cancelled() {
                 generator.push(owned(&[7; 1 << 20]));
@@ -165,7 +165,7 @@ fn failures_and_panics_are_told_to_all_and_nothing_is_kept() {
     let cache = cache_of(CacheSettings::default());
     let check = |make: fn() -> Result<Totals, Error>, expect: &str| {
         let (go, gate) = mpsc::channel::<()>();
-        let mut first = lead(&cache, key(1, 1, 1), 0)
+        let mut first = produce(&cache, key(1, 1, 1), 0)
             .launch(move |generator| {
                 generator.push(owned(&[7; 1 << 17]));
                 gate.recv().unwrap();
@@ -192,7 +192,7 @@ fn a_slow_reader_beside_a_fast_one_reads_from_disk() {
     let cache = cache_of(settings(directory.path()));
     let bytes = Random::new(2).bytes(24 << 20);
     let content = bytes.clone();
-    let mut fast = lead(&cache, key(1, 1, 1), 0)
+    let mut fast = produce(&cache, key(1, 1, 1), 0)
         .launch(move |generator| {
             content.chunks(70_000).for_each(|piece| generator.push(owned(piece)));
             Ok(totals(3))
@@ -247,7 +247,7 @@ fn ranges_of_packs_are_kept_as_ranges() {
     let map = Mapped::open(&path, Role::Pack).unwrap();
     let cache = cache_of(settings(directory.path()));
     let content = map.clone();
-    let mut reader = lead(&cache, key(1, 1, 1), 0)
+    let mut reader = produce(&cache, key(1, 1, 1), 0)
         .launch(move |generator| {
             for start in (0..64 << 20).step_by(1 << 20) {
                 generator.push(owned(b"a few bytes"));
@@ -271,7 +271,7 @@ fn the_worker_is_only_so_far_ahead_of_the_fastest_reader() {
     let cache = cache_of(CacheSettings::default());
     let made = Arc::new(AtomicUsize::new(0));
     let counter = made.clone();
-    let mut reader = lead(&cache, key(1, 1, 1), 0)
+    let mut reader = produce(&cache, key(1, 1, 1), 0)
         .launch(move |generator| {
             for _ in 0..200 {
                 counter.fetch_add(1, Relaxed);
@@ -308,7 +308,7 @@ fn without_disk_slow_readers_are_left_behind_and_nobody_gets_a_wrong_pack() {
     let check = |settings: CacheSettings, fault: DiskFault| {
         let cache = PackCache::with_bounds(settings, Arc::default(), bounds());
         let content = bytes.clone();
-        let mut fast = lead(&cache, key(1, 1, 1), 0)
+        let mut fast = produce(&cache, key(1, 1, 1), 0)
             .launch(move |generator| {
                 let (result, _) = on_disk(fault, || {
                     content.chunks(70_000).for_each(|piece| generator.push(owned(piece)));
@@ -323,7 +323,7 @@ fn without_disk_slow_readers_are_left_behind_and_nobody_gets_a_wrong_pack() {
         assert_eq!(end, None, "left behind after {} bytes", got.len());
         assert!(bytes.starts_with(&got) && got.len() < bytes.len());
         // Nobody else can have it, and nothing of it stays.
-        drop(lead(&cache, key(1, 1, 1), 1));
+        drop(produce(&cache, key(1, 1, 1), 1));
         drop((fast, slow));
         let status = cache.status();
         assert_eq!((status.memory_bytes, status.disk_bytes), (0, 0));
@@ -343,7 +343,7 @@ fn a_full_disk_disturbs_nobody_who_keeps_up() {
     let cache = cache_of(settings(directory.path()));
     let bytes = Random::new(5).bytes(24 << 20);
     let content = bytes.clone();
-    let first = lead(&cache, key(1, 1, 1), 0)
+    let first = produce(&cache, key(1, 1, 1), 0)
         .launch(move |generator| {
             let (result, _) = on_disk(DiskFault::At(3, io::ErrorKind::StorageFull), || {
                 content.chunks(70_000).for_each(|piece| generator.push(owned(piece)));
@@ -379,14 +379,14 @@ fn the_longest_unused_goes_first() {
     make(&cache, key(1, 1, 4), 5, &bytes, 10_000);
     assert_eq!((cache.status().packs, cache.status().evictions), (3, 1));
     check_whole(&mut follow(&cache, key(1, 1, 1), 6), &bytes, 1);
-    drop(lead(&cache, key(1, 1, 2), 6));
+    drop(produce(&cache, key(1, 1, 2), 6));
     // The same on disk.
     let large = Random::new(7).bytes(12 << 20);
     for request in [11, 11, 12, 12, 13, 13] {
         make(&cache, key(1, 1, request), 10 + u64::from(request), &large, 10_000);
     }
     assert!(cache.status().disk_bytes <= 32 << 20, "{:?}", cache.status());
-    drop(lead(&cache, key(1, 1, 11), 30));
+    drop(produce(&cache, key(1, 1, 11), 30));
     check_whole(&mut follow(&cache, key(1, 1, 12), 30), &large, 1);
     check_whole(&mut follow(&cache, key(1, 1, 13), 30), &large, 1);
 }
@@ -439,10 +439,10 @@ fn nothing_is_shared_where_it_is_turned_off() {
         [PackCache::default(), cache_of(CacheSettings { enabled: false, ..CacheSettings::default() })]
     {
         for _ in 0..2 {
-            let Joined::Lead(lead) = cache.join(|| unreachable!("nobody asks"), Duration::ZERO) else {
+            let Joined::Produce(producer) = cache.join(|| unreachable!("nobody asks"), Duration::ZERO) else {
                 panic!("nobody else makes it")
             };
-            let mut reader = lead
+            let mut reader = producer
                 .launch(|generator| {
                     (0..100).for_each(|_| generator.push(owned(&[7; 1 << 20])));
                     Ok(totals(1))
@@ -456,7 +456,7 @@ fn nothing_is_shared_where_it_is_turned_off() {
 
 #[test]
 fn progress_comes_in_order_and_ends_with_the_last_report() {
-    let mut reader = PackCache::lead_alone()
+    let mut reader = PackCache::produce_alone()
         .launch(|generator| {
             for done in 1..=1000 {
                 generator.report(Phase::Counting, done, 1000);
@@ -478,7 +478,7 @@ fn progress_comes_in_order_and_ends_with_the_last_report() {
             Received::End(result) => break assert_eq!(result.unwrap(), totals(1)),
             // A report alone wakes nobody.
             Received::Nothing => {}
-            Received::LeftBehind => panic!("the only reader"),
+            Received::Lagged => panic!("the only reader"),
         }
     }
     let writing = seen.iter().position(|(phase, _)| *phase == Phase::Writing).unwrap();
@@ -538,7 +538,7 @@ fn every_reader_gets_the_same_bytes() {
                 scope.spawn(move || {
                     let mut reader = match cache.join(|| key(1, 1, 1), Duration::ZERO) {
                         Joined::Follow(reader) => reader,
-                        Joined::Lead(lead) => lead
+                        Joined::Produce(producer) => producer
                             .launch(|generator| {
                                 segments.into_iter().for_each(|segment| generator.push(segment));
                                 Ok(totals(1))
@@ -556,7 +556,7 @@ fn every_reader_gets_the_same_bytes() {
                                 result.unwrap();
                                 break assert!(bytes == *expect, "round {round}");
                             }
-                            Received::LeftBehind => {
+                            Received::Lagged => {
                                 left_behind.fetch_add(1, Relaxed);
                                 break assert!(expect.starts_with(&bytes), "round {round}");
                             }

@@ -12,7 +12,7 @@ use packrace_testkit::received::{FetchAnswer, fetch_answer};
 use packrace_testkit::{Git, Repo, RepoBuilder, Size};
 
 use super::*;
-use crate::send::outbox::{BATCH_BYTES, Door, GatherBatch};
+use crate::send::outbox::{BATCH_BYTES, ClientSink, GatherBatch};
 use crate::subject::{Mode, Subject};
 use crate::transfers::Transfer;
 use crate::upload::{UploadPack, upload_pack};
@@ -31,7 +31,7 @@ struct Recorder {
     is_gone: Arc<AtomicBool>,
 }
 
-impl Door for Recorder {
+impl ClientSink for Recorder {
     fn send(&mut self, batch: GatherBatch) -> io::Result<()> {
         if self.is_gone.load(Relaxed) {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -46,7 +46,7 @@ impl Door for Recorder {
         self.is_gone.load(Relaxed)
     }
 
-    fn step_back(&mut self) {}
+    fn demote_to_background(&mut self) {}
 }
 
 /// A call of upload-pack with a hook, after the advertisement.
@@ -86,9 +86,9 @@ fn clone_script(repo: &Repo) -> Vec<u8> {
 
 /// What a client gets, and how the call ended.
 fn answer_to(call: &UploadPack, script: &[u8]) -> (Vec<Vec<u8>>, Result<(), Error>) {
-    let mut door = Recorder::default();
-    let result = upload_pack(call, &mut Cursor::new(script), &mut door, &RealClock::default());
-    let batches = door.batches.lock().unwrap().clone();
+    let mut client = Recorder::default();
+    let result = upload_pack(call, &mut Cursor::new(script), &mut client, &RealClock::default());
+    let batches = client.batches.lock().unwrap().clone();
     (batches, result)
 }
 
@@ -320,11 +320,11 @@ fn check_keepalive(request: (Repo, Vec<u8>), hook: &str, gate: &Gate, expect: &[
     let call = call(repo.path(), hook, &[]);
     let (told, sent) = mpsc::channel();
     let clock = SimulatedClock::default();
-    let mut door = Recorder { told: Some(told), ..Recorder::default() };
+    let mut client = Recorder { told: Some(told), ..Recorder::default() };
     std::thread::scope(|scope| {
         let server = {
             let clock: &dyn Clock = &clock;
-            scope.spawn(move || upload_pack(&call, &mut Cursor::new(script), &mut door, clock))
+            scope.spawn(move || upload_pack(&call, &mut Cursor::new(script), &mut client, clock))
         };
         let _opener = gate.opener();
         let next = || sent.recv_timeout(PATIENCE).expect("something is sent");
@@ -370,9 +370,9 @@ fn no_keepalive_where_it_is_turned_off() {
     let script = clone_script(&repo);
     let (told, sent) = mpsc::channel();
     let clock = SimulatedClock::default();
-    let mut door = Recorder { told: Some(told), ..Recorder::default() };
+    let mut client = Recorder { told: Some(told), ..Recorder::default() };
     std::thread::scope(|scope| {
-        let server = scope.spawn(|| upload_pack(&call, &mut Cursor::new(script), &mut door, &clock));
+        let server = scope.spawn(|| upload_pack(&call, &mut Cursor::new(script), &mut client, &clock));
         let _opener = gate.opener();
         assert_eq!(sent.recv_timeout(PATIENCE).unwrap(), b"000dpackfile\n");
         clock.advance(Duration::from_secs(1000));
@@ -390,11 +390,11 @@ fn a_client_that_leaves_ends_the_hook_and_what_it_started() {
     let pids = gate.file("pids");
     let hook = format!("sleep 1000 & echo $$ $! >'{0}.new'; mv '{0}.new' '{0}'; wait; :", pids.display());
     let (call, script) = (call(repo.path(), &hook, &[]), clone_script(&repo));
-    let mut door = Recorder::default();
-    let is_gone = Arc::clone(&door.is_gone);
+    let mut client = Recorder::default();
+    let is_gone = Arc::clone(&client.is_gone);
     std::thread::scope(|scope| {
         let server = scope
-            .spawn(move || upload_pack(&call, &mut Cursor::new(script), &mut door, &RealClock::default()));
+            .spawn(move || upload_pack(&call, &mut Cursor::new(script), &mut client, &RealClock::default()));
         let started = Instant::now();
         while !pids.exists() {
             assert!(started.elapsed() < PATIENCE);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Resource;
-use super::flight::Flight;
 use super::key::Key;
+use super::shared_pack::SharedPack;
 
 /// Packs that can be had at a moment. Each takes a kilobyte or two beside what budgets count.
 const MAX_PACKS: usize = 1024;
@@ -16,20 +16,20 @@ const MAX_REMEMBERED: usize = 4096;
 
 /// Packs that can be had, and what was asked for not long ago.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct CacheIndex {
     entries: HashMap<Key, Entry>,
     asked: HashMap<Key, Duration>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    flight: Arc<Flight>,
+    pack: Arc<SharedPack>,
     used: Duration,
 }
 
-/// What was taken from the shelf. To drop it may close files and give maps back.
+/// What was taken from the index. To drop it may close files and give maps back.
 #[derive(Debug, Default)]
-pub(super) struct Removed(Vec<Arc<Flight>>);
+pub(super) struct Removed(Vec<Arc<SharedPack>>);
 
 impl Removed {
     pub(super) fn len(&self) -> usize {
@@ -37,16 +37,16 @@ impl Removed {
     }
 }
 
-impl Shelf {
+impl CacheIndex {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// What stands under a key, which counts as used now.
-    pub(super) fn find(&mut self, key: &Key, now: Duration) -> Option<&Arc<Flight>> {
+    pub(super) fn find(&mut self, key: &Key, now: Duration) -> Option<&Arc<SharedPack>> {
         let entry = self.entries.get_mut(key)?;
         entry.used = now;
-        Some(&entry.flight)
+        Some(&entry.pack)
     }
 
     /// Puts something in place of what stands there. What is kept of other versions of the repository goes: nobody asks for
@@ -54,7 +54,7 @@ impl Shelf {
     pub(super) fn put(
         &mut self,
         key: Key,
-        flight: &Arc<Flight>,
+        pack: &Arc<SharedPack>,
         now: Duration,
         max_age: Duration,
     ) -> Removed {
@@ -63,9 +63,9 @@ impl Shelf {
         if self.entries.len() >= MAX_PACKS {
             removed.0.extend(self.evict_if(|_| true).0);
         }
-        flight.lock().is_wanted_again = self.was_asked(key, now, max_age);
-        let replaced = self.entries.insert(key, Entry { flight: flight.clone(), used: now });
-        removed.0.extend(replaced.map(|entry| entry.flight));
+        pack.lock().was_asked_again = self.was_asked(key, now, max_age);
+        let replaced = self.entries.insert(key, Entry { pack: pack.clone(), used: now });
+        removed.0.extend(replaced.map(|entry| entry.pack));
         removed
     }
 
@@ -84,7 +84,7 @@ impl Shelf {
     /// Takes away what nobody has used for so long. What is being read or made is used now.
     pub(super) fn expire(&mut self, now: Duration, max_age: Duration) -> Removed {
         for entry in self.entries.values_mut() {
-            if !entry.flight.is_idle() {
+            if !entry.pack.is_idle() {
                 entry.used = now;
             }
         }
@@ -94,8 +94,8 @@ impl Shelf {
     /// Takes away what was not used for the longest time of what nobody reads and would give back some of `resource`. What
     /// is on disk has little more than a list in memory, and does not go for that.
     pub(super) fn evict(&mut self, resource: Resource) -> Removed {
-        self.evict_if(|flight| {
-            let (memory, disk) = flight.kept_bytes();
+        self.evict_if(|pack| {
+            let (memory, disk) = pack.kept_bytes();
             match resource {
                 Resource::Memory => memory > 0 && disk == 0,
                 Resource::Disk => disk > 0,
@@ -103,23 +103,23 @@ impl Shelf {
         })
     }
 
-    fn evict_if(&mut self, helps: impl Fn(&Flight) -> bool) -> Removed {
-        let idle = self.entries.iter().filter(|(_, entry)| entry.flight.is_idle() && helps(&entry.flight));
+    fn evict_if(&mut self, helps: impl Fn(&SharedPack) -> bool) -> Removed {
+        let idle = self.entries.iter().filter(|(_, entry)| entry.pack.is_idle() && helps(&entry.pack));
         let Some(key) = idle.min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key) else {
             return Removed::default();
         };
-        Removed(self.entries.remove(&key).map(|entry| entry.flight).into_iter().collect())
+        Removed(self.entries.remove(&key).map(|entry| entry.pack).into_iter().collect())
     }
 
-    /// Takes this flight away, if it still stands there.
-    pub(super) fn remove(&mut self, key: &Key, flight: &Arc<Flight>) -> Removed {
-        let is_it = self.entries.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.flight, flight));
+    /// Takes this pack away, if it still stands there.
+    pub(super) fn remove(&mut self, key: &Key, pack: &Arc<SharedPack>) -> Removed {
+        let is_it = self.entries.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.pack, pack));
         let removed = if is_it { self.entries.remove(key) } else { None };
-        Removed(removed.map(|entry| entry.flight).into_iter().collect())
+        Removed(removed.map(|entry| entry.pack).into_iter().collect())
     }
 
     fn take(&mut self, is_over: impl Fn(&Key, &Entry) -> bool) -> Removed {
         let over = self.entries.extract_if(|key, entry| is_over(key, entry));
-        Removed(over.map(|(_, entry)| entry.flight).collect())
+        Removed(over.map(|(_, entry)| entry.pack).collect())
     }
 }

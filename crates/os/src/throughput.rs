@@ -1,34 +1,34 @@
-//! The least speed of a peer.
+//! The least throughput of a peer.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What a peer must do: move this many bytes in each stretch of waiting for it that is this long, or all that there are.
+/// What a peer must move while somebody waits for it: so many bytes in each stretch of time, or all that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// How long it is waited for; waits add up, whatever lies between them.
+pub struct MinThroughput {
+    /// The stretch of time. Waits add up, whatever lies between them.
     pub time: Duration,
-    /// Bytes that it must have moved by then. With 1, silence alone counts.
+    /// The bytes. With 1, silence alone counts.
     pub bytes: usize,
 }
 
-/// A peer whose pace is watched.
+/// Watches the throughput of a peer.
 #[derive(Debug)]
-pub struct Paced {
-    pace: Pace,
+pub struct ThroughputWatch {
+    min: MinThroughput,
     waited: Duration,
     moved_bytes: usize,
 }
 
-impl Paced {
-    /// A peer for which nobody has waited yet.
-    pub fn new(pace: Pace) -> Self {
-        Paced { pace, waited: Duration::ZERO, moved_bytes: 0 }
+impl ThroughputWatch {
+    /// Nobody has waited for the peer yet.
+    pub fn new(min: MinThroughput) -> Self {
+        ThroughputWatch { min, waited: Duration::ZERO, moved_bytes: 0 }
     }
 
     /// How long a single wait may be.
     pub fn longest_wait(&self) -> Duration {
-        self.pace.time
+        self.min.time
     }
 
     /// Tells of a wait that began at `since` and in which `bytes` were moved. Fails with [`io::ErrorKind::TimedOut`]
@@ -40,11 +40,11 @@ impl Paced {
     fn add(&mut self, waited: Duration, bytes: usize) -> io::Result<()> {
         self.waited += waited;
         self.moved_bytes = self.moved_bytes.saturating_add(bytes);
-        if self.waited < self.pace.time {
+        if self.waited < self.min.time {
             return Ok(());
         }
-        let is_too_slow = self.moved_bytes < self.pace.bytes;
-        *self = Paced::new(self.pace);
+        let is_too_slow = self.moved_bytes < self.min.bytes;
+        *self = ThroughputWatch::new(self.min);
         if is_too_slow { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 }
@@ -55,9 +55,9 @@ mod tests {
 
     /// The number of the step at which the peer is too slow.
     fn check(steps: &[(u64, usize)], expect: Option<usize>) {
-        let mut paced = Paced::new(Pace { time: Duration::from_secs(10), bytes: 100 });
+        let mut speed = ThroughputWatch::new(MinThroughput { time: Duration::from_secs(10), bytes: 100 });
         let slow = steps.iter().position(|(seconds, bytes)| {
-            let added = paced.add(Duration::from_secs(*seconds), *bytes);
+            let added = speed.add(Duration::from_secs(*seconds), *bytes);
             added.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
         });
         assert_eq!(slow, expect, "{steps:?}");

@@ -91,7 +91,7 @@ pub(super) enum Keeping {
 
 /// One generation of a pack.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct SharedPack {
     bounds: Bounds,
     state: Mutex<State>,
     /// There is something new for readers.
@@ -101,7 +101,7 @@ pub(super) struct Flight {
     /// All readers have left before the end.
     pub(super) cancelled: AtomicBool,
     /// A reader has waited for long: what is there should come, however little.
-    pub(super) is_hungry: AtomicBool,
+    pub(super) flush_requested: AtomicBool,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -112,7 +112,7 @@ pub(super) struct State {
     pub(super) first: u64,
     pub(super) keeping: Keeping,
     /// It was asked for twice: here, or not long before.
-    pub(super) is_wanted_again: bool,
+    pub(super) was_asked_again: bool,
     /// What is kept in memory and on disk.
     pub(super) memory: Charge,
     pub(super) disk: Charge,
@@ -121,7 +121,7 @@ pub(super) struct State {
     /// The memory of all pieces there ever were.
     made_bytes: u64,
     /// How far each reader is.
-    pub(super) readers: BTreeMap<u64, Place>,
+    pub(super) readers: BTreeMap<u64, Position>,
     next_reader: u64,
     /// How many of them wait for something new.
     pub(super) waiting_readers: usize,
@@ -138,7 +138,7 @@ pub(super) struct State {
 
 /// How far a reader is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) pieces: u64,
     /// How much memory the pieces took that it has, when they were made.
     pub(super) bytes: u64,
@@ -153,7 +153,7 @@ pub(super) struct Report {
     pub(super) number: u64,
 }
 
-impl Flight {
+impl SharedPack {
     /// One that has nobody who makes or reads it.
     pub(super) fn new(
         bounds: Bounds,
@@ -165,7 +165,7 @@ impl Flight {
             pieces: VecDeque::new(),
             first: 0,
             keeping,
-            is_wanted_again: false,
+            was_asked_again: false,
             memory: Charge::new(memory),
             disk: Charge::new(disk),
             held_bytes: 0,
@@ -179,13 +179,13 @@ impl Flight {
             reports: 0,
             end: None,
         };
-        Arc::new(Flight {
+        Arc::new(SharedPack {
             bounds,
             state: Mutex::new(state),
             for_readers: Condvar::new(),
             for_worker: Condvar::new(),
             cancelled: AtomicBool::new(false),
-            is_hungry: AtomicBool::new(false),
+            flush_requested: AtomicBool::new(false),
             worker: Mutex::new(None),
         })
     }
@@ -205,13 +205,13 @@ impl Flight {
         if state.keeping == Keeping::Nothing || has_failed || self.is_cancelled() || state.is_damaged() {
             return None;
         }
-        state.is_wanted_again = true;
+        state.was_asked_again = true;
         let is_complete = state.end.is_some();
         Some((state.seat(), is_complete))
     }
 
     /// The place of the first reader.
-    pub(super) fn lead(&self) -> u64 {
+    pub(super) fn first_reader(&self) -> u64 {
         self.lock().seat()
     }
 
@@ -262,7 +262,7 @@ impl Flight {
                 Some(Obstacle::SlowReaders) => self.bounds.patience - state.waited,
             };
             if wait.is_zero() {
-                state.leave_behind(&self.bounds);
+                state.drop_for_laggards(&self.bounds);
                 continue;
             }
             let since = clock.now();
@@ -310,7 +310,7 @@ impl State {
     fn seat(&mut self) -> u64 {
         let number = self.next_reader;
         self.next_reader += 1;
-        self.readers.insert(number, Place::default());
+        self.readers.insert(number, Position::default());
         number
     }
 
@@ -338,7 +338,7 @@ impl State {
     pub(super) fn take(&mut self, reader: u64) -> Option<Segment> {
         let place = self.readers.get_mut(&reader)?;
         let piece = self.pieces.get(place.pieces.checked_sub(self.first)? as usize)?;
-        *place = Place { pieces: place.pieces + 1, bytes: piece.made_bytes };
+        *place = Position { pieces: place.pieces + 1, bytes: piece.made_bytes };
         let segment = piece.segment.clone();
         if self.keeping == Keeping::Nothing {
             self.drop_what_all_have();
@@ -376,12 +376,12 @@ impl State {
     }
 
     /// Nobody has taken less than that when there is no reader.
-    fn fastest(&self) -> Place {
+    fn fastest(&self) -> Position {
         self.readers.values().copied().max_by_key(|place| place.pieces).unwrap_or_default()
     }
 
     /// Makes room at the cost of the slowest readers.
-    fn leave_behind(&mut self, bounds: &Bounds) {
+    fn drop_for_laggards(&mut self, bounds: &Bounds) {
         let fastest = self.fastest().pieces;
         while self.first < fastest && self.held_bytes >= bounds.held_bytes {
             self.drop_first();
