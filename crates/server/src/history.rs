@@ -28,7 +28,7 @@ pub(crate) struct Sample {
     pub(crate) received_rate: f64,
     /// Calls that were running at its end.
     pub(crate) live: f64,
-    /// Calls that were waiting for their turn at its end.
+    /// Clones in the queue at its end.
     pub(crate) queued: f64,
 }
 

@@ -29,7 +29,7 @@ pub struct Host {
     /// Packs that are being made, and packs that are kept.
     pub packs: PackCache,
     /// What was told of refs.
-    pub answers: RefAdvertisementCache,
+    pub ref_advertisements: RefAdvertisementCache,
 }
 
 impl Host {

@@ -46,16 +46,16 @@ pub struct Metrics {
     connections: Family<ByDoor, Gauge>,
     /// What was not served.
     refusals: Family<ByReason, Counter>,
-    /// Requests that have a place.
+    /// Running requests.
     pub requests_running: Gauge,
     /// Bytes that bodies of requests hold.
     pub body_memory: Gauge,
     /// Bytes that pushes hold of what they ask for, by estimate.
     pub push_memory: Gauge,
-    /// Clones that wait for their turn.
+    /// Clones in the queue.
     pub queue_length: Gauge,
     queue_wait: Histogram,
-    /// Clones that have their turn.
+    /// Running clones.
     pub running_clones: Gauge,
     /// Packs that were taken from one that was being made at the time.
     pub cache_hits_running: Counter,
@@ -135,7 +135,7 @@ impl Metrics {
         self.connections.get_or_create(&ByDoor { door }).get()
     }
 
-    /// Notes how long a clone has waited for its turn.
+    /// Notes how long a clone was in the queue.
     pub fn waited(&self, time: Duration) {
         self.queue_wait.observe(time.as_secs_f64());
     }
@@ -159,40 +159,39 @@ impl Metrics {
         let mut registry = Registry::with_prefix("packrace");
         let mut add = Adding(&mut registry);
         add.one("transfers_started", "Transfers that began", &self.started);
-        add.one("transfers_finished", "Transfers that came to a good end", &self.finished);
-        add.one("transfers_failed", "Transfers that were refused, broke off or were given up", &self.failed);
-        add.bytes("sent", "Bytes that clients were sent", &self.bytes_sent);
-        add.bytes("received", "Bytes that clients sent", &self.bytes_received);
-        add.one("connections", "Connections that are open", &self.connections);
-        add.one("refusals", "What was not served", &self.refusals);
-        add.one("requests_running", "Requests that have a place", &self.requests_running);
-        add.bytes("body_memory", "Bytes that bodies of requests hold", &self.body_memory);
-        add.bytes("push_memory", "Bytes that commands of pushes hold, by estimate", &self.push_memory);
-        add.one("queue_length", "Clones that wait for their turn", &self.queue_length);
-        add.seconds("queue_wait", "How long clones waited for their turn", &self.queue_wait);
-        add.one("running_clones", "Clones that have their turn", &self.running_clones);
+        add.one("transfers_finished", "Transfers that succeeded", &self.finished);
+        add.one("transfers_failed", "Transfers that were refused or cut off, or that failed", &self.failed);
+        add.bytes("sent", "Bytes sent to clients", &self.bytes_sent);
+        add.bytes("received", "Bytes received from clients", &self.bytes_received);
+        add.one("connections", "Open connections", &self.connections);
+        add.one("refusals", "Connections and requests that were refused", &self.refusals);
+        add.one("requests_running", "Running requests", &self.requests_running);
+        add.bytes("body_memory", "Memory held by request bodies", &self.body_memory);
+        add.bytes("push_memory", "Memory held by commands of pushes, estimated", &self.push_memory);
+        add.one("queue_length", "Clones in the queue", &self.queue_length);
+        add.seconds("queue_wait", "Time that clones spent in the queue", &self.queue_wait);
+        add.one("running_clones", "Running clones", &self.running_clones);
         add.one(
             "cache_hits_running",
-            "Packs taken from one that was being made at the time",
+            "Requests that joined a pack while it was made",
             &self.cache_hits_running,
         );
-        add.one("cache_hits_kept", "Packs taken from a kept one", &self.cache_hits_kept);
-        add.one("cache_misses", "Packs that had to be made", &self.cache_misses);
-        add.one("cache_evictions", "Kept packs that had to go", &self.cache_evictions);
-        add.bytes("cache", "Bytes of packs that are kept or shared", &self.cache_bytes);
-        add.one("answer_hits", "Answers about refs that were ready", &self.answer_hits);
-        add.one("answer_misses", "Answers about refs that had to be made", &self.answer_misses);
-        add.one("warm_repositories", "Repositories that are open", &self.warm_open);
-        add.one("warm_hits", "Calls that found their repository open", &self.warm_hits);
-        add.one("warm_misses", "Calls that had to open it", &self.warm_misses);
+        add.one("cache_hits_kept", "Requests answered with a cached pack", &self.cache_hits_kept);
+        add.one("cache_misses", "Packs made", &self.cache_misses);
+        add.one("cache_evictions", "Cached packs evicted", &self.cache_evictions);
+        add.bytes("cache", "Bytes of packs that are cached or shared", &self.cache_bytes);
+        add.one("answer_hits", "Ref advertisements found in the cache", &self.answer_hits);
+        add.one("answer_misses", "Ref advertisements made", &self.answer_misses);
+        add.one("warm_repositories", "Repositories in the cache", &self.warm_open);
+        add.one("warm_hits", "Calls that found their repository in the cache", &self.warm_hits);
+        add.one("warm_misses", "Calls that opened their repository", &self.warm_misses);
         add.seconds("phase", "How long the phases of a pack took", &self.phases);
-        add.one("batches", "Batches that were handed to clients", &self.batches);
-        add.one("keepalives", "Empty packets that kept a connection alive", &self.keepalives);
+        add.one("batches", "Batches sent to clients", &self.batches);
+        add.one("keepalives", "Empty packets sent to keep a connection alive", &self.keepalives);
         add.one("panics", "Calls that panicked", &self.panics);
         let help = "Calls of the operating system, by what their bytes belong to";
         registry.register("os_calls", help, OsCalls);
-        let help =
-            "Mapped files that were cut off, changed in place or could not be read while they were in use";
+        let help = "Mapped files that were truncated, changed in place or unreadable while in use";
         registry.register("disk_faults", help, DamagedMaps);
         registry
     }

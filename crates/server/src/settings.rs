@@ -38,7 +38,7 @@ pub struct Settings {
     /// What is kept of packs, to send it again.
     pub cache: CacheSettings,
     /// What is kept of repositories between calls.
-    pub warm: RepositoryCacheSettings,
+    pub repository_cache: RepositoryCacheSettings,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
     /// What may be pushed.

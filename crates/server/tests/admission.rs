@@ -81,7 +81,7 @@ fn clones_wait_in_line_and_fetches_go_past() {
     let mut first = served.cloning();
     read_until(&mut first, "packfile\n");
     let mut second = served.cloning();
-    let heard = read_until(&mut second, "Waiting for a place: 0 before this one");
+    let heard = read_until(&mut second, "Waiting in queue: 0 ahead");
     assert!(!heard.windows(4).any(|bytes| bytes == b"PACK"));
 
     let refused = served.post(&served.clone_request());
@@ -132,7 +132,7 @@ fn nobody_waits_for_ever_and_who_leaves_leaves_the_line() {
     let mut first = served.cloning();
     read_until(&mut first, "packfile\n");
     let mut second = served.cloning();
-    read_until(&mut second, "Waiting for a place");
+    read_until(&mut second, "Waiting in queue");
     drop(second);
     // Its place in the line is free within a moment; until then there is none.
     let start = Instant::now();

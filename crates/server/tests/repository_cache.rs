@@ -25,11 +25,11 @@ impl Served {
     }
 
     /// The same, without packs that are kept, as they keep maps of theirs.
-    fn without_cache(format: RefFormat, warm: RepositoryCacheSettings) -> Self {
-        Served::start(format, warm, CacheSettings { enabled: false, ..CacheSettings::default() })
+    fn without_cache(format: RefFormat, repository_cache: RepositoryCacheSettings) -> Self {
+        Served::start(format, repository_cache, CacheSettings { enabled: false, ..CacheSettings::default() })
     }
 
-    fn start(format: RefFormat, warm: RepositoryCacheSettings, cache: CacheSettings) -> Self {
+    fn start(format: RefFormat, repository_cache: RepositoryCacheSettings, cache: CacheSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
@@ -40,7 +40,7 @@ impl Served {
             committer: Committer::new(|_, _| Ok(b"A U Thor <author@example.com> 1112911993 +0000".to_vec())),
             ..settings.pushing
         };
-        let addresses = served::start(&root, Settings { warm, cache, pushing, ..settings });
+        let addresses = served::start(&root, Settings { repository_cache, cache, pushing, ..settings });
         let [http, git] = [addresses[0], addresses[1]];
         let urls = [format!("http://{http}/a.git"), format!("git://{git}/a.git")];
         Served { folder, urls }
@@ -288,11 +288,11 @@ fn clones_finish_while_packs_are_replaced() {
 
 #[test]
 fn what_is_idle_is_given_back() {
-    let warm = RepositoryCacheSettings {
+    let repository_cache = RepositoryCacheSettings {
         idle_time: Duration::from_millis(300),
         ..RepositoryCacheSettings::default()
     };
-    let served = Served::without_cache(RefFormat::Reftable, warm);
+    let served = Served::without_cache(RefFormat::Reftable, repository_cache);
     served.clone_both();
     until("given back", || mapped(served.folder.path()).is_empty().then_some(()));
     served.clone_both();
@@ -302,9 +302,9 @@ fn what_is_idle_is_given_back() {
 /// Also where nobody asks, and long before it would be idle.
 #[test]
 fn deleted_packs_are_given_back() {
-    let warm =
+    let repository_cache =
         RepositoryCacheSettings { idle_time: Duration::from_secs(600), ..RepositoryCacheSettings::default() };
-    let served = Served::without_cache(RefFormat::Files, warm);
+    let served = Served::without_cache(RefFormat::Files, repository_cache);
     served.warm_up();
     served.git(&["repack", "-adfq", "--window=3", "--depth=1"]);
     let is_deleted = |line: &String| line.contains("(deleted)");

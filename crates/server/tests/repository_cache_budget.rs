@@ -56,11 +56,11 @@ fn a_question_that_was_asked_before_costs_some_looks() {
     repository(&root, "many.git", RefFormat::Files, 30, 5000);
     repository(&root, "tables.git", RefFormat::Reftable, 30, 5000);
     // Nothing is swept while calls are counted.
-    let warm = RepositoryCacheSettings {
+    let repository_cache = RepositoryCacheSettings {
         idle_time: Duration::from_secs(36_000),
         ..RepositoryCacheSettings::default()
     };
-    let address = served::start(&root, Settings { warm, ..served::settings(folder.path()) })[0];
+    let address = served::start(&root, Settings { repository_cache, ..served::settings(folder.path()) })[0];
     let ask = |name: &str| {
         let prefixes = ["ref-prefix refs/heads/", "ref-prefix refs/tags/", "ref-prefix HEAD"];
         let script = Script::new().line("command=ls-refs").delim().line("peel").line("symrefs");

@@ -53,7 +53,7 @@ fn told(globals: &Globals, environment: &Environment) -> Result<(CgiRequest, Set
         admission: AdmissionSettings::default(),
         // One request is served, and nobody shares with it.
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
-        warm: RepositoryCacheSettings { enabled: false, ..RepositoryCacheSettings::default() },
+        repository_cache: RepositoryCacheSettings { enabled: false, ..RepositoryCacheSettings::default() },
         hook_environment: environment.for_upload_hooks(globals),
         rules: ServeRules::default(),
         hosts: Hosts::default(),

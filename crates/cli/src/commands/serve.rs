@@ -166,7 +166,7 @@ fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result
         limits,
         admission,
         cache,
-        warm,
+        repository_cache: warm,
         hook_environment: environment.for_upload_hooks(globals),
         pushing: Pushing {
             is_allowed: push.allowed,

@@ -159,7 +159,7 @@ group!(limits: Limits {
     body_time: value, reload,
         "How long a client may take for the body of an HTTP request, but that of a push. Beyond: HTTP 408.";
     idle_time: value, reload,
-        "How long a client of git:// may be silent while it is its turn: in as much waiting it must send stall-bytes, or \
+        "How long a client of git:// may be silent while the server waits for it: in as much waiting it must send stall-bytes, or \
          all that it has to say. Beyond: it is cut.";
     stall_time: value, reload,
         "In this time a client must take stall-bytes of what waits for it, or all that waits; and of a push over HTTP \
@@ -178,13 +178,13 @@ group!(limits: Limits {
 group!(admission: AdmissionSettings {
     max_clones: value, reload,
         "Clones (requests without haves) that are made or sent at the same time, of all repositories. Beyond: they wait \
-         in line, are told so, and are kept alive.";
+         in a queue, are told so, and are kept alive.";
     max_clones_per_repository: value, reload,
         "Clones of one repository that are made or sent at the same time. Beyond: they wait; those of others may pass.";
     max_queued: value, reload,
-        "Clones that wait for a place. Beyond: HTTP 503 with Retry-After, ERR over git://.";
+        "Clones in the queue. Beyond: HTTP 503 with Retry-After, ERR over git://.";
     max_queue_time: value, reload,
-        "How long a clone may wait for a place. Beyond: it is refused.";
+        "How long a clone may wait in the queue. Beyond: it is refused.";
     pack_memory_bytes: bytes, reload,
         "Memory in bytes, by estimate, for packs that are made at the same time. Beyond: others wait; one is always made, \
          whatever its size, and fetches do not wait.";

@@ -39,7 +39,7 @@ pub struct Limits {
     pub request_time: Duration,
     /// How long a client may take for the body of an HTTP request, but that of a push.
     pub body_time: Duration,
-    /// How long a client of git:// may be silent while it is its turn. In as much waiting it must send `stall_bytes`, or
+    /// How long a client of git:// may be silent while the server waits for it. In as much waiting it must send `stall_bytes`, or
     /// all that it has to say.
     pub idle_time: Duration,
     /// In this time, a client must take `stall_bytes` of what waits for it, or all that waits; and of a push over HTTP send as

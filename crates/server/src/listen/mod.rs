@@ -97,7 +97,7 @@ pub fn serve_and_reload(
 /// Serves one connection of git:// on standard input and output, as `git daemon --inetd`.
 pub fn inetd(root: &Path, mut settings: Settings) -> std::io::Result<()> {
     // There is no second call.
-    settings.warm.enabled = false;
+    settings.repository_cache.enabled = false;
     git_daemon::inetd(&Shared::new(root, settings)?)
 }
 
@@ -219,12 +219,12 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Lets go, now and then, of what was kept for too long, or of what has changed.
 async fn keep_house(shared: Arc<Shared>) {
     loop {
-        tokio::time::sleep(shared.settings().warm.sweep_interval()).await;
+        tokio::time::sleep(shared.settings().repository_cache.sweep_interval()).await;
         let shared = shared.clone();
         // Files are looked at and closed, which may take a while.
         let kept = tokio::task::spawn_blocking(move || {
-            shared.root.warm.sweep();
-            shared.host.answers.sweep();
+            shared.root.repositories.sweep();
+            shared.host.ref_advertisements.sweep();
             shared.host.packs.expire(shared.clock.now());
         });
         if let Err(panic) = kept.await {

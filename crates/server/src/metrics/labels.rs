@@ -77,11 +77,11 @@ label! {
         NotFound = "not-found",
         /// The service is not offered there.
         Forbidden = "forbidden",
-        /// All places for connections are taken.
+        /// The limit of connections is reached.
         TooManyConnections = "too-many-connections",
-        /// All places for this address are taken.
+        /// The limit of this address is reached.
         PerAddress = "per-address",
-        /// All places in the queue of clones are taken.
+        /// The queue of clones is full.
         QueueFull = "queue-full",
         /// The request is larger than it may be, or than there is memory for.
         TooLarge = "too-large",
@@ -89,7 +89,7 @@ label! {
         BodyMemory = "body-memory",
         /// A push costs more than one may: memory, objects, bytes or time.
         PushBudget = "push-budget",
-        /// The server waited for the client when others had no place, or no memory.
+        /// The client was idle while others needed its permit or memory.
         Idle = "idle",
         /// The client took too long to ask, or to take what it had asked for.
         Slow = "slow",
@@ -117,7 +117,7 @@ label! {
     Step {
         /// Hearing what is wanted, and answering what takes no time.
         Asking = "asking",
-        /// Waiting for its turn.
+        /// In the queue.
         Queued = "queued",
         /// Finding out what a pack holds.
         Planning = "planning",

@@ -206,13 +206,13 @@ mod tests {
         repo
     }
 
-    fn warm(settings: RepositoryCacheSettings) -> RepositoryCache {
+    fn new_cache(settings: RepositoryCacheSettings) -> RepositoryCache {
         RepositoryCache::new(settings, Arc::default())
     }
 
     #[test]
     fn many_at_once_open_it_once() {
-        let (repo, warm) = (settled_repo(), warm(RepositoryCacheSettings::default()));
+        let (repo, cache) = (settled_repo(), new_cache(RepositoryCacheSettings::default()));
         let (opened, all) = (AtomicU64::new(0), Barrier::new(16));
         std::thread::scope(|scope| {
             for _ in 0..16 {
@@ -222,18 +222,18 @@ mod tests {
                         opened.fetch_add(1, SeqCst);
                         open(&repo)
                     };
-                    warm.get(Path::new("a"), open).unwrap();
+                    cache.get(Path::new("a"), open).unwrap();
                 });
             }
         });
         assert_eq!(opened.load(SeqCst), 1);
-        assert_eq!(warm.open_now(), 1);
+        assert_eq!(cache.open_now(), 1);
     }
 
     /// One that is being opened while a change is made and told of is not for who comes after that.
     #[test]
     fn who_waits_gets_nothing_older_than_his_coming() {
-        let (repo, warm) = (settled_repo(), warm(RepositoryCacheSettings::default()));
+        let (repo, cache) = (settled_repo(), new_cache(RepositoryCacheSettings::default()));
         let (is_opening, may_end) = (Barrier::new(2), Barrier::new(2));
         let path = Path::new("a");
         std::thread::scope(|scope| {
@@ -244,12 +244,12 @@ mod tests {
                     may_end.wait();
                     kept
                 };
-                warm.get(path, open).unwrap()
+                cache.get(path, open).unwrap()
             });
             is_opening.wait();
             repo.git(&["config", "a.b", "new"]);
-            let second = scope.spawn(|| warm.get(path, || open(&repo)).unwrap());
-            while warm.metrics.warm_misses.get() < 2 {
+            let second = scope.spawn(|| cache.get(path, || open(&repo)).unwrap());
+            while cache.metrics.warm_misses.get() < 2 {
                 std::thread::yield_now();
             }
             may_end.wait();
@@ -260,44 +260,43 @@ mod tests {
 
     #[test]
     fn errors_and_panics_leave_nothing_behind() {
-        let (repo, warm) = (settled_repo(), warm(RepositoryCacheSettings::default()));
+        let (repo, cache) = (settled_repo(), new_cache(RepositoryCacheSettings::default()));
         for number in 0..100 {
             let path = PathBuf::from(format!("no{number}"));
-            warm.get(&path, || CachedRepository::open(&repo.path().join("absent"), &OpenOptions::default()))
+            cache
+                .get(&path, || Kept::open(&repo.path().join("absent"), &OpenOptions::default()))
                 .unwrap_err();
         }
-        assert!(warm.lock().is_empty());
+        assert!(cache.lock().is_empty());
         let path = Path::new("a");
-        let panicking = std::panic::AssertUnwindSafe(|| {
-            warm.get(path, || -> Result<CachedRepository, Error> { panic!() })
-        });
+        let panicking =
+            std::panic::AssertUnwindSafe(|| cache.get(path, || -> Result<Kept, Error> { panic!() }));
         std::panic::catch_unwind(panicking).unwrap_err();
-        warm.get(path, || open(&repo)).unwrap();
-        warm.get(path, || -> Result<CachedRepository, Error> { panic!("it is open") }).unwrap();
+        cache.get(path, || open(&repo)).unwrap();
+        cache.get(path, || -> Result<Kept, Error> { panic!("it is open") }).unwrap();
         // A place that is left empty goes when it is swept.
-        let warm = RepositoryCache::new(
-            RepositoryCacheSettings { idle_time: Duration::ZERO, ..warm.settings },
+        let cache = RepositoryCache::new(
+            RepositoryCacheSettings { idle_time: Duration::ZERO, ..cache.settings },
             Arc::default(),
         );
-        let panicking = std::panic::AssertUnwindSafe(|| {
-            warm.get(path, || -> Result<CachedRepository, Error> { panic!() })
-        });
+        let panicking =
+            std::panic::AssertUnwindSafe(|| cache.get(path, || -> Result<Kept, Error> { panic!() }));
         std::panic::catch_unwind(panicking).unwrap_err();
-        warm.sweep();
-        assert!(warm.lock().is_empty());
+        cache.sweep();
+        assert!(cache.lock().is_empty());
     }
 
     #[test]
     fn the_longest_unused_go() {
         let (one, two) = (settled_repo(), settled_repo());
         let check = |settings: RepositoryCacheSettings, expect: &[&str]| {
-            let warm = warm(settings);
+            let cache = new_cache(settings);
             for (path, repo) in [("one", &one), ("two", &two), ("one", &one), ("three", &two)] {
-                let repository = warm.get(Path::new(path), || open(repo)).unwrap();
+                let repository = cache.get(Path::new(path), || open(repo)).unwrap();
                 // Opens the packs.
                 assert!(!repository.cached_snapshot().unwrap().packs().is_empty());
             }
-            let mut paths: Vec<PathBuf> = warm.lock().keys().cloned().collect();
+            let mut paths: Vec<PathBuf> = cache.lock().keys().cloned().collect();
             paths.sort();
             assert_eq!(paths, expect.iter().map(PathBuf::from).collect::<Vec<_>>());
         };
@@ -316,19 +315,22 @@ mod tests {
     fn a_sweep_drops_what_is_idle_or_has_changed() {
         let (one, two) = (settled_repo(), settled_repo());
         let idle_time = Duration::from_secs(3600);
-        let warm_long = warm(RepositoryCacheSettings { idle_time, ..RepositoryCacheSettings::default() });
-        warm_long.get(Path::new("one"), || open(&one)).unwrap();
-        let repository = Arc::downgrade(&warm_long.get(Path::new("two"), || open(&two)).unwrap());
-        warm_long.sweep();
-        assert_eq!(warm_long.open_now(), 2);
+        let long_lived =
+            new_cache(RepositoryCacheSettings { idle_time, ..RepositoryCacheSettings::default() });
+        long_lived.get(Path::new("one"), || open(&one)).unwrap();
+        let repository = Arc::downgrade(&long_lived.get(Path::new("two"), || open(&two)).unwrap());
+        long_lived.sweep();
+        assert_eq!(long_lived.open_now(), 2);
         two.git(&["repack", "-adq"]);
-        warm_long.sweep();
-        assert_eq!(warm_long.open_now(), 1);
+        long_lived.sweep();
+        assert_eq!(long_lived.open_now(), 1);
         assert_eq!(repository.strong_count(), 0);
-        let warm_short =
-            warm(RepositoryCacheSettings { idle_time: Duration::ZERO, ..RepositoryCacheSettings::default() });
-        warm_short.get(Path::new("one"), || open(&one)).unwrap();
-        warm_short.sweep();
-        assert!(warm_short.lock().is_empty());
+        let short_lived = new_cache(RepositoryCacheSettings {
+            idle_time: Duration::ZERO,
+            ..RepositoryCacheSettings::default()
+        });
+        short_lived.get(Path::new("one"), || open(&one)).unwrap();
+        short_lived.sweep();
+        assert!(short_lived.lock().is_empty());
     }
 }

@@ -124,7 +124,7 @@ impl<'a> Sending<'a> {
             let is_due = told.is_none_or(|(at, said)| said != ahead && now - at >= PROGRESS_PACE.interval);
             if self.delivery.progress && is_due {
                 told = Some((now, ahead));
-                let text = format!("Waiting for a permit: {ahead} before this one   \r");
+                let text = format!("Waiting in queue: {ahead} ahead   \r");
                 self.outbox.progress(text.as_bytes(), now)?;
             }
             match waiting.wait(self.until_look(now)) {
@@ -132,7 +132,7 @@ impl<'a> Sending<'a> {
                 Ok(permit) => {
                     metrics.waited(waited);
                     if told.is_some() {
-                        let text = format!("Waiting for a permit: {} s, done.   \n", waited.as_secs());
+                        let text = format!("Waiting in queue: {} s, done.   \n", waited.as_secs());
                         self.outbox.progress(text.as_bytes(), self.clock.now())?;
                     }
                     return Ok(Some(permit));

@@ -19,7 +19,7 @@ pub(crate) struct Root {
     /// Without links.
     path: PathBuf,
     options: OpenOptions,
-    pub(crate) warm: RepositoryCache,
+    pub(crate) repositories: RepositoryCache,
 }
 
 /// Why a path leads to no repository.
@@ -40,7 +40,7 @@ impl Root {
         path: &Path,
         options: OpenOptions,
         allowed: &[PathBuf],
-        warm: RepositoryCache,
+        repositories: RepositoryCache,
     ) -> std::io::Result<Self> {
         let path = packrace_os::real_path(path)?;
         let config = options.config;
@@ -60,7 +60,7 @@ impl Root {
         }
         packrace_os::reach::confine(folders.iter().map(PathBuf::as_path))?;
         options.served = Some(Arc::new(Served { root: path.clone(), allowed }));
-        Ok(Root { path, options, warm })
+        Ok(Root { path, options, repositories })
     }
 
     /// Opens the repository at a path of a request, which starts with a slash, if it is one that is served
@@ -70,13 +70,13 @@ impl Root {
         let relative = check_path(request_path).map_err(|why| NotServed::NotFound(why.to_owned()))?;
         // Without a slash at the end, which the folder itself would have.
         let path = if relative.as_os_str().is_empty() { self.path.clone() } else { self.path.join(relative) };
-        if !self.warm.is_enabled() {
+        if !self.repositories.is_enabled() {
             let repository = Repository::open(&path, &self.options).map_err(not_opened)?;
             tell_ignored(relative, &repository);
             return Ok(Arc::new(repository));
         }
-        self.warm.get(relative, || {
-            let kept = CachedRepository::open(&path, &self.options).map_err(not_opened)?;
+        self.repositories.get(relative, || {
+            let kept = Kept::open(&path, &self.options).map_err(not_opened)?;
             tell_ignored(relative, kept.repository());
             Ok(kept)
         })

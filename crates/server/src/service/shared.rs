@@ -71,21 +71,22 @@ impl Shared {
         let limits = &settings.limits;
         let limits = ConnectionLimits::new(limits, packrace_os::process::raise_descriptor_limit());
         // An answer is about an opened repository: without those, there is none to be used again.
-        let warm = &settings.warm;
-        let answers = RefAdvertisementCache::new(if warm.enabled { warm.max_answer_bytes } else { 0 });
+        let caching = &settings.repository_cache;
+        let ref_advertisements =
+            RefAdvertisementCache::new(if caching.enabled { caching.max_answer_bytes } else { 0 });
         let metrics = Arc::default();
         let host = Host {
             admission: AdmissionControl::new(&settings.admission),
             push_memory: Budget::new(push_memory(&settings)),
             transfers: Arc::new(Transfers::new(settings.session_id.clone())),
             packs: PackCache::new(settings.cache.clone(), Arc::clone(&metrics)),
-            answers,
+            ref_advertisements,
             metrics,
             cpu: Some(Arc::new(CpuScheduler::new(packrace_os::process::available_threads()))),
         };
-        let warm = RepositoryCache::new(warm.clone(), host.metrics.clone());
+        let repositories = RepositoryCache::new(caching.clone(), host.metrics.clone());
         Ok(Shared {
-            root: Root::new(root, settings.open.clone(), &settings.rules.allowed_paths, warm)?,
+            root: Root::new(root, settings.open.clone(), &settings.rules.allowed_paths, repositories)?,
             limits,
             refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             refusals: RefusalLog::default(),

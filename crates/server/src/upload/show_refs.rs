@@ -116,7 +116,8 @@ impl Asked<'_> {
         tell: impl FnOnce(&RefsView<'_>, &mut Lines<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Subject { repository, host, .. } = self.subject;
-        let question = self.question.as_deref().filter(|question| host.answers.room_for(question) > 0);
+        let question =
+            self.question.as_deref().filter(|question| host.ref_advertisements.room_for(question) > 0);
         let view_of =
             |refs| RefsView::new(refs, self.universe.snapshot(), &self.settings.hidden, self.namespace);
         let Some(question) = question else {
@@ -125,7 +126,7 @@ impl Asked<'_> {
             tell(&view, &mut Lines::new(out, client))?;
             return view.check();
         };
-        if let Some(answer) = host.answers.find(repository, question) {
+        if let Some(answer) = host.ref_advertisements.find(repository, question) {
             host.metrics.answer_hits.inc();
             return send(&answer, out, client);
         }
@@ -136,11 +137,11 @@ impl Asked<'_> {
             tell(&view, &mut Lines::new(out, client))?;
             return view.check();
         }
-        let mut lines = Lines::kept(out, client, host.answers.room_for(question));
+        let mut lines = Lines::kept(out, client, host.ref_advertisements.room_for(question));
         tell(&view, &mut lines)?;
         view.check()?;
         if let Some(chunks) = lines.end().filter(|_| view.has_read_all()) {
-            host.answers.keep(repository, question, stamp, chunks);
+            host.ref_advertisements.keep(repository, question, stamp, chunks);
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub fn settings(temporary_dir: &Path) -> Settings {
         limits: Limits::default(),
         admission: AdmissionSettings::default(),
         cache: CacheSettings { directory: Some(temporary_dir.to_owned()), ..CacheSettings::default() },
-        warm: RepositoryCacheSettings::default(),
+        repository_cache: RepositoryCacheSettings::default(),
         hook_environment: Vec::new(),
         rules: ServeRules::default(),
         hosts: Hosts::default(),
