@@ -1,5 +1,7 @@
 //! Why a call ended early.
 
+use std::sync::Arc;
+
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -20,21 +22,48 @@ pub enum ErrorKind {
 }
 
 /// Why a call ended early.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
+/// The message says what the source says, too; [`std::error::Error::source`] has the cause itself.
+#[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
     was_told: bool,
+    /// Shared by all clients of a pack that could not be made.
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    // The cause itself, not the `Arc` around it.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into(), was_told: false }
+        Error { kind, message: message.into(), was_told: false, source: None }
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Unavailable, message)
+    }
+
+    /// The machine or file system failed: `what` did not work because of `source`.
+    pub(crate) fn caused(
+        what: impl std::fmt::Display,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Error::unavailable(format!("{what}: {source}")).because(source)
+    }
+
+    fn because(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Error { source: Some(Arc::new(source)), ..self }
     }
 
     /// The client was refused, and told so.
@@ -50,7 +79,7 @@ impl Error {
 
     /// An input or output of the client failed.
     pub(crate) fn gone(error: std::io::Error) -> Self {
-        Error::new(ErrorKind::PeerGone, format!("the client is gone: {error}"))
+        Error::new(ErrorKind::PeerGone, format!("the client is gone: {error}")).because(error)
     }
 
     /// The client left before anything was changed.
@@ -63,7 +92,7 @@ impl Error {
         Error { was_told: true, ..self }
     }
 
-    /// Whether the client knows: the conversation then ends in good order.
+    /// Whether the client was told: the session then ends in good order.
     pub fn was_told(&self) -> bool {
         self.was_told
     }
@@ -85,7 +114,7 @@ impl From<packrace_pack::Error> for Error {
             packrace_pack::ErrorKind::Misconfigured => ErrorKind::Unavailable,
             packrace_pack::ErrorKind::BadRequest => ErrorKind::PeerFault,
         };
-        Error::new(kind, error.to_string())
+        Error::new(kind, error.to_string()).because(error)
     }
 }
 
@@ -96,6 +125,24 @@ impl From<packrace_store::Error> for Error {
             packrace_store::ErrorKind::Corrupt => ErrorKind::Corrupt,
             _ => ErrorKind::Unavailable,
         };
-        Error::new(kind, error.to_string())
+        Error::new(kind, error.to_string()).because(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_is_kept() {
+        let error = Error::caused("cannot start a thread", io::Error::from(io::ErrorKind::OutOfMemory));
+        assert!(error.to_string().starts_with("cannot start a thread: "));
+        for error in [error.clone(), error.told()] {
+            let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+            assert_eq!(cause.unwrap().kind(), io::ErrorKind::OutOfMemory);
+        }
     }
 }

@@ -12,23 +12,22 @@ use crate::repository_cache::RefAdvertisementCache;
 use crate::send::pack_cache::PackCache;
 use crate::transfers::Transfers;
 
-/// What the calls of one process share. A call on standard input and output has one of its own, with nothing in it and
-/// without limits.
+/// What the calls of one process share. A call on standard input and output has an empty one of its own, without limits.
 #[derive(Debug, Default)]
 pub struct Host {
-    /// Among those who send clones, for whom others do not wait. Without, this process serves nobody else.
+    /// Keeps processors free for interactive work. `None` where this process serves one client.
     pub cpu: Option<Arc<CpuScheduler>>,
-    /// Which clones go first.
+    /// How many clones run, and how many wait.
     pub admission: AdmissionControl,
     /// Memory for what pushes ask for.
     pub push_memory: Arc<Budget>,
-    /// What they have done, in numbers.
+    /// Counters of all calls.
     pub metrics: Arc<Metrics>,
-    /// Those that are running.
+    /// The running calls.
     pub transfers: Arc<Transfers>,
     /// Packs that are being made, and packs that are kept.
     pub packs: PackCache,
-    /// What was told of refs.
+    /// Ref advertisements that were sent.
     pub ref_advertisements: RefAdvertisementCache,
 }
 

@@ -21,7 +21,7 @@ pub struct Settings {
     pub http: Option<SocketAddr>,
     /// Where git:// is served.
     pub git: Option<SocketAddr>,
-    /// Where the server can be looked at.
+    /// Where the routes below `/-/` are served.
     pub admin: Admin,
     /// How repositories are opened.
     pub open: OpenOptions,
@@ -33,11 +33,11 @@ pub struct Settings {
     pub session_id: String,
     /// What clients may take.
     pub limits: Limits,
-    /// How clones are let in.
+    /// How many clones run, and how many wait.
     pub admission: AdmissionSettings,
-    /// What is kept of packs, to send it again.
+    /// What is cached of packs.
     pub cache: CacheSettings,
-    /// What is kept of repositories between calls.
+    /// What is cached of repositories between calls.
     pub repository_cache: RepositoryCacheSettings,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
@@ -84,7 +84,7 @@ pub enum Hosts {
 /// reach the door for repositories need not know who else does, nor what is served there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admin {
-    /// On the door for repositories, without names.
+    /// Where repositories are served over HTTP, without names.
     #[default]
     OnHttp,
     /// At this address, with names.

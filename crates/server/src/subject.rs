@@ -36,7 +36,7 @@ impl ProtocolVersion {
     }
 }
 
-/// How the conversation is carried.
+/// How a session is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// One connection from advertisement to pack: stdio, SSH, git://.
@@ -60,7 +60,7 @@ pub struct Subject {
     pub namespace: String,
     /// What `agent=` says.
     pub agent: String,
-    /// This call, for those who look on. Names it in logs, and to the client where `transfer.advertiseSID` is on.
+    /// This call in logs and metrics. Names it in logs, and to the client where `transfer.advertiseSID` is on.
     pub transfer: Arc<Transfer>,
     /// What it shares with other calls.
     pub host: Arc<Host>,

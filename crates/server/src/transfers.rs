@@ -1,8 +1,7 @@
 //! The calls that are running: who is served what, and how far it is.
 //!
-//! A door makes a [`Listed`] when a request comes and drops it when the answer has left or the client has; the engine
-//! tells the [`Transfer`] in it what it turns out to be. All of that is an atomic store each, but for the list, which is
-//! locked when a call begins and when it ends.
+//! A door makes a [`Listed`] when a request comes, and drops it when the answer or the client has left. The call notes in its
+//! [`Transfer`] what it turns out to be. Each note is an atomic store; only the list is locked, when a call begins or ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -13,10 +12,10 @@ use packrace_os::clock::Clock;
 
 use crate::metrics::{Closed, DoorName, Kind, Metrics, Stage, Step};
 
-/// Longest text of a stranger that is kept for logs and pages.
+/// Longest untrusted text that is kept for logs and pages.
 const MAX_KEPT_CHARACTERS: usize = 300;
 
-/// The calls of a process that are running.
+/// The running calls of a process.
 #[derive(Debug, Default)]
 pub struct Transfers {
     /// Names this process; the ids of its calls begin with it.
@@ -27,17 +26,17 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// No calls yet, in a process that is named `session_id`.
+    /// No calls yet, in a process that is called `session_id` in logs.
     pub fn new(session_id: String) -> Self {
         Transfers { session_id, ..Transfers::default() }
     }
 
-    /// All that run at the moment, the oldest first.
+    /// The running calls, oldest first.
     pub fn list(&self) -> Vec<Arc<Transfer>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// The process was told to stop: what begins from now on is late.
+    /// The process was told to stop: calls that begin from now on are late.
     pub fn stop(&self) {
         self.is_stopping.store(true, Relaxed);
     }
@@ -53,7 +52,7 @@ impl Transfers {
     }
 }
 
-/// A call in the list of its process; dropped, it is out of it.
+/// A call in the list of its process, which it leaves when this is dropped.
 #[derive(Debug)]
 pub struct Listed {
     transfer: Arc<Transfer>,
@@ -78,7 +77,7 @@ impl Listed {
         Listed { transfer, transfers: transfers.clone(), number }
     }
 
-    /// What is told of the call.
+    /// What is known of the call.
     pub fn transfer(&self) -> &Arc<Transfer> {
         &self.transfer
     }
@@ -86,14 +85,14 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        // What has not ended by now has broken off.
+        // Whatever has not ended by now was cut off.
         self.transfer.end(false);
         let mut live = self.transfers.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.remove(&self.number);
     }
 }
 
-/// One call, for those who look on. What it is turns out while it runs: a conversation over git:// is an
+/// One call, as logs, metrics and the admin page show it. What it is turns out while it runs: a session over git:// is an
 /// advertisement, then a listing of refs, then a clone.
 #[derive(Debug)]
 pub struct Transfer {
@@ -106,9 +105,9 @@ pub struct Transfer {
     metrics: Arc<Metrics>,
     repository: OnceLock<String>,
     client_session_id: OnceLock<String>,
-    /// 0 as long as nothing is known, else one more than the place in [`Kind::ALL`].
+    /// 0 while nothing is known, else one more than the index in [`Kind::ALL`].
     kind: AtomicU8,
-    /// The place in [`Step::ALL`].
+    /// The index in [`Step::ALL`].
     step: AtomicU8,
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
@@ -144,7 +143,7 @@ impl Transfer {
         &self.session_id
     }
 
-    /// The way in.
+    /// The door that it came through.
     pub fn door(&self) -> DoorName {
         self.door
     }
@@ -175,7 +174,7 @@ impl Transfer {
         let _ = self.repository.set(kept(repository));
     }
 
-    /// The repository, as the client has it: text of a stranger, of a bounded length.
+    /// The repository as the client names it: untrusted text of a bounded length.
     pub fn repository(&self) -> &str {
         self.repository.get().map_or("", String::as_str)
     }
@@ -186,7 +185,7 @@ impl Transfer {
         let _ = self.client_session_id.set(kept(session_id));
     }
 
-    /// What the client calls its own session: text of a stranger, of a bounded length.
+    /// What the client calls its own session: untrusted text of a bounded length.
     pub fn client_session_id(&self) -> Option<&str> {
         self.client_session_id.get().map(String::as_str)
     }
@@ -286,7 +285,7 @@ fn at<T: Closed>(place: usize) -> Option<T> {
     T::ALL.get(place).copied()
 }
 
-/// Text of a stranger, not too long.
+/// Untrusted text, cut to a bounded length.
 pub(crate) fn kept(text: &[u8]) -> String {
     // A character has four bytes at most.
     let text = String::from_utf8_lossy(&text[..text.len().min(4 * MAX_KEPT_CHARACTERS + 4)]);

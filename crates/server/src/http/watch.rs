@@ -256,7 +256,7 @@ mod tests {
         check(&[(0, 1000, 0), (10, 0, 0), (19, 0, 0), (20, 0, 0)], Some(3));
         check(&[(0, 1000, 0), (10, 0, 50), (20, 0, 49)], Some(2));
         check(&[(0, 1000, 0), (20, 0, 100), (40, 0, 100), (60, 0, 99)], Some(3));
-        // The server's turn takes as long as it likes.
+        // The server may take as long as it likes.
         check(&[(0, 50, 50), (100, 0, 0), (200, 50, 0), (210, 0, 50), (400, 0, 0)], None);
         // Little, but all that there was: a keepalive now and then is seen waiting by chance.
         check(&[(0, 5, 0), (20, 5, 5), (40, 5, 5), (60, 5, 5)], None);

@@ -32,7 +32,7 @@ const BACKLOG: u32 = 1 << 16;
 /// How long a refused client may take to send its request: a close with unread bytes would take the answer back.
 const REFUSING_TIME: Duration = Duration::from_secs(1);
 
-/// What is spoken at a door.
+/// The protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// HTTP/1.1 and HTTP/2.
@@ -123,7 +123,7 @@ async fn run(
     for (scheme, listener) in &listeners {
         addresses.push((scheme.name(), listener.local_addr()?));
     }
-    // Whoever looks on sees the end, too.
+    // Admin routes answer until the very end.
     let mut looking = JoinSet::new();
     looking.spawn(admin::remember(shared.clone()));
     if let Admin::At(address) = settings.admin {

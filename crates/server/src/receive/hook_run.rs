@@ -41,7 +41,7 @@ pub(super) fn run(program: &Program, input: &[u8], talk: &ClientMessages) -> Res
             talk.error(&format!("{} was ended: {error}", name_of(program)));
             Ok(false)
         }
-        Err(error) => Err(Error::unavailable(format!("cannot talk to a hook: {error}"))),
+        Err(error) => Err(Error::caused("cannot talk to a hook", error)),
     }
 }
 

@@ -5,7 +5,7 @@
 //!               ─▶ each ref: rules, update hook ─▶ refs change ─▶ report ─▶ post-receive, post-update
 //! ```
 //!
-//! All of that is done on a thread of its own, while the thread of the conversation sends what hooks say and keeps the
+//! All of that is done on a thread of its own, while the thread of the call sends what hooks say and keeps the
 //! connection alive ([`talk`]). A client that leaves ends the push for as long as no ref has changed.
 
 mod advertise;
@@ -297,8 +297,7 @@ impl<'a> Receive<'a> {
                 push.run(session, source)
             };
             let worker = std::thread::Builder::new().name("receive".into()).spawn_scoped(scope, work);
-            let worker =
-                worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+            let worker = worker.map_err(|error| Error::caused("cannot start a thread", error))?;
             let sent = relay(&receiver, &mut outbox, &cancelled, clock);
             // A worker that panics has told nobody; the panic goes on here.
             let worked = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -211,7 +211,7 @@ fn read_version(lines: &[Vec<u8>]) -> Result<bool, String> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::unavailable(format!("cannot talk to a hook: {error}"))
+    Error::caused("cannot talk to a hook", error)
 }
 
 /// The conversation with a hook.

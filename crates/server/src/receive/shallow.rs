@@ -57,7 +57,7 @@ impl NewShallow {
         let before = match packrace_os::read_file(&path, Role::Config, MAX_SHALLOW_BYTES) {
             Ok(text) => text,
             Err(error) if packrace_os::is_absent(&error) => Vec::new(),
-            Err(error) => return Err(Error::unavailable(format!("{}: {error}", path.display()))),
+            Err(error) => return Err(Error::caused(path.display(), error)),
         };
         let mut lines: Vec<&[u8]> =
             before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();

@@ -46,7 +46,7 @@ pub(super) fn work_trees(repository: &Repository) -> Result<Vec<WorkTree>, Error
     let entries = match packrace_os::list_dir(&linked, Role::Refs) {
         Ok(entries) => entries,
         Err(error) if packrace_os::is_absent(&error) => Vec::new(),
-        Err(error) => return Err(Error::unavailable(format!("{}: {error}", linked.display()))),
+        Err(error) => return Err(Error::caused(linked.display(), error)),
     };
     for entry in entries.into_iter().filter(|entry| entry.kind == EntryType::Dir) {
         let git_dir = linked.join(entry.name);

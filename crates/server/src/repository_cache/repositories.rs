@@ -10,8 +10,7 @@ use packrace_store::{CachedRepository, Repository};
 use super::RepositoryCacheSettings;
 use crate::metrics::Metrics;
 
-/// Repositories that stay open between calls, by the path under which they were asked for. A repository that has two
-/// names is there twice.
+/// Repositories that stay open between calls, by the path of the request. A repository with two names is there twice.
 ///
 /// Nobody waits for another repository: the lock of all is held for looks into memory only. Many that come at once for one
 /// that is not open wait for the first of them. What cannot be opened leaves nothing behind.
@@ -23,7 +22,7 @@ pub struct RepositoryCache {
     metrics: Arc<Metrics>,
 }
 
-/// The place of one path.
+/// The entry of one path.
 #[derive(Debug, Default)]
 struct Slot {
     kept: Mutex<Option<Opened>>,
@@ -115,7 +114,7 @@ impl RepositoryCache {
         }
     }
 
-    /// Drops what nobody has asked for of late, and what has changed.
+    /// Drops what was not used lately, and what has changed.
     pub fn sweep(&self) {
         let now = self.clock.now();
         let slots: Vec<(PathBuf, Arc<Slot>)> =
@@ -143,12 +142,12 @@ impl RepositoryCache {
         self.trim();
     }
 
-    /// How many are open.
+    /// How many repositories are open.
     pub fn open_now(&self) -> usize {
         self.lock().values().filter(|slot| slot.kept().is_some()).count()
     }
 
-    /// Drops those that were not used for the longest time, until the rest is as few as it may be.
+    /// Drops the least recently used until the limits hold.
     fn trim(&self) {
         let mut slots: Vec<(Duration, PathBuf, Arc<Slot>)> = {
             let slots = self.lock();
@@ -168,7 +167,7 @@ impl RepositoryCache {
         self.metrics.warm_open.set(self.open_now() as i64);
     }
 
-    /// Takes away a place where nothing is.
+    /// Removes an empty entry.
     fn forget(&self, path: &Path, slot: &Arc<Slot>) {
         let mut slots = self.lock();
         let is_same = slots.get(path).is_some_and(|other| Arc::ptr_eq(other, slot));
@@ -274,7 +273,7 @@ mod tests {
         std::panic::catch_unwind(panicking).unwrap_err();
         cache.get(path, || open(&repo)).unwrap();
         cache.get(path, || -> Result<Kept, Error> { panic!("it is open") }).unwrap();
-        // A place that is left empty goes when it is swept.
+        // An entry that is left empty goes with the next sweep.
         let cache = RepositoryCache::new(
             RepositoryCacheSettings { idle_time: Duration::ZERO, ..cache.settings },
             Arc::default(),

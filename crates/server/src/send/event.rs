@@ -20,6 +20,6 @@ pub(crate) enum Event {
     Segment(Segment),
     /// Nothing follows; the totals if they are known.
     End(Result<Option<Totals>, Error>),
-    /// What follows cannot be had any more.
+    /// This client was too slow: what follows is gone.
     Lagged,
 }

@@ -156,7 +156,7 @@ impl Piece {
     }
 }
 
-/// The way out to one client. Blocks until the batch is accepted; this is the back-pressure.
+/// Where batches for one client go. Blocks until a batch is accepted; this is the back-pressure.
 pub trait ClientSink: Send {
     /// Sends all pieces in order.
     fn send(&mut self, batch: GatherBatch) -> io::Result<()>;
@@ -164,7 +164,7 @@ pub trait ClientSink: Send {
     /// Whether the client is known to have gone, without sending anything.
     fn peer_gone(&mut self) -> bool;
 
-    /// What follows is long, and what others are sent goes before it.
+    /// What follows is long: other clients go first from now on.
     fn demote_to_background(&mut self);
 }
 
@@ -273,7 +273,7 @@ impl<'d> Outbox<'d> {
         self.send(now)
     }
 
-    /// Counts silence from now on: what was before was the client's turn.
+    /// Counts silence from now on: before, the client was to speak.
     pub fn restart_keepalive(&mut self, now: Duration) {
         self.last_sent = self.last_sent.max(now);
     }

@@ -26,7 +26,7 @@ const PROGRESS_PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Dura
 /// What the client is told when a pack cannot be made; git's words.
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";
 
-/// What a client is told when the line is full, or has not moved for too long.
+/// What a client is told when the queue is full, or when it has waited in it for too long.
 pub(crate) const BUSY: &str = "the server is busy: too many clones wait already; try again later";
 
 /// How a pack is sent.
@@ -53,7 +53,7 @@ pub(crate) enum Stop {
     Gone(std::io::Error),
     /// The pack could not be made.
     Failed(Error),
-    /// It is made, but what this client needs next of it is gone.
+    /// The client was too slow: what it needs next is gone.
     Lagged,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Waits until a clone has a permit, tells the client how many are before it, and keeps the connection alive.
+    /// Waits until a clone is admitted, tells the client how many are ahead, and keeps the connection alive.
     pub(crate) fn await_admission(
         &mut self,
         state: Option<Admission>,

@@ -1,4 +1,4 @@
-//! A call of the engine on behalf of a client, the same at every door.
+//! A call of upload-pack or receive-pack for a client, the same at every door.
 
 use std::ffi::OsString;
 use std::io::Read;

@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     pub(crate) began: Instant,
     /// What was done in the last minutes.
     pub(crate) history: Mutex<History>,
-    /// Where connections go on that others go before; of threads of lower priority.
+    /// A runtime of low priority, where connections with long answers go on.
     pub(crate) background: Option<Handle>,
     /// What the calls of all connections share.
     pub(crate) host: Arc<Host>,

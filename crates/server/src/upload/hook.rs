@@ -8,7 +8,7 @@
 //! ```
 //!
 //! One thread feeds the hook and reads both of its outputs, so that neither side waits for the other; the thread of the
-//! conversation sends what it reads, and keeps the connection alive meanwhile. At most [`EVENTS`] pieces of at most
+//! call sends what it reads, and keeps the connection alive meanwhile. At most [`EVENTS`] pieces of at most
 //! [`PIECE_BYTES`] wait between them. The last bytes of the pack go out when the hook has ended well, and not before.
 
 use std::collections::HashSet;
@@ -233,13 +233,13 @@ pub(super) struct HookRun {
 impl HookRun {
     pub(super) fn start(call: HookCall) -> Result<Self, Error> {
         let child = ChildProcess::start(&call.program)
-            .map_err(|error| Error::unavailable(format!("unable to fork git-pack-objects: {error}")))?;
+            .map_err(|error| Error::caused("unable to fork git-pack-objects", error))?;
         let (sender, receiver) = mpsc::sync_channel(EVENTS);
         let cancelled = Arc::new(AtomicBool::new(false));
         let is_cancelled = Arc::clone(&cancelled);
         let work = move || Worker { child, sender, is_cancelled, pack: Pack::new(&call) }.run(call.revs);
         let thread = std::thread::Builder::new().name("hook".into()).spawn(work);
-        let thread = thread.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        let thread = thread.map_err(|error| Error::caused("cannot start a thread", error))?;
         Ok(HookRun { receiver, early: Vec::new(), cancelled, thread: Some(thread) })
     }
 }
@@ -287,7 +287,7 @@ enum Stop {
 
 impl From<std::io::Error> for Stop {
     fn from(error: std::io::Error) -> Self {
-        Stop::Failed(Error::unavailable(format!("cannot talk to git-pack-objects: {error}")))
+        Stop::Failed(Error::caused("cannot talk to git-pack-objects", error))
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) fn in_background(
             packrace_os::process::lower_thread_priority();
             work(admission, client)
         });
-        let worker = worker.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        let worker = worker.map_err(|error| Error::caused("cannot start a thread", error))?;
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -304,7 +304,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// The negotiation goes on over all rounds of a stateful conversation in version 0.
+    /// The negotiation goes on over all rounds of a stateful session in version 0.
     fn check_haves(&mut self, haves: &[ObjectId]) -> Result<HavesAnswer, Error> {
         let watch = CancelOnDisconnect::new(&mut *self.client);
         let negotiation = match &mut self.negotiation {
@@ -496,7 +496,7 @@ impl Watch for CancelOnDisconnect<'_> {
     }
 }
 
-/// Why a conversation ends early.
+/// Why a session ends early.
 pub(super) enum Stop {
     /// The client is told.
     Refused(Refusal),

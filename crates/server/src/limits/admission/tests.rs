@@ -40,7 +40,7 @@ fn who_comes_first_goes_first() {
     drop(first);
     let third = third.wait(LONG).unwrap();
     let fourth = fourth.wait(NOT_AT_ALL).unwrap_err();
-    // Who leaves lets the next one up; a turn that came just before is passed on.
+    // One that leaves lets the next one move up; an admission that came just before is passed on.
     drop(second);
     drop(fourth);
     let fifth = fifth.wait(LONG).unwrap();

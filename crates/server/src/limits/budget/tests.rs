@@ -159,7 +159,7 @@ fn who_waits_goes_in_order() {
     let third = third.try_recv().unwrap();
     drop((others, third));
     let _first = first.try_recv().unwrap();
-    // Nobody fills the line alone.
+    // Nobody fills the queue alone.
     let mut line = Vec::new();
     let _all: Vec<Claim> = (10..).map_while(|last| budget.claim(1, [192, 0, 2, last].into()).ok()).collect();
     while let Some(waiting) = wait("192.0.2.1") {

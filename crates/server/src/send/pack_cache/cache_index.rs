@@ -1,4 +1,4 @@
-//! Which packs can be had, and which have to go.
+//! Which packs are cached, and which are evicted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use super::Resource;
 use super::key::Key;
 use super::shared_pack::SharedPack;
 
-/// Packs that can be had at a moment. Each takes a kilobyte or two beside what budgets count.
+/// Packs in the index. Each takes a kilobyte or two beside what budgets count.
 const MAX_PACKS: usize = 1024;
 
 /// Requests that are remembered, to know which comes a second time; 120 bytes each.
 const MAX_REMEMBERED: usize = 4096;
 
-/// Packs that can be had, and what was asked for not long ago.
+/// Cached packs, and what was asked for lately.
 #[derive(Debug, Default)]
 pub(super) struct CacheIndex {
     entries: HashMap<Key, Entry>,
@@ -27,7 +27,7 @@ struct Entry {
     used: Duration,
 }
 
-/// What was taken from the index. To drop it may close files and give maps back.
+/// What was removed from the index. Dropping it may close files and unmap packs.
 #[derive(Debug, Default)]
 pub(super) struct Removed(Vec<Arc<SharedPack>>);
 
@@ -42,15 +42,15 @@ impl CacheIndex {
         self.entries.len()
     }
 
-    /// What stands under a key, which counts as used now.
+    /// The pack of a key, which counts as used now.
     pub(super) fn find(&mut self, key: &Key, now: Duration) -> Option<&Arc<SharedPack>> {
         let entry = self.entries.get_mut(key)?;
         entry.used = now;
         Some(&entry.pack)
     }
 
-    /// Puts something in place of what stands there. What is kept of other versions of the repository goes: nobody asks for
-    /// it any more, and it may hold files that were deleted.
+    /// Puts a pack under a key. Packs of other versions of the repository go: nobody asks for them any more, and they may
+    /// hold deleted files.
     pub(super) fn put(
         &mut self,
         key: Key,
@@ -111,7 +111,7 @@ impl CacheIndex {
         Removed(self.entries.remove(&key).map(|entry| entry.pack).into_iter().collect())
     }
 
-    /// Takes this pack away, if it still stands there.
+    /// Removes this pack, if it is still there.
     pub(super) fn remove(&mut self, key: &Key, pack: &Arc<SharedPack>) -> Removed {
         let is_it = self.entries.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.pack, pack));
         let removed = if is_it { self.entries.remove(key) } else { None };

@@ -38,7 +38,7 @@ pub use reader::{Reader, Received};
 pub use settings::CacheSettings;
 use shared_pack::{Bounds, Keeping, SharedPack};
 
-/// Packs that are being made and packs that are kept. The default one keeps nothing and lets nobody share.
+/// Packs that are being made and packs that are kept. The default keeps and shares nothing.
 #[derive(Debug, Clone, Default)]
 pub struct PackCache(Option<Arc<Shared>>);
 
@@ -81,13 +81,13 @@ pub struct CacheStatus {
 /// How a request gets its pack.
 #[derive(Debug)]
 pub enum Joined {
-    /// Nobody makes it: this one does.
+    /// Nobody makes it yet: this request does.
     Produce(Producer),
     /// It is being made, or kept.
     Follow(Reader),
 }
 
-/// The right and the duty to make a pack.
+/// Makes a pack for all who wait for it.
 #[derive(Debug)]
 pub struct Producer {
     pack: Arc<SharedPack>,
@@ -96,7 +96,7 @@ pub struct Producer {
 }
 
 impl PackCache {
-    /// One with these settings, which counts in `metrics`.
+    /// A cache with these settings, which counts in `metrics`.
     pub fn new(settings: CacheSettings, metrics: Arc<Metrics>) -> Self {
         PackCache::with_bounds(settings, metrics, Bounds::default())
     }
@@ -115,8 +115,7 @@ impl PackCache {
         })))
     }
 
-    /// Looks whether the pack of `key` can be had, and else sees to it that others can have the one that is made now.
-    /// `key` is asked for only where anything is shared.
+    /// Joins the pack of `key`, or makes this request its producer. `key` is called only where packs are shared.
     pub fn join(&self, key: impl FnOnce() -> Key, now: Duration) -> Joined {
         let Some(shared) = &self.0 else { return Joined::Produce(PackCache::produce_alone()) };
         shared.join(key(), now)
@@ -129,7 +128,7 @@ impl PackCache {
         Producer { reader: Reader::first(pack.clone()), pack, index: None }
     }
 
-    /// Takes away what was kept for too long, and closes its files, which may take a while.
+    /// Removes what was kept for too long, and closes its files, which may take a while.
     pub fn expire(&self, now: Duration) {
         if let Some(shared) = &self.0 {
             drop(shared.expire(now));
@@ -172,7 +171,7 @@ impl Producer {
                 Ok(reader)
             }
             Err(error) => {
-                let error = Error::unavailable(format!("cannot start a thread: {error}"));
+                let error = Error::caused("cannot start a thread", error);
                 pack.end(Err(error.clone()));
                 if let Some((shared, key)) = index {
                     shared.remove(&key, &pack);
@@ -226,7 +225,7 @@ impl Shared {
         self.metrics.cache_evictions.inc_by(removed.len() as u64);
     }
 
-    /// Nobody shall find this pack any more.
+    /// Removes a pack, so that no later request finds it.
     fn remove(&self, key: &Key, pack: &Arc<SharedPack>) {
         let _removed = self.lock().remove(key, pack);
     }
@@ -241,7 +240,7 @@ impl Shared {
         Spool::create(directory.ok_or(io::ErrorKind::Unsupported)?, Role::Cache)
     }
 
-    /// Lets what is kept go, the longest unused first, until `grow` has found room.
+    /// Evicts the least recently used until `grow` has found room.
     fn make_room(&self, resource: Resource, bytes: u64, mut grow: impl FnMut() -> bool) -> bool {
         let budget = match resource {
             Resource::Memory => &self.memory,

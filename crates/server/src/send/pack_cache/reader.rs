@@ -26,7 +26,7 @@ pub enum Received {
     End(Result<Totals, Error>),
     /// Nothing is there yet.
     Nothing,
-    /// What comes next is not there any more, because this reader was too far behind for too long. Nothing follows.
+    /// What comes next is gone, because this reader was too slow for too long. Nothing follows.
     Lagged,
 }
 
@@ -45,7 +45,7 @@ impl Reader {
         Reader { pack, number, reports_seen: 0, has_just_reported: false }
     }
 
-    /// A reader at the first byte, where that can still be had; and whether all there will be is there.
+    /// A reader at the first byte, if that is still there; and whether the pack is complete.
     pub(super) fn join(pack: Arc<SharedPack>) -> Option<(Self, bool)> {
         let (number, is_complete) = pack.join()?;
         Some((Reader::new(pack, number), is_complete))

@@ -1,4 +1,4 @@
-//! One generation of a pack, and those who read what it makes.
+//! A pack that one worker makes and any number of readers share.
 //!
 //! ```text
 //!            first                                            end, where the worker appends
@@ -39,7 +39,7 @@ pub(super) struct Bounds {
     pub(super) kept_bytes: u64,
     /// Bytes in memory between the slowest reader and the worker, where nothing is kept.
     pub(super) held_bytes: u64,
-    /// How long, in all, the worker waits for readers that keep more than that. Then they lose their place.
+    /// How long, in all, the worker waits for readers that hold more than that. Then they have lagged too far and get no more.
     pub(super) patience: Duration,
 }
 
@@ -78,7 +78,7 @@ impl Piece {
     pub(super) const PLACE_BYTES: u64 = size_of::<Piece>() as u64;
 }
 
-/// What becomes of pieces that all readers have.
+/// What becomes of pieces that all readers have taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeping {
     /// They are kept from the first one on, in memory.
@@ -89,7 +89,7 @@ pub(super) enum Keeping {
     Nothing,
 }
 
-/// One generation of a pack.
+/// A pack that is made once, for any number of readers.
 #[derive(Debug)]
 pub(super) struct SharedPack {
     bounds: Bounds,
@@ -100,7 +100,7 @@ pub(super) struct SharedPack {
     pub(super) for_worker: Condvar,
     /// All readers have left before the end.
     pub(super) cancelled: AtomicBool,
-    /// A reader has waited for long: what is there should come, however little.
+    /// A reader has waited for long: the generator shall hand on what it has, however little.
     pub(super) flush_requested: AtomicBool,
     pub(super) worker: Mutex<Option<JoinHandle<()>>>,
 }
@@ -111,7 +111,7 @@ pub(super) struct State {
     /// The number of the first of them.
     pub(super) first: u64,
     pub(super) keeping: Keeping,
-    /// It was asked for twice: here, or not long before.
+    /// It was asked for a second time, here or shortly before.
     pub(super) was_asked_again: bool,
     /// What is kept in memory and on disk.
     pub(super) memory: Charge,
@@ -154,7 +154,7 @@ pub(super) struct Report {
 }
 
 impl SharedPack {
-    /// One that has nobody who makes or reads it.
+    /// A pack without worker and readers.
     pub(super) fn new(
         bounds: Bounds,
         keeping: Keeping,
@@ -198,7 +198,7 @@ impl SharedPack {
         self.state.lock().expect("no panic while held")
     }
 
-    /// A place at the first byte, where that can still be had; and whether all there will be is there.
+    /// A reader at the first byte, if that is still there; and whether the pack is complete.
     pub(super) fn join(&self) -> Option<(u64, bool)> {
         let mut state = self.lock();
         let has_failed = matches!(state.end, Some(Err(_)));
@@ -210,7 +210,7 @@ impl SharedPack {
         Some((state.seat(), is_complete))
     }
 
-    /// The place of the first reader.
+    /// The first reader.
     pub(super) fn first_reader(&self) -> u64 {
         self.lock().seat()
     }
@@ -334,7 +334,7 @@ impl State {
         self.pieces.push_back(piece);
     }
 
-    /// A reader that is at this place takes what comes next, if it is there.
+    /// The next piece for a reader, if it is there.
     pub(super) fn take(&mut self, reader: u64) -> Option<Segment> {
         let place = self.readers.get_mut(&reader)?;
         let piece = self.pieces.get(place.pieces.checked_sub(self.first)? as usize)?;

@@ -49,7 +49,7 @@ fn follow(cache: &PackCache, key: Key, now: u64) -> Reader {
     }
 }
 
-/// Everything, and how it ended: left behind is `None`.
+/// Everything, and how it ended: `None` for a reader that lagged.
 fn drain(reader: &mut Reader) -> (Vec<u8>, Option<Result<Totals, String>>) {
     let mut bytes = Vec::new();
     loop {
