@@ -15,9 +15,9 @@ use packrace_os::durable::NewFile;
 use packrace_protocol::session::push::Certificate;
 use packrace_store::publish::{LooseBatch, WritePolicy, loose_compression};
 
+use super::client_messages::ClientMessages;
 use super::hook_run::Variables;
 use super::settings::Settings;
-use super::talk::ClientMessages;
 use super::{Mode, ReceivePack};
 use crate::error::Error;
 
@@ -85,7 +85,7 @@ pub(super) struct Checker<'a> {
     pub(super) settings: &'a Settings,
     /// The nonce that the client was given.
     pub(super) nonce: Option<&'a str>,
-    pub(super) talk: &'a ClientMessages,
+    pub(super) client: &'a ClientMessages,
 }
 
 impl Checked {
@@ -179,7 +179,7 @@ impl Checker<'_> {
         match run {
             Ok(_) => read_status(&String::from_utf8_lossy(&said)),
             Err(error) => {
-                self.talk.error(&format!("cannot run {}: {error}", program.argv[0].to_string_lossy()));
+                self.client.error(&format!("cannot run {}: {error}", program.argv[0].to_string_lossy()));
                 Signature::default()
             }
         }

@@ -13,9 +13,9 @@ use packrace_store::{Hooks, Quarantine, Snapshot};
 
 use super::ReceivePack;
 use super::certificate::Checked;
+use super::client_messages::{ClientMessages, Event};
 use super::settings::{ProcReceive, Settings};
 use super::shallow::NewShallow;
-use super::talk::{ClientMessages, Event};
 use super::unpack::{NotUnpacked, Progress, receive_pack_bytes};
 use crate::error::Error;
 use crate::metrics::Reason;
@@ -66,7 +66,7 @@ pub(super) struct Push<'a> {
     pub(super) nonce: Option<String>,
     pub(super) request: PushRequest,
     pub(super) commands: Vec<Command>,
-    pub(super) talk: ClientMessages,
+    pub(super) client: ClientMessages,
     pub(super) hooks: Arc<Hooks>,
     pub(super) certificate: Option<Checked>,
 }
@@ -79,7 +79,7 @@ impl<'a> Push<'a> {
         namespace: Vec<u8>,
         nonce: Option<String>,
         mut request: PushRequest,
-        talk: ClientMessages,
+        client: ClientMessages,
     ) -> Result<Self, Error> {
         let mut environment = call.hook_environment.clone();
         if !call.subject.namespace.is_empty() {
@@ -87,7 +87,7 @@ impl<'a> Push<'a> {
         }
         let confinement = call.subject.confinement.clone();
         let repository = &call.subject.repository;
-        let hooks = Hooks::in_git_dir(repository, &call.hooks, environment, talk.outlet(), confinement)?;
+        let hooks = Hooks::in_git_dir(repository, &call.hooks, environment, client.outlet(), confinement)?;
         let commands = std::mem::take(&mut request.commands).into_iter().map(|command| Command {
             old: command.old,
             new: command.new,
@@ -110,7 +110,7 @@ impl<'a> Push<'a> {
             nonce,
             request,
             commands,
-            talk,
+            client,
             hooks,
             certificate: None,
         })
@@ -124,7 +124,7 @@ impl<'a> Push<'a> {
         let report = self.report(unpack_error);
         session.handle(Input::Finished(&report)).map_err(|refusal| Error::refused(&refusal))?;
         while let Output::Write(packets) = session.poll_output() {
-            self.talk.tell(Event::Packets(packets));
+            self.client.tell(Event::Packets(packets));
         }
         self.after()
     }
@@ -133,14 +133,14 @@ impl<'a> Push<'a> {
     fn receive(&mut self, source: &mut dyn BufRead) -> Result<Option<String>, Error> {
         self.check_certificate();
         if self.commands.iter().all(Command::is_delete) {
-            self.talk.pack_read();
+            self.client.pack_read();
             let snapshot = self.call.subject.repository.unlisted_snapshot()?;
             self.execute(None, &snapshot)?;
             return Ok(None);
         }
         let mut quarantine = Quarantine::create(&self.call.subject.repository)?;
         let is_quiet = self.request.quiet || self.call.quiet;
-        let progress = Progress::new(&self.talk, self.clock, is_quiet);
+        let progress = Progress::new(&self.client, self.clock, is_quiet);
         let unpacked = receive_pack_bytes(
             source,
             &mut quarantine,
@@ -149,8 +149,8 @@ impl<'a> Push<'a> {
             !self.request.shallow.is_empty(),
             &progress,
         )?;
-        self.talk.pack_read();
-        if self.talk.is_cancelled() && self.talk.too_long().is_none() {
+        self.client.pack_read();
+        if self.client.is_cancelled() && self.client.too_long().is_none() {
             return Err(Error::left());
         }
         if let Err(NotUnpacked { why, over_budget }) = unpacked {
@@ -166,7 +166,7 @@ impl<'a> Push<'a> {
     fn execute(&mut self, quarantine: Option<Quarantine>, snapshot: &Arc<Snapshot>) -> Result<(), Error> {
         let refs = self.call.subject.repository.refs().snapshot(&[])?;
         let connected = self.check_connected(quarantine.as_ref(), snapshot, &refs);
-        if let Some(why) = self.talk.too_long() {
+        if let Some(why) = self.client.too_long() {
             self.over_budget(&why);
             self.reject_all(&why);
             return Ok(());
@@ -178,7 +178,7 @@ impl<'a> Push<'a> {
             self.reject_all("pre-receive hook declined");
             return Ok(());
         }
-        if self.talk.is_cancelled() {
+        if self.client.is_cancelled() {
             return Err(Error::left());
         }
         // Nothing comes in for nothing.
@@ -188,15 +188,15 @@ impl<'a> Push<'a> {
         // Nothing comes in that was found right by what is not stored any more.
         if let Err(error) = snapshot.check_opened_files() {
             tracing::error!("a push is refused: {error}");
-            self.talk.error("unable to read the objects of the repository");
+            self.client.error("unable to read the objects of the repository");
             self.reject_all("missing necessary objects");
             return Ok(());
         }
-        self.talk.go_on();
+        self.client.go_on();
         let migrated = match quarantine.map(Quarantine::migrate).transpose() {
             Ok(migrated) => migrated,
             Err(error) => {
-                self.talk.error(&error.to_string());
+                self.client.error(&error.to_string());
                 self.reject_all("unable to migrate objects to permanent storage");
                 return Ok(());
             }
@@ -207,7 +207,7 @@ impl<'a> Push<'a> {
         };
         // Refs name the objects now, or nobody wants them.
         if let Some(Err(error)) = migrated.map(|migrated| migrated.release()) {
-            self.talk.warn(&error.to_string());
+            self.client.warn(&error.to_string());
         }
         done
     }
@@ -274,12 +274,12 @@ impl<'a> Push<'a> {
     fn after(&mut self) -> Result<(), Error> {
         // The push is done: what is wrong with these hooks does not make it fail.
         for ended in [self.run_post_receive(), self.run_post_update()] {
-            ended.unwrap_or_else(|error| self.talk.error(&error.to_string()));
+            ended.unwrap_or_else(|error| self.client.error(&error.to_string()));
         }
         if self.settings.update_server_info
             && let Err(error) = self.update_server_info()
         {
-            self.talk.error(&error.to_string());
+            self.client.error(&error.to_string());
         }
         Ok(())
     }

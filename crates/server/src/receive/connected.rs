@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
+use packrace_pack::Universe;
 use packrace_pack::connectivity::{self, Question};
-use packrace_pack::{Phase, ProgressSink, RequestObjects};
-use packrace_store::{Quarantine, Snapshot};
+use packrace_store::Snapshot;
+use packrace_store::publish::Quarantine;
 
 use super::advertise::{tips_of_alternate, visit};
 use super::commands::{Before, Push, Shallow};
 use super::shallow::NewShallow;
-use super::talk::ClientMessages;
 use crate::error::Error;
 
 impl Push<'_> {
@@ -81,18 +81,7 @@ fn gaps(
 ) -> Result<Vec<usize>, Error> {
     let max_tree_depth = packrace_pack::Settings::max_tree_depth(push.call.subject.repository.config())?;
     let question = Question { tips, trusted, shallow: cut, max_tree_depth, threads: push.threads()? };
-    let found = connectivity::gaps(universe, &question, &CancelOnDisconnect(&push.talk))?;
-    found.iter().for_each(|gap| push.talk.error(&gap.why.to_string()));
+    let found = connectivity::gaps(universe, &question, &push.client)?;
+    found.iter().for_each(|gap| push.client.error(&gap.why.to_string()));
     Ok(found.into_iter().map(|gap| gap.tip).collect())
-}
-
-/// Walks for as long as the client is there.
-pub(super) struct CancelOnDisconnect<'a>(pub(super) &'a ClientMessages);
-
-impl Watch for CancelOnDisconnect<'_> {
-    fn progress(&self, _: Phase, _: u64, _: u64) {}
-
-    fn cancelled(&self) -> bool {
-        self.0.is_cancelled()
-    }
 }

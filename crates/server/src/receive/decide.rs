@@ -9,7 +9,6 @@ use packrace_store::Snapshot;
 use packrace_store::refs::is_good_name;
 
 use super::commands::{Before, Push};
-use super::connected::CancelOnDisconnect;
 use super::settings::Deny;
 use super::work_trees::{WorkTree, work_trees};
 use crate::error::Error;
@@ -68,7 +67,7 @@ impl Push<'_> {
             let target =
                 target.and_then(|target| target.strip_prefix(self.namespace.as_slice()).map(<[u8]>::to_vec));
             let Some(target) = target else {
-                self.talk.error(&format!("refusing update to broken symref '{shown}'"));
+                self.client.error(&format!("refusing update to broken symref '{shown}'"));
                 self.commands[at].reject("broken symref");
                 continue;
             };
@@ -79,7 +78,7 @@ impl Push<'_> {
                 continue;
             }
             let short = |id: &packrace_object::ObjectId| id.to_hex_with_len(7).to_string();
-            self.talk.error(&format!(
+            self.client.error(&format!(
                 "refusing inconsistent update between symref '{shown}' ({}..{}) and its target '{}' ({}..{})",
                 short(&from.old),
                 short(&from.new),
@@ -110,7 +109,7 @@ impl Push<'_> {
         let command = &self.commands[at];
         let shown = String::from_utf8_lossy(&command.name).into_owned();
         if !is_pushable_name(&command.name, command.is_delete()) {
-            self.talk.error(&format!("refusing to update funny ref '{shown}' remotely"));
+            self.client.error(&format!("refusing to update funny ref '{shown}' remotely"));
             return Ok(Some("funny refname".to_owned()));
         }
         let mut followed = None;
@@ -119,13 +118,13 @@ impl Push<'_> {
         if let Some(tree) = of_work_tree {
             match self.settings.deny_current {
                 Deny::Ignore => {}
-                Deny::Warn => self.talk.warn("updating the current branch"),
+                Deny::Warn => self.client.warn("updating the current branch"),
                 Deny::UpdateInstead if command.is_delete() => {}
                 Deny::UpdateInstead => followed = Some(tree),
                 Deny::Refuse | Deny::Unconfigured => {
-                    self.talk.error(&format!("refusing to update checked out branch: {shown}"));
+                    self.client.error(&format!("refusing to update checked out branch: {shown}"));
                     if self.settings.deny_current == Deny::Unconfigured {
-                        self.talk.error(UNCONFIGURED_CURRENT);
+                        self.client.error(UNCONFIGURED_CURRENT);
                     }
                     return Ok(Some("branch is currently checked out".to_owned()));
                 }
@@ -133,24 +132,24 @@ impl Push<'_> {
         }
         if !command.is_delete() && !deciding.snapshot.contains(&command.new)? {
             let id = command.new;
-            self.talk.error(&format!("unpack should have generated {id}, but I can't find it!"));
+            self.client.error(&format!("unpack should have generated {id}, but I can't find it!"));
             return Ok(Some("bad pack".to_owned()));
         }
         if !command.old.is_null() && command.is_delete() {
             if self.settings.deny_deletes && command.name.starts_with(b"refs/heads/") {
-                self.talk.error(&format!("denying ref deletion for {shown}"));
+                self.client.error(&format!("denying ref deletion for {shown}"));
                 return Ok(Some("deletion prohibited".to_owned()));
             }
             let is_head = deciding.head.as_deref() == Some(&*command.full_name);
             if is_head || of_work_tree.is_some() {
                 match self.settings.deny_delete_current {
                     Deny::Ignore => {}
-                    Deny::Warn => self.talk.warn("deleting the current branch"),
+                    Deny::Warn => self.client.warn("deleting the current branch"),
                     Deny::Refuse | Deny::Unconfigured | Deny::UpdateInstead => {
                         if self.settings.deny_delete_current == Deny::Unconfigured {
-                            self.talk.error(UNCONFIGURED_DELETE);
+                            self.client.error(UNCONFIGURED_DELETE);
                         }
-                        self.talk.error(&format!("refusing to delete the current branch: {shown}"));
+                        self.client.error(&format!("refusing to delete the current branch: {shown}"));
                         return Ok(Some("deletion of the current branch prohibited".to_owned()));
                     }
                 }
@@ -160,7 +159,7 @@ impl Push<'_> {
             return Ok(Some(why));
         }
         if !self.run_update(&self.commands[at])? {
-            self.talk.error(&format!("hook declined to update {shown}"));
+            self.client.error(&format!("hook declined to update {shown}"));
             return Ok(Some("hook declined".to_owned()));
         }
         if let Some(tree) = followed
@@ -184,15 +183,14 @@ impl Push<'_> {
         let mut is_commit =
             |id| -> Result<bool, Error> { Ok(matches!(reader.kind_and_size(id)?, Some((Kind::Commit, _)))) };
         if !is_commit(&command.old)? || !is_commit(&command.new)? {
-            self.talk.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
+            self.client.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
             return Ok(Some("bad ref".to_owned()));
         }
         let universe = Arc::new(Universe::new(snapshot.clone()));
-        let watch = CancelOnDisconnect(&self.talk);
         let threads = self.threads()?;
-        let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &watch)?;
+        let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &self.client)?;
         if left.is_some() {
-            self.talk.error(&format!("denying non-fast-forward {shown} (you should pull first)"));
+            self.client.error(&format!("denying non-fast-forward {shown} (you should pull first)"));
             return Ok(Some("non-fast-forward".to_owned()));
         }
         Ok(None)
@@ -208,9 +206,9 @@ impl Push<'_> {
         let null = self.null();
         let refs = self.call.subject.repository.refs();
         match refs.read(&command.full_name)? {
-            Some(_) => self.talk.warn("allowing deletion of corrupt ref"),
+            Some(_) => self.client.warn("allowing deletion of corrupt ref"),
             None => {
-                self.talk.warn("deleting a non-existent ref");
+                self.client.warn("deleting a non-existent ref");
                 self.commands[at].did_not_exist = true;
             }
         }

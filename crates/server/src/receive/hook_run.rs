@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use packrace_os::child::{ChildProcess, Program, Read};
 
-use super::talk::ClientMessages;
+use super::client_messages::ClientMessages;
 use crate::error::Error;
 
 /// The longest time without a look at whether the client is still there.
@@ -16,32 +16,32 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const END_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Longest piece of what a hook says.
-const TALK_BYTES: usize = 8 << 10;
+const MESSAGE_BYTES: usize = 8 << 10;
 
 /// Variables beside those that all hooks get; `None` takes one away.
 pub(super) type Variables = Vec<(OsString, Option<OsString>)>;
 
 /// Runs a program to its end, unless the client leaves; whether it ended well. One that cannot be started has not, nor one
 /// that was ended because its time was up.
-pub(super) fn run(program: &Program, input: &[u8], talk: &ClientMessages) -> Result<bool, Error> {
+pub(super) fn run(program: &Program, input: &[u8], client: &ClientMessages) -> Result<bool, Error> {
     let mut child = match ChildProcess::start(program) {
         Ok(child) => child,
         Err(error) => {
-            talk.error(&format!("cannot run {}: {error}", name_of(program)));
+            client.error(&format!("cannot run {}: {error}", name_of(program)));
             return Ok(false);
         }
     };
-    match see_through(&mut child, input, talk) {
+    match see_through(&mut child, input, client) {
         Ok(Some(status)) => Ok(status.success()),
         Ok(None) => {
             child.end();
             Err(Error::left())
         }
         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            talk.error(&format!("{} was ended: {error}", name_of(program)));
+            client.error(&format!("{} was ended: {error}", name_of(program)));
             Ok(false)
         }
-        Err(error) => Err(Error::caused("cannot talk to a hook", error)),
+        Err(error) => Err(Error::caused("cannot client to a hook", error)),
     }
 }
 
@@ -53,9 +53,9 @@ fn name_of(program: &Program) -> String {
 fn see_through(
     child: &mut ChildProcess,
     mut input: &[u8],
-    talk: &ClientMessages,
+    client: &ClientMessages,
 ) -> std::io::Result<Option<ExitStatus>> {
-    let mut buffers = [[0; TALK_BYTES]; 2];
+    let mut buffers = [[0; MESSAGE_BYTES]; 2];
     let [output, messages] = &mut buffers;
     loop {
         if input.is_empty() {
@@ -65,10 +65,10 @@ fn see_through(
         input = &input[did.written..];
         for (read, bytes) in [(did.output, &output), (did.messages, &messages)] {
             if let Read::Bytes(length) = read {
-                talk.say(&bytes[..length]);
+                client.say(&bytes[..length]);
             }
         }
-        if talk.is_cancelled() {
+        if client.is_cancelled() {
             return Ok(None);
         }
         if did.output == Read::Closed && did.messages == Read::Closed {
@@ -79,7 +79,7 @@ fn see_through(
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if talk.is_cancelled() {
+        if client.is_cancelled() {
             return Ok(None);
         }
         packrace_os::clock::sleep(END_INTERVAL);

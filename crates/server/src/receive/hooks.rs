@@ -20,7 +20,7 @@ impl Push<'_> {
     ) -> Result<bool, Error> {
         let Some(mut program) = self.hooks.program(name, arguments)? else { return Ok(true) };
         program.environment.extend(variables);
-        run(&program, input, &self.talk)
+        run(&program, input, &self.client)
     }
 
     pub(super) fn run_pre_receive(&mut self, quarantine: Option<&Quarantine>) -> Result<bool, Error> {
@@ -95,7 +95,7 @@ impl Push<'_> {
         let Some(certificate) = &self.request.certificate else { return Ok(Vec::new()) };
         if self.certificate.is_none() {
             let (call, settings, nonce) = (self.call, &self.settings, self.nonce.as_deref());
-            let checker = Checker { call, settings, nonce, talk: &self.talk };
+            let checker = Checker { call, settings, nonce, client: &self.client };
             self.certificate = Some(checker.check(certificate)?);
         }
         Ok(self.certificate.as_ref().map_or_else(Vec::new, Checked::variables))

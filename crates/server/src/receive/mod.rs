@@ -6,10 +6,11 @@
 //! ```
 //!
 //! All of that is done on a thread of its own, while the thread of the call sends what hooks say and keeps the
-//! connection alive ([`talk`]). A client that leaves ends the push for as long as no ref has changed.
+//! connection alive ([`client_messages`]). A client that leaves ends the push for as long as no ref has changed.
 
 mod advertise;
 mod certificate;
+mod client_messages;
 mod commands;
 mod connected;
 mod decide;
@@ -21,7 +22,6 @@ mod refs;
 mod settings;
 mod shallow;
 mod spent;
-mod talk;
 mod unpack;
 mod work_trees;
 
@@ -52,12 +52,12 @@ use crate::refs::view::namespace_prefix;
 use crate::send::outbox::{ClientSink, Framing, GatherBatch, Outbox};
 use crate::subject::{Mode, ProtocolVersion, Subject};
 use crate::transfers::Transfer;
+use client_messages::{ClientMessages, WAITING_EVENTS, relay};
 use commands::{Command, Push};
 pub use identity::{Committer, Pusher};
 use settings::Settings;
 use spent::CpuTime;
 pub use spent::PushBudget;
-use talk::{ClientMessages, WAITING_EVENTS, relay};
 
 /// Bytes read from a client at once.
 const READ_BYTES: usize = 64 << 10;
@@ -283,7 +283,7 @@ impl<'a> Receive<'a> {
         // Where others are served too, fetches of a few commits go first.
         let gives_way = self.call.subject.host.cpu.is_some();
         let cpu_time = CpuTime::new(self.call.budget.cpu_time, gives_way);
-        let talk = ClientMessages::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
+        let messages = ClientMessages::new(sender, cancelled.clone(), aside, paths.clone(), cpu_time);
         let Receive { call, client, clock, settings, namespace, offer } = self;
         let mut outbox = Outbox::new(client, framing, settings.keepalive, clock.now());
         let (worked, sent) = std::thread::scope(|scope| {
@@ -293,7 +293,7 @@ impl<'a> Receive<'a> {
                     lower_thread_priority();
                 }
                 let mut push =
-                    Push::new(call, clock, settings, namespace, offer.certificate_nonce, request, talk)?;
+                    Push::new(call, clock, settings, namespace, offer.certificate_nonce, request, messages)?;
                 push.run(session, source)
             };
             let worker = std::thread::Builder::new().name("receive".into()).spawn_scoped(scope, work);

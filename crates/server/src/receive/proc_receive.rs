@@ -13,8 +13,8 @@ use packrace_protocol::message::push_report::{ReportLine, Rewritten};
 use packrace_protocol::wire::capabilities::words;
 use packrace_protocol::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_data};
 
+use super::client_messages::ClientMessages;
 use super::commands::Push;
-use super::talk::ClientMessages;
 use crate::error::Error;
 
 /// The longest time without a look at whether the client is still there.
@@ -24,7 +24,7 @@ const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100)
 const END_INTERVAL: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// Bytes that the hook says at once.
-const TALK_BYTES: usize = 64 << 10;
+const MESSAGE_BYTES: usize = 64 << 10;
 
 impl Push<'_> {
     /// Has the hook do its commands.
@@ -37,7 +37,7 @@ impl Push<'_> {
         }
         let said = self.talk_with_hook(&numbers)?;
         if let Err(errors) = said {
-            errors.iter().for_each(|error| self.talk.error(error));
+            errors.iter().for_each(|error| self.client.error(error));
             let is_atomic = self.request.atomic;
             for command in self.commands.iter_mut().filter(|command| command.is_of_hook || is_atomic) {
                 command.reject("fail to run proc-receive hook");
@@ -54,10 +54,10 @@ impl Push<'_> {
             Ok(child) => child,
             Err(error) => return Ok(Err(vec![format!("fail to start proc-receive hook: {error}")])),
         };
-        let mut hook = HookTalk {
+        let mut hook = HookSession {
             child,
             decoder: Decoder::default(),
-            talk: &self.talk,
+            client: &self.client,
             is_over: false,
             time_is_up: false,
         };
@@ -211,24 +211,24 @@ fn read_version(lines: &[Vec<u8>]) -> Result<bool, String> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::caused("cannot talk to a hook", error)
+    Error::caused("cannot client to a hook", error)
 }
 
 /// The conversation with a hook.
-struct HookTalk<'a> {
+struct HookSession<'a> {
     child: ChildProcess,
     decoder: Decoder,
-    talk: &'a ClientMessages,
+    client: &'a ClientMessages,
     is_over: bool,
     /// It was ended because of that.
     time_is_up: bool,
 }
 
-impl HookTalk<'_> {
+impl HookSession<'_> {
     /// Says something and hears the lines up to a flush; `None` if there is none, or no line.
     fn ask(&mut self, mut question: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
         let mut lines = Vec::new();
-        let mut output = vec![0; TALK_BYTES];
+        let mut output = vec![0; MESSAGE_BYTES];
         loop {
             loop {
                 match self.decoder.next() {
@@ -261,14 +261,14 @@ impl HookTalk<'_> {
             did => did.map_err(failed)?,
         };
         if let Read::Bytes(length) = did.messages {
-            self.talk.say(&messages[..length]);
+            self.client.say(&messages[..length]);
         }
         match did.output {
             Read::Bytes(length) => self.decoder.push(&output[..length]),
             Read::Closed => self.is_over = true,
             Read::Nothing => {}
         }
-        if self.talk.is_cancelled() {
+        if self.client.is_cancelled() {
             return Err(Error::left());
         }
         Ok(did.written)
@@ -277,7 +277,7 @@ impl HookTalk<'_> {
     /// Waits for the end.
     fn end(mut self) -> Result<(), Error> {
         self.child.close_input();
-        let mut output = vec![0; TALK_BYTES];
+        let mut output = vec![0; MESSAGE_BYTES];
         while !self.is_over {
             self.transfer(b"", &mut output)?;
             // What comes behind the last flush is not read.
@@ -295,13 +295,13 @@ impl HookTalk<'_> {
                     self.child.transfer(b"", &mut [], &mut messages, std::time::Duration::ZERO)
                 {
                     match did.messages {
-                        Read::Bytes(length) => self.talk.say(&messages[..length]),
+                        Read::Bytes(length) => self.client.say(&messages[..length]),
                         _ => break,
                     }
                 }
                 return Ok(());
             }
-            if self.talk.is_cancelled() {
+            if self.client.is_cancelled() {
                 return Err(Error::left());
             }
             packrace_os::clock::sleep(END_INTERVAL);

@@ -49,7 +49,7 @@ impl Push<'_> {
             return Ok(());
         }
         if let Err(error) = self.change(edits, Mode::Atomic, proof)? {
-            self.talk.error(&error.to_string());
+            self.client.error(&error.to_string());
             self.reject_rest("atomic transaction failed");
         }
         Ok(())
@@ -81,12 +81,12 @@ impl Push<'_> {
             match self.change(edits, Mode::Batch, proof)? {
                 Ok(refused) => {
                     for refusal in refused {
-                        self.talk.error(&refusal.to_string());
+                        self.client.error(&refusal.to_string());
                         self.commands[numbers[refusal.edit]].reject(reason(&refusal));
                     }
                 }
                 Err(error) => {
-                    self.talk.error(&error.to_string());
+                    self.client.error(&error.to_string());
                     numbers.iter().for_each(|at| self.commands[*at].reject("failed to update refs"));
                 }
             }
@@ -104,7 +104,7 @@ impl Push<'_> {
             |command: &crate::receive::commands::Command| command.needs_shallow && command.error.is_none();
         let Some(cut) = shallow.as_ref().filter(|_| self.commands.iter().any(needs)) else { return true };
         let Err(error) = cut.add_to(&self.call.subject.repository) else { return true };
-        self.talk.error(&error.to_string());
+        self.client.error(&error.to_string());
         self.commands
             .iter_mut()
             .filter(|command| command.needs_shallow)

@@ -13,9 +13,9 @@ use packrace_pack::{Phase, ProgressSink};
 use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, loose_compression};
 use packrace_store::{FsckSettings, FsckUse, Quarantine, Snapshot};
 
+use super::client_messages::ClientMessages;
 use super::settings::UnpackSettings;
 use super::spent::PushBudget;
-use super::talk::ClientMessages;
 use crate::error::Error;
 
 /// At most one line of progress a second.
@@ -23,21 +23,21 @@ const PACE: ProgressInterval = ProgressInterval { interval: Duration::from_secs(
 
 /// How far the work is, in band 2.
 pub(super) struct Progress<'a> {
-    pub(super) talk: &'a ClientMessages,
+    pub(super) client: &'a ClientMessages,
     pub(super) clock: &'a dyn Clock,
     meter: Option<Mutex<Meter>>,
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(talk: &'a ClientMessages, clock: &'a dyn Clock, is_quiet: bool) -> Self {
-        Progress { talk, clock, meter: (!is_quiet).then(|| Mutex::new(Meter::new(PACE))) }
+    pub(super) fn new(client: &'a ClientMessages, clock: &'a dyn Clock, is_quiet: bool) -> Self {
+        Progress { client, clock, meter: (!is_quiet).then(|| Mutex::new(Meter::new(PACE))) }
     }
 
     /// Ends the line that is open, and says what else is to be said of it.
     fn finish(&self) {
         if let Some(meter) = &self.meter {
             let text = meter.lock().expect("no panic while held").finish(self.clock.now());
-            self.talk.say(text.as_bytes());
+            self.client.say(text.as_bytes());
         }
     }
 }
@@ -47,11 +47,11 @@ impl ProgressSink for Progress<'_> {
         // What arrives the client counts itself.
         let Some(meter) = self.meter.as_ref().filter(|_| total > 0) else { return };
         let text = meter.lock().expect("no panic while held").update(phase, done, total, self.clock.now());
-        text.iter().for_each(|text| self.talk.say(text.as_bytes()));
+        text.iter().for_each(|text| self.client.say(text.as_bytes()));
     }
 
     fn cancelled(&self) -> bool {
-        self.talk.is_cancelled()
+        self.client.is_cancelled()
     }
 }
 
@@ -83,20 +83,20 @@ pub(super) fn receive_pack_bytes(
     let writer = PackWriter::receive(&quarantine.pack_dir(), hash, quarantine.policy())?;
     let mut ingest = Ingest::new(writer, options);
     let form = settings.unpack_limit.form_of(announced);
-    let result = feed(source, &head, &mut ingest, progress.talk).and_then(|()| {
-        progress.talk.pack_read();
+    let result = feed(source, &head, &mut ingest, progress.client).and_then(|()| {
+        progress.client.pack_read();
         let existing = quarantine.snapshot()?;
         let indexed = ingest.resolve(Some(&existing), progress)?;
         progress.finish();
-        progress.talk.say(&indexed.found().warnings);
+        progress.client.say(&indexed.found().warnings);
         store(indexed, form, quarantine, &existing)
     });
     if let Err(error) = result {
-        progress.talk.say(error.lines());
+        progress.client.say(error.lines());
         // It may have ended while the pack was taken, which then looks cut off.
-        let too_long = progress.talk.too_long();
+        let too_long = progress.client.too_long();
         let words = too_long.clone().unwrap_or_else(|| error.to_string());
-        progress.talk.report("fatal", &words);
+        progress.client.report("fatal", &words);
         // Git's words name the program that it would have run.
         let program = if form == Form::Loose { "unpack-objects" } else { "index-pack" };
         let is_over = too_long.is_some() || error.kind() == ErrorKind::LimitExceeded;
@@ -171,17 +171,17 @@ fn feed(
     source: &mut dyn BufRead,
     head: &[u8],
     ingest: &mut Ingest,
-    talk: &ClientMessages,
+    client: &ClientMessages,
 ) -> Result<(), packrace_pack::ingest::Error> {
     ingest.push(head)?;
-    while !ingest.is_complete() && !talk.is_cancelled() {
+    while !ingest.is_complete() && !client.is_cancelled() {
         // A client that is gone sends nothing more: what is missing shows when deltas are resolved.
         let bytes = source.fill_buf().unwrap_or_default();
         if bytes.is_empty() {
             break;
         }
         let taken = ingest.push(bytes)?;
-        talk.has_come(taken);
+        client.has_come(taken);
         source.consume(taken);
     }
     Ok(())

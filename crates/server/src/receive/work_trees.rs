@@ -97,7 +97,7 @@ impl Push<'_> {
             program.environment.push(("GIT_DIR".into(), Some(git_dir.into_os_string())));
             program.environment.push(("GIT_WORK_TREE".into(), Some(top.clone().into_os_string())));
             program.directory = top;
-            let is_content = run(&program, b"", &self.talk)?;
+            let is_content = run(&program, b"", &self.client)?;
             return Ok((!is_content).then(|| "push-to-checkout hook declined".to_owned()));
         }
         let head = match &tree.head {
@@ -128,7 +128,7 @@ impl Push<'_> {
             let confinement = self.call.subject.confinement.clone();
             let program =
                 Program { argv, directory: top.clone(), environment, reads_messages: true, confinement };
-            if !run(&program, b"", &self.talk)? {
+            if !run(&program, b"", &self.client)? {
                 return Ok(Some(failed.to_owned()));
             }
         }

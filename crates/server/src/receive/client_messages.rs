@@ -1,5 +1,4 @@
-//! Work on one thread, the client on another: what is said on the way goes out at once, and while nothing is said the
-//! connection is kept alive.
+//! Messages to a client while a worker takes its push: they go out at once, and in between the connection is kept alive.
 //!
 //! ```text
 //! worker: reads the pack, unpacks, runs hooks, changes refs ── Event ──▶ this thread: frames, keepalive ──▶ client
@@ -13,7 +12,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 use packrace_os::clock::Clock;
-use packrace_store::MessageSink;
+use packrace_pack::{Phase, Watch};
+use packrace_store::Outlet;
 
 use super::spent::CpuTime;
 use crate::path_names::PathNames;
@@ -35,7 +35,7 @@ pub(super) enum Event {
     PackRead,
 }
 
-/// The worker's end. Clones share it.
+/// The worker's end of the connection: what the client is told, and whether it is still there. Clones share it.
 #[derive(Clone)]
 pub(super) struct ClientMessages {
     sender: SyncSender<Event>,
@@ -103,9 +103,9 @@ impl ClientMessages {
     }
 
     /// Where hooks can say something.
-    pub(super) fn outlet(&self) -> MessageSink {
-        let talk = self.clone();
-        MessageSink::new(move |text| talk.say(text))
+    pub(super) fn outlet(&self) -> Outlet {
+        let client = self.clone();
+        Outlet::new(move |text| client.say(text))
     }
 
     /// From now on it does not matter whether the client leaves.
@@ -124,9 +124,18 @@ impl ClientMessages {
         is_too_long.then(|| self.cpu_time.words())
     }
 
-    /// So many bytes of the pack have come.
+    /// So many bytes of the pack have arrived.
     pub(super) fn has_come(&self, bytes: usize) {
         self.cpu_time.has_come(bytes);
+    }
+}
+
+/// Walks end when the push does; they have no progress to tell.
+impl Watch for ClientMessages {
+    fn progress(&self, _: Phase, _: u64, _: u64) {}
+
+    fn cancelled(&self) -> bool {
+        self.is_cancelled()
     }
 }
 
