@@ -21,7 +21,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 use crate::limits::budget::CUT;
-use crate::limits::connections::{Awaited, LimitReached, Permit};
+use crate::limits::connections::{LimitReached, Permit, PermitReader};
 use crate::metrics::{DoorName, Reason};
 use crate::path_names::PathNames;
 use crate::send::outbox::{ClientSink, GatherBatch};
@@ -29,7 +29,7 @@ use crate::service::access_log::Access;
 use crate::service::call::{self, Call, Client, Service};
 use crate::service::counting::{CountingReader, CountingSink};
 use crate::service::root::NotServed;
-use crate::service::shared::{Beginning, Opened, Shared};
+use crate::service::shared::{Beginning, ServedRepository, Shared};
 use crate::settings::Settings;
 use crate::stdio::StreamSink;
 use crate::subject::{Mode, ProtocolVersion};
@@ -165,7 +165,7 @@ fn converse(
     let mut awaited;
     let input: &mut (dyn Read + Send) = match permit {
         Some(permit) => {
-            awaited = Awaited { input: &mut source, permit };
+            awaited = PermitReader { input: &mut source, permit };
             &mut awaited
         }
         None => &mut source,
@@ -254,8 +254,8 @@ fn run(
     let mut head = &[][..];
     let begun;
     let (repository, mode) = match opened {
-        Opened::There(repository) => (repository, Mode::Stateful),
-        Opened::New(new) => {
+        ServedRepository::Existing(repository) => (repository, Mode::Stateful),
+        ServedRepository::New(new) => {
             let told = new.advertise(settings, request.version, transfer, client);
             told.map_err(|error| error.to_string())?;
             let beginning = Beginning::of(&mut input).map_err(|error| error.to_string())?;
@@ -291,7 +291,7 @@ fn variables(peer: &str) -> Vec<(OsString, OsString)> {
     vec![("REMOTE_ADDR".into(), ip.into()), ("REMOTE_PORT".into(), address.port().to_string().into())]
 }
 
-fn open(request: &Request, shared: &Shared) -> Result<Opened, String> {
+fn open(request: &Request, shared: &Shared) -> Result<ServedRepository, String> {
     shared.open(request.service, "daemon", &request.path).map_err(|not_served| {
         match &not_served {
             NotServed::NotFound(_) => shared.host.metrics.refused(Reason::NotFound),

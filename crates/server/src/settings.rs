@@ -41,7 +41,7 @@ pub struct Settings {
     pub repository_cache: RepositoryCacheSettings,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
-    /// What may be pushed.
+    /// Whether and how clients may push.
     pub pushing: Pushing,
     /// What hooks and other programs may do and take.
     pub confinement: Confinement,
@@ -54,7 +54,7 @@ pub struct Settings {
 /// Which repositories below the folder are served, and what they may decide. Plain data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServeRules {
-    /// Nobody pushes, whatever else is said, also by a repository.
+    /// Nobody may push, whatever other settings or repositories say.
     pub read_only: bool,
     /// Only repositories with a file `git-daemon-export-ok` are served.
     pub require_export_ok: bool,
@@ -96,19 +96,19 @@ pub enum Admin {
 /// What may be pushed, and how. Plain data.
 #[derive(Debug, Clone)]
 pub struct Pushing {
-    /// Everybody may, where the configuration of a repository says nothing else.
+    /// Everybody may push, unless the configuration of a repository says otherwise.
     pub is_allowed: bool,
-    /// What is made where a push finds nothing.
+    /// How a push creates a repository that does not exist.
     pub new_repositories: Option<NewRepositories>,
-    /// Who stands in reflogs.
+    /// The committer in reflogs.
     pub committer: Committer,
     /// Variables that hooks get beside those of this process, and those of them that no door may set.
     pub hook_environment: Vec<(OsString, OsString)>,
-    /// Where files go that nobody keeps.
+    /// A folder for temporary files.
     pub temporary_dir: PathBuf,
-    /// What one push may cost.
+    /// The limits of one push.
     pub budget: PushBudget,
-    /// What the commands of all pushes may take.
+    /// Memory for the commands of all pushes.
     pub memory: PushMemory,
 }
 

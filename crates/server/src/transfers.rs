@@ -1,6 +1,6 @@
 //! The calls that are running: who is served what, and how far it is.
 //!
-//! A door makes a [`Listed`] when a request comes, and drops it when the answer or the client has left. The call notes in its
+//! A door makes a [`RunningCall`] when a request comes, and drops it when the answer or the client has left. The call notes in its
 //! [`Transfer`] what it turns out to be. Each note is an atomic store; only the list is locked, when a call begins or ends.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl Transfers {
         self.is_stopping.load(Relaxed)
     }
 
-    /// Calls so far.
+    /// How many calls have begun.
     pub fn begun(&self) -> u64 {
         self.last.load(Relaxed)
     }
@@ -54,13 +54,13 @@ impl Transfers {
 
 /// A call in the list of its process, which it leaves when this is dropped.
 #[derive(Debug)]
-pub struct Listed {
+pub struct RunningCall {
     transfer: Arc<Transfer>,
     transfers: Arc<Transfers>,
     number: u64,
 }
 
-impl Listed {
+impl RunningCall {
     /// Begins a call, with an id of its own, which counts in `metrics`.
     pub fn new(transfers: &Arc<Transfers>, metrics: &Arc<Metrics>, door: DoorName, peer: &str) -> Self {
         let number = transfers.last.fetch_add(1, Relaxed) + 1;
@@ -74,7 +74,7 @@ impl Listed {
         });
         let listed = transfer.clone();
         transfers.live.lock().unwrap_or_else(PoisonError::into_inner).insert(number, listed);
-        Listed { transfer, transfers: transfers.clone(), number }
+        RunningCall { transfer, transfers: transfers.clone(), number }
     }
 
     /// What is known of the call.
@@ -83,7 +83,7 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         // Whatever has not ended by now was cut off.
         self.transfer.end(false);
@@ -216,12 +216,12 @@ impl Transfer {
         at(usize::from(self.kind.load(Relaxed)).wrapping_sub(1))
     }
 
-    /// Says what it is at.
+    /// Notes the step that it has reached.
     pub fn is_at(&self, step: Step) {
         self.step.store(place(step), Relaxed);
     }
 
-    /// What it is at.
+    /// The step that it has reached.
     pub fn step(&self) -> Step {
         at(self.step.load(Relaxed).into()).unwrap_or(Step::Asking)
     }
@@ -302,8 +302,8 @@ mod tests {
     #[test]
     fn calls_are_listed_for_as_long_as_they_run() {
         let (transfers, metrics) = (Arc::new(Transfers::new("p".into())), Arc::default());
-        let first = Listed::new(&transfers, &metrics, DoorName::Git, "1.2.3.4:5");
-        let second = Listed::new(&transfers, &metrics, DoorName::Http, "1.2.3.4:6");
+        let first = RunningCall::new(&transfers, &metrics, DoorName::Git, "1.2.3.4:5");
+        let second = RunningCall::new(&transfers, &metrics, DoorName::Http, "1.2.3.4:6");
         second.transfer().is_about(b"/a\xff.git");
         let list = transfers.list();
         let shown: Vec<_> =
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn each_kind_that_a_call_comes_to_is_counted() {
         let metrics = Arc::<Metrics>::default();
-        let call = Listed::new(&Arc::default(), &metrics, DoorName::Git, "");
+        let call = RunningCall::new(&Arc::default(), &metrics, DoorName::Git, "");
         for kind in [Kind::Advertisement, Kind::LsRefs, Kind::Negotiation, Kind::Negotiation, Kind::Fetch] {
             call.transfer().enter(kind);
             assert_eq!(call.transfer().kind(), Some(kind));

@@ -290,7 +290,7 @@ fn idle_sessions_go_first_when_places_run_out() {
         stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);
-        contains(&rest, b"ERR idle while others had to wait")
+        contains(&rest, b"ERR disconnected: idle while other clients waited")
     });
     assert!(told);
     drop(streams);

@@ -313,11 +313,11 @@ fn duration(time: Duration) -> String {
 mod tests {
     use super::*;
     use crate::host::Host;
-    use crate::transfers::Listed;
+    use crate::transfers::RunningCall;
 
     fn render(shows_names: bool, peer: &str, repository: &[u8]) -> String {
         let host = Arc::<Host>::default();
-        let call = Listed::new(&host.transfers, &host.metrics, DoorName::Http, peer);
+        let call = RunningCall::new(&host.transfers, &host.metrics, DoorName::Http, peer);
         call.transfer().is_about(repository);
         call.transfer().enter(Kind::Clone);
         let metrics = &host.metrics;

@@ -36,7 +36,7 @@ const PROGRESS_BYTES: usize = 16 << 10;
 
 const INFLATED_AT_ONCE_BYTES: usize = 64 << 10;
 
-/// Why a request body was not taken.
+/// Why a request body is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadBody {
     TooLarge,
@@ -212,7 +212,7 @@ pub(super) struct BodySink {
     has_sent: bool,
 }
 
-/// What comes through.
+/// What goes from the thread of a request to its answer.
 pub(super) enum Message {
     Batch(GatherBatch),
     /// The answer is complete. One that stops without this must not look complete.
@@ -285,7 +285,7 @@ impl ClientSink for BodySink {
 #[derive(Debug)]
 pub(super) struct BatchBuf {
     batch: GatherBatch,
-    /// Pieces that are gone.
+    /// Pieces that were sent.
     at: usize,
     /// Bytes of the next piece that are gone.
     skip: usize,
@@ -459,7 +459,7 @@ mod tests {
     use packrace_os::throughput::MinThroughput;
 
     use crate::http::watch::ConnectionWatch;
-    use crate::limits::budget::{Budget, Limits};
+    use crate::limits::budget::{Budget, BudgetLimits};
     use crate::send::outbox::COPY_BELOW_BYTES;
 
     #[test]
@@ -503,7 +503,7 @@ mod tests {
     }
 
     fn memory(max: usize) -> Arc<Budget> {
-        Budget::new(Limits { max, max_of_a_client: max, ..Limits::default() })
+        Budget::new(BudgetLimits { max, max_of_a_client: max, ..BudgetLimits::default() })
     }
 
     fn check(body: &[u8], is_gzip: bool, max_bytes: usize, room: usize, expect: Result<&[u8], BadBody>) {

@@ -19,9 +19,9 @@ const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caching {
     Never,
-    /// Nothing is said.
+    /// No header says so.
     Unsaid,
-    /// From this moment on.
+    /// With the time of this moment.
     AYearFrom(SystemTime),
 }
 

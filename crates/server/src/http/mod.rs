@@ -42,7 +42,7 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::admin::{self, AdminAccess};
 use crate::limits::budget::CUT;
-use crate::limits::connections::{Awaited, Permit};
+use crate::limits::connections::{Permit, PermitReader};
 use crate::metrics::{DoorName, Reason};
 use crate::origin;
 use crate::path_names::PathNames;
@@ -52,7 +52,7 @@ use crate::service::call::{self, Call, Service};
 use crate::service::counting::CountingReader;
 use crate::service::pusher::pusher;
 use crate::service::root::NotServed;
-use crate::service::shared::{Beginning, Opened, Shared};
+use crate::service::shared::{Beginning, ServedRepository, Shared};
 use crate::subject::{Mode, ProtocolVersion};
 use crate::transfers::Transfer;
 use body::{AnswerBody, BadBody, BodySink, Message, RequestBody, discard};
@@ -225,7 +225,7 @@ async fn take_body(
     path: &[u8],
     context: &RequestContext,
     shared: &Arc<Shared>,
-) -> Result<(RequestBody, Option<Opened>), StatusCode> {
+) -> Result<(RequestBody, Option<ServedRepository>), StatusCode> {
     let settings = shared.settings();
     let limits = &settings.limits;
     let refused = |bad| body_refused(bad, context.peer, shared);
@@ -254,7 +254,7 @@ async fn look_up(
     path: Vec<u8>,
     context: &RequestContext,
     shared: &Arc<Shared>,
-) -> Result<Opened, StatusCode> {
+) -> Result<ServedRepository, StatusCode> {
     let permit = take_permit(context, shared).await?;
     let (transfer, shared) = (context.transfer.clone(), shared.clone());
     let looking = tokio::task::spawn_blocking(move || {
@@ -264,7 +264,7 @@ async fn look_up(
         open(service, &path, &shared)
     });
     looking.await.unwrap_or_else(|panic| {
-        tracing::error!("a request failed: {panic}");
+        tracing::error!("a request panicked: {panic}");
         Err(StatusCode::INTERNAL_SERVER_ERROR)
     })
 }
@@ -312,7 +312,7 @@ fn is_gzip(headers: &HeaderMap, service: Service) -> Result<bool, StatusCode> {
     }
 }
 
-/// Counts, logs and answers a body that is not taken.
+/// Counts and logs a refused body, and gives its status.
 fn body_refused(bad: BadBody, peer: SocketAddr, shared: &Shared) -> StatusCode {
     let (status, why) = match bad {
         // Counted by their status.
@@ -342,7 +342,7 @@ struct RequestContext {
     in_flight: Weak<InFlight>,
 }
 
-/// A request.
+/// A request for a service, and where its body comes from.
 struct ServiceRequest {
     service: Service,
     path: Vec<u8>,
@@ -352,7 +352,7 @@ struct ServiceRequest {
     prefix: Vec<u8>,
     context: RequestContext,
     /// The repository, where it was looked up before.
-    opened: Option<Opened>,
+    opened: Option<ServedRepository>,
 }
 
 /// Where the bytes of a request come from.
@@ -390,7 +390,7 @@ async fn run(
         None => match engine.await {
             Ok(status) => Err(status),
             Err(panic) => {
-                tracing::error!("a request failed: {panic}");
+                tracing::error!("a request panicked: {panic}");
                 Err(StatusCode::INTERNAL_SERVER_ERROR)
             }
         },
@@ -405,7 +405,7 @@ async fn take_permit(context: &RequestContext, shared: &Shared) -> Result<Permit
 }
 
 /// The repository, if it offers this service.
-fn open(service: Service, path: &[u8], shared: &Shared) -> Result<Opened, StatusCode> {
+fn open(service: Service, path: &[u8], shared: &Shared) -> Result<ServedRepository, StatusCode> {
     shared.open(service, "http", path).map_err(|why| status_of_not_served(&quoted(path), &why))
 }
 
@@ -484,7 +484,7 @@ fn status_of_not_served(path: &str, why: &NotServed) -> StatusCode {
 
 fn serve_request(
     request: ServiceRequest,
-    opened: Opened,
+    opened: ServedRepository,
     client: &mut BodySink,
     permit: &Permit,
     shared: &Shared,
@@ -499,7 +499,7 @@ fn serve_request(
             &mut whole
         }
         Body::Stream(body) => {
-            awaited = Awaited { input: body, permit };
+            awaited = PermitReader { input: body, permit };
             &mut awaited
         }
         Body::Empty | Body::Refused(_) => &mut std::io::empty(),
@@ -509,12 +509,12 @@ fn serve_request(
     let mut head = &[][..];
     let begun;
     let repository = match opened {
-        Opened::There(repository) => repository,
-        Opened::New(new) if request.mode == Mode::Advertise => {
+        ServedRepository::Existing(repository) => repository,
+        ServedRepository::New(new) if request.mode == Mode::Advertise => {
             new.advertise(&settings, request.version, &transfer, client)?;
             return Ok(StatusCode::OK);
         }
-        Opened::New(new) => {
+        ServedRepository::New(new) => {
             match Beginning::of(&mut input).map_err(crate::error::Error::gone)? {
                 Beginning::Commands(first) => begun = first,
                 Beginning::Flush => return Ok(StatusCode::OK),

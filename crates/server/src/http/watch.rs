@@ -60,7 +60,7 @@ struct Mark {
 pub(super) enum TooSlow {
     /// No request came.
     Silent,
-    /// An answer was not taken.
+    /// The client read an answer too slowly.
     Stalled,
     /// No request came, and another client needed the permit.
     Cut,
@@ -69,8 +69,8 @@ pub(super) enum TooSlow {
 impl std::fmt::Display for TooSlow {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            TooSlow::Silent => "no request came",
-            TooSlow::Stalled => "an answer was not taken",
+            TooSlow::Silent => "no request within the time limit",
+            TooSlow::Stalled => "the client reads its answer too slowly",
             TooSlow::Cut => CUT,
         })
     }
@@ -104,7 +104,7 @@ impl ConnectionWatch {
         }
     }
 
-    /// The body is there.
+    /// The body has arrived.
     pub(super) fn has_body(&self) {
         self.permit.iter().for_each(Permit::works);
     }

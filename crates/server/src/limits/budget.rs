@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Work cannot be cut, so a few who keep a server working could hold everything. A part of a budget may be reserved for
-//! clients that hold nothing: see [`Limits::reserved`]. And who comes may wait for a moment until something is given back
+//! clients that hold nothing: see [`BudgetLimits::reserved`]. And who comes may wait for a moment until something is given back
 //! ([`Budget::claim_soon`]); of those who wait, the first goes that there is room for.
 //!
 //! A claim is idle while its holder waits for the client: for the next command, the next bytes of a body. What is being
-//! worked on is never cut. A claim counts as idle only after [`Limits::least_idle`], but at once where its client holds
+//! worked on is never cut. A claim counts as idle only after [`BudgetLimits::least_idle`], but at once where its client holds
 //! more than the one that comes would then hold: so a few who hold everything cannot keep others out by taking turns, and the
 //! others do not lose what they have by pausing for a moment.
 
@@ -27,8 +27,8 @@ use tokio::sync::oneshot;
 pub use super::address::AddressRange;
 use super::address::client;
 
-/// What a client is told, and the log says, whose claim was cut.
-pub const CUT: &str = "idle while others had to wait, and cut";
+/// What the log says, and a client is told, whose claim was taken away.
+pub const CUT: &str = "disconnected: idle while other clients waited";
 
 /// A claim that is being worked on has waited since then.
 const WORKING: u64 = u64::MAX;
@@ -36,31 +36,31 @@ const WORKING: u64 = u64::MAX;
 /// As many may wait as claims of 1 are given out at most; of one client this share: one of eight.
 const WAITING_SHARE: usize = 8;
 
-/// How much there is. Plain data.
+/// How much there is to claim. Plain data.
 #[derive(Debug, Clone, Default)]
-pub struct Limits {
-    /// For all.
+pub struct BudgetLimits {
+    /// The most for all clients together.
     pub max: usize,
-    /// For one client.
+    /// The most for one client.
     pub max_of_a_client: usize,
     /// How much of `max` only goes to clients that hold nothing yet.
     pub reserved: usize,
-    /// Clients that are not limited by themselves. They are cut like others.
+    /// Clients without a limit of their own. Their claims are cut like others.
     pub exempt: Vec<AddressRange>,
-    /// How long a claim has been waiting for its client before it may be cut for somebody who has as much.
+    /// How long a claim waits for its client before it may be cut for a client that holds as much.
     pub least_idle: Duration,
 }
 
-/// Why nothing is given.
+/// Why a claim is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Everything is given out.
+    /// All of the budget is claimed.
     Full,
-    /// This client has as much as one may have.
+    /// This client has claimed as much as it may.
     ClientHasEnough,
 }
 
-/// Something that clients share.
+/// What all clients share: a number of connections or requests, or bytes of memory.
 #[derive(Debug)]
 pub struct Budget {
     start: Instant,
@@ -69,7 +69,7 @@ pub struct Budget {
 
 #[derive(Debug, Default)]
 struct State {
-    limits: Limits,
+    limits: BudgetLimits,
     taken: usize,
     /// Only clients that have a claim.
     clients: HashMap<IpAddr, OfClient>,
@@ -143,20 +143,20 @@ impl Default for Budget {
     /// One without limits.
     fn default() -> Self {
         let (max, max_of_a_client) = (usize::MAX, usize::MAX);
-        let limits = Limits { max, max_of_a_client, ..Limits::default() };
+        let limits = BudgetLimits { max, max_of_a_client, ..BudgetLimits::default() };
         Budget { start: Instant::now(), state: Mutex::new(State { limits, ..State::default() }) }
     }
 }
 
 impl Budget {
     /// One of which nothing is given out.
-    pub fn new(limits: Limits) -> Arc<Self> {
+    pub fn new(limits: BudgetLimits) -> Arc<Self> {
         let state = State { limits, ..State::default() };
         Arc::new(Budget { start: Instant::now(), state: Mutex::new(state) })
     }
 
     /// Other limits count from now on; nobody loses anything.
-    pub fn set(self: &Arc<Self>, limits: Limits) {
+    pub fn set(self: &Arc<Self>, limits: BudgetLimits) {
         let granted = {
             let mut state = self.state();
             state.limits = limits;
@@ -171,7 +171,7 @@ impl Budget {
         self.state().limits.max
     }
 
-    /// What is given out.
+    /// How much is claimed.
     pub fn taken(&self) -> usize {
         self.state().taken
     }
@@ -399,7 +399,7 @@ impl State {
     }
 }
 
-/// A part of a budget; given back when it is dropped.
+/// A part of a budget, given back when it is dropped.
 #[derive(Debug)]
 pub struct Claim {
     budget: Arc<Budget>,
@@ -444,17 +444,17 @@ impl Claim {
         self.signal.waiting_since.store(now, Relaxed);
     }
 
-    /// From now on it is not the client that is waited for.
+    /// From now on the holder no longer waits for its client.
     pub fn works(&self) {
         self.signal.waiting_since.store(WORKING, Relaxed);
     }
 
-    /// Whether it was taken away. Its holder has to end.
+    /// Whether it was taken away: its holder has to stop.
     pub fn is_cut(&self) -> bool {
         self.signal.is_cut.load(Relaxed)
     }
 
-    /// Calls this when it is taken away; at once if it was.
+    /// Calls this when it is taken away; at once if it already was.
     pub fn on_cut(&self, wake: impl FnOnce() + Send + 'static) {
         let wake: OnCut = Box::new(wake);
         *self.signal.on_cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(wake);
@@ -463,7 +463,7 @@ impl Claim {
         }
     }
 
-    /// Ready when it is taken away. For one waiter.
+    /// Ready when it is taken away. Only one task may wait.
     pub fn cut(&self) -> impl Future<Output = ()> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         // Nobody may listen any more.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Limits;
-use super::budget::{self, Budget, CUT, Claim, Refused};
+use super::budget::{Budget, BudgetLimits, CUT, Claim, Refused};
 use crate::metrics::Reason;
 
 /// Of the descriptors that the process may have, this share is for connections: three of four.
@@ -78,7 +78,7 @@ pub(crate) struct ConnectionLimits {
     max_descriptors: usize,
     connections: Arc<Budget>,
     requests: Arc<Budget>,
-    /// Bytes of bodies.
+    /// Memory for request bodies, in bytes.
     pub(crate) bodies: Arc<Budget>,
 }
 
@@ -121,11 +121,11 @@ impl ConnectionLimits {
 }
 
 /// Connections, requests, and bytes of bodies.
-fn shares(limits: &Limits, max_descriptors: usize) -> [budget::Limits; 3] {
+fn shares(limits: &Limits, max_descriptors: usize) -> [BudgetLimits; 3] {
     let (share, of) = CONNECTION_SHARE;
     let for_connections = max_descriptors / of * share;
     let for_requests = (max_descriptors - for_connections) / DESCRIPTORS_A_REQUEST;
-    let budget = |max, max_of_a_client, least_idle| budget::Limits {
+    let budget = |max, max_of_a_client, least_idle| BudgetLimits {
         max,
         max_of_a_client,
         reserved: 0,
@@ -141,7 +141,7 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [budget::Limits; 3] {
             limits.max_connections_per_address,
             IDLE_CONNECTION,
         ),
-        budget::Limits {
+        BudgetLimits {
             reserved: max_requests / RESERVED_SHARE,
             ..budget(max_requests, limits.max_requests_per_address, IDLE_REQUEST)
         },
@@ -154,12 +154,12 @@ fn shares(limits: &Limits, max_descriptors: usize) -> [budget::Limits; 3] {
 }
 
 /// What a client sends. The permit is idle while it waits for the next bytes; once it is taken away, reads fail.
-pub(crate) struct Awaited<'a> {
+pub(crate) struct PermitReader<'a> {
     pub(crate) input: &'a mut (dyn Read + Send),
     pub(crate) permit: &'a Permit,
 }
 
-impl Read for Awaited<'_> {
+impl Read for PermitReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.permit.waits();
         let read = self.input.read(buffer);

@@ -42,7 +42,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// How URLs begin.
+    /// The scheme of its URLs.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -159,7 +159,7 @@ async fn run(
     }
     tokio::select! {
         () = drain(&shared, accepting) => {}
-        () = signals.stop() => tracing::warn!("told to stop again: what still runs is cut"),
+        () = signals.stop() => tracing::warn!("second stop signal: cutting running requests"),
     }
     Ok(())
 }
@@ -168,14 +168,14 @@ async fn run(
 fn tell_rules(settings: &Settings) {
     let (rules, pushing) = (&settings.rules, &settings.pushing);
     let pushes = match (rules.read_only, pushing.is_allowed) {
-        (true, _) => "nobody pushes",
-        (false, true) => "everybody pushes, where a repository does not say no",
-        (false, false) => "nobody pushes but where git's configuration outside of repositories says so",
+        (true, _) => "nobody may push",
+        (false, true) => "everybody may push, unless a repository forbids it",
+        (false, false) => "nobody may push, unless git's configuration outside of repositories allows it",
     };
     let exported = if rules.require_export_ok { " with git-daemon-export-ok" } else { "" };
     tracing::info!(
-        "served are repositories{exported} that lie in no other; {pushes}; hooks: {}; links lead into the served folder{}; \
-         HTTP is asked for {}",
+        "serving repositories{exported} that lie in no other; {pushes}; hooks: {}; links may lead into the served folder{}; \
+         HTTP host names: {}",
         match &rules.hooks {
             HooksFrom::Repository => "each repository's own".to_owned(),
             HooksFrom::Nowhere => "none".to_owned(),
@@ -190,18 +190,18 @@ fn tell_rules(settings: &Settings) {
     );
 }
 
-/// Ends what runs in good order, as far as its time allows.
+/// Lets running requests end in good order, as far as time allows.
 async fn drain(shared: &Shared, mut accepting: JoinSet<()>) {
-    // From now on the server is not ready, and lets in no clones.
+    // From now on the server is not ready and refuses clones.
     shared.host.transfers.stop();
     let limits = shared.settings().limits.clone();
     if !limits.grace_time.is_zero() {
-        tracing::info!("stopping: clones are refused; in {} s nobody is let in", limits.grace_time.as_secs());
+        tracing::info!("stopping: refusing clones; closing listeners in {} s", limits.grace_time.as_secs());
         tokio::time::sleep(limits.grace_time).await;
     }
     accepting.shutdown().await;
     shared.stopping.send_replace(true);
-    tracing::info!("stopping: running requests have {} seconds", limits.drain_time.as_secs());
+    tracing::info!("stopping: {} s left for running requests", limits.drain_time.as_secs());
     let _ = tokio::time::timeout(limits.drain_time, shared.stopping.closed()).await;
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What an administrator wants.
+/// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Stop,
@@ -17,7 +17,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// From now on.
+    /// Listens for signals from now on.
     pub(super) fn new() -> std::io::Result<Self> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
@@ -26,7 +26,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one.
+    /// Waits for a signal.
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.terminate.recv() => Signal::Stop,

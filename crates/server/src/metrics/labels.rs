@@ -41,7 +41,7 @@ macro_rules! label {
 }
 
 label! {
-    /// What a transfer is.
+    /// What a transfer turns out to be.
     Kind {
         /// What is told before anything is asked; in versions 0 and 1 with all refs.
         Advertisement = "advertisement",
@@ -123,7 +123,7 @@ label! {
         Planning = "planning",
         /// Sending a pack.
         Sending = "sending",
-        /// Taking what is pushed.
+        /// Receiving a push.
         Receiving = "receiving",
     }
 }

@@ -29,7 +29,7 @@ const MAX_STATUS_BYTES: usize = 1 << 20;
 
 /// What was found out about a certificate.
 #[derive(Debug, Clone)]
-pub(super) struct Checked {
+pub(super) struct CertificateCheck {
     /// The name of the blob that it became.
     id: Option<ObjectId>,
     signature: Signature,
@@ -80,7 +80,7 @@ fn hmac(hash: HashKind, key: &[u8], message: &[u8]) -> ObjectId {
 }
 
 /// What a certificate is checked against, and who is told of errors.
-pub(super) struct Checker<'a> {
+pub(super) struct CertificateChecker<'a> {
     pub(super) call: &'a ReceivePack,
     pub(super) settings: &'a Settings,
     /// The nonce that the client was given.
@@ -88,7 +88,7 @@ pub(super) struct Checker<'a> {
     pub(super) client: &'a ClientMessages,
 }
 
-impl Checked {
+impl CertificateCheck {
     /// What hooks are told.
     pub(super) fn variables(&self) -> Variables {
         let Some(id) = self.id else { return Vec::new() };
@@ -108,10 +108,10 @@ impl Checked {
     }
 }
 
-impl Checker<'_> {
+impl CertificateChecker<'_> {
     /// Stores the certificate and looks into its signature and its nonce.
-    pub(super) fn check(&self, certificate: &Certificate) -> Result<Checked, Error> {
-        Ok(Checked {
+    pub(super) fn check(&self, certificate: &Certificate) -> Result<CertificateCheck, Error> {
+        Ok(CertificateCheck {
             id: self.store(certificate)?,
             signature: self.verify(certificate),
             nonce: self.check_nonce(certificate),

@@ -25,13 +25,13 @@ pub(super) const WAITING_EVENTS: usize = 16;
 /// The longest time without a look at whether the client is still there.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What the worker tells.
+/// What the worker sends.
 pub(super) enum Event {
     /// Text for the user.
     Text(Vec<u8>),
-    /// Packets, framed already.
+    /// Framed packets.
     Packets(Vec<u8>),
-    /// All of the pack was read: from now on silence is ours.
+    /// All of the pack was read: from now on the connection is kept alive.
     PackRead,
 }
 
@@ -42,8 +42,8 @@ pub(super) struct ClientMessages {
     cancelled: Arc<AtomicBool>,
     /// Objects have come in: the push goes on to its end, and hooks too, whether anybody hears of it or not.
     goes_on: Arc<AtomicBool>,
-    /// Where text goes that the client has no band for.
-    aside: Option<MessageSink>,
+    /// Where text goes when the client has no side-band.
+    aside: Option<Outlet>,
     paths: PathNames,
     cpu_time: Arc<CpuTime>,
 }
@@ -83,7 +83,7 @@ impl ClientMessages {
         self.report("warning", text);
     }
 
-    /// Text that may name files; where the client does not see how they are called here, the log does.
+    /// Text that may name files. The client sees its own names for them, and the log the real ones.
     pub(super) fn report(&self, word: &str, text: &str) {
         let shown = self.paths.for_client(text);
         if shown != text {
@@ -97,12 +97,12 @@ impl ClientMessages {
         self.tell(Event::PackRead);
     }
 
-    /// If nobody listens any more, nobody needs to know.
+    /// A client that has left need not know.
     pub(super) fn tell(&self, event: Event) {
         let _ = self.sender.send(event);
     }
 
-    /// Where hooks can say something.
+    /// Where hooks write their messages.
     pub(super) fn outlet(&self) -> Outlet {
         let client = self.clone();
         Outlet::new(move |text| client.say(text))
@@ -118,7 +118,7 @@ impl ClientMessages {
         !self.goes_on.load(Relaxed) && (self.cancelled.load(Relaxed) || self.cpu_time.is_exceeded())
     }
 
-    /// Why it ends although the client is there.
+    /// Why it ends while the client is still there.
     pub(super) fn too_long(&self) -> Option<String> {
         let is_too_long = !self.goes_on.load(Relaxed) && self.cpu_time.is_exceeded();
         is_too_long.then(|| self.cpu_time.words())

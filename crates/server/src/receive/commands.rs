@@ -12,7 +12,7 @@ use packrace_store::refs::RefSnapshot;
 use packrace_store::{Hooks, Quarantine, Snapshot};
 
 use super::ReceivePack;
-use super::certificate::Checked;
+use super::certificate::CertificateCheck;
 use super::client_messages::{ClientMessages, Event};
 use super::settings::{ProcReceive, Settings};
 use super::shallow::NewShallow;
@@ -56,19 +56,19 @@ impl Command {
     }
 }
 
-/// A push.
+/// A push on its way.
 pub(super) struct Push<'a> {
     pub(super) call: &'a ReceivePack,
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: Settings,
     pub(super) namespace: Vec<u8>,
-    /// What was asked to stand in the certificate.
+    /// The nonce that the certificate has to have.
     pub(super) nonce: Option<String>,
     pub(super) request: PushRequest,
     pub(super) commands: Vec<Command>,
     pub(super) client: ClientMessages,
     pub(super) hooks: Arc<Hooks>,
-    pub(super) certificate: Option<Checked>,
+    pub(super) certificate: Option<CertificateCheck>,
 }
 
 impl<'a> Push<'a> {

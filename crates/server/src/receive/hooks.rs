@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-use super::certificate::{Checked, Checker};
+use super::certificate::{CertificateCheck, CertificateChecker};
 use super::commands::{Command, Push};
 use super::hook_run::{Variables, run};
 use crate::error::Error;
@@ -95,10 +95,10 @@ impl Push<'_> {
         let Some(certificate) = &self.request.certificate else { return Ok(Vec::new()) };
         if self.certificate.is_none() {
             let (call, settings, nonce) = (self.call, &self.settings, self.nonce.as_deref());
-            let checker = Checker { call, settings, nonce, client: &self.client };
+            let checker = CertificateChecker { call, settings, nonce, client: &self.client };
             self.certificate = Some(checker.check(certificate)?);
         }
-        Ok(self.certificate.as_ref().map_or_else(Vec::new, Checked::variables))
+        Ok(self.certificate.as_ref().map_or_else(Vec::new, CertificateCheck::variables))
     }
 }
 

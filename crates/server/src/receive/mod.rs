@@ -68,32 +68,32 @@ const PACK_READ_BYTES: usize = 1 << 20;
 /// What an allocator adds to a name that is kept, twice.
 const BYTES_A_NAME: usize = 32;
 
-/// What a client is told whose commands do not fit.
+/// What a client is told when there is no memory for its commands.
 const NO_MEMORY: &str = "too many refs are being pushed at the same time; try again later, or fewer";
 
 /// One call of receive-pack.
 #[derive(Debug, Clone)]
 pub struct ReceivePack {
-    /// What is pushed to.
+    /// What is pushed to, and how.
     pub subject: Subject,
-    /// The repository as the client names it: nonces of signed pushes hold for this name only.
+    /// The repository as the client names it. Nonces of signed pushes are valid for this name only.
     pub named: OsString,
-    /// Where files go that nobody keeps.
+    /// A folder for temporary files.
     pub temporary_dir: PathBuf,
     /// What it may cost.
     pub budget: PushBudget,
     /// Variables that hooks get beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,
-    /// Who stands in reflogs.
+    /// The committer in reflogs.
     pub committer: Committer,
     /// Who pushes, where the door knows.
     pub pusher: Option<Pusher>,
     /// No progress (`-q`).
     pub quiet: bool,
-    /// Take it that new tips lead to objects which are all there (`--skip-connectivity-check`).
+    /// Skips the connectivity check of new tips (`--skip-connectivity-check`).
     pub skip_connectivity_check: bool,
-    /// Where goes what is said to a client without side-band.
-    pub messages: MessageSink,
+    /// Where messages go for a client without side-band.
+    pub messages: Outlet,
     /// Which hooks are run.
     pub hooks: HooksFrom,
 }
@@ -230,10 +230,10 @@ impl<'a> Receive<'a> {
         }
     }
 
-    /// Nothing yet of the memory that all pushes share.
+    /// Claims nothing yet of the memory that all pushes share.
     fn claim_memory(&mut self) -> Result<Claim, Error> {
         let Subject { host, transfer, .. } = &self.call.subject;
-        // Who has no address is the only one.
+        // A client without an address is the only one.
         let peer =
             transfer.peer().parse::<SocketAddr>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
         host.push_memory.claim(0, peer).map_err(|_| self.no_memory())

@@ -11,7 +11,7 @@ use super::commands::{Before, Push, Shallow};
 use super::decide::Decision;
 use crate::error::Error;
 
-/// What reflogs say.
+/// The message in reflogs.
 const MESSAGE: &[u8] = b"push";
 
 impl Push<'_> {

@@ -7,12 +7,12 @@ use http::StatusCode;
 
 use crate::host::Host;
 use crate::metrics::{Closed as _, DoorName, Reason};
-use crate::transfers::{Listed, Transfer, kept};
+use crate::transfers::{RunningCall, Transfer, kept};
 
 /// A request on its way to a log line. It is among the running calls until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Access {
-    listed: Listed,
+    listed: RunningCall,
     /// From a stranger; whoever formats the line escapes it.
     request: String,
     has_ended: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Access {
 impl Access {
     pub(crate) fn new(host: &Arc<Host>, door: DoorName, peer: &str, request: &[u8]) -> Self {
         Access {
-            listed: Listed::new(&host.transfers, &host.metrics, door, peer),
+            listed: RunningCall::new(&host.transfers, &host.metrics, door, peer),
             request: kept(request),
             has_ended: false,
         }

@@ -129,7 +129,7 @@ impl Root {
         let options = InitOptions { git_dir: git_dir.clone(), ..new.options.clone() };
         let begun = Begun::begin(options).map_err(NotServed::Broken)?;
         begun.finish(&new.head).map_err(NotServed::Broken)?;
-        tracing::info!("made {}", quoted(git_dir.as_os_str().as_encoded_bytes()));
+        tracing::info!("created {}", quoted(git_dir.as_os_str().as_encoded_bytes()));
         self.open(request_path)
     }
 }

@@ -18,7 +18,7 @@ use super::root::{NotServed, Root};
 use crate::history::History;
 use crate::host::Host;
 use crate::limits::admission::AdmissionControl;
-use crate::limits::budget::{self, Budget};
+use crate::limits::budget::{Budget, BudgetLimits};
 use crate::limits::connections::{ConnectionLimits, LimitReached};
 use crate::metrics::Metrics;
 use crate::receive;
@@ -36,10 +36,10 @@ const MAX_REFUSING: usize = 256;
 const MAX_ADMIN_CONNECTIONS: usize = 64;
 
 /// Memory for the commands of pushes. Nobody loses it who has it.
-fn push_memory(settings: &Settings) -> budget::Limits {
+fn push_memory(settings: &Settings) -> BudgetLimits {
     let PushMemory { bytes, bytes_per_address } = settings.pushing.memory;
     let exempt = settings.limits.exempt_addresses.clone();
-    budget::Limits { max: bytes, max_of_a_client: bytes_per_address, exempt, ..budget::Limits::default() }
+    BudgetLimits { max: bytes, max_of_a_client: bytes_per_address, exempt, ..BudgetLimits::default() }
 }
 
 /// What all connections share.
@@ -115,8 +115,10 @@ impl Shared {
     pub(crate) fn has_refused(&self, peer: std::fmt::Arguments<'_>, why: LimitReached, what: &str) {
         self.host.metrics.refused(why.reason());
         match self.refusals.next(self.clock.now()) {
-            Some(0) => tracing::warn!("{peer}: {why}, refusing this {what}"),
-            Some(more) => tracing::warn!("{peer}: {why}, refusing this {what}; so were {more} before it"),
+            Some(0) => tracing::warn!("{peer}: {what} refused: {why}"),
+            Some(more) => tracing::warn!(
+                "{peer}: {what} refused: {why}; {more} more refusals before this one were not logged"
+            ),
             None => {}
         }
     }
@@ -135,7 +137,12 @@ impl Shared {
     }
 
     /// The repository at a path, if it offers this service at a door; `section` is where configuration says so.
-    pub(crate) fn open(&self, service: Service, section: &str, path: &[u8]) -> Result<Opened, NotServed> {
+    pub(crate) fn open(
+        &self,
+        service: Service,
+        section: &str,
+        path: &[u8],
+    ) -> Result<ServedRepository, NotServed> {
         let settings = self.settings();
         let (rules, pushing) = (&settings.rules, &settings.pushing);
         let is_push = service == Service::ReceivePack;
@@ -147,7 +154,7 @@ impl Shared {
                 let config = Config::outside(&new.options.config).map_err(NotServed::Broken)?;
                 check_enabled(service, &config, section, pushing.is_allowed)?;
                 let (git_dir, path, new) = (self.root.free_place(path)?, path.to_owned(), new.clone());
-                return Ok(Opened::New(Box::new(NewRepository { git_dir, path, new, config })));
+                return Ok(ServedRepository::New(Box::new(NewRepository { git_dir, path, new, config })));
             }
             (opened, _) => opened,
         };
@@ -160,7 +167,7 @@ impl Shared {
         }
         let by_default = !is_push || pushing.is_allowed;
         check_enabled(service, repository.config(), section, by_default)?;
-        Ok(Opened::There(repository))
+        Ok(ServedRepository::Existing(repository))
     }
 
     /// Makes a repository that was not there when it was asked for.
@@ -183,9 +190,9 @@ fn check_enabled(
     checked.map_err(NotServed::Disabled)
 }
 
-/// What a path leads to.
-pub(crate) enum Opened {
-    There(Arc<Repository>),
+/// The repository that a path leads to.
+pub(crate) enum ServedRepository {
+    Existing(Arc<Repository>),
     /// Nothing yet; a push makes it.
     New(Box<NewRepository>),
 }

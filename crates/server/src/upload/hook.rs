@@ -183,7 +183,7 @@ struct Revs {
     shallow: Vec<ObjectId>,
     wants: Vec<ObjectId>,
     haves: Vec<ObjectId>,
-    /// The next line.
+    /// The number of the next line.
     next: usize,
     buffer: Vec<u8>,
     /// Bytes of the buffer that the hook has.

@@ -25,7 +25,7 @@ pub use features::{BlobUri, blob_uris, uris_of};
 /// One call of upload-pack.
 #[derive(Debug, Clone)]
 pub struct UploadPack {
-    /// What is served.
+    /// What is served, and how.
     pub subject: Subject,
     /// Variables that `uploadpack.packObjectsHook` gets beside those of this process.
     pub hook_environment: Vec<(OsString, OsString)>,

@@ -30,11 +30,11 @@ pub(super) struct CloneAdmission<'a> {
     pub(super) state: Option<Admission>,
 }
 
-/// What is to be done before sending.
+/// Where the pack comes from.
 pub(super) enum Work {
-    /// Plan this, and make it.
+    /// It is planned and made.
     Plan(PackRequest),
-    /// Make this.
+    /// It is planned already.
     Make(PackPlan),
 }
 

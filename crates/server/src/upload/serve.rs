@@ -280,7 +280,7 @@ impl<'a> Upload<'a> {
         Err(busy.told())
     }
 
-    /// Sends what waits.
+    /// Sends what is buffered.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         if self.out.is_empty() {
             return Ok(());

@@ -8,7 +8,7 @@ fn address(text: &str) -> IpAddr {
 
 fn budget(max: usize, max_of_a_client: usize) -> Arc<Budget> {
     let exempt = vec!["10.0.0.0/8".parse().unwrap()];
-    Budget::new(Limits { max, max_of_a_client, reserved: 0, exempt, least_idle: SECOND })
+    Budget::new(BudgetLimits { max, max_of_a_client, reserved: 0, exempt, least_idle: SECOND })
 }
 
 #[test]
@@ -89,7 +89,8 @@ fn a_client_makes_room_for_itself_within_its_share() {
 #[test]
 fn who_holds_nothing_has_a_part_of_its_own() {
     let exempt = vec!["10.0.0.0/8".parse().unwrap()];
-    let budget = Budget::new(Limits { max: 8, max_of_a_client: 8, reserved: 2, exempt, least_idle: SECOND });
+    let budget =
+        Budget::new(BudgetLimits { max: 8, max_of_a_client: 8, reserved: 2, exempt, least_idle: SECOND });
     let claim = |from| budget.claim(1, address(from));
     let held: Vec<Claim> =
         (0..6).map(|number| claim(["192.0.2.1", "192.0.2.2"][number % 2]).unwrap()).collect();
@@ -140,7 +141,7 @@ fn holders_are_woken() {
 /// Who waits gets what is given back: the first there is room for, and not those who are gone.
 #[test]
 fn who_waits_goes_in_order() {
-    let limits = Limits { max: 16, max_of_a_client: 16, reserved: 4, ..Limits::default() };
+    let limits = BudgetLimits { max: 16, max_of_a_client: 16, reserved: 4, ..BudgetLimits::default() };
     let budget = Budget::new(limits.clone());
     let claim = |from: &str| budget.claim(1, address(from)).unwrap();
     let mut greedy: Vec<Claim> = (0..12).map(|_| claim("192.0.2.1")).collect();
@@ -168,7 +169,7 @@ fn who_waits_goes_in_order() {
     assert_eq!(line.len(), 3);
     let mut other = wait("192.0.2.99").unwrap();
     drop(line);
-    budget.set(Limits { max: 100, max_of_a_client: 100, ..limits });
+    budget.set(BudgetLimits { max: 100, max_of_a_client: 100, ..limits });
     let _other = other.try_recv().unwrap();
     drop(wait("192.0.2.99").unwrap());
 }

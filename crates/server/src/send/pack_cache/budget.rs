@@ -7,16 +7,16 @@ use prometheus_client::metrics::gauge::Gauge;
 
 /// A number of bytes that may be in use at a moment.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct ByteBudget {
     max: u64,
     used: AtomicU64,
     /// Shows what is used, of this budget and others.
     gauge: Gauge,
 }
 
-impl Budget {
+impl ByteBudget {
     pub(super) fn new(max: u64, gauge: &Gauge) -> Arc<Self> {
-        Arc::new(Budget { max, used: AtomicU64::new(0), gauge: gauge.clone() })
+        Arc::new(ByteBudget { max, used: AtomicU64::new(0), gauge: gauge.clone() })
     }
 
     pub(super) fn max(&self) -> u64 {
@@ -43,13 +43,13 @@ impl Budget {
 /// What somebody has taken of a budget; it goes back when this is dropped.
 #[derive(Debug)]
 pub(super) struct Charge {
-    budget: Arc<Budget>,
+    budget: Arc<ByteBudget>,
     bytes: u64,
 }
 
 impl Charge {
     /// Nothing yet.
-    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+    pub(super) fn new(budget: &Arc<ByteBudget>) -> Self {
         Charge { budget: budget.clone(), bytes: 0 }
     }
 

@@ -174,9 +174,9 @@ impl Generator {
         match self.try_write_out() {
             Ok(()) => return,
             Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
-                tracing::debug!("a pack is not kept: all that may be kept is being sent");
+                tracing::debug!("pack not cached: all cached packs are in use");
             }
-            Err(error) => tracing::warn!("a pack is not kept: {error}"),
+            Err(error) => tracing::warn!("pack not cached: {error}"),
         }
         self.keep_nothing();
     }

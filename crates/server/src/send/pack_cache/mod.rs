@@ -30,7 +30,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use crate::error::{Error, ErrorKind};
 use crate::metrics::Metrics;
-use budget::Budget;
+use budget::ByteBudget;
 use cache_index::{CacheIndex, Removed};
 pub use generator::Generator;
 pub use key::Key;
@@ -46,8 +46,8 @@ pub struct PackCache(Option<Arc<Shared>>);
 pub(super) struct Shared {
     settings: CacheSettings,
     bounds: Bounds,
-    memory: Arc<Budget>,
-    disk: Arc<Budget>,
+    memory: Arc<ByteBudget>,
+    disk: Arc<ByteBudget>,
     index: std::sync::Mutex<CacheIndex>,
     metrics: Arc<Metrics>,
 }
@@ -106,8 +106,8 @@ impl PackCache {
             return PackCache::default();
         }
         PackCache(Some(Arc::new(Shared {
-            memory: Budget::new(settings.max_memory_bytes, &metrics.cache_bytes),
-            disk: Budget::new(settings.max_disk_bytes, &metrics.cache_bytes),
+            memory: ByteBudget::new(settings.max_memory_bytes, &metrics.cache_bytes),
+            disk: ByteBudget::new(settings.max_disk_bytes, &metrics.cache_bytes),
             settings,
             bounds,
             index: std::sync::Mutex::default(),
@@ -123,7 +123,7 @@ impl PackCache {
 
     /// A pack that nobody shares.
     pub fn produce_alone() -> Producer {
-        let none = Budget::new(0, &Gauge::default());
+        let none = ByteBudget::new(0, &Gauge::default());
         let pack = SharedPack::new(Bounds::default(), Keeping::Nothing, &none, &none);
         Producer { reader: Reader::first(pack.clone()), pack, index: None }
     }

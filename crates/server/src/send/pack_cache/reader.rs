@@ -134,12 +134,12 @@ mod tests {
     use prometheus_client::metrics::gauge::Gauge;
 
     use super::*;
-    use crate::send::pack_cache::budget::Budget;
+    use crate::send::pack_cache::budget::ByteBudget;
     use crate::send::pack_cache::shared_pack::Bounds;
 
     #[test]
     fn is_not_woken_for_nothing() {
-        let budget = Budget::new(0, &Gauge::default());
+        let budget = ByteBudget::new(0, &Gauge::default());
         let pack = SharedPack::new(Bounds::default(), Keeping::Memory, &budget, &budget);
         let mut reader = Reader::first(pack.clone());
         let is_over = AtomicBool::new(false);

@@ -21,7 +21,7 @@ use packrace_os::{Mapped, faults};
 use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, Totals};
 
-use super::budget::{Budget, Charge};
+use super::budget::{ByteBudget, Charge};
 use crate::error::Error;
 
 /// The longest time in which nobody looks whether there is still a reader.
@@ -158,8 +158,8 @@ impl SharedPack {
     pub(super) fn new(
         bounds: Bounds,
         keeping: Keeping,
-        memory: &Arc<Budget>,
-        disk: &Arc<Budget>,
+        memory: &Arc<ByteBudget>,
+        disk: &Arc<ByteBudget>,
     ) -> Arc<Self> {
         let state = State {
             pieces: VecDeque::new(),
