@@ -4,7 +4,7 @@
 const ROOMS: [(&str, &[&str]); 13] = [
     ("cli", &["*"]),
     ("server", &["pack", "store", "os", "format", "protocol", "object"]),
-    ("client", &["pack", "os", "protocol", "object"]),
+    ("client", &["pack", "store", "os", "protocol", "object"]),
     ("worktree", &["store", "os", "format", "object"]),
     ("pack", &["object", "format", "store"]),
     ("store", &["object", "format", "os"]),
