@@ -8,7 +8,7 @@ use packrace_object::ObjectId;
 use packrace_os::allocations::{Counting, counted};
 use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
-use packrace_pack::{PackRequest, Universe, Unwatched};
+use packrace_pack::{NoProgress, PackRequest, RequestObjects, Totals};
 use packrace_server::send::outbox::{ClientSink, Framing, GatherBatch, Outbox};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Bitmap, Repo, RepoBuilder, Size, Storage};

@@ -8,7 +8,7 @@ use packrace_os::source::FdSource;
 use packrace_server::receive;
 use packrace_server::receive::{Committer, PushBudget, Pusher};
 use packrace_server::stdio::StreamSink;
-use packrace_store::{Config, HooksFrom, Outlet};
+use packrace_store::{Config, HooksFrom, MessageSink};
 
 use super::Fatal;
 use super::upload_pack::{expand_home, mode, subject};

@@ -13,7 +13,7 @@
 //! | another content type | 415 |
 //! | a request that is too large | 413 |
 //! | a request that breaks off or is no gzip | 400 |
-//! | too many connections or requests, too much memory in request bodies, or too many clones in line | 503 with `Retry-After` |
+//! | too many connections or requests, too much memory in request bodies, or too many clones in the queue | 503 with `Retry-After` |
 //! | too many of them from one address | 429 with `Retry-After` |
 //! | a repository that cannot be read | 500 |
 //! | anything else, or no repository | 404 |

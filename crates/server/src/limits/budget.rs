@@ -203,7 +203,7 @@ impl Budget {
         }
     }
 
-    /// Gets in line, unless that is full.
+    /// Joins the queue, unless it is full.
     fn wait(self: &Arc<Self>, amount: usize, address: IpAddr) -> Option<oneshot::Receiver<Claim>> {
         let (sender, receiver) = oneshot::channel();
         let granted = {

@@ -201,7 +201,7 @@ mod tests {
 
     /// Times are given, not waited for.
     #[test]
-    fn what_is_short_goes_first_and_for_a_moment_only() {
+    fn interactive_work_goes_first_for_a_moment_only() {
         let cpu = Arc::new(CpuScheduler::new(1));
         let pause = |now| cpu.lock().pause(now);
         let start = cpu.lock().given;
@@ -211,7 +211,7 @@ mod tests {
         assert!(until >= start + SHORT);
         assert_eq!(pause(start), Some(MAX_PAUSE));
         assert_eq!(pause(start + MAX_PAUSE / 2), Some(MAX_PAUSE / 2));
-        // A slot now and then there is in any case.
+        // Now and then there is a slot in any case.
         assert_eq!(pause(start + MAX_PAUSE), None);
         // What was not that short is forgotten.
         cpu.lock().given = until;
@@ -226,9 +226,9 @@ mod tests {
         assert_eq!(pause(until), None);
     }
 
-    /// Of eight processors, two cpu and two that are short leave some.
+    /// Of eight processors, two slots and two pieces of interactive work leave some.
     #[test]
-    fn turns_go_on_where_there_are_processors() {
+    fn slots_go_on_where_there_are_processors() {
         let cpu = Arc::new(CpuScheduler::new(8));
         let _taken = [cpu.take_slot(), cpu.take_slot()];
         let _short = [(); 2].map(|()| cpu.interactive());
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(cpu.lock().pause(given), Some(MAX_PAUSE / 4));
     }
 
-    /// Half of them do something short all the time; all have their cpu, however many wait at once.
+    /// Half of them work interactively all the time; all get their slots, however many wait at once.
     #[test]
     fn everybody_comes_to_an_end() {
         for processors in [1, 2, 6] {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_processors_are_left_to_what_is_short() {
+    fn half_of_the_processors_are_left_to_interactive_work() {
         for (processors, all, half) in [(0, 1, 1), (1, 1, 1), (2, 2, 1), (5, 5, 2), (8, 8, 4)] {
             let cpu = Arc::new(CpuScheduler::new(processors));
             let start = cpu.lock().given;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_on_when_the_short_work_is_done() {
+    fn who_waits_goes_on_when_interactive_work_is_done() {
         let cpu = Arc::new(CpuScheduler::new(1));
         let held = cpu.take_slot();
         let interactive = cpu.interactive();

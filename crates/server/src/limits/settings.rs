@@ -77,12 +77,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How fast a client must take what waits for it, or send the rest of a push.
+    /// The least throughput of a client that reads an answer or sends a push.
     pub(crate) fn stall_throughput(&self) -> MinThroughput {
         MinThroughput { time: self.stall_time, bytes: self.stall_bytes }
     }
 
-    /// How fast a client of git:// must say what it has to say.
+    /// The least throughput of a client of git:// while the server waits for it.
     pub(crate) fn idle_throughput(&self) -> MinThroughput {
         MinThroughput { time: self.idle_time, bytes: self.stall_bytes }
     }

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 use packrace_os::clock::Clock;
-use packrace_pack::{Phase, Watch};
-use packrace_store::Outlet;
+use packrace_pack::{Phase, ProgressSink};
+use packrace_store::MessageSink;
 
 use super::spent::CpuTime;
 use crate::path_names::PathNames;
@@ -43,7 +43,7 @@ pub(super) struct ClientMessages {
     /// Objects have come in: the push goes on to its end, and hooks too, whether anybody hears of it or not.
     goes_on: Arc<AtomicBool>,
     /// Where text goes when the client has no side-band.
-    aside: Option<Outlet>,
+    aside: Option<MessageSink>,
     paths: PathNames,
     cpu_time: Arc<CpuTime>,
 }
@@ -103,9 +103,9 @@ impl ClientMessages {
     }
 
     /// Where hooks write their messages.
-    pub(super) fn outlet(&self) -> Outlet {
+    pub(super) fn outlet(&self) -> MessageSink {
         let client = self.clone();
-        Outlet::new(move |text| client.say(text))
+        MessageSink::new(move |text| client.say(text))
     }
 
     /// From now on it does not matter whether the client leaves.
@@ -131,8 +131,8 @@ impl ClientMessages {
 }
 
 /// Walks end when the push does; they have no progress to tell.
-impl Watch for ClientMessages {
-    fn progress(&self, _: Phase, _: u64, _: u64) {}
+impl ProgressSink for ClientMessages {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         self.is_cancelled()

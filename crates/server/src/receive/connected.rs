@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
-use packrace_pack::Universe;
+use packrace_pack::RequestObjects;
 use packrace_pack::connectivity::{self, Question};
-use packrace_store::Snapshot;
-use packrace_store::publish::Quarantine;
+use packrace_store::{Quarantine, Snapshot};
 
 use super::advertise::{tips_of_alternate, visit};
 use super::commands::{Before, Push, Shallow};

@@ -186,7 +186,7 @@ impl Push<'_> {
             self.client.error(&format!("Bad sha1 objects {} and {} for {shown}", command.old, command.new));
             return Ok(Some("bad ref".to_owned()));
         }
-        let universe = Arc::new(Universe::new(snapshot.clone()));
+        let universe = Arc::new(RequestObjects::new(snapshot.clone()));
         let threads = self.threads()?;
         let left = reach::first_unreached(&universe, &[command.old], &[command.new], threads, &self.client)?;
         if left.is_some() {

@@ -7,7 +7,7 @@ use super::certificate::{CertificateCheck, CertificateChecker};
 use super::commands::{Command, Push};
 use super::hook_run::{Variables, run};
 use crate::error::Error;
-use packrace_store::publish::Quarantine;
+use packrace_store::Quarantine;
 
 impl Push<'_> {
     /// Runs a hook; one that is not there is content.

@@ -93,7 +93,7 @@ pub struct ReceivePack {
     /// Skips the connectivity check of new tips (`--skip-connectivity-check`).
     pub skip_connectivity_check: bool,
     /// Where messages go for a client without side-band.
-    pub messages: Outlet,
+    pub messages: MessageSink,
     /// Which hooks are run.
     pub hooks: HooksFrom,
 }

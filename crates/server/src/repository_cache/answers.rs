@@ -29,7 +29,7 @@ pub struct RefAdvertisementCache {
 
 #[derive(Debug, Default)]
 struct Answers {
-    by_question: HashMap<Arc<Question>, Kept>,
+    by_question: HashMap<Arc<Question>, CachedAnswer>,
     /// The last used comes last.
     by_use: BTreeMap<u64, Arc<Question>>,
     uses: u64,
@@ -44,7 +44,7 @@ struct Question {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedAnswer {
     repository: Weak<Repository>,
     answer: Arc<Answer>,
     used: u64,
@@ -157,10 +157,10 @@ impl RefAdvertisementCache {
     /// Drops answers about repositories that nobody has any more.
     pub fn sweep(&self) {
         let mut kept = self.lock();
-        let is_gone = |(_, kept): &(&Arc<Question>, &Kept)| kept.repository.strong_count() == 0;
+        let is_gone = |(_, kept): &(&Arc<Question>, &CachedAnswer)| kept.repository.strong_count() == 0;
         let gone: Vec<Arc<Question>> =
             kept.by_question.iter().filter(is_gone).map(|(question, _)| question.clone()).collect();
-        let dropped: Vec<Option<Kept>> = gone.iter().map(|question| kept.remove(question)).collect();
+        let dropped: Vec<Option<CachedAnswer>> = gone.iter().map(|question| kept.remove(question)).collect();
         drop(kept);
         drop(dropped);
     }
@@ -201,10 +201,10 @@ impl Answers {
         self.uses += 1;
         self.bytes += question.cost(&answer);
         self.by_use.insert(self.uses, question.clone());
-        self.by_question.insert(question, Kept { repository, answer, used: self.uses });
+        self.by_question.insert(question, CachedAnswer { repository, answer, used: self.uses });
     }
 
-    fn remove(&mut self, question: &Question) -> Option<Kept> {
+    fn remove(&mut self, question: &Question) -> Option<CachedAnswer> {
         let kept = self.by_question.remove(question)?;
         self.by_use.remove(&kept.used);
         self.bytes -= question.cost(&kept.answer);

@@ -263,23 +263,25 @@ mod tests {
         for number in 0..100 {
             let path = PathBuf::from(format!("no{number}"));
             cache
-                .get(&path, || Kept::open(&repo.path().join("absent"), &OpenOptions::default()))
+                .get(&path, || CachedRepository::open(&repo.path().join("absent"), &OpenOptions::default()))
                 .unwrap_err();
         }
         assert!(cache.lock().is_empty());
         let path = Path::new("a");
-        let panicking =
-            std::panic::AssertUnwindSafe(|| cache.get(path, || -> Result<Kept, Error> { panic!() }));
+        let panicking = std::panic::AssertUnwindSafe(|| {
+            cache.get(path, || -> Result<CachedRepository, Error> { panic!() })
+        });
         std::panic::catch_unwind(panicking).unwrap_err();
         cache.get(path, || open(&repo)).unwrap();
-        cache.get(path, || -> Result<Kept, Error> { panic!("it is open") }).unwrap();
+        cache.get(path, || -> Result<CachedRepository, Error> { panic!("it is open") }).unwrap();
         // An entry that is left empty goes with the next sweep.
         let cache = RepositoryCache::new(
             RepositoryCacheSettings { idle_time: Duration::ZERO, ..cache.settings },
             Arc::default(),
         );
-        let panicking =
-            std::panic::AssertUnwindSafe(|| cache.get(path, || -> Result<Kept, Error> { panic!() }));
+        let panicking = std::panic::AssertUnwindSafe(|| {
+            cache.get(path, || -> Result<CachedRepository, Error> { panic!() })
+        });
         std::panic::catch_unwind(panicking).unwrap_err();
         cache.sweep();
         assert!(cache.lock().is_empty());

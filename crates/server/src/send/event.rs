@@ -1,7 +1,7 @@
 //! What whoever makes a pack tells whoever sends it.
 
-use packrace_pack::Phase;
-use packrace_pack::generate::{Segment, Totals};
+use packrace_pack::generate::Segment;
+use packrace_pack::{Phase, Totals};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 
 use crate::error::Error;

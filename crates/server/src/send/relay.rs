@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use packrace_object::HashKind;
 use packrace_os::clock::Clock;
-use packrace_pack::generate::{Segment, Totals};
-use packrace_pack::meter::{Meter, Pace, total_line};
+use packrace_pack::Totals;
+use packrace_pack::generate::Segment;
+use packrace_pack::meter::{Meter, ProgressInterval, total_line};
 
 use super::event::Event;
 use super::outbox::{ClientSink, Framing, Outbox};
@@ -21,7 +22,8 @@ use crate::transfers::Transfer;
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// At most one progress line a second in each phase; phases that are usually short do not come up.
-const PROGRESS_PACE: Pace = Pace { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
+const PROGRESS_PACE: ProgressInterval =
+    ProgressInterval { interval: Duration::from_secs(1), delay: Duration::from_secs(2) };
 
 /// What the client is told when a pack cannot be made; git's words.
 const ABORT_MESSAGE: &[u8] = b"aborting due to possible repository corruption on the remote side.";

@@ -102,7 +102,7 @@ pub(crate) struct Call {
     pub(crate) transfer: Arc<Transfer>,
     pub(crate) host: Arc<Host>,
     /// Where a push leaves what is not for the client.
-    pub(crate) messages: Outlet,
+    pub(crate) messages: MessageSink,
     /// See [`Subject::paths`].
     pub(crate) paths: PathNames,
 }
@@ -162,7 +162,7 @@ impl Call {
 const MAX_LOGGED_BYTES: usize = 64 << 10;
 
 /// Messages of a push go to the log: what hooks print where the client has no band for it.
-pub(crate) fn to_log() -> Outlet {
+pub(crate) fn to_log() -> MessageSink {
     let left = AtomicUsize::new(MAX_LOGGED_BYTES);
     MessageSink::new(move |text| {
         let taken = text.len().min(left.load(Relaxed));

@@ -76,7 +76,7 @@ impl Root {
             return Ok(Arc::new(repository));
         }
         self.repositories.get(relative, || {
-            let kept = Kept::open(&path, &self.options).map_err(not_opened)?;
+            let kept = CachedRepository::open(&path, &self.options).map_err(not_opened)?;
             tell_ignored(relative, kept.repository());
             Ok(kept)
         })

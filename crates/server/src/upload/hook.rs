@@ -23,7 +23,7 @@ use std::time::Duration;
 use packrace_object::ObjectId;
 use packrace_os::child::{ChildProcess, Confinement, Program, Read};
 use packrace_pack::generate::Segment;
-use packrace_pack::{Universe, Watch, shallow};
+use packrace_pack::{ProgressSink, RequestObjects, shallow};
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
 
@@ -81,7 +81,7 @@ impl HookCall {
     pub(super) fn new(
         hook: &[u8],
         call: &UploadPack,
-        universe: &Universe,
+        universe: &RequestObjects,
         boundary: shallow::Boundary,
         request: session::PackRequest,
     ) -> Result<Self, Error> {

@@ -5,9 +5,9 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use packrace_os::clock::{Clock, RealClock};
-use packrace_pack::generate::{PackStream, Totals};
+use packrace_pack::generate::PackStream;
 use packrace_pack::plan::PackPlan;
-use packrace_pack::{PackRequest, Universe, Watch};
+use packrace_pack::{PackRequest, ProgressSink, RequestObjects, Totals};
 
 use super::hook::{HookCall, HookRun};
 use crate::error::{Error, ErrorKind};
@@ -40,7 +40,7 @@ pub(super) enum Work {
 
 /// Sends a pack that is made for this client, or shared with others of the host.
 pub(super) fn send_pack(
-    universe: &Arc<Universe>,
+    universe: &Arc<RequestObjects>,
     work: Work,
     admission: CloneAdmission<'_>,
     delivery: Delivery<'_>,
@@ -174,7 +174,7 @@ fn claim(
     admission: &AdmissionControl,
     bytes: u64,
     is_clone: bool,
-    watch: &dyn Watch,
+    watch: &dyn ProgressSink,
 ) -> Option<AdmissionPermit> {
     if !is_clone {
         return Some(admission.take(bytes));
@@ -194,7 +194,7 @@ fn claim(
 }
 
 fn make(
-    universe: &Arc<Universe>,
+    universe: &Arc<RequestObjects>,
     work: Work,
     transfer: &Transfer,
     generator: &mut Generator,

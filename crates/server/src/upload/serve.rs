@@ -488,8 +488,8 @@ impl<'a> CancelOnDisconnect<'a> {
     }
 }
 
-impl Watch for CancelOnDisconnect<'_> {
-    fn progress(&self, _: Phase, _: u64, _: u64) {}
+impl ProgressSink for CancelOnDisconnect<'_> {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
 
     fn cancelled(&self) -> bool {
         self.0.lock().expect("no panic while held").peer_gone()

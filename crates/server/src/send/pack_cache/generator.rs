@@ -39,8 +39,8 @@ pub struct Generator {
     unspooled_bytes: u64,
 }
 
-impl Watch for Generator {
-    fn progress(&self, phase: Phase, done: u64, total: u64) {
+impl ProgressSink for Generator {
+    fn report(&self, phase: Phase, done: u64, total: u64) {
         self.pack.report(phase, done, total);
     }
 

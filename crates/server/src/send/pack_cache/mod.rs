@@ -2,9 +2,9 @@
 //! kept for those who come later.
 //!
 //! ```text
-//! Key ── join ──▶ Producer    ── launch ──▶ Generator (a thread of its own) ─ pieces ─▶ SharedPack
-//!            └──▶ Follow                                                              │ ranges of packs, chunks, spool
-//!                    └───────────────── a Reader each, from the first byte  ◀─────────┘
+//! Key ── join ──▶ Producer ── launch ──▶ Generator (a thread of its own) ─ pieces ─▶ SharedPack
+//!            └──▶ Follow                                                                 │ ranges of packs, chunks, spool
+//!                    └─────────────── a Reader each, from the first byte ◀───────────────┘
 //! ```
 //!
 //! Never wrong, only cold: what does not fit, cannot be written or is not certain to be the same is made anew.
