@@ -4,7 +4,7 @@ use packrace_worktree::difference::{Difference, LineCounts, content, line_counts
 use packrace_worktree::objects::Objects;
 
 use crate::columns::width;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::quoting::PathStyle;
 
 /// Columns that are used.

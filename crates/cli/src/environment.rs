@@ -16,7 +16,7 @@ use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
 use crate::args::Globals;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::identity::{Person, Role};
 use crate::serve_config::VARIABLE_PREFIX;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use packrace_store::Config;
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::users;
 
 /// Longest description of a time zone.

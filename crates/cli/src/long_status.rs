@@ -13,7 +13,7 @@ use packrace_store::{Config, Repository};
 use packrace_worktree::difference::Difference;
 use packrace_worktree::status::{FileState, Status, UntrackedMode};
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::quoting::PathStyle;
 use crate::ref_filter::{Tracking, shorten};
 

@@ -7,7 +7,7 @@ use packrace_object::ObjectId;
 use packrace_pack::{NameHash, NameHashVersion, RequestObjects};
 use packrace_store::Pack;
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// What is to be packed, each with the hash of its path.
 pub type Objects = Vec<(ObjectId, NameHash)>;

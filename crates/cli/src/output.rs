@@ -2,7 +2,8 @@
 
 use std::io::{self, Write as _};
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
+use crate::printable::harmless;
 
 /// Writes a line to standard error. Where that cannot be, nobody is left to be told.
 macro_rules! tell {
@@ -30,4 +31,9 @@ pub fn not_written(error: io::Error) -> Fatal {
         io::ErrorKind::BrokenPipe => Fatal::silent(141),
         _ => Fatal::new(format!("write failure on standard output: {}", packrace_os::reason(&error))),
     }
+}
+
+/// Says what is wrong, and goes on.
+pub fn tell_error(text: &str) {
+    tell!("error: {}", harmless(text));
 }

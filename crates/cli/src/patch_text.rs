@@ -7,7 +7,7 @@ use packrace_worktree::index::Mode;
 use packrace_worktree::listing::Item;
 use packrace_worktree::objects::Objects;
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::quoting::PathStyle;
 
 /// Writes patches.

@@ -8,8 +8,8 @@ use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::meter::{Meter, ProgressInterval, total_line};
 use packrace_pack::{Phase, ProgressSink, Totals};
 
-use crate::commands::Fatal;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 
 /// Ten lines a second move as smoothly as a terminal shows.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -12,8 +12,8 @@ use packrace_store::refs::{
 use packrace_store::{Hooks, MessageSink, Repository, Snapshot};
 
 use crate::args::Globals;
-use crate::commands::Fatal;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::revisions::Revisions;
 
 /// Changes the refs of a repository.

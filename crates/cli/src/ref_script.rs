@@ -11,7 +11,7 @@ use packrace_object::ObjectId;
 use packrace_store::refs::{Change, Expected, is_good_name};
 use packrace_store::unquote;
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// Longest command, so that no input without an end of line fills the memory.
 const MAX_COMMAND_BYTES: u64 = 1 << 20;

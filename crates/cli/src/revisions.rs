@@ -10,7 +10,7 @@ use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{ObjectReader, Repository, Snapshot};
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// Steps of one `~<n>` that are taken; more parents than this has no history.
 const MAX_STEPS: u32 = 1 << 24;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use packrace_os::sandbox::{Enforced, Reach, enter};
 use packrace_store::{Config, ConfigSources, HooksFrom};
 
-use crate::commands::Fatal;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::serve_config::Told;
 
 /// Programs, their libraries and settings, and what the kernel tells. Hooks are any programs.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use packrace_store::Repository;
 
 use crate::args::Globals;
-use crate::commands::{Fatal, in_directory};
+use crate::discovery::in_directory;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 
 /// A work tree and the current directory in it.
 #[derive(Debug, Clone)]

@@ -14,9 +14,10 @@ use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
 use packrace_store::refs::Target;
 use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};
 
-use super::{Fatal, in_directory, repository};
 use crate::args::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite, Globals, when};
+use crate::discovery::{in_directory, repository};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::progress::{self, Progress};
 
 /// What `verify` ends with when nothing but a checksum is wrong.

@@ -8,9 +8,10 @@ use packrace_object::{Kind, NewCommit, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{Config, ObjectReader};
 
-use super::{Fatal, in_directory, repository};
 use crate::args::{CommitTree, Globals, MessagePart};
+use crate::discovery::{in_directory, repository};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::identity::Role;
 use crate::output;
 use crate::revisions::Revisions;

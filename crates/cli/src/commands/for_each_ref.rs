@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 
-use super::{Fatal, repository};
 use crate::args::{ForEachRef, Globals};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::ref_filter::{self, Quoting, Request, refused};
 
 /// Longest list of patterns on standard input.

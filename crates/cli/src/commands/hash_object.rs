@@ -13,9 +13,10 @@ use packrace_store::{BIG_FILE_BYTES, Repository, Snapshot, unquote_line};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
 use packrace_worktree::index::Index;
 
-use super::{Fatal, in_directory, repository, repository_if_any};
 use crate::args::{self, Globals, HashObject};
+use crate::discovery::{in_directory, repository, repository_if_any};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 use crate::work_tree::WorkTree;
 

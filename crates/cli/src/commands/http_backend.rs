@@ -14,10 +14,10 @@ use packrace_server::send::pack_cache::CacheSettings;
 use packrace_server::settings::{Admin, Hosts, PushMemory, Pushing, ServeRules, Settings};
 use packrace_store::OpenOptions;
 
-use super::Fatal;
 use super::receive_pack::committer;
 use crate::args::Globals;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 
 pub fn run(globals: &Globals, environment: &Environment) -> Result<(), Fatal> {
     let (request, settings) = match told(globals, environment) {

@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use packrace_format::pack_index;
 use packrace_object::HashKind;
-use packrace_os::count::Role;
 use packrace_os::process::available_threads;
-use packrace_pack::ingest::{CheckResults, Checks, IndexedPack, Ingest, Options};
-use packrace_pack::{Phase, ProgressSink as _};
+use packrace_pack::ingest::{Checks, Found, Ingest, Options};
+use packrace_pack::{Phase, Watch as _};
 use packrace_store::publish::{
     PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
 };
-use packrace_store::{Config, Mapped, Repository, Snapshot, strict_fsck_rules};
+use packrace_store::{Config, Repository, strict_fsck_rules};
 
-use super::pack_input::{PackInput, parse_pack_header};
+use super::pack_input::{PackInput, parse_pack_header, read_pack_file};
 use super::verify_pack::{self, Listing};
-use super::{Fatal, hash_of_name, in_directory, repository_if_any};
 use crate::args::{Globals, IndexPack};
+use crate::discovery::{in_directory, repository_if_any};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
+use crate::object_format::chosen_hash;
 use crate::output;
 use crate::progress::Progress;
 
@@ -80,7 +81,7 @@ impl<'a> Job<'a> {
             Some(repository) => repository.config().clone(),
             None => Config::outside(&environment.open_options(globals)?.config)?,
         };
-        let hash = hash(args.object_format.as_deref(), repository.as_ref())?;
+        let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
         let options = options(args, &config, hash)?;
         let stem = |path: Option<&PathBuf>, extension| match path {
             Some(path) => stem(globals, path, extension).map(Some),
@@ -153,7 +154,7 @@ impl<'a> Job<'a> {
         }
         let existing = self.repository.as_ref().map(Repository::snapshot).transpose()?;
         let path = with_extension(stem, "pack");
-        let indexed = read_pack(&path, self.options.clone(), existing.as_ref(), &self.progress)?;
+        let indexed = read_pack_file(&path, self.options.clone(), existing.as_ref(), &self.progress)?;
         self.progress.finish();
         let index = self.index.as_deref().unwrap_or(stem);
         std::io::stderr().write_all(&indexed.found().warnings).map_err(Fatal::new)?;
@@ -204,20 +205,6 @@ impl Notes {
     }
 }
 
-/// Takes a pack from a file.
-pub(super) fn read_pack(
-    path: &Path,
-    options: Options,
-    existing: Option<&Arc<Snapshot>>,
-    progress: &Progress,
-) -> Result<IndexedPack, Fatal> {
-    let data = Mapped::open(path, Role::Pack).map_err(|error| {
-        let why = packrace_os::reason(&error);
-        Fatal::new(format!("could not open '{}' for reading: {why}", path.display()))
-    })?;
-    Ok(Ingest::read_file(data, options, progress)?.resolve(existing, progress)?)
-}
-
 /// How packs are taken, as options and configuration say.
 fn options(args: &IndexPack, config: &Config, hash: HashKind) -> Result<Options, Fatal> {
     Ok(Options {
@@ -248,13 +235,6 @@ fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
         Ok(0) => Ok(available_threads().min(MAX_THREADS)),
         Ok(threads) => Ok(threads.min(MAX_THREADS)),
         Err(_) => Err(Fatal::new(format!("invalid number of threads specified ({threads})"))),
-    }
-}
-
-pub(super) fn hash(format: Option<&str>, repository: Option<&Repository>) -> Result<HashKind, Fatal> {
-    match format {
-        None => Ok(repository.map_or(HashKind::Sha1, Repository::hash_kind)),
-        Some(name) => hash_of_name(name).map_err(Fatal::new),
     }
 }
 

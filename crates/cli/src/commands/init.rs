@@ -11,9 +11,11 @@ use packrace_store::init::{self, Begun, InitOptions, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, is_good_name};
 
-use super::{Fatal, hash_of_name, in_directory};
 use crate::args::{Globals, Init};
+use crate::discovery::in_directory;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
+use crate::object_format::hash_of_name;
 use crate::output;
 
 /// What git says to those who did not choose a name, word for word.

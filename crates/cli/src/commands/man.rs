@@ -2,7 +2,7 @@
 
 use crate::args::{Man, command_line};
 
-use super::Fatal;
+use crate::fatal::Fatal;
 
 pub fn run(args: &Man) -> Result<(), Fatal> {
     for (name, page) in pages().map_err(Fatal::new)? {

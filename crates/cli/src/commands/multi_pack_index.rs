@@ -10,19 +10,19 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
-use packrace_pack::maintain::bitmap_build::{BitOrder, BitmapTips, BuiltBitmap, build, not_closed_warning};
-use packrace_pack::maintain::multi_pack_index::make;
-use packrace_pack::maintain::pack_files::BitmapRequest;
-use packrace_pack::maintain::repack::write_some;
-use packrace_pack::{Phase, ProgressSink, RequestObjects};
+use packrace_pack::maintenance::multi_pack_index::make;
+use packrace_pack::maintenance::pack_files::BitmapRequest;
+use packrace_pack::maintenance::repack::write_some;
+use packrace_pack::{Phase, Universe, Watch};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
-use super::{Fatal, in_directory, repository, repository_at};
 use crate::args::{
     Globals, MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite, Repack,
 };
+use crate::discovery::{in_directory, repository, repository_at};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::progress::{self, Progress};
 
 /// Longest list of refs that is read.
@@ -85,7 +85,7 @@ fn write(
     })?;
     let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
     let bitmap = bitmap
-        .map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, &request, progress))
+        .map(|request| super::packing::bitmap_of_multi_pack_index(&snapshot, &bytes, &request, progress))
         .transpose()?;
     progress.finish();
     Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
@@ -117,29 +117,6 @@ fn bitmap_request(
         request.preferred.extend(is_preferred.then_some(id));
     }
     Ok(request)
-}
-
-/// The bitmap file of a multi-pack-index that is going to be put in place; none in a shallow repository.
-pub fn bitmap_of_multi_pack_index(
-    snapshot: &Arc<Snapshot>,
-    bytes: &[u8],
-    request: &BitmapRequest,
-    progress: &Progress,
-) -> Result<Option<Vec<u8>>, Fatal> {
-    let failed = || Fatal::error("could not write multi-pack bitmap");
-    let universe = RequestObjects::new(snapshot.clone());
-    let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
-    let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
-    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
-    match build(&universe, &order, tips, &request.options, progress)? {
-        BuiltBitmap::File(bytes) => Ok(Some(bytes)),
-        BuiltBitmap::Shallow => Ok(None),
-        BuiltBitmap::NotClosed(missing) => {
-            progress.stop();
-            tell!("warning: {}", not_closed_warning(&missing));
-            Err(failed())
-        }
-    }
 }
 
 /// A pack's name from that of one of its files.

@@ -1,12 +1,17 @@
 //! The pack on standard input, of which somebody may have read the header already.
 
 use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
 
+use packrace_os::count::Role;
 use packrace_os::source::FdSource;
-use packrace_pack::ingest::{self, Ingest};
+use packrace_pack::ingest::{self, IndexedPack, Ingest, Options};
+use packrace_store::{Mapped, Snapshot};
 
-use super::Fatal;
+use crate::fatal::Fatal;
 use crate::output;
+use crate::progress::Progress;
 
 /// Read at a time: the most that a pipe of an ordinary user holds.
 pub const READ_BYTES: usize = 1 << 20;
@@ -69,6 +74,20 @@ impl PackInput {
         // It may have failed to read.
         std::io::copy(&mut self.source, out).map(drop).map_err(Fatal::new)
     }
+}
+
+/// Takes a pack from a file.
+pub fn read_pack_file(
+    path: &Path,
+    options: Options,
+    existing: Option<&Arc<Snapshot>>,
+    progress: &Progress,
+) -> Result<IndexedPack, Fatal> {
+    let data = Mapped::open(path, Role::Pack).map_err(|error| {
+        let why = packrace_os::reason(&error);
+        Fatal::new(format!("could not open '{}' for reading: {why}", path.display()))
+    })?;
+    Ok(Ingest::read_file(data, options, progress)?.resolve(existing, progress)?)
 }
 
 /// The header that `--pack_header=VERSION,OBJECTS` stands for.

@@ -22,9 +22,10 @@ use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
 use super::packing::{bitmap_request, filter, islands, pack_files, recent_objects};
-use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, PackObjects, when};
+use crate::discovery::{in_directory, repository};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::object_list;
 use crate::output;
 use crate::progress::{self, Progress};

@@ -4,9 +4,10 @@ use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_store::refs;
 
-use super::{Fatal, repository};
 use crate::args::{Globals, PackRefs};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::ref_changes::RefChanges;
 
 pub fn run(globals: &Globals, args: &PackRefs, environment: &Environment) -> Result<(), Fatal> {

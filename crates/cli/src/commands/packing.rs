@@ -6,7 +6,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use packrace_format::multi_pack_index::MultiPackIndex as Index;
 use packrace_object::{HashKind, ObjectId};
+use packrace_pack::bitmap_build::{
+    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
+};
 use packrace_pack::filter::Filter;
 use packrace_pack::islands::{IslandRules, Islands};
 use packrace_pack::maintain::bitmap_build::BitmapOptions;
@@ -14,10 +18,11 @@ use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
 use packrace_pack::{MAX_DEPTH, NameHashVersion, ProgressSink, RequestObjects, Settings};
 use packrace_store::publish::{PublishOptions, WritePolicy};
 use packrace_store::refs::{RefRecord, Target};
-use packrace_store::{Config, Repository};
+use packrace_store::{Config, Repository, Snapshot};
 
-use super::Fatal;
 use crate::args::Packing;
+use crate::fatal::Fatal;
+use crate::progress::Progress;
 
 /// The shortest limit of packs (git-pack-objects, "--max-pack-size").
 const LEAST_PACK_BYTES: u64 = 1 << 20;
@@ -170,4 +175,27 @@ pub(super) fn bitmap_request(
         ..BitmapOptions::default()
     };
     Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
+}
+
+/// The bitmap file of a multi-pack-index that is going to be put in place; none in a shallow repository.
+pub fn bitmap_of_multi_pack_index(
+    snapshot: &Arc<Snapshot>,
+    bytes: &[u8],
+    request: &BitmapRequest,
+    progress: &Progress,
+) -> Result<Option<Vec<u8>>, Fatal> {
+    let failed = || Fatal::error("could not write multi-pack bitmap");
+    let universe = Universe::new(snapshot.clone());
+    let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
+    let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
+    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
+    match build(&universe, &order, tips, &request.options, progress)? {
+        BuiltBitmap::File(bytes) => Ok(Some(bytes)),
+        BuiltBitmap::Shallow => Ok(None),
+        BuiltBitmap::NotClosed(missing) => {
+            progress.stop();
+            tell!("warning: {}", not_closed_warning(&missing));
+            Err(failed())
+        }
+    }
 }

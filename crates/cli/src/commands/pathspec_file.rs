@@ -8,8 +8,9 @@ use std::path::Path;
 use packrace_os::count::Role;
 use packrace_store::unquote_line;
 
-use super::{Fatal, in_directory};
 use crate::args::Globals;
+use crate::discovery::in_directory;
+use crate::fatal::Fatal;
 
 /// The longest file.
 const MAX_BYTES: u64 = 1 << 30;

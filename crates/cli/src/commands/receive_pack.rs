@@ -10,10 +10,10 @@ use packrace_server::receive::{Committer, PushBudget, Pusher};
 use packrace_server::stdio::StreamSink;
 use packrace_store::{Config, HooksFrom, MessageSink};
 
-use super::Fatal;
 use super::upload_pack::{expand_home, mode, subject};
 use crate::args::{Globals, ReceivePack};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 
 pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> Result<(), Fatal> {
     let named = args.directory.clone().or_else(|| globals.git_dir.clone());

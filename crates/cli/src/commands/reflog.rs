@@ -9,11 +9,12 @@ use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::{LogEdit, LoggedChange, Target, Value, is_good_name};
 use packrace_store::{ObjectReader, Repository};
 
-use super::{Fatal, repository};
 use crate::args::{
     Globals, Reflog, ReflogChange, ReflogCommand, ReflogDelete, ReflogDrop, ReflogExpire, ReflogShow, when,
 };
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 use crate::ref_changes::RefChanges;
 use crate::revisions::RULES;

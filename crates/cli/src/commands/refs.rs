@@ -2,9 +2,11 @@
 
 use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
 
-use super::{Fatal, for_each_ref, pack_refs, repository};
+use super::{for_each_ref, pack_refs};
 use crate::args::{Globals, Refs, RefsCommand, RefsMigrate, RefsVerify};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 use crate::ref_changes::RefChanges;
 

@@ -18,13 +18,14 @@ use packrace_store::publish::{
 };
 use packrace_store::{Config, Pack, Repository, roots};
 
-use super::multi_pack_index::bitmap_of_multi_pack_index;
 use super::packing::{
-    at_least_a_mebibyte, bitmap_request, filter, islands, pack_files, recent_objects, settings,
+    at_least_a_mebibyte, bitmap_of_multi_pack_index, bitmap_request, filter, islands, pack_files,
+    recent_objects, settings,
 };
-use super::{Fatal, in_directory, repository};
 use crate::args::{Globals, Packing, Repack, when};
+use crate::discovery::{in_directory, repository};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 use crate::progress::{self, Progress};
 

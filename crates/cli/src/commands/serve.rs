@@ -10,10 +10,12 @@ use packrace_server::listen::{inetd, serve_and_reload};
 use packrace_server::settings::{NewRepositories, Pushing, Settings};
 use packrace_store::{Config, HooksFrom};
 
+use super::init;
 use super::receive_pack::committer;
-use super::{Fatal, in_directory, init};
 use crate::args::{Globals, Serve};
+use crate::discovery::in_directory;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::log;
 use crate::sandbox;
 use crate::serve_config::{Hooks, Setting, Told, example};

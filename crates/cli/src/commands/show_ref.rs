@@ -8,9 +8,10 @@ use packrace_object::oid;
 use packrace_store::refs::{Peeled, RefObjects as _, StoredObjects, Target, is_good_name};
 use packrace_store::{Repository, Snapshot};
 
-use super::{Fatal, repository};
 use crate::args::{Globals, ShowRef};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 
 /// Lines are written when there are so many bytes of them.

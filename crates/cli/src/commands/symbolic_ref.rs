@@ -3,9 +3,10 @@
 use packrace_store::Repository;
 use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefStore, Value, is_good_name, is_ref_name};
 
-use super::{Fatal, repository};
 use crate::args::{Globals, SymbolicRef};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_filter::shorten;

@@ -11,9 +11,10 @@ use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, Publis
 use packrace_store::{Repository, strict_fsck_rules};
 
 use super::pack_input::{PackInput, READ_BYTES, parse_pack_header};
-use super::{Fatal, repository};
 use crate::args::{Globals, UnpackObjects};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::progress::{Progress, is_wanted};
 
 pub fn run(globals: &Globals, args: &UnpackObjects, environment: &Environment) -> Result<(), Fatal> {

@@ -7,9 +7,10 @@ use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{Change, Expected, Mode, PrepareError, RefEdit, Refusal};
 
-use super::{Fatal, repository};
 use crate::args::{Globals, UpdateRef};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_script::{Command, Phase, Script};

@@ -13,9 +13,10 @@ use packrace_server::transfers::Transfer;
 use packrace_server::upload;
 use packrace_store::Repository;
 
-use super::{Fatal, in_directory};
 use crate::args::{Globals, UploadPack};
+use crate::discovery::in_directory;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::users;
 
 pub fn run(globals: &Globals, args: &UploadPack, environment: &Environment) -> Result<(), Fatal> {

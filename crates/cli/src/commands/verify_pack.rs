@@ -9,10 +9,12 @@ use packrace_pack::ingest::{IndexedPack, Listed, Options};
 use packrace_store::publish::with_extension;
 use packrace_store::{Config, Mapped};
 
-use super::index_pack::{hash, read_pack};
-use super::{Fatal, in_directory, repository_if_any};
+use super::pack_input::read_pack_file;
 use crate::args::{Globals, VerifyPack};
+use crate::discovery::{in_directory, repository_if_any};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
+use crate::object_format::chosen_hash;
 use crate::output;
 use crate::progress::Progress;
 
@@ -32,7 +34,7 @@ pub fn run(globals: &Globals, args: &VerifyPack, environment: &Environment) -> R
         Some(repository) => repository.config().clone(),
         None => Config::outside(&environment.open_options(globals)?.config)?,
     };
-    let options = Options::of(&config, hash(args.object_format.as_deref(), repository.as_ref())?)?;
+    let options = Options::of(&config, chosen_hash(args.object_format.as_deref(), repository.as_ref())?)?;
     let progress = Progress::new(false, environment)?;
     let listing = match (args.stat_only, args.verbose) {
         (true, _) => Listing::Chains,
@@ -73,7 +75,7 @@ pub(super) fn verify(
     let unreadable = || Fatal::new(format!("Cannot open existing pack idx file for '{shown}'"));
     let stored = Mapped::open(&index_path, Role::Index).map_err(|_| unreadable())?;
     let stored = PackIndex::open(stored, hash).map_err(|_| unreadable())?;
-    let indexed = read_pack(&pack_path, options, None, progress)?;
+    let indexed = read_pack_file(&pack_path, options, None, progress)?;
     progress.finish();
     if listing != Listing::Nothing {
         say(&list(&indexed.list()?, listing))?;

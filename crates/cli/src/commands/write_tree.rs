@@ -5,9 +5,10 @@ use std::io::Write as _;
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_worktree::index::{IndexLock, TreeError};
 
-use super::{Fatal, repository};
 use crate::args::{Globals, WriteTree};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 
 pub fn run(globals: &Globals, args: &WriteTree, environment: &Environment) -> Result<(), Fatal> {

@@ -1,7 +1,8 @@
 //! One `%(atom)`: its name, its argument, and what of them is an error (git-for-each-ref, "FIELD NAMES").
 
+use super::argument::{fatal, number, split_argument, unrecognized, unsupported};
 use super::dates::DateFormat;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// A field of a ref or of an object, as a format or a sort key names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,14 +161,6 @@ impl Atom {
         }
         let field = field(name, argument, bases)?.ok_or_else(unknown)?;
         Ok(Atom { field, is_deref })
-    }
-}
-
-/// Splits at the colon; an empty argument is none.
-pub fn split_argument(text: &[u8]) -> (&[u8], Option<&[u8]>) {
-    match text.iter().position(|byte| *byte == b':') {
-        Some(at) => (&text[..at], Some(&text[at + 1..]).filter(|argument| !argument.is_empty())),
-        None => (text, None),
     }
 }
 
@@ -346,22 +339,4 @@ fn bare(name: &str, argument: Option<&[u8]>, field: Field) -> Result<Field, Fata
         None => Ok(field),
         Some(_) => Err(Fatal::new(format!("%({name}) does not take arguments"))),
     }
-}
-
-/// A number as C reads it, in 32 bits.
-pub fn number(text: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?.trim_ascii_start();
-    text.parse::<i32>().ok().map(i64::from)
-}
-
-pub fn unrecognized(name: &str, argument: &[u8]) -> Fatal {
-    fatal(&format!("unrecognized %({name}) argument: "), argument)
-}
-
-fn unsupported(name: &str) -> Fatal {
-    Fatal::new(format!("%({name}) is not supported by packrace"))
-}
-
-pub fn fatal(text: &str, bytes: &[u8]) -> Fatal {
-    Fatal::new(format!("{text}{}", String::from_utf8_lossy(bytes)))
 }

@@ -4,11 +4,11 @@
 use packrace_object::{Kind, ObjectId, parse_tag};
 use packrace_store::refs::Peeled;
 
-use super::fields::Item;
-use super::history::{CommitNo, History};
+use super::history::{CommitNo, History, tips};
+use super::item::Item;
 use super::objects::Objects;
 use super::{Collected, Request, refused};
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// What is asked for, resolved.
 #[derive(Debug, Default)]
@@ -110,11 +110,6 @@ impl CommitFilter {
         }
         Ok(false)
     }
-}
-
-/// The commit of each ref, if it leads to one.
-pub fn tips(history: &mut History, found: &Collected) -> Result<Vec<Option<CommitNo>>, Fatal> {
-    found.items().map(|item| history.commit_of(&item)).collect()
 }
 
 fn containing(objects: &Objects<'_>, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Fatal> {

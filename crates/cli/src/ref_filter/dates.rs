@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use gix_date::{Time, Zoned};
 
-use super::atom::fatal;
-use crate::commands::Fatal;
+use super::argument::fatal;
+use crate::fatal::Fatal;
 
 /// How a date is written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,35 +6,22 @@ use packrace_object::{Kind, ObjectId};
 use packrace_store::refs::{Peeled, RefSnapshot};
 use packrace_store::{ObjectReader, Repository};
 
-use super::atom::{Atom, Field, IdForm, NameForm, Need, PersonPart, TrackForm};
+use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm};
 use super::history::Counts;
+use super::item::Item;
 use super::message::{self, Message};
 use super::names::{self, ShortNames};
 use super::objects::Objects;
 use super::sort::KeyValue;
 use super::tracking::Tracking;
 use super::worktrees;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 8 << 20;
 
 /// Tags of tags that are followed: names are not hashed on the way, so a damaged store could hold a loop.
 const MAX_TAG_DEPTH: usize = 1024;
-
-/// A ref that is listed.
-#[derive(Debug, Clone, Copy)]
-pub struct Item<'a> {
-    pub name: &'a [u8],
-    /// What it leads to.
-    pub id: ObjectId,
-    /// What the store knows of what that tags.
-    pub peeled: Peeled,
-    /// The ref that it stands for, if it is symbolic.
-    pub symref: Option<&'a [u8]>,
-    /// Its number, for values that were found for all refs at once.
-    pub number: usize,
-}
 
 /// An object as far as it was looked at.
 #[derive(Debug, Default)]
@@ -452,45 +439,4 @@ fn put_id(id: &ObjectId, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + id.kind().len_in_hex(), 0);
     let _ = id.hex_to_buf(&mut out[start..]);
-}
-
-/// The name of a ref with parts of it taken off.
-pub fn stripped(name: &[u8], form: NameForm) -> &[u8] {
-    let parts = name.split(|byte| *byte == b'/').count() as i64;
-    let count = |n: i64| if n < 0 { (parts + n).max(0) } else { n };
-    let mut slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    match form {
-        NameForm::StripLeft(n) => match count(n) {
-            0 => name,
-            n => slashes.nth(n as usize - 1).map_or(&[], |at| &name[at + 1..]),
-        },
-        NameForm::StripRight(n) => match count(n) {
-            0 => name,
-            n => slashes.rev().nth(n as usize - 1).map_or(&[], |at| &name[..at]),
-        },
-        NameForm::Full | NameForm::Short => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_names() {
-        let check = |form, expect: &str| {
-            assert_eq!(String::from_utf8_lossy(stripped(b"refs/heads/a/b", form)), expect, "{form:?}")
-        };
-        check(NameForm::StripLeft(0), "refs/heads/a/b");
-        check(NameForm::StripLeft(1), "heads/a/b");
-        check(NameForm::StripLeft(3), "b");
-        check(NameForm::StripLeft(4), "");
-        check(NameForm::StripLeft(i64::from(i32::MAX)), "");
-        check(NameForm::StripLeft(-1), "b");
-        check(NameForm::StripLeft(-9), "refs/heads/a/b");
-        check(NameForm::StripRight(1), "refs/heads/a");
-        check(NameForm::StripRight(4), "");
-        check(NameForm::StripRight(-1), "refs");
-        check(NameForm::StripRight(-4), "refs/heads/a/b");
-    }
 }

@@ -1,11 +1,12 @@
 //! Formats: literal text, `%%`, `%xx` and `%(atoms)`, of which some open parts that are worked on as a whole
 //! (git-for-each-ref, "FIELD NAMES": align and if).
 
-use super::atom::{Atom, fatal, number, split_argument, unrecognized};
+use super::argument::{fatal, number, split_argument, unrecognized};
+use super::atom::Atom;
 use super::color;
 use super::quote::Quoting;
 use crate::columns::width;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// A format, read.
 #[derive(Debug, Default)]

@@ -8,10 +8,9 @@ use packrace_store::refs::Peeled;
 use packrace_store::{ObjectReader, Snapshot};
 
 use super::Collected;
-use super::commits::tips;
-use super::fields::Item;
+use super::item::Item;
 use super::objects::Objects;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// Bytes that are kept as delta bases.
 const READER_CACHE_BYTES: usize = 8 << 20;
@@ -308,4 +307,9 @@ pub fn count_all(objects: &Objects<'_>, found: &Collected, bases: &[Vec<u8>]) ->
         all.push(counts.collect::<Result<_, _>>()?);
     }
     Ok(all)
+}
+
+/// The commit of each ref, if it leads to one.
+pub fn tips(history: &mut History, found: &Collected) -> Result<Vec<Option<CommitNo>>, Fatal> {
+    found.items().map(|item| history.commit_of(&item)).collect()
 }

@@ -3,6 +3,7 @@
 //! [`list`] is the whole of it, for every command that lists refs like this. Where refs come out in the order in which they are stored, each is written as it is met;
 //! otherwise they are collected first. What no field asks for is not read: a format of names opens no object.
 
+mod argument;
 mod atom;
 mod color;
 mod commits;
@@ -11,6 +12,7 @@ mod fields;
 mod filter;
 mod format;
 mod history;
+mod item;
 mod message;
 mod names;
 mod objects;
@@ -30,15 +32,16 @@ use packrace_store::refs::{Peeled, RefRecord, RefSnapshot, Target, Value};
 
 use self::atom::{Atom, Field, NameForm};
 use self::commits::CommitFilter;
-use self::fields::{Item, Values};
+use self::fields::Values;
 use self::filter::Patterns;
 use self::format::{Format, FormatError};
+use self::item::Item;
 pub use self::names::shorten;
 use self::objects::Objects;
 pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};
 pub use self::tracking::Tracking;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::output;
 
 /// What is written where no format is given.

@@ -6,8 +6,7 @@ use packrace_store::Repository;
 use packrace_store::refs::{RefSnapshot, Target};
 
 use super::atom::NameForm;
-use super::fields::stripped;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::revisions::RULES;
 
 /// Symbolic refs that are followed.
@@ -91,4 +90,45 @@ pub fn symbolic_end(refs: &RefSnapshot, name: &[u8]) -> Result<Option<Vec<u8>>, 
         }
     }
     Ok(end)
+}
+
+/// The name of a ref with parts of it taken off.
+pub fn stripped(name: &[u8], form: NameForm) -> &[u8] {
+    let parts = name.split(|byte| *byte == b'/').count() as i64;
+    let count = |n: i64| if n < 0 { (parts + n).max(0) } else { n };
+    let mut slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    match form {
+        NameForm::StripLeft(n) => match count(n) {
+            0 => name,
+            n => slashes.nth(n as usize - 1).map_or(&[], |at| &name[at + 1..]),
+        },
+        NameForm::StripRight(n) => match count(n) {
+            0 => name,
+            n => slashes.rev().nth(n as usize - 1).map_or(&[], |at| &name[..at]),
+        },
+        NameForm::Full | NameForm::Short => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_names() {
+        let check = |form, expect: &str| {
+            assert_eq!(String::from_utf8_lossy(stripped(b"refs/heads/a/b", form)), expect, "{form:?}")
+        };
+        check(NameForm::StripLeft(0), "refs/heads/a/b");
+        check(NameForm::StripLeft(1), "heads/a/b");
+        check(NameForm::StripLeft(3), "b");
+        check(NameForm::StripLeft(4), "");
+        check(NameForm::StripLeft(i64::from(i32::MAX)), "");
+        check(NameForm::StripLeft(-1), "b");
+        check(NameForm::StripLeft(-9), "refs/heads/a/b");
+        check(NameForm::StripRight(1), "refs/heads/a");
+        check(NameForm::StripRight(4), "");
+        check(NameForm::StripRight(-1), "refs");
+        check(NameForm::StripRight(-4), "refs/heads/a/b");
+    }
 }

@@ -7,7 +7,7 @@ use packrace_object::{Kind, ObjectId, parse_tag};
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{Repository, Snapshot};
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::revisions::{RULES, Revisions};
 
 /// Tags of tags that are followed.

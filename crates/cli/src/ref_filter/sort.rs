@@ -7,7 +7,7 @@ use packrace_store::Config;
 use super::atom::{Atom, Field, NameForm};
 use super::format::Format;
 use super::version::Versions;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// One `--sort`.
 #[derive(Debug)]

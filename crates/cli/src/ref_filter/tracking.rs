@@ -7,7 +7,7 @@ use packrace_object::ObjectId;
 use packrace_store::{Config, Repository, Snapshot};
 
 use super::history::History;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// Where a branch without configuration is pushed.
 const DEFAULT_REMOTE: &[u8] = b"origin";

@@ -9,7 +9,7 @@ use packrace_os::count::Role;
 use packrace_store::Repository;
 
 use super::names::symbolic_end;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// Paths of work trees by the branches that are checked out in them.
 pub type Heads = HashMap<Vec<u8>, Vec<u8>>;

@@ -18,9 +18,10 @@ use packrace_worktree::index::{IndexLock, StatRules};
 use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
 
 use super::pathspec_file::PathspecSource;
-use super::{Fatal, repository};
 use crate::args::{Add, Globals};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 use crate::work_tree::WorkTree;
 use find::Meant;

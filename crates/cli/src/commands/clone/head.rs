@@ -4,7 +4,7 @@ use packrace_object::ObjectId;
 use packrace_protocol::session::fetch_client::ListedRefs;
 use packrace_store::refs::{Peeled, RefObjects, is_good_name};
 
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// Where `HEAD` leads.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use packrace_os::durable;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::place::Place;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 
 /// How often what somebody is still writing is removed again, and how long after.
 const TRIES: usize = 100;

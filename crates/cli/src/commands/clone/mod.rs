@@ -24,9 +24,10 @@ use packrace_store::{Config, OpenOptions, Repository};
 use self::head::Head;
 use self::junk::Junk;
 use self::place::Place;
-use super::{Fatal, init};
+use super::init;
 use crate::args::{self, Globals};
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::printable::harmless;
 use crate::progress;
 

@@ -9,7 +9,8 @@ use packrace_os::durable;
 
 use super::shown;
 use crate::args::Globals;
-use crate::commands::{Fatal, in_directory};
+use crate::discovery::in_directory;
+use crate::fatal::Fatal;
 
 /// The directory of a new repository.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use packrace_store::publish::{DurableObjects, PackWriter, PublishOptions, WriteP
 use packrace_store::{FsckSettings, FsckUse, Repository};
 
 use super::remote_text::RemoteText;
-use crate::commands::Fatal;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::printable::{harmless, harmless_bytes};
 use crate::progress::Progress;
 

@@ -5,7 +5,7 @@ use packrace_worktree::stash::{IndexMode, Stash};
 
 use super::{Context, complain, entries, say};
 use crate::args::StashApply;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::long_status::{LongStatus, rename_limit, untracked_mode};
 use crate::output;
 

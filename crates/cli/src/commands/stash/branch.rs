@@ -11,7 +11,7 @@ use packrace_worktree::stash::{IndexMode, Session};
 use packrace_worktree::status::{FileState, UntrackedMode};
 
 use super::{Context, apply, complain, entries, say};
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::quoting::PathStyle;
 use crate::ref_changes::{RefChanges, edit};
 

@@ -8,7 +8,7 @@ use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::Stash;
 
 use super::{Context, REF, complain, say};
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::ref_changes::{RefChanges, edit};
 use crate::revisions::RULES;
 

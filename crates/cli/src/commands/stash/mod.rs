@@ -16,9 +16,10 @@ use packrace_worktree::WorkError;
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::{Head, People, Session};
 
-use super::{Fatal, repository};
 use crate::args::{Globals, Stash, StashCommand};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::identity::Role;
 use crate::output;
 use crate::revisions::Revisions;

@@ -5,8 +5,8 @@ use packrace_worktree::paths::Pathspecs;
 
 use super::Context;
 use crate::args::StashPush;
-use crate::commands::Fatal;
 use crate::commands::pathspec_file::PathspecSource;
+use crate::fatal::Fatal;
 
 /// Those of arguments, or of a file.
 pub(super) fn of(context: &Context<'_>, args: &StashPush) -> Result<Pathspecs, Fatal> {

@@ -10,8 +10,8 @@ use packrace_worktree::untracked::UntrackedKind;
 
 use super::{Context, REF, complain, pathspecs, say};
 use crate::args::{StashOptions, StashPush};
-use crate::commands::Fatal;
 use crate::commands::commit_tree::encoding as commit_encoding;
+use crate::fatal::Fatal;
 use crate::ref_changes::{RefChanges, edit};
 
 pub(super) fn save(context: &Context<'_>, options: &StashOptions, words: &[OsString]) -> Result<(), Fatal> {

@@ -6,8 +6,8 @@ use packrace_worktree::objects::Objects;
 
 use super::{Context, entries};
 use crate::args::StashShow;
-use crate::commands::Fatal;
 use crate::diff_stat;
+use crate::fatal::Fatal;
 use crate::long_status::diff_rename_limit;
 use crate::output;
 use crate::patch_text::PatchWriter;

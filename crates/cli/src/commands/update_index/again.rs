@@ -7,7 +7,7 @@ use packrace_worktree::index::{Entry, Mode};
 
 use super::Update;
 use crate::args::Step;
-use crate::commands::Fatal;
+use crate::fatal::Fatal;
 use crate::revisions::Revisions;
 
 /// What the reader may keep of trees.

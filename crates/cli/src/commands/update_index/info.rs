@@ -8,7 +8,8 @@ use packrace_store::unquote_line;
 use packrace_worktree::index::{Entry, Mode};
 
 use super::Update;
-use crate::commands::{Fatal, tell_error};
+use crate::fatal::Fatal;
+use crate::output::tell_error;
 
 /// What is told of an entry.
 struct Told<'a> {

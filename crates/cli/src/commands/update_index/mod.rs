@@ -14,9 +14,10 @@ use packrace_store::{Repository, Snapshot, unquote_line};
 use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, RefreshOptions, refresh};
 use packrace_worktree::paths::NameRules;
 
-use super::{Fatal, repository};
 use crate::args::{Globals, Step, Switch, UpdateIndex};
+use crate::discovery::repository;
 use crate::environment::Environment;
+use crate::fatal::Fatal;
 use crate::output;
 use crate::work_tree::WorkTree;
 

@@ -3,7 +3,8 @@
 use packrace_worktree::index::{ContentError, Entry, Kind, Mode, Seen};
 
 use super::{Update, say};
-use crate::commands::{Fatal, tell_error};
+use crate::fatal::Fatal;
+use crate::output::tell_error;
 
 /// Why a path was not taken: a line of `error: …`, after which nothing else is done.
 pub struct Unable(String);
