@@ -1,16 +1,11 @@
-//! The environment, read once and only here.
+//! What variables say, as a value.
 
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use listenfd::ListenFd;
-use packrace_server::cgi::CgiRequest;
-use packrace_server::listen::Scheme;
-use packrace_server::subject::ProtocolVersion;
 use packrace_store::refs::is_good_name;
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
@@ -18,7 +13,6 @@ use packrace_worktree::paths::SpecDefaults;
 use crate::args::Globals;
 use crate::fatal::Fatal;
 use crate::identity::{Person, Role};
-use crate::serve_config::VARIABLE_PREFIX;
 
 /// The system-wide configuration file.
 const SYSTEM_CONFIG: &str = "/etc/gitconfig";
@@ -74,20 +68,10 @@ pub struct Environment {
     pub committer: Person,
     /// Who is the author of commits.
     pub author: Person,
-    /// What a web server says of a request.
-    pub cgi: CgiRequest,
     /// What `init` looks at.
     pub init: InitVariables,
-    /// `GIT_TRACE2_EVENT`.
-    pub trace2: Option<OsString>,
-    /// `GIT_TRACE2_PARENT_SID`.
-    pub trace2_parent: Option<String>,
     /// What traces, logs and clients know this process by: no variable, but made of one.
     pub session_id: String,
-    /// Variables that are settings of `serve`, and their values.
-    pub serve: Vec<(String, String)>,
-    /// `PACKRACE_IO_REPORT`.
-    pub io_report: Option<PathBuf>,
 }
 
 /// The variables of `init` alone.
@@ -106,32 +90,8 @@ pub struct InitVariables {
 }
 
 impl Environment {
-    /// The environment of this process.
-    pub fn of_process() -> Self {
-        let mut environment = Self::from_lookup(&|name| std::env::var_os(name));
-        let text = |text: OsString| text.to_string_lossy().into_owned();
-        let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-        environment.serve = all.filter(|(name, _)| name.starts_with(VARIABLE_PREFIX)).collect();
-        environment.serve.sort();
-        environment
-    }
-
-    /// Sockets that listen already, handed over by whoever started this process (sd_listen_fds). Gives them once.
-    pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
-        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-        let mut handed_over = ListenFd::from_env();
-        let schemes = schemes_of(&names, handed_over.len()).map_err(Fatal::new)?;
-        let mut listeners = Vec::new();
-        for (at, scheme) in schemes.into_iter().enumerate() {
-            let listener = handed_over.take_tcp_listener(at).map_err(|error| {
-                Fatal::new(format!("socket {at} that was handed over is none of TCP: {error}"))
-            })?;
-            listeners.extend(listener.map(|listener| (scheme, listener)));
-        }
-        Ok(listeners)
-    }
-
-    fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
+    /// Of variables that `get` knows. It is asked for the variables of commands only, and only here.
+    pub fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
         let bytes = |name: &str| get(name).map(OsString::into_encoded_bytes);
@@ -183,25 +143,6 @@ impl Environment {
             },
             committer: person("COMMITTER"),
             author: person("AUTHOR"),
-            cgi: CgiRequest {
-                method: text("REQUEST_METHOD"),
-                project_root: path("GIT_PROJECT_ROOT"),
-                path_info: get("PATH_INFO"),
-                path_translated: get("PATH_TRANSLATED"),
-                query: text("QUERY_STRING").unwrap_or_default(),
-                content_type: text("CONTENT_TYPE").unwrap_or_default(),
-                content_length: text("CONTENT_LENGTH"),
-                content_encoding: text("HTTP_CONTENT_ENCODING").unwrap_or_default(),
-                max_request_bytes: None,
-                server_protocol: text("SERVER_PROTOCOL").unwrap_or_default(),
-                remote_user: text("REMOTE_USER"),
-                remote_address: text("REMOTE_ADDR"),
-                exports_all: get("GIT_HTTP_EXPORT_ALL").is_some(),
-                version: {
-                    let protocol = text("GIT_PROTOCOL").or_else(|| text("HTTP_GIT_PROTOCOL"));
-                    ProtocolVersion::from_environment(&protocol.unwrap_or_default())
-                },
-            },
             init: InitVariables {
                 work_tree: path("GIT_WORK_TREE"),
                 default_hash: text("GIT_DEFAULT_HASH"),
@@ -209,11 +150,7 @@ impl Environment {
                 template_dir: get("GIT_TEMPLATE_DIR").map(PathBuf::from),
                 has_common_dir: path("GIT_COMMON_DIR").is_some(),
             },
-            io_report: path("PACKRACE_IO_REPORT"),
-            trace2: get("GIT_TRACE2_EVENT"),
-            trace2_parent: text("GIT_TRACE2_PARENT_SID"),
             session_id: String::new(),
-            serve: Vec::new(),
         };
         environment.read_config_count(&text);
         environment
@@ -376,17 +313,6 @@ impl Environment {
         Ok(Some(bytes))
     }
 
-    /// The variables of this process that have one of these names; `*` at the end of one stands for anything.
-    pub fn variables(&self, names: &[&str]) -> Vec<(OsString, OsString)> {
-        let is_named = |name: &OsString| {
-            names.iter().any(|named| match named.strip_suffix('*') {
-                Some(beginning) => name.as_encoded_bytes().starts_with(beginning.as_bytes()),
-                None => name == named,
-            })
-        };
-        std::env::vars_os().filter(|(name, _)| is_named(name)).collect()
-    }
-
     /// Directories in which programs are looked for (`PATH`).
     pub fn programs(&self) -> impl Iterator<Item = PathBuf> {
         std::env::split_paths(&self.path)
@@ -395,23 +321,6 @@ impl Environment {
     /// The directory that `~/…` starts from.
     pub fn home(&self) -> Option<&PathBuf> {
         self.home.as_ref()
-    }
-}
-
-/// What is spoken at each of `count` sockets: by their names, or else by their order.
-fn schemes_of(names: &str, count: usize) -> Result<Vec<Scheme>, String> {
-    let in_order = [Scheme::Http, Scheme::Git];
-    let named: Vec<Option<Scheme>> =
-        names.split(':').map(|name| in_order.into_iter().find(|scheme| scheme.name() == name)).collect();
-    if named.iter().any(Option::is_some) {
-        let all: Option<Vec<Scheme>> = named.into_iter().collect();
-        return all
-            .filter(|all| all.len() == count)
-            .ok_or_else(|| format!("sockets that are handed over are called http or git, not '{names}'"));
-    }
-    match count {
-        0..=2 => Ok(in_order[..count].to_vec()),
-        _ => Err(format!("{count} sockets were handed over without names")),
     }
 }
 

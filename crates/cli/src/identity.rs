@@ -58,8 +58,7 @@ impl Person {
         let (name, email) = self.said(role, config);
         let unknown = |why: String| {
             let who = if role == Role::Author { "Author" } else { "Committer" };
-            tell!("{who} identity unknown\n\n{UNKNOWN}");
-            Fatal::new(why)
+            Fatal::new(why).after(format!("{who} identity unknown\n\n{UNKNOWN}\n"))
         };
         let only_said = config.boolean("user.useConfigOnly")?.unwrap_or(false);
         let email = match email {

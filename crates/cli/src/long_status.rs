@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 
 use packrace_object::ObjectId;
 use packrace_os::count::Role;
@@ -13,6 +12,7 @@ use packrace_store::{Config, Repository};
 use packrace_worktree::difference::Difference;
 use packrace_worktree::status::{FileState, Status, UntrackedMode};
 
+use crate::call::Call;
 use crate::fatal::Fatal;
 use crate::quoting::PathStyle;
 use crate::ref_filter::{Tracking, shorten};
@@ -81,15 +81,15 @@ type ShortLine<'a> = ([u8; 2], Option<&'a [u8]>);
 
 impl<'a> LongStatus<'a> {
     /// From the directory `prefix` of the work tree.
-    pub fn new(repository: &'a Repository, prefix: &[u8]) -> Result<Self, Fatal> {
+    pub fn new(call: &Call, repository: &'a Repository, prefix: &[u8]) -> Result<Self, Fatal> {
         let config = repository.config();
         let is_relative = config.boolean("status.relativePaths")?.unwrap_or(true);
         let key = if config.string("color.status").is_some() { "color.status" } else { "color.ui" };
         let is_colored = match config.string(key).as_deref() {
             Some(b"always") => true,
             Some(b"never") => false,
-            Some(b"auto") | None => std::io::stdout().is_terminal(),
-            Some(_) => config.boolean(key)?.unwrap_or(true) && std::io::stdout().is_terminal(),
+            Some(b"auto") | None => call.streams.output().is_terminal(),
+            Some(_) => config.boolean(key)?.unwrap_or(true) && call.streams.output().is_terminal(),
         };
         let merge_head = repository.git_dir().join("MERGE_HEAD");
         Ok(LongStatus {

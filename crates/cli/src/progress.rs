@@ -1,6 +1,5 @@
 //! Progress on standard error, as users of git expect it.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -8,8 +7,9 @@ use packrace_os::clock::{Clock, RealClock};
 use packrace_pack::meter::{Meter, ProgressInterval, total_line};
 use packrace_pack::{Phase, ProgressSink, Totals};
 
-use crate::environment::Environment;
+use crate::call::Call;
 use crate::fatal::Fatal;
+use crate::streams::ErrorOutput;
 
 /// Ten lines a second move as smoothly as a terminal shows.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -18,6 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 pub struct Progress(Option<Shown>);
 
 struct Shown {
+    to: ErrorOutput,
     clock: RealClock,
     /// Threads of the delta search; 0 where they are not told.
     threads: usize,
@@ -34,20 +35,28 @@ struct State {
 }
 
 /// Whether progress is shown: as asked, or when somebody sits before it.
-pub fn is_wanted(asked: bool, refused: bool) -> bool {
-    !refused && (asked || std::io::stderr().is_terminal())
+pub fn is_wanted(call: &Call, asked: bool, refused: bool) -> bool {
+    !refused && (asked || call.streams.errors.is_terminal())
+}
+
+impl Shown {
+    /// Whoever looked may be gone; the work goes on.
+    fn show(&self, text: &str) {
+        let _ = self.to.say(text.as_bytes());
+    }
 }
 
 impl Progress {
     /// Progress if it `is_shown`.
-    pub fn new(is_shown: bool, environment: &Environment) -> Result<Self, Fatal> {
+    pub fn new(is_shown: bool, call: &Call) -> Result<Self, Fatal> {
         if !is_shown {
             return Ok(Progress(None));
         }
-        let meter = Meter::new(ProgressInterval { interval: INTERVAL, delay: environment.progress_delay()? });
+        let meter = Meter::new(Pace { interval: INTERVAL, delay: call.environment.progress_delay()? });
         let state = Mutex::new(State { meter, is_search_told: false });
         let clock = RealClock::default();
         Ok(Progress(Some(Shown {
+            to: call.streams.errors.clone(),
             clock,
             threads: 0,
             shows_writing: true,
@@ -123,7 +132,7 @@ impl Progress {
     fn say(&self, text: impl FnOnce(&mut Meter, Duration) -> String) {
         if let Some(shown) = &self.0 {
             let mut state = shown.state.lock().expect("no panic while held");
-            show(&text(&mut state.meter, shown.clock.now()));
+            shown.show(&text(&mut state.meter, shown.clock.now()));
         }
     }
 }
@@ -144,10 +153,10 @@ impl ProgressSink for Progress {
         if phase == Phase::Compressing && !state.is_search_told && shown.threads > 1 {
             state.is_search_told = true;
             let before = state.meter.finish(now);
-            show(&format!("{before}Delta compression using up to {} threads\n", shown.threads));
+            shown.show(&format!("{before}Delta compression using up to {} threads\n", shown.threads));
         }
         if let Some(text) = state.meter.update(phase, done, total, now) {
-            show(&text);
+            shown.show(&text);
         }
     }
 
@@ -160,7 +169,7 @@ impl ProgressSink for Progress {
         let mut state = shown.state.lock().expect("no panic while held");
         state.is_search_told = false;
         let before = state.meter.finish(shown.clock.now());
-        show(&format!("{before}{}", total_line(totals)));
+        shown.show(&format!("{before}{}", total_line(totals)));
     }
 }
 
@@ -168,9 +177,4 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Whoever looked may be gone; the work goes on.
-fn show(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }

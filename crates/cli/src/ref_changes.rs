@@ -1,6 +1,5 @@
 //! What commands that change refs have in common: the configuration, who does it, hooks, and the objects.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId, oid};
@@ -11,13 +10,13 @@ use packrace_store::refs::{
 };
 use packrace_store::{Hooks, MessageSink, Repository, Snapshot};
 
-use crate::args::Globals;
-use crate::environment::Environment;
+use crate::call::Call;
 use crate::fatal::Fatal;
 use crate::revisions::Revisions;
 
 /// Changes the refs of a repository.
 pub struct RefChanges<'a> {
+    pub call: &'a Call,
     pub repository: &'a Repository,
     pub writes: RefWrites,
     pub objects: Objects<'a>,
@@ -30,18 +29,21 @@ impl From<PrepareError> for Fatal {
 }
 
 impl<'a> RefChanges<'a> {
-    pub fn new(
-        repository: &'a Repository,
-        globals: &Globals,
-        environment: &Environment,
-    ) -> Result<Self, Fatal> {
+    pub fn new(repository: &'a Repository, call: &'a Call) -> Result<Self, Fatal> {
         let config = repository.config();
-        let who = environment.committer.committer(config)?;
+        let who = call.environment.committer.committer(config)?;
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
         // Nobody is left to be told where standard error is closed.
-        let outlet = MessageSink::new(|bytes| drop(std::io::stderr().write_all(bytes)));
-        writes.hooks = Some(Arc::new(Hooks::of(repository, environment.for_hooks(globals), outlet)?));
-        Ok(RefChanges { repository, writes, objects: Objects { repository, snapshot: None, stored: None } })
+        let errors = call.streams.errors.clone();
+        let outlet = Outlet::new(move |bytes| drop(errors.say(bytes)));
+        writes.hooks =
+            Some(Arc::new(Hooks::of(repository, call.environment.for_hooks(&call.globals), outlet)?));
+        Ok(RefChanges {
+            call,
+            repository,
+            writes,
+            objects: Objects { repository, snapshot: None, stored: None },
+        })
     }
 
     /// The object that a revision names.

@@ -12,6 +12,7 @@ use packrace_store::refs::{Change, Expected, is_good_name};
 use packrace_store::unquote;
 
 use crate::fatal::Fatal;
+use crate::streams::ErrorOutput;
 
 /// Longest command, so that no input without an end of line fills the memory.
 const MAX_COMMAND_BYTES: u64 = 1 << 20;
@@ -60,8 +61,10 @@ impl Phase {
 pub type Resolve<'a> = dyn FnMut(&[u8]) -> Result<Option<ObjectId>, Fatal> + 'a;
 
 /// The input of a session.
-pub struct Script<R> {
+pub struct Script<'a, R> {
     input: R,
+    /// Where warnings go.
+    errors: &'a ErrorOutput,
     is_nul: bool,
 }
 
@@ -77,9 +80,9 @@ const EDITS: [(&str, usize); 8] = [
     ("symref-verify", 1),
 ];
 
-impl<R: BufRead> Script<R> {
-    pub fn new(input: R, is_nul: bool) -> Self {
-        Script { input, is_nul }
+impl<'a, R: BufRead> Script<'a, R> {
+    pub fn new(input: R, is_nul: bool, errors: &'a ErrorOutput) -> Self {
+        Script { input, errors, is_nul }
     }
 
     /// The next command; none at the end. Nothing behind it was read, so that whoever sends commands one by one gets
@@ -136,6 +139,7 @@ impl<R: BufRead> Script<R> {
             }
         }
         let mut fields = Fields {
+            errors: self.errors,
             word,
             name: String::new(),
             rest: &text[word.len() + 1..],
@@ -164,6 +168,7 @@ impl<R: BufRead> Script<R> {
 
 /// What follows the word of a command.
 struct Fields<'a> {
+    errors: &'a ErrorOutput,
     word: &'static str,
     /// The ref, for messages.
     name: String,
@@ -232,7 +237,7 @@ impl Fields<'_> {
     fn update(&mut self, resolve: &mut Resolve<'_>) -> Result<(Change, Expected), Fatal> {
         let change = match self.object("<new-oid>", resolve)? {
             Named::Missing if self.is_nul => {
-                tell!("warning: update {}: missing <new-oid>, treating as zero", self.name);
+                tell!(self.errors, "warning: update {}: missing <new-oid>, treating as zero", self.name);
                 Change::Delete
             }
             Named::Missing => return Err(self.wrong("missing <new-oid>")),
@@ -374,6 +379,7 @@ fn check_name(name: &[u8]) -> Result<(), Fatal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::Written;
 
     #[test]
     fn every_beginning_of_a_script_ends() {
@@ -381,9 +387,10 @@ mod tests {
         let script = format!(
             "update refs/a {id} {id}\0create \"refs/b\" {id}\noption no-deref\nsymref-update refs/s refs/t ref refs/u\n"
         );
+        let errors = ErrorOutput::new(Written::default());
         for is_nul in [false, true] {
             for length in 0..=script.len() {
-                let mut script = Script::new(&script.as_bytes()[..length], is_nul);
+                let mut script = Script::new(&script.as_bytes()[..length], is_nul, &errors);
                 let mut resolve = |text: &[u8]| Ok(ObjectId::from_hex(text).ok());
                 while let Ok(Some(_)) = script.next(Phase::Open, true, &mut resolve) {}
             }

@@ -7,6 +7,7 @@ use packrace_store::{Config, ConfigSources, HooksFrom};
 
 use crate::environment::Environment;
 use crate::fatal::Fatal;
+use crate::process::Reports;
 use crate::serve_config::Told;
 
 /// Programs, their libraries and settings, and what the kernel tells. Hooks are any programs.
@@ -87,7 +88,8 @@ fn writable(told: &Told, root: &Path, environment: &Environment) -> Vec<PathBuf>
     paths.extend(told.cache.directory.clone());
     paths.extend(told.sandbox.write_paths.iter().cloned());
     // Reports of this process, which are written at its end.
-    let reports = environment.io_report.iter().cloned().chain(environment.trace2.iter().map(PathBuf::from));
+    let Reports { io_report, trace2, .. } = Reports::asked_for();
+    let reports = io_report.into_iter().chain(trace2.map(PathBuf::from));
     paths.extend(
         reports.filter(|path| path.is_absolute()).filter_map(|path| path.parent().map(Path::to_owned)),
     );

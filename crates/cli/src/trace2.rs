@@ -69,12 +69,12 @@ impl Trace {
             Target::StandardError => io::stderr().write_all(text.as_bytes()),
             Target::Path(path) => append(path, &self.sid, &text),
             Target::Unknown(value) => {
-                tell!("warning: trace2: unknown value for 'GIT_TRACE2_EVENT': '{value}'");
+                eprint_line!("warning: trace2: unknown value for 'GIT_TRACE2_EVENT': '{value}'");
                 Ok(())
             }
         };
         if let (Err(error), Target::Path(path)) = (written, &self.target) {
-            tell!(
+            eprint_line!(
                 "warning: trace2: could not open '{}' for 'GIT_TRACE2_EVENT' tracing: {error}",
                 path.display()
             );

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use packrace_store::Repository;
 
-use crate::args::Globals;
+use crate::call::Call;
 use crate::discovery::in_directory;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 
 /// A work tree and the current directory in it.
@@ -23,19 +22,15 @@ pub struct WorkTree {
 
 impl WorkTree {
     /// That of a repository; a failure in git's words where it has none, or where the current directory is in the repository.
-    pub fn of(repository: &Repository, globals: &Globals, environment: &Environment) -> Result<Self, Fatal> {
-        WorkTree::find(repository, globals, environment)?.ok_or_else(missing)
+    pub fn of(repository: &Repository, call: &Call) -> Result<Self, Fatal> {
+        WorkTree::find(repository, call)?.ok_or_else(missing)
     }
 
     /// The same for a command that can do without.
-    pub fn find(
-        repository: &Repository,
-        globals: &Globals,
-        environment: &Environment,
-    ) -> Result<Option<Self>, Fatal> {
-        let current = packrace_os::real_path(&in_directory(globals, Path::new("."))?).map_err(Fatal::new)?;
-        let is_named = globals.git_dir.is_some() || environment.git_dir.is_some();
-        let named = environment.init.work_tree.as_ref();
+    pub fn find(repository: &Repository, call: &Call) -> Result<Option<Self>, Fatal> {
+        let current = packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
+        let is_named = call.globals.git_dir.is_some() || call.environment.git_dir.is_some();
+        let named = call.environment.init.work_tree.as_ref();
         let has_own = repository.config().string("core.worktree").is_some();
         let top = match named {
             Some(path) => current.join(path),
@@ -56,7 +51,7 @@ impl WorkTree {
             Ok(rest) => [rest.as_os_str().as_bytes(), b"/"].concat(),
             Err(_) => Vec::new(),
         };
-        let is_here = current == top && globals.directories.is_empty();
+        let is_here = current == top && call.globals.directories.is_empty();
         let place = if is_here { PathBuf::from(".") } else { top.clone() };
         Ok(Some(WorkTree { top, place, prefix }))
     }

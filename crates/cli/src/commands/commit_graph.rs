@@ -1,6 +1,6 @@
 //! `packrace commit-graph`: writes and verifies commit-graphs.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, BufReader};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,34 +14,34 @@ use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
 use packrace_store::refs::Target;
 use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};
 
-use crate::args::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite, Globals, when};
+use crate::args::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite, when};
+use crate::call::Call;
 use crate::discovery::{in_directory, repository};
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::progress::{self, Progress};
 
 /// What `verify` ends with when nothing but a checksum is wrong.
 const WRONG_CHECKSUM: u8 = 2;
 
-pub fn run(globals: &Globals, args: &CommitGraph, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &CommitGraph) -> Result<(), Fatal> {
     match &args.command {
         CommitGraphCommand::Write(write) => {
             // Said before the repository is looked at, as every word about options is.
             let plan = Plan::of(write)?;
-            let repository = repository(globals, environment)?;
+            let repository = repository(call)?;
             let object_dir = write.object_dir.as_ref().or(args.object_dir.as_ref());
-            let object_dir = object_dir.map(|path| in_directory(globals, path)).transpose()?;
-            let is_shown = progress::is_wanted(write.progress, write.no_progress);
-            let progress = Progress::new(is_shown, environment)?;
-            plan.write(&repository, object_dir.as_deref(), &progress)
+            let object_dir = object_dir.map(|path| in_directory(call, path)).transpose()?;
+            let is_shown = progress::is_wanted(call, write.progress, write.no_progress);
+            let progress = Progress::new(is_shown, call)?;
+            plan.write(call, &repository, object_dir.as_deref(), &progress)
         }
         CommitGraphCommand::Verify(options) => {
-            let repository = repository(globals, environment)?;
+            let repository = repository(call)?;
             let object_dir = options.object_dir.as_ref().or(args.object_dir.as_ref());
-            let object_dir = object_dir.map(|path| in_directory(globals, path)).transpose()?;
-            let is_shown = progress::is_wanted(options.progress, options.no_progress);
-            let progress = Progress::new(is_shown, environment)?;
-            verify(&repository, options, object_dir.as_deref(), &progress)
+            let object_dir = object_dir.map(|path| in_directory(call, path)).transpose()?;
+            let is_shown = progress::is_wanted(call, options.progress, options.no_progress);
+            let progress = Progress::new(is_shown, call)?;
+            verify(call, &repository, options, object_dir.as_deref(), &progress)
         }
     }
 }
@@ -102,6 +102,7 @@ impl Plan {
 
     fn write(
         &self,
+        call: &Call,
         repository: &Repository,
         object_dir: Option<&Path>,
         progress: &Progress,
@@ -111,18 +112,21 @@ impl Plan {
         let files = GraphFiles::open(repository, object_dir)?;
         if !config.boolean("core.commitGraph")?.unwrap_or(true) {
             let text = "warning: attempting to write a commit-graph, but 'core.commitGraph' is disabled";
-            tell!("{text}");
+            tell!(call, "{text}");
             return Ok(());
         }
         if config.boolean("commitGraph.changedPaths")?.unwrap_or(false) {
-            tell!("warning: commitGraph.changedPaths is not supported: no changed-path filters are written");
+            tell!(
+                call,
+                "warning: commitGraph.changedPaths is not supported: no changed-path filters are written"
+            );
         }
         let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
         // Commits have other parents here than they name, which must not be written down (git-commit-graph, "CAVEATS").
         if !universe.snapshot().shallow().is_empty() || repository.has_grafts() {
             return Ok(());
         }
-        let tips = self.tips(repository, &universe, progress)?;
+        let tips = self.tips(call, repository, &universe, progress)?;
         let for_chain = self.split != Split::Single;
         let lock = files.lock(for_chain)?;
         // Again, now that nobody else changes it.
@@ -149,6 +153,7 @@ impl Plan {
 
     fn tips(
         &self,
+        call: &Call,
         repository: &Repository,
         universe: &RequestObjects,
         progress: &Progress,
@@ -171,8 +176,8 @@ impl Plan {
                 Ok(tips)
             }
             Source::StdinCommits => {
-                progress.report(Phase::CollectingInput, 0, 0);
-                let ids = lines()?.into_iter().map(|line| {
+                progress.progress(Phase::CollectingInput, 0, 0);
+                let ids = lines(call)?.into_iter().map(|line| {
                     let hex = line.split(' ').next().unwrap_or_default();
                     let id = ObjectId::from_hex(hex.as_bytes()).ok();
                     let id = id.filter(|id| id.kind() == repository.hash_kind());
@@ -188,7 +193,7 @@ impl Plan {
                 Ok(ids)
             }
             Source::StdinPacks => {
-                let names = lines()?;
+                let names = lines(call)?;
                 for name in &names {
                     let stem = name.strip_suffix(".idx");
                     let mut packs = universe.snapshot().packs().iter();
@@ -210,8 +215,8 @@ impl Plan {
     }
 }
 
-fn lines() -> Result<Vec<String>, Fatal> {
-    let lines = std::io::stdin().lock().lines();
+fn lines(call: &Call) -> Result<Vec<String>, Fatal> {
+    let lines = BufReader::new(call.streams.input()).lines();
     lines.collect::<Result<_, _>>().map_err(Fatal::new)
 }
 
@@ -223,6 +228,7 @@ fn generations(config: &Config) -> Result<Generations, Fatal> {
 }
 
 fn verify(
+    call: &Call,
     repository: &Repository,
     args: &CommitGraphVerify,
     object_dir: Option<&Path>,
@@ -247,23 +253,23 @@ fn verify(
     let mut report = |text: String| {
         has_errors = true;
         progress.stop();
-        tell!("{text}");
+        tell!(call, "{text}");
     };
     for count in first + 1..=lens.len() {
         let part = Graph::open(layers[..count].iter().cloned(), hash).map_err(Fatal::error)?;
         if part.verify_last_checksum().is_err() {
-            tell!("the commit-graph file has incorrect checksum and is likely corrupt");
+            tell!(call, "the commit-graph file has incorrect checksum and is likely corrupt");
             is_flipped = true;
         }
     }
     verify_commits(&universe, &graph, start, &mut report, progress)?;
     progress.finish();
     if !files.is_complete() {
-        tell!("error: one or more commit-graph chain files could not be loaded");
+        tell!(call, "error: one or more commit-graph chain files could not be loaded");
     }
     match (has_errors, is_flipped) {
-        (true, _) => Err(Fatal { message: String::new(), code: 1 }),
-        (false, true) => Err(Fatal { message: String::new(), code: WRONG_CHECKSUM }),
+        (true, _) => Err(Fatal::silent(1)),
+        (false, true) => Err(Fatal::silent(WRONG_CHECKSUM)),
         (false, false) => Ok(()),
     }
 }

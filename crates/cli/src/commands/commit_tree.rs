@@ -8,12 +8,11 @@ use packrace_object::{Kind, NewCommit, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{Config, ObjectReader};
 
-use crate::args::{CommitTree, Globals, MessagePart};
+use crate::args::{CommitTree, MessagePart};
+use crate::call::Call;
 use crate::discovery::{in_directory, repository};
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::identity::Role;
-use crate::output;
 use crate::revisions::Revisions;
 use crate::utf8;
 
@@ -25,11 +24,11 @@ const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
     You may want to amend it after fixing the message, or set the config\n\
     variable i18n.commitEncoding to the encoding your project uses.";
 
-pub fn run(globals: &Globals, args: &CommitTree, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &CommitTree) -> Result<(), Fatal> {
     if args.trees.is_empty() && args.parents.is_empty() && args.message.is_empty() {
         return Err(Fatal::usage_of("commit-tree"));
     }
-    let repository = repository(globals, environment)?;
+    let repository = repository(call)?;
     let config = repository.config();
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(CACHE_BYTES);
@@ -43,21 +42,21 @@ pub fn run(globals: &Globals, args: &CommitTree, environment: &Environment) -> R
         let id = named(name)?;
         expect(&mut reader, &id, Kind::Commit)?;
         match parents.contains(&id) {
-            true => tell!("error: duplicate parent {id} ignored"),
+            true => tell!(call, "error: duplicate parent {id} ignored"),
             false => parents.push(id),
         }
     }
-    let mut message = message(globals, &args.message)?;
+    let mut message = message(call, &args.message)?;
     let [tree] = args.trees.as_slice() else { return Err(Fatal::new("must give exactly one tree")) };
     let tree = named(tree)?;
     if message.is_empty() {
-        std::io::stdin().lock().read_to_end(&mut message).map_err(Fatal::new)?;
+        call.streams.input().read_to_end(&mut message).map_err(Fatal::new)?;
     }
     if message.contains(&0) {
         return Err(Fatal::error("a NUL byte in commit log message not allowed."));
     }
     expect(&mut reader, &tree, Kind::Tree)?;
-    let person = |role| environment.person(role).known(role, config);
+    let person = |role| call.environment.person(role).known(role, config);
     let (author, committer, encoding) = (person(Role::Author)?, person(Role::Committer)?, encoding(config));
     let commit = NewCommit {
         tree: &tree,
@@ -71,14 +70,14 @@ pub fn run(globals: &Globals, args: &CommitTree, environment: &Environment) -> R
     if encoding.is_none()
         && let Some(mended) = utf8::mended(&content)
     {
-        tell!("{NOT_UTF8}");
+        tell!(call, "{NOT_UTF8}");
         content = mended;
     }
     let id = object_id(repository.hash_kind(), Kind::Commit, &content).map_err(Fatal::new)?;
     let batch = ObjectBatch::new(repository.object_dir(), snapshot, BatchOptions::of(config)?);
     batch.add(&id, Kind::Commit, &content)?;
     batch.publish()?;
-    output::write_line(id.to_string())
+    call.write_line(id.to_string())
 }
 
 fn expect(reader: &mut ObjectReader, id: &ObjectId, kind: Kind) -> Result<(), Fatal> {
@@ -90,7 +89,7 @@ fn expect(reader: &mut ObjectReader, id: &ObjectId, kind: Kind) -> Result<(), Fa
 }
 
 /// Paragraphs end with the end of a line, files as they are; there is an empty line between what follows each other.
-fn message(globals: &Globals, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
+fn message(call: &Call, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
     let mut message = Vec::new();
     for part in parts {
         if !message.is_empty() {
@@ -104,7 +103,7 @@ fn message(globals: &Globals, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
                 }
             }
             MessagePart::File(path) if path == Path::new("-") => {
-                std::io::stdin().lock().read_to_end(&mut message).map_err(Fatal::new)?;
+                call.streams.input().read_to_end(&mut message).map_err(Fatal::new)?;
             }
             MessagePart::File(path) => {
                 let failed = |what: &str, error: &std::io::Error| {
@@ -115,7 +114,7 @@ fn message(globals: &Globals, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
                         packrace_os::reason(error)
                     ))
                 };
-                let mut file = std::fs::File::open(in_directory(globals, path)?)
+                let mut file = std::fs::File::open(in_directory(call, path)?)
                     .map_err(|error| failed("could not open", &error))?;
                 file.read_to_end(&mut message).map_err(|error| failed("failed to read", &error))?;
             }

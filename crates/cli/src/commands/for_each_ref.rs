@@ -1,28 +1,30 @@
 //! `packrace for-each-ref`: stands in for `git for-each-ref`.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal as _, Read as _};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt as _;
 
-use crate::args::{ForEachRef, Globals};
+use crate::args::ForEachRef;
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::ref_filter::{self, Quoting, Request, refused};
+use crate::ref_filter::{self, Quoting, Request};
 
 /// Longest list of patterns on standard input.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Runs the command.
-pub fn run(globals: &Globals, args: &ForEachRef, environment: &Environment) -> Result<(), Fatal> {
-    let repository = repository(globals, environment)?;
-    let request = request(args)?;
-    ref_filter::list(&repository, &request, &mut std::io::stdout().lock())
+pub fn run(call: &Call, args: &ForEachRef) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let request = request(call, args)?;
+    ref_filter::list(&repository, &request, &mut **call.streams.output(), &call.streams.errors)
 }
 
-fn request(args: &ForEachRef) -> Result<Request, Fatal> {
+fn request(call: &Call, args: &ForEachRef) -> Result<Request, Fatal> {
     let count = match args.count {
-        Some(count) if count < 0 => return Err(refused(&format!("invalid --count argument: `{count}'"))),
+        Some(count) if count < 0 => {
+            return Err(Fatal::refused(format!("invalid --count argument: `{count}'")));
+        }
         Some(0) | None => None,
         Some(count) => Some(usize::try_from(count).unwrap_or(usize::MAX)),
     };
@@ -31,7 +33,7 @@ fn request(args: &ForEachRef) -> Result<Request, Fatal> {
         if !patterns.is_empty() {
             return Err(Fatal::new("unknown arguments supplied with --stdin"));
         }
-        patterns = lines_of_stdin()?;
+        patterns = lines_of_stdin(call)?;
     }
     Ok(Request {
         patterns,
@@ -46,7 +48,7 @@ fn request(args: &ForEachRef) -> Result<Request, Fatal> {
         sort: bytes(&args.sort),
         format: args.format.clone().map(OsString::into_vec),
         quoting: quoting(args)?,
-        has_color: has_color(args)?,
+        has_color: has_color(call, args)?,
         omits_empty: args.omit_empty,
         count,
     })
@@ -56,9 +58,9 @@ fn bytes(texts: &[OsString]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.clone().into_vec()).collect()
 }
 
-fn lines_of_stdin() -> Result<Vec<Vec<u8>>, Fatal> {
+fn lines_of_stdin(call: &Call) -> Result<Vec<Vec<u8>>, Fatal> {
     let mut text = Vec::new();
-    std::io::stdin().lock().take(MAX_INPUT_BYTES).read_to_end(&mut text).map_err(Fatal::new)?;
+    call.streams.input().take(MAX_INPUT_BYTES).read_to_end(&mut text).map_err(Fatal::new)?;
     if text.is_empty() {
         return Ok(Vec::new());
     }
@@ -78,17 +80,17 @@ fn quoting(args: &ForEachRef) -> Result<Quoting, Fatal> {
     let first = asked.next().unwrap_or_default();
     match asked.next() {
         None => Ok(first),
-        Some(_) => Err(refused("more than one quoting style?")),
+        Some(_) => Err(Fatal::refused("more than one quoting style?")),
     }
 }
 
 /// Whether colours are written: `auto` is for terminals.
-fn has_color(args: &ForEachRef) -> Result<bool, Fatal> {
+fn has_color(call: &Call, args: &ForEachRef) -> Result<bool, Fatal> {
     match args.color.as_ref().map(|when| when.to_str()) {
         None => Ok(false),
         Some(Some("always")) => Ok(true),
         Some(Some("never")) => Ok(false),
-        Some(Some("auto")) => Ok(std::io::stdout().is_terminal()),
-        Some(_) => Err(refused("option `color' expects \"always\", \"auto\", or \"never\"")),
+        Some(Some("auto")) => Ok(call.streams.output().is_terminal()),
+        Some(_) => Err(Fatal::refused("option `color' expects \"always\", \"auto\", or \"never\"")),
     }
 }

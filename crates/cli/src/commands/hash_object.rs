@@ -13,17 +13,16 @@ use packrace_store::{BIG_FILE_BYTES, Repository, Snapshot, unquote_line};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
 use packrace_worktree::index::Index;
 
-use crate::args::{self, Globals, HashObject};
+use crate::args::HashObject;
+use crate::call::Call;
 use crate::discovery::{in_directory, repository, repository_if_any};
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::work_tree::WorkTree;
 
 /// What is read of standard input, and of large files, at once.
 const READ_BYTES: usize = 1 << 16;
 
-pub fn run(globals: &Globals, args: &HashObject, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &HashObject) -> Result<(), Fatal> {
     let stdin = if args.no_stdin { 0 } else { args.stdin };
     let refusal = match args.stdin_paths {
         true if stdin > 0 => Some("Can't use --stdin-paths with --stdin"),
@@ -34,14 +33,13 @@ pub fn run(globals: &Globals, args: &HashObject, environment: &Environment) -> R
         _ => None,
     };
     if let Some(refusal) = refusal {
-        tell!("error: {refusal}\n{}", args::usage_of("hash-object").trim_end());
-        return Err(Fatal::silent(129));
+        return Err(Fatal::refused(refusal).with_usage_of("hash-object"));
     }
     let found = match args.write {
-        true => Some(repository(globals, environment)?),
-        false => repository_if_any(globals, environment, None)?,
+        true => Some(repository(call)?),
+        false => repository_if_any(call, None)?,
     };
-    let mut hashing = Hashing::new(globals, args, environment, found.as_ref())?;
+    let mut hashing = Hashing::new(call, args, found.as_ref())?;
     let done = hashing.everything(stdin > 0);
     // What was named before something failed is stored.
     hashing.publish()?;
@@ -57,7 +55,7 @@ enum Type {
 }
 
 struct Hashing<'a> {
-    globals: &'a Globals,
+    call: &'a Call,
     args: &'a HashObject,
     repository: Option<&'a Repository>,
     work_tree: Option<WorkTree>,
@@ -72,19 +70,14 @@ struct Hashing<'a> {
 }
 
 impl<'a> Hashing<'a> {
-    fn new(
-        globals: &'a Globals,
-        args: &'a HashObject,
-        environment: &Environment,
-        repository: Option<&'a Repository>,
-    ) -> Result<Self, Fatal> {
+    fn new(call: &'a Call, args: &'a HashObject, repository: Option<&'a Repository>) -> Result<Self, Fatal> {
         let kind = match Kind::from_name(args.kind.as_bytes()) {
             Some(kind) => Type::Known(kind),
             None if args.literally => Type::Word(args.kind.clone()),
             None => return Err(Fatal::new(format!("invalid object type \"{}\"", args.kind))),
         };
         let work_tree = match repository {
-            Some(repository) => WorkTree::find(repository, globals, environment)?,
+            Some(repository) => WorkTree::find(repository, call)?,
             None => None,
         };
         let big_file_bytes = match repository {
@@ -93,7 +86,7 @@ impl<'a> Hashing<'a> {
         };
         let snapshot = repository.map(Repository::snapshot).transpose()?;
         Ok(Hashing {
-            globals,
+            call,
             args,
             repository,
             work_tree,
@@ -113,7 +106,7 @@ impl<'a> Hashing<'a> {
         }
         if reads_stdin {
             let mut content = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut content).map_err(Fatal::new)?;
+            self.call.streams.input().read_to_end(&mut content).map_err(Fatal::new)?;
             let name = self.args.path.as_ref().map(|path| path.as_encoded_bytes().to_vec());
             let content = self.converted(name.as_deref(), content)?;
             self.content(&content, None)?;
@@ -126,7 +119,7 @@ impl<'a> Hashing<'a> {
 
     /// Answers before it waits for more: who sends one name may wait for the answer before it sends another.
     fn paths_of_stdin(&mut self) -> Result<(), Fatal> {
-        let mut stdin = BufReader::with_capacity(READ_BYTES, std::io::stdin().lock());
+        let mut stdin = BufReader::with_capacity(READ_BYTES, self.call.streams.input());
         let mut line = Vec::new();
         loop {
             if !stdin.buffer().contains(&b'\n') {
@@ -150,7 +143,7 @@ impl<'a> Hashing<'a> {
         };
         let path: PathBuf = match typed.is_empty() {
             true => PathBuf::new(),
-            false => in_directory(self.globals, Path::new(std::ffi::OsStr::from_bytes(typed)))?,
+            false => in_directory(self.call, Path::new(std::ffi::OsStr::from_bytes(typed)))?,
         };
         let mut file = File::open(&path).map_err(cannot_open)?;
         let unable = |_: std::io::Error| Fatal::new(format!("Unable to hash {shown}"));
@@ -196,7 +189,7 @@ impl<'a> Hashing<'a> {
             Cow::Borrowed(_) => None,
             Cow::Owned(converted) => Some(converted),
         });
-        told.iter().for_each(|line| tell!("{line}"));
+        told.iter().for_each(|line| tell!(self.call, "{line}"));
         Ok(converted.map_err(Fatal::new)?.unwrap_or(content))
     }
 
@@ -213,11 +206,11 @@ impl<'a> Hashing<'a> {
             };
             let top = match &self.work_tree {
                 Some(work_tree) => work_tree.top.clone(),
-                None => in_directory(self.globals, Path::new("."))?,
+                None => in_directory(self.call, Path::new("."))?,
             };
             let mut told = Vec::new();
             let filters = Filters::new(repository, snapshot, &top, Direction::CheckIn, &mut told);
-            told.iter().for_each(|line| tell!("{line}"));
+            told.iter().for_each(|line| tell!(self.call, "{line}"));
             self.filters = Some((filters.map_err(Fatal::new)?, Index::read(repository)?));
         }
         Ok(self.filters.as_mut().expect("just made"))
@@ -235,7 +228,7 @@ impl<'a> Hashing<'a> {
         if self.args.write {
             let added = self.batch()?.add(&id, kind, content);
             added.map_err(|error| {
-                tell!("error: {error}");
+                tell!(self.call, "error: {error}");
                 Fatal::new(format!("Unable to add {} to database", shown.unwrap_or("(null)")))
             })?;
         }
@@ -251,10 +244,10 @@ impl<'a> Hashing<'a> {
         let findings = Checker::new(Arc::new(rules), self.hash).check(kind, id, content);
         for finding in &findings {
             if let Some(before) = finding.before {
-                tell!("error: {before}");
+                tell!(self.call, "error: {before}");
             }
             let text = String::from_utf8_lossy(&finding.text);
-            tell!("error: object fails fsck: {}: {text}", finding.message.name());
+            tell!(self.call, "error: object fails fsck: {}: {text}", finding.message.name());
         }
         match findings.is_empty() {
             true => Ok(()),
@@ -278,7 +271,7 @@ impl<'a> Hashing<'a> {
         let unable = || Fatal::new(format!("Unable to hash {shown}"));
         let id = if self.args.write {
             self.batch()?.add_blob_stream(size, file).map_err(|error| {
-                tell!("error: {error}");
+                tell!(self.call, "error: {error}");
                 unable()
             })?
         } else {
@@ -311,7 +304,7 @@ impl<'a> Hashing<'a> {
         if let Some(batch) = self.batch.take() {
             batch.publish()?;
         }
-        let written = output::write(&self.waiting);
+        let written = self.call.write(&self.waiting);
         self.waiting.clear();
         written
     }

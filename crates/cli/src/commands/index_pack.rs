@@ -1,6 +1,5 @@
 //! `packrace index-pack`: takes a pack, from standard input or a file, and makes it searchable.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,24 +13,23 @@ use packrace_store::publish::{
 };
 use packrace_store::{Config, Repository, strict_fsck_rules};
 
-use super::pack_input::{PackInput, parse_pack_header, read_pack_file};
+use super::pack_input::{PackInput, parse_pack_header, read_pack_file, refused};
 use super::verify_pack::{self, Listing};
-use crate::args::{Globals, IndexPack};
+use crate::args::IndexPack;
+use crate::call::Call;
 use crate::discovery::{in_directory, repository_if_any};
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::object_format::chosen_hash;
-use crate::output;
 use crate::progress::Progress;
 
 /// Threads beyond this many are of no use to one pack.
 const MAX_THREADS: usize = 20;
 
-pub fn run(globals: &Globals, args: &IndexPack, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &IndexPack) -> Result<(), Fatal> {
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     check_arguments(args)?;
-    let repository = repository_if_any(globals, environment, None)?;
-    let job = Job::new(globals, args, environment, repository)?;
+    let repository = repository_if_any(call, None)?;
+    let job = Job::new(call, args, repository)?;
     if args.stdin { job.receive(header) } else { job.index() }
 }
 
@@ -52,6 +50,7 @@ fn check_arguments(args: &IndexPack) -> Result<(), Fatal> {
 
 /// What the options come to.
 struct Job<'a> {
+    call: &'a Call,
     args: &'a IndexPack,
     repository: Option<Repository>,
     options: Options,
@@ -65,12 +64,7 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(
-        globals: &Globals,
-        args: &'a IndexPack,
-        environment: &Environment,
-        repository: Option<Repository>,
-    ) -> Result<Self, Fatal> {
+    fn new(call: &'a Call, args: &'a IndexPack, repository: Option<Repository>) -> Result<Self, Fatal> {
         if args.stdin && repository.is_none() {
             return Err(Fatal::new("--stdin requires a git repository"));
         }
@@ -79,17 +73,18 @@ impl<'a> Job<'a> {
         }
         let config = match &repository {
             Some(repository) => repository.config().clone(),
-            None => Config::outside(&environment.open_options(globals)?.config)?,
+            None => Config::outside(&call.open_options()?.config)?,
         };
         let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
         let options = options(args, &config, hash)?;
         let stem = |path: Option<&PathBuf>, extension| match path {
-            Some(path) => stem(globals, path, extension).map(Some),
+            Some(path) => stem(call, path, extension).map(Some),
             None => Ok(None),
         };
         let pack = stem(args.pack.as_ref(), "pack")?;
         let index = stem(args.output.first(), "idx")?;
         Ok(Job {
+            call,
             args,
             repository,
             options,
@@ -97,7 +92,7 @@ impl<'a> Job<'a> {
             publishing: publishing(args, &config)?,
             index: index.or_else(|| pack.clone()),
             pack,
-            progress: progress(args, environment)?,
+            progress: progress(args, call)?,
         })
     }
 
@@ -108,19 +103,20 @@ impl<'a> Job<'a> {
         let dir = self.pack.as_deref().map_or(pack_dir.as_path(), dir_of);
         let writer = PackWriter::receive(dir, self.options.hash, self.policy)?;
         let mut ingest = Ingest::new(writer, self.options.clone());
-        let mut input = PackInput::new(header)?;
+        let mut input = PackInput::new(self.call, header)?;
         let watch = |ingest: &Ingest, taken| {
             let (done, total) = ingest.received();
             self.progress.sent(taken as u64);
             self.progress.report(Phase::Receiving, done.into(), total.into());
         };
         // What is missing shows when deltas are resolved.
-        let rest = input.feed(&mut ingest, watch, Fatal::from)?.unwrap_or_default();
+        let rest = input.feed(&mut ingest, watch, |error| refused(self.call, error))?.unwrap_or_default();
         if self.args.report_end_of_input {
-            std::io::stderr().write_all(&[0]).map_err(Fatal::new)?;
+            self.call.streams.errors.say(&[0]).map_err(Fatal::new)?;
         }
         let existing = repository.snapshot()?;
-        let indexed = ingest.resolve(Some(&existing), &self.progress)?;
+        let indexed = ingest.resolve(Some(&existing), &self.progress);
+        let indexed = indexed.map_err(|error| refused(self.call, error))?;
         match indexed.completed() {
             0 => self.progress.finish(),
             1 => self.progress.finish_saying("completed with 1 local object."),
@@ -128,16 +124,15 @@ impl<'a> Job<'a> {
         }
         let found = indexed.found().clone();
         self.progress.stop();
-        std::io::stderr().write_all(&found.warnings).map_err(Fatal::new)?;
+        self.call.streams.errors.say(&found.warnings).map_err(Fatal::new)?;
         let checksum = *indexed.checksum();
         let name = self.pack.as_deref().map_or(PackName::Standard, PackName::Stem);
         let notes = Notes::of(self.args);
         let index = self.index.as_deref();
         let published = indexed.publish(&PublishOptions { name, index, ..self.publishing(&notes) })?;
         let word = if published.made_keep { "keep" } else { "pack" };
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{word}\t{checksum}").map_err(output::not_written)?;
-        input.pass_on(&rest, &mut out)?;
+        self.call.write_line(format!("{word}\t{checksum}"))?;
+        input.pass_on(&rest, &mut **self.call.streams.output())?;
         self.tell_links(&found)
     }
 
@@ -150,25 +145,26 @@ impl<'a> Job<'a> {
                 (_, true) => Listing::Objects,
                 _ => Listing::Nothing,
             };
-            return verify_pack::verify(stem, listing, self.options.clone(), &self.progress);
+            return verify_pack::verify(self.call, stem, listing, self.options.clone(), &self.progress);
         }
         let existing = self.repository.as_ref().map(Repository::snapshot).transpose()?;
         let path = with_extension(stem, "pack");
-        let indexed = read_pack_file(&path, self.options.clone(), existing.as_ref(), &self.progress)?;
+        let indexed =
+            read_pack_file(self.call, &path, self.options.clone(), existing.as_ref(), &self.progress)?;
         self.progress.finish();
         let index = self.index.as_deref().unwrap_or(stem);
-        std::io::stderr().write_all(&indexed.found().warnings).map_err(Fatal::new)?;
+        self.call.streams.errors.say(&indexed.found().warnings).map_err(Fatal::new)?;
         let (checksum, entries) = (indexed.checksum(), indexed.entries());
         let notes = Notes::of(self.args);
         publish_index(stem, index, checksum, entries, &self.publishing(&notes), self.policy)?;
-        output::write_line(checksum.to_string())?;
+        self.call.write_line(checksum.to_string())?;
         self.tell_links(indexed.found())
     }
 
     /// Says what whoever asked for the pack must look at, and by the exit code whether it is all there is.
     fn tell_links(&self, found: &CheckResults) -> Result<(), Fatal> {
         for id in &found.missing_modules {
-            output::write_line(id.to_string())?;
+            self.call.write_line(id.to_string())?;
         }
         match self.args.check_self_contained_and_connected && found.leaves_pack {
             true => Err(Fatal::silent(1)),
@@ -182,8 +178,8 @@ impl<'a> Job<'a> {
 }
 
 /// Progress of all, or of resolving alone.
-fn progress(args: &IndexPack, environment: &Environment) -> Result<Progress, Fatal> {
-    let progress = Progress::new(args.verbose || args.show_resolving_progress, environment)?;
+fn progress(args: &IndexPack, call: &Call) -> Result<Progress, Fatal> {
+    let progress = Progress::new(args.verbose || args.show_resolving_progress, call)?;
     Ok(match (args.progress_title.first(), args.verbose) {
         (_, false) => progress.without_intake(),
         (Some(title), true) => progress.with_bytes().with_intake_title(title),
@@ -274,10 +270,10 @@ fn index_version(text: &str) -> Result<pack_index::Version, Fatal> {
 }
 
 /// A path without its extension, which must be this one.
-fn stem(globals: &Globals, path: &Path, extension: &str) -> Result<PathBuf, Fatal> {
+fn stem(call: &Call, path: &Path, extension: &str) -> Result<PathBuf, Fatal> {
     if path.extension().is_none_or(|found| found != extension) {
         let shown = path.display();
         return Err(Fatal::new(format!("packfile name '{shown}' does not end with '.{extension}'")));
     }
-    in_directory(globals, &path.with_extension(""))
+    in_directory(call, &path.with_extension(""))
 }

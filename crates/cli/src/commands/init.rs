@@ -11,12 +11,11 @@ use packrace_store::init::{self, Begun, InitOptions, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, is_good_name};
 
-use crate::args::{Globals, Init};
+use crate::args::Init;
+use crate::call::Call;
 use crate::discovery::in_directory;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::object_format::hash_of_name;
-use crate::output;
 
 /// What git says to those who did not choose a name, word for word.
 const BRANCH_HINT: &str = "\
@@ -31,33 +30,33 @@ hint: 'development'. The just-created branch can be renamed via this command:
 hint:
 hint: \tgit branch -m <name>";
 
-pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &Init) -> Result<(), Fatal> {
     if args.separate_git_dir.is_some() && args.bare {
         return Err(Fatal::new("options '--separate-git-dir' and '--bare' cannot be used together"));
     }
-    let variables = &environment.init;
+    let variables = &call.environment.init;
     if variables.has_common_dir {
         return Err(Fatal::usage("init: GIT_COMMON_DIR is not supported"));
     }
-    let start = in_directory(globals, Path::new("."))?;
+    let start = in_directory(call, Path::new("."))?;
     let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
     let sharing = match &args.shared {
         Some(value) => Some(Sharing::parse(Some(value.as_encoded_bytes()), "arg")?),
         None => None,
     };
     let separate = args.separate_git_dir.as_ref().map(|dir| absolute(&start, Path::new(dir))).transpose()?;
-    let config_sources = environment.open_options(globals)?.config;
+    let config_sources = call.open_options()?.config;
     let base = match &args.directory {
         Some(directory) => make_start(&start, Path::new(directory))?,
         None => start.clone(),
     };
     let config = Config::outside(&config_sources)?;
-    let place = Place::of(globals, args, environment, &base)?;
+    let place = Place::of(call, args, &base)?;
     if place.is_bare && separate.is_some() {
         return Err(Fatal::new("--separate-git-dir incompatible with bare repository"));
     }
-    let (hash, default_hash) = hashes(args, environment, &config)?;
-    let (refs, default_refs) = ref_formats(args, environment, &config)?;
+    let (hash, default_hash) = hashes(args, call, &config)?;
+    let (refs, default_refs) = ref_formats(args, call, &config)?;
     let existing = init::git_dir_at(&place.git_dir)?;
     let git_dir = match &separate {
         Some(separate) => separate.clone(),
@@ -65,12 +64,12 @@ pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<
     };
     let options = InitOptions {
         git_dir,
-        object_dir: environment.open_options(globals)?.object_dir.map(|dir| base.join(dir)),
+        object_dir: call.open_options()?.object_dir.map(|dir| base.join(dir)),
         gitfile: separate.as_ref().map(|_| place.git_dir.clone()),
         work_tree: place.work_tree,
         is_bare: place.is_bare,
         is_bare_guessed: !args.bare,
-        template: template(args, environment, &config, &start, &base),
+        template: template(args, call, &config, &start, &base),
         hash,
         default_hash,
         refs,
@@ -82,22 +81,18 @@ pub fn run(globals: &Globals, args: &Init, environment: &Environment) -> Result<
     if let Some(separate) = &separate {
         separate_existing(&place.git_dir, &existing, separate, &config)?;
     }
-    make(args, options, &config)
+    make(call, args, options, &config)
 }
 
 /// What `init --bare` would make, without a place; and what `HEAD` would stand for.
-pub fn bare_prototype(
-    globals: &Globals,
-    environment: &Environment,
-    ref_format: Option<&str>,
-) -> Result<(InitOptions, Vec<u8>), Fatal> {
+pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(InitOptions, Vec<u8>), Fatal> {
     let ref_format = ref_format.map(str::to_owned);
     let args = Init { bare: true, quiet: true, ref_format, ..Init::default() };
-    let sources = environment.open_options(globals)?.config;
+    let sources = call.open_options()?.config;
     let config = Config::outside(&sources)?;
-    let (hash, default_hash) = hashes(&args, environment, &config)?;
-    let (refs, default_refs) = ref_formats(&args, environment, &config)?;
-    let here = in_directory(globals, Path::new("."))?;
+    let (hash, default_hash) = hashes(&args, call, &config)?;
+    let (refs, default_refs) = ref_formats(&args, call, &config)?;
+    let here = in_directory(call, Path::new("."))?;
     let options = InitOptions {
         git_dir: PathBuf::new(),
         object_dir: None,
@@ -105,7 +100,7 @@ pub fn bare_prototype(
         work_tree: None,
         is_bare: true,
         is_bare_guessed: false,
-        template: template(&args, environment, &config, &here, &here),
+        template: template(&args, call, &config, &here, &here),
         hash,
         default_hash,
         refs,
@@ -114,17 +109,17 @@ pub fn bare_prototype(
         config: sources,
         sections: Vec::new(),
     };
-    Ok((options, initial_branch(&args, &config)?))
+    Ok((options, initial_branch(call, &args, &config)?))
 }
 
 /// Makes it, and says so.
-fn make(args: &Init, options: InitOptions, config: &Config) -> Result<(), Fatal> {
+fn make(call: &Call, args: &Init, options: InitOptions, config: &Config) -> Result<(), Fatal> {
     let git_dir = options.git_dir.clone();
     let begun = Begun::begin(options)?;
     let (is_new, is_shared) = (begun.is_new(), begun.is_shared());
-    let branch = if is_new { initial_branch(args, config)? } else { Vec::new() };
+    let branch = if is_new { initial_branch(call, args, config)? } else { Vec::new() };
     if let Some(name) = args.initial_branch.as_ref().filter(|_| !is_new) {
-        tell!("warning: re-init: ignored --initial-branch={}", name.to_string_lossy());
+        tell!(call, "warning: re-init: ignored --initial-branch={}", name.to_string_lossy());
     }
     begun.finish(&branch)?;
     if !args.quiet {
@@ -134,7 +129,7 @@ fn make(args: &Init, options: InitOptions, config: &Config) -> Result<(), Fatal>
         let shown = git_dir.as_os_str().as_encoded_bytes();
         let shown = shown.strip_suffix(b"/").unwrap_or(shown);
         let words = format!("{what}{shared} Git repository in ");
-        output::write_line([words.as_bytes(), shown, b"/"].concat())?;
+        call.write_line([words.as_bytes(), shown, b"/"].concat())?;
     }
     Ok(())
 }
@@ -149,9 +144,9 @@ struct Place {
 }
 
 impl Place {
-    fn of(globals: &Globals, args: &Init, environment: &Environment, base: &Path) -> Result<Self, Fatal> {
-        let named = globals.git_dir.as_ref().or(environment.git_dir.as_ref());
-        let work_tree = environment.init.work_tree.as_ref();
+    fn of(call: &Call, args: &Init, base: &Path) -> Result<Self, Fatal> {
+        let named = call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref());
+        let work_tree = call.environment.init.work_tree.as_ref();
         let Some(named) = named.filter(|_| !(args.bare && work_tree.is_some())) else {
             if work_tree.is_some() {
                 return Err(Fatal::new(
@@ -247,11 +242,11 @@ fn look(path: &Path) -> Result<(), String> {
     }
 }
 
-fn template(args: &Init, environment: &Environment, config: &Config, start: &Path, base: &Path) -> Template {
+fn template(args: &Init, call: &Call, config: &Config, start: &Path, base: &Path) -> Template {
     let named = args.template.as_ref().map(|dir| start.join(dir));
     let is_empty = args.template.as_ref().is_some_and(|dir| dir.is_empty());
     // What is not typed is meant from the new repository's place, and told as it is written.
-    let told = environment.init.template_dir.clone().or_else(|| config.path("init.templateDir"));
+    let told = call.environment.init.template_dir.clone().or_else(|| config.path("init.templateDir"));
     match (named, told) {
         (Some(_), _) if is_empty => Template::Empty,
         (Some(dir), _) => Template::Directory { path: dir.clone(), shown: dir },
@@ -262,29 +257,21 @@ fn template(args: &Init, environment: &Environment, config: &Config, start: &Pat
 }
 
 /// The hash that is asked for, and that of what is new.
-fn hashes(
-    args: &Init,
-    environment: &Environment,
-    config: &Config,
-) -> Result<(Option<HashKind>, HashKind), Fatal> {
+fn hashes(args: &Init, call: &Call, config: &Config) -> Result<(Option<HashKind>, HashKind), Fatal> {
     let typed = args.object_format.as_deref();
-    let variable = environment.init.default_hash.as_deref();
+    let variable = call.environment.init.default_hash.as_deref();
     chosen(typed, variable, config, "init.defaultObjectFormat", hash_of_name, HashKind::Sha1)
 }
 
 /// The same for how refs are stored.
-fn ref_formats(
-    args: &Init,
-    environment: &Environment,
-    config: &Config,
-) -> Result<(Option<Backend>, Backend), Fatal> {
+fn ref_formats(args: &Init, call: &Call, config: &Config) -> Result<(Option<Backend>, Backend), Fatal> {
     let parse = |name: &str| match name {
         "files" => Ok(Backend::Files),
         "reftable" => Ok(Backend::Reftable),
         other => Err(format!("unknown ref storage format '{other}'")),
     };
     let typed = args.ref_format.as_deref();
-    let variable = environment.init.default_ref_format.as_deref();
+    let variable = call.environment.init.default_ref_format.as_deref();
     chosen(typed, variable, config, "init.defaultRefFormat", parse, Backend::Files)
 }
 
@@ -314,7 +301,7 @@ fn chosen<T: Copy>(
 }
 
 /// What `HEAD` stands for at first.
-fn initial_branch(args: &Init, config: &Config) -> Result<Vec<u8>, Fatal> {
+fn initial_branch(call: &Call, args: &Init, config: &Config) -> Result<Vec<u8>, Fatal> {
     let full = |name: &[u8]| [b"refs/heads/", name].concat();
     if let Some(name) = &args.initial_branch {
         let branch = full(name.as_encoded_bytes());
@@ -333,7 +320,7 @@ fn initial_branch(args: &Init, config: &Config) -> Result<Vec<u8>, Fatal> {
         };
     }
     if !args.quiet {
-        tell!("{BRANCH_HINT}");
+        tell!(call, "{BRANCH_HINT}");
     }
     Ok(full(b"master"))
 }

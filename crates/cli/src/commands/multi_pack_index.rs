@@ -1,7 +1,7 @@
 //! `packrace multi-pack-index`: one index for many packs.
 
 use std::collections::HashMap;
-use std::io::BufRead as _;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,52 +17,52 @@ use packrace_pack::{Phase, Universe, Watch};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
-use crate::args::{
-    Globals, MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite, Repack,
-};
+use crate::args::{MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite, Repack};
+use crate::call::Call;
 use crate::discovery::{in_directory, repository, repository_at};
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::progress::{self, Progress};
 
 /// Longest list of refs that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 
-pub fn run(globals: &Globals, args: &MultiPackIndex, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &MultiPackIndex) -> Result<(), Fatal> {
     let common = match &args.command {
         MultiPackIndexCommand::Write(write) => &write.common,
         MultiPackIndexCommand::Repack(repack) => &repack.common,
         MultiPackIndexCommand::Verify(common) | MultiPackIndexCommand::Expire(common) => common,
     };
-    let mut repository = repository(globals, environment)?;
+    let mut repository = repository(call)?;
     if let Some(path) = common.object_dir.as_ref().or(args.object_dir.as_ref()) {
-        let path = std::path::absolute(in_directory(globals, path)?).map_err(Fatal::new)?;
+        let path = std::path::absolute(in_directory(call, path)?).map_err(Fatal::new)?;
         let directory = repository.known_object_dir(&path)?;
-        repository = repository_at(globals, environment, Some(directory))?;
+        repository = repository_at(call, Some(directory))?;
     }
-    let is_shown = progress::is_wanted(common.progress, common.no_progress);
-    let progress = Progress::new(is_shown, environment)?;
+    let is_shown = progress::is_wanted(call, common.progress, common.no_progress);
+    let progress = Progress::new(is_shown, call)?;
     match &args.command {
-        MultiPackIndexCommand::Write(write) => self::write(globals, &repository, write, &progress)?,
-        MultiPackIndexCommand::Verify(_) => verify(&repository, &progress)?,
+        MultiPackIndexCommand::Write(write) => self::write(call, &repository, write, &progress)?,
+        MultiPackIndexCommand::Verify(_) => verify(call, &repository, &progress)?,
         MultiPackIndexCommand::Expire(_) => expire(&repository, &progress)?,
-        MultiPackIndexCommand::Repack(args) => repack(&repository, args, progress)?,
+        MultiPackIndexCommand::Repack(args) => repack(call, &repository, args, progress)?,
     }
     Ok(())
 }
 
 fn write(
-    globals: &Globals,
+    call: &Call,
     repository: &Repository,
     args: &MultiPackIndexWrite,
     progress: &Progress,
 ) -> Result<(), Fatal> {
     let bitmap = match args.bitmap {
-        true => Some(bitmap_request(globals, repository, args)?),
+        true => Some(bitmap_request(call, repository, args)?),
         false => None,
     };
     let named: Option<Vec<String>> = match args.stdin_packs {
-        true => Some(std::io::stdin().lock().lines().collect::<Result<_, _>>().map_err(Fatal::new)?),
+        true => {
+            Some(BufReader::new(call.streams.input()).lines().collect::<Result<_, _>>().map_err(Fatal::new)?)
+        }
         false => None,
     };
     let is_wanted = |pack: &Pack| {
@@ -75,7 +75,7 @@ fn write(
     if let Some(name) = preferred {
         let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
         if !own.any(|pack| pack.name() == stem(name)) {
-            tell!("warning: unknown preferred pack: '{name}'");
+            tell!(call, "warning: unknown preferred pack: '{name}'");
         }
     }
     let made = make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some(), progress);
@@ -85,7 +85,9 @@ fn write(
     })?;
     let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
     let bitmap = bitmap
-        .map(|request| super::packing::bitmap_of_multi_pack_index(&snapshot, &bytes, &request, progress))
+        .map(|request| {
+            super::packing::bitmap_of_multi_pack_index(call, &snapshot, &bytes, &request, progress)
+        })
         .transpose()?;
     progress.finish();
     Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
@@ -93,7 +95,7 @@ fn write(
 
 /// What bitmaps start from: the refs, or the list that somebody made of them earlier.
 fn bitmap_request(
-    globals: &Globals,
+    call: &Call,
     repository: &Repository,
     args: &MultiPackIndexWrite,
 ) -> Result<BitmapRequest, Fatal> {
@@ -102,7 +104,7 @@ fn bitmap_request(
         return super::packing::bitmap_request(repository, &roots(repository)?.refs, threads);
     };
     let mut request = super::packing::bitmap_request(repository, &[], threads)?;
-    let path = in_directory(globals, path)?;
+    let path = in_directory(call, path)?;
     let text = packrace_os::read_file(&path, Role::Refs, MAX_REFS_SNAPSHOT_BYTES);
     let text = text.map_err(|error| Fatal::new(format!("could not open '{}': {error}", path.display())))?;
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -163,14 +165,14 @@ fn said(bytes: &[u8], error: &packrace_format::Error, hash: HashKind) -> Fatal {
     }
 }
 
-fn verify(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
+fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     let Some(index) = open(repository)? else { return Ok(()) };
     let snapshot = repository.snapshot()?;
     let mut is_damaged = false;
     let mut report = |text: String| {
         is_damaged = true;
         progress.stop();
-        tell!("{text}");
+        tell!(call, "{text}");
     };
     if index.verify_checksum().is_err() {
         report("incorrect checksum".to_owned());
@@ -215,7 +217,7 @@ fn verify(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
     }
     progress.finish();
     match is_damaged {
-        true => Err(Fatal { message: String::new(), code: 1 }),
+        true => Err(Fatal::silent(1)),
         false => Ok(()),
     }
 }
@@ -262,7 +264,12 @@ fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
 }
 
 /// Writes a pack of what is read from the selected packs, and an index that reads it from there.
-fn repack(repository: &Repository, args: &MultiPackIndexRepack, progress: Progress) -> Result<(), Fatal> {
+fn repack(
+    call: &Call,
+    repository: &Repository,
+    args: &MultiPackIndexRepack,
+    progress: Progress,
+) -> Result<(), Fatal> {
     if open(repository)?.is_none() {
         return Ok(());
     }
@@ -278,7 +285,7 @@ fn repack(repository: &Repository, args: &MultiPackIndexRepack, progress: Progre
         return Ok(());
     }
     let threads = available_threads();
-    let request = super::repack::base_request(&Repack::default(), config, threads)?;
+    let request = super::repack::base_request(call, &Repack::default(), config, threads)?;
     let progress = progress.with_threads(request.settings.threads);
     let new = write_some(&universe, &request, &selected, &progress).map_err(Fatal::new)?;
     if new.is_empty() {

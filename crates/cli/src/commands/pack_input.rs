@@ -5,27 +5,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packrace_os::count::Role;
-use packrace_os::source::FdSource;
 use packrace_pack::ingest::{self, IndexedPack, Ingest, Options};
 use packrace_store::{Mapped, Snapshot};
 
+use crate::call::Call;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::progress::Progress;
+use crate::streams::{Source, not_written};
 
 /// Read at a time: the most that a pipe of an ordinary user holds.
 pub const READ_BYTES: usize = 1 << 20;
 
 /// Standard input, with the header of the pack before it where `--pack_header` gives that.
-pub struct PackInput {
+pub struct PackInput<'a> {
     header: Vec<u8>,
-    source: FdSource,
+    source: Source<'a>,
 }
 
-impl PackInput {
+impl<'a> PackInput<'a> {
     /// `header` comes before what is read.
-    pub fn new(header: Vec<u8>) -> Result<Self, Fatal> {
-        let source = FdSource::stdin(None).map_err(Fatal::new)?;
+    pub fn new(call: &'a Call, header: Vec<u8>) -> Result<Self, Fatal> {
+        let source = call.streams.source(None).map_err(Fatal::new)?;
         source.enlarge_pipe(READ_BYTES);
         Ok(PackInput { header, source })
     }
@@ -69,15 +69,24 @@ impl PackInput {
     }
 
     /// Passes on what does not belong to the pack: `rest`, and what is still to be read. It is for whoever reads on.
-    pub fn pass_on(mut self, rest: &[u8], out: &mut impl std::io::Write) -> Result<(), Fatal> {
-        out.write_all(rest).map_err(output::not_written)?;
+    pub fn pass_on(mut self, rest: &[u8], out: &mut dyn std::io::Write) -> Result<(), Fatal> {
+        out.write_all(rest).map_err(not_written)?;
         // It may have failed to read.
-        std::io::copy(&mut self.source, out).map(drop).map_err(Fatal::new)
+        std::io::copy(&mut self.source, out).map(drop).map_err(Fatal::new)?;
+        out.flush().map_err(not_written)
     }
+}
+
+/// Says at once what is wrong with a pack.
+pub fn refused(call: &Call, error: ingest::Error) -> Fatal {
+    // Before what progress has to say. Nobody is left to be told if this fails.
+    let _ = call.streams.errors.say(error.lines());
+    Fatal::new(error)
 }
 
 /// Takes a pack from a file.
 pub fn read_pack_file(
+    call: &Call,
     path: &Path,
     options: Options,
     existing: Option<&Arc<Snapshot>>,
@@ -87,7 +96,9 @@ pub fn read_pack_file(
         let why = packrace_os::reason(&error);
         Fatal::new(format!("could not open '{}' for reading: {why}", path.display()))
     })?;
-    Ok(Ingest::read_file(data, options, progress)?.resolve(existing, progress)?)
+    let indexed =
+        Ingest::read_file(data, options, progress).and_then(|ingest| ingest.resolve(existing, progress));
+    indexed.map_err(|error| refused(call, error))
 }
 
 /// The header that `--pack_header=VERSION,OBJECTS` stands for.

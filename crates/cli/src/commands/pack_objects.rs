@@ -8,7 +8,8 @@ use std::sync::Arc;
 use packrace_format::pack_index;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_os::process::available_threads;
-use packrace_os::sink::{FdSink, write_all};
+use packrace_os::sink::write_all;
+use packrace_pack::bitmap_build::not_closed_warning;
 use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError, Special};
@@ -22,12 +23,11 @@ use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
 use super::packing::{bitmap_request, filter, islands, pack_files, recent_objects};
-use crate::args::{Globals, PackObjects, when};
-use crate::discovery::{in_directory, repository};
-use crate::environment::Environment;
+use crate::args::{PackObjects, when};
+use crate::call::Call;
+use crate::discovery::{in_directory, repository_with};
 use crate::fatal::Fatal;
 use crate::object_list;
-use crate::output;
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 
@@ -37,22 +37,22 @@ const MAX_INPUT_BYTES: u64 = 1 << 30;
 /// Segments that are gathered into one write.
 const GATHERED_SEGMENTS: usize = 64;
 
-pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &PackObjects) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
     if args.stdout == args.base_name.is_some() {
         return Err(Fatal::usage("either --stdout or a base name is needed"));
     }
-    let mut globals = globals.clone();
+    let mut open = call.open_options()?;
     if args.no_use_bitmap_index {
-        globals.config.push("pack.useBitmaps=false".to_owned());
+        open.config.overrides.push(("pack.useBitmaps".to_owned(), Some("false".to_owned())));
     }
-    let repository = repository(&globals, environment)?;
+    let repository = repository_with(call, open)?;
     refuse_what_is_incompatible(args)?;
-    let settings = settings(args, &repository)?;
+    let settings = settings(call, args, &repository)?;
     let version = version(args)?;
-    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
-    let progress = progress(args, environment, settings.threads)?;
-    let job = Job { args, repository: &repository, universe: &universe, settings, progress: &progress };
+    let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let progress = progress(args, call, settings.threads)?;
+    let job = Job { call, args, repository: &repository, universe: &universe, settings, progress: &progress };
     let mut planned = job.plan()?;
     if args.delta_islands {
         planned.plan = planned.plan.with_islands(Some(islands(&repository, &universe, &progress)?));
@@ -62,11 +62,11 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
         return Ok(());
     }
     let Some(base) = &args.base_name else {
-        to_stdout(planned.plan, &planned.uris, &progress)?;
+        to_output(call, planned.plan, &planned.uris, &progress)?;
         return job.loosen(&planned.loosened);
     };
-    let base = in_directory(&globals, base)?;
-    let mut files = pack_files(&args.packing, repository.config())?;
+    let base = in_directory(call, base)?;
+    let mut files = pack_files(call, &args.packing, repository.config())?;
     files.index_version = version.unwrap_or(files.index_version);
     let bitmap = job.bitmap()?;
     let special = Special {
@@ -78,26 +78,26 @@ pub fn run(globals: &Globals, args: &PackObjects, environment: &Environment) -> 
     let made = files.write(planned.plan.to_stay(), &special, &progress);
     if let (Err(PackFilesError::NotClosed(missing)), false) = (&made, args.write_bitmap_index_quiet) {
         progress.stop();
-        tell!("warning: {}", not_closed_warning(missing));
+        tell!(call, "warning: {}", not_closed_warning(missing));
     }
     let made = made?;
     if bitmap.is_some() && args.write_bitmap_index {
         if !planned.is_closed {
-            tell!("warning: disabling bitmap writing, as some objects are not being packed");
+            tell!(call, "warning: disabling bitmap writing, as some objects are not being packed");
         } else if made.len() > 1 {
-            tell!("warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
+            tell!(call, "warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
         }
     }
     let list: String = made.iter().map(|pack| format!("{}\n", pack.checksum)).collect();
-    output::write(list.as_bytes())?;
+    call.write(list.as_bytes())?;
     job.loosen(&planned.loosened)
 }
 
 /// The progress that is asked for. Whoever reads the pack tells how far that is, unless all is asked for.
-fn progress(args: &PackObjects, environment: &Environment, threads: usize) -> Result<Progress, Fatal> {
+fn progress(args: &PackObjects, call: &Call, threads: usize) -> Result<Progress, Fatal> {
     let is_asked = args.progress || args.all_progress;
-    let is_shown = progress::is_wanted(is_asked, args.quiet || args.no_progress);
-    let progress = Progress::new(is_shown, environment)?;
+    let is_shown = progress::is_wanted(call, is_asked, args.quiet || args.no_progress);
+    let progress = Progress::new(is_shown, call)?;
     Ok(match (args.stdout, args.all_progress || args.all_progress_implied) {
         (false, _) => progress.with_threads(threads),
         (true, true) => progress.with_threads(threads).with_bytes(),
@@ -119,6 +119,7 @@ struct Planned {
 }
 
 struct Job<'a> {
+    call: &'a Call,
     args: &'a PackObjects,
     repository: &'a Repository,
     universe: &'a Arc<RequestObjects>,
@@ -194,7 +195,7 @@ impl Job<'_> {
     /// What standard input lists.
     fn plan_listed(&self) -> Result<PackPlan, Fatal> {
         let (args, universe) = (self.args, self.universe);
-        let input = input()?;
+        let input = input(self.call)?;
         let mut listed = match args.stdin_packs {
             true => object_list::of_packs(universe, &input)?,
             false => object_list::objects(universe, &input, self.settings.name_hash)?,
@@ -219,7 +220,7 @@ impl Job<'_> {
     /// What is in none of the packs that stay.
     fn plan_cruft(&self) -> Result<(PackPlan, Times), Fatal> {
         let args = self.args;
-        let deleted = object_list::packs_to_delete(self.universe, &input()?)?;
+        let deleted = object_list::packs_to_delete(self.universe, &input(self.call)?)?;
         let places = Places::of(args);
         let stays = |pack: &Pack| !deleted.contains(pack.name()) || places.keeps(pack);
         let expired = match &args.cruft_expiration {
@@ -258,7 +259,7 @@ impl Job<'_> {
 
     /// What hooks say is wanted now, if anything expires.
     fn recent(&self, expired: i64) -> Result<Vec<ObjectId>, Fatal> {
-        if expired == i64::MIN { Ok(Vec::new()) } else { recent_objects(self.repository) }
+        if expired == i64::MIN { Ok(Vec::new()) } else { recent_objects(self.call, self.repository) }
     }
 
     /// Objects that are left out because the receiver can have them from elsewhere.
@@ -275,7 +276,7 @@ impl Job<'_> {
     fn selection(&self) -> Result<Selection, Fatal> {
         let (args, repository) = (self.args, self.repository);
         let mut selection = Selection::default();
-        Revisions::new(repository, self.universe.snapshot()).read(&input()?, &mut selection)?;
+        Revisions::new(repository, self.universe.snapshot()).read(&input(self.call)?, &mut selection)?;
         if args.all || args.reflog || args.indexed_objects {
             let found = roots(repository)?;
             let soft = found.logged.iter().filter(|_| args.reflog);
@@ -305,9 +306,9 @@ fn expiry(text: &str) -> Result<i64, Fatal> {
 }
 
 /// All of standard input.
-fn input() -> Result<Vec<u8>, Fatal> {
+fn input(call: &Call) -> Result<Vec<u8>, Fatal> {
     let mut input = Vec::new();
-    std::io::stdin().take(MAX_INPUT_BYTES + 1).read_to_end(&mut input).map_err(Fatal::new)?;
+    call.streams.input().take(MAX_INPUT_BYTES + 1).read_to_end(&mut input).map_err(Fatal::new)?;
     if input.len() as u64 > MAX_INPUT_BYTES {
         return Err(Fatal::new("standard input is longer than 1 GiB"));
     }
@@ -377,9 +378,9 @@ fn implies_revisions(args: &PackObjects) -> bool {
     args.revs || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
 }
 
-fn settings(args: &PackObjects, repository: &Repository) -> Result<Settings, Fatal> {
+fn settings(call: &Call, args: &PackObjects, repository: &Repository) -> Result<Settings, Fatal> {
     let threads = available_threads();
-    let mut settings = super::packing::settings(&args.packing, repository.config(), threads)?;
+    let mut settings = super::packing::settings(call, &args.packing, repository.config(), threads)?;
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
     settings.reuse_objects = !args.no_reuse_object;
     match args.compression {
@@ -489,8 +490,8 @@ impl<'a> Unreachable<'a> {
     }
 }
 
-fn to_stdout(plan: PackPlan, uris: &[PackfileUri], progress: &Progress) -> Result<(), Fatal> {
-    let mut sink = FdSink::stdout().map_err(Fatal::new)?;
+fn to_output(call: &Call, plan: PackPlan, uris: &[PackfileUri], progress: &Progress) -> Result<(), Fatal> {
+    let mut sink = call.streams.sink().map_err(Fatal::new)?;
     let mut lines = Vec::new();
     for uri in uris {
         lines.extend_from_slice(&[&uri.pack_hash[..], b" ", &uri.uri, b"\n"].concat());

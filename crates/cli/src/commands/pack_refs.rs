@@ -4,15 +4,15 @@ use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_store::refs;
 
-use crate::args::{Globals, PackRefs};
+use crate::args::PackRefs;
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::ref_changes::RefChanges;
 
-pub fn run(globals: &Globals, args: &PackRefs, environment: &Environment) -> Result<(), Fatal> {
-    let repository = repository(globals, environment)?;
-    let mut changes = RefChanges::new(&repository, globals, environment)?;
+pub fn run(call: &Call, args: &PackRefs) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let mut changes = RefChanges::new(&repository, call)?;
     let is_one_of = |patterns: &[std::ffi::OsString], name: &[u8]| {
         patterns
             .iter()

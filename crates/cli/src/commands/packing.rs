@@ -21,6 +21,7 @@ use packrace_store::refs::{RefRecord, Target};
 use packrace_store::{Config, Repository, Snapshot};
 
 use crate::args::Packing;
+use crate::call::Call;
 use crate::fatal::Fatal;
 use crate::progress::Progress;
 
@@ -28,7 +29,12 @@ use crate::progress::Progress;
 const LEAST_PACK_BYTES: u64 = 1 << 20;
 
 /// How packs are made; `threads` for as many as there are processors.
-pub(super) fn settings(args: &Packing, config: &Config, threads: usize) -> Result<Settings, Fatal> {
+pub(super) fn settings(
+    call: &Call,
+    args: &Packing,
+    config: &Config,
+    threads: usize,
+) -> Result<Settings, Fatal> {
     let mut settings = Settings::of(config, threads)?;
     let not_negative = |number: i64| usize::try_from(number).unwrap_or(0);
     if let Some(window) = args.window {
@@ -39,7 +45,7 @@ pub(super) fn settings(args: &Packing, config: &Config, threads: usize) -> Resul
     }
     if let Some(depth) = args.depth {
         if depth > i64::from(MAX_DEPTH) {
-            tell!("warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
+            tell!(call, "warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
         }
         settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
         settings.reused_depth = settings.depth;
@@ -61,34 +67,38 @@ pub(super) fn settings(args: &Packing, config: &Config, threads: usize) -> Resul
 }
 
 /// How packs are stored.
-pub(super) fn pack_files(args: &Packing, config: &Config) -> Result<PackFiles, Fatal> {
+pub(super) fn pack_files(call: &Call, args: &Packing, config: &Config) -> Result<PackFiles, Fatal> {
     let PublishOptions { reverse_index, index_version, .. } = PublishOptions::of(config)?;
     let policy = WritePolicy::of(config)?;
-    Ok(PackFiles { policy, reverse_index, index_version, max_bytes: limit(args, config)? })
+    Ok(PackFiles { policy, reverse_index, index_version, max_bytes: limit(call, args, config)? })
 }
 
 /// The longest pack, if there is a limit.
-fn limit(args: &Packing, config: &Config) -> Result<Option<u64>, Fatal> {
+fn limit(call: &Call, args: &Packing, config: &Config) -> Result<Option<u64>, Fatal> {
     let configured = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
-    Ok(at_least_a_mebibyte(args.max_pack_size.filter(|bytes| *bytes > 0).or(configured)))
+    Ok(at_least_a_mebibyte(call, args.max_pack_size.filter(|bytes| *bytes > 0).or(configured)))
 }
 
 /// A limit as it is taken; 0 is none.
-pub(super) fn at_least_a_mebibyte(limit: Option<u64>) -> Option<u64> {
+pub(super) fn at_least_a_mebibyte(call: &Call, limit: Option<u64>) -> Option<u64> {
     let limit = limit.filter(|bytes| *bytes > 0)?;
     if limit < LEAST_PACK_BYTES {
-        tell!("warning: minimum pack size limit is 1 MiB");
+        tell!(call, "warning: minimum pack size limit is 1 MiB");
     }
     Some(limit.max(LEAST_PACK_BYTES))
 }
 
 /// The objects that the hooks of `gc.recentObjectsHook` name, which are run by the shell.
-pub(super) fn recent_objects(repository: &Repository) -> Result<Vec<ObjectId>, Fatal> {
+pub(super) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec<ObjectId>, Fatal> {
     let mut recent = Vec::new();
     for command in repository.config().strings("gc.recentObjectsHook") {
         let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(OsStr::from_bytes(&command)).stdin(Stdio::null()).stderr(Stdio::inherit());
+        shell.arg("-c").arg(OsStr::from_bytes(&command)).stdin(Stdio::null());
+        if let Some(errors) = call.streams.errors.descriptor().map_err(Fatal::new)? {
+            shell.stderr(errors);
+        }
         let output = shell.current_dir(repository.git_dir()).output().map_err(Fatal::new)?;
+        let _ = call.streams.errors.say(&output.stderr);
         if !output.status.success() {
             return Err(Fatal::new("unable to enumerate additional recent objects"));
         }
@@ -179,6 +189,7 @@ pub(super) fn bitmap_request(
 
 /// The bitmap file of a multi-pack-index that is going to be put in place; none in a shallow repository.
 pub fn bitmap_of_multi_pack_index(
+    call: &Call,
     snapshot: &Arc<Snapshot>,
     bytes: &[u8],
     request: &BitmapRequest,
@@ -194,7 +205,7 @@ pub fn bitmap_of_multi_pack_index(
         BuiltBitmap::Shallow => Ok(None),
         BuiltBitmap::NotClosed(missing) => {
             progress.stop();
-            tell!("warning: {}", not_closed_warning(&missing));
+            tell!(call, "warning: {}", not_closed_warning(&missing));
             Err(failed())
         }
     }

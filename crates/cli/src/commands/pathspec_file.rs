@@ -8,7 +8,7 @@ use std::path::Path;
 use packrace_os::count::Role;
 use packrace_store::unquote_line;
 
-use crate::args::Globals;
+use crate::call::Call;
 use crate::discovery::in_directory;
 use crate::fatal::Fatal;
 
@@ -26,7 +26,7 @@ pub(super) struct PathspecSource<'a> {
 
 impl PathspecSource<'_> {
     /// The pathspecs, as they were typed.
-    pub(super) fn read(&self, globals: &Globals) -> Result<Vec<Vec<u8>>, Fatal> {
+    pub(super) fn read(&self, call: &Call) -> Result<Vec<Vec<u8>>, Fatal> {
         let Some(file) = self.file else {
             return match self.ends_in_nul {
                 true => Err(Fatal::new("the option '--pathspec-file-nul' requires '--pathspec-from-file'")),
@@ -37,16 +37,16 @@ impl PathspecSource<'_> {
             let text = "'--pathspec-from-file' and pathspec arguments cannot be used together";
             return Err(Fatal::new(text));
         }
-        parse(&self.content(globals, Path::new(file))?, self.ends_in_nul)
+        parse(&self.content(call, Path::new(file))?, self.ends_in_nul)
     }
 
-    fn content(&self, globals: &Globals, file: &Path) -> Result<Vec<u8>, Fatal> {
+    fn content(&self, call: &Call, file: &Path) -> Result<Vec<u8>, Fatal> {
         if file == Path::new("-") {
             let mut list = Vec::new();
-            std::io::stdin().lock().take(MAX_BYTES).read_to_end(&mut list).map_err(Fatal::new)?;
+            call.streams.input().take(MAX_BYTES).read_to_end(&mut list).map_err(Fatal::new)?;
             return Ok(list);
         }
-        packrace_os::read_file(&in_directory(globals, file)?, Role::WorkTree, MAX_BYTES).map_err(|error| {
+        packrace_os::read_file(&in_directory(call, file)?, Role::WorkTree, MAX_BYTES).map_err(|error| {
             let shown = Path::new(OsStr::from_bytes(self.prefix)).join(file);
             let why = packrace_os::reason(&error);
             Fatal::new(format!("could not open '{}' for reading: {why}", shown.display()))

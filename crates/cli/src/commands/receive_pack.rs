@@ -1,42 +1,40 @@
 //! `packrace receive-pack`: one push on standard input and output.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use packrace_os::clock::RealClock;
-use packrace_os::source::FdSource;
-use packrace_server::receive;
-use packrace_server::receive::{Committer, PushBudget, Pusher};
-use packrace_server::stdio::StreamSink;
-use packrace_store::{Config, HooksFrom, MessageSink};
+use packrace_server::engine::{self, Committer, PushBudget, Pusher};
+use packrace_store::{Config, HooksFrom, Outlet};
 
-use super::upload_pack::{expand_home, mode, subject};
-use crate::args::{Globals, ReceivePack};
+use super::upload_pack::{door, expand_home, mode, subject};
+use crate::args::ReceivePack;
+use crate::call::Call;
 use crate::environment::Environment;
 use crate::fatal::Fatal;
 
-pub fn run(globals: &Globals, args: &ReceivePack, environment: &Environment) -> Result<(), Fatal> {
-    let named = args.directory.clone().or_else(|| globals.git_dir.clone());
+pub fn run(call: &Call, args: &ReceivePack) -> Result<(), Fatal> {
+    let named = args.directory.clone().or_else(|| call.globals.git_dir.clone());
     let named: PathBuf = named.ok_or_else(|| Fatal::usage("you must name a directory"))?;
-    let directory = expand_home(&named, environment);
+    let directory = expand_home(&named, &call.environment);
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
-    let call = receive::ReceivePack {
-        subject: subject(globals, environment, &directory, false, mode)?,
+    let errors = call.streams.errors.clone();
+    let push = engine::ReceivePack {
+        subject: subject(call, &directory, false, mode)?,
         named: named.into_os_string(),
-        temporary_dir: environment.temporary_dir.clone(),
+        temporary_dir: call.environment.temporary_dir.clone(),
         budget: PushBudget::default(),
-        hook_environment: environment.for_hooks(globals),
-        committer: committer(environment),
+        hook_environment: call.environment.for_hooks(&call.globals),
+        committer: committer(&call.environment),
         pusher: None,
         quiet: args.quiet,
         skip_connectivity_check: args.skip_connectivity_check,
         // Nobody is left to be told where standard error is closed.
         hooks: HooksFrom::Repository,
-        messages: MessageSink::new(|text| drop(std::io::stderr().write_all(text))),
+        messages: Outlet::new(move |text| drop(errors.say(text))),
     };
-    let mut input = FdSource::stdin(None).map_err(Fatal::new)?;
-    let mut client = StreamSink::stdout().map_err(Fatal::new)?;
-    Ok(receive::receive_pack(&call, &mut input, &mut client, &RealClock::default())?)
+    let mut input = call.streams.source(None).map_err(Fatal::new)?;
+    let mut door = door(call)?;
+    Ok(engine::receive_pack(&push, &mut input, &mut door, &RealClock::default())?)
 }
 
 /// Who stands in reflogs: the environment, who pushes, the configuration.

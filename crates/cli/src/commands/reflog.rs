@@ -10,12 +10,11 @@ use packrace_store::refs::{LogEdit, LoggedChange, Target, Value, is_good_name};
 use packrace_store::{ObjectReader, Repository};
 
 use crate::args::{
-    Globals, Reflog, ReflogChange, ReflogCommand, ReflogDelete, ReflogDrop, ReflogExpire, ReflogShow, when,
+    Reflog, ReflogChange, ReflogCommand, ReflogDelete, ReflogDrop, ReflogExpire, ReflogShow, when,
 };
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::ref_changes::RefChanges;
 use crate::revisions::RULES;
 
@@ -25,51 +24,51 @@ const FAILED: u8 = 255;
 /// Bytes that a reader keeps as delta bases.
 const READER_BYTES: usize = 4 << 20;
 
-pub fn run(globals: &Globals, args: &Reflog, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &Reflog) -> Result<(), Fatal> {
     match &args.command {
-        None => show(&repository(globals, environment)?, &args.show),
-        Some(ReflogCommand::Show(args)) => show(&repository(globals, environment)?, args),
+        None => show(call, &repository(call)?, &args.show),
+        Some(ReflogCommand::Show(args)) => show(call, &repository(call)?, args),
         Some(ReflogCommand::List { arguments }) => match arguments.first() {
-            Some(argument) => Err(failed(format!("list does not accept arguments: '{argument}'"))),
-            None => list(&repository(globals, environment)?),
+            Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
+            None => list(call, &repository(call)?),
         },
         Some(ReflogCommand::Exists { names }) => match names.first() {
             None => Err(Fatal::usage_of("reflog")),
-            Some(name) => exists(&repository(globals, environment)?, name.as_encoded_bytes()),
+            Some(name) => exists(&repository(call)?, name.as_encoded_bytes()),
         },
         Some(ReflogCommand::Write { arguments }) => {
             let arguments: Vec<&[u8]> = arguments.iter().map(|text| text.as_encoded_bytes()).collect();
             let [name, old, new, message] = arguments.as_slice() else {
                 return Err(Fatal::usage_of("reflog"));
             };
-            let repository = repository(globals, environment)?;
-            let changes = RefChanges::new(&repository, globals, environment)?;
+            let repository = repository(call)?;
+            let changes = RefChanges::new(&repository, call)?;
             write(&repository, changes, name, [old, new], message)
         }
         Some(ReflogCommand::Delete(args)) => {
-            let repository = repository(globals, environment)?;
-            let changes = RefChanges::new(&repository, globals, environment)?;
+            let repository = repository(call)?;
+            let changes = RefChanges::new(&repository, call)?;
             delete(&repository, changes, args)
         }
         Some(ReflogCommand::Drop(args)) => {
             if args.all && !args.names.is_empty() {
                 return Err(Fatal::usage_of("reflog"));
             }
-            let repository = repository(globals, environment)?;
-            let changes = RefChanges::new(&repository, globals, environment)?;
+            let repository = repository(call)?;
+            let changes = RefChanges::new(&repository, call)?;
             drop_logs(&repository, &changes, args)
         }
         Some(ReflogCommand::Expire(args)) => {
-            let repository = repository(globals, environment)?;
-            let changes = RefChanges::new(&repository, globals, environment)?;
+            let repository = repository(call)?;
+            let changes = RefChanges::new(&repository, call)?;
             Expiry::new(&repository, changes, args)?.run()
         }
     }
 }
 
 /// An error with git's exit code of a subcommand that returns one.
-fn failed(text: String) -> Fatal {
-    tell!("error: {text}");
+fn failed(call: &Call, text: String) -> Fatal {
+    tell!(call, "error: {text}");
     Fatal::silent(FAILED)
 }
 
@@ -116,7 +115,7 @@ struct Shown {
     message: Vec<u8>,
 }
 
-fn show(repository: &Repository, args: &ReflogShow) -> Result<(), Fatal> {
+fn show(call: &Call, repository: &Repository, args: &ReflogShow) -> Result<(), Fatal> {
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(READER_BYTES);
     let head = [std::ffi::OsString::from("HEAD")];
@@ -148,7 +147,7 @@ fn show(repository: &Repository, args: &ReflogShow) -> Result<(), Fatal> {
         text.extend_from_slice(&shown.message);
         text.push(b'\n');
     }
-    output::write(&text)
+    call.write(&text)
 }
 
 /// The entries of a reflog that lead to commits, oldest first.
@@ -194,12 +193,12 @@ fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -
     Ok(entries)
 }
 
-fn list(repository: &Repository) -> Result<(), Fatal> {
+fn list(call: &Call, repository: &Repository) -> Result<(), Fatal> {
     let mut names = repository.refs().logged_names().map_err(Fatal::new)?.join(&b'\n');
     if !names.is_empty() {
         names.push(b'\n');
     }
-    output::write(&names)
+    call.write(&names)
 }
 
 fn exists(repository: &Repository, name: &[u8]) -> Result<(), Fatal> {
@@ -242,22 +241,23 @@ fn write(
 
 fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDelete) -> Result<(), Fatal> {
     if args.entries.is_empty() {
-        return Err(failed("no reflog specified to delete".to_owned()));
+        return Err(failed(changes.call, "no reflog specified to delete".to_owned()));
     }
     let mut result = Ok(());
     for text in &args.entries {
         let text = text.as_encoded_bytes();
         let shown = String::from_utf8_lossy(text);
         let Some((name, spec)) = entry(text) else {
-            result = Err(failed(format!("not a reflog: {shown}")));
+            result = Err(failed(changes.call, format!("not a reflog: {shown}")));
             continue;
         };
         let Some(full) = logged_name(repository, name)? else {
-            result = Err(failed(format!("no reflog for '{shown}'")));
+            result = Err(failed(changes.call, format!("no reflog for '{shown}'")));
             continue;
         };
         // Git takes anything else for a moment, and deletes much.
-        let number = number(spec).ok_or_else(|| failed(format!("not an entry of a reflog: {shown}")))?;
+        let number =
+            number(spec).ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?;
         shorten(repository, &changes, &args.change, true, &full, &mut |log, position| {
             Ok(log.len() - 1 - position == number)
         })?;
@@ -276,7 +276,7 @@ fn drop_logs(repository: &Repository, changes: &RefChanges<'_>, args: &ReflogDro
                     Some(full) => names.push(full),
                     None => {
                         let name = name.to_string_lossy();
-                        result = Err(failed(format!("reflog could not be found: '{name}'")));
+                        result = Err(failed(changes.call, format!("reflog could not be found: '{name}'")));
                     }
                 }
             }
@@ -303,14 +303,19 @@ fn shorten(
 ) -> Result<(), Fatal> {
     let value = repository.refs().read(name).map_err(Fatal::new)?;
     let mut problem = None;
-    let mut decide =
-        |log: Option<&[LoggedChange]>| match kept(log.unwrap_or_default(), options, says_would, is_pruned) {
-            Ok(kept) => kept,
-            Err(error) => {
-                problem = Some(error);
-                None
-            }
-        };
+    let mut decide = |log: Option<&[LoggedChange]>| match kept(
+        changes.call,
+        log.unwrap_or_default(),
+        options,
+        says_would,
+        is_pruned,
+    ) {
+        Ok(kept) => kept,
+        Err(error) => {
+            problem = Some(error);
+            None
+        }
+    };
     if options.dry_run {
         let log = repository.refs().log(name).map_err(Fatal::new)?;
         decide(log.as_deref());
@@ -330,6 +335,7 @@ fn shorten(
 
 /// What is left; none if all is.
 fn kept(
+    call: &Call,
     log: &[LoggedChange],
     options: &ReflogChange,
     says_would: bool,
@@ -345,7 +351,7 @@ fn kept(
                 (true, true) if says_would => "would prune",
                 (true, _) => "prune",
             };
-            output::write_line([word.as_bytes(), b" ", &change.message].concat())?;
+            call.write_line([word.as_bytes(), b" ", &change.message].concat())?;
         }
         if is_pruned {
             continue;
@@ -405,7 +411,10 @@ impl<'a> Expiry<'a> {
         for typed in &self.args.names {
             match logged_name(self.repository, typed.as_encoded_bytes())? {
                 Some(full) => names.push(full),
-                None => result = Err(failed(format!("{} points nowhere!", typed.to_string_lossy()))),
+                None => {
+                    result =
+                        Err(failed(self.changes.call, format!("{} points nowhere!", typed.to_string_lossy())))
+                }
             }
         }
         for name in names {

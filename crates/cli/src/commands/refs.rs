@@ -3,11 +3,10 @@
 use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
 
 use super::{for_each_ref, pack_refs};
-use crate::args::{Globals, Refs, RefsCommand, RefsMigrate, RefsVerify};
+use crate::args::{Refs, RefsCommand, RefsMigrate, RefsVerify};
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::ref_changes::RefChanges;
 
 /// What `exists` ends with where there is no such ref.
@@ -16,80 +15,74 @@ const NO_SUCH_REF: u8 = 2;
 /// What the others end with where something is wrong.
 const FAILED: u8 = 255;
 
-pub fn run(globals: &Globals, args: &Refs, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &Refs) -> Result<(), Fatal> {
     match &args.command {
         RefsCommand::Exists { names } => {
             let [name] = names.as_slice() else {
                 return Err(Fatal::new("'git refs exists' requires a reference"));
             };
             let name = name.as_encoded_bytes();
-            let repository = repository(globals, environment)?;
+            let repository = repository(call)?;
             if is_good_name(name) && repository.refs().read(name).map_err(Fatal::new)?.is_some() {
                 return Ok(());
             }
-            tell!("error: reference does not exist");
+            tell!(call, "error: reference does not exist");
             Err(Fatal::silent(NO_SUCH_REF))
         }
-        RefsCommand::List(args) => for_each_ref::run(globals, args, environment),
-        RefsCommand::Optimize(args) => pack_refs::run(globals, args, environment),
-        RefsCommand::Migrate(args) => migrate(globals, args, environment),
-        RefsCommand::Verify(args) => verify(globals, args, environment),
+        RefsCommand::List(args) => for_each_ref::run(call, args),
+        RefsCommand::Optimize(args) => pack_refs::run(call, args),
+        RefsCommand::Migrate(args) => migrate(call, args),
+        RefsCommand::Verify(args) => verify(call, args),
     }
 }
 
 /// Every ref and every reflog is read, and names and contents are checked.
-fn verify(globals: &Globals, args: &RefsVerify, environment: &Environment) -> Result<(), Fatal> {
-    let repository = repository(globals, environment)?;
+fn verify(call: &Call, args: &RefsVerify) -> Result<(), Fatal> {
+    let repository = repository(call)?;
     if args.verbose {
-        tell!("Checking references consistency");
+        tell!(call, "Checking references consistency");
     }
     let mut has_errors = false;
     repository
         .refs()
         .verify(&mut |path, problem| {
             if args.verbose && problem.is_none() {
-                tell!("Checking {path}");
+                tell!(call, "Checking {path}");
             }
             let Some(problem) = problem else { return };
             let least = if args.strict { Severity::Warning } else { Severity::Error };
             let is_error = problem.severity >= least;
             has_errors |= is_error;
             let word = if is_error { "error" } else { "warning" };
-            tell!("{word}: {path}: {}: {}", problem.id, problem.text);
+            tell!(call, "{word}: {path}: {}: {}", problem.id, problem.text);
         })
         .map_err(Fatal::new)?;
     if has_errors { Err(Fatal::silent(FAILED)) } else { Ok(()) }
 }
 
 /// All refs get another format.
-fn migrate(globals: &Globals, args: &RefsMigrate, environment: &Environment) -> Result<(), Fatal> {
-    let repository = repository(globals, environment)?;
-    let misused = |words: &str| {
-        tell!("usage: {words}");
-        Fatal::silent(129)
-    };
+fn migrate(call: &Call, args: &RefsMigrate) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let misused = |words: &str| Fatal::silent(129).after(format!("usage: {words}\n"));
     if !args.arguments.is_empty() {
         return Err(misused("too many arguments"));
     }
     let Some(format) = &args.ref_format else {
         return Err(misused("missing --ref-format=<format>"));
     };
-    let failed = |error: &dyn std::fmt::Display| {
-        tell!("error: {error}");
-        Fatal::silent(FAILED)
-    };
+    let failed = |error: &dyn std::fmt::Display| Fatal::silent(FAILED).after(format!("error: {error}\n"));
     let to = match format.as_str() {
         "files" => Backend::Files,
         "reftable" => Backend::Reftable,
         other => return Err(failed(&format!("unknown ref storage format '{other}'"))),
     };
-    let mut changes = RefChanges::new(&repository, globals, environment)?;
+    let mut changes = RefChanges::new(&repository, call)?;
     let migration = Migration { to, keeps_logs: !args.no_reflog, is_dry_run: args.dry_run };
     let moved = repository.refs().migrate(&migration, &changes.writes, &mut changes.objects);
     if let Some(dir) = moved.map_err(|error| failed(&error))? {
         let dir = dir.as_os_str().as_encoded_bytes();
         let words = b"Finished dry-run migration of refs, the result can be found at '";
-        output::write_line([words, dir, b"'"].concat())?;
+        call.write_line([words, dir, b"'"].concat())?;
     }
     Ok(())
 }

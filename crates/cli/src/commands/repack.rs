@@ -22,23 +22,22 @@ use super::packing::{
     at_least_a_mebibyte, bitmap_of_multi_pack_index, bitmap_request, filter, islands, pack_files,
     recent_objects, settings,
 };
-use crate::args::{Globals, Packing, Repack, when};
+use crate::args::{Packing, Repack, when};
+use crate::call::Call;
 use crate::discovery::{in_directory, repository};
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::progress::{self, Progress};
 
-pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &Repack) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
-    let repository = repository(globals, environment)?;
+    let repository = repository(call)?;
     let config = repository.config();
     let bitmaps = Bitmaps::of(args, &repository)?;
     let filter = asked_filter(args, &repository)?;
-    let filter_to = args.filter_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
+    let filter_to = args.filter_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
     let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
     let threads = available_threads();
-    let expire_to = args.expire_to.as_ref().map(|path| in_directory(globals, path)).transpose()?;
+    let expire_to = args.expire_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
     // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
     let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
     let found = roots(&repository)?;
@@ -60,33 +59,33 @@ pub fn run(globals: &Globals, args: &Repack, environment: &Environment) -> Resul
             true => Some(islands(&repository, &universe, &packrace_pack::NoProgress)?),
             false => None,
         },
-        recent: if plan.drops_unreachable() { recent_objects(&repository)? } else { Vec::new() },
-        max_cruft_bytes: at_least_a_mebibyte(args.max_cruft_size),
-        ..base_request(args, config, threads)?
+        recent: if plan.drops_unreachable() { recent_objects(call, &repository)? } else { Vec::new() },
+        max_cruft_bytes: at_least_a_mebibyte(call, args.max_cruft_size),
+        ..base_request(call, args, config, threads)?
     };
     if args.delete {
         // What replaces other packs is durable before they go.
         request.files.policy = request.files.policy.of_rewrites();
     }
-    let is_shown = progress::is_wanted(false, args.quiet);
-    let progress = Progress::new(is_shown, environment)?.with_threads(request.settings.threads);
+    let is_shown = progress::is_wanted(call, false, args.quiet);
+    let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
     let repacked = write(&universe, &request, &progress).map_err(|error| {
         progress.stop();
         if let PackFilesError::NotClosed(missing) = &error {
-            tell!("warning: {}", not_closed_warning(missing));
+            tell!(call, "warning: {}", not_closed_warning(missing));
         }
         Fatal::new(error)
     })?;
     progress.finish();
     if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
-        tell!("warning: disabling bitmap writing, as some objects are not being packed");
+        tell!(call, "warning: disabling bitmap writing, as some objects are not being packed");
     }
     if repacked.new.is_empty() && !args.quiet {
-        output::write_line("Nothing new to pack.")?;
+        call.write_line("Nothing new to pack.")?;
     }
     if args.write_midx {
         let bitmap = (bitmaps == Bitmaps::Asked).then_some(&bitmap);
-        write_multi_pack_index(&repository, &repacked, bitmap, request.files.policy, &progress)?;
+        write_multi_pack_index(call, &repository, &repacked, bitmap, request.files.policy, &progress)?;
     } else {
         forget_multi_pack_index(&universe, &repacked, request.files.policy)?;
     }
@@ -111,7 +110,12 @@ fn is_asked(yes: bool, no: bool, config: &Config, name: &str) -> Result<bool, Fa
 }
 
 /// How packs are made, and nothing to make them of.
-pub(super) fn base_request(args: &Repack, config: &Config, threads: usize) -> Result<RepackRequest, Fatal> {
+pub(super) fn base_request(
+    call: &Call,
+    args: &Repack,
+    config: &Config,
+    threads: usize,
+) -> Result<RepackRequest, Fatal> {
     Ok(RepackRequest {
         scope: Scope::Loose,
         delete: false,
@@ -120,14 +124,14 @@ pub(super) fn base_request(args: &Repack, config: &Config, threads: usize) -> Re
         keep_packs: Vec::new(),
         tips: Vec::new(),
         soft_tips: Vec::new(),
-        settings: reused(args, settings(&args.packing, config, threads)?),
-        cruft_settings: reused(args, cruft_settings(args, config, threads)?),
+        settings: reused(args, settings(call, &args.packing, config, threads)?),
+        cruft_settings: reused(args, cruft_settings(call, args, config, threads)?),
         ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
         bitmap: None,
         filter: None,
         filter_to: None,
         expire_to: None,
-        files: pack_files(&args.packing, config)?,
+        files: pack_files(call, &args.packing, config)?,
         islands: None,
         recent: Vec::new(),
         max_cruft_bytes: None,
@@ -256,7 +260,7 @@ fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
 }
 
 /// `repack.cruft…` stand in for options that are not given.
-fn cruft_settings(args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
+fn cruft_settings(call: &Call, args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
     let number = |given: Option<i64>, name: &str| match given {
         Some(number) => Ok(Some(number)),
         None => config.integer(name),
@@ -272,7 +276,7 @@ fn cruft_settings(args: &Repack, config: &Config, threads: usize) -> Result<Sett
         threads: number(args.packing.threads, "repack.cruftThreads")?,
         ..args.packing.clone()
     };
-    settings(&packing, config, threads)
+    settings(call, &packing, config, threads)
 }
 
 fn reused(args: &Repack, settings: Settings) -> Settings {
@@ -285,6 +289,7 @@ fn reused(args: &Repack, settings: Settings) -> Settings {
 
 /// Covers the new packs and those that stay, and no longer those that are going to be deleted.
 fn write_multi_pack_index(
+    call: &Call,
     repository: &Repository,
     repacked: &Repacked,
     bitmap: Option<&BitmapRequest>,
@@ -303,8 +308,9 @@ fn write_multi_pack_index(
     };
     let made = multi_pack_index::make(&snapshot, is_wanted, preferred, bitmap.is_some(), progress);
     let Some(bytes) = made.map_err(Fatal::new)? else { return Ok(()) };
-    let bitmap =
-        bitmap.map(|request| bitmap_of_multi_pack_index(&snapshot, &bytes, request, progress)).transpose()?;
+    let bitmap = bitmap
+        .map(|request| bitmap_of_multi_pack_index(call, &snapshot, &bytes, request, progress))
+        .transpose()?;
     progress.finish();
     Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
 }

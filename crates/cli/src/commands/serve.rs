@@ -12,11 +12,13 @@ use packrace_store::{Config, HooksFrom};
 
 use super::init;
 use super::receive_pack::committer;
-use crate::args::{Globals, Serve};
+use crate::args::Serve;
+use crate::call::Call;
 use crate::discovery::in_directory;
 use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::log;
+use crate::process;
 use crate::sandbox;
 use crate::serve_config::{Hooks, Setting, Told, example};
 use crate::users;
@@ -24,26 +26,26 @@ use crate::users;
 /// Where HTTP is served when nothing is said.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
 
-pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
     if args.print_config {
         // Nobody has to read it to its end.
-        let _ = std::io::stdout().write_all(example(&defaults(environment)).as_bytes());
+        let _ = std::io::stdout().write_all(example(&defaults(&call.environment)).as_bytes());
         return Ok(());
     }
     // Read while it can be: in the sandbox, and before its files are replaced.
-    let environment = &environment.with_last_config();
-    let mut told = told(globals, args, environment)?;
+    let call = &Call { environment: call.environment.with_last_config(), ..call };
+    let mut told = told(call, args)?;
     let log = (!args.inetd || has_log_of_its_own()).then(|| log::start(&told.log));
-    let root = in_directory(globals, &args.root)?;
+    let root = in_directory(call, &args.root)?;
     let failed = |error| Fatal::new(format!("{}: {error}", root.display()));
-    let settings = settings(globals, &told, environment)?;
-    let config = args.config.as_ref().map(|path| in_directory(globals, path)).transpose()?;
-    sandbox::begin(&told, &root, config.as_deref(), &settings.open.config, environment)?;
+    let settings = settings(call, &told)?;
+    let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    sandbox::begin(&told, &root, config.as_deref(), &settings.open.config, &call.environment)?;
     if args.inetd {
         return inetd(&root, settings).map_err(failed);
     }
     packrace_os::process::return_large_values();
-    let inherited = Environment::inherited_listeners()?;
+    let inherited = process::inherited_listeners()?;
     let nothing_said = settings.http.is_none() && settings.git.is_none() && inherited.is_empty();
     let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));
     let settings = Settings { http, ..settings };
@@ -58,7 +60,7 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
         }
     };
     let reload = || {
-        let settings = reload_settings(globals, args, environment, &mut told);
+        let settings = reload_settings(call, args, &mut told);
         let settings = settings.inspect_err(|error| {
             tracing::error!("settings stay as they were: {}", error.message);
         });
@@ -72,14 +74,9 @@ pub fn run(globals: &Globals, args: &Serve, environment: &Environment) -> Result
 }
 
 /// Reads everything again. Either all of it counts, but for what needs a restart, or nothing.
-fn reload_settings(
-    globals: &Globals,
-    args: &Serve,
-    environment: &Environment,
-    running: &mut Told,
-) -> Result<Settings, Fatal> {
+fn reload_settings(call: &Call, args: &Serve, running: &mut Told) -> Result<Settings, Fatal> {
     let mut next = running.clone();
-    let (changed, stays) = next.reload(told(globals, args, environment)?);
+    let (changed, stays) = next.reload(told(call, args)?);
     if let HooksFrom::Dir(dir) = &next.serve.hooks
         && let Err(error) = std::fs::read_dir(dir)
         && error.kind() == ErrorKind::PermissionDenied
@@ -89,7 +86,7 @@ fn reload_settings(
             "serve.hooks: {dir}: {error}; in the sandbox, not without a restart"
         )));
     }
-    let settings = settings(globals, &next, environment)?;
+    let settings = settings(call, &next)?;
     *running = next;
     let names =
         |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>().join(", ");
@@ -112,10 +109,10 @@ fn defaults(environment: &Environment) -> Told {
 }
 
 /// What file, environment and command line say together.
-fn told(globals: &Globals, args: &Serve, environment: &Environment) -> Result<Told, Fatal> {
-    let mut told = defaults(environment);
+fn told(call: &Call, args: &Serve) -> Result<Told, Fatal> {
+    let mut told = defaults(&call.environment);
     if let Some(path) = &args.config {
-        let path = in_directory(globals, path)?;
+        let path = in_directory(call, path)?;
         let name = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             let is_denied = error.kind() == ErrorKind::PermissionDenied;
@@ -125,10 +122,10 @@ fn told(globals: &Globals, args: &Serve, environment: &Environment) -> Result<To
         })?;
         told.take_file(&name, &text).map_err(Fatal::new)?;
     }
-    if let Some(bytes) = environment.max_request_buffer()? {
+    if let Some(bytes) = call.environment.max_request_buffer()? {
         told.limits.max_request_bytes = bytes;
     }
-    for (name, value) in &environment.serve {
+    for (name, value) in &process::serve_variables() {
         told.take_variable(name, value).map_err(Fatal::new)?;
     }
     for assignment in &args.assignments {
@@ -152,15 +149,16 @@ fn has_log_of_its_own() -> bool {
 }
 
 /// What is served, and how.
-fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result<Settings, Fatal> {
+fn settings(call: &Call, told: &Told) -> Result<Settings, Fatal> {
     let Told { listen, limits, admission, cache, warm, push, hooks, sandbox: _, serve, log: _ } =
         told.clone();
+    let environment = &call.environment;
     Ok(Settings {
         http: listen.http,
         git: listen.git,
         admin: listen.admin,
-        open: environment.open_options(globals)?,
-        namespace: environment.namespace(globals)?,
+        open: call.open_options()?,
+        namespace: environment.namespace(&call.globals)?,
         agent: environment.agent(),
         session_id: environment.session_id.clone(),
         hosts: listen.hosts,
@@ -168,18 +166,18 @@ fn settings(globals: &Globals, told: &Told, environment: &Environment) -> Result
         limits,
         admission,
         cache,
-        repository_cache: warm,
-        hook_environment: environment.for_upload_hooks(globals),
+        warm,
+        hook_environment: environment.for_upload_hooks(&call.globals),
         pushing: Pushing {
             is_allowed: push.allowed,
-            new_repositories: new_repositories(globals, push.allowed, environment)?,
+            new_repositories: new_repositories(call, push.allowed)?,
             committer: committer(environment),
-            hook_environment: environment.for_push_hooks(globals),
+            hook_environment: environment.for_push_hooks(&call.globals),
             temporary_dir: environment.temporary_dir.clone(),
             budget: push.budget(),
             memory: push.memory(),
         },
-        confinement: confinement(&hooks, environment)?,
+        confinement: confinement(&hooks)?,
     })
 }
 
@@ -202,7 +200,7 @@ const INHERITED: [&str; 13] = [
 ];
 
 /// What programs may do and take that run for clients.
-fn confinement(hooks: &Hooks, environment: &Environment) -> Result<Confinement, Fatal> {
+fn confinement(hooks: &Hooks) -> Result<Confinement, Fatal> {
     let user = match hooks.user.as_str() {
         "" => None,
         name => {
@@ -218,7 +216,7 @@ fn confinement(hooks: &Hooks, environment: &Environment) -> Result<Confinement, 
         INHERITED.iter().copied().chain(hooks.environment.iter().map(String::as_str)).collect::<Vec<_>>();
     let limit = |value: u64| Some(value).filter(|value| *value > 0);
     Ok(Confinement {
-        inherits: Some(Arc::new(environment.variables(&names))),
+        inherits: Some(Arc::new(process::variables(&names))),
         time: Some(hooks.max_time).filter(|time| !time.is_zero()),
         user,
         memory_bytes: limit(hooks.max_memory),
@@ -228,15 +226,11 @@ fn confinement(hooks: &Hooks, environment: &Environment) -> Result<Confinement, 
 }
 
 /// What is made where a push finds nothing, if anything is: `packrace.createOnPush`, from where no repository can set it.
-fn new_repositories(
-    globals: &Globals,
-    may_push: bool,
-    environment: &Environment,
-) -> Result<Option<NewRepositories>, Fatal> {
-    let config = Config::outside(&environment.open_options(globals)?.config)?;
+fn new_repositories(call: &Call, may_push: bool) -> Result<Option<NewRepositories>, Fatal> {
+    let config = Config::outside(&call.open_options()?.config)?;
     if !may_push || !config.boolean("packrace.createOnPush")?.unwrap_or(false) {
         return Ok(None);
     }
-    let (options, head) = init::bare_prototype(globals, environment, None)?;
+    let (options, head) = init::bare_prototype(call, None)?;
     Ok(Some(NewRepositories { options, head }))
 }

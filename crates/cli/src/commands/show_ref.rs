@@ -1,6 +1,6 @@
 //! `packrace show-ref`: lists refs and what they point at.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, BufReader};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -8,11 +8,10 @@ use packrace_object::oid;
 use packrace_store::refs::{Peeled, RefObjects as _, StoredObjects, Target, is_good_name};
 use packrace_store::{Repository, Snapshot};
 
-use crate::args::{Globals, ShowRef};
+use crate::args::ShowRef;
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 
 /// Lines are written when there are so many bytes of them.
 const PIECE_BYTES: usize = 256 << 10;
@@ -20,7 +19,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// What `--exists` ends with where there is no such ref.
 const NO_SUCH_REF: u8 = 2;
 
-pub fn run(globals: &Globals, args: &ShowRef, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &ShowRef) -> Result<(), Fatal> {
     let excludes = args.exclude_existing.is_some();
     for (is_asked, names) in [
         (excludes && args.verify && args.exists, "'--exclude-existing', '--verify', and '--exists'"),
@@ -32,22 +31,22 @@ pub fn run(globals: &Globals, args: &ShowRef, environment: &Environment) -> Resu
             return Err(Fatal::new(format!("options {names} cannot be used together")));
         }
     }
-    let repository = repository(globals, environment)?;
+    let repository = repository(call)?;
     let patterns: Vec<&[u8]> = args.patterns.iter().map(|pattern| pattern.as_encoded_bytes()).collect();
     if let Some(prefix) = &args.exclude_existing {
-        return exclude_existing(&repository, prefix.as_encoded_bytes());
+        return exclude_existing(call, &repository, prefix.as_encoded_bytes());
     }
     if args.exists {
-        return exists(&repository, &patterns);
+        return exists(call, &repository, &patterns);
     }
-    let mut listing = Listing::new(&repository, args)?;
+    let mut listing = Listing::new(call, &repository, args)?;
     match args.verify {
         true => listing.verify(&patterns),
         false => listing.list(&patterns),
     }
 }
 
-fn exists(repository: &Repository, names: &[&[u8]]) -> Result<(), Fatal> {
+fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), Fatal> {
     let [name] = names else {
         let how_many = if names.is_empty() { "a" } else { "exactly one" };
         return Err(Fatal::new(format!("--exists requires {how_many} reference")));
@@ -55,17 +54,17 @@ fn exists(repository: &Repository, names: &[&[u8]]) -> Result<(), Fatal> {
     match repository.refs().read(name).map_err(Fatal::new)?.is_some() {
         true => Ok(()),
         false => {
-            tell!("error: reference does not exist");
+            tell!(call, "error: reference does not exist");
             Err(Fatal::silent(NO_SUCH_REF))
         }
     }
 }
 
 /// Repeats the lines of standard input that end with the name of a ref that is not there.
-fn exclude_existing(repository: &Repository, prefix: &[u8]) -> Result<(), Fatal> {
+fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Result<(), Fatal> {
     let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
-    let mut output = Output::default();
-    for line in std::io::stdin().lock().split(b'\n') {
+    let mut output = Lines::new(call);
+    for line in BufReader::new(call.streams.input()).split(b'\n') {
         let line = line.map_err(Fatal::new)?;
         let line = line.strip_suffix(b"^{}").unwrap_or(&line);
         let start = line.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
@@ -74,7 +73,7 @@ fn exclude_existing(repository: &Repository, prefix: &[u8]) -> Result<(), Fatal>
             continue;
         }
         if !is_good_name(name) {
-            tell!("warning: ref '{}' ignored", String::from_utf8_lossy(name));
+            tell!(call, "warning: ref '{}' ignored", String::from_utf8_lossy(name));
             continue;
         }
         let is_there = name.starts_with(b"refs/") && refs.resolve(name).map_err(Fatal::new)?.is_some();
@@ -92,11 +91,11 @@ struct Listing<'a> {
     objects: StoredObjects,
     /// Digits that are written at least; none for all of them.
     digits: Option<usize>,
-    output: Output,
+    output: Lines<'a>,
 }
 
 impl<'a> Listing<'a> {
-    fn new(repository: &'a Repository, args: &'a ShowRef) -> Result<Self, Fatal> {
+    fn new(call: &'a Call, repository: &'a Repository, args: &'a ShowRef) -> Result<Self, Fatal> {
         let snapshot = repository.snapshot()?;
         let asked = args.abbrev.or(args.hash.filter(|digits| *digits != -1));
         let digits = match asked {
@@ -105,7 +104,7 @@ impl<'a> Listing<'a> {
             Some(digits) => Some(usize::try_from(digits).unwrap_or(0).max(MIN_DIGITS)),
         };
         let objects = StoredObjects::new(&snapshot);
-        Ok(Listing { args, repository, snapshot, objects, digits, output: Output::default() })
+        Ok(Listing { args, repository, snapshot, objects, digits, output: Lines::new(call) })
     }
 
     fn verify(&mut self, names: &[&[u8]]) -> Result<(), Fatal> {
@@ -217,12 +216,16 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 /// Lines on their way to standard output, in large pieces.
-#[derive(Default)]
-struct Output {
+struct Lines<'a> {
+    call: &'a Call,
     bytes: Vec<u8>,
 }
 
-impl Output {
+impl<'a> Lines<'a> {
+    fn new(call: &'a Call) -> Self {
+        Lines { call, bytes: Vec::new() }
+    }
+
     fn line(&mut self, parts: &[&[u8]]) -> Result<(), Fatal> {
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         self.bytes.push(b'\n');
@@ -230,7 +233,7 @@ impl Output {
     }
 
     fn flush(&mut self) -> Result<(), Fatal> {
-        let result = output::write(&self.bytes);
+        let result = self.call.write(&self.bytes);
         self.bytes.clear();
         result
     }

@@ -3,38 +3,37 @@
 use packrace_store::Repository;
 use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefStore, Value, is_good_name, is_ref_name};
 
-use crate::args::{Globals, SymbolicRef};
+use crate::args::SymbolicRef;
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_filter::shorten;
 
 /// Symbolic refs that are followed, as in git.
 const MAX_DEPTH: usize = 5;
 
-pub fn run(globals: &Globals, args: &SymbolicRef, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &SymbolicRef) -> Result<(), Fatal> {
     if args.message.as_deref() == Some("") {
         return Err(Fatal::new("Refusing to perform update with empty message"));
     }
     let arguments: Vec<&[u8]> = args.arguments.iter().map(|text| text.as_encoded_bytes()).collect();
     match (args.delete, arguments.as_slice()) {
-        (true, [name]) => delete(&repository(globals, environment)?, globals, environment, name),
-        (false, [name]) => show(&repository(globals, environment)?, args, name),
+        (true, [name]) => delete(&repository(call)?, call, name),
+        (false, [name]) => show(call, &repository(call)?, args, name),
         (false, [name, target]) => {
-            let repository = repository(globals, environment)?;
+            let repository = repository(call)?;
             let message = args.message.clone().unwrap_or_default();
             let edit =
                 edit(name, Change::SetSymbolic(target.to_vec()), Expected::Any, &message.into_bytes().into());
             check_target(name, target)?;
-            change(&repository, globals, environment, edit)
+            change(&repository, call, edit)
         }
         _ => Err(Fatal::usage_of("symbolic-ref")),
     }
 }
 
-fn show(repository: &Repository, args: &SymbolicRef, name: &[u8]) -> Result<(), Fatal> {
+fn show(call: &Call, repository: &Repository, args: &SymbolicRef, name: &[u8]) -> Result<(), Fatal> {
     let refs = repository.refs();
     let shown = String::from_utf8_lossy(name);
     let Some(first) = target(refs, name)? else {
@@ -58,7 +57,7 @@ fn show(repository: &Repository, args: &SymbolicRef, name: &[u8]) -> Result<(), 
         let mut exists = |name: &[u8]| Ok(refs.read(name).map_err(Fatal::new)?.is_some());
         last = shorten(&last, false, &mut exists)?.to_vec();
     }
-    output::write_line(&last)
+    call.write_line(&last)
 }
 
 fn target(refs: &RefStore, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
@@ -71,12 +70,7 @@ fn target(refs: &RefStore, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
     })
 }
 
-fn delete(
-    repository: &Repository,
-    globals: &Globals,
-    environment: &Environment,
-    name: &[u8],
-) -> Result<(), Fatal> {
+fn delete(repository: &Repository, call: &Call, name: &[u8]) -> Result<(), Fatal> {
     let shown = String::from_utf8_lossy(name);
     if target(repository.refs(), name)?.is_none() {
         return Err(Fatal::new(format!("Cannot delete {shown}, not a symbolic ref")));
@@ -85,17 +79,12 @@ fn delete(
         return Err(Fatal::new("deleting 'HEAD' is not allowed"));
     }
     let edit = edit(name, Change::Delete, Expected::Any, &b"".as_slice().into());
-    change(repository, globals, environment, edit)
+    change(repository, call, edit)
 }
 
-fn change(
-    repository: &Repository,
-    globals: &Globals,
-    environment: &Environment,
-    edit: RefEdit,
-) -> Result<(), Fatal> {
+fn change(repository: &Repository, call: &Call, edit: RefEdit) -> Result<(), Fatal> {
     check_name(&edit.name, &edit.change).map_err(Fatal::error)?;
-    let mut changes = RefChanges::new(repository, globals, environment)?;
+    let mut changes = RefChanges::new(repository, call)?;
     let edit = RefEdit { deref: false, ..edit };
     changes.run(vec![edit], Mode::Atomic).map(drop).map_err(|error| Fatal::error(error.to_string()))
 }

@@ -1,7 +1,6 @@
 //! `packrace unpack-objects`: stores the objects of the pack on standard input, a handful of them loose, more as the pack that they
 //! came in.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use packrace_pack::ingest::{self, Checks, Ingest, Options, Unpacking};
@@ -11,20 +10,20 @@ use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, Publis
 use packrace_store::{Repository, strict_fsck_rules};
 
 use super::pack_input::{PackInput, READ_BYTES, parse_pack_header};
-use crate::args::{Globals, UnpackObjects};
+use crate::args::UnpackObjects;
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::progress::{Progress, is_wanted};
 
-pub fn run(globals: &Globals, args: &UnpackObjects, environment: &Environment) -> Result<(), Fatal> {
-    let repository = repository(globals, environment)?;
+pub fn run(call: &Call, args: &UnpackObjects) -> Result<(), Fatal> {
+    let repository = repository(call)?;
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     if args.recover && !args.strict.is_empty() {
         // What is recovered may be broken.
         return Err(Fatal::usage("options '-r' and '--strict' cannot be used together"));
     }
-    let mut input = PackInput::new(header)?;
+    let mut input = PackInput::new(call, header)?;
     let checks = match args.strict.is_empty() {
         true => None,
         false => {
@@ -33,8 +32,9 @@ pub fn run(globals: &Globals, args: &UnpackObjects, environment: &Environment) -
         }
     };
     let job = Job {
+        call,
         args,
-        progress: Progress::new(is_wanted(false, args.quiet), environment)?,
+        progress: Progress::new(is_wanted(call, false, args.quiet), call)?,
         storing: BatchOptions::of(repository.config())?,
         options: Options {
             max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
@@ -45,10 +45,11 @@ pub fn run(globals: &Globals, args: &UnpackObjects, environment: &Environment) -
         repository,
     };
     let rest = if args.recover { job.recover(&mut input)? } else { job.unpack(&mut input)? };
-    input.pass_on(&rest, &mut std::io::stdout().lock())
+    input.pass_on(&rest, &mut **call.streams.output())
 }
 
 struct Job<'a> {
+    call: &'a Call,
     args: &'a UnpackObjects,
     repository: Repository,
     progress: Progress,
@@ -58,20 +59,21 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Takes all of the pack before anything of it is stored. Gives back what was read behind it.
-    fn unpack(&self, input: &mut PackInput) -> Result<Vec<u8>, Fatal> {
+    fn unpack(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
         let mut ingest = match self.args.dry_run {
             true => Ingest::check_only(self.options.clone()),
             false => Ingest::new(self.writer()?, self.options.clone()),
         };
-        let rest = input.feed(&mut ingest, |_, _| {}, refuse)?;
+        let rest = input.feed(&mut ingest, |_, _| {}, |error| refuse(self.call, error))?;
         let rest = rest.ok_or_else(|| Fatal::new("early EOF"))?;
         if self.args.dry_run {
             return Ok(rest);
         }
         let snapshot = self.repository.snapshot()?;
-        let indexed = ingest.resolve(Some(&snapshot), &self.progress).map_err(refuse)?;
+        let indexed =
+            ingest.resolve(Some(&snapshot), &self.progress).map_err(|error| refuse(self.call, error))?;
         self.progress.finish();
-        std::io::stderr().write_all(&indexed.found().warnings).map_err(Fatal::new)?;
+        self.call.streams.errors.say(&indexed.found().warnings).map_err(Fatal::new)?;
         let BatchOptions { policy, loose_limit, loose_compression, .. } = self.storing;
         let form = form_of(&indexed, &snapshot, loose_limit)?;
         let mut batch = LooseBatch::new(self.repository.object_dir(), snapshot, loose_compression, policy);
@@ -87,7 +89,7 @@ impl Job<'_> {
     }
 
     /// Stores what can be read.
-    fn recover(&self, input: &mut PackInput) -> Result<Vec<u8>, Fatal> {
+    fn recover(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
         let mut file = self.writer()?;
         let mut buffer = vec![0; READ_BYTES];
         let mut max_bytes = self.options.max_bytes.unwrap_or(u64::MAX);
@@ -104,7 +106,7 @@ impl Job<'_> {
         let data = file.map()?;
         let Salvaged { errors, fatal, end } = salvage(&data, &self.repository, self.args.dry_run)?;
         for error in &errors {
-            tell!("error: {error}");
+            tell!(self.call, "error: {error}");
         }
         match fatal {
             Some(fatal) => Err(Fatal::new(fatal)),
@@ -120,9 +122,9 @@ impl Job<'_> {
     }
 }
 
-fn refuse(error: ingest::Error) -> Fatal {
+fn refuse(call: &Call, error: ingest::Error) -> Fatal {
     // Nobody is left to be told if this fails.
-    let _ = std::io::stderr().write_all(error.lines());
+    let _ = call.streams.errors.say(error.lines());
     match error.of_unpacking() {
         Unpacking::BadObject(words) => Fatal::error(words),
         Unpacking::Fatal(words) => Fatal::new(words),

@@ -1,24 +1,24 @@
 //! `packrace update-ref`: changes refs, one or as many as standard input names.
 
-use std::io::{BufReader, StdinLock};
+use std::io::BufReader;
 use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{Change, Expected, Mode, PrepareError, RefEdit, Refusal};
 
-use crate::args::{Globals, UpdateRef};
+use crate::args::UpdateRef;
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_script::{Command, Phase, Script};
+use crate::streams::InputReader;
 
 /// Of commands on standard input, so much is read at once.
 const READ_BYTES: usize = 1 << 20;
 
-pub fn run(globals: &Globals, args: &UpdateRef, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &UpdateRef) -> Result<(), Fatal> {
     if args.message.as_deref() == Some("") {
         return Err(Fatal::new("Refusing to perform update with empty message."));
     }
@@ -34,11 +34,8 @@ pub fn run(globals: &Globals, args: &UpdateRef, environment: &Environment) -> Re
     if !args.stdin && !wanted.contains(&args.arguments.len()) {
         return Err(usage());
     }
-    if args.stdin {
-        packrace_os::process::grow_heap_in_large_steps();
-    }
-    let repository = repository(globals, environment)?;
-    let changes = RefChanges::new(&repository, globals, environment)?;
+    let repository = repository(call)?;
+    let changes = RefChanges::new(&repository, call)?;
     let message = args.message.clone().unwrap_or_default().into_bytes().into();
     match args.stdin {
         true => Session::new(args, changes, message).run(),
@@ -122,8 +119,9 @@ impl<'a> Session<'a> {
     }
 
     fn run(mut self) -> Result<(), Fatal> {
-        let mut script =
-            Script::new(BufReader::with_capacity(READ_BYTES, std::io::stdin().lock()), self.args.nul);
+        let call = self.changes.call;
+        let input = BufReader::with_capacity(READ_BYTES, call.streams.input());
+        let mut script = Script::new(input, self.args.nul, &call.streams.errors);
         loop {
             let (changes, is_no_deref) = (&mut self.changes, self.is_no_deref);
             let phase = if self.state == State::Closed { Phase::Closed } else { Phase::Open };
@@ -137,18 +135,18 @@ impl<'a> Session<'a> {
                         return Err(Fatal::new("cannot restart ongoing transaction"));
                     }
                     self.state = State::Started;
-                    say("start: ok")?;
+                    say(self.changes.call, "start: ok")?;
                 }
                 Command::Prepare => self.prepare(&mut script)?,
                 Command::Commit => {
                     self.commit("commit: ")?;
-                    say("commit: ok")?;
+                    say(self.changes.call, "commit: ok")?;
                 }
                 Command::Abort => {
                     let edits = std::mem::take(&mut self.edits);
                     self.changes.repository.refs().abandon(&edits, &self.changes.writes);
                     self.state = State::Closed;
-                    say("abort: ok")?;
+                    say(self.changes.call, "abort: ok")?;
                 }
             }
         }
@@ -171,24 +169,24 @@ impl<'a> Session<'a> {
     }
 
     /// Locks what was asked for, and holds it until the next command.
-    fn prepare(&mut self, script: &mut Script<BufReader<StdinLock<'_>>>) -> Result<(), Fatal> {
+    fn prepare(&mut self, script: &mut Script<'_, BufReader<InputReader<'_>>>) -> Result<(), Fatal> {
         let (mode, null) = (self.mode(), self.null());
         let edits = std::mem::take(&mut self.edits);
         let asked = if mode == Mode::Batch { edits.clone() } else { Vec::new() };
-        let RefChanges { repository, writes, objects } = &mut self.changes;
+        let RefChanges { call, repository, writes, objects } = &mut self.changes;
         let prepared = repository.refs().prepare(edits, mode, writes, objects);
         let prepared = prepared.map_err(|error| failed("prepare: ", error))?;
-        say("prepare: ok")?;
+        say(call, "prepare: ok")?;
         self.state = State::Closed;
         match script.next(Phase::Prepared, true, &mut |_| Ok(None))? {
             Some(Command::Commit) => {
                 let refused = prepared.commit(&DurableObjects::stored_before(), objects);
-                report(&asked, null, &refused.map_err(|error| failed("commit: ", error))?)?;
-                say("commit: ok")
+                report(call, &asked, null, &refused.map_err(|error| failed("commit: ", error))?)?;
+                say(call, "commit: ok")
             }
             Some(Command::Abort) => {
                 prepared.abort();
-                say("abort: ok")
+                say(call, "abort: ok")
             }
             _ => Ok(()),
         }
@@ -200,7 +198,7 @@ impl<'a> Session<'a> {
         let asked = if mode == Mode::Batch { edits.clone() } else { Vec::new() };
         let refused = self.changes.run(edits, mode).map_err(|error| failed(prefix, error))?;
         self.state = State::Closed;
-        report(&asked, self.null(), &refused)
+        report(self.changes.call, &asked, self.null(), &refused)
     }
 }
 
@@ -213,10 +211,10 @@ fn failed(prefix: &str, error: PrepareError) -> Fatal {
 
 /// Says what was not made of a batch: `rejected SP <ref> SP <new> SP <old> SP <reason>` (git-update-ref,
 /// `--batch-updates`), and the whole of it on standard error.
-fn report(asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -> Result<(), Fatal> {
+fn report(call: &Call, asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -> Result<(), Fatal> {
     let mut lines = Vec::new();
     for refusal in refused {
-        tell!("error: {refusal}");
+        tell!(call, "error: {refusal}");
         let RefEdit { change, expected, .. } = &asked[refusal.edit];
         let null = || null.to_string().into_bytes();
         let new = match change {
@@ -234,10 +232,10 @@ fn report(asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -> Result<(), 
         lines.extend([b"rejected", refusal.name.as_slice(), &new, &old, reason].join(&b' '));
         lines.push(b'\n');
     }
-    output::write(&lines)
+    call.write(&lines)
 }
 
 /// One by one: whoever sends commands waits for the answer.
-fn say(line: &str) -> Result<(), Fatal> {
-    output::write_line(line)
+fn say(call: &Call, line: &str) -> Result<(), Fatal> {
+    call.write_line(line)
 }

@@ -6,35 +6,45 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_os::clock::RealClock;
-use packrace_os::source::FdSource;
-use packrace_server::stdio::StreamSink;
-use packrace_server::subject::{Mode, ProtocolVersion, Subject};
+use packrace_server::engine::{self, Mode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
 use packrace_server::upload;
 use packrace_store::Repository;
 
-use crate::args::{Globals, UploadPack};
+use crate::args::UploadPack;
+use crate::call::Call;
 use crate::discovery::in_directory;
 use crate::environment::Environment;
 use crate::fatal::Fatal;
+use crate::streams::OutputSink;
 use crate::users;
 
-pub fn run(globals: &Globals, args: &UploadPack, environment: &Environment) -> Result<(), Fatal> {
-    let directory = args.directory.clone().or_else(|| globals.git_dir.clone());
+/// The pipe buffer that is asked for; Linux lets everybody have 1 MiB (`/proc/sys/fs/pipe-max-size`).
+const PIPE_BYTES: usize = 1 << 20;
+
+pub fn run(call: &Call, args: &UploadPack) -> Result<(), Fatal> {
+    let directory = args.directory.clone().or_else(|| call.globals.git_dir.clone());
     let directory = directory.ok_or_else(|| Fatal::usage("you must name a directory"))?;
-    let directory = if args.strict { directory } else { expand_home(&directory, environment) };
+    let directory = if args.strict { directory } else { expand_home(&directory, &call.environment) };
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
-    let call = upload::UploadPack {
-        subject: subject(globals, environment, &directory, args.strict, mode)?,
-        hook_environment: environment.for_upload_hooks(globals),
+    let fetch = engine::UploadPack {
+        subject: subject(call, &directory, args.strict, mode)?,
+        hook_environment: call.environment.for_upload_hooks(&call.globals),
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
-    let mut input = FdSource::stdin(timeout).map_err(Fatal::new)?;
-    let mut client = StreamSink::stdout().map_err(Fatal::new)?;
-    let served = upload::upload_pack(&call, &mut input, &mut client, &RealClock::default());
+    let mut input = call.streams.source(timeout).map_err(Fatal::new)?;
+    let mut door = door(call)?;
+    let served = engine::upload_pack(&fetch, &mut input, &mut door, &RealClock::default());
     // The process ends, and the kernel takes the maps of all packs back at once, which costs less than one after the other.
-    std::mem::forget(call);
+    std::mem::forget(fetch);
     Ok(served?)
+}
+
+/// The way out, through a pipe that holds what one batch fills.
+pub(super) fn door(call: &Call) -> Result<SinkDoor<OutputSink<'_>>, Fatal> {
+    let sink = call.streams.sink().map_err(Fatal::new)?;
+    sink.enlarge_pipe(PIPE_BYTES);
+    Ok(SinkDoor::new(sink))
 }
 
 /// How a call is carried, as two options say it.
@@ -47,26 +57,20 @@ pub(super) fn mode(advertises: bool, is_stateless: bool) -> Mode {
 }
 
 /// What a call on standard input and output is about.
-pub(super) fn subject(
-    globals: &Globals,
-    environment: &Environment,
-    directory: &Path,
-    is_strict: bool,
-    mode: Mode,
-) -> Result<Subject, Fatal> {
-    let namespace = environment.namespace(globals)?;
-    let mut options = environment.open_options(globals)?;
+pub(super) fn subject(call: &Call, directory: &Path, is_strict: bool, mode: Mode) -> Result<Subject, Fatal> {
+    let namespace = call.environment.namespace(&call.globals)?;
+    let mut options = call.open_options()?;
     options.strict = is_strict;
     // As git: what its owner has configured, and his hooks, are not ours to run.
     options.check_ownership = true;
-    let repository = Repository::open(&in_directory(globals, directory)?, &options)?;
+    let repository = Repository::open(&in_directory(call, directory)?, &options)?;
     Ok(Subject {
         repository: Arc::new(repository),
-        version: ProtocolVersion::from_environment(&environment.protocol),
+        version: ProtocolVersion::from_environment(&call.environment.protocol),
         mode,
         namespace,
-        agent: environment.agent(),
-        transfer: Transfer::unlisted(environment.session_id.clone()),
+        agent: call.environment.agent(),
+        transfer: Transfer::unlisted(call.environment.session_id.clone()),
         host: Arc::default(),
         confinement: Default::default(),
         paths: Default::default(),

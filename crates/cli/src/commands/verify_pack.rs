@@ -10,12 +10,11 @@ use packrace_store::publish::with_extension;
 use packrace_store::{Config, Mapped};
 
 use super::pack_input::read_pack_file;
-use crate::args::{Globals, VerifyPack};
+use crate::args::VerifyPack;
+use crate::call::Call;
 use crate::discovery::{in_directory, repository_if_any};
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::object_format::chosen_hash;
-use crate::output;
 use crate::progress::Progress;
 
 /// What is said of a pack.
@@ -28,14 +27,14 @@ pub(super) enum Listing {
     Objects,
 }
 
-pub fn run(globals: &Globals, args: &VerifyPack, environment: &Environment) -> Result<(), Fatal> {
-    let repository = repository_if_any(globals, environment, None)?;
+pub fn run(call: &Call, args: &VerifyPack) -> Result<(), Fatal> {
+    let repository = repository_if_any(call, None)?;
     let config = match &repository {
         Some(repository) => repository.config().clone(),
-        None => Config::outside(&environment.open_options(globals)?.config)?,
+        None => Config::outside(&call.open_options()?.config)?,
     };
     let options = Options::of(&config, chosen_hash(args.object_format.as_deref(), repository.as_ref())?)?;
-    let progress = Progress::new(false, environment)?;
+    let progress = Progress::new(false, call)?;
     let listing = match (args.stat_only, args.verbose) {
         (true, _) => Listing::Chains,
         (_, true) => Listing::Objects,
@@ -43,15 +42,15 @@ pub fn run(globals: &Globals, args: &VerifyPack, environment: &Environment) -> R
     };
     let mut is_good = true;
     for path in &args.packs {
-        let stem = in_directory(globals, &stem(path))?;
-        let verified = verify(&stem, listing, options.clone(), &progress);
+        let stem = in_directory(call, &stem(path))?;
+        let verified = verify(call, &stem, listing, options.clone(), &progress);
         let word = if verified.is_ok() { "ok" } else { "bad" };
         if let Err(fatal) = verified {
             is_good = false;
-            tell!("fatal: {}", fatal.message);
+            let _ = call.streams.errors.say(&fatal.text());
         }
         if listing == Listing::Objects {
-            say(&format!("{}: {word}\n", with_extension(&stem, "pack").display()))?;
+            say(call, &format!("{}: {word}\n", with_extension(&stem, "pack").display()))?;
         }
     }
     if is_good { Ok(()) } else { Err(Fatal::silent(1)) }
@@ -59,6 +58,7 @@ pub fn run(globals: &Globals, args: &VerifyPack, environment: &Environment) -> R
 
 /// Compares a pack with its index.
 pub(super) fn verify(
+    call: &Call,
     stem: &Path,
     listing: Listing,
     options: Options,
@@ -75,10 +75,10 @@ pub(super) fn verify(
     let unreadable = || Fatal::new(format!("Cannot open existing pack idx file for '{shown}'"));
     let stored = Mapped::open(&index_path, Role::Index).map_err(|_| unreadable())?;
     let stored = PackIndex::open(stored, hash).map_err(|_| unreadable())?;
-    let indexed = read_pack_file(&pack_path, options, None, progress)?;
+    let indexed = read_pack_file(call, &pack_path, options, None, progress)?;
     progress.finish();
     if listing != Listing::Nothing {
-        say(&list(&indexed.list()?, listing))?;
+        say(call, &list(&indexed.list()?, listing))?;
     }
     if is_index_of(&stored, &indexed) {
         return Ok(());
@@ -129,8 +129,8 @@ fn list(objects: &[Listed], listing: Listing) -> String {
     text
 }
 
-fn say(text: &str) -> Result<(), Fatal> {
-    output::write(text.as_bytes())
+fn say(call: &Call, text: &str) -> Result<(), Fatal> {
+    call.write(text.as_bytes())
 }
 
 /// A pack may be named by its index, by itself, or without either extension.

@@ -7,7 +7,7 @@ use packrace_store::refs::Peeled;
 use super::history::{CommitNo, History, tips};
 use super::item::Item;
 use super::objects::Objects;
-use super::{Collected, Request, refused};
+use super::{Collected, Request};
 use crate::fatal::Fatal;
 
 /// What is asked for, resolved.
@@ -25,7 +25,7 @@ impl CommitFilter {
     pub fn parse(objects: &Objects<'_>, request: &Request) -> Result<Self, Fatal> {
         let points_at = request.points_at.iter().map(|name| {
             let found = objects.resolve(name)?;
-            found.ok_or_else(|| refused(&format!("malformed object name '{}'", text(name))))
+            found.ok_or_else(|| Fatal::refused(format!("malformed object name '{}'", text(name))))
         });
         Ok(CommitFilter {
             points_at: points_at.collect::<Result<_, _>>()?,
@@ -115,8 +115,8 @@ impl CommitFilter {
 fn containing(objects: &Objects<'_>, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Fatal> {
     let commits = names.iter().map(|name| {
         let found = objects.resolve(name)?;
-        let id = found.ok_or_else(|| refused(&format!("malformed object name {}", text(name))))?;
-        objects.commit(id)?.ok_or_else(|| refused(&format!("no such commit {}", text(name))))
+        let id = found.ok_or_else(|| Fatal::refused(format!("malformed object name {}", text(name))))?;
+        objects.commit(id)?.ok_or_else(|| Fatal::refused(format!("no such commit {}", text(name))))
     });
     commits.collect()
 }
@@ -125,7 +125,7 @@ fn merging(objects: &Objects<'_>, names: &[Vec<u8>], option: &str) -> Result<Vec
     let commits = names.iter().map(|name| {
         let found = objects.resolve(name)?;
         let id = found.ok_or_else(|| Fatal::new(format!("malformed object name {}", text(name))))?;
-        objects.commit(id)?.ok_or_else(|| refused(&format!("option `{option}' must point to a commit")))
+        objects.commit(id)?.ok_or_else(|| Fatal::refused(format!("option `{option}' must point to a commit")))
     });
     commits.collect()
 }

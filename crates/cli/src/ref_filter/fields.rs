@@ -241,7 +241,7 @@ impl<'a> Values<'a> {
                 Err(error) => {
                     // What is there and cannot be read is told.
                     if !matches!(self.reader()?.kind_and_size(&id), Ok(None)) {
-                        tell!("error: {error}");
+                        tell!(self.objects.errors, "error: {error}");
                     }
                     return Err(missing());
                 }
@@ -251,13 +251,13 @@ impl<'a> Values<'a> {
             looked.data = Some(object.data);
         } else if looked.kind.is_none() && need == Need::Kind {
             let found = self.reader()?.kind(&id).map_err(|error| {
-                tell!("error: {error}");
+                tell!(self.objects.errors, "error: {error}");
                 missing()
             })?;
             looked.kind = Some(found.ok_or_else(missing)?);
         } else if looked.size.is_none() && need != Need::Kind {
             let found = self.reader()?.kind_and_size(&id).map_err(|error| {
-                tell!("error: {error}");
+                tell!(self.objects.errors, "error: {error}");
                 missing()
             })?;
             let (kind, size) = found.ok_or_else(missing)?;

@@ -332,8 +332,8 @@ impl Control {
                 let text = argument.ok_or_else(|| Fatal::new("expected format: %(color:<color>)"))?;
                 let shown = String::from_utf8_lossy(text);
                 Control::Color(color::parse(&shown).ok_or_else(|| {
-                    tell!("error: invalid color value: {shown}");
-                    Fatal::new(format!("unrecognized color: %(color:{shown})"))
+                    let unrecognized = Fatal::new(format!("unrecognized color: %(color:{shown})"));
+                    unrecognized.after(format!("error: invalid color value: {shown}\n"))
                 })?)
             }
             b"align" => Control::Align(Align::parse(argument)?),

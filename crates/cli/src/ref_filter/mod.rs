@@ -42,7 +42,7 @@ pub use self::quote::Quoting;
 use self::sort::{KeyValue, SortKey, Sorting};
 pub use self::tracking::Tracking;
 use crate::fatal::Fatal;
-use crate::output;
+use crate::streams::{ErrorOutput, not_written};
 
 /// What is written where no format is given.
 pub const DEFAULT_FORMAT: &[u8] = b"%(objectname) %(objecttype)\t%(refname)";
@@ -75,10 +75,14 @@ pub struct Request {
     pub count: Option<usize>,
 }
 
-/// Writes what is asked for to `out`. The exit code of an error is git's; what it says stands on standard error
-/// already where [`Fatal`] has no text.
-pub fn list(repository: &Repository, request: &Request, out: &mut dyn Write) -> Result<(), Fatal> {
-    let objects = Objects::new(repository);
+/// Writes what is asked for to `out`, and warnings to `errors`. The exit code of an error is git's.
+pub fn list(
+    repository: &Repository,
+    request: &Request,
+    out: &mut dyn Write,
+    errors: &ErrorOutput,
+) -> Result<(), Fatal> {
+    let objects = Objects::new(repository, errors);
     let commits = CommitFilter::parse(&objects, request)?;
     let format = parse_format(request)?;
     let mut bases = format.bases.clone();
@@ -126,7 +130,7 @@ fn parse_format(request: &Request) -> Result<Format, Fatal> {
     let text = request.format.as_deref().unwrap_or(DEFAULT_FORMAT);
     let format = Format::parse(text, request.has_color).map_err(|error| match error {
         FormatError::Malformed(rest) => {
-            refused(&format!("malformed format string {}", String::from_utf8_lossy(&rest)))
+            Fatal::refused(format!("malformed format string {}", String::from_utf8_lossy(&rest)))
         }
         FormatError::Fatal(fatal) => fatal,
     })?;
@@ -136,12 +140,6 @@ fn parse_format(request: &Request) -> Result<Format, Fatal> {
         return Err(Fatal::new("--format=raw cannot be used with --python, --shell, --tcl"));
     }
     Ok(format)
-}
-
-/// An error of usage in git's words, which have no `fatal:`.
-pub fn refused(text: &str) -> Fatal {
-    tell!("error: {text}");
-    Fatal::silent(129)
 }
 
 /// Whether values depend on refs that are not listed.
@@ -166,7 +164,7 @@ impl Output<'_> {
     fn flush(&mut self) -> Result<(), Fatal> {
         let written = self.to.write_all(&self.bytes).and_then(|()| self.to.flush());
         self.bytes.clear();
-        written.map_err(output::not_written)
+        written.map_err(not_written)
     }
 }
 

@@ -9,6 +9,7 @@ use packrace_store::{Repository, Snapshot};
 
 use crate::fatal::Fatal;
 use crate::revisions::{RULES, Revisions};
+use crate::streams::ErrorOutput;
 
 /// Tags of tags that are followed.
 const MAX_TAG_DEPTH: usize = 1024;
@@ -16,12 +17,14 @@ const MAX_TAG_DEPTH: usize = 1024;
 /// The objects, once somebody asks.
 pub struct Objects<'a> {
     pub repository: &'a Repository,
+    /// Where warnings go.
+    pub errors: &'a ErrorOutput,
     snapshot: OnceCell<Arc<Snapshot>>,
 }
 
 impl<'a> Objects<'a> {
-    pub fn new(repository: &'a Repository) -> Self {
-        Objects { repository, snapshot: OnceCell::new() }
+    pub fn new(repository: &'a Repository, errors: &'a ErrorOutput) -> Self {
+        Objects { repository, errors, snapshot: OnceCell::new() }
     }
 
     pub fn snapshot(&self) -> Result<&Arc<Snapshot>, Fatal> {
@@ -54,7 +57,7 @@ impl<'a> Objects<'a> {
             found += usize::from(refs.resolve(&full).map_err(Fatal::new)?.is_some());
         }
         if found > 1 {
-            tell!("warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
+            tell!(self.errors, "warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
         }
         Ok(())
     }
@@ -72,7 +75,7 @@ impl<'a> Objects<'a> {
                     id = parse_tag(&reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
                 }
                 Some((kind, _)) => {
-                    tell!("error: object {id} is a {kind}, not a commit");
+                    tell!(self.errors, "error: object {id} is a {kind}, not a commit");
                     return Ok(None);
                 }
             }

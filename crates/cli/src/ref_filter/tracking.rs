@@ -38,9 +38,11 @@ impl<'a> Tracking<'a> {
             Some(b"upstream" | b"tracking") => PushDefault::Upstream,
             Some(other) => {
                 let text = String::from_utf8_lossy(other);
-                tell!("error: malformed value for push.default: {text}");
-                tell!("error: must be one of nothing, matching, simple, upstream or current");
-                return Err(Fatal::new("bad config variable 'push.default'"));
+                let lines = format!(
+                    "error: malformed value for push.default: {text}\n\
+                     error: must be one of nothing, matching, simple, upstream or current\n"
+                );
+                return Err(Fatal::new("bad config variable 'push.default'").after(lines));
             }
         };
         Ok(Tracking { config, push_default, history: None })

@@ -108,7 +108,7 @@ impl AddCommand<'_> {
                 }
                 UntrackedKind::Repository(Some(id)) => {
                     if !self.args.no_warn_embedded_repo {
-                        report::embedded(&path, is_first_repository, self.repository.config())?;
+                        report::embedded(self.call, &path, is_first_repository, self.repository.config())?;
                         is_first_repository = false;
                     }
                     (id, self.look_again(&path)?, &b"/"[..])
@@ -138,7 +138,7 @@ impl AddCommand<'_> {
         }
         if !outside.is_empty() {
             let paths: Vec<Vec<u8>> = outside.into_iter().map(|found| found.path).collect();
-            report::outside_of_sparse(&paths, self.repository.config())?;
+            report::outside_of_sparse(self.call, &paths, self.repository.config())?;
             self.code = 1;
         }
         Ok(())

@@ -197,7 +197,7 @@ impl AddCommand<'_> {
             }
         }
         if !skipped.is_empty() {
-            report::outside_of_sparse(&skipped, self.repository.config())?;
+            report::outside_of_sparse(self.call, &skipped, self.repository.config())?;
             self.code = 1;
         }
         Ok(())

@@ -8,7 +8,6 @@ mod find;
 mod refresh;
 mod report;
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use packrace_store::publish::{BatchOptions, ObjectBatch};
@@ -18,11 +17,10 @@ use packrace_worktree::index::{IndexLock, StatRules};
 use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
 
 use super::pathspec_file::PathspecSource;
-use crate::args::{Add, Globals};
+use crate::args::Add;
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::work_tree::WorkTree;
 use find::Meant;
 
@@ -38,10 +36,10 @@ impl From<packrace_worktree::filter::Error> for Fatal {
     }
 }
 
-pub fn run(globals: &Globals, args: &Add, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &Add) -> Result<(), Fatal> {
     check(args)?;
-    let repository = repository(globals, environment)?;
-    let tree = WorkTree::of(&repository, globals, environment)?;
+    let repository = repository(call)?;
+    let tree = WorkTree::of(&repository, call)?;
     let lock = IndexLock::take(&repository)?;
     let source = PathspecSource {
         typed: &args.pathspecs,
@@ -50,18 +48,19 @@ pub fn run(globals: &Globals, args: &Add, environment: &Environment) -> Result<(
         prefix: &tree.prefix,
     };
     let specs = Pathspecs::parse(
-        &source.read(globals)?,
+        &source.read(call)?,
         &tree.prefix,
         tree.top.as_os_str().as_encoded_bytes(),
-        environment.pathspecs,
+        call.environment.pathspecs,
     )?;
     if specs.is_empty() && !args.update && !args.all {
-        report::nothing_specified(repository.config())?;
+        report::nothing_specified(call, repository.config())?;
         return Ok(());
     }
     let command = AddCommand {
+        call,
         args,
-        options: environment.open_options(globals)?,
+        options: call.open_options()?,
         snapshot: repository.snapshot()?,
         rules: StatRules::of(repository.config())?,
         sparse: SparseCheckout::open(&repository)?,
@@ -113,6 +112,7 @@ fn check(args: &Add) -> Result<(), Fatal> {
 
 /// One run.
 struct AddCommand<'a> {
+    call: &'a Call,
     args: &'a Add,
     repository: Repository,
     tree: WorkTree,
@@ -135,7 +135,7 @@ impl AddCommand<'_> {
     fn run(mut self, mut lock: IndexLock) -> Result<(), Fatal> {
         let done = self.add(&mut lock);
         self.tell();
-        let said = output::write(&self.out);
+        let said = self.call.write(&self.out);
         let batch = done?;
         said?;
         if self.args.dry_run || !lock.index().is_changed() {
@@ -175,7 +175,7 @@ impl AddCommand<'_> {
             self.check_known()?;
         }
         if !ignored.is_empty() {
-            report::ignored(&ignored, self.repository.config())?;
+            report::ignored(self.call, &ignored, self.repository.config())?;
             self.code = 1;
         }
         self.take_untracked(lock.index_mut(), untracked, &mut filters, &mut batch)?;
@@ -190,7 +190,7 @@ impl AddCommand<'_> {
         let mut is_unknown = false;
         for spec in self.specs.without_entry() {
             let shown = String::from_utf8_lossy(&spec.original);
-            tell!("error: pathspec '{shown}' did not match any file(s) known to git");
+            tell!(self.call, "error: pathspec '{shown}' did not match any file(s) known to git");
             is_unknown = true;
         }
         if is_unknown { Err(Fatal::silent(128)) } else { Ok(()) }
@@ -199,7 +199,7 @@ impl AddCommand<'_> {
     /// Writes what is to be told.
     fn tell(&mut self) {
         for line in self.told.drain(..) {
-            let _ = writeln!(std::io::stderr(), "{line}");
+            tell!(self.call, "{line}");
         }
     }
 

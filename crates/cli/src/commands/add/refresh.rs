@@ -76,7 +76,7 @@ impl AddCommand<'_> {
             return Err(Fatal::new(format!("pathspec '{shown}' did not match any files")));
         }
         if !skipped.is_empty() {
-            report::outside_of_sparse(&skipped, self.repository.config())?;
+            report::outside_of_sparse(self.call, &skipped, self.repository.config())?;
             self.code = 1;
         }
         Ok(())

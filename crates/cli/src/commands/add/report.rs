@@ -3,40 +3,41 @@
 use packrace_store::Config;
 
 use super::Fatal;
+use crate::call::Call;
 
 /// Nothing was asked for.
-pub fn nothing_specified(config: &Config) -> Result<(), Fatal> {
-    tell!("Nothing specified, nothing added.");
-    hint(config, "addEmptyPathspec", "Maybe you wanted to say 'git add .'?")
+pub fn nothing_specified(call: &Call, config: &Config) -> Result<(), Fatal> {
+    tell!(call, "Nothing specified, nothing added.");
+    hint(call, config, "addEmptyPathspec", "Maybe you wanted to say 'git add .'?")
 }
 
 /// Paths that were named, and that are ignored.
-pub fn ignored(paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
-    tell!("The following paths are ignored by one of your .gitignore files:");
+pub fn ignored(call: &Call, paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
+    tell!(call, "The following paths are ignored by one of your .gitignore files:");
     for path in paths {
-        tell!("{}", String::from_utf8_lossy(path));
+        tell!(call, "{}", String::from_utf8_lossy(path));
     }
-    hint(config, "addIgnoredFile", "Use -f if you really want to add them.")
+    hint(call, config, "addIgnoredFile", "Use -f if you really want to add them.")
 }
 
 /// Paths outside of a sparse checkout.
-pub fn outside_of_sparse(paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
-    tell!("The following paths and/or pathspecs matched paths that exist");
-    tell!("outside of your sparse-checkout definition, so will not be");
-    tell!("updated in the index:");
+pub fn outside_of_sparse(call: &Call, paths: &[Vec<u8>], config: &Config) -> Result<(), Fatal> {
+    tell!(call, "The following paths and/or pathspecs matched paths that exist");
+    tell!(call, "outside of your sparse-checkout definition, so will not be");
+    tell!(call, "updated in the index:");
     for path in paths {
-        tell!("{}", String::from_utf8_lossy(path));
+        tell!(call, "{}", String::from_utf8_lossy(path));
     }
     let text = "If you intend to update such entries, try one of the following:\n\
                 * Use the --sparse option.\n\
                 * Disable or modify the sparsity rules.";
-    hint(config, "updateSparsePath", text)
+    hint(call, config, "updateSparsePath", text)
 }
 
 /// A repository that was added as if it were a submodule; only the first is explained.
-pub fn embedded(path: &[u8], is_first: bool, config: &Config) -> Result<(), Fatal> {
+pub fn embedded(call: &Call, path: &[u8], is_first: bool, config: &Config) -> Result<(), Fatal> {
     let path = String::from_utf8_lossy(path);
-    tell!("warning: adding embedded git repository: {path}");
+    tell!(call, "warning: adding embedded git repository: {path}");
     if !is_first {
         return Ok(());
     }
@@ -55,23 +56,23 @@ pub fn embedded(path: &[u8], is_first: bool, config: &Config) -> Result<(), Fata
          \n\
          See \"git help submodule\" for more information."
     );
-    hint(config, "addEmbeddedRepo", &text)
+    hint(call, config, "addEmbeddedRepo", &text)
 }
 
-fn hint(config: &Config, name: &str, text: &str) -> Result<(), Fatal> {
+fn hint(call: &Call, config: &Config, name: &str, text: &str) -> Result<(), Fatal> {
     let set = config.boolean(&format!("advice.{name}"))?;
     if set == Some(false) {
         return Ok(());
     }
     for line in text.split('\n') {
         match line.is_empty() {
-            true => tell!("hint:"),
-            false => tell!("hint: {line}"),
+            true => tell!(call, "hint:"),
+            false => tell!(call, "hint: {line}"),
         }
     }
     // Whoever has set it knows how.
     if set.is_none() {
-        tell!("hint: Disable this message with \"git config advice.{name} false\"");
+        tell!(call, "hint: Disable this message with \"git config advice.{name} false\"");
     }
     Ok(())
 }

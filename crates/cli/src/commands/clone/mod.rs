@@ -7,7 +7,6 @@ mod remote_text;
 mod take;
 
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -25,35 +24,34 @@ use self::head::Head;
 use self::junk::Junk;
 use self::place::Place;
 use super::init;
-use crate::args::{self, Globals};
-use crate::environment::Environment;
+use crate::args;
+use crate::call::Call;
 use crate::fatal::Fatal;
 use crate::printable::harmless;
 use crate::progress;
 
-pub fn run(globals: &Globals, args: &args::CloneRepository, environment: &Environment) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &args::CloneRepository) -> Result<(), Fatal> {
     let Some(url) = &args.repository else {
-        let text = format!("You must specify a repository to clone.\n\n{}", args::usage_of("clone"));
-        return Err(Fatal::usage(text.trim_end()));
+        return Err(Fatal::usage("You must specify a repository to clone.\n").with_usage_of("clone"));
     };
     if !args.bare && !args.mirror {
         return Err(Fatal::usage(
             "clone: only --bare and --mirror are supported: packrace makes no work trees",
         ));
     }
-    let (options, default_head) = init::bare_prototype(globals, environment, args.ref_format.as_deref())?;
+    let (options, default_head) = init::bare_prototype(call, args.ref_format.as_deref())?;
     let config = Config::outside(&options.config)?;
-    let place = Place::find(globals, url, args.directory.as_deref())?;
+    let place = Place::find(call, url, args.directory.as_deref())?;
     if !args.quiet {
-        tell!("Cloning into bare repository '{}'...", place.shown);
+        tell!(call, "Cloning into bare repository '{}'...", place.shown);
     }
     let origin = origin(args, &config)?;
-    let shows_progress = !args.quiet && progress::is_wanted(args.progress, args.no_progress);
+    let shows_progress = !args.quiet && progress::is_wanted(call, args.progress, args.no_progress);
     let junk = Junk::begin(&place)?;
     place.make()?;
     let job = Job {
         args,
-        environment,
+        call,
         url: url.as_bytes(),
         origin,
         open: OpenOptions {
@@ -85,7 +83,7 @@ fn origin(args: &args::CloneRepository, config: &Config) -> Result<Vec<u8>, Fata
 /// One clone.
 struct Job<'a> {
     args: &'a args::CloneRepository,
-    environment: &'a Environment,
+    call: &'a Call,
     url: &'a [u8],
     origin: Vec<u8>,
     open: OpenOptions,
@@ -99,11 +97,11 @@ impl Job<'_> {
     fn run(self) -> Result<(), Fatal> {
         let text = std::str::from_utf8(self.url).map_err(|_| Fatal::new("the URL is not UTF-8"))?;
         let url = Url::parse(text)?;
-        let (agent, timeouts) = (self.environment.agent(), Timeouts::default());
+        let (agent, timeouts) = (self.call.environment.agent(), Timeouts::default());
         let is_verbose = self.args.verbose && !self.args.quiet;
         let mut say = |text: &str| {
             if is_verbose {
-                let _ = write!(std::io::stderr(), "{}", harmless(text));
+                let _ = self.call.streams.errors.say(harmless(text).as_bytes());
             }
         };
         match url.scheme {
@@ -115,8 +113,8 @@ impl Job<'_> {
                 Ok(())
             }
             Scheme::Http => {
-                let mut warn = |text: &str| tell!("warning: {}", harmless(text));
-                let exchange = packrace_client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
+                let mut warn = |text: &str| tell!(self.call, "warning: {}", harmless(text));
+                let exchange = client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
                 self.take_from(&mut open(exchange, &agent, timeouts)?)
             }
         }
@@ -133,7 +131,7 @@ impl Job<'_> {
         wants.sort_unstable();
         wants.dedup();
         if wants.is_empty() {
-            tell!("warning: You appear to have cloned an empty repository.");
+            tell!(self.call, "warning: You appear to have cloned an empty repository.");
             return Ok(());
         }
         let request = FetchRequest {
@@ -142,7 +140,7 @@ impl Job<'_> {
             no_progress: !self.shows_progress,
             ..FetchRequest::default()
         };
-        let proof = take::receive(remote, &request, &repository, self.shows_progress, self.environment)?;
+        let proof = take::receive(remote, &request, &repository, self.shows_progress, self.call)?;
         self.write_refs(&repository, refs, &head, &proof)
     }
 
@@ -168,7 +166,7 @@ impl Job<'_> {
             }
             if !is_good_name(listed.name) {
                 let name = listed.name.escape_ascii();
-                tell!("error: * Ignoring funny ref '{name}' locally");
+                tell!(self.call, "error: * Ignoring funny ref '{name}' locally");
                 continue;
             }
             refs.push((listed.name.to_vec(), id));
@@ -208,7 +206,7 @@ impl Job<'_> {
         proof: &DurableObjects,
     ) -> Result<(), Fatal> {
         let config = repository.config();
-        let who = self.environment.committer.committer(config)?;
+        let who = self.call.environment.committer.committer(config)?;
         let writes = RefWrites::of(config, repository.hash_kind(), true, who)?;
         let mut objects = StoredObjects::new(&repository.snapshot()?);
         let store = repository.refs();

@@ -8,7 +8,7 @@ use packrace_os::count::Role;
 use packrace_os::durable;
 
 use super::shown;
-use crate::args::Globals;
+use crate::call::Call;
 use crate::discovery::in_directory;
 use crate::fatal::Fatal;
 
@@ -25,13 +25,13 @@ pub struct Place {
 
 impl Place {
     /// The directory that is named, or the one that the URL suggests; it must be empty.
-    pub fn find(globals: &Globals, url: &OsStr, named: Option<&OsStr>) -> Result<Self, Fatal> {
+    pub fn find(call: &Call, url: &OsStr, named: Option<&OsStr>) -> Result<Self, Fatal> {
         let name = match named {
             Some(named) => without_slashes(named.as_bytes()).to_vec(),
             None => guessed(url.as_bytes())?,
         };
         let name = PathBuf::from(OsString::from_vec(name));
-        let start = in_directory(globals, Path::new("."))?;
+        let start = in_directory(call, Path::new("."))?;
         let path = packrace_os::real_path(&start).map_err(Fatal::new)?.join(&name);
         let shown = shown(&name);
         let is_there = match packrace_os::identity(&path, Role::Config) {

@@ -1,8 +1,9 @@
 //! What a server says to the user, line by line.
 
-use std::io::{IsTerminal as _, Write};
+use std::io::Write;
 
 use crate::printable::harmless_bytes;
+use crate::streams::ErrorOutput;
 
 /// Longest line that is kept; a longer one is cut.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -15,10 +16,9 @@ pub struct RemoteText<W> {
     suffix: &'static [u8],
 }
 
-impl RemoteText<std::io::Stderr> {
-    /// On standard error.
-    pub fn to_stderr() -> Self {
-        let out = std::io::stderr();
+impl RemoteText<ErrorOutput> {
+    /// On the error output of a call.
+    pub fn to_errors(out: ErrorOutput) -> Self {
         let suffix: &[u8] = if out.is_terminal() { b"\x1b[K" } else { b"        " };
         RemoteText { out, line: Vec::new(), suffix }
     }

@@ -1,6 +1,5 @@
 //! Taking the pack of a clone: while it comes, and until it is in place.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use packrace_client::{Exchange, Listener, Remote};
@@ -13,10 +12,11 @@ use packrace_store::publish::{DurableObjects, PackWriter, PublishOptions, WriteP
 use packrace_store::{FsckSettings, FsckUse, Repository};
 
 use super::remote_text::RemoteText;
-use crate::environment::Environment;
+use crate::call::Call;
 use crate::fatal::Fatal;
 use crate::printable::{harmless, harmless_bytes};
 use crate::progress::Progress;
+use crate::streams::ErrorOutput;
 
 /// Takes a pack with all that is asked for, and everything that leads to.
 pub fn receive<E: Exchange>(
@@ -24,7 +24,7 @@ pub fn receive<E: Exchange>(
     request: &FetchRequest,
     repository: &Repository,
     shows_progress: bool,
-    environment: &Environment,
+    call: &Call,
 ) -> Result<DurableObjects, Fatal> {
     let config = repository.config();
     let pack_dir = repository.object_dir().join("pack");
@@ -32,24 +32,25 @@ pub fn receive<E: Exchange>(
     let options = options(repository)?;
     let writer = PackWriter::receive(&pack_dir, repository.hash_kind(), policy)?;
     let mut ingest = Ingest::new(writer, options);
-    let progress = Progress::new(shows_progress, environment)?.with_bytes();
-    let mut audience = Audience { text: RemoteText::to_stderr(), progress: &progress };
+    let progress = Progress::new(shows_progress, call)?.with_bytes();
+    let mut audience =
+        Audience { text: RemoteText::to_errors(call.streams.errors.clone()), progress: &progress };
     let fetched = remote.fetch(request, &mut ingest, &mut audience);
     audience.text.finish();
-    fetched.map_err(|error| broken_off(error, ingest.is_complete(), &mut audience.text))?;
-    let indexed = ingest.resolve(None, &progress).map_err(not_accepted)?;
+    fetched.map_err(|error| broken_off(call, error, ingest.is_complete(), &mut audience.text))?;
+    let indexed = ingest.resolve(None, &progress).map_err(|error| not_accepted(call, error))?;
     progress.finish();
     let found = indexed.found();
-    let _ = std::io::stderr().write_all(&harmless_bytes(&found.warnings));
+    let _ = call.streams.errors.say(&harmless_bytes(&found.warnings));
     if let Some(id) = found.missing_modules.first() {
         // Nothing else is there where it could be.
-        tell!("fatal: did not receive expected object {id}");
+        tell!(call, "fatal: did not receive expected object {id}");
         return Err(Fatal::new("fsck failed"));
     }
     let entries = indexed.entries();
     let is_missing = |id| entries.binary_search_by(|entry| entry.id.cmp(id)).is_err();
     if let Some(id) = request.wants.iter().find(|id| is_missing(id)) {
-        tell!("fatal: bad object {id}");
+        tell!(call, "fatal: bad object {id}");
         return Err(Fatal::new("remote did not send all necessary objects"));
     }
     Ok(indexed.publish(&PublishOptions::of(config)?)?.durable())
@@ -72,7 +73,7 @@ fn options(repository: &Repository) -> Result<Options, Fatal> {
 
 /// Whoever looks on.
 struct Audience<'a> {
-    text: RemoteText<std::io::Stderr>,
+    text: RemoteText<ErrorOutput>,
     progress: &'a Progress,
 }
 
@@ -90,27 +91,28 @@ impl Listener for Audience<'_> {
 
 /// Tells of a connection that failed while a pack came, as git's programs do, of which one reads and one indexes.
 fn broken_off(
-    error: packrace_client::Error,
+    call: &Call,
+    error: client::Error,
     is_complete: bool,
-    text: &mut RemoteText<std::io::Stderr>,
+    text: &mut RemoteText<ErrorOutput>,
 ) -> Fatal {
     match error {
-        packrace_client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
-        packrace_client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
-            tell!("fetch-pack: {}", harmless(&error.to_string()));
+        client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
+        client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
+            tell!(call, "fetch-pack: {}", harmless(&error.to_string()));
         }
-        packrace_client::Error::Pack(error) => return not_accepted(error),
+        client::Error::Pack(error) => return not_accepted(call, error),
         other => return other.into(),
     }
     if is_complete {
         return Fatal::new("error in sideband demultiplexer");
     }
-    tell!("fatal: early EOF");
+    tell!(call, "fatal: early EOF");
     Fatal::new("fetch-pack: invalid index-pack output")
 }
 
-fn not_accepted(error: packrace_pack::ingest::Error) -> Fatal {
-    let _ = std::io::stderr().write_all(&harmless_bytes(error.lines()));
-    tell!("fatal: {}", harmless(&error.to_string()));
+fn not_accepted(call: &Call, error: packrace_pack::ingest::Error) -> Fatal {
+    let _ = call.streams.errors.say(&harmless_bytes(error.lines()));
+    tell!(call, "fatal: {}", harmless(&error.to_string()));
     Fatal::new("fetch-pack: invalid index-pack output")
 }

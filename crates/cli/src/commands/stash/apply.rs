@@ -7,12 +7,11 @@ use super::{Context, complain, entries, say};
 use crate::args::StashApply;
 use crate::fatal::Fatal;
 use crate::long_status::{LongStatus, rename_limit, untracked_mode};
-use crate::output;
 
 pub(super) fn run(context: &Context<'_>, args: &StashApply, drops: bool) -> Result<(), Fatal> {
     let entry = entries::find(context, &args.entries)?;
     if drops {
-        entries::check_listed(&entry)?;
+        entries::check_listed(context, &entry)?;
     }
     let mode = if args.index { IndexMode::Restored } else { IndexMode::Left };
     let applied = apply(context, &entry.stash, mode, args.quiet);
@@ -20,7 +19,7 @@ pub(super) fn run(context: &Context<'_>, args: &StashApply, drops: bool) -> Resu
         (Ok(()), true) => entries::drop_entry(context, &entry, args.quiet),
         (Err(error), true) => {
             if error.code == 1 {
-                say(&[b"The stash entry is kept in case you need it again."])?;
+                say(context.call, &[b"The stash entry is kept in case you need it again."])?;
             }
             Err(error)
         }
@@ -42,13 +41,13 @@ pub(super) fn apply(
         theirs: "Stashed changes".to_owned(),
     };
     let applied = session.apply(stash, mode, &names)?;
-    complain(&applied.warnings);
+    complain(context.call, &applied.warnings);
     for line in &applied.output {
-        say(&[line.as_bytes()])?;
+        say(context.call, &[line.as_bytes()])?;
     }
-    complain(&session.take_told());
-    complain(&applied.errors);
-    complain(&session.finish()?);
+    complain(context.call, &session.take_told());
+    complain(context.call, &applied.errors);
+    complain(context.call, &session.finish()?);
     if applied.shows_status && !is_quiet {
         show_status(context)?;
     }
@@ -61,7 +60,7 @@ pub(super) fn apply(
 /// What `git status` says.
 fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
     let config = context.repository.config();
-    let options = context.environment.open_options(context.globals)?;
+    let options = context.call.open_options()?;
     let mut session = packrace_worktree::stash::Session::begin(context.repository, &context.top)?;
     session.refresh()?;
     let head = context.head(session.objects())?;
@@ -72,8 +71,8 @@ fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
         untracked_mode(config)?,
         &options,
     )?;
-    complain(&session.finish()?);
-    let text =
-        LongStatus::new(context.repository, &context.prefix)?.tell(&status, head.map(|head| head.commit))?;
-    output::write(text.as_bytes())
+    complain(context.call, &session.finish()?);
+    let text = LongStatus::new(context.call, context.repository, &context.prefix)?
+        .tell(&status, head.map(|head| head.commit))?;
+    context.call.write(text.as_bytes())
 }

@@ -17,7 +17,7 @@ use crate::ref_changes::{RefChanges, edit};
 
 pub(super) fn run(context: &Context<'_>, arguments: &[OsString]) -> Result<(), Fatal> {
     let Some((name, rest)) = arguments.split_first() else {
-        complain(&["No branch name specified".to_owned()]);
+        complain(context.call, &["No branch name specified".to_owned()]);
         return Err(Fatal::silent(1));
     };
     let entry = entries::find(context, rest)?;
@@ -25,16 +25,19 @@ pub(super) fn run(context: &Context<'_>, arguments: &[OsString]) -> Result<(), F
     let shown = String::from_utf8_lossy(name).into_owned();
     let full = [b"refs/heads/", name].concat();
     let refuse = |why: String| {
-        complain(&[why]);
+        complain(context.call, &[why]);
         Err(Fatal::silent(1))
     };
     if !is_ref_name(&full) || name.starts_with(b"-") || name == b"HEAD" {
-        complain(&[format!("fatal: '{shown}' is not a valid branch name")]);
+        complain(context.call, &[format!("fatal: '{shown}' is not a valid branch name")]);
         if context.repository.config().boolean("advice.refSyntax")?.unwrap_or(true) {
-            complain(&[
-                "hint: See `man git check-ref-format`".to_owned(),
-                "hint: Disable this message with \"git config advice.refSyntax false\"".to_owned(),
-            ]);
+            complain(
+                context.call,
+                &[
+                    "hint: See `man git check-ref-format`".to_owned(),
+                    "hint: Disable this message with \"git config advice.refSyntax false\"".to_owned(),
+                ],
+            );
         }
         return Err(Fatal::silent(1));
     }
@@ -42,9 +45,9 @@ pub(super) fn run(context: &Context<'_>, arguments: &[OsString]) -> Result<(), F
         return refuse(format!("fatal: a branch named '{shown}' already exists"));
     }
     let carried = check_out(context, &full, &entry.stash.base)?;
-    complain(&[format!("Switched to a new branch '{shown}'")]);
+    complain(context.call, &[format!("Switched to a new branch '{shown}'")]);
     for line in carried {
-        say(&[&line])?;
+        say(context.call, &[&line])?;
     }
     apply::apply(context, &entry.stash, IndexMode::Restored, false)?;
     match entry.is_listed {
@@ -66,12 +69,12 @@ fn check_out(context: &Context<'_>, branch: &[u8], commit: &ObjectId) -> Result<
         None => packrace_worktree::listing::Listing::new(),
     };
     if let Err(blocked) = session.switch(&from, &to)? {
-        complain(&[blocked.message("checkout", "switch branches").trim_end().to_owned()]);
+        complain(context.call, &[blocked.message("checkout", "switch branches").trim_end().to_owned()]);
         return Err(Fatal::silent(1));
     }
     let carried = carried(context, &mut session, &tree)?;
-    complain(&session.finish()?);
-    let mut changes = RefChanges::new(context.repository, context.globals, context.environment)?;
+    complain(context.call, &session.finish()?);
+    let mut changes = RefChanges::new(context.repository, context.call)?;
     let before = match context.repository.refs().read(b"HEAD").map_err(Fatal::new)? {
         Some(Value::Symbolic(name)) => name.strip_prefix(b"refs/heads/").unwrap_or(&name).to_vec(),
         _ => head.map(|head| head.commit.to_hex().to_string().into_bytes()).unwrap_or_default(),
@@ -87,7 +90,7 @@ fn check_out(context: &Context<'_>, branch: &[u8], commit: &ObjectId) -> Result<
 
 /// What differs from a commit in the index and the work tree, as `git checkout` says it.
 fn carried(context: &Context<'_>, session: &mut Session<'_>, tree: &ObjectId) -> Result<Vec<Vec<u8>>, Fatal> {
-    let options = context.environment.open_options(context.globals)?;
+    let options = context.call.open_options()?;
     let status = session.status(context.repository, Some(tree), None, UntrackedMode::No, &options)?;
     let mut letters: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
     for (path, state) in &status.changed {

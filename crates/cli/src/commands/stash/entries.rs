@@ -23,8 +23,8 @@ pub(super) struct Entry {
     number: Option<usize>,
 }
 
-fn failed(line: String) -> Fatal {
-    complain(&[line]);
+fn failed(context: &Context<'_>, line: String) -> Fatal {
+    complain(context.call, &[line]);
     Fatal::silent(1)
 }
 
@@ -35,14 +35,17 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Entr
         [argument] => Some(argument.as_encoded_bytes()),
         several => {
             let words = several.iter().map(|word| format!(" '{}'", word.to_string_lossy()));
-            return Err(failed(format!("Too many revisions specified:{}", words.collect::<String>())));
+            return Err(failed(
+                context,
+                format!("Too many revisions specified:{}", words.collect::<String>()),
+            ));
         }
     };
     let refs = context.repository.refs();
     let revision = match argument {
         None => {
             if refs.resolve(REF).map_err(Fatal::new)?.is_none() {
-                return Err(failed("No stash entries found.".to_owned()));
+                return Err(failed(context, "No stash entries found.".to_owned()));
             }
             b"refs/stash@{0}".to_vec()
         }
@@ -65,7 +68,7 @@ pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Entr
         },
     };
     let Some(id) = id else {
-        return Err(failed(format!("error: {shown} is not a valid reference")));
+        return Err(failed(context, format!("error: {shown} is not a valid reference")));
     };
     let objects = Objects::new(&context.repository.snapshot()?);
     let Some(stash) = Stash::read(&objects, &id)? else {
@@ -115,22 +118,22 @@ pub(super) fn list(context: &Context<'_>, max_count: usize) -> Result<(), Fatal>
     }
     let log = context.repository.refs().log(REF).map_err(Fatal::new)?.unwrap_or_default();
     for (number, change) in log.iter().rev().enumerate().take(max_count) {
-        say(&[format!("stash@{{{number}}}: ").as_bytes(), &change.message])?;
+        say(context.call, &[format!("stash@{{{number}}}: ").as_bytes(), &change.message])?;
     }
     Ok(())
 }
 
 pub(super) fn drop_one(context: &Context<'_>, arguments: &[OsString], is_quiet: bool) -> Result<(), Fatal> {
     let entry = find(context, arguments)?;
-    check_listed(&entry)?;
+    check_listed(context, &entry)?;
     drop_entry(context, &entry, is_quiet)
 }
 
 /// Only what is listed can be dropped.
-pub(super) fn check_listed(entry: &Entry) -> Result<(), Fatal> {
+pub(super) fn check_listed(context: &Context<'_>, entry: &Entry) -> Result<(), Fatal> {
     match entry.is_listed {
         true => Ok(()),
-        false => Err(failed(format!("error: '{}' is not a stash reference", entry.shown))),
+        false => Err(failed(context, format!("error: '{}' is not a stash reference", entry.shown))),
     }
 }
 
@@ -138,13 +141,13 @@ pub(super) fn check_listed(entry: &Entry) -> Result<(), Fatal> {
 pub(super) fn drop_entry(context: &Context<'_>, entry: &Entry, is_quiet: bool) -> Result<(), Fatal> {
     let shown = &entry.shown;
     let Some(number) = entry.number else {
-        complain(&[
-            format!("error: not a reflog: {shown}"),
-            format!("error: {shown}: Could not drop stash entry"),
-        ]);
+        complain(
+            context.call,
+            &[format!("error: not a reflog: {shown}"), format!("error: {shown}: Could not drop stash entry")],
+        );
         return Err(Fatal::silent(1));
     };
-    let mut changes = RefChanges::new(context.repository, context.globals, context.environment)?;
+    let mut changes = RefChanges::new(context.repository, context.call)?;
     let mut is_last = false;
     context.repository.refs().edit_log(REF, &changes.writes, &mut |log| {
         let log = log.unwrap_or_default();
@@ -167,19 +170,19 @@ pub(super) fn drop_entry(context: &Context<'_>, entry: &Entry, is_quiet: bool) -
     }
     if !is_quiet {
         let id = entry.stash.commit.to_hex().to_string();
-        say(&[b"Dropped ", shown.as_bytes(), b" (", id.as_bytes(), b")"])?;
+        say(context.call, &[b"Dropped ", shown.as_bytes(), b" (", id.as_bytes(), b")"])?;
     }
     Ok(())
 }
 
 pub(super) fn clear(context: &Context<'_>, arguments: &[OsString]) -> Result<(), Fatal> {
     if !arguments.is_empty() {
-        return Err(failed("error: git stash clear with arguments is unimplemented".to_owned()));
+        return Err(failed(context, "error: git stash clear with arguments is unimplemented".to_owned()));
     }
     if context.repository.refs().resolve(REF).map_err(Fatal::new)?.is_none() {
         return Ok(());
     }
-    let mut changes = RefChanges::new(context.repository, context.globals, context.environment)?;
+    let mut changes = RefChanges::new(context.repository, context.call)?;
     changes.run(vec![edit(REF, Change::Delete, Expected::Any, &Vec::new().into())], Mode::Atomic)?;
     Ok(())
 }
@@ -192,7 +195,7 @@ pub(super) fn store(
 ) -> Result<(), Fatal> {
     let quietly = |line: String| match is_quiet {
         true => Fatal::silent(1),
-        false => failed(line),
+        false => failed(context, line),
     };
     let [commit] = commits else {
         return Err(quietly("\"git stash store\" requires one <commit> argument".to_owned()));
@@ -209,7 +212,7 @@ pub(super) fn store(
         Some(message) => message.as_encoded_bytes().to_vec(),
         None => b"Created via \"git stash store\".".to_vec(),
     };
-    let mut changes = RefChanges::new(context.repository, context.globals, context.environment)?;
+    let mut changes = RefChanges::new(context.repository, context.call)?;
     let mut edit = edit(REF, Change::Set(id), Expected::Any, &message.into());
     edit.force_log = true;
     changes.run(vec![edit], Mode::Atomic)?;

@@ -7,7 +7,6 @@ mod pathspecs;
 mod push;
 mod show;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use packrace_object::{Kind, ObjectId};
@@ -16,12 +15,11 @@ use packrace_worktree::WorkError;
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::{Head, People, Session};
 
-use crate::args::{Globals, Stash, StashCommand};
+use crate::args::{Stash, StashCommand};
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
 use crate::identity::Role;
-use crate::output;
 use crate::revisions::Revisions;
 use crate::work_tree::WorkTree;
 
@@ -34,9 +32,9 @@ impl From<WorkError> for Fatal {
     }
 }
 
-pub fn run(globals: &Globals, args: &Stash, environment: &Environment) -> Result<(), Fatal> {
-    let repository = repository(globals, environment)?;
-    let context = Context::new(&repository, globals, environment)?;
+pub fn run(call: &Call, args: &Stash) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let context = Context::new(&repository, call)?;
     match &args.command {
         StashCommand::Push(args) => push::run(&context, args),
         StashCommand::Save { options, words } => push::save(&context, options, words),
@@ -57,8 +55,7 @@ pub fn run(globals: &Globals, args: &Stash, environment: &Environment) -> Result
 /// What every subcommand needs.
 struct Context<'a> {
     repository: &'a Repository,
-    globals: &'a Globals,
-    environment: &'a Environment,
+    call: &'a Call,
     /// The top of the work tree.
     top: PathBuf,
     /// Where the user is below it, with a slash at its end unless it is the top.
@@ -66,13 +63,9 @@ struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    fn new(
-        repository: &'a Repository,
-        globals: &'a Globals,
-        environment: &'a Environment,
-    ) -> Result<Self, Fatal> {
-        let WorkTree { top, prefix, .. } = WorkTree::of(repository, globals, environment)?;
-        Ok(Context { repository, globals, environment, top, prefix })
+    fn new(repository: &'a Repository, call: &'a Call) -> Result<Self, Fatal> {
+        let WorkTree { top, prefix, .. } = WorkTree::of(repository, call)?;
+        Ok(Context { repository, call, top, prefix })
     }
 
     /// Who makes a stash. Git does not leave it at that for want of a name.
@@ -80,15 +73,15 @@ impl<'a> Context<'a> {
         let config = self.repository.config();
         let nobody = ("git stash", "git@stash");
         Ok(People {
-            author: self.environment.author.known_or(Role::Author, config, nobody)?,
-            committer: self.environment.committer.known_or(Role::Committer, config, nobody)?,
+            author: self.call.environment.author.known_or(Role::Author, config, nobody)?,
+            committer: self.call.environment.committer.known_or(Role::Committer, config, nobody)?,
         })
     }
 
     fn lock(&self) -> Result<Session<'a>, Fatal> {
         match Session::begin(self.repository, &self.top) {
             Err(WorkError::Index(error)) if error.is_locked() => {
-                complain(&["error: could not write index".to_owned()]);
+                complain(self.call, &["error: could not write index".to_owned()]);
                 Err(Fatal::silent(1))
             }
             session => Ok(session?),
@@ -98,7 +91,7 @@ impl<'a> Context<'a> {
     /// Locks the index, looks at all files, and ends if there are conflicts.
     fn begin(&self) -> Result<Session<'a>, Fatal> {
         let mut session = self.lock()?;
-        refresh(&mut session)?;
+        refresh(self.call, &mut session)?;
         Ok(session)
     }
 
@@ -138,18 +131,18 @@ impl<'a> Context<'a> {
 }
 
 /// Names the paths with conflicts.
-fn say_unmerged(paths: &[Vec<u8>]) -> Result<(), Fatal> {
-    paths.iter().try_for_each(|path| say(&[path, b": needs merge"]))
+fn say_unmerged(call: &Call, paths: &[Vec<u8>]) -> Result<(), Fatal> {
+    paths.iter().try_for_each(|path| say(call, &[path, b": needs merge"]))
 }
 
 /// Looks at all files, and ends if there are conflicts.
-fn refresh(session: &mut Session<'_>) -> Result<(), Fatal> {
+fn refresh(call: &Call, session: &mut Session<'_>) -> Result<(), Fatal> {
     let unmerged = session.refresh()?;
     if unmerged.is_empty() {
         return Ok(());
     }
-    say_unmerged(&unmerged)?;
-    complain(&["error: could not write index".to_owned()]);
+    say_unmerged(call, &unmerged)?;
+    complain(call, &["error: could not write index".to_owned()]);
     Err(Fatal::silent(1))
 }
 
@@ -162,16 +155,16 @@ fn subject(commit: &[u8]) -> Vec<u8> {
 }
 
 /// Writes a line to standard output.
-fn say(parts: &[&[u8]]) -> Result<(), Fatal> {
-    output::write_line(parts.concat())
+fn say(call: &Call, parts: &[&[u8]]) -> Result<(), Fatal> {
+    call.write_line(parts.concat())
 }
 
 /// Writes lines to standard error.
-fn complain(lines: &[String]) {
+fn complain(call: &Call, lines: &[String]) {
     let mut text = lines.join("\n");
     if !lines.is_empty() {
         text.push('\n');
     }
     // Nobody is left to be told where it is closed.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = call.streams.errors.say(text.as_bytes());
 }

@@ -16,13 +16,13 @@ pub(super) fn of(context: &Context<'_>, args: &StashPush) -> Result<Pathspecs, F
         ends_in_nul: args.pathspec_file_nul,
         prefix: &context.prefix,
     };
-    parse(context, &source.read(context.globals)?)
+    parse(context, &source.read(context.call)?)
 }
 
 /// Reads pathspecs as they were typed.
 pub(super) fn parse(context: &Context<'_>, elements: &[Vec<u8>]) -> Result<Pathspecs, Fatal> {
     let top = context.top.as_os_str().as_encoded_bytes();
-    Pathspecs::parse(elements, &context.prefix, top, context.environment.pathspecs).map_err(Fatal::new)
+    Pathspecs::parse(elements, &context.prefix, top, context.call.environment.pathspecs).map_err(Fatal::new)
 }
 
 /// Complains of pathspecs that mean nothing in the index, as git shows them.
@@ -39,13 +39,13 @@ pub(super) fn check(context: &Context<'_>, index: &Index, specs: &mut Pathspecs)
                 format!(":(prefix:{}){path}", context.prefix.len())
             }
         };
-        tell!("error: pathspec '{shown}' did not match any file(s) known to git");
+        tell!(context.call, "error: pathspec '{shown}' did not match any file(s) known to git");
         is_missing = true;
     }
     match is_missing {
         false => Ok(()),
         true => {
-            tell!("Did you forget to 'git add'?");
+            tell!(context.call, "Did you forget to 'git add'?");
             Err(Fatal::silent(1))
         }
     }

@@ -29,10 +29,10 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
     let mut session = context.lock()?;
     let unmerged = session.refresh()?;
     if !unmerged.is_empty() {
-        return conflicts(&session, &unmerged);
+        return conflicts(context, &session, &unmerged);
     }
     let Some(head) = context.head(session.objects())? else {
-        complain(&["You do not have the initial commit yet".to_owned()]);
+        complain(context.call, &["You do not have the initial commit yet".to_owned()]);
         return Err(Fatal::silent(1));
     };
     let message = (!words.is_empty()).then(|| joined(words));
@@ -45,21 +45,21 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
         quiet: false,
     };
     let kept = keep(context, &mut session, &work, &mut pathspecs::parse(context, &[])?)?;
-    complain(&session.finish()?);
+    complain(context.call, &session.finish()?);
     match kept {
         Outcome::Unchanged | Outcome::NothingStaged => Ok(()),
-        Outcome::StoredStash(kept) => say(&[kept.commit.to_hex().to_string().as_bytes()]),
+        Outcome::Kept(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),
     }
 }
 
 /// There is no tree of an index with conflicts.
-fn conflicts(session: &Session<'_>, unmerged: &[Vec<u8>]) -> Result<(), Fatal> {
-    super::say_unmerged(unmerged)?;
+fn conflicts(context: &Context<'_>, session: &Session<'_>, unmerged: &[Vec<u8>]) -> Result<(), Fatal> {
+    super::say_unmerged(context.call, unmerged)?;
     let entries = session.index().entries().filter(|(key, _)| key.stage() > 0);
     let line = |path: &[u8], id| format!("{}: unmerged ({id})", String::from_utf8_lossy(path));
     let mut lines: Vec<String> = entries.map(|(key, entry)| line(key.path(), entry.id)).collect();
     lines.push("Cannot save the current index state".to_owned());
-    complain(&lines);
+    complain(context.call, &lines);
     Err(Fatal::silent(1))
 }
 
@@ -80,11 +80,11 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Complains of what stands in the way of keeping the work tree.
-    fn refused(&self, mut lines: Vec<String>) -> Fatal {
+    fn refused(&self, context: &Context<'_>, mut lines: Vec<String>) -> Fatal {
         if !self.quiet {
             lines.push("Cannot save the current worktree state".to_owned());
         }
-        complain(&lines);
+        complain(context.call, &lines);
         Fatal::silent(1)
     }
 }
@@ -97,21 +97,24 @@ fn push(
 ) -> Result<(), Fatal> {
     let includes_untracked = options.include_untracked || options.all;
     if options.staged && includes_untracked {
-        complain(&["Can't use --staged and --include-untracked or --all at the same time".to_owned()]);
+        complain(
+            context.call,
+            &["Can't use --staged and --include-untracked or --all at the same time".to_owned()],
+        );
         return Err(Fatal::silent(1));
     }
     let mut session = context.lock()?;
     if !specs.is_empty() && !includes_untracked {
         pathspecs::check(context, session.index(), &mut specs)?;
     }
-    super::refresh(&mut session)?;
+    super::refresh(context.call, &mut session)?;
     let untracked = match includes_untracked {
         false => None,
         true => Some(untracked(context, &mut session, &mut specs, options.all)?),
     };
     let Some(head) = context.head(session.objects())? else {
         if !options.quiet {
-            complain(&["You do not have the initial commit yet".to_owned()]);
+            complain(context.call, &["You do not have the initial commit yet".to_owned()]);
         }
         return Err(Fatal::silent(1));
     };
@@ -128,37 +131,41 @@ fn push(
     let kept = match keep(context, &mut session, &work, &mut specs)? {
         Outcome::StoredStash(kept) => kept,
         other => {
-            complain(&session.finish()?);
-            return nothing_to_keep(options, matches!(other, Outcome::NothingStaged));
+            complain(context.call, &session.finish()?);
+            return nothing_to_keep(context, options, matches!(other, Outcome::NothingStaged));
         }
     };
     set_ref(context, &kept)?;
     if !options.quiet {
-        say(&[b"Saved working directory and index state ", &kept.message])?;
+        say(context.call, &[b"Saved working directory and index state ", &kept.message])?;
     }
     if options.staged {
         if let Err(problems) = session.clear_staged(&head)? {
-            complain(&problems);
-            complain(&["Cannot remove worktree changes".to_owned()]);
+            complain(context.call, &problems);
+            complain(context.call, &["Cannot remove worktree changes".to_owned()]);
             return Err(Fatal::silent(1));
         }
     } else {
         let is_meant = &mut |path: &[u8]| specs.is_meant(path, false);
         session.clear(&kept, &head, is_meant, includes_untracked, options.keep_index)?;
     }
-    complain(&session.finish()?);
+    complain(context.call, &session.finish()?);
     Ok(())
 }
 
-fn nothing_to_keep(options: &StashOptions, is_only_unstaged: bool) -> Result<(), Fatal> {
+fn nothing_to_keep(
+    context: &Context<'_>,
+    options: &StashOptions,
+    is_only_unstaged: bool,
+) -> Result<(), Fatal> {
     if is_only_unstaged {
         if !options.quiet {
-            complain(&["No staged changes".to_owned()]);
+            complain(context.call, &["No staged changes".to_owned()]);
         }
         return Err(Fatal::silent(1));
     }
     if !options.quiet {
-        say(&[b"No local changes to save"])?;
+        say(context.call, &[b"No local changes to save"])?;
     }
     Ok(())
 }
@@ -170,14 +177,14 @@ fn untracked(
     specs: &mut Pathspecs,
     includes_ignored: bool,
 ) -> Result<Vec<Vec<u8>>, Fatal> {
-    let options = context.environment.open_options(context.globals)?;
+    let options = context.call.open_options()?;
     let mut paths = Vec::new();
     for untracked in session.untracked(specs, includes_ignored, &options)? {
         match untracked.found {
             UntrackedKind::File | UntrackedKind::Link => paths.push(untracked.path),
             UntrackedKind::Repository(_) => {
                 let shown = String::from_utf8_lossy(&untracked.path).into_owned();
-                complain(&[format!("Ignoring path {shown}/")]);
+                complain(context.call, &[format!("Ignoring path {shown}/")]);
             }
         }
     }
@@ -192,7 +199,7 @@ fn keep(
 ) -> Result<Outcome, Fatal> {
     if let Some((key, _)) = session.index().entries().find(|(_, entry)| entry.intent_to_add) {
         let path = String::from_utf8_lossy(key.path()).into_owned();
-        return Err(work.refused(vec![format!("error: Entry '{path}' not uptodate. Cannot merge.")]));
+        return Err(work.refused(context, vec![format!("error: Entry '{path}' not uptodate. Cannot merge.")]));
     }
     let encoding = commit_encoding(context.repository.config());
     let mut is_meant = |path: &[u8]| specs.is_meant(path, false);
@@ -205,16 +212,16 @@ fn keep(
         people: work.people,
         encoding: encoding.as_deref(),
     });
-    complain(&session.take_told());
+    complain(context.call, &session.take_told());
     match kept {
-        Err(WorkError::Unreadable(lines)) => Err(work.refused(lines)),
+        Err(WorkError::Unreadable(lines)) => Err(work.refused(context, lines)),
         kept => Ok(kept?),
     }
 }
 
 /// Makes the entry the newest of all.
-fn set_ref(context: &Context<'_>, kept: &StoredStash) -> Result<(), Fatal> {
-    let mut changes = RefChanges::new(context.repository, context.globals, context.environment)?;
+fn set_ref(context: &Context<'_>, kept: &Kept) -> Result<(), Fatal> {
+    let mut changes = RefChanges::new(context.repository, context.call)?;
     changes.writes.who = context.people()?.committer;
     let mut edit = edit(REF, Change::Set(kept.commit), Expected::Any, &kept.message.clone().into());
     edit.force_log = true;

@@ -9,7 +9,6 @@ use crate::args::StashShow;
 use crate::diff_stat;
 use crate::fatal::Fatal;
 use crate::long_status::diff_rename_limit;
-use crate::output;
 use crate::patch_text::PatchWriter;
 use crate::quoting::PathStyle;
 
@@ -67,7 +66,7 @@ pub(super) fn run(context: &Context<'_>, args: &StashShow) -> Result<(), Fatal> 
         }
         text.extend(PatchWriter::new(&objects, &snapshot, &style, config)?.write(&found)?);
     }
-    output::write(&text)
+    context.call.write(&text)
 }
 
 /// `--name-only` and `--name-status`.

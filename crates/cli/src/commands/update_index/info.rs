@@ -1,7 +1,7 @@
 //! Entries that are told, not read: `--cacheinfo` and `--index-info`.
 
 use std::borrow::Cow;
-use std::io::BufRead as _;
+use std::io::{BufRead as _, BufReader};
 
 use packrace_object::ObjectId;
 use packrace_store::unquote_line;
@@ -9,7 +9,6 @@ use packrace_worktree::index::{Entry, Mode};
 
 use super::Update;
 use crate::fatal::Fatal;
-use crate::output::tell_error;
 
 /// What is told of an entry.
 struct Told<'a> {
@@ -23,7 +22,7 @@ impl Update<'_> {
     /// `--cacheinfo`, in one argument or three.
     pub fn cache_info(&mut self, text: &[u8]) -> Result<(), Fatal> {
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let usage = || Fatal::usage_text("option 'cacheinfo' expects <mode>,<sha1>,<path>");
+        let usage = || Fatal::refused("option 'cacheinfo' expects <mode>,<sha1>,<path>");
         let is_split = text.contains(&0);
         let parts: Vec<&[u8]> = text.splitn(3, |byte| *byte == if is_split { 0 } else { b',' }).collect();
         let &[mode, id, path] = parts.as_slice() else { return Err(usage()) };
@@ -37,7 +36,7 @@ impl Update<'_> {
         };
         self.told(&Told { mode, id, stage: 0, path }).map_err(|error| {
             if !error.is_empty() {
-                tell_error(&error);
+                self.call.tell_error(&error);
             }
             bad(path)
         })
@@ -48,7 +47,7 @@ impl Update<'_> {
         let options = &mut self.options;
         (options.add, options.replace, options.remove) = (true, true, true);
         let is_nul = options.nul;
-        for line in std::io::stdin().lock().split(if is_nul { 0 } else { b'\n' }) {
+        for line in BufReader::new(self.call.streams.input()).split(if is_nul { 0 } else { b'\n' }) {
             let line = line.map_err(Fatal::new)?;
             let malformed = || Fatal::new(format!("malformed index info {}", String::from_utf8_lossy(&line)));
             let tab = line.iter().position(|byte| *byte == b'\t').ok_or_else(malformed)?;
@@ -61,12 +60,12 @@ impl Update<'_> {
             let path = path.as_ref();
             let shown = String::from_utf8_lossy(path).into_owned();
             if !self.rules.allow(path, mode_of(mode) == Mode::Link) {
-                tell!("Ignoring path {shown}");
+                tell!(self.call, "Ignoring path {shown}");
             } else if mode == 0 {
                 self.index().remove(path);
             } else if let Err(error) = self.told(&Told { mode, id, stage, path }) {
                 if !error.is_empty() {
-                    tell_error(&error);
+                    self.call.tell_error(&error);
                 }
                 return Err(Fatal::new(format!("git update-index: unable to update {shown}")));
             }

@@ -5,7 +5,7 @@ mod info;
 mod paths;
 
 use std::borrow::Cow;
-use std::io::BufRead as _;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,17 +14,16 @@ use packrace_store::{Repository, Snapshot, unquote_line};
 use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, RefreshOptions, refresh};
 use packrace_worktree::paths::NameRules;
 
-use crate::args::{Globals, Step, Switch, UpdateIndex};
+use crate::args::{Step, Switch, UpdateIndex};
+use crate::call::Call;
 use crate::discovery::repository;
-use crate::environment::Environment;
 use crate::fatal::Fatal;
-use crate::output;
 use crate::work_tree::WorkTree;
 
-pub fn run(globals: &Globals, args: &UpdateIndex, environment: &Environment) -> Result<(), Fatal> {
-    let repository = repository(globals, environment)?;
-    let work_tree = WorkTree::find(&repository, globals, environment)?;
-    let mut update = Update::new(&repository, work_tree)?;
+pub fn run(call: &Call, args: &UpdateIndex) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let work_tree = WorkTree::find(&repository, call)?;
+    let mut update = Update::new(call, &repository, work_tree)?;
     let mut steps = args.steps.iter();
     while let Some(step) = steps.next() {
         match step {
@@ -69,6 +68,7 @@ struct Options {
 }
 
 struct Update<'a> {
+    call: &'a Call,
     repository: &'a Repository,
     work_tree: Option<WorkTree>,
     held: Option<Held>,
@@ -85,7 +85,7 @@ struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    fn new(repository: &'a Repository, work_tree: Option<WorkTree>) -> Result<Self, Fatal> {
+    fn new(call: &'a Call, repository: &'a Repository, work_tree: Option<WorkTree>) -> Result<Self, Fatal> {
         let config = repository.config();
         let rules = NameRules::of(config).map_err(Fatal::new)?;
         let assumes_unchanged = config.boolean("core.ignoreStat")?.unwrap_or(false);
@@ -98,6 +98,7 @@ impl<'a> Update<'a> {
             },
         };
         Ok(Update {
+            call,
             repository,
             work_tree,
             held: Some(held),
@@ -161,7 +162,7 @@ impl<'a> Update<'a> {
     /// Says what conversions have to say.
     fn tell(&mut self) {
         if let Some(contents) = &mut self.contents {
-            contents.told.drain(..).for_each(|line| tell!("{line}"));
+            contents.told.drain(..).for_each(|line| tell!(self.call, "{line}"));
         }
     }
 
@@ -224,7 +225,7 @@ impl<'a> Update<'a> {
         });
         self.tell();
         self.has_errors |= !is_well.map_err(Fatal::new)?;
-        output::write(&out)
+        self.call.write(&out)
     }
 
     /// Does what is left, and writes the index if it has changed.
@@ -251,25 +252,24 @@ impl<'a> Update<'a> {
             if !range.contains(&version) {
                 return Err(Fatal::new(format!("index-version {version} not in range: 2..4")));
             }
-            let index = self.index();
-            let before = index.version().unwrap_or(0);
+            let before = self.index().version().unwrap_or(0);
             if verbose {
-                say(&format!("index-version: was {before}, set to {version}"), b"")?;
+                say(self.call, &format!("index-version: was {before}, set to {version}"), b"")?;
             }
             if i64::from(before) != version {
-                index.set_version(version as u32);
+                self.index().set_version(version as u32);
             }
         }
         if self.options.show_version {
             let version = self.index().version().unwrap_or(0);
-            say(&version.to_string(), b"")?;
+            say(self.call, &version.to_string(), b"")?;
         }
         Ok(())
     }
 
     fn paths_of_stdin(&mut self) -> Result<(), Fatal> {
         let end = if self.options.nul { 0 } else { b'\n' };
-        for line in std::io::stdin().lock().split(end) {
+        for line in BufReader::new(self.call.streams.input()).split(end) {
             let line = line.map_err(Fatal::new)?;
             let path = match self.options.nul {
                 true => Some(Cow::Borrowed(line.as_slice())),
@@ -307,8 +307,8 @@ impl<'a> Update<'a> {
 }
 
 /// Says something of a path on standard output.
-fn say(before: &str, path: &[u8]) -> Result<(), Fatal> {
+fn say(call: &Call, before: &str, path: &[u8]) -> Result<(), Fatal> {
     let quote: &[u8] = if path.is_empty() { b"" } else { b"'" };
     let line = [before.as_bytes(), quote, path, quote, b"\n"].concat();
-    output::write(&line)
+    call.write(&line)
 }

@@ -4,7 +4,6 @@ use packrace_worktree::index::{ContentError, Entry, Kind, Mode, Seen};
 
 use super::{Update, say};
 use crate::fatal::Fatal;
-use crate::output::tell_error;
 
 /// Why a path was not taken: a line of `error: …`, after which nothing else is done.
 pub struct Unable(String);
@@ -28,7 +27,7 @@ impl Update<'_> {
         let seen = self.parts()?.1.look(path);
         let is_link = matches!(seen, Ok(Some(Seen { kind: Kind::Link, .. })));
         if !self.rules.allow(path, is_link) {
-            tell!("Ignoring path {shown}");
+            tell!(self.call, "Ignoring path {shown}");
             return Ok(());
         }
         let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
@@ -50,7 +49,7 @@ impl Update<'_> {
         self.tell();
         if let Err(Unable(error)) = taken {
             if !error.is_empty() {
-                tell_error(&error.to_string());
+                self.call.tell_error(&error.to_string());
             }
             return Err(Fatal::new(format!("Unable to process path {shown}")));
         }
@@ -67,7 +66,7 @@ impl Update<'_> {
 
     /// Says what was done, if that was asked for.
     pub fn report(&self, what: &str, path: &[u8]) -> Result<(), Fatal> {
-        if self.options.verbose { say(what, path) } else { Ok(()) }
+        if self.options.verbose { say(self.call, what, path) } else { Ok(()) }
     }
 
     /// Puts what is in the work tree into the index, or takes out what is not there.
@@ -141,7 +140,7 @@ impl Update<'_> {
         let id = match contents.blob(index, path, seen, batch) {
             Ok(id) => id,
             Err(ContentError::Store(error)) => {
-                tell_error(&error.to_string());
+                self.call.tell_error(&error.to_string());
                 return Ok(Err(Unable(format!("{shown}: failed to insert into database"))));
             }
             Err(ContentError::Filter(error)) => return Err(Fatal::new(error)),
@@ -176,7 +175,7 @@ impl Update<'_> {
             return Ok(());
         }
         index.try_insert(path, stage, entry).map_err(|conflict| {
-            tell_error(&conflict.to_string());
+            self.call.tell_error(&conflict.to_string());
             refused()
         })
     }

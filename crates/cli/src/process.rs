@@ -1,0 +1,179 @@
+//! The process: its variables, its streams, and what it was handed. Nothing else reads them.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Read, Write};
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+
+use listenfd::ListenFd;
+use packrace_server::transport::serve::Scheme;
+
+use crate::environment::Environment;
+use crate::fatal::Fatal;
+use crate::serve_config::VARIABLE_PREFIX;
+use crate::streams::{Input, Output, Streams};
+
+/// Writes a line to standard error. Where that cannot be, nobody is left to be told.
+macro_rules! eprint_line {
+    ($($line:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($line)*);
+    }};
+}
+
+/// The variables of commands.
+pub fn environment() -> Environment {
+    Environment::from_lookup(&|name| std::env::var_os(name))
+}
+
+/// Where the process reports on itself.
+pub struct Reports {
+    /// `GIT_TRACE2_EVENT`.
+    pub trace2: Option<OsString>,
+    /// `GIT_TRACE2_PARENT_SID`.
+    pub trace2_parent: Option<String>,
+    /// `PACKRACE_IO_REPORT`.
+    pub io_report: Option<PathBuf>,
+}
+
+impl Reports {
+    /// Those that variables ask for.
+    pub fn asked_for() -> Self {
+        let parent = std::env::var_os("GIT_TRACE2_PARENT_SID");
+        let io_report = std::env::var_os("PACKRACE_IO_REPORT").filter(|path| !path.is_empty());
+        Reports {
+            trace2: std::env::var_os("GIT_TRACE2_EVENT"),
+            trace2_parent: parent.map(|parent| parent.to_string_lossy().into_owned()),
+            io_report: io_report.map(PathBuf::from),
+        }
+    }
+}
+
+/// Variables that are settings of `serve`, and their values.
+pub fn serve_variables() -> Vec<(String, String)> {
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    let mut found: Vec<(String, String)> =
+        all.filter(|(name, _)| name.starts_with(VARIABLE_PREFIX)).collect();
+    found.sort();
+    found
+}
+
+/// The variables of this process that have one of these names; `*` at the end of one stands for anything.
+pub fn variables(names: &[&str]) -> Vec<(OsString, OsString)> {
+    let is_named = |name: &OsString| {
+        names.iter().any(|named| match named.strip_suffix('*') {
+            Some(beginning) => name.as_encoded_bytes().starts_with(beginning.as_bytes()),
+            None => name == named,
+        })
+    };
+    std::env::vars_os().filter(|(name, _)| is_named(name)).collect()
+}
+
+/// Sockets that listen already, handed over by whoever started this process (sd_listen_fds). Gives them once.
+pub fn inherited_listeners() -> Result<Vec<(Scheme, TcpListener)>, Fatal> {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut handed_over = ListenFd::from_env();
+    let schemes = schemes_of(&names, handed_over.len()).map_err(Fatal::new)?;
+    let mut listeners = Vec::new();
+    for (at, scheme) in schemes.into_iter().enumerate() {
+        let listener = handed_over.take_tcp_listener(at).map_err(|error| {
+            Fatal::new(format!("socket {at} that was handed over is none of TCP: {error}"))
+        })?;
+        listeners.extend(listener.map(|listener| (scheme, listener)));
+    }
+    Ok(listeners)
+}
+
+/// What is spoken at each of `count` sockets: by their names, or else by their order.
+fn schemes_of(names: &str, count: usize) -> Result<Vec<Scheme>, String> {
+    let in_order = [Scheme::Http, Scheme::Git];
+    let named: Vec<Option<Scheme>> =
+        names.split(':').map(|name| in_order.into_iter().find(|scheme| scheme.name() == name)).collect();
+    if named.iter().any(Option::is_some) {
+        let all: Option<Vec<Scheme>> = named.into_iter().collect();
+        return all
+            .filter(|all| all.len() == count)
+            .ok_or_else(|| format!("sockets that are handed over are called http or git, not '{names}'"));
+    }
+    match count {
+        0..=2 => Ok(in_order[..count].to_vec()),
+        _ => Err(format!("{count} sockets were handed over without names")),
+    }
+}
+
+/// Standard input, output and error. None of them has to be open, nor to have room.
+pub fn streams() -> Streams {
+    Streams::new(StandardInput, StandardOutput, StandardError)
+}
+
+struct StandardInput;
+
+impl Read for StandardInput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        io::stdin().read(buffer)
+    }
+
+    fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        io::stdin().read_to_end(bytes)
+    }
+}
+
+impl Input for StandardInput {
+    fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        io::stdin().as_fd().try_clone_to_owned().map(Some)
+    }
+}
+
+struct StandardOutput;
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        io::stdout().write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+impl Output for StandardOutput {
+    fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        io::stdout().as_fd().try_clone_to_owned().map(Some)
+    }
+}
+
+struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stderr().write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        io::stderr().write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+impl Output for StandardError {
+    fn is_terminal(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
+    fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        io::stderr().as_fd().try_clone_to_owned().map(Some)
+    }
+}
