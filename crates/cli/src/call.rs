@@ -4,16 +4,16 @@ use std::fmt;
 
 use packrace_store::OpenOptions;
 
-use crate::args::Globals;
 use crate::environment::Environment;
 use crate::fatal::Fatal;
+use crate::options::GlobalOptions;
 use crate::printable::harmless;
 use crate::streams::Streams;
 
 /// What every command is given beside its own options.
 pub struct Call {
     /// Options of all commands.
-    pub globals: Globals,
+    pub globals: GlobalOptions,
     /// Variables.
     pub environment: Environment,
     /// Input and outputs.

@@ -10,9 +10,9 @@ use packrace_store::refs::is_good_name;
 use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
 use packrace_worktree::paths::SpecDefaults;
 
-use crate::args::Globals;
 use crate::fatal::Fatal;
 use crate::identity::{Person, Role};
+use crate::options::GlobalOptions;
 
 /// The system-wide configuration file.
 const SYSTEM_CONFIG: &str = "/etc/gitconfig";
@@ -188,7 +188,7 @@ impl Environment {
     }
 
     /// How repositories are opened.
-    pub fn open_options(&self, globals: &Globals) -> Result<OpenOptions, Fatal> {
+    pub fn open_options(&self, globals: &GlobalOptions) -> Result<OpenOptions, Fatal> {
         Ok(OpenOptions {
             strict: false,
             check_ownership: false,
@@ -221,7 +221,7 @@ impl Environment {
         Environment { last_config: Some(Arc::default()), ..self.clone() }
     }
 
-    fn config_sources(&self, globals: &Globals) -> Result<ConfigSources, Fatal> {
+    fn config_sources(&self, globals: &GlobalOptions) -> Result<ConfigSources, Fatal> {
         if let Some(error) = &self.config_count_error {
             return Err(Fatal::new(error));
         }
@@ -258,7 +258,7 @@ impl Environment {
     }
 
     /// The namespace: the option wins over the variable.
-    pub fn namespace(&self, globals: &Globals) -> Result<String, Fatal> {
+    pub fn namespace(&self, globals: &GlobalOptions) -> Result<String, Fatal> {
         let namespace = globals.namespace.clone().or_else(|| self.namespace.clone()).unwrap_or_default();
         let mut parts = namespace.split('/').filter(|part| !part.is_empty());
         // Every part becomes a part of names of refs.
@@ -270,7 +270,7 @@ impl Environment {
 
     /// What git's upload-pack gives its hooks: nothing is fetched on the way unless the environment allows it, and
     /// options that were typed hold for the hook too.
-    pub fn for_upload_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
+    pub fn for_upload_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
         let no_lazy_fetch = self.no_lazy_fetch.clone().unwrap_or_else(|| "1".into());
         let mut variables = vec![("GIT_NO_LAZY_FETCH".into(), no_lazy_fetch)];
         variables.extend(self.for_hooks(globals));
@@ -278,7 +278,7 @@ impl Environment {
     }
 
     /// What hooks of pushes are given, and the variables of a committer that are there already.
-    pub fn for_push_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
+    pub fn for_push_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
         let Person { name, email, .. } = &self.committer;
         let person = [("GIT_COMMITTER_NAME", name), ("GIT_COMMITTER_EMAIL", email)];
         let person = person
@@ -288,7 +288,7 @@ impl Environment {
     }
 
     /// What every hook is given: options that were typed.
-    pub fn for_hooks(&self, globals: &Globals) -> Vec<(OsString, OsString)> {
+    pub fn for_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
         if globals.config.is_empty() {
             return Vec::new();
         }
@@ -440,7 +440,7 @@ mod tests {
     fn hooks_get_what_was_typed() {
         let check = |environment: Environment, typed: &[&str], expect: &[(&str, &str)]| {
             let config = typed.iter().map(|text| text.to_string()).collect();
-            let found = environment.for_upload_hooks(&Globals { config, ..Globals::default() });
+            let found = environment.for_upload_hooks(&GlobalOptions { config, ..GlobalOptions::default() });
             let found: Vec<_> =
                 found.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
             assert_eq!(found, expect);
@@ -476,14 +476,14 @@ mod tests {
             ("GIT_CONFIG_KEY_0", "a.b"),
             ("GIT_CONFIG_VALUE_0", "c"),
         ]);
-        let sources = good.config_sources(&Globals::default()).unwrap();
+        let sources = good.config_sources(&GlobalOptions::default()).unwrap();
         assert_eq!(sources.overrides, [("a.b".to_owned(), Some("c".to_owned()))]);
         let missing = environment(&[("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "a.b")]);
-        let error = missing.config_sources(&Globals::default()).unwrap_err();
+        let error = missing.config_sources(&GlobalOptions::default()).unwrap_err();
         assert_eq!(error.message, "missing config value GIT_CONFIG_VALUE_0");
         let bogus = environment(&[("GIT_CONFIG_COUNT", "x")]);
         assert_eq!(
-            bogus.config_sources(&Globals::default()).unwrap_err().message,
+            bogus.config_sources(&GlobalOptions::default()).unwrap_err().message,
             "bogus count in GIT_CONFIG_COUNT"
         );
     }

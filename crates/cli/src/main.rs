@@ -15,12 +15,14 @@ mod commands;
 mod diff_stat;
 mod discovery;
 mod environment;
+mod expiry;
 mod fatal;
 mod identity;
 mod log;
 mod long_status;
 mod object_format;
 mod object_list;
+mod options;
 mod patch_text;
 mod printable;
 mod progress;
@@ -61,7 +63,7 @@ fn main() -> ExitCode {
             name = Some(command.name());
             let mut environment = process::environment();
             environment.session_id = session.id;
-            run(Call { globals: *globals, environment, streams: process::streams() }, command)
+            run(Call { globals: (*globals).into(), environment, streams: process::streams() }, command)
         }
         Parsed::Answer { text, to_stdout, code } => {
             // Whoever asked may have gone already, as behind `| head`.
@@ -119,36 +121,36 @@ fn execute(call: Call, command: Command) -> u8 {
 fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
     match command {
         Command::Serve(args) => commands::serve::run(call, &args),
-        Command::UploadPack(args) => commands::upload_pack::run(&call, &args),
-        Command::ReceivePack(args) => commands::receive_pack::run(&call, &args),
+        Command::UploadPack(args) => commands::upload_pack::run(&call, &args.into()),
+        Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),
         Command::HttpBackend => commands::http_backend::run(&call),
-        Command::Add(args) => commands::add::run(&call, &args),
-        Command::Clone(args) => commands::clone::run(&call, &args),
-        Command::CommitGraph(args) => commands::commit_graph::run(&call, &args),
-        Command::ForEachRef(args) => commands::for_each_ref::run(&call, &args),
-        Command::IndexPack(args) => commands::index_pack::run(&call, &args),
-        Command::Init(args) => commands::init::run(&call, &args),
-        Command::MultiPackIndex(args) => commands::multi_pack_index::run(&call, &args),
-        Command::PackObjects(args) => commands::pack_objects::run(&call, &args),
-        Command::Repack(args) => commands::repack::run(&call, &args),
-        Command::HashObject(args) => commands::hash_object::run(&call, &args),
-        Command::WriteTree(args) => commands::write_tree::run(&call, &args),
-        Command::CommitTree(args) => commands::commit_tree::run(&call, &args),
-        Command::UpdateIndex(args) => commands::update_index::run(&call, &args),
+        Command::Add(args) => commands::add::run(&call, &(*args).try_into()?),
+        Command::Clone(args) => commands::clone::run(&call, &(*args).into()),
+        Command::CommitGraph(args) => commands::commit_graph::run(&call, &args.try_into()?),
+        Command::ForEachRef(args) => commands::for_each_ref::run(&call, &(*args).into()),
+        Command::IndexPack(args) => commands::index_pack::run(&call, &(*args).into()),
+        Command::Init(args) => commands::init::run(&call, &(*args).into()),
+        Command::MultiPackIndex(args) => commands::multi_pack_index::run(&call, &args.into()),
+        Command::PackObjects(args) => commands::pack_objects::run(&call, &(*args).try_into()?),
+        Command::Repack(args) => commands::repack::run(&call, &(*args).into()),
+        Command::HashObject(args) => commands::hash_object::run(&call, &(*args).into()),
+        Command::WriteTree(args) => commands::write_tree::run(&call, &args.into()),
+        Command::CommitTree(args) => commands::commit_tree::run(&call, &args.0),
+        Command::UpdateIndex(args) => commands::update_index::run(&call, &args.0),
         Command::UpdateRef(args) => {
             if args.stdin {
                 packrace_os::process::grow_heap_in_large_steps();
             }
-            commands::update_ref::run(&call, &args)
+            commands::update_ref::run(&call, &args.into())
         }
-        Command::SymbolicRef(args) => commands::symbolic_ref::run(&call, &args),
-        Command::ShowRef(args) => commands::show_ref::run(&call, &args),
-        Command::PackRefs(args) => commands::pack_refs::run(&call, &args),
-        Command::Refs(args) => commands::refs::run(&call, &args),
-        Command::Reflog(args) => commands::reflog::run(&call, &args),
-        Command::Stash(args) => commands::stash::run(&call, &args),
-        Command::UnpackObjects(args) => commands::unpack_objects::run(&call, &args),
-        Command::VerifyPack(args) => commands::verify_pack::run(&call, &args),
+        Command::SymbolicRef(args) => commands::symbolic_ref::run(&call, &args.into()),
+        Command::ShowRef(args) => commands::show_ref::run(&call, &args.into()),
+        Command::PackRefs(args) => commands::pack_refs::run(&call, &args.into()),
+        Command::Refs(args) => commands::refs::run(&call, &args.into()),
+        Command::Reflog(args) => commands::reflog::run(&call, &(*args).into()),
+        Command::Stash(args) => commands::stash::run(&call, &(*args).into()),
+        Command::UnpackObjects(args) => commands::unpack_objects::run(&call, &args.into()),
+        Command::VerifyPack(args) => commands::verify_pack::run(&call, &args.into()),
         Command::Man(args) => commands::man::run(&args),
     }
 }

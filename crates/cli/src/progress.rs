@@ -35,8 +35,8 @@ struct State {
 }
 
 /// Whether progress is shown: as asked, or when somebody sits before it.
-pub fn is_wanted(call: &Call, asked: bool, refused: bool) -> bool {
-    !refused && (asked || call.streams.errors.is_terminal())
+pub fn is_wanted(call: &Call, asked: Option<bool>) -> bool {
+    asked.unwrap_or_else(|| call.streams.errors.is_terminal())
 }
 
 impl Shown {

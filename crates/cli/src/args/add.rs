@@ -1,3 +1,6 @@
+use super::chosen;
+use crate::fatal::Fatal;
+use crate::options::AddOptions;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
@@ -85,4 +88,36 @@ pub struct Add {
     /// What to add.
     #[arg(value_name = "PATHSPEC")]
     pub pathspecs: Vec<OsString>,
+}
+
+impl TryFrom<Add> for AddOptions {
+    type Error = Fatal;
+
+    fn try_from(args: Add) -> Result<Self, Fatal> {
+        for (is_asked, name) in
+            [(args.interactive, "--interactive"), (args.patch, "--patch"), (args.edit, "--edit")]
+        {
+            if is_asked {
+                return Err(Fatal::usage(format!("add: {name} is not supported")));
+            }
+        }
+        Ok(AddOptions {
+            dry_run: args.dry_run,
+            verbose: args.verbose,
+            force: args.force,
+            update: args.update,
+            renormalize: args.renormalize,
+            intent_to_add: args.intent_to_add,
+            all: chosen(args.all, args.no_all),
+            refresh: args.refresh,
+            ignore_errors: chosen(args.ignore_errors, args.no_ignore_errors),
+            ignore_missing: args.ignore_missing,
+            sparse: args.sparse,
+            no_warn_embedded_repo: args.no_warn_embedded_repo,
+            chmod: args.chmod,
+            pathspec_from_file: args.pathspec_from_file,
+            pathspec_file_nul: args.pathspec_file_nul,
+            pathspecs: args.pathspecs,
+        })
+    }
 }

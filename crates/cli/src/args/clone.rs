@@ -1,3 +1,5 @@
+use super::chosen;
+use crate::options::CloneOptions;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
@@ -46,4 +48,22 @@ pub struct CloneRepository {
     pub repository: Option<OsString>,
     /// Where to; a name is taken from the URL, if nothing is said.
     pub directory: Option<OsString>,
+}
+
+impl From<CloneRepository> for CloneOptions {
+    fn from(args: CloneRepository) -> Self {
+        CloneOptions {
+            quiet: args.quiet,
+            verbose: args.verbose,
+            progress: chosen(args.progress, args.no_progress),
+            bare: args.bare,
+            mirror: args.mirror,
+            no_tags: args.no_tags,
+            branch: args.branch,
+            origin: args.origin,
+            ref_format: args.ref_format,
+            repository: args.repository,
+            directory: args.directory,
+        }
+    }
 }

@@ -1,3 +1,6 @@
+use super::chosen;
+use crate::fatal::Fatal;
+use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -87,4 +90,51 @@ pub struct CommitGraphVerify {
     /// Say nothing while it runs.
     #[arg(long)]
     pub no_progress: bool,
+}
+
+impl From<CommitGraphWrite> for CommitGraphWriteOptions {
+    fn from(args: CommitGraphWrite) -> Self {
+        CommitGraphWriteOptions {
+            object_dir: args.object_dir,
+            reachable: args.reachable,
+            stdin_packs: args.stdin_packs,
+            stdin_commits: args.stdin_commits,
+            append: args.append,
+            split: args.split,
+            size_multiple: args.size_multiple,
+            max_commits: args.max_commits,
+            expire_time: args.expire_time,
+            progress: chosen(args.progress, args.no_progress),
+        }
+    }
+}
+
+impl From<CommitGraphVerify> for CommitGraphVerifyOptions {
+    fn from(args: CommitGraphVerify) -> Self {
+        CommitGraphVerifyOptions {
+            object_dir: args.object_dir,
+            shallow: args.shallow,
+            progress: chosen(args.progress, args.no_progress),
+        }
+    }
+}
+
+impl TryFrom<CommitGraph> for CommitGraphOptions {
+    type Error = Fatal;
+
+    fn try_from(args: CommitGraph) -> Result<Self, Fatal> {
+        match args.command {
+            CommitGraphCommand::Write(write) if write.changed_paths => {
+                Err(Fatal::usage("option `changed-paths' is not supported"))
+            }
+            CommitGraphCommand::Write(mut write) => {
+                write.object_dir = write.object_dir.or(args.object_dir);
+                Ok(CommitGraphOptions::Write(Box::new((*write).into())))
+            }
+            CommitGraphCommand::Verify(mut verify) => {
+                verify.object_dir = verify.object_dir.or(args.object_dir);
+                Ok(CommitGraphOptions::Verify(verify.into()))
+            }
+        }
+    }
 }

@@ -1,3 +1,4 @@
+use crate::options::ForEachRefOptions;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
@@ -118,5 +119,31 @@ pub fn add_default_commit(argv: &mut [OsString]) {
     }
     if let Some(last) = argv.last_mut().filter(|_| needs_head) {
         last.push("=HEAD");
+    }
+}
+
+impl From<ForEachRef> for ForEachRefOptions {
+    fn from(args: ForEachRef) -> Self {
+        ForEachRefOptions {
+            shell: args.shell,
+            perl: args.perl,
+            python: args.python,
+            tcl: args.tcl,
+            omit_empty: args.omit_empty,
+            count: args.count,
+            format: args.format,
+            color: args.color,
+            exclude: args.exclude,
+            sort: args.sort,
+            points_at: args.points_at,
+            merged: args.merged,
+            no_merged: args.no_merged,
+            contains: args.contains,
+            no_contains: args.no_contains,
+            ignore_case: args.ignore_case,
+            stdin: args.stdin,
+            include_root_refs: args.include_root_refs,
+            pattern: args.pattern,
+        }
     }
 }

@@ -1,13 +1,10 @@
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use crate::options::FsckOptions;
+
 /// `--strict` and `--fsck-objects`, each with settings or without.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct FsckArgs {
-    /// Whether objects are checked and links must lead somewhere.
-    pub strict: bool,
-    /// What is set, if objects are checked at all. The settings of both options add up in the order in which they were typed.
-    pub settings: Option<String>,
-}
+#[derive(Debug, Default)]
+pub struct FsckArgs(pub FsckOptions);
 
 // What clap knows of them.
 #[derive(Debug, Args)]
@@ -40,13 +37,13 @@ impl FromArgMatches for FsckArgs {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         let mut typed: Vec<(usize, String)> = Vec::new();
         let all = Typed::from_arg_matches(matches)?;
-        self.strict = !all.strict.is_empty();
+        self.0.strict = !all.strict.is_empty();
         for (name, values) in [("strict", all.strict), ("fsck_objects", all.fsck_objects)] {
             typed.extend(matches.indices_of(name).into_iter().flatten().zip(values));
         }
         typed.sort_unstable();
         let texts: Vec<String> = typed.into_iter().map(|(_, text)| text).collect();
-        self.settings = (!texts.is_empty()).then(|| texts.join(","));
+        self.0.settings = (!texts.is_empty()).then(|| texts.join(","));
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
+use super::chosen;
 use super::fsck::FsckArgs;
+use crate::options::{IndexPackOptions, VerifyPackOptions};
 
 #[derive(Debug, Default, clap::Args)]
 pub struct IndexPack {
@@ -95,4 +97,43 @@ pub struct VerifyPack {
 fn parse_leading_digits(text: &str) -> Result<u64, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     Ok(text[..digits].parse().unwrap_or(if digits == 0 { 0 } else { u64::MAX }))
+}
+
+impl From<IndexPack> for IndexPackOptions {
+    fn from(args: IndexPack) -> Self {
+        IndexPackOptions {
+            verbose: args.verbose,
+            progress_title: args.progress_title,
+            show_resolving_progress: args.show_resolving_progress,
+            stdin: args.stdin,
+            fix_thin: args.fix_thin,
+            output: args.output,
+            keep: args.keep,
+            promisor: args.promisor,
+            rev_index: chosen(args.rev_index, args.no_rev_index),
+            fsck: args.fsck.0,
+            check_self_contained_and_connected: args.check_self_contained_and_connected,
+            verify: args.verify,
+            verify_stat: args.verify_stat,
+            verify_stat_only: args.verify_stat_only,
+            threads: args.threads,
+            max_input_size: args.max_input_size,
+            index_version: args.index_version,
+            object_format: args.object_format,
+            pack_header: args.pack_header,
+            report_end_of_input: args.report_end_of_input,
+            pack: args.pack,
+        }
+    }
+}
+
+impl From<VerifyPack> for VerifyPackOptions {
+    fn from(args: VerifyPack) -> Self {
+        VerifyPackOptions {
+            verbose: args.verbose,
+            stat_only: args.stat_only,
+            object_format: args.object_format,
+            packs: args.packs,
+        }
+    }
 }

@@ -1,3 +1,4 @@
+use crate::options::InitOptions;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]
@@ -54,4 +55,20 @@ pub struct Init {
     pub shared: Option<OsString>,
     /// Where to; here, if nothing is said.
     pub directory: Option<OsString>,
+}
+
+impl From<Init> for InitOptions {
+    fn from(args: Init) -> Self {
+        InitOptions {
+            quiet: args.quiet,
+            bare: args.bare,
+            template: args.template,
+            separate_git_dir: args.separate_git_dir,
+            object_format: args.object_format,
+            ref_format: args.ref_format,
+            initial_branch: args.initial_branch,
+            shared: args.shared,
+            directory: args.directory,
+        }
+    }
 }

@@ -18,7 +18,6 @@ mod stash;
 mod tests;
 mod unpack_objects;
 mod update_index;
-pub mod when;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -26,27 +25,23 @@ use std::path::{Path, PathBuf};
 
 pub use add::Add;
 pub use clone::CloneRepository;
-pub use commit_graph::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite};
+pub use commit_graph::CommitGraph;
 pub use for_each_ref::ForEachRef;
 pub use index_pack::{IndexPack, VerifyPack};
 pub use init::Init;
-pub use multi_pack_index::{
-    MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite,
-};
-pub use objects::{CommitTree, HashObject, MessagePart, WriteTree};
+pub use multi_pack_index::MultiPackIndex;
+pub use objects::{CommitTree, HashObject, WriteTree};
 pub use pack_objects::PackObjects;
-pub use packing::Packing;
-pub use refs::{
-    PackRefs, Reflog, ReflogChange, ReflogCommand, ReflogDelete, ReflogDrop, ReflogExpire, ReflogShow, Refs,
-    RefsCommand, RefsMigrate, RefsVerify, ShowRef, SymbolicRef, UpdateRef,
-};
+pub use refs::{PackRefs, Reflog, Refs, ShowRef, SymbolicRef, UpdateRef};
 pub use repack::Repack;
-pub use stash::{Stash, StashApply, StashCommand, StashOptions, StashPush, StashShow};
+pub use stash::Stash;
 pub use unpack_objects::UnpackObjects;
-pub use update_index::{Step, Switch, UpdateIndex};
+pub use update_index::UpdateIndex;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::options::{GlobalOptions, ReceivePackOptions, UploadPackOptions};
 
 /// Exit code for a command line that makes no sense.
 const USAGE: u8 = 129;
@@ -520,4 +515,40 @@ fn plain(usage: &str) -> String {
         }
     }
     text.replace("Usage:", "usage:")
+}
+
+impl From<UploadPack> for UploadPackOptions {
+    fn from(args: UploadPack) -> Self {
+        UploadPackOptions {
+            strict: args.strict,
+            timeout: args.timeout,
+            stateless_rpc: args.stateless_rpc,
+            http_backend_info_refs: args.http_backend_info_refs,
+            directory: args.directory,
+        }
+    }
+}
+
+impl From<ReceivePack> for ReceivePackOptions {
+    fn from(args: ReceivePack) -> Self {
+        ReceivePackOptions {
+            quiet: args.quiet,
+            skip_connectivity_check: args.skip_connectivity_check,
+            stateless_rpc: args.stateless_rpc,
+            http_backend_info_refs: args.http_backend_info_refs,
+            directory: args.directory,
+        }
+    }
+}
+
+impl From<Globals> for GlobalOptions {
+    fn from(args: Globals) -> Self {
+        let Globals { directories, config, git_dir, shallow_file, attr_source, namespace } = args;
+        GlobalOptions { directories, config, git_dir, shallow_file, attr_source, namespace }
+    }
+}
+
+/// What an option and its opposite come to, of which the last that was typed is left.
+fn chosen(yes: bool, no: bool) -> Option<bool> {
+    (yes || no).then_some(yes)
 }

@@ -1,3 +1,5 @@
+use super::chosen;
+use crate::options::{MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -32,7 +34,7 @@ pub struct MultiPackIndexRepack {
 }
 
 // What all commands understand.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct MultiPackIndexCommon {
     /// The object directory, as before the command.
     #[arg(long, value_name = "DIR")]
@@ -66,4 +68,35 @@ pub struct MultiPackIndexWrite {
     /// With --bitmap, a list of the objects that refs point at; a line that begins with + is preferred.
     #[arg(long, value_name = "PATH")]
     pub refs_snapshot: Option<PathBuf>,
+}
+
+impl From<MultiPackIndexWrite> for MultiPackIndexWriteOptions {
+    fn from(args: MultiPackIndexWrite) -> Self {
+        MultiPackIndexWriteOptions {
+            preferred_pack: args.preferred_pack,
+            stdin_packs: args.stdin_packs,
+            bitmap: args.bitmap,
+            refs_snapshot: args.refs_snapshot,
+        }
+    }
+}
+
+impl From<MultiPackIndex> for MultiPackIndexOptions {
+    fn from(args: MultiPackIndex) -> Self {
+        let (common, action) = match args.command {
+            MultiPackIndexCommand::Write(mut write) => {
+                (std::mem::take(&mut write.common), MultiPackIndexAction::Write(write.into()))
+            }
+            MultiPackIndexCommand::Verify(common) => (common, MultiPackIndexAction::Verify),
+            MultiPackIndexCommand::Expire(common) => (common, MultiPackIndexAction::Expire),
+            MultiPackIndexCommand::Repack(MultiPackIndexRepack { common, batch_size }) => {
+                (common, MultiPackIndexAction::Repack { batch_size })
+            }
+        };
+        MultiPackIndexOptions {
+            object_dir: common.object_dir.or(args.object_dir),
+            progress: chosen(common.progress, common.no_progress),
+            action,
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Commands that make single objects.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
+use crate::options::{CommitTreeOptions, HashObjectOptions, MessagePart, WriteTreeOptions};
 use clap::{Arg, ArgAction, ArgMatches};
 
 #[derive(Debug, clap::Args)]
@@ -65,23 +65,7 @@ pub struct WriteTree {
 }
 
 #[derive(Debug)]
-pub struct CommitTree {
-    /// The tree, which has to be one.
-    pub trees: Vec<OsString>,
-    /// Parents, in order.
-    pub parents: Vec<OsString>,
-    /// Parts of the message, in order.
-    pub message: Vec<MessagePart>,
-}
-
-/// A part of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MessagePart {
-    /// `-m`
-    Text(OsString),
-    /// `-F`; `-` is standard input.
-    File(PathBuf),
-}
+pub struct CommitTree(pub CommitTreeOptions);
 
 impl clap::FromArgMatches for CommitTree {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
@@ -95,7 +79,7 @@ impl clap::FromArgMatches for CommitTree {
         let mut message: Vec<(usize, MessagePart)> = texts.chain(files).collect();
         message.sort_by_key(|(at, _)| *at);
         let message = message.into_iter().map(|(_, part)| part).collect();
-        Ok(CommitTree { trees: only("tree"), parents: only("parent"), message })
+        Ok(CommitTree(CommitTreeOptions { trees: only("tree"), parents: only("parent"), message }))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -128,5 +112,26 @@ impl clap::Args for CommitTree {
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
         Self::augment_args(command)
+    }
+}
+
+impl From<HashObject> for HashObjectOptions {
+    fn from(args: HashObject) -> Self {
+        HashObjectOptions {
+            kind: args.kind,
+            write: args.write,
+            stdin: if args.no_stdin { 0 } else { args.stdin },
+            stdin_paths: args.stdin_paths,
+            no_filters: args.no_filters,
+            literally: args.literally,
+            path: args.path,
+            files: args.files,
+        }
+    }
+}
+
+impl From<WriteTree> for WriteTreeOptions {
+    fn from(args: WriteTree) -> Self {
+        WriteTreeOptions { missing_ok: args.missing_ok, prefix: args.prefix }
     }
 }

@@ -1,6 +1,9 @@
 use std::path::PathBuf;
 
+use super::chosen;
 use super::packing::Packing;
+use crate::fatal::Fatal;
+use crate::options::PackObjectsOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct PackObjects {
@@ -192,4 +195,54 @@ pub struct PackObjects {
 pub struct NotOffered {
     #[arg(long, hide = true)]
     pub path_walk: bool,
+}
+
+impl TryFrom<PackObjects> for PackObjectsOptions {
+    type Error = Fatal;
+
+    fn try_from(args: PackObjects) -> Result<Self, Fatal> {
+        if args.missing_options.path_walk {
+            return Err(Fatal::usage("option `path-walk' is not supported"));
+        }
+        Ok(PackObjectsOptions {
+            revs: args.revs,
+            stdin_packs: args.stdin_packs,
+            all: args.all,
+            reflog: args.reflog,
+            indexed_objects: args.indexed_objects,
+            unpacked: args.unpacked,
+            incremental: args.incremental,
+            local: args.local,
+            honor_pack_keep: args.honor_pack_keep,
+            keep_pack: args.keep_pack,
+            thin: args.thin,
+            include_tag: args.include_tag,
+            filter: args.filter,
+            missing: args.missing,
+            exclude_promisor_objects: args.exclude_promisor_objects,
+            uri_protocol: args.uri_protocol,
+            keep_unreachable: args.keep_unreachable,
+            pack_loose_unreachable: args.pack_loose_unreachable,
+            unpack_unreachable: args.unpack_unreachable,
+            cruft: args.cruft,
+            cruft_expiration: args.cruft_expiration,
+            non_empty: args.non_empty,
+            packing: args.packing.into(),
+            compression: args.compression,
+            no_reuse_delta: args.no_reuse_delta,
+            no_reuse_object: args.no_reuse_object,
+            delta_base_offset: args.delta_base_offset,
+            delta_islands: args.delta_islands,
+            index_version: args.index_version,
+            write_bitmap_index: args.write_bitmap_index,
+            write_bitmap_index_quiet: args.write_bitmap_index_quiet,
+            no_use_bitmap_index: args.no_use_bitmap_index,
+            quiet: args.quiet,
+            progress: chosen(args.progress, args.no_progress),
+            all_progress: args.all_progress,
+            all_progress_implied: args.all_progress_implied,
+            stdout: args.stdout,
+            base_name: args.base_name,
+        })
+    }
 }

@@ -1,3 +1,5 @@
+use crate::options::PackingOptions;
+
 // How packs are made: options that several commands have.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Packing {
@@ -31,4 +33,17 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
     bytes.ok_or_else(|| "not a number of bytes".to_owned())
+}
+
+impl From<Packing> for PackingOptions {
+    fn from(args: Packing) -> Self {
+        PackingOptions {
+            window: args.window,
+            window_memory: args.window_memory,
+            depth: args.depth,
+            threads: args.threads,
+            name_hash_version: args.name_hash_version,
+            max_pack_size: args.max_pack_size,
+        }
+    }
 }

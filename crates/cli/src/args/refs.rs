@@ -1,6 +1,11 @@
 use std::ffi::OsString;
 
 use super::ForEachRef;
+use crate::options::{
+    PackRefsOptions, ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions,
+    ReflogOptions, ReflogShowOptions, RefsMigrateOptions, RefsOptions, RefsVerifyOptions, ShowRefOptions,
+    SymbolicRefOptions, UpdateRefOptions,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -334,4 +339,152 @@ pub struct ReflogExpire {
     /// The refs.
     #[arg(value_name = "REF")]
     pub names: Vec<OsString>,
+}
+
+impl From<UpdateRef> for UpdateRefOptions {
+    fn from(args: UpdateRef) -> Self {
+        UpdateRefOptions {
+            message: args.message,
+            delete: args.delete,
+            no_deref: args.no_deref,
+            stdin: args.stdin,
+            nul: args.nul,
+            batch_updates: args.batch_updates,
+            create_reflog: args.create_reflog,
+            arguments: args.arguments,
+        }
+    }
+}
+
+impl From<SymbolicRef> for SymbolicRefOptions {
+    fn from(args: SymbolicRef) -> Self {
+        SymbolicRefOptions {
+            quiet: args.quiet,
+            delete: args.delete,
+            short: args.short,
+            no_recurse: args.no_recurse,
+            message: args.message,
+            arguments: args.arguments,
+        }
+    }
+}
+
+impl From<ShowRef> for ShowRefOptions {
+    fn from(args: ShowRef) -> Self {
+        ShowRefOptions {
+            tags: args.tags,
+            branches: args.branches,
+            exists: args.exists,
+            verify: args.verify,
+            head: args.head,
+            dereference: args.dereference,
+            hash: args.hash,
+            abbrev: args.abbrev,
+            quiet: args.quiet,
+            exclude_existing: args.exclude_existing,
+            patterns: args.patterns,
+        }
+    }
+}
+
+impl From<PackRefs> for PackRefsOptions {
+    fn from(args: PackRefs) -> Self {
+        PackRefsOptions {
+            all: args.all,
+            no_prune: args.no_prune && !args.prune,
+            auto: args.auto,
+            include: args.include,
+            exclude: args.exclude,
+        }
+    }
+}
+
+impl From<RefsMigrate> for RefsMigrateOptions {
+    fn from(args: RefsMigrate) -> Self {
+        RefsMigrateOptions {
+            ref_format: args.ref_format,
+            dry_run: args.dry_run,
+            no_reflog: args.no_reflog,
+            arguments: args.arguments,
+        }
+    }
+}
+
+impl From<RefsVerify> for RefsVerifyOptions {
+    fn from(args: RefsVerify) -> Self {
+        RefsVerifyOptions { strict: args.strict, verbose: args.verbose }
+    }
+}
+
+impl From<ReflogShow> for ReflogShowOptions {
+    fn from(args: ReflogShow) -> Self {
+        ReflogShowOptions {
+            max_count: args.max_count,
+            no_abbrev: args.no_abbrev,
+            abbrev: args.abbrev,
+            names: args.names,
+        }
+    }
+}
+
+impl From<ReflogChange> for ReflogChangeOptions {
+    fn from(args: ReflogChange) -> Self {
+        ReflogChangeOptions {
+            dry_run: args.dry_run,
+            rewrite: args.rewrite,
+            updateref: args.updateref,
+            verbose: args.verbose,
+        }
+    }
+}
+
+impl From<ReflogDelete> for ReflogDeleteOptions {
+    fn from(args: ReflogDelete) -> Self {
+        ReflogDeleteOptions { change: args.change.into(), entries: args.entries }
+    }
+}
+
+impl From<ReflogDrop> for ReflogDropOptions {
+    fn from(args: ReflogDrop) -> Self {
+        ReflogDropOptions { all: args.all, names: args.names }
+    }
+}
+
+impl From<ReflogExpire> for ReflogExpireOptions {
+    fn from(args: ReflogExpire) -> Self {
+        ReflogExpireOptions {
+            change: args.change.into(),
+            expire: args.expire,
+            expire_unreachable: args.expire_unreachable,
+            all: args.all,
+            names: args.names,
+        }
+    }
+}
+
+impl From<Refs> for RefsOptions {
+    fn from(args: Refs) -> Self {
+        match args.command {
+            RefsCommand::Exists { names } => RefsOptions::Exists { names },
+            RefsCommand::List(args) => RefsOptions::List(Box::new((*args).into())),
+            RefsCommand::Optimize(args) => RefsOptions::Optimize(args.into()),
+            RefsCommand::Migrate(args) => RefsOptions::Migrate(args.into()),
+            RefsCommand::Verify(args) => RefsOptions::Verify(args.into()),
+        }
+    }
+}
+
+impl From<Reflog> for ReflogOptions {
+    fn from(args: Reflog) -> Self {
+        match args.command {
+            None => ReflogOptions::Show(args.show.into()),
+            Some(ReflogCommand::Show(args)) => ReflogOptions::Show(args.into()),
+            Some(ReflogCommand::List { arguments }) => ReflogOptions::List { arguments },
+            Some(ReflogCommand::Exists { names }) => ReflogOptions::Exists { names },
+            Some(ReflogCommand::Write { arguments }) => ReflogOptions::Write { arguments },
+            Some(ReflogCommand::Delete(args)) => ReflogOptions::Delete(args.into()),
+            Some(ReflogCommand::Drop(args)) => ReflogOptions::Drop(args.into()),
+            Some(ReflogCommand::Expire(args)) => ReflogOptions::Expire(args.into()),
+        }
+    }
 }

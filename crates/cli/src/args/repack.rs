@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
+use super::chosen;
 use super::packing::{Packing, parse_bytes};
+use crate::options::RepackOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Repack {
@@ -94,4 +96,34 @@ pub struct Repack {
     /// What is no option is not looked at, as in git.
     #[arg(hide = true)]
     pub ignored: Vec<String>,
+}
+
+impl From<Repack> for RepackOptions {
+    fn from(args: Repack) -> Self {
+        RepackOptions {
+            all: args.all,
+            all_and_loosen: args.all_and_loosen,
+            cruft: args.cruft,
+            cruft_expiration: args.cruft_expiration,
+            max_cruft_size: args.max_cruft_size,
+            delete: args.delete,
+            no_reuse_delta: args.no_reuse_delta,
+            no_reuse_object: args.no_reuse_object,
+            no_update_server_info: args.no_update_server_info,
+            quiet: args.quiet,
+            local: args.local,
+            write_bitmap_index: chosen(args.write_bitmap_index, args.no_write_bitmap_index),
+            delta_islands: chosen(args.delta_islands, args.no_delta_islands),
+            unpack_unreachable: args.unpack_unreachable,
+            keep_unreachable: args.keep_unreachable,
+            packing: args.packing.into(),
+            filter: args.filter,
+            filter_to: args.filter_to,
+            pack_kept_objects: chosen(args.pack_kept_objects, args.no_pack_kept_objects),
+            keep_pack: args.keep_pack,
+            geometric: args.geometric,
+            write_midx: args.write_midx,
+            expire_to: args.expire_to,
+        }
+    }
 }

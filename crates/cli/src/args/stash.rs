@@ -1,3 +1,5 @@
+use super::chosen;
+use crate::options::{self, StashApplyOptions, StashKeepOptions, StashPushOptions, StashShowOptions};
 use std::ffi::OsString;
 
 /// Options of the whole command that have a value in the next argument.
@@ -228,4 +230,68 @@ pub(super) fn add_default_command(argv: &mut Vec<OsString>) -> Result<(), OsStri
     }
     argv.insert(at, "push".into());
     Ok(())
+}
+
+impl From<StashOptions> for StashKeepOptions {
+    fn from(args: StashOptions) -> Self {
+        StashKeepOptions {
+            keep_index: args.keep_index,
+            staged: args.staged,
+            include_untracked: args.include_untracked,
+            all: args.all,
+            quiet: args.quiet,
+        }
+    }
+}
+
+impl From<StashPush> for StashPushOptions {
+    fn from(args: StashPush) -> Self {
+        StashPushOptions {
+            options: args.options.into(),
+            message: args.message,
+            pathspec_from_file: args.pathspec_from_file,
+            pathspec_file_nul: args.pathspec_file_nul,
+            pathspecs: args.pathspecs,
+        }
+    }
+}
+
+impl From<StashApply> for StashApplyOptions {
+    fn from(args: StashApply) -> Self {
+        StashApplyOptions { index: args.index, quiet: args.quiet, entries: args.entries }
+    }
+}
+
+impl From<StashShow> for StashShowOptions {
+    fn from(args: StashShow) -> Self {
+        StashShowOptions {
+            include_untracked: chosen(args.include_untracked, args.no_include_untracked),
+            only_untracked: args.only_untracked,
+            patch: args.patch,
+            stat: args.stat,
+            numstat: args.numstat,
+            shortstat: args.shortstat,
+            name_only: args.name_only,
+            name_status: args.name_status,
+            entries: args.entries,
+        }
+    }
+}
+
+impl From<Stash> for options::StashOptions {
+    fn from(args: Stash) -> Self {
+        match args.command {
+            StashCommand::Push(args) => Self::Push(args.into()),
+            StashCommand::Save { options, words } => Self::Save { options: options.into(), words },
+            StashCommand::List { max_count } => Self::List { max_count },
+            StashCommand::Show(args) => Self::Show(args.into()),
+            StashCommand::Apply(args) => Self::Apply(args.into()),
+            StashCommand::Pop(args) => Self::Pop(args.into()),
+            StashCommand::Drop { quiet, entries, .. } => Self::Drop { quiet, entries },
+            StashCommand::Clear { arguments } => Self::Clear { arguments },
+            StashCommand::Create { words } => Self::Create { words },
+            StashCommand::Store { message, quiet, commits, .. } => Self::Store { message, quiet, commits },
+            StashCommand::Branch { arguments } => Self::Branch { arguments },
+        }
+    }
 }

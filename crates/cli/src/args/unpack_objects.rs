@@ -1,3 +1,5 @@
+use crate::options::UnpackObjectsOptions;
+
 #[derive(Debug, clap::Args)]
 pub struct UnpackObjects {
     /// Store nothing; only look whether the pack is whole.
@@ -24,4 +26,17 @@ pub struct UnpackObjects {
 fn leading_number(text: &str) -> Result<u64, std::num::ParseIntError> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     if end == 0 { Ok(0) } else { text[..end].parse() }
+}
+
+impl From<UnpackObjects> for UnpackObjectsOptions {
+    fn from(args: UnpackObjects) -> Self {
+        UnpackObjectsOptions {
+            dry_run: args.dry_run,
+            quiet: args.quiet,
+            recover: args.recover,
+            strict: args.strict,
+            pack_header: args.pack_header,
+            max_input_size: args.max_input_size,
+        }
+    }
 }

@@ -5,78 +5,11 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use clap::{Arg, ArgAction, ArgMatches};
 
+use crate::options::{Step, Switch, UpdateIndexOptions};
+
+/// The steps, as they were typed.
 #[derive(Debug)]
-pub struct UpdateIndex {
-    /// As they were typed.
-    pub steps: Vec<Step>,
-}
-
-/// One argument.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// An option that is on from here, or off.
-    Set(Switch, bool),
-    /// `--chmod=+x`, or `-x`.
-    Chmod(bool),
-    /// Looks at all files.
-    Refresh {
-        /// Those that the user promises not to change, too.
-        really: bool,
-    },
-    /// `<mode>,<object>,<path>`, or the same in three arguments, which have NUL between them here.
-    CacheInfo(Vec<u8>),
-    /// A path to be updated.
-    Path(OsString),
-    /// Paths from standard input.
-    Stdin,
-    /// Entries from standard input.
-    IndexInfo,
-    /// What follows are paths that are to be in conflict again.
-    Unresolve,
-    /// What follows limits the paths that are updated again.
-    Again,
-    /// Forgets how conflicts were resolved.
-    ClearResolveUndo,
-    /// The version to write.
-    Version(i64),
-}
-
-/// Options that are on or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Switch {
-    /// `-q`
-    Quiet,
-    /// `--ignore-submodules`
-    IgnoreSubmodules,
-    /// `--add`
-    Add,
-    /// `--replace`
-    Replace,
-    /// `--remove`
-    Remove,
-    /// `--unmerged`
-    Unmerged,
-    /// `--assume-unchanged`: set, or unset by its opposite.
-    AssumeUnchanged,
-    /// `--skip-worktree`: set, or unset by its opposite.
-    SkipWorktree,
-    /// `--ignore-skip-worktree-entries`
-    IgnoreSkipWorktree,
-    /// `--info-only`
-    InfoOnly,
-    /// `--force-remove`
-    ForceRemove,
-    /// `-z`
-    Nul,
-    /// `--ignore-missing`
-    IgnoreMissing,
-    /// `--verbose`
-    Verbose,
-    /// `--show-index-version`
-    ShowVersion,
-    /// `--force-write-index`
-    ForceWrite,
-}
+pub struct UpdateIndex(pub UpdateIndexOptions);
 
 /// Long names, what they switch, and help.
 const SWITCHES: [(&str, Switch, &str); 14] = [
@@ -147,7 +80,7 @@ impl clap::FromArgMatches for UpdateIndex {
                 return Err(refused(&format!("option '{name}' must be the last argument")));
             }
         }
-        Ok(UpdateIndex { steps })
+        Ok(UpdateIndex(UpdateIndexOptions { steps }))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -257,7 +190,7 @@ mod tests {
             .try_get_matches_from(&argv[1..])
             .unwrap();
         let found = <UpdateIndex as clap::FromArgMatches>::from_arg_matches(&matches);
-        assert_eq!(found.unwrap().steps, expect, "{args:?}");
+        assert_eq!(found.unwrap().0.steps, expect, "{args:?}");
     }
 
     #[test]

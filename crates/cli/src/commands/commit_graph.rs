@@ -14,34 +14,31 @@ use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
 use packrace_store::refs::Target;
 use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};
 
-use crate::args::{CommitGraph, CommitGraphCommand, CommitGraphVerify, CommitGraphWrite, when};
 use crate::call::Call;
 use crate::discovery::{in_directory, repository};
+use crate::expiry;
 use crate::fatal::Fatal;
+use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 use crate::progress::{self, Progress};
 
 /// What `verify` ends with when nothing but a checksum is wrong.
 const WRONG_CHECKSUM: u8 = 2;
 
-pub fn run(call: &Call, args: &CommitGraph) -> Result<(), Fatal> {
-    match &args.command {
-        CommitGraphCommand::Write(write) => {
+pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
+    match args {
+        CommitGraphOptions::Write(write) => {
             // Said before the repository is looked at, as every word about options is.
             let plan = Plan::of(write)?;
             let repository = repository(call)?;
-            let object_dir = write.object_dir.as_ref().or(args.object_dir.as_ref());
-            let object_dir = object_dir.map(|path| in_directory(call, path)).transpose()?;
-            let is_shown = progress::is_wanted(call, write.progress, write.no_progress);
-            let progress = Progress::new(is_shown, call)?;
+            let object_dir = write.object_dir.as_ref().map(|path| in_directory(call, path)).transpose()?;
+            let progress = Progress::new(progress::is_wanted(call, write.progress), call)?;
             plan.write(call, &repository, object_dir.as_deref(), &progress)
         }
-        CommitGraphCommand::Verify(options) => {
+        CommitGraphOptions::Verify(verify) => {
             let repository = repository(call)?;
-            let object_dir = options.object_dir.as_ref().or(args.object_dir.as_ref());
-            let object_dir = object_dir.map(|path| in_directory(call, path)).transpose()?;
-            let is_shown = progress::is_wanted(call, options.progress, options.no_progress);
-            let progress = Progress::new(is_shown, call)?;
-            verify(call, &repository, options, object_dir.as_deref(), &progress)
+            let object_dir = verify.object_dir.as_ref().map(|path| in_directory(call, path)).transpose()?;
+            let progress = Progress::new(progress::is_wanted(call, verify.progress), call)?;
+            self::verify(call, &repository, verify, object_dir.as_deref(), &progress)
         }
     }
 }
@@ -62,10 +59,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(args: &CommitGraphWrite) -> Result<Self, Fatal> {
-        if args.changed_paths {
-            return Err(Fatal::usage("option `changed-paths' is not supported"));
-        }
+    fn of(args: &CommitGraphWriteOptions) -> Result<Self, Fatal> {
         let source = match (args.reachable, args.stdin_commits, args.stdin_packs) {
             (false, false, false) => Source::AllPacks,
             (true, false, false) => Source::Refs,
@@ -90,7 +84,7 @@ impl Plan {
         let before = match &args.expire_time {
             None => now,
             Some(text) => {
-                let seconds = when::expiry(text);
+                let seconds = expiry::expiry(text);
                 let seconds =
                     seconds.ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))?;
                 let seconds = u64::try_from(seconds).unwrap_or(0);
@@ -230,7 +224,7 @@ fn generations(config: &Config) -> Result<Generations, Fatal> {
 fn verify(
     call: &Call,
     repository: &Repository,
-    args: &CommitGraphVerify,
+    args: &CommitGraphVerifyOptions,
     object_dir: Option<&Path>,
     progress: &Progress,
 ) -> Result<(), Fatal> {

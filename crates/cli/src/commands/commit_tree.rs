@@ -8,11 +8,11 @@ use packrace_object::{Kind, NewCommit, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_store::{Config, ObjectReader};
 
-use crate::args::{CommitTree, MessagePart};
 use crate::call::Call;
 use crate::discovery::{in_directory, repository};
 use crate::fatal::Fatal;
 use crate::identity::Role;
+use crate::options::{CommitTreeOptions, MessagePart};
 use crate::revisions::Revisions;
 use crate::utf8;
 
@@ -24,7 +24,7 @@ const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
     You may want to amend it after fixing the message, or set the config\n\
     variable i18n.commitEncoding to the encoding your project uses.";
 
-pub fn run(call: &Call, args: &CommitTree) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     if args.trees.is_empty() && args.parents.is_empty() && args.message.is_empty() {
         return Err(Fatal::usage_of("commit-tree"));
     }

@@ -4,23 +4,23 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt as _;
 
-use crate::args::ForEachRef;
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::ForEachRefOptions;
 use crate::ref_filter::{self, Quoting, Request};
 
 /// Longest list of patterns on standard input.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Runs the command.
-pub fn run(call: &Call, args: &ForEachRef) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let request = request(call, args)?;
     ref_filter::list(&repository, &request, &mut **call.streams.output(), &call.streams.errors)
 }
 
-fn request(call: &Call, args: &ForEachRef) -> Result<Request, Fatal> {
+fn request(call: &Call, args: &ForEachRefOptions) -> Result<Request, Fatal> {
     let count = match args.count {
         Some(count) if count < 0 => {
             return Err(Fatal::refused(format!("invalid --count argument: `{count}'")));
@@ -69,7 +69,7 @@ fn lines_of_stdin(call: &Call) -> Result<Vec<Vec<u8>>, Fatal> {
     Ok(lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec()).collect())
 }
 
-fn quoting(args: &ForEachRef) -> Result<Quoting, Fatal> {
+fn quoting(args: &ForEachRefOptions) -> Result<Quoting, Fatal> {
     let asked = [
         (args.shell, Quoting::Shell),
         (args.perl, Quoting::Perl),
@@ -85,7 +85,7 @@ fn quoting(args: &ForEachRef) -> Result<Quoting, Fatal> {
 }
 
 /// Whether colours are written: `auto` is for terminals.
-fn has_color(call: &Call, args: &ForEachRef) -> Result<bool, Fatal> {
+fn has_color(call: &Call, args: &ForEachRefOptions) -> Result<bool, Fatal> {
     match args.color.as_ref().map(|when| when.to_str()) {
         None => Ok(false),
         Some(Some("always")) => Ok(true),

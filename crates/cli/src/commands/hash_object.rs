@@ -13,17 +13,17 @@ use packrace_store::{BIG_FILE_BYTES, Repository, Snapshot, unquote_line};
 use packrace_worktree::filter::{Direction, Filters, Purpose};
 use packrace_worktree::index::Index;
 
-use crate::args::HashObject;
 use crate::call::Call;
 use crate::discovery::{in_directory, repository, repository_if_any};
 use crate::fatal::Fatal;
+use crate::options::HashObjectOptions;
 use crate::work_tree::WorkTree;
 
 /// What is read of standard input, and of large files, at once.
 const READ_BYTES: usize = 1 << 16;
 
-pub fn run(call: &Call, args: &HashObject) -> Result<(), Fatal> {
-    let stdin = if args.no_stdin { 0 } else { args.stdin };
+pub fn run(call: &Call, args: &HashObjectOptions) -> Result<(), Fatal> {
+    let stdin = args.stdin;
     let refusal = match args.stdin_paths {
         true if stdin > 0 => Some("Can't use --stdin-paths with --stdin"),
         true if !args.files.is_empty() => Some("Can't specify files with --stdin-paths"),
@@ -56,7 +56,7 @@ enum Type {
 
 struct Hashing<'a> {
     call: &'a Call,
-    args: &'a HashObject,
+    args: &'a HashObjectOptions,
     repository: Option<&'a Repository>,
     work_tree: Option<WorkTree>,
     hash: HashKind,
@@ -70,7 +70,11 @@ struct Hashing<'a> {
 }
 
 impl<'a> Hashing<'a> {
-    fn new(call: &'a Call, args: &'a HashObject, repository: Option<&'a Repository>) -> Result<Self, Fatal> {
+    fn new(
+        call: &'a Call,
+        args: &'a HashObjectOptions,
+        repository: Option<&'a Repository>,
+    ) -> Result<Self, Fatal> {
         let kind = match Kind::from_name(args.kind.as_bytes()) {
             Some(kind) => Type::Known(kind),
             None if args.literally => Type::Word(args.kind.clone()),

@@ -15,17 +15,17 @@ use packrace_store::{Config, Repository, strict_fsck_rules};
 
 use super::pack_input::{PackInput, parse_pack_header, read_pack_file, refused};
 use super::verify_pack::{self, Listing};
-use crate::args::IndexPack;
 use crate::call::Call;
 use crate::discovery::{in_directory, repository_if_any};
 use crate::fatal::Fatal;
 use crate::object_format::chosen_hash;
+use crate::options::IndexPackOptions;
 use crate::progress::Progress;
 
 /// Threads beyond this many are of no use to one pack.
 const MAX_THREADS: usize = 20;
 
-pub fn run(call: &Call, args: &IndexPack) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &IndexPackOptions) -> Result<(), Fatal> {
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     check_arguments(args)?;
     let repository = repository_if_any(call, None)?;
@@ -34,7 +34,7 @@ pub fn run(call: &Call, args: &IndexPack) -> Result<(), Fatal> {
 }
 
 /// Refuses what git refuses, in its words and order.
-fn check_arguments(args: &IndexPack) -> Result<(), Fatal> {
+fn check_arguments(args: &IndexPackOptions) -> Result<(), Fatal> {
     let is_repeated = args.output.len() > 1 || args.progress_title.len() > 1;
     if is_repeated || (args.pack.is_none() && !args.stdin) {
         return Err(Fatal::usage_of("index-pack"));
@@ -51,7 +51,7 @@ fn check_arguments(args: &IndexPack) -> Result<(), Fatal> {
 /// What the options come to.
 struct Job<'a> {
     call: &'a Call,
-    args: &'a IndexPack,
+    args: &'a IndexPackOptions,
     repository: Option<Repository>,
     options: Options,
     policy: WritePolicy,
@@ -64,7 +64,11 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(call: &'a Call, args: &'a IndexPack, repository: Option<Repository>) -> Result<Self, Fatal> {
+    fn new(
+        call: &'a Call,
+        args: &'a IndexPackOptions,
+        repository: Option<Repository>,
+    ) -> Result<Self, Fatal> {
         if args.stdin && repository.is_none() {
             return Err(Fatal::new("--stdin requires a git repository"));
         }
@@ -178,7 +182,7 @@ impl<'a> Job<'a> {
 }
 
 /// Progress of all, or of resolving alone.
-fn progress(args: &IndexPack, call: &Call) -> Result<Progress, Fatal> {
+fn progress(args: &IndexPackOptions, call: &Call) -> Result<Progress, Fatal> {
     let progress = Progress::new(args.verbose || args.show_resolving_progress, call)?;
     Ok(match (args.progress_title.first(), args.verbose) {
         (_, false) => progress.without_intake(),
@@ -194,7 +198,7 @@ struct Notes {
 }
 
 impl Notes {
-    fn of(args: &IndexPack) -> Self {
+    fn of(args: &IndexPackOptions) -> Self {
         let line =
             |text: &String| if text.is_empty() { Vec::new() } else { format!("{text}\n").into_bytes() };
         Notes { keep: args.keep.as_ref().map(line), promisor: args.promisor.as_ref().map(line) }
@@ -202,7 +206,7 @@ impl Notes {
 }
 
 /// How packs are taken, as options and configuration say.
-fn options(args: &IndexPack, config: &Config, hash: HashKind) -> Result<Options, Fatal> {
+fn options(args: &IndexPackOptions, config: &Config, hash: HashKind) -> Result<Options, Fatal> {
     Ok(Options {
         threads: threads(args.threads, config)?,
         max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
@@ -214,7 +218,7 @@ fn options(args: &IndexPack, config: &Config, hash: HashKind) -> Result<Options,
 }
 
 /// What is asked of objects.
-fn checks(args: &IndexPack, hash: HashKind) -> Result<Option<Checks>, Fatal> {
+fn checks(args: &IndexPackOptions, hash: HashKind) -> Result<Option<Checks>, Fatal> {
     let links = args.fsck.strict || args.check_self_contained_and_connected;
     let rules = args.fsck.settings.as_ref().map(|settings| strict_fsck_rules(settings.as_bytes(), hash));
     let rules = rules.transpose()?.map(Arc::new);
@@ -235,14 +239,12 @@ fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
 }
 
 /// Which index and reverse index the pack gets.
-fn publishing(args: &IndexPack, config: &Config) -> Result<PublishOptions<'static>, Fatal> {
+fn publishing(args: &IndexPackOptions, config: &Config) -> Result<PublishOptions<'static>, Fatal> {
     let mut options = PublishOptions::of(config)?;
     if let Some(text) = &args.index_version {
         options.index_version = index_version(text)?;
     }
-    if args.rev_index || args.no_rev_index {
-        options.reverse_index = args.rev_index;
-    }
+    options.reverse_index = args.rev_index.unwrap_or(options.reverse_index);
     Ok(options)
 }
 

@@ -7,15 +7,15 @@ use packrace_object::HashKind;
 use packrace_os::count::Role;
 use packrace_os::durable;
 use packrace_store::Config;
-use packrace_store::init::{self, Begun, InitOptions, Template};
+use packrace_store::init::{self, Begun, Template};
 use packrace_store::publish::{Sharing, WritePolicy};
 use packrace_store::refs::{Backend, is_good_name};
 
-use crate::args::Init;
 use crate::call::Call;
 use crate::discovery::in_directory;
 use crate::fatal::Fatal;
 use crate::object_format::hash_of_name;
+use crate::options::InitOptions;
 
 /// What git says to those who did not choose a name, word for word.
 const BRANCH_HINT: &str = "\
@@ -30,7 +30,7 @@ hint: 'development'. The just-created branch can be renamed via this command:
 hint:
 hint: \tgit branch -m <name>";
 
-pub fn run(call: &Call, args: &Init) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
     if args.separate_git_dir.is_some() && args.bare {
         return Err(Fatal::new("options '--separate-git-dir' and '--bare' cannot be used together"));
     }
@@ -62,7 +62,7 @@ pub fn run(call: &Call, args: &Init) -> Result<(), Fatal> {
         Some(separate) => separate.clone(),
         None => existing.clone(),
     };
-    let options = InitOptions {
+    let options = init::InitOptions {
         git_dir,
         object_dir: call.open_options()?.object_dir.map(|dir| base.join(dir)),
         gitfile: separate.as_ref().map(|_| place.git_dir.clone()),
@@ -85,15 +85,15 @@ pub fn run(call: &Call, args: &Init) -> Result<(), Fatal> {
 }
 
 /// What `init --bare` would make, without a place; and what `HEAD` would stand for.
-pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(InitOptions, Vec<u8>), Fatal> {
+pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::InitOptions, Vec<u8>), Fatal> {
     let ref_format = ref_format.map(str::to_owned);
-    let args = Init { bare: true, quiet: true, ref_format, ..Init::default() };
+    let args = InitOptions { bare: true, quiet: true, ref_format, ..InitOptions::default() };
     let sources = call.open_options()?.config;
     let config = Config::outside(&sources)?;
     let (hash, default_hash) = hashes(&args, call, &config)?;
     let (refs, default_refs) = ref_formats(&args, call, &config)?;
     let here = in_directory(call, Path::new("."))?;
-    let options = InitOptions {
+    let options = init::InitOptions {
         git_dir: PathBuf::new(),
         object_dir: None,
         gitfile: None,
@@ -113,7 +113,7 @@ pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(InitOpti
 }
 
 /// Makes it, and says so.
-fn make(call: &Call, args: &Init, options: InitOptions, config: &Config) -> Result<(), Fatal> {
+fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Config) -> Result<(), Fatal> {
     let git_dir = options.git_dir.clone();
     let begun = Begun::begin(options)?;
     let (is_new, is_shared) = (begun.is_new(), begun.is_shared());
@@ -144,7 +144,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(call: &Call, args: &Init, base: &Path) -> Result<Self, Fatal> {
+    fn of(call: &Call, args: &InitOptions, base: &Path) -> Result<Self, Fatal> {
         let named = call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref());
         let work_tree = call.environment.init.work_tree.as_ref();
         let Some(named) = named.filter(|_| !(args.bare && work_tree.is_some())) else {
@@ -242,7 +242,7 @@ fn look(path: &Path) -> Result<(), String> {
     }
 }
 
-fn template(args: &Init, call: &Call, config: &Config, start: &Path, base: &Path) -> Template {
+fn template(args: &InitOptions, call: &Call, config: &Config, start: &Path, base: &Path) -> Template {
     let named = args.template.as_ref().map(|dir| start.join(dir));
     let is_empty = args.template.as_ref().is_some_and(|dir| dir.is_empty());
     // What is not typed is meant from the new repository's place, and told as it is written.
@@ -257,14 +257,18 @@ fn template(args: &Init, call: &Call, config: &Config, start: &Path, base: &Path
 }
 
 /// The hash that is asked for, and that of what is new.
-fn hashes(args: &Init, call: &Call, config: &Config) -> Result<(Option<HashKind>, HashKind), Fatal> {
+fn hashes(args: &InitOptions, call: &Call, config: &Config) -> Result<(Option<HashKind>, HashKind), Fatal> {
     let typed = args.object_format.as_deref();
     let variable = call.environment.init.default_hash.as_deref();
     chosen(typed, variable, config, "init.defaultObjectFormat", hash_of_name, HashKind::Sha1)
 }
 
 /// The same for how refs are stored.
-fn ref_formats(args: &Init, call: &Call, config: &Config) -> Result<(Option<Backend>, Backend), Fatal> {
+fn ref_formats(
+    args: &InitOptions,
+    call: &Call,
+    config: &Config,
+) -> Result<(Option<Backend>, Backend), Fatal> {
     let parse = |name: &str| match name {
         "files" => Ok(Backend::Files),
         "reftable" => Ok(Backend::Reftable),
@@ -301,7 +305,7 @@ fn chosen<T: Copy>(
 }
 
 /// What `HEAD` stands for at first.
-fn initial_branch(call: &Call, args: &Init, config: &Config) -> Result<Vec<u8>, Fatal> {
+fn initial_branch(call: &Call, args: &InitOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
     let full = |name: &[u8]| [b"refs/heads/", name].concat();
     if let Some(name) = &args.initial_branch {
         let branch = full(name.as_encoded_bytes());

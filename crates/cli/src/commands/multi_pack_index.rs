@@ -17,42 +17,37 @@ use packrace_pack::{Phase, Universe, Watch};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
-use crate::args::{MultiPackIndex, MultiPackIndexCommand, MultiPackIndexRepack, MultiPackIndexWrite, Repack};
 use crate::call::Call;
 use crate::discovery::{in_directory, repository, repository_at};
 use crate::fatal::Fatal;
+use crate::options::{
+    MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions, RepackOptions,
+};
 use crate::progress::{self, Progress};
 
 /// Longest list of refs that is read.
 const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
 
-pub fn run(call: &Call, args: &MultiPackIndex) -> Result<(), Fatal> {
-    let common = match &args.command {
-        MultiPackIndexCommand::Write(write) => &write.common,
-        MultiPackIndexCommand::Repack(repack) => &repack.common,
-        MultiPackIndexCommand::Verify(common) | MultiPackIndexCommand::Expire(common) => common,
-    };
+pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
     let mut repository = repository(call)?;
-    if let Some(path) = common.object_dir.as_ref().or(args.object_dir.as_ref()) {
+    if let Some(path) = &args.object_dir {
         let path = std::path::absolute(in_directory(call, path)?).map_err(Fatal::new)?;
         let directory = repository.known_object_dir(&path)?;
         repository = repository_at(call, Some(directory))?;
     }
-    let is_shown = progress::is_wanted(call, common.progress, common.no_progress);
-    let progress = Progress::new(is_shown, call)?;
-    match &args.command {
-        MultiPackIndexCommand::Write(write) => self::write(call, &repository, write, &progress)?,
-        MultiPackIndexCommand::Verify(_) => verify(call, &repository, &progress)?,
-        MultiPackIndexCommand::Expire(_) => expire(&repository, &progress)?,
-        MultiPackIndexCommand::Repack(args) => repack(call, &repository, args, progress)?,
+    let progress = Progress::new(progress::is_wanted(call, args.progress), call)?;
+    match &args.action {
+        MultiPackIndexAction::Write(write) => self::write(call, &repository, write, &progress),
+        MultiPackIndexAction::Verify => verify(call, &repository, &progress),
+        MultiPackIndexAction::Expire => expire(&repository, &progress),
+        MultiPackIndexAction::Repack { batch_size } => repack(call, &repository, *batch_size, progress),
     }
-    Ok(())
 }
 
 fn write(
     call: &Call,
     repository: &Repository,
-    args: &MultiPackIndexWrite,
+    args: &MultiPackIndexWriteOptions,
     progress: &Progress,
 ) -> Result<(), Fatal> {
     let bitmap = match args.bitmap {
@@ -97,7 +92,7 @@ fn write(
 fn bitmap_request(
     call: &Call,
     repository: &Repository,
-    args: &MultiPackIndexWrite,
+    args: &MultiPackIndexWriteOptions,
 ) -> Result<BitmapRequest, Fatal> {
     let threads = available_threads();
     let Some(path) = &args.refs_snapshot else {
@@ -264,12 +259,7 @@ fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
 }
 
 /// Writes a pack of what is read from the selected packs, and an index that reads it from there.
-fn repack(
-    call: &Call,
-    repository: &Repository,
-    args: &MultiPackIndexRepack,
-    progress: Progress,
-) -> Result<(), Fatal> {
+fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Progress) -> Result<(), Fatal> {
     if open(repository)?.is_none() {
         return Ok(());
     }
@@ -280,12 +270,12 @@ fn repack(
     let config = repository.config();
     let with_kept = config.boolean("repack.packKeptObjects")?.unwrap_or(false);
     let names: Vec<&str> = index.pack_names().map(stem).collect();
-    let selected = select(&index, snapshot, &names, with_kept, args.batch_size);
+    let selected = select(&index, snapshot, &names, with_kept, batch_bytes);
     if selected.len() < 2 {
         return Ok(());
     }
     let threads = available_threads();
-    let request = super::repack::base_request(call, &Repack::default(), config, threads)?;
+    let request = super::repack::base_request(call, &RepackOptions::default(), config, threads)?;
     let progress = progress.with_threads(request.settings.threads);
     let new = write_some(&universe, &request, &selected, &progress).map_err(Fatal::new)?;
     if new.is_empty() {

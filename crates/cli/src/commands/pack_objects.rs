@@ -23,11 +23,12 @@ use packrace_store::refs::Target;
 use packrace_store::{Pack, Repository, Snapshot, roots};
 
 use super::packing::{bitmap_request, filter, islands, pack_files, recent_objects};
-use crate::args::{PackObjects, when};
 use crate::call::Call;
 use crate::discovery::{in_directory, repository_with};
+use crate::expiry;
 use crate::fatal::Fatal;
 use crate::object_list;
+use crate::options::PackObjectsOptions;
 use crate::progress::{self, Progress};
 use crate::revisions::{Revisions, Selection};
 
@@ -37,7 +38,7 @@ const MAX_INPUT_BYTES: u64 = 1 << 30;
 /// Segments that are gathered into one write.
 const GATHERED_SEGMENTS: usize = 64;
 
-pub fn run(call: &Call, args: &PackObjects) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
     if args.stdout == args.base_name.is_some() {
         return Err(Fatal::usage("either --stdout or a base name is needed"));
@@ -94,9 +95,9 @@ pub fn run(call: &Call, args: &PackObjects) -> Result<(), Fatal> {
 }
 
 /// The progress that is asked for. Whoever reads the pack tells how far that is, unless all is asked for.
-fn progress(args: &PackObjects, call: &Call, threads: usize) -> Result<Progress, Fatal> {
-    let is_asked = args.progress || args.all_progress;
-    let is_shown = progress::is_wanted(call, is_asked, args.quiet || args.no_progress);
+fn progress(args: &PackObjectsOptions, call: &Call, threads: usize) -> Result<Progress, Fatal> {
+    let typed = args.all_progress.then_some(true).or(args.progress);
+    let is_shown = progress::is_wanted(call, if args.quiet { Some(false) } else { typed });
     let progress = Progress::new(is_shown, call)?;
     Ok(match (args.stdout, args.all_progress || args.all_progress_implied) {
         (false, _) => progress.with_threads(threads),
@@ -120,7 +121,7 @@ struct Planned {
 
 struct Job<'a> {
     call: &'a Call,
-    args: &'a PackObjects,
+    args: &'a PackObjectsOptions,
     repository: &'a Repository,
     universe: &'a Arc<RequestObjects>,
     settings: Settings,
@@ -302,7 +303,7 @@ impl Job<'_> {
 }
 
 fn expiry(text: &str) -> Result<i64, Fatal> {
-    when::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
+    expiry::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
 }
 
 /// All of standard input.
@@ -315,15 +316,12 @@ fn input(call: &Call) -> Result<Vec<u8>, Fatal> {
     Ok(input)
 }
 
-fn refuse_what_is_missing(args: &PackObjects) -> Result<(), Fatal> {
-    if args.missing_options.path_walk {
-        return Err(Fatal::usage("option `path-walk' is not supported"));
-    }
+fn refuse_what_is_missing(args: &PackObjectsOptions) -> Result<(), Fatal> {
     gaps(args).map(drop)
 }
 
 /// Which objects may be missing.
-fn gaps(args: &PackObjects) -> Result<MissingObjects, Fatal> {
+fn gaps(args: &PackObjectsOptions) -> Result<Gaps, Fatal> {
     match args.missing.as_deref() {
         None | Some("error") if args.exclude_promisor_objects => Ok(MissingObjects::BehindPromisor),
         None | Some("error") => Ok(MissingObjects::Errors),
@@ -334,7 +332,7 @@ fn gaps(args: &PackObjects) -> Result<MissingObjects, Fatal> {
 }
 
 /// Refuses what git refuses, in its words.
-fn refuse_what_is_incompatible(args: &PackObjects) -> Result<(), Fatal> {
+fn refuse_what_is_incompatible(args: &PackObjectsOptions) -> Result<(), Fatal> {
     let refused = [
         (args.thin && !args.stdout, "--thin cannot be used to build an indexable pack"),
         (
@@ -362,23 +360,23 @@ fn refuse_what_is_incompatible(args: &PackObjects) -> Result<(), Fatal> {
     Ok(())
 }
 
-fn is_cruft(args: &PackObjects) -> bool {
+fn is_cruft(args: &PackObjectsOptions) -> bool {
     args.cruft || args.cruft_expiration.is_some()
 }
 
 /// Whether revisions and not a list say what is packed.
-fn reads_revisions(args: &PackObjects) -> bool {
+fn reads_revisions(args: &PackObjectsOptions) -> bool {
     implies_revisions(args) || args.unpacked && !args.stdin_packs
 }
 
-fn implies_revisions(args: &PackObjects) -> bool {
+fn implies_revisions(args: &PackObjectsOptions) -> bool {
     let unreachable =
         args.keep_unreachable || args.pack_loose_unreachable || args.unpack_unreachable.is_some();
     let is_gapped = args.exclude_promisor_objects;
     args.revs || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
 }
 
-fn settings(call: &Call, args: &PackObjects, repository: &Repository) -> Result<Settings, Fatal> {
+fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> Result<Settings, Fatal> {
     let threads = available_threads();
     let mut settings = super::packing::settings(call, &args.packing, repository.config(), threads)?;
     settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
@@ -391,7 +389,7 @@ fn settings(call: &Call, args: &PackObjects, repository: &Repository) -> Result<
     Ok(settings)
 }
 
-fn version(args: &PackObjects) -> Result<Option<pack_index::Version>, Fatal> {
+fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fatal> {
     let Some(text) = &args.index_version else { return Ok(None) };
     match text.parse::<u32>() {
         Ok(1) => Ok(Some(pack_index::Version::V1)),
@@ -437,7 +435,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(args: &'a PackObjects) -> Self {
+    fn of(args: &'a PackObjectsOptions) -> Self {
         Places {
             packed: args.incremental || args.unpacked && !args.stdin_packs,
             local: args.local,

@@ -4,13 +4,13 @@ use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_store::refs;
 
-use crate::args::PackRefs;
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::PackRefsOptions;
 use crate::ref_changes::RefChanges;
 
-pub fn run(call: &Call, args: &PackRefs) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &PackRefsOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let mut changes = RefChanges::new(&repository, call)?;
     let is_one_of = |patterns: &[std::ffi::OsString], name: &[u8]| {
@@ -26,7 +26,6 @@ pub fn run(call: &Call, args: &PackRefs) -> Result<(), Fatal> {
         };
         is_included && !is_one_of(&args.exclude, name)
     };
-    let which =
-        refs::PackRefs { is_wanted: &is_wanted, prunes: !args.no_prune || args.prune, is_auto: args.auto };
+    let which = refs::PackRefs { is_wanted: &is_wanted, prunes: !args.no_prune, is_auto: args.auto };
     Ok(repository.refs().pack(&which, &changes.writes, &mut changes.objects)?)
 }

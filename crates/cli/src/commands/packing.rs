@@ -20,9 +20,9 @@ use packrace_store::publish::{PublishOptions, WritePolicy};
 use packrace_store::refs::{RefRecord, Target};
 use packrace_store::{Config, Repository, Snapshot};
 
-use crate::args::Packing;
 use crate::call::Call;
 use crate::fatal::Fatal;
+use crate::options::PackingOptions;
 use crate::progress::Progress;
 
 /// The shortest limit of packs (git-pack-objects, "--max-pack-size").
@@ -31,7 +31,7 @@ const LEAST_PACK_BYTES: u64 = 1 << 20;
 /// How packs are made; `threads` for as many as there are processors.
 pub(super) fn settings(
     call: &Call,
-    args: &Packing,
+    args: &PackingOptions,
     config: &Config,
     threads: usize,
 ) -> Result<Settings, Fatal> {
@@ -67,14 +67,14 @@ pub(super) fn settings(
 }
 
 /// How packs are stored.
-pub(super) fn pack_files(call: &Call, args: &Packing, config: &Config) -> Result<PackFiles, Fatal> {
+pub(super) fn pack_files(call: &Call, args: &PackingOptions, config: &Config) -> Result<PackFiles, Fatal> {
     let PublishOptions { reverse_index, index_version, .. } = PublishOptions::of(config)?;
     let policy = WritePolicy::of(config)?;
     Ok(PackFiles { policy, reverse_index, index_version, max_bytes: limit(call, args, config)? })
 }
 
 /// The longest pack, if there is a limit.
-fn limit(call: &Call, args: &Packing, config: &Config) -> Result<Option<u64>, Fatal> {
+fn limit(call: &Call, args: &PackingOptions, config: &Config) -> Result<Option<u64>, Fatal> {
     let configured = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
     Ok(at_least_a_mebibyte(call, args.max_pack_size.filter(|bytes| *bytes > 0).or(configured)))
 }

@@ -7,12 +7,12 @@ use packrace_server::engine::{self, Committer, PushBudget, Pusher};
 use packrace_store::{Config, HooksFrom, Outlet};
 
 use super::upload_pack::{door, expand_home, mode, subject};
-use crate::args::ReceivePack;
 use crate::call::Call;
 use crate::environment::Environment;
 use crate::fatal::Fatal;
+use crate::options::ReceivePackOptions;
 
-pub fn run(call: &Call, args: &ReceivePack) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let named = args.directory.clone().or_else(|| call.globals.git_dir.clone());
     let named: PathBuf = named.ok_or_else(|| Fatal::usage("you must name a directory"))?;
     let directory = expand_home(&named, &call.environment);

@@ -9,12 +9,14 @@ use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::{LogEdit, LoggedChange, Target, Value, is_good_name};
 use packrace_store::{ObjectReader, Repository};
 
-use crate::args::{
-    Reflog, ReflogChange, ReflogCommand, ReflogDelete, ReflogDrop, ReflogExpire, ReflogShow, when,
-};
 use crate::call::Call;
 use crate::discovery::repository;
+use crate::expiry;
 use crate::fatal::Fatal;
+use crate::options::{
+    ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
+    ReflogShowOptions,
+};
 use crate::ref_changes::RefChanges;
 use crate::revisions::RULES;
 
@@ -24,19 +26,18 @@ const FAILED: u8 = 255;
 /// Bytes that a reader keeps as delta bases.
 const READER_BYTES: usize = 4 << 20;
 
-pub fn run(call: &Call, args: &Reflog) -> Result<(), Fatal> {
-    match &args.command {
-        None => show(call, &repository(call)?, &args.show),
-        Some(ReflogCommand::Show(args)) => show(call, &repository(call)?, args),
-        Some(ReflogCommand::List { arguments }) => match arguments.first() {
+pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
+    match args {
+        ReflogOptions::Show(args) => show(call, &repository(call)?, args),
+        ReflogOptions::List { arguments } => match arguments.first() {
             Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
             None => list(call, &repository(call)?),
         },
-        Some(ReflogCommand::Exists { names }) => match names.first() {
+        ReflogOptions::Exists { names } => match names.first() {
             None => Err(Fatal::usage_of("reflog")),
             Some(name) => exists(&repository(call)?, name.as_encoded_bytes()),
         },
-        Some(ReflogCommand::Write { arguments }) => {
+        ReflogOptions::Write { arguments } => {
             let arguments: Vec<&[u8]> = arguments.iter().map(|text| text.as_encoded_bytes()).collect();
             let [name, old, new, message] = arguments.as_slice() else {
                 return Err(Fatal::usage_of("reflog"));
@@ -45,12 +46,12 @@ pub fn run(call: &Call, args: &Reflog) -> Result<(), Fatal> {
             let changes = RefChanges::new(&repository, call)?;
             write(&repository, changes, name, [old, new], message)
         }
-        Some(ReflogCommand::Delete(args)) => {
+        ReflogOptions::Delete(args) => {
             let repository = repository(call)?;
             let changes = RefChanges::new(&repository, call)?;
             delete(&repository, changes, args)
         }
-        Some(ReflogCommand::Drop(args)) => {
+        ReflogOptions::Drop(args) => {
             if args.all && !args.names.is_empty() {
                 return Err(Fatal::usage_of("reflog"));
             }
@@ -58,7 +59,7 @@ pub fn run(call: &Call, args: &Reflog) -> Result<(), Fatal> {
             let changes = RefChanges::new(&repository, call)?;
             drop_logs(&repository, &changes, args)
         }
-        Some(ReflogCommand::Expire(args)) => {
+        ReflogOptions::Expire(args) => {
             let repository = repository(call)?;
             let changes = RefChanges::new(&repository, call)?;
             Expiry::new(&repository, changes, args)?.run()
@@ -115,7 +116,7 @@ struct Shown {
     message: Vec<u8>,
 }
 
-fn show(call: &Call, repository: &Repository, args: &ReflogShow) -> Result<(), Fatal> {
+fn show(call: &Call, repository: &Repository, args: &ReflogShowOptions) -> Result<(), Fatal> {
     let snapshot = repository.snapshot()?;
     let mut reader = snapshot.reader(READER_BYTES);
     let head = [std::ffi::OsString::from("HEAD")];
@@ -239,7 +240,7 @@ fn write(
     Ok(())
 }
 
-fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDelete) -> Result<(), Fatal> {
+fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteOptions) -> Result<(), Fatal> {
     if args.entries.is_empty() {
         return Err(failed(changes.call, "no reflog specified to delete".to_owned()));
     }
@@ -265,7 +266,11 @@ fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDelete)
     result
 }
 
-fn drop_logs(repository: &Repository, changes: &RefChanges<'_>, args: &ReflogDrop) -> Result<(), Fatal> {
+fn drop_logs(
+    repository: &Repository,
+    changes: &RefChanges<'_>,
+    args: &ReflogDropOptions,
+) -> Result<(), Fatal> {
     let mut result = Ok(());
     let names = match args.all {
         true => repository.refs().logged_names().map_err(Fatal::new)?,
@@ -296,7 +301,7 @@ type IsPruned<'a> = dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal> + '
 fn shorten(
     repository: &Repository,
     changes: &RefChanges<'_>,
-    options: &ReflogChange,
+    options: &ReflogChangeOptions,
     says_would: bool,
     name: &[u8],
     is_pruned: &mut IsPruned<'_>,
@@ -337,7 +342,7 @@ fn shorten(
 fn kept(
     call: &Call,
     log: &[LoggedChange],
-    options: &ReflogChange,
+    options: &ReflogChangeOptions,
     says_would: bool,
     is_pruned: &mut IsPruned<'_>,
 ) -> Result<Option<Vec<LoggedChange>>, Fatal> {
@@ -370,7 +375,7 @@ fn kept(
 struct Expiry<'a> {
     repository: &'a Repository,
     changes: RefChanges<'a>,
-    args: &'a ReflogExpire,
+    args: &'a ReflogExpireOptions,
     total: Option<u64>,
     unreachable: Option<u64>,
     reader: ObjectReader,
@@ -387,11 +392,11 @@ impl<'a> Expiry<'a> {
     fn new(
         repository: &'a Repository,
         changes: RefChanges<'a>,
-        args: &'a ReflogExpire,
+        args: &'a ReflogExpireOptions,
     ) -> Result<Self, Fatal> {
         let moment = |text: &Option<String>, option: &str| match text {
             None => Ok(None),
-            Some(text) => match when::expiry(text) {
+            Some(text) => match expiry::expiry(text) {
                 Some(seconds) => Ok(Some(u64::try_from(seconds).unwrap_or(0))),
                 None => Err(Fatal::new(format!("invalid timestamp '{text}' given to '{option}'"))),
             },
@@ -487,7 +492,7 @@ impl<'a> Expiry<'a> {
                 None if name == b"refs/stash" => "never".to_owned(),
                 None => default.to_owned(),
             };
-            let seconds = when::expiry(&text);
+            let seconds = expiry::expiry(&text);
             let seconds = seconds
                 .ok_or_else(|| Fatal::new(format!("'{text}' for 'gc.{key}' is not a valid timestamp")))?;
             found[slot] = Some(u64::try_from(seconds).unwrap_or(0));

@@ -3,10 +3,10 @@
 use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
 
 use super::{for_each_ref, pack_refs};
-use crate::args::{Refs, RefsCommand, RefsMigrate, RefsVerify};
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::{RefsMigrateOptions, RefsOptions, RefsVerifyOptions};
 use crate::ref_changes::RefChanges;
 
 /// What `exists` ends with where there is no such ref.
@@ -15,9 +15,9 @@ const NO_SUCH_REF: u8 = 2;
 /// What the others end with where something is wrong.
 const FAILED: u8 = 255;
 
-pub fn run(call: &Call, args: &Refs) -> Result<(), Fatal> {
-    match &args.command {
-        RefsCommand::Exists { names } => {
+pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
+    match args {
+        RefsOptions::Exists { names } => {
             let [name] = names.as_slice() else {
                 return Err(Fatal::new("'git refs exists' requires a reference"));
             };
@@ -29,15 +29,15 @@ pub fn run(call: &Call, args: &Refs) -> Result<(), Fatal> {
             tell!(call, "error: reference does not exist");
             Err(Fatal::silent(NO_SUCH_REF))
         }
-        RefsCommand::List(args) => for_each_ref::run(call, args),
-        RefsCommand::Optimize(args) => pack_refs::run(call, args),
-        RefsCommand::Migrate(args) => migrate(call, args),
-        RefsCommand::Verify(args) => verify(call, args),
+        RefsOptions::List(args) => for_each_ref::run(call, args),
+        RefsOptions::Optimize(args) => pack_refs::run(call, args),
+        RefsOptions::Migrate(args) => migrate(call, args),
+        RefsOptions::Verify(args) => verify(call, args),
     }
 }
 
 /// Every ref and every reflog is read, and names and contents are checked.
-fn verify(call: &Call, args: &RefsVerify) -> Result<(), Fatal> {
+fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     if args.verbose {
         tell!(call, "Checking references consistency");
@@ -61,7 +61,7 @@ fn verify(call: &Call, args: &RefsVerify) -> Result<(), Fatal> {
 }
 
 /// All refs get another format.
-fn migrate(call: &Call, args: &RefsMigrate) -> Result<(), Fatal> {
+fn migrate(call: &Call, args: &RefsMigrateOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let misused = |words: &str| Fatal::silent(129).after(format!("usage: {words}\n"));
     if !args.arguments.is_empty() {

@@ -22,13 +22,14 @@ use super::packing::{
     at_least_a_mebibyte, bitmap_of_multi_pack_index, bitmap_request, filter, islands, pack_files,
     recent_objects, settings,
 };
-use crate::args::{Packing, Repack, when};
 use crate::call::Call;
 use crate::discovery::{in_directory, repository};
+use crate::expiry;
 use crate::fatal::Fatal;
+use crate::options::{PackingOptions, RepackOptions};
 use crate::progress::{self, Progress};
 
-pub fn run(call: &Call, args: &Repack) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
     refuse_what_is_missing(args)?;
     let repository = repository(call)?;
     let config = repository.config();
@@ -54,9 +55,8 @@ pub fn run(call: &Call, args: &Repack) -> Result<(), Fatal> {
         filter,
         filter_to,
         expire_to,
-        islands: match is_asked(args.delta_islands, args.no_delta_islands, config, "repack.useDeltaIslands")?
-        {
-            true => Some(islands(&repository, &universe, &packrace_pack::NoProgress)?),
+        islands: match is_asked(args.delta_islands, config, "repack.useDeltaIslands")? {
+            true => Some(islands(&repository, &universe, &packrace_pack::Unwatched)?),
             false => None,
         },
         recent: if plan.drops_unreachable() { recent_objects(call, &repository)? } else { Vec::new() },
@@ -67,7 +67,7 @@ pub fn run(call: &Call, args: &Repack) -> Result<(), Fatal> {
         // What replaces other packs is durable before they go.
         request.files.policy = request.files.policy.of_rewrites();
     }
-    let is_shown = progress::is_wanted(call, false, args.quiet);
+    let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
     let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
     let repacked = write(&universe, &request, &progress).map_err(|error| {
         progress.stop();
@@ -105,14 +105,17 @@ pub fn run(call: &Call, args: &Repack) -> Result<(), Fatal> {
 }
 
 /// Whether something is asked for on the command line, or else in the configuration.
-fn is_asked(yes: bool, no: bool, config: &Config, name: &str) -> Result<bool, Fatal> {
-    Ok(yes || !no && config.boolean(name)?.unwrap_or(false))
+fn is_asked(typed: Option<bool>, config: &Config, name: &str) -> Result<bool, Fatal> {
+    Ok(match typed {
+        Some(typed) => typed,
+        None => config.boolean(name)?.unwrap_or(false),
+    })
 }
 
 /// How packs are made, and nothing to make them of.
 pub(super) fn base_request(
     call: &Call,
-    args: &Repack,
+    args: &RepackOptions,
     config: &Config,
     threads: usize,
 ) -> Result<RepackRequest, Fatal> {
@@ -149,16 +152,16 @@ enum Bitmaps {
 }
 
 impl Bitmaps {
-    fn of(args: &Repack, repository: &Repository) -> Result<Self, Fatal> {
+    fn of(args: &RepackOptions, repository: &Repository) -> Result<Self, Fatal> {
         let config = repository.config();
         let configured = config.boolean("repack.writeBitmaps")?;
         let configured = configured.or(config.boolean("pack.writeBitmaps")?);
         let all = args.all || args.all_and_loosen || args.cruft;
-        Ok(match (args.write_bitmap_index, args.no_write_bitmap_index, configured) {
-            (true, _, _) | (_, false, Some(true)) => Bitmaps::Asked,
-            (_, true, _) | (_, _, Some(false)) => Bitmaps::No,
-            (_, _, None) if all && !args.write_midx && repository.is_bare()? => Bitmaps::Usual,
-            (_, _, None) => Bitmaps::No,
+        Ok(match args.write_bitmap_index.or(configured) {
+            Some(true) => Bitmaps::Asked,
+            Some(false) => Bitmaps::No,
+            None if all && !args.write_midx && repository.is_bare()? => Bitmaps::Usual,
+            None => Bitmaps::No,
         })
     }
 }
@@ -170,7 +173,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(args: &Repack, config: &Config, is_asked: bool) -> Result<Self, Fatal> {
+    fn of(args: &RepackOptions, config: &Config, is_asked: bool) -> Result<Self, Fatal> {
         let all = args.all || args.all_and_loosen || args.cruft;
         let factor = args.geometric.unwrap_or(0);
         let conflict =
@@ -203,10 +206,9 @@ impl Plan {
             Ok(factor) => Scope::Geometric(factor),
             Err(_) => Scope::Geometric(u32::MAX),
         };
-        let pack_kept = match (args.pack_kept_objects, args.no_pack_kept_objects) {
-            (true, _) => true,
-            (false, true) => false,
-            _ => config.boolean("repack.packKeptObjects")?.unwrap_or(is_asked && !args.write_midx),
+        let pack_kept = match args.pack_kept_objects {
+            Some(typed) => typed,
+            None => config.boolean("repack.packKeptObjects")?.unwrap_or(is_asked && !args.write_midx),
         };
         Ok(Plan { scope, pack_kept })
     }
@@ -226,18 +228,18 @@ impl Plan {
 }
 
 /// The filter that is asked for.
-fn asked_filter(args: &Repack, repository: &Repository) -> Result<Option<Filter>, Fatal> {
+fn asked_filter(args: &RepackOptions, repository: &Repository) -> Result<Option<Filter>, Fatal> {
     if args.filter.is_empty() && args.filter_to.is_some() {
         return Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"));
     }
     filter(&args.filter, repository.hash_kind())
 }
 
-fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
+fn unreachable(args: &RepackOptions) -> Result<Unreachable, Fatal> {
     let before = |text: &Option<String>| match text {
         None => Ok(i64::MIN),
         Some(text) => {
-            when::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
+            expiry::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
         }
     };
     Ok(if args.cruft {
@@ -251,7 +253,7 @@ fn unreachable(args: &Repack) -> Result<Unreachable, Fatal> {
     })
 }
 
-fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
+fn refuse_what_is_missing(args: &RepackOptions) -> Result<(), Fatal> {
     let is_for_all = args.all && !args.all_and_loosen && !args.cruft && !args.keep_unreachable;
     match args.filter.is_empty() || is_for_all {
         true => Ok(()),
@@ -260,7 +262,12 @@ fn refuse_what_is_missing(args: &Repack) -> Result<(), Fatal> {
 }
 
 /// `repack.cruft…` stand in for options that are not given.
-fn cruft_settings(call: &Call, args: &Repack, config: &Config, threads: usize) -> Result<Settings, Fatal> {
+fn cruft_settings(
+    call: &Call,
+    args: &RepackOptions,
+    config: &Config,
+    threads: usize,
+) -> Result<Settings, Fatal> {
     let number = |given: Option<i64>, name: &str| match given {
         Some(number) => Ok(Some(number)),
         None => config.integer(name),
@@ -269,7 +276,7 @@ fn cruft_settings(call: &Call, args: &Repack, config: &Config, threads: usize) -
         Some(bytes) => Some(bytes),
         None => config.integer("repack.cruftWindowMemory")?.and_then(|bytes| u64::try_from(bytes).ok()),
     };
-    let packing = Packing {
+    let packing = PackingOptions {
         window: number(args.packing.window, "repack.cruftWindow")?,
         window_memory: memory,
         depth: number(args.packing.depth, "repack.cruftDepth")?,
@@ -279,7 +286,7 @@ fn cruft_settings(call: &Call, args: &Repack, config: &Config, threads: usize) -
     settings(call, &packing, config, threads)
 }
 
-fn reused(args: &Repack, settings: Settings) -> Settings {
+fn reused(args: &RepackOptions, settings: Settings) -> Settings {
     Settings {
         reuse_deltas: !args.no_reuse_delta && !args.no_reuse_object,
         reuse_objects: !args.no_reuse_object,

@@ -8,10 +8,10 @@ use packrace_object::oid;
 use packrace_store::refs::{Peeled, RefObjects as _, StoredObjects, Target, is_good_name};
 use packrace_store::{Repository, Snapshot};
 
-use crate::args::ShowRef;
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::ShowRefOptions;
 
 /// Lines are written when there are so many bytes of them.
 const PIECE_BYTES: usize = 256 << 10;
@@ -19,7 +19,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// What `--exists` ends with where there is no such ref.
 const NO_SUCH_REF: u8 = 2;
 
-pub fn run(call: &Call, args: &ShowRef) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &ShowRefOptions) -> Result<(), Fatal> {
     let excludes = args.exclude_existing.is_some();
     for (is_asked, names) in [
         (excludes && args.verify && args.exists, "'--exclude-existing', '--verify', and '--exists'"),
@@ -85,7 +85,7 @@ fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Resu
 }
 
 struct Listing<'a> {
-    args: &'a ShowRef,
+    args: &'a ShowRefOptions,
     repository: &'a Repository,
     snapshot: Arc<Snapshot>,
     objects: StoredObjects,
@@ -95,7 +95,7 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn new(call: &'a Call, repository: &'a Repository, args: &'a ShowRef) -> Result<Self, Fatal> {
+    fn new(call: &'a Call, repository: &'a Repository, args: &'a ShowRefOptions) -> Result<Self, Fatal> {
         let snapshot = repository.snapshot()?;
         let asked = args.abbrev.or(args.hash.filter(|digits| *digits != -1));
         let digits = match asked {

@@ -3,17 +3,17 @@
 use packrace_store::Repository;
 use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefStore, Value, is_good_name, is_ref_name};
 
-use crate::args::SymbolicRef;
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::SymbolicRefOptions;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_filter::shorten;
 
 /// Symbolic refs that are followed, as in git.
 const MAX_DEPTH: usize = 5;
 
-pub fn run(call: &Call, args: &SymbolicRef) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &SymbolicRefOptions) -> Result<(), Fatal> {
     if args.message.as_deref() == Some("") {
         return Err(Fatal::new("Refusing to perform update with empty message"));
     }
@@ -33,7 +33,7 @@ pub fn run(call: &Call, args: &SymbolicRef) -> Result<(), Fatal> {
     }
 }
 
-fn show(call: &Call, repository: &Repository, args: &SymbolicRef, name: &[u8]) -> Result<(), Fatal> {
+fn show(call: &Call, repository: &Repository, args: &SymbolicRefOptions, name: &[u8]) -> Result<(), Fatal> {
     let refs = repository.refs();
     let shown = String::from_utf8_lossy(name);
     let Some(first) = target(refs, name)? else {

@@ -10,13 +10,13 @@ use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, Publis
 use packrace_store::{Repository, strict_fsck_rules};
 
 use super::pack_input::{PackInput, READ_BYTES, parse_pack_header};
-use crate::args::UnpackObjects;
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::UnpackObjectsOptions;
 use crate::progress::{Progress, is_wanted};
 
-pub fn run(call: &Call, args: &UnpackObjects) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
     if args.recover && !args.strict.is_empty() {
@@ -34,7 +34,7 @@ pub fn run(call: &Call, args: &UnpackObjects) -> Result<(), Fatal> {
     let job = Job {
         call,
         args,
-        progress: Progress::new(is_wanted(call, false, args.quiet), call)?,
+        progress: Progress::new(is_wanted(call, args.quiet.then_some(false)), call)?,
         storing: BatchOptions::of(repository.config())?,
         options: Options {
             max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
@@ -50,7 +50,7 @@ pub fn run(call: &Call, args: &UnpackObjects) -> Result<(), Fatal> {
 
 struct Job<'a> {
     call: &'a Call,
-    args: &'a UnpackObjects,
+    args: &'a UnpackObjectsOptions,
     repository: Repository,
     progress: Progress,
     storing: BatchOptions,

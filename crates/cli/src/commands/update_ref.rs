@@ -7,10 +7,10 @@ use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{Change, Expected, Mode, PrepareError, RefEdit, Refusal};
 
-use crate::args::UpdateRef;
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::UpdateRefOptions;
 use crate::ref_changes::{RefChanges, check_name, edit};
 use crate::ref_script::{Command, Phase, Script};
 use crate::streams::InputReader;
@@ -18,7 +18,7 @@ use crate::streams::InputReader;
 /// Of commands on standard input, so much is read at once.
 const READ_BYTES: usize = 1 << 20;
 
-pub fn run(call: &Call, args: &UpdateRef) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &UpdateRefOptions) -> Result<(), Fatal> {
     if args.message.as_deref() == Some("") {
         return Err(Fatal::new("Refusing to perform update with empty message."));
     }
@@ -43,7 +43,11 @@ pub fn run(call: &Call, args: &UpdateRef) -> Result<(), Fatal> {
     }
 }
 
-fn change_one(args: &UpdateRef, mut changes: RefChanges<'_>, message: &Arc<[u8]>) -> Result<(), Fatal> {
+fn change_one(
+    args: &UpdateRefOptions,
+    mut changes: RefChanges<'_>,
+    message: &Arc<[u8]>,
+) -> Result<(), Fatal> {
     let arguments: Vec<&[u8]> = args.arguments.iter().map(|text| text.as_encoded_bytes()).collect();
     let name = arguments[0];
     let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
@@ -97,7 +101,7 @@ enum State {
 
 /// A session on standard input.
 struct Session<'a> {
-    args: &'a UpdateRef,
+    args: &'a UpdateRefOptions,
     changes: RefChanges<'a>,
     message: Arc<[u8]>,
     state: State,
@@ -106,7 +110,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(args: &'a UpdateRef, changes: RefChanges<'a>, message: Arc<[u8]>) -> Self {
+    fn new(args: &'a UpdateRefOptions, changes: RefChanges<'a>, message: Arc<[u8]>) -> Self {
         Session { args, changes, message, state: State::Open, edits: Vec::new(), is_no_deref: false }
     }
 

@@ -11,18 +11,18 @@ use packrace_server::transfers::Transfer;
 use packrace_server::upload;
 use packrace_store::Repository;
 
-use crate::args::UploadPack;
 use crate::call::Call;
 use crate::discovery::in_directory;
 use crate::environment::Environment;
 use crate::fatal::Fatal;
+use crate::options::UploadPackOptions;
 use crate::streams::OutputSink;
 use crate::users;
 
 /// The pipe buffer that is asked for; Linux lets everybody have 1 MiB (`/proc/sys/fs/pipe-max-size`).
 const PIPE_BYTES: usize = 1 << 20;
 
-pub fn run(call: &Call, args: &UploadPack) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     let directory = args.directory.clone().or_else(|| call.globals.git_dir.clone());
     let directory = directory.ok_or_else(|| Fatal::usage("you must name a directory"))?;
     let directory = if args.strict { directory } else { expand_home(&directory, &call.environment) };

@@ -10,11 +10,11 @@ use packrace_store::publish::with_extension;
 use packrace_store::{Config, Mapped};
 
 use super::pack_input::read_pack_file;
-use crate::args::VerifyPack;
 use crate::call::Call;
 use crate::discovery::{in_directory, repository_if_any};
 use crate::fatal::Fatal;
 use crate::object_format::chosen_hash;
+use crate::options::VerifyPackOptions;
 use crate::progress::Progress;
 
 /// What is said of a pack.
@@ -27,7 +27,7 @@ pub(super) enum Listing {
     Objects,
 }
 
-pub fn run(call: &Call, args: &VerifyPack) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
     let repository = repository_if_any(call, None)?;
     let config = match &repository {
         Some(repository) => repository.config().clone(),

@@ -3,12 +3,12 @@
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_worktree::index::{IndexLock, TreeError};
 
-use crate::args::WriteTree;
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::WriteTreeOptions;
 
-pub fn run(call: &Call, args: &WriteTree) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let mut lock = IndexLock::take(&repository)?;
     let options = BatchOptions::of(repository.config())?;

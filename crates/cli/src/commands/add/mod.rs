@@ -17,10 +17,10 @@ use packrace_worktree::index::{IndexLock, StatRules};
 use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
 
 use super::pathspec_file::PathspecSource;
-use crate::args::Add;
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::AddOptions;
 use crate::work_tree::WorkTree;
 use find::Meant;
 
@@ -36,7 +36,7 @@ impl From<packrace_worktree::filter::Error> for Fatal {
     }
 }
 
-pub fn run(call: &Call, args: &Add) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
     check(args)?;
     let repository = repository(call)?;
     let tree = WorkTree::of(&repository, call)?;
@@ -53,7 +53,7 @@ pub fn run(call: &Call, args: &Add) -> Result<(), Fatal> {
         tree.top.as_os_str().as_encoded_bytes(),
         call.environment.pathspecs,
     )?;
-    if specs.is_empty() && !args.update && !args.all {
+    if specs.is_empty() && !args.update && args.all != Some(true) {
         report::nothing_specified(call, repository.config())?;
         return Ok(());
     }
@@ -64,12 +64,11 @@ pub fn run(call: &Call, args: &Add) -> Result<(), Fatal> {
         snapshot: repository.snapshot()?,
         rules: StatRules::of(repository.config())?,
         sparse: SparseCheckout::open(&repository)?,
-        ignores_errors: match (args.ignore_errors, args.no_ignore_errors) {
-            (true, _) => true,
-            (_, true) => false,
-            _ => ignores_errors(&repository)?,
+        ignores_errors: match args.ignore_errors {
+            Some(asked) => asked,
+            None => ignores_errors(&repository)?,
         },
-        is_removing: args.update || args.all || (!args.no_all && !specs.is_empty()),
+        is_removing: args.update || args.all.unwrap_or(!specs.is_empty()),
         repository,
         tree,
         specs,
@@ -89,16 +88,9 @@ fn ignores_errors(repository: &Repository) -> Result<bool, Fatal> {
     Ok(set.unwrap_or(false))
 }
 
-/// Options that do not go together, and those that are not offered.
-fn check(args: &Add) -> Result<(), Fatal> {
-    for (is_asked, name) in
-        [(args.interactive, "--interactive"), (args.patch, "--patch"), (args.edit, "--edit")]
-    {
-        if is_asked {
-            return Err(Fatal::usage(format!("add: {name} is not supported")));
-        }
-    }
-    if args.all && args.update {
+/// Options that do not go together.
+fn check(args: &AddOptions) -> Result<(), Fatal> {
+    if args.all == Some(true) && args.update {
         return Err(Fatal::new("options '-A' and '-u' cannot be used together"));
     }
     if args.ignore_missing && !args.dry_run {
@@ -113,7 +105,7 @@ fn check(args: &Add) -> Result<(), Fatal> {
 /// One run.
 struct AddCommand<'a> {
     call: &'a Call,
-    args: &'a Add,
+    args: &'a AddOptions,
     repository: Repository,
     tree: WorkTree,
     options: OpenOptions,

@@ -24,13 +24,13 @@ use self::head::Head;
 use self::junk::Junk;
 use self::place::Place;
 use super::init;
-use crate::args;
 use crate::call::Call;
 use crate::fatal::Fatal;
+use crate::options::CloneOptions;
 use crate::printable::harmless;
 use crate::progress;
 
-pub fn run(call: &Call, args: &args::CloneRepository) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &CloneOptions) -> Result<(), Fatal> {
     let Some(url) = &args.repository else {
         return Err(Fatal::usage("You must specify a repository to clone.\n").with_usage_of("clone"));
     };
@@ -46,7 +46,7 @@ pub fn run(call: &Call, args: &args::CloneRepository) -> Result<(), Fatal> {
         tell!(call, "Cloning into bare repository '{}'...", place.shown);
     }
     let origin = origin(args, &config)?;
-    let shows_progress = !args.quiet && progress::is_wanted(call, args.progress, args.no_progress);
+    let shows_progress = !args.quiet && progress::is_wanted(call, args.progress);
     let junk = Junk::begin(&place)?;
     place.make()?;
     let job = Job {
@@ -70,7 +70,7 @@ pub fn run(call: &Call, args: &args::CloneRepository) -> Result<(), Fatal> {
 }
 
 /// What the other repository is called.
-fn origin(args: &args::CloneRepository, config: &Config) -> Result<Vec<u8>, Fatal> {
+fn origin(args: &CloneOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
     let configured = || config.string("clone.defaultRemoteName");
     let name = args.origin.as_ref().map(|name| name.as_bytes().to_vec()).or_else(configured);
     let name = name.unwrap_or_else(|| b"origin".to_vec());
@@ -82,7 +82,7 @@ fn origin(args: &args::CloneRepository, config: &Config) -> Result<Vec<u8>, Fata
 
 /// One clone.
 struct Job<'a> {
-    args: &'a args::CloneRepository,
+    args: &'a CloneOptions,
     call: &'a Call,
     url: &'a [u8],
     origin: Vec<u8>,

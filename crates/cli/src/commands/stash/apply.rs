@@ -4,11 +4,11 @@ use packrace_worktree::merge::Names;
 use packrace_worktree::stash::{IndexMode, Stash};
 
 use super::{Context, complain, entries, say};
-use crate::args::StashApply;
 use crate::fatal::Fatal;
 use crate::long_status::{LongStatus, rename_limit, untracked_mode};
+use crate::options::StashApplyOptions;
 
-pub(super) fn run(context: &Context<'_>, args: &StashApply, drops: bool) -> Result<(), Fatal> {
+pub(super) fn run(context: &Context<'_>, args: &StashApplyOptions, drops: bool) -> Result<(), Fatal> {
     let entry = entries::find(context, &args.entries)?;
     if drops {
         entries::check_listed(context, &entry)?;

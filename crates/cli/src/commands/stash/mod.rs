@@ -15,11 +15,11 @@ use packrace_worktree::WorkError;
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::{Head, People, Session};
 
-use crate::args::{Stash, StashCommand};
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
 use crate::identity::Role;
+use crate::options::StashOptions;
 use crate::revisions::Revisions;
 use crate::work_tree::WorkTree;
 
@@ -32,23 +32,23 @@ impl From<WorkError> for Fatal {
     }
 }
 
-pub fn run(call: &Call, args: &Stash) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &StashOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let context = Context::new(&repository, call)?;
-    match &args.command {
-        StashCommand::Push(args) => push::run(&context, args),
-        StashCommand::Save { options, words } => push::save(&context, options, words),
-        StashCommand::List { max_count } => entries::list(&context, max_count.unwrap_or(usize::MAX)),
-        StashCommand::Show(args) => show::run(&context, args),
-        StashCommand::Apply(args) => apply::run(&context, args, false),
-        StashCommand::Pop(args) => apply::run(&context, args, true),
-        StashCommand::Drop { quiet, entries, .. } => entries::drop_one(&context, entries, *quiet),
-        StashCommand::Clear { arguments } => entries::clear(&context, arguments),
-        StashCommand::Create { words } => push::create(&context, words),
-        StashCommand::Store { message, quiet, commits, .. } => {
+    match args {
+        StashOptions::Push(args) => push::run(&context, args),
+        StashOptions::Save { options, words } => push::save(&context, options, words),
+        StashOptions::List { max_count } => entries::list(&context, max_count.unwrap_or(usize::MAX)),
+        StashOptions::Show(args) => show::run(&context, args),
+        StashOptions::Apply(args) => apply::run(&context, args, false),
+        StashOptions::Pop(args) => apply::run(&context, args, true),
+        StashOptions::Drop { quiet, entries } => entries::drop_one(&context, entries, *quiet),
+        StashOptions::Clear { arguments } => entries::clear(&context, arguments),
+        StashOptions::Create { words } => push::create(&context, words),
+        StashOptions::Store { message, quiet, commits } => {
             entries::store(&context, message.as_deref(), *quiet, commits)
         }
-        StashCommand::Branch { arguments } => branch::run(&context, arguments),
+        StashOptions::Branch { arguments } => branch::run(&context, arguments),
     }
 }
 

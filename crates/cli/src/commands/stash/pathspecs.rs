@@ -4,12 +4,12 @@ use packrace_worktree::index::Index;
 use packrace_worktree::paths::Pathspecs;
 
 use super::Context;
-use crate::args::StashPush;
 use crate::commands::pathspec_file::PathspecSource;
 use crate::fatal::Fatal;
+use crate::options::StashPushOptions;
 
 /// Those of arguments, or of a file.
-pub(super) fn of(context: &Context<'_>, args: &StashPush) -> Result<Pathspecs, Fatal> {
+pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Pathspecs, Fatal> {
     let source = PathspecSource {
         typed: &args.pathspecs,
         file: args.pathspec_from_file.as_ref(),

@@ -9,17 +9,21 @@ use packrace_worktree::stash::{Head, Outcome, People, Request, Session, StoredSt
 use packrace_worktree::untracked::UntrackedKind;
 
 use super::{Context, REF, complain, pathspecs, say};
-use crate::args::{StashOptions, StashPush};
 use crate::commands::commit_tree::encoding as commit_encoding;
 use crate::fatal::Fatal;
+use crate::options::{StashKeepOptions, StashPushOptions};
 use crate::ref_changes::{RefChanges, edit};
 
-pub(super) fn save(context: &Context<'_>, options: &StashOptions, words: &[OsString]) -> Result<(), Fatal> {
+pub(super) fn save(
+    context: &Context<'_>,
+    options: &StashKeepOptions,
+    words: &[OsString],
+) -> Result<(), Fatal> {
     let message = (!words.is_empty()).then(|| joined(words));
     push(context, options, message, pathspecs::parse(context, &[])?)
 }
 
-pub(super) fn run(context: &Context<'_>, args: &StashPush) -> Result<(), Fatal> {
+pub(super) fn run(context: &Context<'_>, args: &StashPushOptions) -> Result<(), Fatal> {
     let specs = pathspecs::of(context, args)?;
     let message = args.message.as_ref().map(|message| message.as_encoded_bytes().to_vec());
     push(context, &args.options, message, specs)
@@ -91,7 +95,7 @@ impl Work<'_> {
 
 fn push(
     context: &Context<'_>,
-    options: &StashOptions,
+    options: &StashKeepOptions,
     message: Option<Vec<u8>>,
     mut specs: Pathspecs,
 ) -> Result<(), Fatal> {
@@ -155,7 +159,7 @@ fn push(
 
 fn nothing_to_keep(
     context: &Context<'_>,
-    options: &StashOptions,
+    options: &StashKeepOptions,
     is_only_unstaged: bool,
 ) -> Result<(), Fatal> {
     if is_only_unstaged {

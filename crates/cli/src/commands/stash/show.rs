@@ -5,14 +5,14 @@ use packrace_worktree::listing::{list, make_trees};
 use packrace_worktree::objects::Objects;
 
 use super::{Context, entries};
-use crate::args::StashShow;
 use crate::diff_stat;
 use crate::fatal::Fatal;
 use crate::long_status::diff_rename_limit;
+use crate::options::StashShowOptions;
 use crate::patch_text::PatchWriter;
 use crate::quoting::PathStyle;
 
-pub(super) fn run(context: &Context<'_>, args: &StashShow) -> Result<(), Fatal> {
+pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), Fatal> {
     let config = context.repository.config();
     let entry = entries::find(context, &args.entries)?;
     let is_default =
@@ -23,10 +23,9 @@ pub(super) fn run(context: &Context<'_>, args: &StashShow) -> Result<(), Fatal> 
     if is_default && !shows_patch && !shows_stat {
         return Ok(());
     }
-    let includes_untracked = match (args.include_untracked, args.no_include_untracked) {
-        (true, _) => true,
-        (false, true) => false,
-        (false, false) => configured("stash.showIncludeUntracked", false)?,
+    let includes_untracked = match args.include_untracked {
+        Some(typed) => typed,
+        None => configured("stash.showIncludeUntracked", false)?,
     };
     let snapshot = context.repository.snapshot()?;
     let objects = Objects::new(&snapshot);

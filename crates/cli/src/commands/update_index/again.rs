@@ -6,8 +6,8 @@ use packrace_store::ObjectReader;
 use packrace_worktree::index::{Entry, Mode};
 
 use super::Update;
-use crate::args::Step;
 use crate::fatal::Fatal;
+use crate::options::Step;
 use crate::revisions::Revisions;
 
 /// What the reader may keep of trees.

@@ -14,13 +14,13 @@ use packrace_store::{Repository, Snapshot, unquote_line};
 use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, RefreshOptions, refresh};
 use packrace_worktree::paths::NameRules;
 
-use crate::args::{Step, Switch, UpdateIndex};
 use crate::call::Call;
 use crate::discovery::repository;
 use crate::fatal::Fatal;
+use crate::options::{Step, Switch, UpdateIndexOptions};
 use crate::work_tree::WorkTree;
 
-pub fn run(call: &Call, args: &UpdateIndex) -> Result<(), Fatal> {
+pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let work_tree = WorkTree::find(&repository, call)?;
     let mut update = Update::new(call, &repository, work_tree)?;
