@@ -10,8 +10,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use crate::printable::one_line;
 use crate::serve_config::{Format, Level, Log};
+use packrace_commands::one_line;
 
 /// How much is logged; it may change.
 pub type LogLevel = reload::Handle<LevelFilter, Registry>;

@@ -5,46 +5,24 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]
-mod call;
-#[macro_use]
 mod process;
 
 mod args;
-mod columns;
-mod commands;
-mod diff_stat;
-mod discovery;
-mod environment;
-mod expiry;
-mod fatal;
-mod identity;
+mod http_backend;
+mod interruption;
 mod log;
-mod long_status;
-mod object_format;
-mod object_list;
-mod options;
-mod patch_text;
-mod printable;
-mod progress;
-mod quoting;
-mod ref_changes;
-mod ref_filter;
-mod ref_script;
-mod revisions;
+mod man;
 mod sandbox;
+mod serve;
 mod serve_config;
-mod streams;
 mod trace2;
-mod users;
-mod utf8;
-mod work_tree;
+mod warnings;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use args::{Command, Parsed};
-use call::Call;
-use fatal::Fatal;
+use packrace_commands::{self as commands, Call, Fatal};
 use packrace_os::faults::{self, Scope};
 use process::Reports;
 use trace2::{Session, Trace};
@@ -104,7 +82,7 @@ fn run(call: Call, command: Command) -> u8 {
 fn execute(call: Call, command: Command) -> u8 {
     // The server has a log; what others say on the way is git's.
     if !matches!(command, Command::Serve(_)) {
-        commands::warnings::to_stderr();
+        warnings::to_stderr();
     }
     match dispatch(call, command) {
         Ok(()) => 0,
@@ -120,12 +98,12 @@ fn execute(call: Call, command: Command) -> u8 {
 
 fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
     match command {
-        Command::Serve(args) => commands::serve::run(call, &args),
+        Command::Serve(args) => serve::run(call, &args),
         Command::UploadPack(args) => commands::upload_pack::run(&call, &args.into()),
         Command::ReceivePack(args) => commands::receive_pack::run(&call, &args.into()),
-        Command::HttpBackend => commands::http_backend::run(&call),
+        Command::HttpBackend => http_backend::run(&call),
         Command::Add(args) => commands::add::run(&call, &(*args).try_into()?),
-        Command::Clone(args) => commands::clone::run(&call, &(*args).into()),
+        Command::Clone(args) => commands::clone::run(&call, &(*args).into(), interruption::watch),
         Command::CommitGraph(args) => commands::commit_graph::run(&call, &args.try_into()?),
         Command::ForEachRef(args) => commands::for_each_ref::run(&call, &(*args).into()),
         Command::IndexPack(args) => commands::index_pack::run(&call, &(*args).into()),
@@ -151,6 +129,6 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::Stash(args) => commands::stash::run(&call, &(*args).into()),
         Command::UnpackObjects(args) => commands::unpack_objects::run(&call, &args.into()),
         Command::VerifyPack(args) => commands::verify_pack::run(&call, &args.into()),
-        Command::Man(args) => commands::man::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

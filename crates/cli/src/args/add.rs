@@ -1,6 +1,6 @@
 use super::chosen;
-use crate::fatal::Fatal;
-use crate::options::AddOptions;
+use packrace_commands::Fatal;
+use packrace_commands::options::AddOptions;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]

@@ -1,5 +1,5 @@
 use super::chosen;
-use crate::options::CloneOptions;
+use packrace_commands::options::CloneOptions;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]

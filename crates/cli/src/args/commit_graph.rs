@@ -1,6 +1,6 @@
 use super::chosen;
-use crate::fatal::Fatal;
-use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
+use packrace_commands::Fatal;
+use packrace_commands::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

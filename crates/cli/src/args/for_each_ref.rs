@@ -1,4 +1,4 @@
-use crate::options::ForEachRefOptions;
+use packrace_commands::options::ForEachRefOptions;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]

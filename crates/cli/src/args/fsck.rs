@@ -1,6 +1,6 @@
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use crate::options::FsckOptions;
+use packrace_commands::options::FsckOptions;
 
 /// `--strict` and `--fsck-objects`, each with settings or without.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::chosen;
 use super::fsck::FsckArgs;
-use crate::options::{IndexPackOptions, VerifyPackOptions};
+use packrace_commands::options::{IndexPackOptions, VerifyPackOptions};
 
 #[derive(Debug, Default, clap::Args)]
 pub struct IndexPack {

@@ -1,4 +1,4 @@
-use crate::options::InitOptions;
+use packrace_commands::options::InitOptions;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]

@@ -41,7 +41,7 @@ pub use update_index::UpdateIndex;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::options::{GlobalOptions, ReceivePackOptions, UploadPackOptions};
+use packrace_commands::options::{GlobalOptions, ReceivePackOptions, UploadPackOptions};
 
 /// Exit code for a command line that makes no sense.
 const USAGE: u8 = 129;

@@ -1,5 +1,5 @@
 use super::chosen;
-use crate::options::{MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions};
+use packrace_commands::options::{MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

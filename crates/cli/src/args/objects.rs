@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use crate::options::{CommitTreeOptions, HashObjectOptions, MessagePart, WriteTreeOptions};
 use clap::{Arg, ArgAction, ArgMatches};
+use packrace_commands::options::{CommitTreeOptions, HashObjectOptions, MessagePart, WriteTreeOptions};
 
 #[derive(Debug, clap::Args)]
 #[command(

@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use super::chosen;
 use super::packing::Packing;
-use crate::fatal::Fatal;
-use crate::options::PackObjectsOptions;
+use packrace_commands::Fatal;
+use packrace_commands::options::PackObjectsOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct PackObjects {

@@ -1,4 +1,4 @@
-use crate::options::PackingOptions;
+use packrace_commands::options::PackingOptions;
 
 // How packs are made: options that several commands have.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
 use super::ForEachRef;
-use crate::options::{
+use packrace_commands::options::{
     PackRefsOptions, ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions,
     ReflogOptions, ReflogShowOptions, RefsMigrateOptions, RefsOptions, RefsVerifyOptions, ShowRefOptions,
     SymbolicRefOptions, UpdateRefOptions,

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::chosen;
 use super::packing::{Packing, parse_bytes};
-use crate::options::RepackOptions;
+use packrace_commands::options::RepackOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Repack {

@@ -1,5 +1,7 @@
 use super::chosen;
-use crate::options::{self, StashApplyOptions, StashKeepOptions, StashPushOptions, StashShowOptions};
+use packrace_commands::options::{
+    self, StashApplyOptions, StashKeepOptions, StashPushOptions, StashShowOptions,
+};
 use std::ffi::OsString;
 
 /// Options of the whole command that have a value in the next argument.

@@ -1,4 +1,4 @@
-use crate::options::UnpackObjectsOptions;
+use packrace_commands::options::UnpackObjectsOptions;
 
 #[derive(Debug, clap::Args)]
 pub struct UnpackObjects {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-use crate::options::{Step, Switch, UpdateIndexOptions};
+use packrace_commands::options::{Step, Switch, UpdateIndexOptions};
 
 /// The steps, as they were typed.
 #[derive(Debug)]

@@ -120,6 +120,11 @@ fn the_environment_is_read_in_cli_only() {
 }
 
 #[test]
+fn commands_use_the_streams_they_are_given() {
+    for_shipped_sources(source::streams_of_process);
+}
+
+#[test]
 fn files_are_short() {
     for_sources(source::length);
 }

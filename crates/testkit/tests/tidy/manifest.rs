@@ -3,8 +3,8 @@
 /// The rooms and what each may use of the others; `*` is all of them. ARCHITECTURE.md says why.
 const ROOMS: [(&str, &[&str]); 13] = [
     ("cli", &["*"]),
-    ("server", &["pack", "store", "os", "format", "protocol", "object"]),
-    ("client", &["pack", "store", "os", "protocol", "object"]),
+    ("commands", &["server", "worktree", "pack", "store", "os", "format", "protocol", "object"]),
+    ("server", &["worktree", "pack", "store", "os", "format", "protocol", "object"]),
     ("worktree", &["store", "os", "format", "object"]),
     ("pack", &["object", "format", "store"]),
     ("store", &["object", "format", "os"]),

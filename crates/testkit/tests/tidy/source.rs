@@ -52,6 +52,16 @@ pub fn environment(path: &str, text: &str) -> Vec<String> {
     words.into_iter().filter(|word| has_word(&code, word)).map(|word| format!("{path}: {word}")).collect()
 }
 
+/// Standard streams and the end of the process in `commands`, which is handed its streams and shares the process with others.
+pub fn streams_of_process(path: &str, text: &str) -> Vec<String> {
+    if room_of(path) != Some("commands") || is_test_file(path) {
+        return Vec::new();
+    }
+    let code = without_tests(&code_of(text));
+    let words = ["io::stdin", "io::stdout", "io::stderr", "process::exit", "println!", "eprintln!"];
+    words.into_iter().filter(|word| has_word(&code, word)).map(|word| format!("{path}: {word}")).collect()
+}
+
 /// Files longer than [`MAX_LINES`]; `tests.rs` may be.
 pub fn length(path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().count();
@@ -275,6 +285,20 @@ mod tests {
         check(environment, "crates/store/src/a.rs", "use std::env; env::vars_os()", 1);
         check(environment, "crates/store/src/a.rs", "#[cfg(test)]\nfn f() { std::env::var(\"HOME\") }", 0);
         check(environment, "crates/cli/src/a.rs", "std::env::var(\"HOME\")", 0);
+    }
+
+    #[test]
+    fn streams_of_the_process_are_found_in_commands() {
+        check(streams_of_process, "crates/commands/src/a.rs", "std::io::stdout().lock()", 1);
+        check(
+            streams_of_process,
+            "crates/commands/src/a.rs",
+            "use std::io::{self}; io::stderr(); eprintln!(\"x\");",
+            2,
+        );
+        check(streams_of_process, "crates/commands/src/a.rs", "std::process::exit(1)", 1);
+        check(streams_of_process, "crates/commands/tests/a.rs", "std::io::stdout()", 0);
+        check(streams_of_process, "crates/cli/src/a.rs", "std::io::stdout()", 0);
     }
 
     #[test]

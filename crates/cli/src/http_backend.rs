@@ -1,0 +1,99 @@
+//! `packrace http-backend`: one request that a web server hands over.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use packrace_os::child::Confinement;
+use packrace_os::sink::FdSink;
+use packrace_os::source::FdSource;
+use packrace_server::admission::AdmissionSettings;
+use packrace_server::engine::{ProtocolVersion, PushBudget};
+use packrace_server::pack_cache::CacheSettings;
+use packrace_server::transport::cgi::{self, CgiRequest};
+use packrace_server::transport::settings::{Admin, Hosts, Limits, PushMemory, Pushing, ServeRules, Settings};
+use packrace_server::warm::WarmSettings;
+use packrace_store::OpenOptions;
+
+use packrace_commands::Call;
+use packrace_commands::receive_pack::committer;
+use packrace_commands::{Fatal, one_line};
+
+pub fn run(call: &Call) -> Result<(), Fatal> {
+    let (request, settings) = match told(call) {
+        Ok(told) => told,
+        Err(fatal) => {
+            // The web server must be told something.
+            let _ = std::io::stdout().write_all(b"Status: 500 Internal Server Error\r\n\r\n");
+            return Err(fatal);
+        }
+    };
+    let input = FdSource::stdin(None).map_err(Fatal::new)?;
+    let output = FdSink::stdout().map_err(Fatal::new)?;
+    // What was refused is answered.
+    if let Err(why) = cgi::http_backend(&request, &settings, input, output)
+        && !why.is_empty()
+    {
+        let _ = writeln!(std::io::stderr(), "{}", one_line(&why));
+    }
+    Ok(())
+}
+
+fn told(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
+    let environment = &call.environment;
+    let max_request_bytes = environment.max_request_buffer()?;
+    let settings = Settings {
+        http: None,
+        git: None,
+        admin: Admin::default(),
+        open: OpenOptions { check_ownership: true, ..call.open_options()? },
+        namespace: environment.namespace(&call.globals)?,
+        agent: environment.agent(),
+        session_id: environment.session_id.clone(),
+        limits: Limits::default(),
+        admission: AdmissionSettings::default(),
+        // One request is served, and nobody shares with it.
+        cache: CacheSettings { enabled: false, ..CacheSettings::default() },
+        warm: WarmSettings { enabled: false, ..WarmSettings::default() },
+        hook_environment: environment.for_upload_hooks(&call.globals),
+        rules: ServeRules::default(),
+        hosts: Hosts::default(),
+        pushing: Pushing {
+            is_allowed: false,
+            new_repositories: None,
+            committer: committer(environment),
+            hook_environment: environment.for_push_hooks(&call.globals),
+            temporary_dir: environment.temporary_dir.clone(),
+            budget: PushBudget::default(),
+            memory: PushMemory::default(),
+        },
+        // As git's.
+        confinement: Confinement::default(),
+    };
+    Ok((CgiRequest { max_request_bytes, ..cgi_request() }, settings))
+}
+
+/// What a web server says of a request.
+fn cgi_request() -> CgiRequest {
+    let get = |name: &str| std::env::var_os(name);
+    let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+    CgiRequest {
+        method: text("REQUEST_METHOD"),
+        project_root: path("GIT_PROJECT_ROOT"),
+        path_info: get("PATH_INFO"),
+        path_translated: get("PATH_TRANSLATED"),
+        query: text("QUERY_STRING").unwrap_or_default(),
+        content_type: text("CONTENT_TYPE").unwrap_or_default(),
+        content_length: text("CONTENT_LENGTH"),
+        content_encoding: text("HTTP_CONTENT_ENCODING").unwrap_or_default(),
+        max_request_bytes: None,
+        server_protocol: text("SERVER_PROTOCOL").unwrap_or_default(),
+        remote_user: text("REMOTE_USER"),
+        remote_address: text("REMOTE_ADDR"),
+        exports_all: get("GIT_HTTP_EXPORT_ALL").is_some(),
+        version: {
+            let protocol = text("GIT_PROTOCOL").or_else(|| text("HTTP_GIT_PROTOCOL"));
+            ProtocolVersion::from_environment(&protocol.unwrap_or_default())
+        },
+    }
+}

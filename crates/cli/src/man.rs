@@ -1,0 +1,48 @@
+//! `packrace man`: writes the man pages, from the same definitions as `--help`.
+
+use crate::args::{Man, command_line};
+
+use packrace_commands::Fatal;
+
+pub fn run(args: &Man) -> Result<(), Fatal> {
+    for (name, page) in pages().map_err(Fatal::new)? {
+        packrace_os::write_file(&args.directory.join(name), &page).map_err(Fatal::new)?;
+    }
+    Ok(())
+}
+
+/// File names and contents.
+fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut pages = Vec::new();
+    let mut top = command_line();
+    // Each command has its options only then.
+    top.build();
+    let mut render = |command: clap::Command| {
+        let name = format!("{}.1", command.get_name());
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command).render(&mut page)?;
+        pages.push((name, page));
+        std::io::Result::Ok(())
+    };
+    for command in top.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = format!("packrace-{}", command.get_name());
+        for inner in command.get_subcommands() {
+            render(inner.clone().name(format!("{name}-{}", inner.get_name())))?;
+        }
+        render(command.clone().name(name))?;
+    }
+    render(top)?;
+    Ok(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_committed_pages_are_up_to_date() {
+        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/man");
+        for (name, page) in super::pages().unwrap() {
+            let committed = std::fs::read(directory.join(&name)).unwrap_or_default();
+            assert!(committed == page, "docs/man/{name} is old: run `cargo run -p packrace -- man docs/man`");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! `packrace serve`: every repository below a folder.
+
+use std::io::{ErrorKind, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+
+use packrace_os::child::Confinement;
+use packrace_server::listen::{inetd, serve_and_reload};
+use packrace_server::settings::{NewRepositories, Pushing, Settings};
+use packrace_store::{Config, HooksFrom};
+
+use crate::args::Serve;
+use crate::log;
+use crate::process;
+use crate::sandbox;
+use crate::serve_config::{Hooks, Setting, Told, example};
+use packrace_commands::Call;
+use packrace_commands::Environment;
+use packrace_commands::Fatal;
+use packrace_commands::in_directory;
+use packrace_commands::init;
+use packrace_commands::receive_pack::committer;
+use packrace_commands::users;
+
+/// Where HTTP is served when nothing is said.
+const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);
+
+pub fn run(call: Call, args: &Serve) -> Result<(), Fatal> {
+    if args.print_config {
+        // Nobody has to read it to its end.
+        let _ = std::io::stdout().write_all(example(&defaults(&call.environment)).as_bytes());
+        return Ok(());
+    }
+    // Read while it can be: in the sandbox, and before its files are replaced.
+    let call = &Call { environment: call.environment.with_last_config(), ..call };
+    let mut told = told(call, args)?;
+    let log = (!args.inetd || has_log_of_its_own()).then(|| log::start(&told.log));
+    let root = in_directory(call, &args.root)?;
+    let failed = |error| Fatal::new(format!("{}: {error}", root.display()));
+    let settings = settings(call, &told)?;
+    let config = args.config.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    sandbox::begin(&told, &root, config.as_deref(), &settings.open.config, &call.environment)?;
+    if args.inetd {
+        return inetd(&root, settings).map_err(failed);
+    }
+    packrace_os::process::return_large_values();
+    let inherited = process::inherited_listeners()?;
+    let nothing_said = settings.http.is_none() && settings.git.is_none() && inherited.is_empty();
+    let http = settings.http.or(nothing_said.then(|| DEFAULT_HTTP.into()));
+    let settings = Settings { http, ..settings };
+    let listening = |addresses: &[(&str, std::net::SocketAddr)]| {
+        let mut stdout = std::io::stdout().lock();
+        for (scheme, address) in addresses {
+            // Nobody has to listen.
+            let _ = match *scheme {
+                "admin" => writeln!(stdout, "packrace: to be looked at at http://{address}/-/"),
+                _ => writeln!(stdout, "packrace: serving {} at {scheme}://{address}/", root.display()),
+            };
+        }
+    };
+    let reload = || {
+        let settings = reload_settings(call, args, &mut told);
+        let settings = settings.inspect_err(|error| {
+            tracing::error!("settings stay as they were: {}", error.message);
+        });
+        if let Some(log) = &log {
+            // It is there as long as the process.
+            let _ = log.reload(log::filter(told.log.level));
+        }
+        settings.ok().map(|settings| Settings { http, ..settings })
+    };
+    serve_and_reload(&root, settings, inherited, listening, reload).map_err(failed)
+}
+
+/// Reads everything again. Either all of it counts, but for what needs a restart, or nothing.
+fn reload_settings(call: &Call, args: &Serve, running: &mut Told) -> Result<Settings, Fatal> {
+    let mut next = running.clone();
+    let (changed, stays) = next.reload(told(call, args)?);
+    if let HooksFrom::Dir(dir) = &next.serve.hooks
+        && let Err(error) = std::fs::read_dir(dir)
+        && error.kind() == ErrorKind::PermissionDenied
+    {
+        let dir = dir.display();
+        return Err(Fatal::new(format!(
+            "serve.hooks: {dir}: {error}; in the sandbox, not without a restart"
+        )));
+    }
+    let settings = settings(call, &next)?;
+    *running = next;
+    let names =
+        |settings: Vec<&Setting>| settings.iter().map(|setting| setting.key()).collect::<Vec<_>>().join(", ");
+    match stays.is_empty() {
+        true => tracing::info!("settings were read again; changed: {}", names(changed)),
+        false => tracing::warn!(
+            "settings were read again; changed: {}; not without a restart: {}",
+            names(changed),
+            names(stays)
+        ),
+    }
+    Ok(settings)
+}
+
+/// What counts where nothing is said.
+fn defaults(environment: &Environment) -> Told {
+    let mut told = Told::default();
+    told.cache.directory = Some(environment.temporary_dir.clone());
+    told
+}
+
+/// What file, environment and command line say together.
+fn told(call: &Call, args: &Serve) -> Result<Told, Fatal> {
+    let mut told = defaults(&call.environment);
+    if let Some(path) = &args.config {
+        let path = in_directory(call, path)?;
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            let is_denied = error.kind() == ErrorKind::PermissionDenied;
+            let hint =
+                if is_denied { " (in the sandbox, a file that was replaced needs a restart)" } else { "" };
+            Fatal::new(format!("{name}: {error}{hint}"))
+        })?;
+        told.take_file(&name, &text).map_err(Fatal::new)?;
+    }
+    if let Some(bytes) = call.environment.max_request_buffer()? {
+        told.limits.max_request_bytes = bytes;
+    }
+    for (name, value) in &process::serve_variables() {
+        told.take_variable(name, value).map_err(Fatal::new)?;
+    }
+    for assignment in &args.assignments {
+        told.take_assignment(assignment).map_err(Fatal::new)?;
+    }
+    told.listen.http = args.http.or(told.listen.http);
+    told.listen.git = args.git.or(told.listen.git);
+    told.push.allowed |= args.allow_push;
+    told.serve.read_only |= args.read_only;
+    Ok(told)
+}
+
+/// Whether standard error is not the connection itself, as where inetd starts a server.
+fn has_log_of_its_own() -> bool {
+    let identity = |fd: BorrowedFd<'_>| {
+        let file = std::fs::File::from(fd.try_clone_to_owned().ok()?);
+        let metadata = file.metadata().ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    identity(std::io::stderr().as_fd()) != identity(std::io::stdin().as_fd())
+}
+
+/// What is served, and how.
+fn settings(call: &Call, told: &Told) -> Result<Settings, Fatal> {
+    let Told { listen, limits, admission, cache, warm, push, hooks, sandbox: _, serve, log: _ } =
+        told.clone();
+    let environment = &call.environment;
+    Ok(Settings {
+        http: listen.http,
+        git: listen.git,
+        admin: listen.admin,
+        open: call.open_options()?,
+        namespace: environment.namespace(&call.globals)?,
+        agent: environment.agent(),
+        session_id: environment.session_id.clone(),
+        hosts: listen.hosts,
+        rules: serve,
+        limits,
+        admission,
+        cache,
+        warm,
+        hook_environment: environment.for_upload_hooks(&call.globals),
+        pushing: Pushing {
+            is_allowed: push.allowed,
+            new_repositories: new_repositories(call, push.allowed)?,
+            committer: committer(environment),
+            hook_environment: environment.for_push_hooks(&call.globals),
+            temporary_dir: environment.temporary_dir.clone(),
+            budget: push.budget(),
+            memory: push.memory(),
+        },
+        confinement: confinement(&hooks)?,
+    })
+}
+
+/// Variables that hooks inherit: what shells and git need, and what tells git where its configuration is. Not among them:
+/// what a service manager tells the server alone, such as sockets, and folders of credentials.
+const INHERITED: [&str; 13] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "GNUPGHOME",
+    "XDG_*",
+    "GIT_*",
+];
+
+/// What programs may do and take that run for clients.
+fn confinement(hooks: &Hooks) -> Result<Confinement, Fatal> {
+    let user = match hooks.user.as_str() {
+        "" => None,
+        name => {
+            let found = match name.parse() {
+                Ok(number) => users::numbered(number),
+                Err(_) => users::named(name.as_bytes()),
+            };
+            let ids = found.and_then(|user| user.ids);
+            Some(ids.ok_or_else(|| Fatal::new(format!("hooks.user: there is no user {name}")))?)
+        }
+    };
+    let names =
+        INHERITED.iter().copied().chain(hooks.environment.iter().map(String::as_str)).collect::<Vec<_>>();
+    let limit = |value: u64| Some(value).filter(|value| *value > 0);
+    Ok(Confinement {
+        inherits: Some(Arc::new(process::variables(&names))),
+        time: Some(hooks.max_time).filter(|time| !time.is_zero()),
+        user,
+        memory_bytes: limit(hooks.max_memory),
+        processes: limit(hooks.max_processes as u64),
+        cpu_seconds: limit(hooks.max_cpu_time.as_secs()),
+    })
+}
+
+/// What is made where a push finds nothing, if anything is: `packrace.createOnPush`, from where no repository can set it.
+fn new_repositories(call: &Call, may_push: bool) -> Result<Option<NewRepositories>, Fatal> {
+    let config = Config::outside(&call.open_options()?.config)?;
+    if !may_push || !config.boolean("packrace.createOnPush")?.unwrap_or(false) {
+        return Ok(None);
+    }
+    let (options, head) = init::bare_prototype(call, None)?;
+    Ok(Some(NewRepositories { options, head }))
+}

@@ -1,0 +1,212 @@
+//! `packrace add`: puts what is in the work tree into the index.
+//!
+//! What is meant is found first; then files are read and stored on several threads; then it is said, in git's order, what came of
+//! each; then the objects are published and, last, the index is replaced.
+
+mod apply;
+mod find;
+mod refresh;
+mod report;
+
+use std::sync::Arc;
+
+use packrace_store::publish::{BatchOptions, ObjectBatch};
+use packrace_store::{OpenOptions, Repository, Snapshot};
+use packrace_worktree::filter::{Direction, Filters};
+use packrace_worktree::index::{IndexLock, StatRules};
+use packrace_worktree::paths::{PathError, Pathspecs, SparseCheckout};
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::AddOptions;
+use crate::work_tree::WorkTree;
+use crate::work_tree::pathspec_file::PathspecSource;
+use find::Meant;
+
+impl From<PathError> for Fatal {
+    fn from(error: PathError) -> Self {
+        Fatal::new(error)
+    }
+}
+
+impl From<packrace_worktree::filter::Error> for Fatal {
+    fn from(error: packrace_worktree::filter::Error) -> Self {
+        Fatal::new(error)
+    }
+}
+
+/// Does what `git add` does.
+pub fn run(call: &Call, args: &AddOptions) -> Result<(), Fatal> {
+    check(args)?;
+    let repository = repository(call)?;
+    let tree = WorkTree::of(&repository, call)?;
+    let lock = IndexLock::take(&repository)?;
+    let source = PathspecSource {
+        typed: &args.pathspecs,
+        file: args.pathspec_from_file.as_ref(),
+        ends_in_nul: args.pathspec_file_nul,
+        prefix: &tree.prefix,
+    };
+    let specs = Pathspecs::parse(
+        &source.read(call)?,
+        &tree.prefix,
+        tree.top.as_os_str().as_encoded_bytes(),
+        call.environment.pathspecs,
+    )?;
+    if specs.is_empty() && !args.update && args.all != Some(true) {
+        report::nothing_specified(call, repository.config())?;
+        return Ok(());
+    }
+    let command = AddCommand {
+        call,
+        args,
+        options: call.open_options()?,
+        snapshot: repository.snapshot()?,
+        rules: StatRules::of(repository.config())?,
+        sparse: SparseCheckout::open(&repository)?,
+        ignores_errors: match args.ignore_errors {
+            Some(asked) => asked,
+            None => ignores_errors(&repository)?,
+        },
+        is_removing: args.update || args.all.unwrap_or(!specs.is_empty()),
+        repository,
+        tree,
+        specs,
+        out: Vec::new(),
+        told: Vec::new(),
+        code: 0,
+    };
+    command.run(lock)
+}
+
+fn ignores_errors(repository: &Repository) -> Result<bool, Fatal> {
+    let config = repository.config();
+    let set = match config.boolean("add.ignoreErrors")? {
+        Some(set) => Some(set),
+        None => config.boolean("add.ignore-errors")?,
+    };
+    Ok(set.unwrap_or(false))
+}
+
+/// Options that do not go together.
+fn check(args: &AddOptions) -> Result<(), Fatal> {
+    if args.all == Some(true) && args.update {
+        return Err(Fatal::new("options '-A' and '-u' cannot be used together"));
+    }
+    if args.ignore_missing && !args.dry_run {
+        return Err(Fatal::new("the option '--ignore-missing' requires '--dry-run'"));
+    }
+    if let Some(mode) = args.chmod.as_ref().filter(|mode| !matches!(mode.as_str(), "+x" | "-x")) {
+        return Err(Fatal::new(format!("--chmod param '{mode}' must be either -x or +x")));
+    }
+    Ok(())
+}
+
+/// One run.
+struct AddCommand<'a> {
+    call: &'a Call,
+    args: &'a AddOptions,
+    repository: Repository,
+    tree: WorkTree,
+    options: OpenOptions,
+    snapshot: Arc<Snapshot>,
+    rules: StatRules,
+    sparse: Option<SparseCheckout>,
+    specs: Pathspecs,
+    ignores_errors: bool,
+    /// Whether what is gone is taken out of the index.
+    is_removing: bool,
+    /// For standard output.
+    out: Vec<u8>,
+    /// Lines for standard error that were not written yet.
+    told: Vec<String>,
+    code: u8,
+}
+
+impl AddCommand<'_> {
+    fn run(mut self, mut lock: IndexLock) -> Result<(), Fatal> {
+        let done = self.add(&mut lock);
+        self.tell();
+        let said = self.call.write(&self.out);
+        let batch = done?;
+        said?;
+        if self.args.dry_run || !lock.index().is_changed() {
+            return if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) };
+        }
+        let modified = self.modified_since(lock.index(), &batch.settled)?;
+        // Whatever the index is going to name is durable before it does.
+        let durable = batch.objects.publish()?.durable();
+        lock.commit(&durable, &mut |key, _| modified.contains(key.path()))?;
+        if self.code == 0 { Ok(()) } else { Err(Fatal::silent(self.code)) }
+    }
+
+    /// All but the last step: writing.
+    fn add(&mut self, lock: &mut IndexLock) -> Result<Batch, Fatal> {
+        if self.sparse.is_some() {
+            self.unskip_present(lock)?;
+        }
+        self.check_specs(lock.index())?;
+        let options = BatchOptions::of_work_tree(self.repository.config())?;
+        let objects = ObjectBatch::new(self.repository.object_dir(), Arc::clone(&self.snapshot), options);
+        let mut batch = Batch { objects, settled: Default::default() };
+        let mut filters = Filters::new(
+            &self.repository,
+            &self.snapshot,
+            &self.tree.place,
+            Direction::CheckIn,
+            &mut self.told,
+        )?;
+        if self.args.refresh {
+            self.refresh(lock.index_mut(), &mut filters, &mut batch)?;
+            return Ok(batch);
+        }
+        let Meant { changes, untracked, ignored } = self.find(lock.index())?;
+        self.tell();
+        self.take_changes(lock.index_mut(), changes, &mut filters, &mut batch)?;
+        if self.args.update && !self.args.renormalize && !self.ignores_errors {
+            self.check_known()?;
+        }
+        if !ignored.is_empty() {
+            report::ignored(self.call, &ignored, self.repository.config())?;
+            self.code = 1;
+        }
+        self.take_untracked(lock.index_mut(), untracked, &mut filters, &mut batch)?;
+        if self.args.chmod.is_some() && !self.specs.is_empty() {
+            self.change_modes(lock.index_mut());
+        }
+        Ok(batch)
+    }
+
+    /// With `-u`, each pathspec must mean something in the index.
+    fn check_known(&self) -> Result<(), Fatal> {
+        let mut is_unknown = false;
+        for spec in self.specs.without_entry() {
+            let shown = String::from_utf8_lossy(&spec.original);
+            tell!(self.call, "error: pathspec '{shown}' did not match any file(s) known to git");
+            is_unknown = true;
+        }
+        if is_unknown { Err(Fatal::silent(128)) } else { Ok(()) }
+    }
+
+    /// Writes what is to be told.
+    fn tell(&mut self) {
+        for line in self.told.drain(..) {
+            tell!(self.call, "{line}");
+        }
+    }
+
+    /// Says that a path is added or removed, where that is wanted.
+    fn say(&mut self, word: &str, path: &[u8], end: &[u8]) {
+        if self.args.verbose || self.args.dry_run {
+            self.out.extend_from_slice(&[word.as_bytes(), b" '", path, end, b"'\n"].concat());
+        }
+    }
+}
+
+/// What is being stored.
+struct Batch {
+    objects: ObjectBatch,
+    /// Paths whose entries are known to be right.
+    settled: std::collections::HashSet<Vec<u8>>,
+}

@@ -1,0 +1,84 @@
+//! Which repository a command is about, and where relative paths start.
+
+use std::path::{Path, PathBuf};
+
+use packrace_os::count::Role;
+use packrace_store::{OpenOptions, Repository};
+
+use crate::call::Call;
+use crate::call::fatal::Fatal;
+
+/// The repository of a command that names none: that of `--git-dir` or `GIT_DIR`, or the first that is found from the
+/// current directory upwards (gitrepository-layout).
+pub fn repository(call: &Call) -> Result<Repository, Fatal> {
+    repository_at(call, None)
+}
+
+/// The same with another object directory.
+pub fn repository_at(call: &Call, object_dir: Option<PathBuf>) -> Result<Repository, Fatal> {
+    let found = repository_if_any(call, object_dir)?;
+    found.ok_or_else(none_found)
+}
+
+/// The same for a command that can do without.
+pub fn repository_if_any(call: &Call, object_dir: Option<PathBuf>) -> Result<Option<Repository>, Fatal> {
+    let options = call.open_options()?;
+    let object_dir = object_dir.or(options.object_dir);
+    find(call, OpenOptions { object_dir, ..options })
+}
+
+/// The repository, opened with other options than usual.
+pub fn repository_with(call: &Call, options: OpenOptions) -> Result<Repository, Fatal> {
+    find(call, options)?.ok_or_else(none_found)
+}
+
+fn none_found() -> Fatal {
+    Fatal::new("not a git repository (or any of the parent directories): .git")
+}
+
+fn find(call: &Call, options: OpenOptions) -> Result<Option<Repository>, Fatal> {
+    let mut options = OpenOptions { strict: true, ..options };
+    if let Some(path) = call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref()) {
+        return Ok(Some(Repository::open(&in_directory(call, path)?, &options)?));
+    }
+    // Whoever finds a repository by chance must not be made to follow what its owner has configured.
+    options.check_ownership = true;
+    let start = in_directory(call, Path::new("."))?;
+    let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
+    let is_there = |path: &Path| packrace_os::identity(path, Role::Config).is_ok_and(|found| found.is_some());
+    for directory in start.ancestors() {
+        let inside = directory.join(".git");
+        if is_there(&inside) {
+            return Ok(Some(Repository::open(&inside, &options)?));
+        }
+        if ["HEAD", "objects", "refs"].iter().all(|name| is_there(&directory.join(name))) {
+            return Ok(Some(Repository::open(directory, &options)?));
+        }
+    }
+    Ok(None)
+}
+
+/// A path as the `-C` options mean it.
+pub fn in_directory(call: &Call, path: &Path) -> Result<PathBuf, Fatal> {
+    let mut base = PathBuf::new();
+    for directory in &call.globals.directories {
+        base.push(directory);
+        // An empty one means nothing, as in git.
+        if !base.as_os_str().is_empty() {
+            enter(&base)?;
+        }
+    }
+    Ok(base.join(path))
+}
+
+fn enter(directory: &Path) -> Result<(), Fatal> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        Err(Fatal::new(format!("cannot change to '{}': {why}", directory.display())))
+    };
+    match packrace_os::identity(directory, Role::Config) {
+        Ok(Some(found)) if found.is_dir => Ok(()),
+        Ok(Some(_)) => cannot(&"Not a directory"),
+        Ok(None) => cannot(&"No such file or directory"),
+        Err(error) => cannot(&error),
+    }
+}

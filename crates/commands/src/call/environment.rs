@@ -1,0 +1,490 @@
+//! What variables say, as a value.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use packrace_store::refs::is_good_name;
+use packrace_store::{ConfigSources, LastConfig, OpenOptions, split_alternates};
+use packrace_worktree::paths::SpecDefaults;
+
+use crate::call::fatal::Fatal;
+use crate::call::identity::{Person, Role};
+use crate::options::GlobalOptions;
+
+/// The system-wide configuration file.
+const SYSTEM_CONFIG: &str = "/etc/gitconfig";
+
+/// The system-wide file of attributes.
+const SYSTEM_ATTRIBUTES: &str = "/etc/gitattributes";
+
+/// Most entries that `GIT_CONFIG_COUNT` may announce.
+const MAX_CONFIG_COUNT: usize = 10_000;
+
+/// How long usually short work goes on before its progress is shown (git, `GIT_PROGRESS_DELAY`).
+const PROGRESS_DELAY: Duration = Duration::from_secs(2);
+
+/// The variables that packrace knows (git, "ENVIRONMENT VARIABLES").
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    home: Option<PathBuf>,
+    path: OsString,
+    xdg_config_home: Option<PathBuf>,
+    config_system: Option<PathBuf>,
+    config_global: Option<PathBuf>,
+    no_system_config: bool,
+    config_overrides: Vec<(String, String)>,
+    config_parameters: Option<String>,
+    config_count_error: Option<String>,
+    no_system_attributes: bool,
+    attribute_tree: Option<String>,
+    last_config: Option<Arc<LastConfig>>,
+    object_directory: Option<PathBuf>,
+    alternates: Vec<PathBuf>,
+    common_dir: Option<PathBuf>,
+    /// `GIT_DIR`.
+    pub git_dir: Option<PathBuf>,
+    shallow_file: Option<PathBuf>,
+    index_file: Option<PathBuf>,
+    index_version: Option<String>,
+    namespace: Option<String>,
+    user_agent: Option<String>,
+    max_request_buffer: Option<String>,
+    no_lazy_fetch: Option<OsString>,
+    progress_delay: Option<String>,
+    /// `SUDO_UID`.
+    pub sudo_user: Option<u32>,
+    /// `GIT_TEST_ASSUME_DIFFERENT_OWNER`, with which git tests what it does with repositories of others.
+    pub assume_other_owner: bool,
+    /// `GIT_PROTOCOL`.
+    pub protocol: String,
+    /// `TMPDIR`, or else where everybody may write.
+    pub temporary_dir: PathBuf,
+    /// How pathspecs are meant (`GIT_LITERAL_PATHSPECS` and the like).
+    pub pathspecs: SpecDefaults,
+    /// Who changes refs.
+    pub committer: Person,
+    /// Who is the author of commits.
+    pub author: Person,
+    /// What `init` looks at.
+    pub init: InitVariables,
+    /// What traces, logs and clients know this process by: no variable, but made of one.
+    pub session_id: String,
+}
+
+/// The variables of `init` alone.
+#[derive(Debug, Clone, Default)]
+pub struct InitVariables {
+    /// `GIT_WORK_TREE`.
+    pub work_tree: Option<PathBuf>,
+    /// `GIT_DEFAULT_HASH`.
+    pub default_hash: Option<String>,
+    /// `GIT_DEFAULT_REF_FORMAT`.
+    pub default_ref_format: Option<String>,
+    /// `GIT_TEMPLATE_DIR`; empty for no template.
+    pub template_dir: Option<PathBuf>,
+    /// Whether `GIT_COMMON_DIR` is set.
+    pub has_common_dir: bool,
+}
+
+impl Environment {
+    /// Of variables that `get` knows. It is asked for the variables of commands only, and only here.
+    pub fn from_lookup(get: &dyn Fn(&str) -> Option<OsString>) -> Self {
+        let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let bytes = |name: &str| get(name).map(OsString::into_encoded_bytes);
+        let person = |role: &str| Person {
+            name: bytes(&format!("GIT_{role}_NAME")),
+            email: bytes(&format!("GIT_{role}_EMAIL")),
+            date: text(&format!("GIT_{role}_DATE")),
+            fallback_email: bytes("EMAIL"),
+            time_zone: text("TZ"),
+        };
+        let alternates = get("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default();
+        let mut environment = Environment {
+            home: path("HOME"),
+            path: get("PATH").unwrap_or_default(),
+            xdg_config_home: path("XDG_CONFIG_HOME"),
+            config_system: path("GIT_CONFIG_SYSTEM"),
+            config_global: get("GIT_CONFIG_GLOBAL").map(PathBuf::from),
+            no_system_config: text("GIT_CONFIG_NOSYSTEM").is_some_and(|value| is_true(&value)),
+            config_overrides: Vec::new(),
+            config_parameters: text("GIT_CONFIG_PARAMETERS"),
+            config_count_error: None,
+            no_system_attributes: text("GIT_ATTR_NOSYSTEM").is_some_and(|value| is_true(&value)),
+            attribute_tree: text("GIT_ATTR_SOURCE").filter(|name| !name.is_empty()),
+            last_config: None,
+            object_directory: path("GIT_OBJECT_DIRECTORY"),
+            alternates: split_alternates(alternates.as_encoded_bytes()),
+            common_dir: path("GIT_COMMON_DIR"),
+            git_dir: path("GIT_DIR"),
+            shallow_file: get("GIT_SHALLOW_FILE").map(PathBuf::from),
+            index_file: path("GIT_INDEX_FILE"),
+            index_version: text("GIT_INDEX_VERSION"),
+            namespace: text("GIT_NAMESPACE"),
+            user_agent: text("GIT_USER_AGENT"),
+            max_request_buffer: text("GIT_HTTP_MAX_REQUEST_BUFFER"),
+            no_lazy_fetch: get("GIT_NO_LAZY_FETCH"),
+            progress_delay: text("GIT_PROGRESS_DELAY"),
+            sudo_user: text("SUDO_UID").and_then(|user| user.parse().ok()),
+            assume_other_owner: text("GIT_TEST_ASSUME_DIFFERENT_OWNER").is_some_and(|value| is_true(&value)),
+            protocol: text("GIT_PROTOCOL").unwrap_or_default(),
+            temporary_dir: path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
+            pathspecs: {
+                let flag = |name: &str| text(name).is_some_and(|value| is_true(&value));
+                SpecDefaults {
+                    literal: flag("GIT_LITERAL_PATHSPECS"),
+                    glob: flag("GIT_GLOB_PATHSPECS"),
+                    noglob: flag("GIT_NOGLOB_PATHSPECS"),
+                    icase: flag("GIT_ICASE_PATHSPECS"),
+                }
+            },
+            committer: person("COMMITTER"),
+            author: person("AUTHOR"),
+            init: InitVariables {
+                work_tree: path("GIT_WORK_TREE"),
+                default_hash: text("GIT_DEFAULT_HASH"),
+                default_ref_format: text("GIT_DEFAULT_REF_FORMAT"),
+                template_dir: get("GIT_TEMPLATE_DIR").map(PathBuf::from),
+                has_common_dir: path("GIT_COMMON_DIR").is_some(),
+            },
+            session_id: String::new(),
+        };
+        environment.read_config_count(&text);
+        environment
+    }
+
+    fn read_config_count(&mut self, text: &dyn Fn(&str) -> Option<String>) {
+        let Some(count) = text("GIT_CONFIG_COUNT").filter(|count| !count.is_empty()) else { return };
+        let Ok(count) = count.parse::<usize>() else {
+            self.config_count_error = Some("bogus count in GIT_CONFIG_COUNT".to_owned());
+            return;
+        };
+        if count > MAX_CONFIG_COUNT {
+            self.config_count_error = Some("too many entries in GIT_CONFIG_COUNT".to_owned());
+            return;
+        }
+        for n in 0..count {
+            let [key, value] = ["KEY", "VALUE"].map(|part| (part, text(&format!("GIT_CONFIG_{part}_{n}"))));
+            match (key, value) {
+                ((_, Some(key)), (_, Some(value))) => self.config_overrides.push((key, value)),
+                ((part, None), _) | (_, (part, None)) => {
+                    let what = part.to_ascii_lowercase();
+                    self.config_count_error = Some(format!("missing config {what} GIT_CONFIG_{part}_{n}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What the environment says of who does something.
+    pub fn person(&self, role: Role) -> &Person {
+        match role {
+            Role::Author => &self.author,
+            Role::Committer => &self.committer,
+        }
+    }
+
+    /// How repositories are opened.
+    pub fn open_options(&self, globals: &GlobalOptions) -> Result<OpenOptions, Fatal> {
+        Ok(OpenOptions {
+            strict: false,
+            check_ownership: false,
+            sudo_user: self.sudo_user,
+            assume_other_owner: self.assume_other_owner,
+            served: None,
+            config: self.config_sources(globals)?,
+            object_dir: self.object_directory.clone(),
+            alternates: self.alternates.clone(),
+            common_dir: self.common_dir.clone(),
+            shallow_file: globals
+                .shallow_file
+                .as_ref()
+                .map(PathBuf::from)
+                .or_else(|| self.shallow_file.clone()),
+            index_file: self.index_file.clone(),
+            index_version: self.index_version.clone(),
+        })
+    }
+
+    /// How long usually short work goes on before its progress is shown.
+    pub fn progress_delay(&self) -> Result<Duration, Fatal> {
+        let Some(text) = &self.progress_delay else { return Ok(PROGRESS_DELAY) };
+        let seconds = text.parse().map_err(|_| Fatal::new("failed to parse GIT_PROGRESS_DELAY"))?;
+        Ok(Duration::from_secs(seconds))
+    }
+
+    /// The same, whose configuration outside of repositories counts as it was when it could last be read.
+    pub fn with_last_config(&self) -> Environment {
+        Environment { last_config: Some(Arc::default()), ..self.clone() }
+    }
+
+    fn config_sources(&self, globals: &GlobalOptions) -> Result<ConfigSources, Fatal> {
+        if let Some(error) = &self.config_count_error {
+            return Err(Fatal::new(error));
+        }
+        let system = self.config_system.clone().unwrap_or_else(|| SYSTEM_CONFIG.into());
+        let xdg = self.xdg_config_home.clone();
+        let xdg = xdg.or_else(|| self.home.as_ref().map(|home| home.join(".config")));
+        let user_attributes = xdg.as_ref().map(|dir| dir.join("git/attributes"));
+        let user_excludes = xdg.as_ref().map(|dir| dir.join("git/ignore"));
+        let global = match &self.config_global {
+            Some(path) => vec![path.clone()],
+            None => {
+                let of_user = self.home.as_ref().map(|home| home.join(".gitconfig"));
+                xdg.map(|dir| dir.join("git/config")).into_iter().chain(of_user).collect()
+            }
+        };
+        let counted = self.config_overrides.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+        let mut overrides: Vec<(String, Option<String>)> = counted.collect();
+        if let Some(parameters) = &self.config_parameters {
+            let parsed = parse_parameters(parameters);
+            overrides.extend(parsed.ok_or_else(|| Fatal::new("bogus format in GIT_CONFIG_PARAMETERS"))?);
+        }
+        overrides.extend(globals.config.iter().map(|text| split_assignment(text)));
+        Ok(ConfigSources {
+            system: (!self.no_system_config).then_some(system),
+            global,
+            overrides,
+            home: self.home.clone(),
+            system_attributes: (!self.no_system_attributes).then(|| SYSTEM_ATTRIBUTES.into()),
+            user_attributes,
+            user_excludes,
+            attribute_tree: globals.attr_source.clone().or_else(|| self.attribute_tree.clone()),
+            last: self.last_config.clone(),
+        })
+    }
+
+    /// The namespace: the option wins over the variable.
+    pub fn namespace(&self, globals: &GlobalOptions) -> Result<String, Fatal> {
+        let namespace = globals.namespace.clone().or_else(|| self.namespace.clone()).unwrap_or_default();
+        let mut parts = namespace.split('/').filter(|part| !part.is_empty());
+        // Every part becomes a part of names of refs.
+        match parts.all(|part| is_good_name(format!("refs/namespaces/{part}").as_bytes())) {
+            true => Ok(namespace),
+            false => Err(Fatal::new(format!("bad git namespace path \"{namespace}\""))),
+        }
+    }
+
+    /// What git's upload-pack gives its hooks: nothing is fetched on the way unless the environment allows it, and
+    /// options that were typed hold for the hook too.
+    pub fn for_upload_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
+        let no_lazy_fetch = self.no_lazy_fetch.clone().unwrap_or_else(|| "1".into());
+        let mut variables = vec![("GIT_NO_LAZY_FETCH".into(), no_lazy_fetch)];
+        variables.extend(self.for_hooks(globals));
+        variables
+    }
+
+    /// What hooks of pushes are given, and the variables of a committer that are there already.
+    pub fn for_push_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
+        let Person { name, email, .. } = &self.committer;
+        let person = [("GIT_COMMITTER_NAME", name), ("GIT_COMMITTER_EMAIL", email)];
+        let person = person
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into(), OsString::from_vec(value.clone()?))));
+        self.for_hooks(globals).into_iter().chain(person).collect()
+    }
+
+    /// What every hook is given: options that were typed.
+    pub fn for_hooks(&self, globals: &GlobalOptions) -> Vec<(OsString, OsString)> {
+        if globals.config.is_empty() {
+            return Vec::new();
+        }
+        let typed = globals.config.iter().map(|text| match split_assignment(text) {
+            (name, Some(value)) => format!("{}={}", quote(&name), quote(&value)),
+            (name, None) => format!("{}=", quote(&name)),
+        });
+        let all: Vec<String> = self.config_parameters.iter().cloned().chain(typed).collect();
+        vec![("GIT_CONFIG_PARAMETERS".into(), all.join(" ").into())]
+    }
+
+    /// What `agent=` says.
+    pub fn agent(&self) -> String {
+        self.user_agent.clone().unwrap_or_else(|| packrace_server::subject::AGENT.to_owned())
+    }
+
+    /// `GIT_HTTP_MAX_REQUEST_BUFFER`: bytes, with `k`, `m` or `g` for multiples.
+    pub fn max_request_buffer(&self) -> Result<Option<usize>, Fatal> {
+        let Some(text) = &self.max_request_buffer else { return Ok(None) };
+        let bytes = parse_bytes(text);
+        let bytes = bytes.ok_or_else(|| Fatal::new("failed to parse GIT_HTTP_MAX_REQUEST_BUFFER"))?;
+        Ok(Some(bytes))
+    }
+
+    /// Directories in which programs are looked for (`PATH`).
+    pub fn programs(&self) -> impl Iterator<Item = PathBuf> {
+        std::env::split_paths(&self.path)
+    }
+
+    /// The directory that `~/…` starts from.
+    pub fn home(&self) -> Option<&PathBuf> {
+        self.home.as_ref()
+    }
+}
+
+fn parse_bytes(text: &str) -> Option<usize> {
+    let (digits, factor) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1 << 10),
+        (at, 'm' | 'M') => (&text[..at], 1 << 20),
+        (at, 'g' | 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    digits.parse::<usize>().ok()?.checked_mul(factor)
+}
+
+fn is_true(value: &str) -> bool {
+    !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
+}
+
+fn split_assignment(text: &str) -> (String, Option<String>) {
+    match text.split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (text.to_owned(), None),
+    }
+}
+
+/// `'name=value' 'name'='value' 'name'=`, each part quoted for a shell.
+fn parse_parameters(text: &str) -> Option<Vec<(String, Option<String>)>> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (name, after) = unquote(rest)?;
+        match after.strip_prefix('=') {
+            None => {
+                found.push(split_assignment(&name));
+                rest = after;
+            }
+            Some(after) if after.is_empty() || after.starts_with(' ') => {
+                found.push((name, None));
+                rest = after;
+            }
+            Some(after) => {
+                let (value, after) = unquote(after)?;
+                found.push((name, Some(value)));
+                rest = after;
+            }
+        }
+        if !rest.is_empty() && !rest.starts_with(' ') {
+            return None;
+        }
+        rest = rest.trim_start();
+    }
+    Some(found)
+}
+
+/// A word that a shell, and [`unquote`], reads back.
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''").replace('!', r"'\!'"))
+}
+
+/// One word in single quotes; `'\''` and `'\!'` stand for the characters themselves.
+fn unquote(text: &str) -> Option<(String, &str)> {
+    let mut rest = text.strip_prefix('\'')?;
+    let mut word = String::new();
+    loop {
+        let end = rest.find('\'')?;
+        word.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        let escaped = rest.strip_prefix('\\').and_then(|after| after.chars().next());
+        match escaped.filter(|character| matches!(character, '\'' | '!')) {
+            Some(character) if rest[2..].starts_with('\'') => {
+                word.push(character);
+                rest = &rest[3..];
+            }
+            _ => return Some((word, rest)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let check = |text, expect| assert_eq!(parse_bytes(text), expect, "{text}");
+        check("0", Some(0));
+        check("1048576", Some(1 << 20));
+        check("10m", Some(10 << 20));
+        check("1K", Some(1024));
+        check("", None);
+        check("m", None);
+        check("-1", None);
+        check("1x", None);
+        check("99999999999999999g", None);
+    }
+
+    #[test]
+    fn parameters() {
+        let check = |text: &str, expect: Option<&[(&str, Option<&str>)]>| {
+            let got = parse_parameters(text);
+            let got: Option<Vec<(&str, Option<&str>)>> = got
+                .as_ref()
+                .map(|list| list.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect());
+            assert_eq!(got.as_deref(), expect, "{text}");
+        };
+        check("", Some(&[]));
+        check(
+            "'a.b=c' 'd.e'='f g'  'h.i'=",
+            Some(&[("a.b", Some("c")), ("d.e", Some("f g")), ("h.i", None)]),
+        );
+        check(r"'a.b=it'\''s'", Some(&[("a.b", Some("it's"))]));
+        check("a.b=c", None);
+        check("'a.b=c", None);
+        check("'a.b=c'x", None);
+    }
+
+    #[test]
+    fn hooks_get_what_was_typed() {
+        let check = |environment: Environment, typed: &[&str], expect: &[(&str, &str)]| {
+            let config = typed.iter().map(|text| text.to_string()).collect();
+            let found = environment.for_upload_hooks(&GlobalOptions { config, ..GlobalOptions::default() });
+            let found: Vec<_> =
+                found.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
+            assert_eq!(found, expect);
+        };
+        check(Environment::default(), &[], &[("GIT_NO_LAZY_FETCH", "1")]);
+        let environment = Environment {
+            config_parameters: Some("'a.b'='c'".into()),
+            no_lazy_fetch: Some("0".into()),
+            ..Environment::default()
+        };
+        let all = r"'a.b'='c' 'd.e'='it'\''s' 'f.g'= 'h.i'=''\!''";
+        check(
+            environment,
+            &["d.e=it's", "f.g", "h.i=!"],
+            &[("GIT_NO_LAZY_FETCH", "0"), ("GIT_CONFIG_PARAMETERS", all)],
+        );
+        let read_back = [("a.b", Some("c")), ("d.e", Some("it's")), ("f.g", None), ("h.i", Some("!"))];
+        let read_back = read_back.map(|(n, v)| (n.to_owned(), v.map(str::to_owned)));
+        assert_eq!(parse_parameters(all).unwrap(), read_back);
+    }
+
+    #[test]
+    fn counted_configuration_is_complete_or_refused() {
+        let environment = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<(String, OsString)> =
+                pairs.iter().map(|(k, v)| (k.to_string(), v.into())).collect();
+            Environment::from_lookup(&|name| {
+                pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+            })
+        };
+        let good = environment(&[
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "a.b"),
+            ("GIT_CONFIG_VALUE_0", "c"),
+        ]);
+        let sources = good.config_sources(&GlobalOptions::default()).unwrap();
+        assert_eq!(sources.overrides, [("a.b".to_owned(), Some("c".to_owned()))]);
+        let missing = environment(&[("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "a.b")]);
+        let error = missing.config_sources(&GlobalOptions::default()).unwrap_err();
+        assert_eq!(error.message, "missing config value GIT_CONFIG_VALUE_0");
+        let bogus = environment(&[("GIT_CONFIG_COUNT", "x")]);
+        assert_eq!(
+            bogus.config_sources(&GlobalOptions::default()).unwrap_err().message,
+            "bogus count in GIT_CONFIG_COUNT"
+        );
+    }
+}

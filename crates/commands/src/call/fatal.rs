@@ -1,0 +1,110 @@
+//! Why commands end before they are done.
+
+use crate::call::printable::harmless;
+
+/// Why a command ends: what it says last, and its exit code.
+#[derive(Debug)]
+pub struct Fatal {
+    /// What is wrong; nothing where all was said.
+    pub message: String,
+    /// The exit code.
+    pub code: u8,
+    /// The command whose usage is said as well.
+    pub usage_of: Option<&'static str>,
+    /// What stands before the message.
+    word: &'static str,
+    /// Lines that come first.
+    before: Vec<u8>,
+}
+
+impl Fatal {
+    /// A failure.
+    pub fn new(message: impl ToString) -> Self {
+        let message = message.to_string();
+        Fatal { message, code: 128, usage_of: None, word: "fatal: ", before: Vec::new() }
+    }
+
+    /// A failure that git reports with `error:` and exit code 1.
+    pub fn error(message: impl ToString) -> Self {
+        Fatal { code: 1, word: "error: ", ..Fatal::new(message) }
+    }
+
+    /// An end with nothing more to say.
+    pub fn silent(code: u8) -> Self {
+        Fatal { code, ..Fatal::new("") }
+    }
+
+    /// Arguments that make no sense together: how the command is used is all that is said.
+    pub fn usage_of(command: &'static str) -> Self {
+        Fatal::silent(129).with_usage_of(command)
+    }
+
+    /// An option whose value makes no sense.
+    pub fn refused(message: impl ToString) -> Self {
+        Fatal { code: 129, ..Fatal::error(message) }
+    }
+
+    /// Something that was asked for and is not offered.
+    pub fn usage(message: impl ToString) -> Self {
+        Fatal { code: 129, ..Fatal::new(message) }
+    }
+
+    /// The same, and how the command is used.
+    pub fn with_usage_of(self, command: &'static str) -> Self {
+        Fatal { usage_of: Some(command), ..self }
+    }
+
+    /// The same behind these lines.
+    pub fn after(self, lines: impl Into<Vec<u8>>) -> Self {
+        Fatal { before: lines.into(), ..self }
+    }
+
+    /// What stands on standard error, but for usage.
+    pub fn text(&self) -> Vec<u8> {
+        let Fatal { message, word, before, .. } = self;
+        match message.is_empty() {
+            true => before.clone(),
+            false => [before, format!("{word}{}\n", harmless(message)).as_bytes()].concat(),
+        }
+    }
+}
+
+impl From<packrace_store::Error> for Fatal {
+    fn from(error: packrace_store::Error) -> Self {
+        Fatal::new(error)
+    }
+}
+
+impl From<packrace_pack::Error> for Fatal {
+    fn from(error: packrace_pack::Error) -> Self {
+        Fatal::new(error)
+    }
+}
+
+impl From<packrace_pack::maintenance::pack_files::PackFilesError> for Fatal {
+    fn from(error: packrace_pack::maintenance::pack_files::PackFilesError) -> Self {
+        Fatal::new(error)
+    }
+}
+
+impl From<packrace_pack::ingest::Error> for Fatal {
+    fn from(error: packrace_pack::ingest::Error) -> Self {
+        let lines = error.lines().to_vec();
+        Fatal::new(error).after(lines)
+    }
+}
+
+impl From<packrace_worktree::index::IndexError> for Fatal {
+    fn from(error: packrace_worktree::index::IndexError) -> Self {
+        match error.cause() {
+            Some(cause) => Fatal::new(error).after(format!("error: {cause}\n")),
+            None => Fatal::new(error),
+        }
+    }
+}
+
+impl From<packrace_server::engine::Error> for Fatal {
+    fn from(error: packrace_server::engine::Error) -> Self {
+        Fatal::new(error)
+    }
+}

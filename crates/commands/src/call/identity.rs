@@ -1,0 +1,251 @@
+//! Who does something, and when, as reflogs and commits say it (git-var, `GIT_COMMITTER_IDENT`; git-commit, "COMMIT
+//! INFORMATION").
+
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use packrace_store::Config;
+
+use crate::call::fatal::Fatal;
+use crate::call::users;
+
+/// Longest description of a time zone.
+const MAX_ZONE_BYTES: u64 = 1 << 20;
+
+/// What the environment says of a person: `GIT_COMMITTER_NAME` and so on.
+#[derive(Debug, Clone, Default)]
+pub struct Person {
+    /// `…_NAME`.
+    pub name: Option<Vec<u8>>,
+    /// `…_EMAIL`.
+    pub email: Option<Vec<u8>>,
+    /// `…_DATE`.
+    pub date: Option<String>,
+    /// `EMAIL`, if nobody else knows better.
+    pub fallback_email: Option<Vec<u8>>,
+    /// `TZ`.
+    pub time_zone: Option<String>,
+}
+
+/// What somebody does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Writes the change.
+    Author,
+    /// Puts it into the history.
+    Committer,
+}
+
+/// What is said where nobody has said who it is.
+const UNKNOWN: &str = "*** Please tell me who you are.\n\n\
+    Run\n\n  \
+    git config --global user.email \"you@example.com\"\n  \
+    git config --global user.name \"Your Name\"\n\n\
+    to set your account's default identity.\n\
+    Omit --global to set the identity only in this repository.\n";
+
+impl Person {
+    /// `Name <mail> seconds zone` of the committer.
+    pub fn committer(&self, config: &Config) -> Result<Vec<u8>, Fatal> {
+        let (name, email) = self.said(Role::Committer, config);
+        let name = name.unwrap_or_else(|| User::of_process().name().into_bytes());
+        let email = email.unwrap_or_else(|| User::of_process().email().into_bytes());
+        self.line(&name, &email)
+    }
+
+    /// The same of somebody who has to be known: who nobody told of, and whose machine does not tell either, is nobody.
+    pub fn known(&self, role: Role, config: &Config) -> Result<Vec<u8>, Fatal> {
+        let (name, email) = self.said(role, config);
+        let unknown = |why: String| {
+            let who = if role == Role::Author { "Author" } else { "Committer" };
+            Fatal::new(why).after(format!("{who} identity unknown\n\n{UNKNOWN}\n"))
+        };
+        let only_said = config.boolean("user.useConfigOnly")?.unwrap_or(false);
+        let email = match email {
+            Some(email) => email,
+            None if only_said => {
+                return Err(unknown("no email was given and auto-detection is disabled".to_owned()));
+            }
+            None => match User::of_process().email() {
+                found if found.ends_with(".(none)") => {
+                    return Err(unknown(format!("unable to auto-detect email address (got '{found}')")));
+                }
+                found => found.into_bytes(),
+            },
+        };
+        let name = match name {
+            Some(name) => name,
+            None if only_said => {
+                return Err(unknown("no name was given and auto-detection is disabled".to_owned()));
+            }
+            None => User::of_process().name().into_bytes(),
+        };
+        if name.is_empty() {
+            let email = String::from_utf8_lossy(&email);
+            return Err(Fatal::new(format!("empty ident name (for <{email}>) not allowed")));
+        }
+        if without_crud(&name).is_empty() {
+            let name = String::from_utf8_lossy(&name);
+            return Err(Fatal::new(format!("name consists only of disallowed characters: {name}")));
+        }
+        self.line(&name, &email)
+    }
+
+    /// The same of somebody who is called so where nobody may guess and nobody told.
+    pub fn known_or(
+        &self,
+        role: Role,
+        config: &Config,
+        (name, email): (&str, &str),
+    ) -> Result<Vec<u8>, Fatal> {
+        let said = self.said(role, config);
+        if (said.0.is_none() || said.1.is_none()) && config.boolean("user.useConfigOnly")?.unwrap_or(false) {
+            return self.line(name.as_bytes(), email.as_bytes());
+        }
+        let name = said.0.unwrap_or_else(|| User::of_process().name().into_bytes());
+        let email = said.1.unwrap_or_else(|| User::of_process().email().into_bytes());
+        self.line(&name, &email)
+    }
+
+    /// Name and mail, where the environment or the configuration says them.
+    fn said(&self, role: Role, config: &Config) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+        let section = if role == Role::Author { "author" } else { "committer" };
+        let configured = |key: &str| {
+            let own = config.string(&format!("{section}.{key}")).filter(|value| !value.is_empty());
+            own.or_else(|| config.string(&format!("user.{key}")).filter(|value| !value.is_empty()))
+        };
+        let name = self.name.clone().or_else(|| configured("name"));
+        let email =
+            self.email.clone().or_else(|| configured("email")).or_else(|| self.fallback_email.clone());
+        (name, email)
+    }
+
+    fn line(&self, name: &[u8], email: &[u8]) -> Result<Vec<u8>, Fatal> {
+        let date = self.date()?;
+        Ok([&without_crud(name), b" <".as_slice(), &without_crud(email), b"> ", date.as_bytes()].concat())
+    }
+
+    fn date(&self) -> Result<String, Fatal> {
+        let time = match self.date.as_deref().filter(|date| !date.is_empty()) {
+            None => now(self.time_zone.as_deref()),
+            Some(text) => {
+                let plain = text.strip_prefix('@').unwrap_or(text);
+                let parsed = gix_date::parse_header(plain).filter(|_| plain.contains(' '));
+                let parsed = parsed.or_else(|| gix_date::parse(plain, Some(gix_date::Zoned::now())).ok());
+                parsed.ok_or_else(|| Fatal::new(format!("invalid date format: {text}")))?
+            }
+        };
+        let minutes = time.offset.abs() / 60;
+        let sign = if time.offset < 0 { '-' } else { '+' };
+        Ok(format!("{} {sign}{:02}{:02}", time.seconds, minutes / 60, minutes % 60))
+    }
+}
+
+/// Who runs this, as the machine knows.
+struct User {
+    short: String,
+    full: Option<String>,
+}
+
+impl User {
+    fn of_process() -> Self {
+        let user = users::numbered(packrace_os::process::user());
+        let short = user.as_ref().map_or_else(|| "unknown".to_owned(), |user| user.name.clone());
+        User { short, full: user.map(|user| user.full_name).filter(|name| !name.is_empty()) }
+    }
+
+    fn name(self) -> String {
+        self.full.unwrap_or(self.short)
+    }
+
+    fn email(self) -> String {
+        let host = packrace_os::process::host_name();
+        let host = if host.contains('.') { host } else { format!("{host}.(none)") };
+        format!("{}@{host}", self.short)
+    }
+}
+
+/// The present moment, where we are. One file tells, or `TZ` does; the library alone would list all zones there are.
+fn now(time_zone: Option<&str>) -> gix_date::Time {
+    let now = jiff::Timestamp::now();
+    match zone(time_zone) {
+        Some(zone) => gix_date::Time::new(now.as_second(), zone.to_offset(now).seconds()),
+        None => gix_date::Time::now_local_or_utc(),
+    }
+}
+
+/// The time zone of `TZ` (tzset(3)): a name or a path, behind a colon or not, or a rule; without it, that of this machine.
+fn zone(name: Option<&str>) -> Option<TimeZone> {
+    let read = |path: PathBuf| {
+        let bytes = packrace_os::read_file(&path, packrace_os::count::Role::Config, MAX_ZONE_BYTES).ok()?;
+        TimeZone::tzif("local", &bytes).ok()
+    };
+    match name.map(|name| name.strip_prefix(':').unwrap_or(name)) {
+        None => read("/etc/localtime".into()),
+        Some("" | "UTC" | "UTC0" | "GMT") => Some(TimeZone::UTC),
+        // A name leads to a file below the folder, a path to itself.
+        Some(name) => {
+            read(Path::new("/usr/share/zoneinfo").join(name)).or_else(|| TimeZone::posix(name).ok())
+        }
+    }
+}
+
+/// What cannot stand in a line of a reflog or commit goes, and marks at the ends of a name.
+fn without_crud(text: &[u8]) -> Vec<u8> {
+    let is_crud = |byte: &u8| *byte <= b' ' || b".,:;<>\"\\'".contains(byte);
+    let start = text.iter().position(|byte| !is_crud(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_crud(byte)).map_or(start, |at| at + 1);
+    text[start..end].iter().copied().filter(|byte| !matches!(byte, b'\n' | b'<' | b'>')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use packrace_store::ConfigSources;
+
+    use super::*;
+
+    fn person(name: &str, email: &str, date: &str) -> Person {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let bytes = |text: &str| some(text).map(String::into_bytes);
+        Person { name: bytes(name), email: bytes(email), date: some(date), ..Person::default() }
+    }
+
+    #[test]
+    fn environment_and_configuration() {
+        let check = |person: &Person, config: &[(&str, &str)], expect: &str| {
+            let overrides = config.iter().map(|(k, v)| (k.to_string(), Some(v.to_string()))).collect();
+            let sources = ConfigSources { overrides, ..ConfigSources::default() };
+            let config = Config::outside(&sources).unwrap();
+            let found = String::from_utf8(person.committer(&config).unwrap()).unwrap();
+            assert_eq!(found, expect);
+        };
+        check(&person("A U Thor", "a@b", "1112912053 -0730"), &[], "A U Thor <a@b> 1112912053 -0730");
+        check(&person(" A <U>. ", "<a@b>", "@7 +0100"), &[], "A U <a@b> 7 +0100");
+        let both = [("user.name", "U"), ("user.email", "u@x"), ("committer.name", "C")];
+        check(&person("", "", "2026-01-31 00:00:00 +0000"), &both, "C <u@x> 1769817600 +0000");
+        check(&person("N", "", "1 +0000"), &both, "N <u@x> 1 +0000");
+        let fallback = Person { fallback_email: Some("f@x".into()), ..person("N", "", "1 +0000") };
+        check(&fallback, &[], "N <f@x> 1 +0000");
+    }
+
+    #[test]
+    fn time_zones() {
+        let check = |name: &str, at: i64, expect: Option<i32>| {
+            let at = jiff::Timestamp::from_second(at).unwrap();
+            assert_eq!(zone(Some(name)).map(|zone| zone.to_offset(at).seconds()), expect, "{name}");
+        };
+        check("", 0, Some(0));
+        check("UTC", 0, Some(0));
+        check("EST5EDT,M3.2.0,M11.1.0", 1_700_000_000, Some(-5 * 3600));
+        check(":<+0530>-5:30", 0, Some(5 * 3600 + 1800));
+        check("no such zone", 0, None);
+        assert!((now(Some("JST-9")).seconds - now(None).seconds).abs() < 5);
+        assert_eq!(now(Some("JST-9")).offset, 9 * 3600);
+    }
+
+    #[test]
+    fn dates_that_mean_nothing() {
+        let error = person("a", "b", "what").date().unwrap_err();
+        assert_eq!(error.message, "invalid date format: what");
+    }
+}

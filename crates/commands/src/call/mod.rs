@@ -1,0 +1,63 @@
+//! One call of a command: what stands before its options, the environment, and the streams.
+
+pub mod discovery;
+pub mod environment;
+pub mod fatal;
+pub mod identity;
+pub mod printable;
+pub mod streams;
+pub mod users;
+
+use std::fmt;
+
+use packrace_store::OpenOptions;
+
+use self::environment::Environment;
+use self::fatal::Fatal;
+use self::printable::harmless;
+use self::streams::Streams;
+use crate::options::GlobalOptions;
+
+/// What every command is given beside its own options.
+pub struct Call {
+    /// Options of all commands.
+    pub globals: GlobalOptions,
+    /// Variables.
+    pub environment: Environment,
+    /// Input and outputs.
+    pub streams: Streams,
+}
+
+/// Writes a line to the error output of a call, or to an error output itself.
+macro_rules! tell {
+    ($to:expr, $($line:tt)*) => {
+        $to.tell(format_args!($($line)*))
+    };
+}
+
+impl Call {
+    /// Writes a line to the error output.
+    pub(crate) fn tell(&self, line: fmt::Arguments<'_>) {
+        self.streams.errors.tell(line);
+    }
+
+    /// Says what is wrong, and goes on.
+    pub(crate) fn tell_error(&self, text: &str) {
+        tell!(self, "error: {}", harmless(text));
+    }
+
+    /// Writes to the output; it has left this process when this returns.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Fatal> {
+        self.streams.write(bytes)
+    }
+
+    /// Writes a line to the output.
+    pub(crate) fn write_line(&self, line: impl AsRef<[u8]>) -> Result<(), Fatal> {
+        self.write(&[line.as_ref(), b"\n"].concat())
+    }
+
+    /// How repositories are opened.
+    pub fn open_options(&self) -> Result<OpenOptions, Fatal> {
+        self.environment.open_options(&self.globals)
+    }
+}

@@ -1,0 +1,278 @@
+//! Where a command reads and writes. It is given all of it, and touches no stream of the process by itself.
+
+use std::fmt;
+use std::io::{self, Cursor, IoSlice, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use packrace_os::sink::{FdSink, GatherLimits, MAX_CALL_BYTES, MAX_CALL_PIECES, Sink};
+use packrace_os::source::FdSource;
+
+use crate::call::fatal::Fatal;
+
+/// What a command reads.
+pub trait Input: Read + Send {
+    /// A duplicate of the descriptor behind it, if there is one: packs are read from that in large pieces, and with a limit
+    /// on how long a read may wait.
+    fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
+    }
+}
+
+/// What a command writes to.
+pub trait Output: Write + Send {
+    /// Whether somebody sits before it.
+    fn is_terminal(&self) -> bool {
+        false
+    }
+
+    /// A duplicate of the descriptor behind it, if there is one: packs are written to that with gathered writes.
+    fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
+    }
+}
+
+impl Input for Cursor<Vec<u8>> {}
+
+impl Output for Written {}
+
+/// Memory that a command writes to. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    /// What was written so far.
+    pub fn bytes(&self) -> Vec<u8> {
+        locked(&self.0).clone()
+    }
+
+    /// The same as text; what is not UTF-8 is replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&locked(&self.0)).into_owned()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        locked(&self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Input, output and error output of one call.
+pub struct Streams {
+    input: Mutex<Box<dyn Input>>,
+    output: Mutex<Box<dyn Output>>,
+    /// Where messages and progress go.
+    pub errors: ErrorOutput,
+}
+
+impl Streams {
+    /// These.
+    pub fn new(
+        input: impl Input + 'static,
+        output: impl Output + 'static,
+        errors: impl Output + 'static,
+    ) -> Self {
+        Streams {
+            input: Mutex::new(Box::new(input)),
+            output: Mutex::new(Box::new(output)),
+            errors: ErrorOutput::new(errors),
+        }
+    }
+
+    /// Reads `input`, and writes to memory: gives the output and the error output to look at.
+    pub fn in_memory(input: impl Into<Vec<u8>>) -> (Self, Written, Written) {
+        let (output, errors) = (Written::default(), Written::default());
+        (Streams::new(Cursor::new(input.into()), output.clone(), errors.clone()), output, errors)
+    }
+
+    /// The input.
+    pub(crate) fn input(&self) -> InputReader<'_> {
+        InputReader(&self.input)
+    }
+
+    /// The input as packs and requests are read: from its descriptor, if it has one. A read that waits longer than `timeout`
+    /// fails; of other inputs, no read does.
+    pub(crate) fn source(&self, timeout: Option<Duration>) -> io::Result<Source<'_>> {
+        Ok(match locked(&self.input).descriptor()? {
+            Some(fd) => Source::Descriptor(FdSource::new(fd, timeout)),
+            None => Source::Other(self.input()),
+        })
+    }
+
+    /// The output. Others wait for it while it is held.
+    pub(crate) fn output(&self) -> MutexGuard<'_, Box<dyn Output>> {
+        locked(&self.output)
+    }
+
+    /// The output as packs and answers are written: to its descriptor, if it has one.
+    pub(crate) fn sink(&self) -> io::Result<OutputSink<'_>> {
+        Ok(match self.output().descriptor()? {
+            Some(fd) => OutputSink::Descriptor(FdSink::new(fd)),
+            None => OutputSink::Other(&self.output),
+        })
+    }
+
+    /// Writes to the output; it has left this process when this returns.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Fatal> {
+        let mut output = self.output();
+        output.write_all(bytes).and_then(|()| output.flush()).map_err(not_written)
+    }
+}
+
+/// Why a command ends that cannot say what it has to say.
+pub(crate) fn not_written(error: io::Error) -> Fatal {
+    match error.kind() {
+        // Whoever asked has gone, as behind `| head`; git is ended by a signal then.
+        io::ErrorKind::BrokenPipe => Fatal::silent(141),
+        _ => Fatal::new(format!("write failure on standard output: {}", packrace_os::reason(&error))),
+    }
+}
+
+/// Where messages and progress go. Clones share it, also across threads.
+#[derive(Clone)]
+pub struct ErrorOutput(Arc<Mutex<Box<dyn Output>>>);
+
+impl ErrorOutput {
+    /// There.
+    pub fn new(to: impl Output + 'static) -> Self {
+        ErrorOutput(Arc::new(Mutex::new(Box::new(to))))
+    }
+
+    /// Writes a line. Where that cannot be, nobody is left to be told.
+    pub(crate) fn tell(&self, line: fmt::Arguments<'_>) {
+        let _ = self.say(format!("{line}\n").as_bytes());
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn say(&self, bytes: &[u8]) -> io::Result<()> {
+        locked(&self.0).write_all(bytes)
+    }
+
+    /// Whether somebody sits before it.
+    pub(crate) fn is_terminal(&self) -> bool {
+        locked(&self.0).is_terminal()
+    }
+
+    /// A duplicate of its descriptor, if it has one.
+    pub(crate) fn descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        locked(&self.0).descriptor()
+    }
+}
+
+impl Write for ErrorOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        locked(&self.0).write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        locked(&self.0).write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        locked(&self.0).flush()
+    }
+}
+
+/// What a panic left is as good as before: streams have no state of ours.
+fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the input of a call, which is held for single reads only.
+pub(crate) struct InputReader<'a>(&'a Mutex<Box<dyn Input>>);
+
+impl Read for InputReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        locked(self.0).read(buffer)
+    }
+
+    fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        locked(self.0).read_to_end(bytes)
+    }
+}
+
+/// A descriptor, or the input itself.
+pub(crate) enum Source<'a> {
+    Descriptor(FdSource),
+    Other(InputReader<'a>),
+}
+
+impl Source<'_> {
+    /// Lets a pipe hold this many bytes, as far as the system allows it.
+    pub(crate) fn enlarge_pipe(&self, bytes: usize) {
+        if let Source::Descriptor(source) = self {
+            source.enlarge_pipe(bytes);
+        }
+    }
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Source::Descriptor(source) => source.read(buffer),
+            Source::Other(input) => input.read(buffer),
+        }
+    }
+}
+
+/// A descriptor, or the output itself.
+pub(crate) enum OutputSink<'a> {
+    Descriptor(FdSink),
+    Other(&'a Mutex<Box<dyn Output>>),
+}
+
+impl OutputSink<'_> {
+    /// Lets a pipe hold this many bytes, as far as the system allows it.
+    pub(crate) fn enlarge_pipe(&self, bytes: usize) {
+        if let OutputSink::Descriptor(sink) = self {
+            sink.enlarge_pipe(bytes);
+        }
+    }
+}
+
+impl Sink for OutputSink<'_> {
+    fn write_gathered(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            OutputSink::Descriptor(sink) => sink.write_gathered(pieces),
+            OutputSink::Other(output) => {
+                let mut output = locked(*output);
+                let taken = output.write_vectored(pieces)?;
+                output.flush()?;
+                Ok(taken)
+            }
+        }
+    }
+
+    fn limits(&self) -> GatherLimits {
+        match self {
+            OutputSink::Descriptor(sink) => sink.limits(),
+            OutputSink::Other(_) => GatherLimits { pieces: MAX_CALL_PIECES, bytes: MAX_CALL_BYTES },
+        }
+    }
+
+    fn wait_writable(&mut self) -> io::Result<()> {
+        match self {
+            OutputSink::Descriptor(sink) => sink.wait_writable(),
+            OutputSink::Other(_) => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn peer_gone(&mut self) -> bool {
+        match self {
+            OutputSink::Descriptor(sink) => sink.peer_gone(),
+            OutputSink::Other(_) => false,
+        }
+    }
+
+    fn step_back(&mut self) {
+        if let OutputSink::Descriptor(sink) = self {
+            sink.step_back();
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Where `HEAD` of a clone leads.
+
+use packrace_object::ObjectId;
+use packrace_protocol::session::fetch_client::ListedRefs;
+use packrace_store::refs::{Peeled, RefObjects, is_good_name};
+
+use crate::call::fatal::Fatal;
+
+/// Where `HEAD` leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// To the branch of this name, which may not be born.
+    Symbolic(Vec<u8>),
+    /// To what this is, or tags.
+    Detached(ObjectId),
+}
+
+type Refs = [(Vec<u8>, ObjectId)];
+
+impl Head {
+    /// As git does it: what is asked for; what the server's `HEAD` stands for; a branch that points where it does; that
+    /// object. `refs` are those that come along.
+    pub fn choose(
+        listed: &ListedRefs,
+        refs: &Refs,
+        branch: Option<&[u8]>,
+        default: &[u8],
+        origin: &[u8],
+    ) -> Result<Self, Fatal> {
+        if let Some(branch) = branch {
+            return asked_for(refs, branch, origin);
+        }
+        let default = || Head::Symbolic(default.to_vec());
+        let Some(head) = listed.find(b"HEAD") else { return Ok(default()) };
+        Ok(match (head.id, head.symref_target) {
+            (Some(_), Some(target)) if find(refs, target).is_some() && is_branch(target) => {
+                Head::Symbolic(target.to_vec())
+            }
+            (Some(id), Some(_)) => Head::Detached(id),
+            (None, Some(target)) if is_branch(target) && is_good_name(target) => {
+                Head::Symbolic(target.to_vec())
+            }
+            (None, _) => default(),
+            (Some(id), None) => {
+                let Head::Symbolic(usual) = default() else { return Ok(Head::Detached(id)) };
+                let usual = [usual, b"refs/heads/master".to_vec()];
+                let mut usual = usual.into_iter().filter(|name| find(refs, name) == Some(id));
+                let mut branches = refs.iter().filter(|(name, at)| is_branch(name) && *at == id);
+                let found = usual.next().or_else(|| branches.next().map(|(name, _)| name.clone()));
+                found.map_or(Head::Detached(id), Head::Symbolic)
+            }
+        })
+    }
+
+    /// What must be there beside what refs lead to.
+    pub fn wanted(&self) -> Option<ObjectId> {
+        match self {
+            Head::Symbolic(_) => None,
+            Head::Detached(id) => Some(*id),
+        }
+    }
+}
+
+fn asked_for(refs: &Refs, name: &[u8], origin: &[u8]) -> Result<Head, Fatal> {
+    let full = [b"refs/heads/", name].concat();
+    if find(refs, &full).is_some() {
+        return Ok(Head::Symbolic(full));
+    }
+    match find(refs, &[b"refs/tags/", name].concat()) {
+        Some(id) => Ok(Head::Detached(id)),
+        None => {
+            let [name, origin] = [name, origin].map(String::from_utf8_lossy);
+            Err(Fatal::new(format!("Remote branch {name} not found in upstream {origin}")))
+        }
+    }
+}
+
+fn find(refs: &Refs, name: &[u8]) -> Option<ObjectId> {
+    refs.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
+}
+
+fn is_branch(name: &[u8]) -> bool {
+    name.starts_with(b"refs/heads/")
+}
+
+/// What a tag finally tags; everything else is itself.
+pub fn peel(id: ObjectId, objects: &mut dyn RefObjects) -> Result<ObjectId, Fatal> {
+    match objects.peel(&id)? {
+        Peeled::To(id) => Ok(id),
+        Peeled::NotATag | Peeled::Unknown => Ok(id),
+    }
+}

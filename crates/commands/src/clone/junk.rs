@@ -1,0 +1,99 @@
+//! Nothing stays of a clone that fails, or that somebody breaks off.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use packrace_os::EntryType;
+use packrace_os::clock::sleep;
+use packrace_os::count::Role;
+use packrace_os::durable;
+
+use super::place::Place;
+
+/// How often what somebody is still writing is removed again, and how long after.
+const TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What is removed unless it is kept.
+pub struct Junk(Unfinished);
+
+/// A clone under way, for whoever learns that the process is told to end.
+#[derive(Clone)]
+pub struct Unfinished(Arc<Mutex<State>>);
+
+impl Unfinished {
+    /// Removes what there is of the clone, unless that is complete. The clone can neither go on nor end as long as what this
+    /// gives is held.
+    pub fn remove(&self) -> impl Sized + '_ {
+        let state = self.0.lock();
+        if let Ok(state) = &state {
+            state.remove();
+        }
+        state
+    }
+}
+
+struct State {
+    path: PathBuf,
+    /// Whether only what is in it is ours.
+    was_there: bool,
+    is_kept: bool,
+}
+
+impl Junk {
+    /// Removes what is at this place from now on when it is dropped.
+    pub fn begin(place: &Place) -> Self {
+        let state = State { path: place.path.clone(), was_there: place.is_there, is_kept: false };
+        Junk(Unfinished(Arc::new(Mutex::new(state))))
+    }
+
+    /// For whoever watches over the process.
+    pub fn unfinished(&self) -> Unfinished {
+        self.0.clone()
+    }
+
+    /// It is no junk.
+    pub fn keep(self) {
+        if let Ok(mut state) = self.0.0.lock() {
+            state.is_kept = true;
+        }
+    }
+}
+
+impl Drop for Junk {
+    fn drop(&mut self) {
+        drop(self.0.remove());
+    }
+}
+
+impl State {
+    fn remove(&self) {
+        if self.is_kept {
+            return;
+        }
+        for _ in 0..TRIES {
+            match remove(&self.path, !self.was_there) {
+                Ok(()) => return,
+                // Somebody may be writing there still.
+                Err(_) => sleep(PAUSE),
+            }
+        }
+    }
+}
+
+/// Removes what is in a directory, and itself if that is asked for; links, not what they lead to.
+fn remove(dir: &Path, with_itself: bool) -> std::io::Result<()> {
+    let entries = match packrace_os::list_dir(dir, Role::Config) {
+        Err(error) if packrace_os::is_absent(&error) => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = dir.join(&entry.name);
+        match entry.kind {
+            EntryType::Dir => remove(&path, true)?,
+            _ => drop(durable::remove_file(&path, Role::Config)?),
+        }
+    }
+    if with_itself { durable::remove_empty_dir(dir, Role::Config) } else { Ok(()) }
+}

@@ -1,0 +1,257 @@
+//! `packrace clone --bare` and `--mirror`: a repository from a server, received fast.
+
+mod head;
+mod junk;
+mod place;
+mod remote_text;
+mod take;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use packrace_client::{Exchange, Remote, Scheme, Timeouts, Url};
+use packrace_object::ObjectId;
+use packrace_protocol::message::fetch_request::FetchRequest;
+use packrace_protocol::session::RefsRequest;
+use packrace_protocol::session::fetch_client::{Limits, ListedRefs};
+use packrace_store::init::{Begun, InitOptions, NewSection};
+use packrace_store::publish::DurableObjects;
+use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefWrites, StoredObjects, is_good_name};
+use packrace_store::{Config, OpenOptions, Repository};
+
+use self::head::Head;
+use self::junk::Junk;
+pub use self::junk::Unfinished;
+use self::place::Place;
+use crate::call::Call;
+use crate::call::fatal::Fatal;
+use crate::call::printable::harmless;
+use crate::init;
+use crate::options::CloneOptions;
+use crate::progress;
+
+/// Does what `git clone` does with `--bare` or `--mirror`. `watch` is given a handle before there is anything to remove, for the
+/// case that the process is told to end.
+pub fn run(
+    call: &Call,
+    args: &CloneOptions,
+    watch: impl FnOnce(Unfinished) -> Result<(), Fatal>,
+) -> Result<(), Fatal> {
+    let Some(url) = &args.repository else {
+        return Err(Fatal::usage("You must specify a repository to clone.\n").with_usage_of("clone"));
+    };
+    if !args.bare && !args.mirror {
+        return Err(Fatal::usage(
+            "clone: only --bare and --mirror are supported: packrace makes no work trees",
+        ));
+    }
+    let (options, default_head) = init::bare_prototype(call, args.ref_format.as_deref())?;
+    let config = Config::outside(&options.config)?;
+    let place = Place::find(call, url, args.directory.as_deref())?;
+    if !args.quiet {
+        tell!(call, "Cloning into bare repository '{}'...", place.shown);
+    }
+    let origin = origin(args, &config)?;
+    let shows_progress = !args.quiet && progress::is_wanted(call, args.progress);
+    let junk = Junk::begin(&place);
+    watch(junk.unfinished())?;
+    place.make()?;
+    let job = Job {
+        args,
+        call,
+        url: url.as_bytes(),
+        origin,
+        open: OpenOptions {
+            // The new repository is its own, whatever is said of others.
+            config: options.config.clone(),
+            strict: true,
+            ..OpenOptions::default()
+        },
+        init: InitOptions { git_dir: place.path.clone(), ..options },
+        default_head,
+        shows_progress,
+    };
+    job.run()?;
+    junk.keep();
+    Ok(())
+}
+
+/// What the other repository is called.
+fn origin(args: &CloneOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
+    let configured = || config.string("clone.defaultRemoteName");
+    let name = args.origin.as_ref().map(|name| name.as_bytes().to_vec()).or_else(configured);
+    let name = name.unwrap_or_else(|| b"origin".to_vec());
+    match is_good_name(&[b"refs/remotes/", name.as_slice(), b"/test"].concat()) {
+        true => Ok(name),
+        false => Err(Fatal::new(format!("'{}' is not a valid remote name", String::from_utf8_lossy(&name)))),
+    }
+}
+
+/// One clone.
+struct Job<'a> {
+    args: &'a CloneOptions,
+    call: &'a Call,
+    url: &'a [u8],
+    origin: Vec<u8>,
+    open: OpenOptions,
+    init: InitOptions,
+    /// What `HEAD` stands for where the other side does not say.
+    default_head: Vec<u8>,
+    shows_progress: bool,
+}
+
+impl Job<'_> {
+    fn run(self) -> Result<(), Fatal> {
+        let text = std::str::from_utf8(self.url).map_err(|_| Fatal::new("the URL is not UTF-8"))?;
+        let url = Url::parse(text)?;
+        let (agent, timeouts) = (self.call.environment.agent(), Timeouts::default());
+        let is_verbose = self.args.verbose && !self.args.quiet;
+        let mut say = |text: &str| {
+            if is_verbose {
+                let _ = self.call.streams.errors.say(harmless(text).as_bytes());
+            }
+        };
+        match url.scheme {
+            Scheme::Git => {
+                let exchange = packrace_client::open_git(&url, timeouts, &mut say)?;
+                let mut remote = open(exchange, &agent, timeouts)?;
+                self.take_from(&mut remote)?;
+                remote.end_stateful();
+                Ok(())
+            }
+            Scheme::Http => {
+                let mut warn = |text: &str| tell!(self.call, "warning: {}", harmless(text));
+                let exchange = client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
+                self.take_from(&mut open(exchange, &agent, timeouts)?)
+            }
+        }
+    }
+
+    /// Everything behind the first words of the server.
+    fn take_from<E: Exchange>(&self, remote: &mut Remote<E>) -> Result<(), Fatal> {
+        let listed = remote.list_refs(&self.refs_request())?;
+        let refs = self.taken_refs(&listed);
+        let branch = self.args.branch.as_deref().map(OsStr::as_bytes);
+        let head = Head::choose(&listed, &refs, branch, &self.default_head, &self.origin)?;
+        let repository = self.make(remote.server().hash, &head)?;
+        let mut wants: Vec<ObjectId> = refs.iter().map(|(_, id)| *id).chain(head.wanted()).collect();
+        wants.sort_unstable();
+        wants.dedup();
+        if wants.is_empty() {
+            tell!(self.call, "warning: You appear to have cloned an empty repository.");
+            return Ok(());
+        }
+        let request = FetchRequest {
+            wants,
+            ofs_delta: true,
+            no_progress: !self.shows_progress,
+            ..FetchRequest::default()
+        };
+        let proof = take::receive(remote, &request, &repository, self.shows_progress, self.call)?;
+        self.write_refs(&repository, refs, &head, &proof)
+    }
+
+    fn refs_request(&self) -> RefsRequest {
+        let mut prefixes = vec![b"HEAD".to_vec()];
+        if self.args.mirror {
+            prefixes.push(b"refs/".to_vec());
+        } else {
+            prefixes.push(b"refs/heads/".to_vec());
+            prefixes.extend((!self.args.no_tags).then(|| b"refs/tags/".to_vec()));
+        }
+        RefsRequest { symrefs: true, peel: true, unborn: true, prefixes }
+    }
+
+    /// The refs that come along. Servers may tell others than were asked for.
+    fn taken_refs(&self, listed: &ListedRefs) -> Vec<(Vec<u8>, ObjectId)> {
+        let prefixes = self.refs_request().prefixes;
+        let mut refs = Vec::with_capacity(listed.len());
+        for listed in listed.iter() {
+            let Some(id) = listed.id else { continue };
+            if !prefixes[1..].iter().any(|prefix| listed.name.starts_with(prefix)) {
+                continue;
+            }
+            if !is_good_name(listed.name) {
+                let name = listed.name.escape_ascii();
+                tell!(self.call, "error: * Ignoring funny ref '{name}' locally");
+                continue;
+            }
+            refs.push((listed.name.to_vec(), id));
+        }
+        refs
+    }
+
+    /// The repository without objects and refs.
+    fn make(&self, hash: packrace_object::HashKind, head: &Head) -> Result<Repository, Fatal> {
+        let mut entries = vec![("url", self.url.to_vec())];
+        if self.args.no_tags {
+            entries.push(("tagOpt", b"--no-tags".to_vec()));
+        }
+        if self.args.mirror {
+            entries.push(("fetch", b"+refs/*:refs/*".to_vec()));
+            entries.push(("mirror", b"true".to_vec()));
+        }
+        let options = InitOptions {
+            hash: Some(hash),
+            sections: vec![NewSection { name: "remote", subsection: self.origin.clone(), entries }],
+            ..self.init.clone()
+        };
+        let branch = match head {
+            Head::Symbolic(branch) => branch,
+            Head::Detached(_) => &self.default_head,
+        };
+        Begun::begin(options)?.finish(branch)?;
+        Ok(Repository::open(&self.init.git_dir, &self.open)?)
+    }
+
+    /// All refs at once, and then where `HEAD` leads, if to no branch.
+    fn write_refs(
+        &self,
+        repository: &Repository,
+        refs: Vec<(Vec<u8>, ObjectId)>,
+        head: &Head,
+        proof: &DurableObjects,
+    ) -> Result<(), Fatal> {
+        let config = repository.config();
+        let who = self.call.environment.committer.committer(config)?;
+        let writes = RefWrites::of(config, repository.hash_kind(), true, who)?;
+        let mut objects = StoredObjects::new(&repository.snapshot()?);
+        let store = repository.refs();
+        store.create_initial(refs, proof, &writes, &mut objects).map_err(Fatal::new)?;
+        let Head::Detached(id) = head else { return Ok(()) };
+        let edit = RefEdit {
+            name: b"HEAD".to_vec(),
+            change: Change::Set(head::peel(*id, &mut objects)?),
+            expected: Expected::Any,
+            deref: false,
+            message: [b"clone: from ", self.url].concat().into(),
+            force_log: false,
+        };
+        let prepared = store.prepare(vec![edit], Mode::Atomic, &writes, &mut objects).map_err(Fatal::new)?;
+        prepared.commit(proof, &mut objects).map_err(Fatal::new)?;
+        Ok(())
+    }
+}
+
+fn open<E: Exchange>(exchange: E, agent: &str, timeouts: Timeouts) -> Result<Remote<E>, Fatal> {
+    Ok(Remote::open(exchange, agent, Limits::default(), timeouts)?)
+}
+
+impl From<packrace_client::Error> for Fatal {
+    fn from(error: packrace_client::Error) -> Self {
+        use packrace_protocol::session::fetch_client::Error as Protocol;
+        match error {
+            packrace_client::Error::Protocol(Protocol::SaidNothing) => Fatal::new(
+                "Could not read from remote repository.\n\n\
+                 Please make sure you have the correct access rights\nand the repository exists.",
+            ),
+            other => Fatal::new(other),
+        }
+    }
+}
+
+/// A path as messages show it.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,118 @@
+//! Taking the pack of a clone: while it comes, and until it is in place.
+
+use std::sync::Arc;
+
+use packrace_client::{Exchange, Listener, Remote};
+use packrace_object::fsck::Severities;
+use packrace_pack::ingest::{Checks, Ingest, Options};
+use packrace_pack::{Phase, ProgressSink as _, Settings};
+use packrace_protocol::message::fetch_request::FetchRequest;
+use packrace_protocol::session::fetch_client::Error as Protocol;
+use packrace_store::publish::{DurableObjects, PackWriter, PublishOptions, WritePolicy};
+use packrace_store::{FsckSettings, FsckUse, Repository};
+
+use super::remote_text::RemoteText;
+use crate::call::Call;
+use crate::call::fatal::Fatal;
+use crate::call::printable::{harmless, harmless_bytes};
+use crate::call::streams::ErrorOutput;
+use crate::progress::Progress;
+
+/// Takes a pack with all that is asked for, and everything that leads to.
+pub fn receive<E: Exchange>(
+    remote: &mut Remote<E>,
+    request: &FetchRequest,
+    repository: &Repository,
+    shows_progress: bool,
+    call: &Call,
+) -> Result<DurableObjects, Fatal> {
+    let config = repository.config();
+    let pack_dir = repository.object_dir().join("pack");
+    let policy = WritePolicy::of(config)?;
+    let options = options(repository)?;
+    let writer = PackWriter::receive(&pack_dir, repository.hash_kind(), policy)?;
+    let mut ingest = Ingest::new(writer, options);
+    let progress = Progress::new(shows_progress, call)?.with_bytes();
+    let mut audience =
+        Audience { text: RemoteText::to_errors(call.streams.errors.clone()), progress: &progress };
+    let fetched = remote.fetch(request, &mut ingest, &mut audience);
+    audience.text.finish();
+    fetched.map_err(|error| broken_off(call, error, ingest.is_complete(), &mut audience.text))?;
+    let indexed = ingest.resolve(None, &progress).map_err(|error| not_accepted(call, error))?;
+    progress.finish();
+    let found = indexed.found();
+    let _ = call.streams.errors.say(&harmless_bytes(&found.warnings));
+    if let Some(id) = found.missing_modules.first() {
+        // Nothing else is there where it could be.
+        tell!(call, "fatal: did not receive expected object {id}");
+        return Err(Fatal::new("fsck failed"));
+    }
+    let entries = indexed.entries();
+    let is_missing = |id| entries.binary_search_by(|entry| entry.id.cmp(id)).is_err();
+    if let Some(id) = request.wants.iter().find(|id| is_missing(id)) {
+        tell!(call, "fatal: bad object {id}");
+        return Err(Fatal::new("remote did not send all necessary objects"));
+    }
+    Ok(indexed.publish(&PublishOptions::of(config)?)?.durable())
+}
+
+/// How packs are taken: as connected as they must be where nothing else is, and sound if that is configured.
+fn options(repository: &Repository) -> Result<Options, Fatal> {
+    let (config, hash) = (repository.config(), repository.hash_kind());
+    let fsck = FsckSettings::of(config, FsckUse::Fetch)?;
+    let rules = match fsck.checks_objects {
+        true => Some(Arc::new(fsck.rules(Severities::strict(), hash)?)),
+        false => None,
+    };
+    Ok(Options {
+        threads: Settings::threads(config, packrace_os::process::available_threads())?,
+        checks: Some(Checks { rules, links: true }),
+        ..Options::of(config, hash)?
+    })
+}
+
+/// Whoever looks on.
+struct Audience<'a> {
+    text: RemoteText<ErrorOutput>,
+    progress: &'a Progress,
+}
+
+impl Listener for Audience<'_> {
+    fn text(&mut self, text: &[u8]) {
+        self.text.say(text);
+    }
+
+    fn received(&mut self, bytes: usize, ingest: &Ingest) {
+        let (done, total) = ingest.received();
+        self.progress.sent(bytes as u64);
+        self.progress.report(Phase::Receiving, done.into(), total.into());
+    }
+}
+
+/// Tells of a connection that failed while a pack came, as git's programs do, of which one reads and one indexes.
+fn broken_off(
+    call: &Call,
+    error: client::Error,
+    is_complete: bool,
+    text: &mut RemoteText<ErrorOutput>,
+) -> Fatal {
+    match error {
+        client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
+        client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
+            tell!(call, "fetch-pack: {}", harmless(&error.to_string()));
+        }
+        client::Error::Pack(error) => return not_accepted(call, error),
+        other => return other.into(),
+    }
+    if is_complete {
+        return Fatal::new("error in sideband demultiplexer");
+    }
+    tell!(call, "fatal: early EOF");
+    Fatal::new("fetch-pack: invalid index-pack output")
+}
+
+fn not_accepted(call: &Call, error: packrace_pack::ingest::Error) -> Fatal {
+    let _ = call.streams.errors.say(&harmless_bytes(error.lines()));
+    tell!(call, "fatal: {}", harmless(&error.to_string()));
+    Fatal::new("fetch-pack: invalid index-pack output")
+}

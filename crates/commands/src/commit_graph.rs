@@ -1,0 +1,291 @@
+//! `packrace commit-graph`: writes and verifies commit-graphs.
+
+use std::io::{BufRead as _, BufReader};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use packrace_format::commit_graph::{CommitGraph as Graph, Generations, Merging};
+use packrace_object::ObjectId;
+use packrace_pack::maintain::commit_graph::{GraphRequest, Split, make, packed_commits};
+use packrace_pack::maintain::verify_graph::verify_commits;
+use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
+use packrace_store::refs::Target;
+use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};
+
+use crate::call::Call;
+use crate::call::discovery::{in_directory, repository};
+use crate::call::fatal::Fatal;
+use crate::expiry;
+use crate::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
+use crate::progress::{self, Progress};
+
+/// What `verify` ends with when nothing but a checksum is wrong.
+const WRONG_CHECKSUM: u8 = 2;
+
+/// Does what `git commit-graph` does.
+pub fn run(call: &Call, args: &CommitGraphOptions) -> Result<(), Fatal> {
+    match args {
+        CommitGraphOptions::Write(write) => {
+            // Said before the repository is looked at, as every word about options is.
+            let plan = Plan::of(write)?;
+            let repository = repository(call)?;
+            let object_dir = write.object_dir.as_ref().map(|path| in_directory(call, path)).transpose()?;
+            let progress = Progress::new(progress::is_wanted(call, write.progress), call)?;
+            plan.write(call, &repository, object_dir.as_deref(), &progress)
+        }
+        CommitGraphOptions::Verify(verify) => {
+            let repository = repository(call)?;
+            let object_dir = verify.object_dir.as_ref().map(|path| in_directory(call, path)).transpose()?;
+            let progress = Progress::new(progress::is_wanted(call, verify.progress), call)?;
+            self::verify(call, &repository, verify, object_dir.as_deref(), &progress)
+        }
+    }
+}
+
+enum Source {
+    Refs,
+    StdinCommits,
+    StdinPacks,
+    AllPacks,
+}
+
+/// What `write` is asked for.
+struct Plan {
+    source: Source,
+    split: Split,
+    append: bool,
+    expiry: Expiry,
+}
+
+impl Plan {
+    fn of(args: &CommitGraphWriteOptions) -> Result<Self, Fatal> {
+        let source = match (args.reachable, args.stdin_commits, args.stdin_packs) {
+            (false, false, false) => Source::AllPacks,
+            (true, false, false) => Source::Refs,
+            (false, true, false) => Source::StdinCommits,
+            (false, false, true) => Source::StdinPacks,
+            _ => {
+                let text = "use at most one of --reachable, --stdin-commits, or --stdin-packs";
+                return Err(Fatal::new(text));
+            }
+        };
+        let number = |number: i64| u32::try_from(number.max(0)).unwrap_or(u32::MAX);
+        let merging =
+            Merging { size_multiple: number(args.size_multiple), max_commits: number(args.max_commits) };
+        let split = match args.split.as_deref() {
+            None => Split::Single,
+            Some("") => Split::Merge(merging),
+            Some("no-merge") => Split::NoMerge,
+            Some("replace") => Split::Replace,
+            Some(other) => return Err(Fatal::new(format!("unrecognized --split argument, {other}"))),
+        };
+        let now = SystemTime::now();
+        let before = match &args.expire_time {
+            None => now,
+            Some(text) => {
+                let seconds = expiry::expiry(text);
+                let seconds =
+                    seconds.ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))?;
+                let seconds = u64::try_from(seconds).unwrap_or(0);
+                SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(now)
+            }
+        };
+        Ok(Plan { source, split, append: args.append, expiry: Expiry { now, before } })
+    }
+
+    fn write(
+        &self,
+        call: &Call,
+        repository: &Repository,
+        object_dir: Option<&Path>,
+        progress: &Progress,
+    ) -> Result<(), Fatal> {
+        let config = repository.config();
+        // Looked at also where nothing is written, because it may name a directory that is not there.
+        let files = GraphFiles::open(repository, object_dir)?;
+        if !config.boolean("core.commitGraph")?.unwrap_or(true) {
+            let text = "warning: attempting to write a commit-graph, but 'core.commitGraph' is disabled";
+            tell!(call, "{text}");
+            return Ok(());
+        }
+        if config.boolean("commitGraph.changedPaths")?.unwrap_or(false) {
+            tell!(
+                call,
+                "warning: commitGraph.changedPaths is not supported: no changed-path filters are written"
+            );
+        }
+        let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
+        // Commits have other parents here than they name, which must not be written down (git-commit-graph, "CAVEATS").
+        if !universe.snapshot().shallow().is_empty() || repository.has_grafts() {
+            return Ok(());
+        }
+        let tips = self.tips(call, repository, &universe, progress)?;
+        let for_chain = self.split != Split::Single;
+        let lock = files.lock(for_chain)?;
+        // Again, now that nobody else changes it.
+        let files = GraphFiles::open(repository, object_dir)?;
+        let is_usable = files.is_complete() && !files.layers().is_empty();
+        let present: &[Mapped] = if is_usable { files.layers() } else { &[] };
+        let request = GraphRequest {
+            tips,
+            append: self.append,
+            split: self.split,
+            foreign_layers: files.foreign_layers(),
+            generations: generations(config)?,
+        };
+        let new = make(&universe, present, &request, progress).map_err(Fatal::new)?;
+        progress.finish();
+        let Some(new) = new else { return Ok(()) };
+        if for_chain {
+            files.replace_by_chain(lock, &new.bytes, new.kept_layers, self.expiry)?;
+        } else {
+            files.replace_by_single(lock, &new.bytes, self.expiry)?;
+        }
+        Ok(())
+    }
+
+    fn tips(
+        &self,
+        call: &Call,
+        repository: &Repository,
+        universe: &RequestObjects,
+        progress: &Progress,
+    ) -> Result<Vec<ObjectId>, Fatal> {
+        match self.source {
+            Source::Refs => {
+                progress.report(Phase::CollectingReferenced, 0, 0);
+                let mut tips = Vec::new();
+                let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+                refs.visit(b"refs/", &mut |record| {
+                    if let Target::Direct { id, .. } = record.target {
+                        tips.push(id);
+                    }
+                    ControlFlow::Continue(())
+                })
+                .map_err(Fatal::new)?;
+                // A ref to nowhere is somebody else's finding.
+                tips.retain(|tip| universe.contains(tip).unwrap_or(true));
+                progress.report(Phase::CollectingReferenced, tips.len() as u64, 0);
+                Ok(tips)
+            }
+            Source::StdinCommits => {
+                progress.progress(Phase::CollectingInput, 0, 0);
+                let ids = lines(call)?.into_iter().map(|line| {
+                    let hex = line.split(' ').next().unwrap_or_default();
+                    let id = ObjectId::from_hex(hex.as_bytes()).ok();
+                    let id = id.filter(|id| id.kind() == repository.hash_kind());
+                    let id =
+                        id.ok_or_else(|| Fatal::error(format!("unexpected non-hex object ID: {line}")))?;
+                    if !universe.contains(&id)? {
+                        return Err(Fatal::error(format!("invalid object: {id}")));
+                    }
+                    Ok(id)
+                });
+                let ids: Vec<ObjectId> = ids.collect::<Result<_, Fatal>>()?;
+                progress.report(Phase::CollectingInput, ids.len() as u64, 0);
+                Ok(ids)
+            }
+            Source::StdinPacks => {
+                let names = lines(call)?;
+                for name in &names {
+                    let stem = name.strip_suffix(".idx");
+                    let mut packs = universe.snapshot().packs().iter();
+                    if !packs.any(|pack| Some(pack.name()) == stem) {
+                        let path = repository.object_dir().join("pack").join(name);
+                        return Err(Fatal::error(format!("error adding pack {}", path.display())));
+                    }
+                }
+                let is_named = |pack: &packrace_store::Pack| {
+                    names.iter().any(|name| name.strip_suffix(".idx") == Some(pack.name()))
+                };
+                let phase = Phase::FindingCommits { packs: names.len() };
+                Ok(packed_commits(universe, is_named, phase, progress)?)
+            }
+            Source::AllPacks => {
+                Ok(packed_commits(universe, |_| true, Phase::FindingPackedCommits, progress)?)
+            }
+        }
+    }
+}
+
+fn lines(call: &Call) -> Result<Vec<String>, Fatal> {
+    let lines = BufReader::new(call.streams.input()).lines();
+    lines.collect::<Result<_, _>>().map_err(Fatal::new)
+}
+
+fn generations(config: &Config) -> Result<Generations, Fatal> {
+    Ok(match config.integer("commitGraph.generationVersion")?.unwrap_or(2) {
+        2 => Generations::CorrectedDate,
+        _ => Generations::TopologicalLevel,
+    })
+}
+
+fn verify(
+    call: &Call,
+    repository: &Repository,
+    args: &CommitGraphVerifyOptions,
+    object_dir: Option<&Path>,
+    progress: &Progress,
+) -> Result<(), Fatal> {
+    let files = GraphFiles::open(repository, object_dir)?;
+    let layers = files.layers();
+    if layers.is_empty() {
+        return match files.is_complete() {
+            true => Ok(()),
+            false => Err(Fatal::error("one or more commit-graph chain files could not be loaded")),
+        };
+    }
+    let hash = repository.hash_kind();
+    let graph =
+        Graph::open(layers.iter().cloned(), hash).map_err(|error| Fatal::error(said(layers, error, hash)))?;
+    let universe = RequestObjects::new(repository.snapshot()?);
+    let lens = graph.layer_lens();
+    let first = if args.shallow { lens.len() - 1 } else { files.foreign_layers() };
+    let start: u32 = lens[..first].iter().sum();
+    let (mut has_errors, mut is_flipped) = (!files.is_complete(), false);
+    let mut report = |text: String| {
+        has_errors = true;
+        progress.stop();
+        tell!(call, "{text}");
+    };
+    for count in first + 1..=lens.len() {
+        let part = Graph::open(layers[..count].iter().cloned(), hash).map_err(Fatal::error)?;
+        if part.verify_last_checksum().is_err() {
+            tell!(call, "the commit-graph file has incorrect checksum and is likely corrupt");
+            is_flipped = true;
+        }
+    }
+    verify_commits(&universe, &graph, start, &mut report, progress)?;
+    progress.finish();
+    if !files.is_complete() {
+        tell!(call, "error: one or more commit-graph chain files could not be loaded");
+    }
+    match (has_errors, is_flipped) {
+        (true, _) => Err(Fatal::silent(1)),
+        (false, true) => Err(Fatal::silent(WRONG_CHECKSUM)),
+        (false, false) => Ok(()),
+    }
+}
+
+/// What is wrong with the first file that cannot be opened, in git's words where it has some.
+fn said(layers: &[Mapped], error: packrace_format::Error, hash: packrace_object::HashKind) -> String {
+    let wrong = (1..=layers.len()).find(|count| Graph::open(layers[..*count].iter().cloned(), hash).is_err());
+    let bytes: &[u8] = wrong.map_or(&[], |count| &layers[count - 1]);
+    let Some(header) = bytes.first_chunk::<8>().filter(|_| bytes.len() > 8 + hash.len_in_bytes()) else {
+        return "commit-graph file is too small".to_owned();
+    };
+    let signature = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+    let number = if hash == packrace_object::HashKind::Sha256 { 2 } else { 1 };
+    match *header {
+        [b'C', b'G', b'P', b'H', 1, hash, ..] if hash != number => {
+            format!("commit-graph hash version {hash} does not match version {number}")
+        }
+        [b'C', b'G', b'P', b'H', 1, ..] => error.to_string(),
+        [b'C', b'G', b'P', b'H', version, ..] => {
+            format!("commit-graph version {version} does not match version 1")
+        }
+        _ => format!("commit-graph signature {signature:X} does not match signature 43475048"),
+    }
+}

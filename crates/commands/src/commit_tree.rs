@@ -1,0 +1,132 @@
+//! `packrace commit-tree`: makes a commit of a tree.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::path::Path;
+
+use packrace_object::{Kind, NewCommit, ObjectId, object_id};
+use packrace_store::publish::{BatchOptions, ObjectBatch};
+use packrace_store::{Config, ObjectReader};
+
+use crate::call::Call;
+use crate::call::discovery::{in_directory, repository};
+use crate::call::fatal::Fatal;
+use crate::call::identity::Role;
+use crate::options::{CommitTreeOptions, MessagePart};
+use crate::revisions::Revisions;
+use crate::text::utf8;
+
+/// What the reader may keep.
+const CACHE_BYTES: usize = 1 << 20;
+
+/// What is said of a message that is not what it claims to be.
+const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
+    You may want to amend it after fixing the message, or set the config\n\
+    variable i18n.commitEncoding to the encoding your project uses.";
+
+/// Does what `git commit-tree` does.
+pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
+    if args.trees.is_empty() && args.parents.is_empty() && args.message.is_empty() {
+        return Err(Fatal::usage_of("commit-tree"));
+    }
+    let repository = repository(call)?;
+    let config = repository.config();
+    let snapshot = repository.snapshot()?;
+    let mut reader = snapshot.reader(CACHE_BYTES);
+    let mut revisions = Revisions::new(&repository, &snapshot);
+    let mut named = |name: &OsStr| {
+        let found = revisions.resolve(name.as_encoded_bytes())?;
+        found.ok_or_else(|| Fatal::new(format!("not a valid object name {}", name.to_string_lossy())))
+    };
+    let mut parents: Vec<ObjectId> = Vec::new();
+    for name in &args.parents {
+        let id = named(name)?;
+        expect(&mut reader, &id, Kind::Commit)?;
+        match parents.contains(&id) {
+            true => tell!(call, "error: duplicate parent {id} ignored"),
+            false => parents.push(id),
+        }
+    }
+    let mut message = message(call, &args.message)?;
+    let [tree] = args.trees.as_slice() else { return Err(Fatal::new("must give exactly one tree")) };
+    let tree = named(tree)?;
+    if message.is_empty() {
+        call.streams.input().read_to_end(&mut message).map_err(Fatal::new)?;
+    }
+    if message.contains(&0) {
+        return Err(Fatal::error("a NUL byte in commit log message not allowed."));
+    }
+    expect(&mut reader, &tree, Kind::Tree)?;
+    let person = |role| call.environment.person(role).known(role, config);
+    let (author, committer, encoding) = (person(Role::Author)?, person(Role::Committer)?, encoding(config));
+    let commit = NewCommit {
+        tree: &tree,
+        parents: &parents,
+        author: &author,
+        committer: &committer,
+        encoding: encoding.as_deref(),
+        message: &message,
+    };
+    let mut content = commit.encode();
+    if encoding.is_none()
+        && let Some(mended) = utf8::mended(&content)
+    {
+        tell!(call, "{NOT_UTF8}");
+        content = mended;
+    }
+    let id = object_id(repository.hash_kind(), Kind::Commit, &content).map_err(Fatal::new)?;
+    let batch = ObjectBatch::new(repository.object_dir(), snapshot, BatchOptions::of(config)?);
+    batch.add(&id, Kind::Commit, &content)?;
+    batch.publish()?;
+    call.write_line(id.to_string())
+}
+
+fn expect(reader: &mut ObjectReader, id: &ObjectId, kind: Kind) -> Result<(), Fatal> {
+    match reader.kind(id)? {
+        None => Err(Fatal::new(format!("{id} is not a valid object"))),
+        Some(found) if found != kind => Err(Fatal::new(format!("{id} is not a valid '{kind}' object"))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Paragraphs end with the end of a line, files as they are; there is an empty line between what follows each other.
+fn message(call: &Call, parts: &[MessagePart]) -> Result<Vec<u8>, Fatal> {
+    let mut message = Vec::new();
+    for part in parts {
+        if !message.is_empty() {
+            message.push(b'\n');
+        }
+        match part {
+            MessagePart::Text(text) => {
+                message.extend_from_slice(text.as_encoded_bytes());
+                if !message.is_empty() && !message.ends_with(b"\n") {
+                    message.push(b'\n');
+                }
+            }
+            MessagePart::File(path) if path == Path::new("-") => {
+                call.streams.input().read_to_end(&mut message).map_err(Fatal::new)?;
+            }
+            MessagePart::File(path) => {
+                let failed = |what: &str, error: &std::io::Error| {
+                    Fatal::new(format!(
+                        "{what} '{}'{}: {}",
+                        path.display(),
+                        if what == "could not open" { " for reading" } else { "" },
+                        packrace_os::reason(error)
+                    ))
+                };
+                let mut file = std::fs::File::open(in_directory(call, path)?)
+                    .map_err(|error| failed("could not open", &error))?;
+                file.read_to_end(&mut message).map_err(|error| failed("failed to read", &error))?;
+            }
+        }
+    }
+    Ok(message)
+}
+
+/// What messages are written in, unless that is UTF-8.
+pub(crate) fn encoding(config: &Config) -> Option<Vec<u8>> {
+    let configured = config.string("i18n.commitEncoding")?;
+    let is_utf8 = configured.eq_ignore_ascii_case(b"UTF-8") || configured.eq_ignore_ascii_case(b"UTF8");
+    (!is_utf8).then_some(configured)
+}

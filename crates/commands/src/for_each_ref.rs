@@ -1,0 +1,96 @@
+//! `packrace for-each-ref`: stands in for `git for-each-ref`.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStringExt as _;
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::ForEachRefOptions;
+use crate::ref_filter::{self, Quoting, Request};
+
+/// Longest list of patterns on standard input.
+const MAX_INPUT_BYTES: u64 = 64 << 20;
+
+/// Does what `git for-each-ref` does.
+pub fn run(call: &Call, args: &ForEachRefOptions) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let request = request(call, args)?;
+    ref_filter::list(&repository, &request, &mut **call.streams.output(), &call.streams.errors)
+}
+
+fn request(call: &Call, args: &ForEachRefOptions) -> Result<Request, Fatal> {
+    let count = match args.count {
+        Some(count) if count < 0 => {
+            return Err(Fatal::refused(format!("invalid --count argument: `{count}'")));
+        }
+        Some(0) | None => None,
+        Some(count) => Some(usize::try_from(count).unwrap_or(usize::MAX)),
+    };
+    let mut patterns = bytes(&args.pattern);
+    if args.stdin {
+        if !patterns.is_empty() {
+            return Err(Fatal::new("unknown arguments supplied with --stdin"));
+        }
+        patterns = lines_of_stdin(call)?;
+    }
+    Ok(Request {
+        patterns,
+        excluded: bytes(&args.exclude),
+        folds_case: args.ignore_case,
+        has_root_refs: args.include_root_refs,
+        points_at: bytes(&args.points_at),
+        merged: bytes(&args.merged),
+        not_merged: bytes(&args.no_merged),
+        contains: bytes(&args.contains),
+        not_contains: bytes(&args.no_contains),
+        sort: bytes(&args.sort),
+        format: args.format.clone().map(OsString::into_vec),
+        quoting: quoting(args)?,
+        has_color: has_color(call, args)?,
+        omits_empty: args.omit_empty,
+        count,
+    })
+}
+
+fn bytes(texts: &[OsString]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.clone().into_vec()).collect()
+}
+
+fn lines_of_stdin(call: &Call) -> Result<Vec<Vec<u8>>, Fatal> {
+    let mut text = Vec::new();
+    call.streams.input().take(MAX_INPUT_BYTES).read_to_end(&mut text).map_err(Fatal::new)?;
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let lines = text.split(|byte| *byte == b'\n');
+    Ok(lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec()).collect())
+}
+
+fn quoting(args: &ForEachRefOptions) -> Result<Quoting, Fatal> {
+    let asked = [
+        (args.shell, Quoting::Shell),
+        (args.perl, Quoting::Perl),
+        (args.python, Quoting::Python),
+        (args.tcl, Quoting::Tcl),
+    ];
+    let mut asked = asked.into_iter().filter_map(|(is_asked, quoting)| is_asked.then_some(quoting));
+    let first = asked.next().unwrap_or_default();
+    match asked.next() {
+        None => Ok(first),
+        Some(_) => Err(Fatal::refused("more than one quoting style?")),
+    }
+}
+
+/// Whether colours are written: `auto` is for terminals.
+fn has_color(call: &Call, args: &ForEachRefOptions) -> Result<bool, Fatal> {
+    match args.color.as_ref().map(|when| when.to_str()) {
+        None => Ok(false),
+        Some(Some("always")) => Ok(true),
+        Some(Some("never")) => Ok(false),
+        Some(Some("auto")) => Ok(call.streams.output().is_terminal()),
+        Some(_) => Err(Fatal::refused("option `color' expects \"always\", \"auto\", or \"never\"")),
+    }
+}

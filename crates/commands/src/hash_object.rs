@@ -1,0 +1,316 @@
+//! `packrace hash-object`: names what is in files, and stores it.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packrace_object::fsck::{Checker, Rules, Severities, SkipList};
+use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId, object_id};
+use packrace_store::publish::{BatchOptions, ObjectBatch, StreamError, name_blob_stream};
+use packrace_store::{BIG_FILE_BYTES, Repository, Snapshot, unquote_line};
+use packrace_worktree::filter::{Direction, Filters, Purpose};
+use packrace_worktree::index::Index;
+
+use crate::call::Call;
+use crate::call::discovery::{in_directory, repository, repository_if_any};
+use crate::call::fatal::Fatal;
+use crate::options::HashObjectOptions;
+use crate::work_tree::WorkTree;
+
+/// What is read of standard input, and of large files, at once.
+const READ_BYTES: usize = 1 << 16;
+
+/// Does what `git hash-object` does.
+pub fn run(call: &Call, args: &HashObjectOptions) -> Result<(), Fatal> {
+    let stdin = args.stdin;
+    let refusal = match args.stdin_paths {
+        true if stdin > 0 => Some("Can't use --stdin-paths with --stdin"),
+        true if !args.files.is_empty() => Some("Can't specify files with --stdin-paths"),
+        true if args.path.is_some() => Some("Can't use --stdin-paths with --path"),
+        false if stdin > 1 => Some("Multiple --stdin arguments are not supported"),
+        false if args.path.is_some() && args.no_filters => Some("Can't use --path with --no-filters"),
+        _ => None,
+    };
+    if let Some(refusal) = refusal {
+        return Err(Fatal::refused(refusal).with_usage_of("hash-object"));
+    }
+    let found = match args.write {
+        true => Some(repository(call)?),
+        false => repository_if_any(call, None)?,
+    };
+    let mut hashing = Hashing::new(call, args, found.as_ref())?;
+    let done = hashing.everything(stdin > 0);
+    // What was named before something failed is stored.
+    hashing.publish()?;
+    done
+}
+
+/// What an object is named with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Type {
+    Known(Kind),
+    /// Any word (`--literally`).
+    Word(String),
+}
+
+struct Hashing<'a> {
+    call: &'a Call,
+    args: &'a HashObjectOptions,
+    repository: Option<&'a Repository>,
+    work_tree: Option<WorkTree>,
+    hash: HashKind,
+    kind: Type,
+    snapshot: Option<Arc<Snapshot>>,
+    filters: Option<(Filters, Index)>,
+    big_file_bytes: u64,
+    batch: Option<ObjectBatch>,
+    /// Names of objects that are not stored yet.
+    waiting: Vec<u8>,
+}
+
+impl<'a> Hashing<'a> {
+    fn new(
+        call: &'a Call,
+        args: &'a HashObjectOptions,
+        repository: Option<&'a Repository>,
+    ) -> Result<Self, Fatal> {
+        let kind = match Kind::from_name(args.kind.as_bytes()) {
+            Some(kind) => Type::Known(kind),
+            None if args.literally => Type::Word(args.kind.clone()),
+            None => return Err(Fatal::new(format!("invalid object type \"{}\"", args.kind))),
+        };
+        let work_tree = match repository {
+            Some(repository) => WorkTree::find(repository, call)?,
+            None => None,
+        };
+        let big_file_bytes = match repository {
+            Some(repository) => repository.config().big_file_bytes()?,
+            None => BIG_FILE_BYTES,
+        };
+        let snapshot = repository.map(Repository::snapshot).transpose()?;
+        Ok(Hashing {
+            call,
+            args,
+            repository,
+            work_tree,
+            hash: repository.map_or(HashKind::Sha1, Repository::hash_kind),
+            kind,
+            snapshot,
+            filters: None,
+            big_file_bytes,
+            batch: None,
+            waiting: Vec::new(),
+        })
+    }
+
+    fn everything(&mut self, reads_stdin: bool) -> Result<(), Fatal> {
+        if self.args.stdin_paths {
+            return self.paths_of_stdin();
+        }
+        if reads_stdin {
+            let mut content = Vec::new();
+            self.call.streams.input().read_to_end(&mut content).map_err(Fatal::new)?;
+            let name = self.args.path.as_ref().map(|path| path.as_encoded_bytes().to_vec());
+            let content = self.converted(name.as_deref(), content)?;
+            self.content(&content, None)?;
+        }
+        for file in &self.args.files {
+            self.file(file.as_encoded_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Answers before it waits for more: who sends one name may wait for the answer before it sends another.
+    fn paths_of_stdin(&mut self) -> Result<(), Fatal> {
+        let mut stdin = BufReader::with_capacity(READ_BYTES, self.call.streams.input());
+        let mut line = Vec::new();
+        loop {
+            if !stdin.buffer().contains(&b'\n') {
+                self.publish()?;
+            }
+            line.clear();
+            if stdin.read_until(b'\n', &mut line).map_err(Fatal::new)? == 0 {
+                return Ok(());
+            }
+            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            let path = unquote_line(text).ok_or_else(|| Fatal::new("line is badly quoted"))?;
+            self.file(&path)?;
+        }
+    }
+
+    fn file(&mut self, typed: &[u8]) -> Result<(), Fatal> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let shown = String::from_utf8_lossy(typed).into_owned();
+        let cannot_open = |error: std::io::Error| {
+            Fatal::new(format!("could not open '{shown}' for reading: {}", packrace_os::reason(&error)))
+        };
+        let path: PathBuf = match typed.is_empty() {
+            true => PathBuf::new(),
+            false => in_directory(self.call, Path::new(std::ffi::OsStr::from_bytes(typed)))?,
+        };
+        let mut file = File::open(&path).map_err(cannot_open)?;
+        let unable = |_: std::io::Error| Fatal::new(format!("Unable to hash {shown}"));
+        let size = file.metadata().map_err(unable)?;
+        let name = (!self.args.no_filters).then(|| {
+            let name = self.args.path.as_ref().map_or(typed, |path| path.as_encoded_bytes());
+            name.to_vec()
+        });
+        let is_big = size.is_file() && size.len() > self.big_file_bytes;
+        if is_big && self.kind == Type::Known(Kind::Blob) && self.is_plain(name.as_deref())? {
+            return self.large(&mut file, size.len(), &shown);
+        }
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).map_err(unable)?;
+        let content = self.converted(name.as_deref(), content)?;
+        self.content(&content, Some(&shown))
+    }
+
+    /// Whether nothing happens to the content of a file of this name.
+    fn is_plain(&mut self, name: Option<&[u8]>) -> Result<bool, Fatal> {
+        let Some(name) = name.filter(|_| self.repository.is_some()) else { return Ok(true) };
+        let path = self.path_of(name);
+        let mut told = Vec::new();
+        let (filters, index) = self.filters()?;
+        let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
+        Ok(!filters.needs_content(&path, &staged, &mut told).map_err(Fatal::new)?)
+    }
+
+    /// Content as git stores that of a file of this name; without a name, or as another kind, as it is.
+    fn converted(&mut self, name: Option<&[u8]>, content: Vec<u8>) -> Result<Vec<u8>, Fatal> {
+        let is_blob = self.kind == Type::Known(Kind::Blob);
+        let Some(name) = name.filter(|_| is_blob && !self.args.no_filters && self.repository.is_some())
+        else {
+            return Ok(content);
+        };
+        let path = self.path_of(name);
+        let purpose = if self.args.write { Purpose::Store } else { Purpose::Compare };
+        let mut told = Vec::new();
+        let (filters, index) = self.filters()?;
+        let staged = |path: &[u8]| index.get(path, 0).map(|entry| entry.id);
+        let converted = filters.to_git(&path, &content, purpose, &staged, &mut told);
+        let converted = converted.map(|converted| match converted {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(converted) => Some(converted),
+        });
+        told.iter().for_each(|line| tell!(self.call, "{line}"));
+        Ok(converted.map_err(Fatal::new)?.unwrap_or(content))
+    }
+
+    /// A path from the top; of what is outside, as it was typed.
+    fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        let inside = self.work_tree.as_ref().and_then(|work_tree| work_tree.path(name).ok());
+        inside.unwrap_or_else(|| name.strip_prefix(b"/").unwrap_or(name).to_vec())
+    }
+
+    fn filters(&mut self) -> Result<&mut (Filters, Index), Fatal> {
+        if self.filters.is_none() {
+            let (Some(repository), Some(snapshot)) = (self.repository, &self.snapshot) else {
+                return Err(Fatal::new("not a git repository (or any of the parent directories): .git"));
+            };
+            let top = match &self.work_tree {
+                Some(work_tree) => work_tree.top.clone(),
+                None => in_directory(self.call, Path::new("."))?,
+            };
+            let mut told = Vec::new();
+            let filters = Filters::new(repository, snapshot, &top, Direction::CheckIn, &mut told);
+            told.iter().for_each(|line| tell!(self.call, "{line}"));
+            self.filters = Some((filters.map_err(Fatal::new)?, Index::read(repository)?));
+        }
+        Ok(self.filters.as_mut().expect("just made"))
+    }
+
+    fn content(&mut self, content: &[u8], shown: Option<&str>) -> Result<(), Fatal> {
+        let kind = match &self.kind {
+            Type::Word(word) => return self.literal(&word.clone(), content),
+            Type::Known(kind) => *kind,
+        };
+        let id = object_id(self.hash, kind, content).map_err(Fatal::new)?;
+        if !self.args.literally {
+            self.check(kind, &id, content)?;
+        }
+        if self.args.write {
+            let added = self.batch()?.add(&id, kind, content);
+            added.map_err(|error| {
+                tell!(self.call, "error: {error}");
+                Fatal::new(format!("Unable to add {} to database", shown.unwrap_or("(null)")))
+            })?;
+        }
+        self.name(&id)
+    }
+
+    /// Refuses what is no object of its kind.
+    fn check(&self, kind: Kind, id: &ObjectId, content: &[u8]) -> Result<(), Fatal> {
+        if kind == Kind::Blob {
+            return Ok(());
+        }
+        let rules = Rules { severities: Severities::strict(), skip: SkipList::default() };
+        let findings = Checker::new(Arc::new(rules), self.hash).check(kind, id, content);
+        for finding in &findings {
+            if let Some(before) = finding.before {
+                tell!(self.call, "error: {before}");
+            }
+            let text = String::from_utf8_lossy(&finding.text);
+            tell!(self.call, "error: object fails fsck: {}: {text}", finding.message.name());
+        }
+        match findings.is_empty() {
+            true => Ok(()),
+            false => Err(Fatal::new("refusing to create malformed object")),
+        }
+    }
+
+    /// An object of a kind that there is not: only named.
+    fn literal(&mut self, word: &str, content: &[u8]) -> Result<(), Fatal> {
+        if self.args.write {
+            return Err(Fatal::usage(format!("objects of type \"{word}\" are not stored")));
+        }
+        let mut hasher = ObjectHasher::of_stream(self.hash);
+        hasher.update(format!("{word} {}\0", content.len()).as_bytes());
+        hasher.update(content);
+        let id = hasher.finish().map_err(Fatal::new)?;
+        self.name(&id)
+    }
+
+    fn large(&mut self, file: &mut File, size: u64, shown: &str) -> Result<(), Fatal> {
+        let unable = || Fatal::new(format!("Unable to hash {shown}"));
+        let id = if self.args.write {
+            self.batch()?.add_blob_stream(size, file).map_err(|error| {
+                tell!(self.call, "error: {error}");
+                unable()
+            })?
+        } else {
+            name_blob_stream(self.hash, size, file).map_err(|error| match error {
+                StreamError::Attack(attack) => Fatal::new(attack),
+                StreamError::Source(_) | StreamError::Store(_) => unable(),
+            })?
+        };
+        self.name(&id)
+    }
+
+    fn batch(&mut self) -> Result<&ObjectBatch, Fatal> {
+        if self.batch.is_none() {
+            let repository = self.repository.expect("there is one where objects are stored");
+            // What the last batch has stored is to be seen.
+            let snapshot = repository.snapshot()?;
+            let options = BatchOptions::of(repository.config())?;
+            self.batch = Some(ObjectBatch::new(repository.object_dir(), snapshot, options));
+        }
+        Ok(self.batch.as_ref().expect("just made"))
+    }
+
+    /// Says the name of an object, once it is stored.
+    fn name(&mut self, id: &ObjectId) -> Result<(), Fatal> {
+        self.waiting.extend_from_slice(format!("{id}\n").as_bytes());
+        if self.args.write { Ok(()) } else { self.publish() }
+    }
+
+    fn publish(&mut self) -> Result<(), Fatal> {
+        if let Some(batch) = self.batch.take() {
+            batch.publish()?;
+        }
+        let written = self.call.write(&self.waiting);
+        self.waiting.clear();
+        written
+    }
+}

@@ -1,0 +1,282 @@
+//! `packrace index-pack`: takes a pack, from standard input or a file, and makes it searchable.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packrace_format::pack_index;
+use packrace_object::HashKind;
+use packrace_os::process::available_threads;
+use packrace_pack::ingest::{Checks, Found, Ingest, Options};
+use packrace_pack::{Phase, Watch as _};
+use packrace_store::publish::{
+    PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
+};
+use packrace_store::{Config, Repository, strict_fsck_rules};
+
+use crate::call::Call;
+use crate::call::discovery::{in_directory, repository_if_any};
+use crate::call::fatal::Fatal;
+use crate::options::IndexPackOptions;
+use crate::packs::hash::chosen_hash;
+use crate::packs::input::{PackInput, parse_pack_header, read_pack_file, refused};
+use crate::progress::Progress;
+use crate::verify_pack::{self, Listing};
+
+/// Threads beyond this many are of no use to one pack.
+const MAX_THREADS: usize = 20;
+
+/// Does what `git index-pack` does.
+pub fn run(call: &Call, args: &IndexPackOptions) -> Result<(), Fatal> {
+    let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
+    check_arguments(args)?;
+    let repository = repository_if_any(call, None)?;
+    let job = Job::new(call, args, repository)?;
+    if args.stdin { job.receive(header) } else { job.index() }
+}
+
+/// Refuses what git refuses, in its words and order.
+fn check_arguments(args: &IndexPackOptions) -> Result<(), Fatal> {
+    let is_repeated = args.output.len() > 1 || args.progress_title.len() > 1;
+    if is_repeated || (args.pack.is_none() && !args.stdin) {
+        return Err(Fatal::usage_of("index-pack"));
+    }
+    if args.pack.is_none() && (args.verify || args.verify_stat || args.verify_stat_only) {
+        return Err(Fatal::new("--verify with no packfile name given"));
+    }
+    if args.fix_thin && !args.stdin {
+        return Err(Fatal::new("the option '--fix-thin' requires '--stdin'"));
+    }
+    Ok(())
+}
+
+/// What the options come to.
+struct Job<'a> {
+    call: &'a Call,
+    args: &'a IndexPackOptions,
+    repository: Option<Repository>,
+    options: Options,
+    policy: WritePolicy,
+    /// What stands beside the pack, but for notes.
+    publishing: PublishOptions<'static>,
+    /// Stems of the pack and of its index, where they are named.
+    pack: Option<PathBuf>,
+    index: Option<PathBuf>,
+    progress: Progress,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        call: &'a Call,
+        args: &'a IndexPackOptions,
+        repository: Option<Repository>,
+    ) -> Result<Self, Fatal> {
+        if args.stdin && repository.is_none() {
+            return Err(Fatal::new("--stdin requires a git repository"));
+        }
+        if args.stdin && args.object_format.is_some() {
+            return Err(Fatal::new("options '--object-format' and '--stdin' cannot be used together"));
+        }
+        let config = match &repository {
+            Some(repository) => repository.config().clone(),
+            None => Config::outside(&call.open_options()?.config)?,
+        };
+        let hash = chosen_hash(args.object_format.as_deref(), repository.as_ref())?;
+        let options = options(args, &config, hash)?;
+        let stem = |path: Option<&PathBuf>, extension| match path {
+            Some(path) => stem(call, path, extension).map(Some),
+            None => Ok(None),
+        };
+        let pack = stem(args.pack.as_ref(), "pack")?;
+        let index = stem(args.output.first(), "idx")?;
+        Ok(Job {
+            call,
+            args,
+            repository,
+            options,
+            policy: WritePolicy::of(&config)?,
+            publishing: publishing(args, &config)?,
+            index: index.or_else(|| pack.clone()),
+            pack,
+            progress: progress(args, call)?,
+        })
+    }
+
+    /// Takes the pack from standard input, behind this header.
+    fn receive(&self, header: Vec<u8>) -> Result<(), Fatal> {
+        let repository = self.repository.as_ref().expect("standard input is not read without one");
+        let pack_dir = repository.object_dir().join("pack");
+        let dir = self.pack.as_deref().map_or(pack_dir.as_path(), dir_of);
+        let writer = PackWriter::receive(dir, self.options.hash, self.policy)?;
+        let mut ingest = Ingest::new(writer, self.options.clone());
+        let mut input = PackInput::new(self.call, header)?;
+        let watch = |ingest: &Ingest, taken| {
+            let (done, total) = ingest.received();
+            self.progress.sent(taken as u64);
+            self.progress.report(Phase::Receiving, done.into(), total.into());
+        };
+        // What is missing shows when deltas are resolved.
+        let rest = input.feed(&mut ingest, watch, |error| refused(self.call, error))?.unwrap_or_default();
+        if self.args.report_end_of_input {
+            self.call.streams.errors.say(&[0]).map_err(Fatal::new)?;
+        }
+        let existing = repository.snapshot()?;
+        let indexed = ingest.resolve(Some(&existing), &self.progress);
+        let indexed = indexed.map_err(|error| refused(self.call, error))?;
+        match indexed.completed() {
+            0 => self.progress.finish(),
+            1 => self.progress.finish_saying("completed with 1 local object."),
+            count => self.progress.finish_saying(&format!("completed with {count} local objects.")),
+        }
+        let found = indexed.found().clone();
+        self.progress.stop();
+        self.call.streams.errors.say(&found.warnings).map_err(Fatal::new)?;
+        let checksum = *indexed.checksum();
+        let name = self.pack.as_deref().map_or(PackName::Standard, PackName::Stem);
+        let notes = Notes::of(self.args);
+        let index = self.index.as_deref();
+        let published = indexed.publish(&PublishOptions { name, index, ..self.publishing(&notes) })?;
+        let word = if published.made_keep { "keep" } else { "pack" };
+        self.call.write_line(format!("{word}\t{checksum}"))?;
+        input.pass_on(&rest, &mut **self.call.streams.output())?;
+        self.tell_links(&found)
+    }
+
+    /// Indexes a file, or compares it with its index.
+    fn index(&self) -> Result<(), Fatal> {
+        let stem = self.pack.as_deref().expect("a file is named where standard input is not read");
+        if self.args.verify || self.args.verify_stat || self.args.verify_stat_only {
+            let listing = match (self.args.verify_stat_only, self.args.verify_stat) {
+                (true, _) => Listing::Chains,
+                (_, true) => Listing::Objects,
+                _ => Listing::Nothing,
+            };
+            return verify_pack::verify(self.call, stem, listing, self.options.clone(), &self.progress);
+        }
+        let existing = self.repository.as_ref().map(Repository::snapshot).transpose()?;
+        let path = with_extension(stem, "pack");
+        let indexed =
+            read_pack_file(self.call, &path, self.options.clone(), existing.as_ref(), &self.progress)?;
+        self.progress.finish();
+        let index = self.index.as_deref().unwrap_or(stem);
+        self.call.streams.errors.say(&indexed.found().warnings).map_err(Fatal::new)?;
+        let (checksum, entries) = (indexed.checksum(), indexed.entries());
+        let notes = Notes::of(self.args);
+        publish_index(stem, index, checksum, entries, &self.publishing(&notes), self.policy)?;
+        self.call.write_line(checksum.to_string())?;
+        self.tell_links(indexed.found())
+    }
+
+    /// Says what whoever asked for the pack must look at, and by the exit code whether it is all there is.
+    fn tell_links(&self, found: &CheckResults) -> Result<(), Fatal> {
+        for id in &found.missing_modules {
+            self.call.write_line(id.to_string())?;
+        }
+        match self.args.check_self_contained_and_connected && found.leaves_pack {
+            true => Err(Fatal::silent(1)),
+            false => Ok(()),
+        }
+    }
+
+    fn publishing<'n>(&self, notes: &'n Notes) -> PublishOptions<'n> {
+        PublishOptions { keep: notes.keep.as_deref(), promisor: notes.promisor.as_deref(), ..self.publishing }
+    }
+}
+
+/// Progress of all, or of resolving alone.
+fn progress(args: &IndexPackOptions, call: &Call) -> Result<Progress, Fatal> {
+    let progress = Progress::new(args.verbose || args.show_resolving_progress, call)?;
+    Ok(match (args.progress_title.first(), args.verbose) {
+        (_, false) => progress.without_intake(),
+        (Some(title), true) => progress.with_bytes().with_intake_title(title),
+        (None, true) => progress.with_bytes(),
+    })
+}
+
+/// What stands in `.keep` and `.promisor`.
+struct Notes {
+    keep: Option<Vec<u8>>,
+    promisor: Option<Vec<u8>>,
+}
+
+impl Notes {
+    fn of(args: &IndexPackOptions) -> Self {
+        let line =
+            |text: &String| if text.is_empty() { Vec::new() } else { format!("{text}\n").into_bytes() };
+        Notes { keep: args.keep.as_ref().map(line), promisor: args.promisor.as_ref().map(line) }
+    }
+}
+
+/// How packs are taken, as options and configuration say.
+fn options(args: &IndexPackOptions, config: &Config, hash: HashKind) -> Result<Options, Fatal> {
+    Ok(Options {
+        threads: threads(args.threads, config)?,
+        max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
+        fix_thin: args.fix_thin,
+        refuse_duplicates: args.fsck.strict,
+        checks: checks(args, hash)?,
+        ..Options::of(config, hash)?
+    })
+}
+
+/// What is asked of objects.
+fn checks(args: &IndexPackOptions, hash: HashKind) -> Result<Option<Checks>, Fatal> {
+    let links = args.fsck.strict || args.check_self_contained_and_connected;
+    let rules = args.fsck.settings.as_ref().map(|settings| strict_fsck_rules(settings.as_bytes(), hash));
+    let rules = rules.transpose()?.map(Arc::new);
+    Ok((links || rules.is_some()).then_some(Checks { rules, links }))
+}
+
+fn threads(asked: Option<u32>, config: &Config) -> Result<usize, Fatal> {
+    let configured = || config.integer("pack.threads").map(|threads| threads.unwrap_or(0));
+    let threads = match asked {
+        Some(threads) => i64::from(threads),
+        None => configured()?,
+    };
+    match usize::try_from(threads) {
+        Ok(0) => Ok(available_threads().min(MAX_THREADS)),
+        Ok(threads) => Ok(threads.min(MAX_THREADS)),
+        Err(_) => Err(Fatal::new(format!("invalid number of threads specified ({threads})"))),
+    }
+}
+
+/// Which index and reverse index the pack gets.
+fn publishing(args: &IndexPackOptions, config: &Config) -> Result<PublishOptions<'static>, Fatal> {
+    let mut options = PublishOptions::of(config)?;
+    if let Some(text) = &args.index_version {
+        options.index_version = index_version(text)?;
+    }
+    options.reverse_index = args.rev_index.unwrap_or(options.reverse_index);
+    Ok(options)
+}
+
+/// `--index-version=VERSION[,OFFSET]`.
+fn index_version(text: &str) -> Result<pack_index::Version, Fatal> {
+    let bad = || Fatal::new(format!("bad --index-version={text}"));
+    let (version, offset) =
+        text.split_once(',').map_or((text, None), |(version, offset)| (version, Some(offset)));
+    let large_above = match offset {
+        None => None,
+        Some(offset) => {
+            let number = match offset.strip_prefix("0x") {
+                Some(hex) => u32::from_str_radix(hex, 16),
+                None => offset.parse(),
+            };
+            Some(number.ok().filter(|number| *number < 1 << 31).ok_or_else(bad)?)
+        }
+    };
+    match (version, large_above) {
+        ("1", _) => Ok(pack_index::Version::V1),
+        ("2", Some(large_above)) => Ok(pack_index::Version::V2 { large_above }),
+        ("2", None) => Ok(pack_index::Version::default()),
+        _ => Err(bad()),
+    }
+}
+
+/// A path without its extension, which must be this one.
+fn stem(call: &Call, path: &Path, extension: &str) -> Result<PathBuf, Fatal> {
+    if path.extension().is_none_or(|found| found != extension) {
+        let shown = path.display();
+        return Err(Fatal::new(format!("packfile name '{shown}' does not end with '.{extension}'")));
+    }
+    in_directory(call, &path.with_extension(""))
+}

@@ -1,0 +1,331 @@
+//! `packrace init`: makes a repository, or completes one that is there.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use packrace_object::HashKind;
+use packrace_os::count::Role;
+use packrace_os::durable;
+use packrace_store::Config;
+use packrace_store::init::{self, Begun, Template};
+use packrace_store::publish::{Sharing, WritePolicy};
+use packrace_store::refs::{Backend, is_good_name};
+
+use crate::call::Call;
+use crate::call::discovery::in_directory;
+use crate::call::fatal::Fatal;
+use crate::options::InitOptions;
+use crate::packs::hash::hash_of_name;
+
+/// What git says to those who did not choose a name, word for word.
+const BRANCH_HINT: &str = "\
+hint: Using 'master' as the name for the initial branch. This default branch name
+hint: is subject to change. To configure the initial branch name to use in all
+hint: of your new repositories, which will suppress this warning, call:
+hint:
+hint: \tgit config --global init.defaultBranch <name>
+hint:
+hint: Names commonly chosen instead of 'master' are 'main', 'trunk' and
+hint: 'development'. The just-created branch can be renamed via this command:
+hint:
+hint: \tgit branch -m <name>";
+
+/// Does what `git init` does.
+pub fn run(call: &Call, args: &InitOptions) -> Result<(), Fatal> {
+    if args.separate_git_dir.is_some() && args.bare {
+        return Err(Fatal::new("options '--separate-git-dir' and '--bare' cannot be used together"));
+    }
+    let variables = &call.environment.init;
+    if variables.has_common_dir {
+        return Err(Fatal::usage("init: GIT_COMMON_DIR is not supported"));
+    }
+    let start = in_directory(call, Path::new("."))?;
+    let start = packrace_os::real_path(&start).map_err(Fatal::new)?;
+    let sharing = match &args.shared {
+        Some(value) => Some(Sharing::parse(Some(value.as_encoded_bytes()), "arg")?),
+        None => None,
+    };
+    let separate = args.separate_git_dir.as_ref().map(|dir| absolute(&start, Path::new(dir))).transpose()?;
+    let config_sources = call.open_options()?.config;
+    let base = match &args.directory {
+        Some(directory) => make_start(&start, Path::new(directory))?,
+        None => start.clone(),
+    };
+    let config = Config::outside(&config_sources)?;
+    let place = Place::of(call, args, &base)?;
+    if place.is_bare && separate.is_some() {
+        return Err(Fatal::new("--separate-git-dir incompatible with bare repository"));
+    }
+    let (hash, default_hash) = hashes(args, call, &config)?;
+    let (refs, default_refs) = ref_formats(args, call, &config)?;
+    let existing = init::git_dir_at(&place.git_dir)?;
+    let git_dir = match &separate {
+        Some(separate) => separate.clone(),
+        None => existing.clone(),
+    };
+    let options = init::InitOptions {
+        git_dir,
+        object_dir: call.open_options()?.object_dir.map(|dir| base.join(dir)),
+        gitfile: separate.as_ref().map(|_| place.git_dir.clone()),
+        work_tree: place.work_tree,
+        is_bare: place.is_bare,
+        is_bare_guessed: !args.bare,
+        template: template(args, call, &config, &start, &base),
+        hash,
+        default_hash,
+        refs,
+        default_refs,
+        sharing,
+        config: config_sources,
+        sections: Vec::new(),
+    };
+    if let Some(separate) = &separate {
+        separate_existing(&place.git_dir, &existing, separate, &config)?;
+    }
+    make(call, args, options, &config)
+}
+
+/// What `init --bare` would make, without a place; and what `HEAD` would stand for.
+pub fn bare_prototype(call: &Call, ref_format: Option<&str>) -> Result<(init::InitOptions, Vec<u8>), Fatal> {
+    let ref_format = ref_format.map(str::to_owned);
+    let args = InitOptions { bare: true, quiet: true, ref_format, ..InitOptions::default() };
+    let sources = call.open_options()?.config;
+    let config = Config::outside(&sources)?;
+    let (hash, default_hash) = hashes(&args, call, &config)?;
+    let (refs, default_refs) = ref_formats(&args, call, &config)?;
+    let here = in_directory(call, Path::new("."))?;
+    let options = init::InitOptions {
+        git_dir: PathBuf::new(),
+        object_dir: None,
+        gitfile: None,
+        work_tree: None,
+        is_bare: true,
+        is_bare_guessed: false,
+        template: template(&args, call, &config, &here, &here),
+        hash,
+        default_hash,
+        refs,
+        default_refs,
+        sharing: None,
+        config: sources,
+        sections: Vec::new(),
+    };
+    Ok((options, initial_branch(call, &args, &config)?))
+}
+
+/// Makes it, and says so.
+fn make(call: &Call, args: &InitOptions, options: init::InitOptions, config: &Config) -> Result<(), Fatal> {
+    let git_dir = options.git_dir.clone();
+    let begun = Begun::begin(options)?;
+    let (is_new, is_shared) = (begun.is_new(), begun.is_shared());
+    let branch = if is_new { initial_branch(call, args, config)? } else { Vec::new() };
+    if let Some(name) = args.initial_branch.as_ref().filter(|_| !is_new) {
+        tell!(call, "warning: re-init: ignored --initial-branch={}", name.to_string_lossy());
+    }
+    begun.finish(&branch)?;
+    if !args.quiet {
+        let what = if is_new { "Initialized empty" } else { "Reinitialized existing" };
+        let shared = if is_shared { " shared" } else { "" };
+        let git_dir = packrace_os::real_path(&git_dir).map_err(Fatal::new)?;
+        let shown = git_dir.as_os_str().as_encoded_bytes();
+        let shown = shown.strip_suffix(b"/").unwrap_or(shown);
+        let words = format!("{what}{shared} Git repository in ");
+        call.write_line([words.as_bytes(), shown, b"/"].concat())?;
+    }
+    Ok(())
+}
+
+/// Where the repository is and what kind it is.
+struct Place {
+    /// Or a file that leads to it.
+    git_dir: PathBuf,
+    is_bare: bool,
+    /// If it has to be said.
+    work_tree: Option<PathBuf>,
+}
+
+impl Place {
+    fn of(call: &Call, args: &InitOptions, base: &Path) -> Result<Self, Fatal> {
+        let named = call.globals.git_dir.as_ref().or(call.environment.git_dir.as_ref());
+        let work_tree = call.environment.init.work_tree.as_ref();
+        let Some(named) = named.filter(|_| !(args.bare && work_tree.is_some())) else {
+            if work_tree.is_some() {
+                return Err(Fatal::new(
+                    "GIT_WORK_TREE (or --work-tree=<directory>) not allowed without specifying GIT_DIR (or --git-dir=<directory>)",
+                ));
+            }
+            let git_dir = if args.bare { base.to_owned() } else { base.join(".git") };
+            return Ok(Place { git_dir, is_bare: args.bare, work_tree: None });
+        };
+        let is_bare = args.bare || work_tree.is_none() && is_name_of_bare(named, base);
+        let in_its_work_tree = base.join(named).parent().map(Path::to_owned);
+        if let (false, None, Some(top)) = (is_bare, work_tree, &in_its_work_tree)
+            && let Err(why) = look(top)
+        {
+            return Err(Fatal::new(format!("Cannot access work tree '{}': {why}", top.display())));
+        }
+        let git_dir = absolute(base, named)?;
+        let work_tree = work_tree.map(|tree| absolute(base, tree)).transpose()?;
+        // What is in the work tree as `.git` needs no word.
+        let work_tree = work_tree.filter(|tree| tree.join(".git") != git_dir);
+        Ok(Place { git_dir, is_bare, work_tree })
+    }
+}
+
+/// As git guesses it: a git directory that is called `.git` is in its work tree.
+fn is_name_of_bare(named: &Path, base: &Path) -> bool {
+    let name = named.as_os_str().as_bytes();
+    named == base || name != b".git" && !name.ends_with(b"/.git")
+}
+
+/// Moves the repository that there is, or notes that there is none to move.
+fn separate_existing(gitfile: &Path, existing: &Path, separate: &Path, config: &Config) -> Result<(), Fatal> {
+    let real = packrace_os::real_path(existing).unwrap_or_else(|_| existing.to_owned());
+    if look(existing).is_err() || real == separate {
+        return Ok(());
+    }
+    let policy = WritePolicy::of(config)?;
+    init::move_repository(&real, separate, policy)?;
+    Ok(init::write_gitfile(gitfile, separate, policy)?)
+}
+
+/// The directory that is named, made with all above it.
+fn make_start(start: &Path, directory: &Path) -> Result<PathBuf, Fatal> {
+    let shown = directory.display();
+    let cannot = |why: &str| Fatal::new(format!("cannot mkdir {shown}: {why}"));
+    if directory.as_os_str().is_empty() {
+        return Err(cannot("No such file or directory"));
+    }
+    let path = start.join(directory);
+    let mut missing: Vec<&Path> = Vec::new();
+    for above in path.ancestors() {
+        match packrace_os::identity(above, Role::Config)
+            .map_err(|error| cannot(&packrace_os::reason(&error)))?
+        {
+            Some(found) if found.is_dir => break,
+            Some(_) => return Err(cannot("File exists")),
+            None => missing.push(above),
+        }
+    }
+    for dir in missing.into_iter().rev() {
+        durable::make_dir(dir, |mode| mode, Role::Config)
+            .map_err(|error| cannot(&packrace_os::reason(&error)))?;
+    }
+    packrace_os::real_path(&path).map_err(|error| cannot(&packrace_os::reason(&error)))
+}
+
+/// A path without links, the last part of which need not be there.
+fn absolute(base: &Path, path: &Path) -> Result<PathBuf, Fatal> {
+    if path.as_os_str().is_empty() {
+        return Err(Fatal::new("The empty string is not a valid path"));
+    }
+    let path = base.join(path);
+    if let Ok(real) = packrace_os::real_path(&path) {
+        return Ok(real);
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path) };
+    match packrace_os::real_path(parent) {
+        Ok(parent) => Ok(parent.join(name)),
+        Err(error) => {
+            // The first part that is not there.
+            let missing = parent.ancestors().take_while(|dir| look(dir).is_err()).last().unwrap_or(parent);
+            Err(Fatal::new(format!("Invalid path '{}': {}", missing.display(), packrace_os::reason(&error))))
+        }
+    }
+}
+
+/// Whether something is there, in the system's words if not.
+fn look(path: &Path) -> Result<(), String> {
+    match packrace_os::identity(path, Role::Config) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err("No such file or directory".to_owned()),
+        Err(error) => Err(packrace_os::reason(&error)),
+    }
+}
+
+fn template(args: &InitOptions, call: &Call, config: &Config, start: &Path, base: &Path) -> Template {
+    let named = args.template.as_ref().map(|dir| start.join(dir));
+    let is_empty = args.template.as_ref().is_some_and(|dir| dir.is_empty());
+    // What is not typed is meant from the new repository's place, and told as it is written.
+    let told = call.environment.init.template_dir.clone().or_else(|| config.path("init.templateDir"));
+    match (named, told) {
+        (Some(_), _) if is_empty => Template::Empty,
+        (Some(dir), _) => Template::Directory { path: dir.clone(), shown: dir },
+        (None, Some(dir)) if dir.as_os_str().is_empty() => Template::Empty,
+        (None, Some(dir)) => Template::Directory { path: base.join(&dir), shown: dir },
+        (None, None) => Template::BuiltIn,
+    }
+}
+
+/// The hash that is asked for, and that of what is new.
+fn hashes(args: &InitOptions, call: &Call, config: &Config) -> Result<(Option<HashKind>, HashKind), Fatal> {
+    let typed = args.object_format.as_deref();
+    let variable = call.environment.init.default_hash.as_deref();
+    chosen(typed, variable, config, "init.defaultObjectFormat", hash_of_name, HashKind::Sha1)
+}
+
+/// The same for how refs are stored.
+fn ref_formats(
+    args: &InitOptions,
+    call: &Call,
+    config: &Config,
+) -> Result<(Option<Backend>, Backend), Fatal> {
+    let parse = |name: &str| match name {
+        "files" => Ok(Backend::Files),
+        "reftable" => Ok(Backend::Reftable),
+        other => Err(format!("unknown ref storage format '{other}'")),
+    };
+    let typed = args.ref_format.as_deref();
+    let variable = call.environment.init.default_ref_format.as_deref();
+    chosen(typed, variable, config, "init.defaultRefFormat", parse, Backend::Files)
+}
+
+/// An option before a variable before the configuration, whose unknown words are only warned of.
+fn chosen<T: Copy>(
+    typed: Option<&str>,
+    variable: Option<&str>,
+    config: &Config,
+    name: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+    usual: T,
+) -> Result<(Option<T>, T), Fatal> {
+    let typed = typed.map(&parse).transpose().map_err(Fatal::new)?;
+    if let Some(variable) = variable {
+        return Ok((typed, parse(variable).map_err(Fatal::new)?));
+    }
+    let configured = config.string(name).map(|value| parse(&String::from_utf8_lossy(&value)));
+    let default = match configured {
+        Some(Ok(value)) => value,
+        Some(Err(unknown)) => {
+            tracing::warn!("{unknown}");
+            usual
+        }
+        None => usual,
+    };
+    Ok((typed, default))
+}
+
+/// What `HEAD` stands for at first.
+fn initial_branch(call: &Call, args: &InitOptions, config: &Config) -> Result<Vec<u8>, Fatal> {
+    let full = |name: &[u8]| [b"refs/heads/", name].concat();
+    if let Some(name) = &args.initial_branch {
+        let branch = full(name.as_encoded_bytes());
+        let shown = name.to_string_lossy();
+        return match is_good_name(&branch) {
+            true => Ok(branch),
+            false => Err(Fatal::new(format!("invalid initial branch name: '{shown}'"))),
+        };
+    }
+    if let Some(name) = config.string("init.defaultBranch") {
+        let branch = full(&name);
+        let shown = String::from_utf8_lossy(&name);
+        return match is_good_name(&branch) {
+            true => Ok(branch),
+            false => Err(Fatal::new(format!("invalid branch name: init.defaultBranch = {shown}"))),
+        };
+    }
+    if !args.quiet {
+        tell!(call, "{BRANCH_HINT}");
+    }
+    Ok(full(b"master"))
+}

@@ -1,0 +1,329 @@
+//! `packrace multi-pack-index`: one index for many packs.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+use packrace_format::multi_pack_index::{MultiPackIndex as Index, WriteError};
+use packrace_object::{HashKind, ObjectId};
+use packrace_os::Mapped;
+use packrace_os::count::Role;
+use packrace_os::process::available_threads;
+use packrace_pack::maintenance::multi_pack_index::make;
+use packrace_pack::maintenance::pack_files::BitmapRequest;
+use packrace_pack::maintenance::repack::write_some;
+use packrace_pack::{Phase, Universe, Watch};
+use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
+use packrace_store::{Pack, Repository, Snapshot, roots};
+
+use crate::call::Call;
+use crate::call::discovery::{in_directory, repository, repository_at};
+use crate::call::fatal::Fatal;
+use crate::options::{
+    MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions, RepackOptions,
+};
+use crate::progress::{self, Progress};
+
+/// Longest list of refs that is read.
+const MAX_REFS_SNAPSHOT_BYTES: u64 = 4 << 30;
+
+/// Does what `git multi-pack-index` does.
+pub fn run(call: &Call, args: &MultiPackIndexOptions) -> Result<(), Fatal> {
+    let mut repository = repository(call)?;
+    if let Some(path) = &args.object_dir {
+        let path = std::path::absolute(in_directory(call, path)?).map_err(Fatal::new)?;
+        let directory = repository.known_object_dir(&path)?;
+        repository = repository_at(call, Some(directory))?;
+    }
+    let progress = Progress::new(progress::is_wanted(call, args.progress), call)?;
+    match &args.action {
+        MultiPackIndexAction::Write(write) => self::write(call, &repository, write, &progress),
+        MultiPackIndexAction::Verify => verify(call, &repository, &progress),
+        MultiPackIndexAction::Expire => expire(&repository, &progress),
+        MultiPackIndexAction::Repack { batch_size } => repack(call, &repository, *batch_size, progress),
+    }
+}
+
+fn write(
+    call: &Call,
+    repository: &Repository,
+    args: &MultiPackIndexWriteOptions,
+    progress: &Progress,
+) -> Result<(), Fatal> {
+    let bitmap = match args.bitmap {
+        true => Some(bitmap_request(call, repository, args)?),
+        false => None,
+    };
+    let named: Option<Vec<String>> = match args.stdin_packs {
+        true => {
+            Some(BufReader::new(call.streams.input()).lines().collect::<Result<_, _>>().map_err(Fatal::new)?)
+        }
+        false => None,
+    };
+    let is_wanted = |pack: &Pack| {
+        let is_named = |names: &Vec<String>| names.iter().any(|name| stem(name) == pack.name());
+        named.as_ref().is_none_or(is_named)
+    };
+    let preferred = args.preferred_pack.as_deref();
+    let lock = lock(repository)?;
+    let snapshot = repository.snapshot()?;
+    if let Some(name) = preferred {
+        let mut own = snapshot.packs().iter().filter(|pack| pack.is_local() && is_wanted(pack));
+        if !own.any(|pack| pack.name() == stem(name)) {
+            tell!(call, "warning: unknown preferred pack: '{name}'");
+        }
+    }
+    let made = make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some(), progress);
+    let made = made.map_err(|error| match error {
+        WriteError::EmptyPreferredPack(_) => Fatal::error(error),
+        _ => Fatal::new(error),
+    })?;
+    let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;
+    let bitmap = bitmap
+        .map(|request| {
+            crate::packs::settings::bitmap_of_multi_pack_index(call, &snapshot, &bytes, &request, progress)
+        })
+        .transpose()?;
+    progress.finish();
+    Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
+}
+
+/// What bitmaps start from: the refs, or the list that somebody made of them earlier.
+fn bitmap_request(
+    call: &Call,
+    repository: &Repository,
+    args: &MultiPackIndexWriteOptions,
+) -> Result<BitmapRequest, Fatal> {
+    let threads = available_threads();
+    let Some(path) = &args.refs_snapshot else {
+        return crate::packs::settings::bitmap_request(repository, &roots(repository)?.refs, threads);
+    };
+    let mut request = crate::packs::settings::bitmap_request(repository, &[], threads)?;
+    let path = in_directory(call, path)?;
+    let text = packrace_os::read_file(&path, Role::Refs, MAX_REFS_SNAPSHOT_BYTES);
+    let text = text.map_err(|error| Fatal::new(format!("could not open '{}': {error}", path.display())))?;
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let (hex, is_preferred) = match line.strip_prefix(b"+") {
+            Some(hex) => (hex, true),
+            None => (line, false),
+        };
+        let id = ObjectId::from_hex(hex).ok().filter(|id| id.kind() == repository.hash_kind());
+        let id =
+            id.ok_or_else(|| Fatal::new(format!("could not parse line: {}", String::from_utf8_lossy(line))))?;
+        request.refs.push(id);
+        request.preferred.extend(is_preferred.then_some(id));
+    }
+    Ok(request)
+}
+
+/// A pack's name from that of one of its files.
+fn stem(name: &str) -> &str {
+    name.strip_suffix(".idx").or_else(|| name.strip_suffix(".pack")).unwrap_or(name)
+}
+
+fn lock(repository: &Repository) -> Result<MultiPackIndexLock, Fatal> {
+    let pack_dir = repository.object_dir().join("pack");
+    let policy = WritePolicy::of(repository.config())?;
+    Ok(MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?)
+}
+
+/// The multi-pack-index of the repository itself, which need not be there.
+fn open(repository: &Repository) -> Result<Option<Index<Mapped>>, Fatal> {
+    let path = repository.object_dir().join("pack/multi-pack-index");
+    let bytes = match Mapped::open(&path, Role::Index) {
+        Ok(bytes) => bytes,
+        Err(error) if packrace_os::is_absent(&error) => return Ok(None),
+        Err(error) => return Err(Fatal::new(format!("{}: {error}", path.display()))),
+    };
+    let hash = repository.hash_kind();
+    Index::open(bytes.clone(), hash).map(Some).map_err(|error| said(&bytes, &error, hash))
+}
+
+/// What is wrong with a file that cannot be opened, in git's words where it has some.
+fn said(bytes: &[u8], error: &packrace_format::Error, hash: HashKind) -> Fatal {
+    let number = if hash == HashKind::Sha256 { 2 } else { 1 };
+    let Some(header) = bytes.first_chunk::<6>() else {
+        return Fatal::error(format!("{error}\nerror: multi-pack-index file exists, but failed to parse"));
+    };
+    let signature = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+    match *header {
+        [b'M', b'I', b'D', b'X', 1, hash] if hash != number => Fatal::error(format!(
+            "multi-pack-index hash version {hash} does not match version {number}\nerror: multi-pack-index file exists, but failed to parse"
+        )),
+        [b'M', b'I', b'D', b'X', 1, _] => Fatal::new(error),
+        [b'M', b'I', b'D', b'X', version, _] => {
+            Fatal::new(format!("multi-pack-index version {version} not recognized"))
+        }
+        _ => Fatal::new(format!(
+            "multi-pack-index signature 0x{signature:08x} does not match signature 0x4d494458"
+        )),
+    }
+}
+
+fn verify(call: &Call, repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
+    let Some(index) = open(repository)? else { return Ok(()) };
+    let snapshot = repository.snapshot()?;
+    let mut is_damaged = false;
+    let mut report = |text: String| {
+        is_damaged = true;
+        progress.stop();
+        tell!(call, "{text}");
+    };
+    if index.verify_checksum().is_err() {
+        report("incorrect checksum".to_owned());
+    }
+    let own: HashMap<&str, &Pack> =
+        snapshot.packs().iter().filter(|pack| pack.is_local()).map(|pack| (pack.name(), pack)).collect();
+    let packs: Vec<Option<&Pack>> = index.pack_names().map(|name| own.get(stem(name)).copied()).collect();
+    progress.report(Phase::LookingForPacks, 0, packs.len() as u64);
+    for (number, pack) in packs.iter().enumerate() {
+        if pack.is_none() {
+            report(format!("failed to load pack in position {number}"));
+        }
+    }
+    progress.report(Phase::LookingForPacks, packs.len() as u64, packs.len() as u64);
+    for position in 1..index.len() {
+        let [before, id] = [index.id_at(position - 1), index.id_at(position)];
+        if before >= id {
+            report(format!(
+                "oid lookup out of order: oid[{}] = {before} >= {id} = oid[{position}]",
+                position - 1
+            ));
+        }
+        progress.report(Phase::VerifyingOrder, u64::from(position), u64::from(index.len() - 1));
+    }
+    for position in 0..index.len() {
+        let id = index.id_at(position);
+        let place = index.pack_and_offset_at(position);
+        let pack = place.and_then(|(pack, offset)| Some((packs[pack as usize]?, offset)));
+        let entry = pack.and_then(|(pack, offset)| Some((pack, pack.index().position_of(id)?, offset)));
+        match entry {
+            None => report(format!("failed to load pack entry for oid[{position}] = {id}")),
+            Some((pack, at, offset)) => {
+                let stored = pack.index().offset_at(at);
+                if stored != offset {
+                    report(format!(
+                        "incorrect object offset for oid[{position}] = {id}: {offset:x} != {stored:x}"
+                    ));
+                }
+            }
+        }
+        progress.report(Phase::VerifyingOffsets, u64::from(position) + 1, u64::from(index.len()));
+    }
+    progress.finish();
+    match is_damaged {
+        true => Err(Fatal::silent(1)),
+        false => Ok(()),
+    }
+}
+
+/// Deletes what no object is read from: first from the index, then from the disk.
+fn expire(repository: &Repository, progress: &Progress) -> Result<(), Fatal> {
+    let Some(_) = open(repository)? else { return Ok(()) };
+    let lock = lock(repository)?;
+    let Some(index) = open(repository)? else { return Ok(()) };
+    let snapshot = repository.snapshot()?;
+    let mut used = vec![false; index.pack_count() as usize];
+    progress.report(Phase::CountingReferenced, 0, u64::from(index.len()));
+    for position in 0..index.len() {
+        if let Some((pack, _)) = index.pack_and_offset_at(position) {
+            used[pack as usize] = true;
+        }
+    }
+    progress.report(Phase::CountingReferenced, u64::from(index.len()), u64::from(index.len()));
+    let names: Vec<&str> = index.pack_names().map(stem).collect();
+    progress.report(Phase::DeletingPacks, 0, names.len() as u64);
+    let stays = |pack: &Pack| {
+        let number = names.iter().position(|name| *name == pack.name());
+        number.is_some_and(|number| used[number]) || pack.has_keep() || pack.is_cruft()
+    };
+    let own = snapshot.packs().iter().filter(|pack| pack.is_local() && names.contains(&pack.name()));
+    let unused: Vec<&Pack> = own.filter(|pack| !stays(pack)).collect();
+    progress.report(Phase::DeletingPacks, names.len() as u64, names.len() as u64);
+    if unused.is_empty() {
+        progress.finish();
+        return Ok(());
+    }
+    let is_wanted = |pack: &Pack| names.contains(&pack.name()) && stays(pack);
+    let made = make(&snapshot, is_wanted, None, false, progress).map_err(Fatal::new)?;
+    match made {
+        Some(bytes) => lock.publish(&bytes, None)?,
+        None => lock.remove()?,
+    }
+    progress.finish();
+    let pack_dir: &Path = &snapshot.own_pack_dir();
+    for pack in unused {
+        remove_pack(&pack_dir.join(pack.name()))?;
+    }
+    Ok(())
+}
+
+/// Writes a pack of what is read from the selected packs, and an index that reads it from there.
+fn repack(call: &Call, repository: &Repository, batch_bytes: u64, progress: Progress) -> Result<(), Fatal> {
+    if open(repository)?.is_none() {
+        return Ok(());
+    }
+    let lock = lock(repository)?;
+    let Some(index) = open(repository)? else { return Ok(()) };
+    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
+    let snapshot = universe.snapshot();
+    let config = repository.config();
+    let with_kept = config.boolean("repack.packKeptObjects")?.unwrap_or(false);
+    let names: Vec<&str> = index.pack_names().map(stem).collect();
+    let selected = select(&index, snapshot, &names, with_kept, batch_bytes);
+    if selected.len() < 2 {
+        return Ok(());
+    }
+    let threads = available_threads();
+    let request = crate::repack::base_request(call, &RepackOptions::default(), config, threads)?;
+    let progress = progress.with_threads(request.settings.threads);
+    let new = write_some(&universe, &request, &selected, &progress).map_err(Fatal::new)?;
+    if new.is_empty() {
+        return Ok(());
+    }
+    let new: Vec<&str> = new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect();
+    let is_wanted = |pack: &Pack| new.contains(&pack.name()) || names.contains(&pack.name());
+    let after = repository.snapshot()?;
+    if let Some(bytes) = make(&after, is_wanted, None, false, &progress).map_err(Fatal::new)? {
+        progress.finish();
+        lock.publish(&bytes, None)?;
+    }
+    Ok(())
+}
+
+/// The packs to put together (git-multi-pack-index, "repack").
+fn select(
+    index: &Index<Mapped>,
+    snapshot: &Snapshot,
+    names: &[&str],
+    with_kept: bool,
+    batch_bytes: u64,
+) -> Vec<String> {
+    let mut used = vec![0u64; names.len()];
+    for position in 0..index.len() {
+        if let Some((pack, _)) = index.pack_and_offset_at(position) {
+            used[pack as usize] += 1;
+        }
+    }
+    let own = snapshot.packs().iter().filter(|pack| pack.is_local() && !pack.is_cruft());
+    let mut packs: Vec<(&Pack, u64)> = own
+        .filter(|pack| with_kept || !pack.has_keep())
+        .filter_map(|pack| Some((pack, used[names.iter().position(|name| *name == pack.name())?])))
+        .collect();
+    packs.sort_by_key(|(pack, _)| pack.modified());
+    let mut total = 0u64;
+    let mut selected = Vec::new();
+    for (pack, used) in packs {
+        let bytes = pack.bytes().len() as u128 * u128::from(used) / u128::from(pack.len().max(1));
+        let expected = u64::try_from(bytes).unwrap_or(u64::MAX);
+        if batch_bytes > 0 && total >= batch_bytes {
+            break;
+        }
+        if batch_bytes == 0 || expected < batch_bytes {
+            total = total.saturating_add(expected);
+            selected.push(pack.name().to_owned());
+        }
+    }
+    selected
+}

@@ -1,0 +1,519 @@
+//! `packrace pack-objects`: makes a pack of what revisions reach, on standard output or as files.
+
+mod object_list;
+
+use std::collections::HashSet;
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use packrace_format::pack_index;
+use packrace_object::{Kind, ObjectId, oid};
+use packrace_os::process::available_threads;
+use packrace_os::sink::write_all;
+use packrace_pack::bitmap_build::not_closed_warning;
+use packrace_pack::generate::{PackStream, Segment};
+use packrace_pack::maintain::bitmap_build::not_closed_warning;
+use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError, Special};
+use packrace_pack::maintain::unreachable::{Expiry, Loosening, Times, loosen, plan_cruft_beside};
+use packrace_pack::plan::{Chosen, MissingObjects, PackPlan, plan_adjusted, plan_list};
+use packrace_pack::{NameHash, PackRequest, ProgressSink as _, RequestObjects, Settings};
+use packrace_protocol::message::packfile_uris::PackfileUri;
+use packrace_server::upload::{self, BlobUri};
+use packrace_store::publish::{WritePolicy, loose_compression};
+use packrace_store::refs::Target;
+use packrace_store::{Pack, Repository, Snapshot, roots};
+
+use crate::call::Call;
+use crate::call::discovery::{in_directory, repository_with};
+use crate::call::fatal::Fatal;
+use crate::expiry;
+use crate::options::PackObjectsOptions;
+use crate::packs::settings::{bitmap_request, filter, islands, pack_files, recent_objects};
+use crate::progress::{self, Progress};
+use crate::revisions::{Revisions, Selection};
+
+/// Longest list of revisions that is read.
+const MAX_INPUT_BYTES: u64 = 1 << 30;
+
+/// Segments that are gathered into one write.
+const GATHERED_SEGMENTS: usize = 64;
+
+/// Does what `git pack-objects` does.
+pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
+    refuse_what_is_missing(args)?;
+    if args.stdout == args.base_name.is_some() {
+        return Err(Fatal::usage("either --stdout or a base name is needed"));
+    }
+    let mut open = call.open_options()?;
+    if args.no_use_bitmap_index {
+        open.config.overrides.push(("pack.useBitmaps".to_owned(), Some("false".to_owned())));
+    }
+    let repository = repository_with(call, open)?;
+    refuse_what_is_incompatible(args)?;
+    let settings = settings(call, args, &repository)?;
+    let version = version(args)?;
+    let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let progress = progress(args, call, settings.threads)?;
+    let job = Job { call, args, repository: &repository, universe: &universe, settings, progress: &progress };
+    let mut planned = job.plan()?;
+    if args.delta_islands {
+        planned.plan = planned.plan.with_islands(Some(islands(&repository, &universe, &progress)?));
+    }
+    if args.non_empty && planned.plan.objects() == 0 {
+        progress.finish();
+        return Ok(());
+    }
+    let Some(base) = &args.base_name else {
+        to_output(call, planned.plan, &planned.uris, &progress)?;
+        return job.loosen(&planned.loosened);
+    };
+    let base = in_directory(call, base)?;
+    let mut files = pack_files(call, &args.packing, repository.config())?;
+    files.index_version = version.unwrap_or(files.index_version);
+    let bitmap = job.bitmap()?;
+    let special = Special {
+        prefix: Some(&base),
+        times: planned.times.as_ref(),
+        bitmap: bitmap.as_ref().filter(|_| planned.is_closed),
+        ..Special::default()
+    };
+    let made = files.write(planned.plan.to_stay(), &special, &progress);
+    if let (Err(PackFilesError::NotClosed(missing)), false) = (&made, args.write_bitmap_index_quiet) {
+        progress.stop();
+        tell!(call, "warning: {}", not_closed_warning(missing));
+    }
+    let made = made?;
+    if bitmap.is_some() && args.write_bitmap_index {
+        if !planned.is_closed {
+            tell!(call, "warning: disabling bitmap writing, as some objects are not being packed");
+        } else if made.len() > 1 {
+            tell!(call, "warning: disabling bitmap writing, packs are split due to pack.packSizeLimit");
+        }
+    }
+    let list: String = made.iter().map(|pack| format!("{}\n", pack.checksum)).collect();
+    call.write(list.as_bytes())?;
+    job.loosen(&planned.loosened)
+}
+
+/// The progress that is asked for. Whoever reads the pack tells how far that is, unless all is asked for.
+fn progress(args: &PackObjectsOptions, call: &Call, threads: usize) -> Result<Progress, Fatal> {
+    let typed = args.all_progress.then_some(true).or(args.progress);
+    let is_shown = progress::is_wanted(call, if args.quiet { Some(false) } else { typed });
+    let progress = Progress::new(is_shown, call)?;
+    Ok(match (args.stdout, args.all_progress || args.all_progress_implied) {
+        (false, _) => progress.with_threads(threads),
+        (true, true) => progress.with_threads(threads).with_bytes(),
+        (true, false) => progress.without_writing(),
+    })
+}
+
+/// What is packed, and what belongs to it.
+struct Planned {
+    plan: PackPlan,
+    /// Of a cruft pack.
+    times: Option<Times>,
+    /// Packs that the receiver gets from elsewhere.
+    uris: Vec<PackfileUri>,
+    /// Whether nothing was left out that the pack would have to hold to need no other.
+    is_closed: bool,
+    /// What is in packs that are not kept, and not in this one.
+    loosened: Vec<ObjectId>,
+}
+
+struct Job<'a> {
+    call: &'a Call,
+    args: &'a PackObjectsOptions,
+    repository: &'a Repository,
+    universe: &'a Arc<RequestObjects>,
+    settings: Settings,
+    progress: &'a Progress,
+}
+
+impl Job<'_> {
+    fn plan(&self) -> Result<Planned, Fatal> {
+        let plan =
+            |plan| Planned { plan, times: None, uris: Vec::new(), is_closed: true, loosened: Vec::new() };
+        if is_cruft(self.args) {
+            let (cruft, times) = self.plan_cruft()?;
+            Ok(Planned { times: Some(times), ..plan(cruft) })
+        } else if reads_revisions(self.args) {
+            self.plan_revisions()
+        } else {
+            self.plan_listed().map(plan)
+        }
+    }
+
+    /// What revisions reach, and what else the options ask for.
+    fn plan_revisions(&self) -> Result<Planned, Fatal> {
+        let (args, universe) = (self.args, self.universe);
+        let selection = self.selection()?;
+        let uris = self.blob_uris()?;
+        let request = PackRequest {
+            wants: selection.wants,
+            haves: selection.haves,
+            shallow: selection.shallow,
+            tags: self.tags()?,
+            excluded: uris.iter().map(|uri| uri.object).collect(),
+            thin: args.thin,
+            ofs_delta: args.delta_base_offset,
+            missing: gaps(args)?,
+            filter: filter(&args.filter, self.repository.hash_kind())?,
+            threads: self.settings.threads,
+            settings: self.settings,
+        };
+        let places = Places::of(args);
+        let snapshot = universe.snapshot();
+        let mut is_closed = request.missing == MissingObjects::Errors && args.filter.is_empty();
+        let mut loosened = Vec::new();
+        let adjust = |chosen: &Chosen<'_>| -> Result<(), Fatal> {
+            let unreachable = Unreachable::of(snapshot, &places);
+            if args.keep_unreachable {
+                chosen.extend(unreachable.packed())?;
+            }
+            if args.pack_loose_unreachable {
+                chosen.extend(snapshot.own_loose()?)?;
+            }
+            if places.leave_something_out() {
+                chosen.retain(|id| {
+                    let stays = !places.leave_out(snapshot, id)?;
+                    is_closed &= stays;
+                    Ok::<_, Fatal>(stays)
+                })?;
+            }
+            if args.unpack_unreachable.is_some() {
+                for id in unreachable.packed() {
+                    if !chosen.contains(&id)? && !unreachable.is_safe(&id)? {
+                        loosened.push(id);
+                    }
+                }
+            }
+            Ok(())
+        };
+        let plan = plan_adjusted(universe, &request, adjust, self.progress)?;
+        let uris = upload::uris_of(&uris, plan.excluded()).into_iter().cloned().collect();
+        Ok(Planned { plan, times: None, uris, is_closed, loosened })
+    }
+
+    /// What standard input lists.
+    fn plan_listed(&self) -> Result<PackPlan, Fatal> {
+        let (args, universe) = (self.args, self.universe);
+        let input = input(self.call)?;
+        let mut listed = match args.stdin_packs {
+            true => object_list::of_packs(universe, &input)?,
+            false => object_list::objects(universe, &input, self.settings.name_hash)?,
+        };
+        if args.stdin_packs && args.unpacked {
+            let loose = universe.snapshot().own_loose()?;
+            listed.extend(loose.into_iter().map(|id| (id, NameHash::default())));
+        }
+        let places = Places::of(args);
+        let mut objects = Vec::with_capacity(listed.len());
+        for (id, name) in listed {
+            if !places.leave_something_out() || !places.leave_out(universe.snapshot(), &id)? {
+                objects.push((id, name));
+            }
+        }
+        let packed: HashSet<ObjectId> = objects.iter().map(|(id, _)| *id).collect();
+        let tags = self.tags()?.into_iter().filter(|(_, peeled)| packed.contains(peeled));
+        objects.extend(tags.map(|(tag, _)| (tag, NameHash::default())));
+        Ok(plan_list(universe, &objects, self.settings, args.delta_base_offset, self.progress)?)
+    }
+
+    /// What is in none of the packs that stay.
+    fn plan_cruft(&self) -> Result<(PackPlan, Times), Fatal> {
+        let args = self.args;
+        let deleted = object_list::packs_to_delete(self.universe, &input(self.call)?)?;
+        let places = Places::of(args);
+        let stays = |pack: &Pack| !deleted.contains(pack.name()) || places.keeps(pack);
+        let expired = match &args.cruft_expiration {
+            None => i64::MIN,
+            Some(text) => expiry(text)?,
+        };
+        let recent = self.recent(expired)?;
+        let expiry = Expiry { expired, recent: &recent };
+        let (settings, ofs_delta) = (self.settings, args.delta_base_offset);
+        Ok(plan_cruft_beside(self.universe, &stays, expiry, settings, ofs_delta, self.progress)?)
+    }
+
+    /// The bitmaps that are asked for; as in git, only a pack of everything that refs reach gets some.
+    fn bitmap(&self) -> Result<Option<BitmapRequest>, Fatal> {
+        let args = self.args;
+        if !(args.write_bitmap_index || args.write_bitmap_index_quiet) || !args.all {
+            return Ok(None);
+        }
+        let refs = roots(self.repository)?.refs;
+        bitmap_request(self.repository, &refs, self.settings.threads).map(Some)
+    }
+
+    /// Makes loose what is in packs and not packed now.
+    fn loosen(&self, ids: &[ObjectId]) -> Result<(), Fatal> {
+        let Some(text) = &self.args.unpack_unreachable else { return Ok(()) };
+        // As in git, nothing expires unless all is looked at that could want it.
+        let looks_at_all = self.args.all && self.args.reflog && self.args.indexed_objects;
+        let expired = if text.is_empty() || !looks_at_all { i64::MIN } else { expiry(text)? };
+        let config = self.repository.config();
+        let (compression, policy) = (loose_compression(config)?, WritePolicy::of(config)?);
+        let how = Loosening { compression, policy };
+        let recent = self.recent(expired)?;
+        let expiry = Expiry { expired, recent: &recent };
+        Ok(loosen(self.universe, ids, expiry, how, self.settings, self.progress)?)
+    }
+
+    /// What hooks say is wanted now, if anything expires.
+    fn recent(&self, expired: i64) -> Result<Vec<ObjectId>, Fatal> {
+        if expired == i64::MIN { Ok(Vec::new()) } else { recent_objects(self.call, self.repository) }
+    }
+
+    /// Objects that are left out because the receiver can have them from elsewhere.
+    fn blob_uris(&self) -> Result<Vec<BlobUri>, Fatal> {
+        let protocols = self.args.uri_protocol.join(",");
+        if protocols.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = upload::blob_uris(self.repository.config(), self.repository.hash_kind())?;
+        Ok(known.into_iter().filter(|uri| uri.pack.is_of(protocols.as_bytes())).collect())
+    }
+
+    /// What standard input and the options name.
+    fn selection(&self) -> Result<Selection, Fatal> {
+        let (args, repository) = (self.args, self.repository);
+        let mut selection = Selection::default();
+        Revisions::new(repository, self.universe.snapshot()).read(&input(self.call)?, &mut selection)?;
+        if args.all || args.reflog || args.indexed_objects {
+            let found = roots(repository)?;
+            let soft = found.logged.iter().filter(|_| args.reflog);
+            let soft = soft.chain(found.indexed.iter().filter(|_| args.indexed_objects));
+            for id in soft {
+                if self.universe.contains(id)? {
+                    selection.wants.push(*id);
+                }
+            }
+            if args.all {
+                selection.wants.extend(found.refs);
+            }
+        }
+        Ok(selection)
+    }
+
+    fn tags(&self) -> Result<Vec<(ObjectId, ObjectId)>, Fatal> {
+        match self.args.include_tag {
+            true => annotated_tags(self.repository, self.universe.snapshot()),
+            false => Ok(Vec::new()),
+        }
+    }
+}
+
+fn expiry(text: &str) -> Result<i64, Fatal> {
+    expiry::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
+}
+
+/// All of standard input.
+fn input(call: &Call) -> Result<Vec<u8>, Fatal> {
+    let mut input = Vec::new();
+    call.streams.input().take(MAX_INPUT_BYTES + 1).read_to_end(&mut input).map_err(Fatal::new)?;
+    if input.len() as u64 > MAX_INPUT_BYTES {
+        return Err(Fatal::new("standard input is longer than 1 GiB"));
+    }
+    Ok(input)
+}
+
+fn refuse_what_is_missing(args: &PackObjectsOptions) -> Result<(), Fatal> {
+    gaps(args).map(drop)
+}
+
+/// Which objects may be missing.
+fn gaps(args: &PackObjectsOptions) -> Result<Gaps, Fatal> {
+    match args.missing.as_deref() {
+        None | Some("error") if args.exclude_promisor_objects => Ok(MissingObjects::BehindPromisor),
+        None | Some("error") => Ok(MissingObjects::Errors),
+        Some("allow-any") => Ok(MissingObjects::Any),
+        Some("allow-promisor") => Ok(MissingObjects::Promised),
+        Some(other) => Err(Fatal::new(format!("invalid value for '--missing': '{other}'"))),
+    }
+}
+
+/// Refuses what git refuses, in its words.
+fn refuse_what_is_incompatible(args: &PackObjectsOptions) -> Result<(), Fatal> {
+    let refused = [
+        (args.thin && !args.stdout, "--thin cannot be used to build an indexable pack"),
+        (
+            args.stdout && args.packing.max_pack_size.is_some_and(|bytes| bytes > 0),
+            "--max-pack-size cannot be used to build a pack for transfer",
+        ),
+        (
+            args.keep_unreachable && args.unpack_unreachable.is_some(),
+            "options '--keep-unreachable' and '--unpack-unreachable' cannot be used together",
+        ),
+        (args.stdin_packs && !args.filter.is_empty(), "cannot use --filter with --stdin-packs"),
+        (args.stdin_packs && implies_revisions(args), "cannot use internal rev list with --stdin-packs"),
+        (
+            is_cruft(args) && (implies_revisions(args) || args.unpacked),
+            "cannot use internal rev list with --cruft",
+        ),
+        (is_cruft(args) && args.stdin_packs, "cannot use --stdin-packs with --cruft"),
+    ];
+    if let Some((_, words)) = refused.iter().find(|(is_refused, _)| *is_refused) {
+        return Err(Fatal::new(words));
+    }
+    if !args.filter.is_empty() && !reads_revisions(args) {
+        return Err(Fatal::usage("option `filter' is not supported without --revs"));
+    }
+    Ok(())
+}
+
+fn is_cruft(args: &PackObjectsOptions) -> bool {
+    args.cruft || args.cruft_expiration.is_some()
+}
+
+/// Whether revisions and not a list say what is packed.
+fn reads_revisions(args: &PackObjectsOptions) -> bool {
+    implies_revisions(args) || args.unpacked && !args.stdin_packs
+}
+
+fn implies_revisions(args: &PackObjectsOptions) -> bool {
+    let unreachable =
+        args.keep_unreachable || args.pack_loose_unreachable || args.unpack_unreachable.is_some();
+    let is_gapped = args.exclude_promisor_objects;
+    args.revs || args.all || args.reflog || args.indexed_objects || unreachable || is_gapped
+}
+
+fn settings(call: &Call, args: &PackObjectsOptions, repository: &Repository) -> Result<Settings, Fatal> {
+    let threads = available_threads();
+    let mut settings = crate::packs::settings::settings(call, &args.packing, repository.config(), threads)?;
+    settings.reuse_deltas = !args.no_reuse_delta && !args.no_reuse_object;
+    settings.reuse_objects = !args.no_reuse_object;
+    match args.compression {
+        None => {}
+        Some(level @ -1..=9) => settings.compression = level as i32,
+        Some(level) => return Err(Fatal::new(format!("bad pack compression level {level}"))),
+    }
+    Ok(settings)
+}
+
+fn version(args: &PackObjectsOptions) -> Result<Option<pack_index::Version>, Fatal> {
+    let Some(text) = &args.index_version else { return Ok(None) };
+    match text.parse::<u32>() {
+        Ok(1) => Ok(Some(pack_index::Version::V1)),
+        Ok(2) => Ok(Some(pack_index::Version::default())),
+        Ok(other) => Err(Fatal::new(format!("unsupported index version {other}"))),
+        Err(_) => Err(Fatal::new(format!("bad index version '{text}'"))),
+    }
+}
+
+/// Annotated tags below `refs/tags/`, each with what it finally tags.
+fn annotated_tags(
+    repository: &Repository,
+    snapshot: &Arc<Snapshot>,
+) -> Result<Vec<(ObjectId, ObjectId)>, Fatal> {
+    let refs = repository.refs().snapshot(&[b"refs/tags/"]).map_err(Fatal::new)?;
+    let mut ids = Vec::new();
+    refs.visit(b"refs/tags/", &mut |record| {
+        if let Target::Direct { id, .. } = record.target {
+            ids.push(id);
+        }
+        ControlFlow::Continue(())
+    })
+    .map_err(Fatal::new)?;
+    let mut reader = snapshot.reader(1 << 20);
+    let mut revisions = Revisions::new(repository, snapshot);
+    let mut tags = Vec::new();
+    for id in ids {
+        if reader.kind_and_size(&id)?.is_some_and(|(kind, _)| kind == Kind::Tag)
+            && let Some(peeled) = revisions.resolve(format!("{id}^{{}}").as_bytes())?
+        {
+            tags.push((id, peeled));
+        }
+    }
+    Ok(tags)
+}
+
+/// Where objects are stored that are left out.
+struct Places<'a> {
+    packed: bool,
+    local: bool,
+    kept: bool,
+    keep_packs: &'a [String],
+}
+
+impl<'a> Places<'a> {
+    fn of(args: &'a PackObjectsOptions) -> Self {
+        Places {
+            packed: args.incremental || args.unpacked && !args.stdin_packs,
+            local: args.local,
+            kept: args.honor_pack_keep,
+            keep_packs: &args.keep_pack,
+        }
+    }
+
+    fn leave_something_out(&self) -> bool {
+        self.packed || self.local || self.kept || !self.keep_packs.is_empty()
+    }
+
+    fn leave_out(&self, snapshot: &Snapshot, id: &oid) -> Result<bool, Fatal> {
+        let in_pack = snapshot.packs_with(id).any(|pack| self.packed || pack.is_local() && self.keeps(pack));
+        Ok(in_pack || self.local && snapshot.is_borrowed(id)?)
+    }
+
+    /// Whether the pack stays, with what is in it.
+    fn keeps(&self, pack: &Pack) -> bool {
+        let is_named = |keep: &String| keep.strip_suffix(".pack").is_some_and(|keep| keep == pack.name());
+        self.kept && pack.has_keep() || self.keep_packs.iter().any(is_named)
+    }
+}
+
+/// Objects in the repository's own packs that may be reached by nothing.
+struct Unreachable<'a> {
+    snapshot: &'a Snapshot,
+    places: &'a Places<'a>,
+}
+
+impl<'a> Unreachable<'a> {
+    fn of(snapshot: &'a Snapshot, places: &'a Places<'a>) -> Self {
+        Unreachable { snapshot, places }
+    }
+
+    /// What is in a pack that does not stay.
+    fn packed(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        let packs = self.snapshot.packs().iter();
+        let packs = packs.filter(|pack| self.is_taken_apart(pack) && pack.is_usable());
+        packs.flat_map(|pack| (0..pack.len()).map(|position| pack.index().id_at(position).to_owned()))
+    }
+
+    /// Whether it is also in a pack that stays.
+    fn is_safe(&self, id: &oid) -> Result<bool, Fatal> {
+        Ok(self.snapshot.packs_with(id).any(|pack| !self.is_taken_apart(pack)))
+    }
+
+    fn is_taken_apart(&self, pack: &Pack) -> bool {
+        pack.is_local() && !pack.has_keep() && !self.places.keeps(pack)
+    }
+}
+
+fn to_output(call: &Call, plan: PackPlan, uris: &[PackfileUri], progress: &Progress) -> Result<(), Fatal> {
+    let mut sink = call.streams.sink().map_err(Fatal::new)?;
+    let mut lines = Vec::new();
+    for uri in uris {
+        lines.extend_from_slice(&[&uri.pack_hash[..], b" ", &uri.uri, b"\n"].concat());
+    }
+    if !lines.is_empty() {
+        write_all(&mut sink, &[&lines]).map_err(|error| Fatal::new(format!("write error: {error}")))?;
+    }
+    let mut stream = PackStream::new(plan);
+    let mut waiting: Vec<Segment> = Vec::with_capacity(GATHERED_SEGMENTS);
+    loop {
+        let next = stream.next_segment(progress)?;
+        let is_end = next.is_none();
+        waiting.extend(next);
+        if waiting.len() == GATHERED_SEGMENTS || is_end {
+            let pieces: Vec<&[u8]> = waiting.iter().map(Segment::bytes).collect();
+            write_all(&mut sink, &pieces).map_err(|error| Fatal::new(format!("write error: {error}")))?;
+            progress.sent(pieces.iter().map(|piece| piece.len() as u64).sum());
+            waiting.clear();
+        }
+        if is_end {
+            progress.packed(&stream.totals());
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The lists that `pack-objects` reads: objects with the paths under which they were met, or packs (git-pack-objects,
+//! "DESCRIPTION" and "--stdin-packs").
+
+use std::collections::HashSet;
+
+use packrace_object::ObjectId;
+use packrace_pack::{NameHash, NameHashVersion, RequestObjects};
+use packrace_store::Pack;
+
+use crate::call::fatal::Fatal;
+
+/// What is to be packed, each with the hash of its path.
+pub type Objects = Vec<(ObjectId, NameHash)>;
+
+/// Reads `<id>[ <path>]` lines; as in git, any byte may stand before the path. Lines of `-<id>` name commits that the receiver has: they must be well-formed, and
+/// are not used as delta bases.
+pub fn objects(universe: &RequestObjects, input: &[u8], version: NameHashVersion) -> Result<Objects, Fatal> {
+    let kind = universe.snapshot().hash_kind();
+    let hex = kind.len_in_hex();
+    let id = |text: &[u8]| ObjectId::from_hex(text).ok().filter(|id| id.kind() == kind);
+    let mut objects = Objects::new();
+    for line in lines(input) {
+        if let Some(edge) = line.strip_prefix(b"-") {
+            if edge.get(..hex).and_then(id).is_none() {
+                return Err(garbage("edge object ID", line));
+            }
+            continue;
+        }
+        let found = line.get(..hex).and_then(id).ok_or_else(|| garbage("object ID", line))?;
+        if !universe.contains(&found)? {
+            return Err(Fatal::new(format!("unable to read {found}")));
+        }
+        objects.push((found, NameHash::of_by(version, line.get(hex + 1..).unwrap_or_default())));
+    }
+    Ok(objects)
+}
+
+/// Reads names of packs: those that stay, and with a `-` before their names, those that are going to be deleted, which are
+/// given back. What is not named has come meanwhile, and stays.
+pub fn packs_to_delete(universe: &RequestObjects, input: &[u8]) -> Result<HashSet<String>, Fatal> {
+    let mut deleted = HashSet::new();
+    for line in lines(input).filter(|line| !line.is_empty()) {
+        match line.strip_prefix(b"-") {
+            Some(name) => drop(deleted.insert(find_pack(universe, name)?.name().to_owned())),
+            None => drop(find_pack(universe, line)?),
+        }
+    }
+    Ok(deleted)
+}
+
+fn find_pack<'a>(universe: &'a RequestObjects, name: &[u8]) -> Result<&'a Pack, Fatal> {
+    let stem = name.strip_suffix(b".pack");
+    let found = universe.snapshot().packs().iter().find(|pack| stem == Some(pack.name().as_bytes()));
+    found.ok_or_else(|| Fatal::new(format!("could not find pack '{}'", String::from_utf8_lossy(name))))
+}
+
+/// Reads names of packs; what is in one with a `^` before its name is left out.
+pub fn of_packs(universe: &RequestObjects, input: &[u8]) -> Result<Objects, Fatal> {
+    let find = |name: &[u8]| find_pack(universe, name);
+    let (mut included, mut excluded) = (Vec::new(), Vec::new());
+    for line in lines(input).filter(|line| !line.is_empty()) {
+        match line.strip_prefix(b"^") {
+            Some(name) => excluded.push(find(name)?.index()),
+            None => included.push(find(line)?.index()),
+        }
+    }
+    let mut seen = HashSet::new();
+    let mut objects = Objects::new();
+    for index in included {
+        for id in (0..index.len()).map(|position| index.id_at(position)) {
+            let is_left_out = excluded.iter().any(|other| other.position_of(id).is_some());
+            if !is_left_out && seen.insert(id) {
+                objects.push((id.to_owned(), NameHash::default()));
+            }
+        }
+    }
+    Ok(objects)
+}
+
+fn lines(input: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_empty = input.is_empty();
+    let input = input.strip_suffix(b"\n").unwrap_or(input);
+    input.split(|byte| *byte == b'\n').filter(move |_| !is_empty)
+}
+
+fn garbage(what: &str, line: &[u8]) -> Fatal {
+    Fatal::new(format!("expected {what}, got garbage:\n {}\n", String::from_utf8_lossy(line)))
+}

@@ -1,0 +1,32 @@
+//! `packrace pack-refs`: puts refs into fewer files.
+
+use gix_glob::wildmatch;
+use gix_glob::wildmatch::Mode;
+use packrace_store::refs;
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::PackRefsOptions;
+use crate::ref_changes::RefChanges;
+
+/// Does what `git pack-refs` does.
+pub fn run(call: &Call, args: &PackRefsOptions) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let mut changes = RefChanges::new(&repository, call)?;
+    let is_one_of = |patterns: &[std::ffi::OsString], name: &[u8]| {
+        patterns
+            .iter()
+            .any(|pattern| wildmatch(pattern.as_encoded_bytes().into(), name.into(), Mode::empty()))
+    };
+    let is_wanted = |name: &[u8]| {
+        let is_included = match () {
+            () if args.all => true,
+            () if args.include.is_empty() => name.starts_with(b"refs/tags/"),
+            () => is_one_of(&args.include, name),
+        };
+        is_included && !is_one_of(&args.exclude, name)
+    };
+    let which = refs::PackRefs { is_wanted: &is_wanted, prunes: !args.no_prune, is_auto: args.auto };
+    Ok(repository.refs().pack(&which, &changes.writes, &mut changes.objects)?)
+}

@@ -1,0 +1,111 @@
+//! The pack on standard input, of which somebody may have read the header already.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use packrace_os::count::Role;
+use packrace_pack::ingest::{self, IndexedPack, Ingest, Options};
+use packrace_store::{Mapped, Snapshot};
+
+use crate::call::Call;
+use crate::call::fatal::Fatal;
+use crate::call::streams::{Source, not_written};
+use crate::progress::Progress;
+
+/// Read at a time: the most that a pipe of an ordinary user holds.
+pub const READ_BYTES: usize = 1 << 20;
+
+/// Standard input, with the header of the pack before it where `--pack_header` gives that.
+pub struct PackInput<'a> {
+    header: Vec<u8>,
+    source: Source<'a>,
+}
+
+impl<'a> PackInput<'a> {
+    /// `header` comes before what is read.
+    pub fn new(call: &'a Call, header: Vec<u8>) -> Result<Self, Fatal> {
+        let source = call.streams.source(None).map_err(Fatal::new)?;
+        source.enlarge_pipe(READ_BYTES);
+        Ok(PackInput { header, source })
+    }
+
+    /// Reads what there is, at most as much as `buffer`, which is longer than a header, holds; nothing at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fatal> {
+        if !self.header.is_empty() {
+            let length = self.header.len();
+            buffer[..length].copy_from_slice(&std::mem::take(&mut self.header));
+            return Ok(length);
+        }
+        loop {
+            match self.source.read(buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Fatal::new(format!("read error on input: {error}"))),
+                Ok(length) => return Ok(length),
+            }
+        }
+    }
+
+    /// Gives bytes to `ingest` until the pack is over, and tells `watch` how many were taken. Gives back what came with the last
+    /// of them and does not belong to the pack, or nothing where input ends before the pack does.
+    pub fn feed(
+        &mut self,
+        ingest: &mut Ingest,
+        watch: impl Fn(&Ingest, usize),
+        refuse: impl Fn(ingest::Error) -> Fatal,
+    ) -> Result<Option<Vec<u8>>, Fatal> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let length = self.read(&mut buffer)?;
+            if length == 0 {
+                return Ok(None);
+            }
+            let taken = ingest.push(&buffer[..length]).map_err(&refuse)?;
+            watch(ingest, taken);
+            if ingest.is_complete() {
+                return Ok(Some(buffer[taken..length].to_vec()));
+            }
+        }
+    }
+
+    /// Passes on what does not belong to the pack: `rest`, and what is still to be read. It is for whoever reads on.
+    pub fn pass_on(mut self, rest: &[u8], out: &mut dyn std::io::Write) -> Result<(), Fatal> {
+        out.write_all(rest).map_err(not_written)?;
+        // It may have failed to read.
+        std::io::copy(&mut self.source, out).map(drop).map_err(Fatal::new)?;
+        out.flush().map_err(not_written)
+    }
+}
+
+/// Says at once what is wrong with a pack.
+pub fn refused(call: &Call, error: ingest::Error) -> Fatal {
+    // Before what progress has to say. Nobody is left to be told if this fails.
+    let _ = call.streams.errors.say(error.lines());
+    Fatal::new(error)
+}
+
+/// Takes a pack from a file.
+pub fn read_pack_file(
+    call: &Call,
+    path: &Path,
+    options: Options,
+    existing: Option<&Arc<Snapshot>>,
+    progress: &Progress,
+) -> Result<IndexedPack, Fatal> {
+    let data = Mapped::open(path, Role::Pack).map_err(|error| {
+        let why = packrace_os::reason(&error);
+        Fatal::new(format!("could not open '{}' for reading: {why}", path.display()))
+    })?;
+    let indexed =
+        Ingest::read_file(data, options, progress).and_then(|ingest| ingest.resolve(existing, progress));
+    indexed.map_err(|error| refused(call, error))
+}
+
+/// The header that `--pack_header=VERSION,OBJECTS` stands for.
+pub fn parse_pack_header(text: &str) -> Result<Vec<u8>, Fatal> {
+    let number = |digits: &str| digits.parse::<u32>().ok();
+    let numbers =
+        text.split_once(',').and_then(|(version, objects)| Some((number(version)?, number(objects)?)));
+    let (version, objects) = numbers.ok_or_else(|| Fatal::new(format!("bad --pack_header={text}")))?;
+    Ok([&b"PACK"[..], &version.to_be_bytes(), &objects.to_be_bytes()].concat())
+}

@@ -1,0 +1,5 @@
+//! What commands share that read and write packs.
+
+pub mod hash;
+pub mod input;
+pub mod settings;

@@ -1,0 +1,212 @@
+//! What commands that write packs have in common: how the configuration and their options say it is done.
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use packrace_format::multi_pack_index::MultiPackIndex as Index;
+use packrace_object::{HashKind, ObjectId};
+use packrace_pack::bitmap_build::{
+    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
+};
+use packrace_pack::filter::Filter;
+use packrace_pack::islands::{IslandRules, Islands};
+use packrace_pack::maintain::bitmap_build::BitmapOptions;
+use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
+use packrace_pack::{MAX_DEPTH, NameHashVersion, ProgressSink, RequestObjects, Settings};
+use packrace_store::publish::{PublishOptions, WritePolicy};
+use packrace_store::refs::{RefRecord, Target};
+use packrace_store::{Config, Repository, Snapshot};
+
+use crate::call::Call;
+use crate::call::fatal::Fatal;
+use crate::options::PackingOptions;
+use crate::progress::Progress;
+
+/// The shortest limit of packs (git-pack-objects, "--max-pack-size").
+const LEAST_PACK_BYTES: u64 = 1 << 20;
+
+/// How packs are made; `threads` for as many as there are processors.
+pub(crate) fn settings(
+    call: &Call,
+    args: &PackingOptions,
+    config: &Config,
+    threads: usize,
+) -> Result<Settings, Fatal> {
+    let mut settings = Settings::of(config, threads)?;
+    let not_negative = |number: i64| usize::try_from(number).unwrap_or(0);
+    if let Some(window) = args.window {
+        settings.window = not_negative(window);
+    }
+    if let Some(bytes) = args.window_memory {
+        settings.window_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+    if let Some(depth) = args.depth {
+        if depth > i64::from(MAX_DEPTH) {
+            tell!(call, "warning: delta chain depth {depth} is too deep, forcing {MAX_DEPTH}");
+        }
+        settings.depth = not_negative(depth).min(usize::from(MAX_DEPTH)) as u16;
+        settings.reused_depth = settings.depth;
+    }
+    settings.name_hash = match args.name_hash_version {
+        None | Some(1) => NameHashVersion::V1,
+        Some(2) => NameHashVersion::V2,
+        Some(version) => {
+            return Err(Fatal::new(format!("invalid --name-hash-version option: {version}")));
+        }
+    };
+    match args.threads {
+        Some(0) => settings.threads = threads,
+        // As in git, a negative number is one thread.
+        Some(number) => settings.threads = not_negative(number).clamp(1, 256),
+        None => {}
+    }
+    Ok(settings)
+}
+
+/// How packs are stored.
+pub(crate) fn pack_files(call: &Call, args: &PackingOptions, config: &Config) -> Result<PackFiles, Fatal> {
+    let PublishOptions { reverse_index, index_version, .. } = PublishOptions::of(config)?;
+    let policy = WritePolicy::of(config)?;
+    Ok(PackFiles { policy, reverse_index, index_version, max_bytes: limit(call, args, config)? })
+}
+
+/// The longest pack, if there is a limit.
+fn limit(call: &Call, args: &PackingOptions, config: &Config) -> Result<Option<u64>, Fatal> {
+    let configured = config.integer("pack.packSizeLimit")?.and_then(|bytes| u64::try_from(bytes).ok());
+    Ok(at_least_a_mebibyte(call, args.max_pack_size.filter(|bytes| *bytes > 0).or(configured)))
+}
+
+/// A limit as it is taken; 0 is none.
+pub(crate) fn at_least_a_mebibyte(call: &Call, limit: Option<u64>) -> Option<u64> {
+    let limit = limit.filter(|bytes| *bytes > 0)?;
+    if limit < LEAST_PACK_BYTES {
+        tell!(call, "warning: minimum pack size limit is 1 MiB");
+    }
+    Some(limit.max(LEAST_PACK_BYTES))
+}
+
+/// The objects that the hooks of `gc.recentObjectsHook` name, which are run by the shell.
+pub(crate) fn recent_objects(call: &Call, repository: &Repository) -> Result<Vec<ObjectId>, Fatal> {
+    let mut recent = Vec::new();
+    for command in repository.config().strings("gc.recentObjectsHook") {
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(OsStr::from_bytes(&command)).stdin(Stdio::null());
+        if let Some(errors) = call.streams.errors.descriptor().map_err(Fatal::new)? {
+            shell.stderr(errors);
+        }
+        let output = shell.current_dir(repository.git_dir()).output().map_err(Fatal::new)?;
+        let _ = call.streams.errors.say(&output.stderr);
+        if !output.status.success() {
+            return Err(Fatal::new("unable to enumerate additional recent objects"));
+        }
+        for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let id = ObjectId::from_hex(line).ok().filter(|id| id.kind() == repository.hash_kind());
+            let bad = || Fatal::new(format!("invalid extra cruft tip: '{}'", String::from_utf8_lossy(line)));
+            recent.push(id.ok_or_else(bad)?);
+        }
+    }
+    Ok(recent)
+}
+
+/// The filter that `specs` mean, all together. The patterns of `sparse:oid` are named by their id.
+pub(crate) fn filter(specs: &[String], hash: HashKind) -> Result<Option<Filter>, Fatal> {
+    let parsed = specs.iter().map(|spec| Filter::parse(spec.as_bytes()).map_err(Fatal::new));
+    let mut filters = parsed.collect::<Result<Vec<_>, _>>()?;
+    let mut filter = match filters.len() {
+        0 => return Ok(None),
+        1 => filters.remove(0),
+        _ => Filter::Combine(filters),
+    };
+    for patterns in filter.patterns_mut() {
+        let id = ObjectId::from_hex(&patterns.name).ok().filter(|id| id.kind() == hash);
+        let name = String::from_utf8_lossy(&patterns.name).into_owned();
+        patterns.blob =
+            Some(id.ok_or_else(|| Fatal::new(format!("unable to access sparse blob in '{name}'")))?);
+    }
+    Ok(Some(filter))
+}
+
+/// The delta islands of the configuration (`pack.island`).
+pub(crate) fn islands(
+    repository: &Repository,
+    universe: &RequestObjects,
+    watch: &dyn ProgressSink,
+) -> Result<Arc<Islands>, Fatal> {
+    let config = repository.config();
+    let rules = IslandRules::parse(&config.strings("pack.island")).map_err(Fatal::new)?;
+    let snapshot = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+    let mut refs = Vec::new();
+    let visit = &mut |record: RefRecord<'_>| {
+        refs.push((record.name.to_vec(), record.target.id()));
+        ControlFlow::Continue(())
+    };
+    snapshot.visit(b"refs/", visit).map_err(Fatal::new)?;
+    let mut tips = Vec::with_capacity(refs.len());
+    for (name, id) in &refs {
+        let id = match id {
+            Some(id) => Some(*id),
+            None => snapshot.resolve(name).map_err(Fatal::new)?.map(|found| found.id),
+        };
+        tips.extend(id.map(|id| (name.as_slice(), id)));
+    }
+    let core = config.string("pack.islandCore");
+    Ok(Arc::new(Islands::find(universe, tips, &rules, core.as_deref(), watch)?))
+}
+
+/// What the configuration says about bitmaps of what `refs` point at.
+pub(crate) fn bitmap_request(
+    repository: &Repository,
+    refs: &[ObjectId],
+    threads: usize,
+) -> Result<BitmapRequest, Fatal> {
+    let config = repository.config();
+    let mut preferred = Vec::new();
+    let prefixes = config.strings("pack.preferBitmapTips");
+    if !prefixes.is_empty() {
+        let snapshot = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+        for prefix in prefixes {
+            snapshot
+                .visit(&prefix, &mut |record| {
+                    if let Target::Direct { id, .. } = record.target {
+                        preferred.push(id);
+                    }
+                    ControlFlow::Continue(())
+                })
+                .map_err(Fatal::new)?;
+        }
+    }
+    let options = BitmapOptions {
+        name_hashes: config.boolean("pack.writeBitmapHashCache")?.unwrap_or(true),
+        lookup_table: config.boolean("pack.writeBitmapLookupTable")?.unwrap_or(false),
+        threads,
+        ..BitmapOptions::default()
+    };
+    Ok(BitmapRequest { refs: refs.to_vec(), preferred, options })
+}
+
+/// The bitmap file of a multi-pack-index that is going to be put in place; none in a shallow repository.
+pub fn bitmap_of_multi_pack_index(
+    call: &Call,
+    snapshot: &Arc<Snapshot>,
+    bytes: &[u8],
+    request: &BitmapRequest,
+    progress: &Progress,
+) -> Result<Option<Vec<u8>>, Fatal> {
+    let failed = || Fatal::error("could not write multi-pack bitmap");
+    let universe = Universe::new(snapshot.clone());
+    let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
+    let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
+    let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };
+    match build(&universe, &order, tips, &request.options, progress)? {
+        BuiltBitmap::File(bytes) => Ok(Some(bytes)),
+        BuiltBitmap::Shallow => Ok(None),
+        BuiltBitmap::NotClosed(missing) => {
+            progress.stop();
+            tell!(call, "warning: {}", not_closed_warning(&missing));
+            Err(failed())
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Progress on standard error, as users of git expect it.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use packrace_os::clock::{Clock, RealClock};
+use packrace_pack::meter::{Meter, ProgressInterval, total_line};
+use packrace_pack::{Phase, ProgressSink, Totals};
+
+use crate::call::Call;
+use crate::call::fatal::Fatal;
+use crate::call::streams::ErrorOutput;
+
+/// Ten lines a second move as smoothly as a terminal shows.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What a command shows of its progress: nothing, or lines on standard error.
+pub struct Progress(Option<Shown>);
+
+struct Shown {
+    to: ErrorOutput,
+    clock: RealClock,
+    /// Threads of the delta search; 0 where they are not told.
+    threads: usize,
+    shows_writing: bool,
+    shows_bytes: bool,
+    shows_intake: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    meter: Meter,
+    /// Whether the threads of the present pack's search were told.
+    is_search_told: bool,
+}
+
+/// Whether progress is shown: as asked, or when somebody sits before it.
+pub fn is_wanted(call: &Call, asked: Option<bool>) -> bool {
+    asked.unwrap_or_else(|| call.streams.errors.is_terminal())
+}
+
+impl Shown {
+    /// Whoever looked may be gone; the work goes on.
+    fn show(&self, text: &str) {
+        let _ = self.to.say(text.as_bytes());
+    }
+}
+
+impl Progress {
+    /// Progress if it `is_shown`.
+    pub fn new(is_shown: bool, call: &Call) -> Result<Self, Fatal> {
+        if !is_shown {
+            return Ok(Progress(None));
+        }
+        let meter = Meter::new(Pace { interval: INTERVAL, delay: call.environment.progress_delay()? });
+        let state = Mutex::new(State { meter, is_search_told: false });
+        let clock = RealClock::default();
+        Ok(Progress(Some(Shown {
+            to: call.streams.errors.clone(),
+            clock,
+            threads: 0,
+            shows_writing: true,
+            shows_bytes: false,
+            shows_intake: true,
+            state,
+        })))
+    }
+
+    /// Tells how many threads look for deltas.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        if let Some(shown) = &mut self.0 {
+            shown.threads = threads;
+        }
+        self
+    }
+
+    /// Says nothing of how a pack is written: whoever reads it tells that.
+    pub fn without_writing(mut self) -> Self {
+        if let Some(shown) = &mut self.0 {
+            shown.shows_writing = false;
+        }
+        self
+    }
+
+    /// Tells how many bytes of a pack have gone out, and how fast.
+    pub fn with_bytes(mut self) -> Self {
+        if let Some(shown) = &mut self.0 {
+            shown.shows_bytes = true;
+        }
+        self
+    }
+
+    /// Says nothing of how a pack comes in, only of what follows.
+    pub fn without_intake(mut self) -> Self {
+        if let Some(shown) = &mut self.0 {
+            shown.shows_intake = false;
+        }
+        self
+    }
+
+    /// Calls it so when a pack comes in.
+    pub fn with_intake_title(mut self, title: &str) -> Self {
+        if let Some(shown) = &mut self.0 {
+            let state = shown.state.get_mut().expect("nobody has held it yet");
+            state.meter.set_intake_title(title);
+        }
+        self
+    }
+
+    /// So many more bytes of a pack have gone out.
+    pub fn sent(&self, bytes: u64) {
+        if let Some(shown) = self.0.as_ref().filter(|shown| shown.shows_bytes) {
+            shown.state.lock().expect("no panic while held").meter.sent(bytes);
+        }
+    }
+
+    /// Ends the line that is under way: its phase is over.
+    pub fn finish(&self) {
+        self.say(|meter, now| meter.finish(now));
+    }
+
+    /// The same, with these words instead of `done.`
+    pub fn finish_saying(&self, words: &str) {
+        self.say(|meter, now| meter.finish_saying(words, now));
+    }
+
+    /// Leaves the line that is under way: something else is said next.
+    pub fn stop(&self) {
+        self.say(|meter, _| meter.stop().to_owned());
+    }
+
+    fn say(&self, text: impl FnOnce(&mut Meter, Duration) -> String) {
+        if let Some(shown) = &self.0 {
+            let mut state = shown.state.lock().expect("no panic while held");
+            shown.show(&text(&mut state.meter, shown.clock.now()));
+        }
+    }
+}
+
+impl ProgressSink for Progress {
+    fn report(&self, phase: Phase, done: u64, total: u64) {
+        let Some(shown) = &self.0 else { return };
+        let is_shown = match phase {
+            Phase::Writing => shown.shows_writing,
+            Phase::Receiving | Phase::Indexing => shown.shows_intake,
+            _ => true,
+        };
+        if !is_shown {
+            return;
+        }
+        let mut state = shown.state.lock().expect("no panic while held");
+        let now = shown.clock.now();
+        if phase == Phase::Compressing && !state.is_search_told && shown.threads > 1 {
+            state.is_search_told = true;
+            let before = state.meter.finish(now);
+            shown.show(&format!("{before}Delta compression using up to {} threads\n", shown.threads));
+        }
+        if let Some(text) = state.meter.update(phase, done, total, now) {
+            shown.show(&text);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        false
+    }
+
+    fn packed(&self, totals: &Totals) {
+        let Some(shown) = &self.0 else { return };
+        let mut state = shown.state.lock().expect("no panic while held");
+        state.is_search_told = false;
+        let before = state.meter.finish(shown.clock.now());
+        shown.show(&format!("{before}{}", total_line(totals)));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,52 @@
+//! `packrace receive-pack`: one push on standard input and output.
+
+use std::path::PathBuf;
+
+use packrace_os::clock::RealClock;
+use packrace_server::engine::{self, Committer, PushBudget, Pusher};
+use packrace_store::{Config, HooksFrom, Outlet};
+
+use crate::call::Call;
+use crate::call::environment::Environment;
+use crate::call::fatal::Fatal;
+use crate::options::ReceivePackOptions;
+use crate::upload_pack::{door, expand_home, mode, subject};
+
+/// Does what `git receive-pack` does.
+pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
+    let named = args.directory.clone().or_else(|| call.globals.git_dir.clone());
+    let named: PathBuf = named.ok_or_else(|| Fatal::usage("you must name a directory"))?;
+    let directory = expand_home(&named, &call.environment);
+    let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
+    let errors = call.streams.errors.clone();
+    let push = engine::ReceivePack {
+        subject: subject(call, &directory, false, mode)?,
+        named: named.into_os_string(),
+        temporary_dir: call.environment.temporary_dir.clone(),
+        budget: PushBudget::default(),
+        hook_environment: call.environment.for_hooks(&call.globals),
+        committer: committer(&call.environment),
+        pusher: None,
+        quiet: args.quiet,
+        skip_connectivity_check: args.skip_connectivity_check,
+        // Nobody is left to be told where standard error is closed.
+        hooks: HooksFrom::Repository,
+        messages: Outlet::new(move |text| drop(errors.say(text))),
+    };
+    let mut input = call.streams.source(None).map_err(Fatal::new)?;
+    let mut door = door(call)?;
+    Ok(engine::receive_pack(&push, &mut input, &mut door, &RealClock::default())?)
+}
+
+/// Who stands in reflogs: the environment, who pushes, the configuration.
+pub fn committer(environment: &Environment) -> Committer {
+    let person = environment.committer.clone();
+    Committer::new(move |config: &Config, pusher: Option<&Pusher>| {
+        let mut person = person.clone();
+        if let Some(Pusher { name, email }) = pusher {
+            person.name.get_or_insert_with(|| name.clone().into_bytes());
+            person.email.get_or_insert_with(|| email.clone().into_bytes());
+        }
+        person.committer(config).map_err(|fatal| fatal.message)
+    })
+}

@@ -1,0 +1,121 @@
+//! What commands that change refs have in common: the configuration, who does it, hooks, and the objects.
+
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId, oid};
+use packrace_store::publish::DurableObjects;
+use packrace_store::refs::{
+    Change, Expected, Mode, Peeled, PrepareError, RefEdit, RefObjects, RefWrites, Refusal, StoredObjects,
+    is_ref_name, is_safe_name,
+};
+use packrace_store::{Hooks, MessageSink, Repository, Snapshot};
+
+use crate::call::Call;
+use crate::call::fatal::Fatal;
+use crate::revisions::Revisions;
+
+/// Changes the refs of a repository.
+pub struct RefChanges<'a> {
+    pub call: &'a Call,
+    pub repository: &'a Repository,
+    pub writes: RefWrites,
+    pub objects: Objects<'a>,
+}
+
+impl From<PrepareError> for Fatal {
+    fn from(error: PrepareError) -> Self {
+        Fatal::new(error)
+    }
+}
+
+impl<'a> RefChanges<'a> {
+    pub fn new(repository: &'a Repository, call: &'a Call) -> Result<Self, Fatal> {
+        let config = repository.config();
+        let who = call.environment.committer.committer(config)?;
+        let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
+        // Nobody is left to be told where standard error is closed.
+        let errors = call.streams.errors.clone();
+        let outlet = Outlet::new(move |bytes| drop(errors.say(bytes)));
+        writes.hooks =
+            Some(Arc::new(Hooks::of(repository, call.environment.for_hooks(&call.globals), outlet)?));
+        Ok(RefChanges {
+            call,
+            repository,
+            writes,
+            objects: Objects { repository, snapshot: None, stored: None },
+        })
+    }
+
+    /// The object that a revision names.
+    pub fn resolve(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let hash = self.repository.hash_kind();
+        if let Some(id) = ObjectId::from_hex(revision).ok().filter(|id| id.kind() == hash) {
+            return Ok(Some(id));
+        }
+        let snapshot = self.objects.snapshot()?;
+        Revisions::new(self.repository, &snapshot).resolve(revision)
+    }
+
+    /// Prepares and commits; gives what was refused of a batch.
+    pub fn run(&mut self, edits: Vec<RefEdit>, mode: Mode) -> Result<Vec<Refusal>, PrepareError> {
+        let refs = self.repository.refs();
+        let prepared = refs.prepare(edits, mode, &self.writes, &mut self.objects)?;
+        prepared.commit(&DurableObjects::stored_before(), &mut self.objects)
+    }
+}
+
+/// An edit with nothing unusual about it.
+pub fn edit(name: &[u8], change: Change, expected: Expected, message: &Arc<[u8]>) -> RefEdit {
+    let message = message.clone();
+    RefEdit { name: name.to_vec(), change, expected, deref: true, message, force_log: false }
+}
+
+/// Whether git would take this name for a change, in its words if not.
+pub fn check_name(name: &[u8], change: &Change) -> Result<(), String> {
+    let shown = String::from_utf8_lossy(name);
+    let is_good = match change {
+        // What has a bad name can still be removed.
+        Change::Delete | Change::Verify => is_safe_name(name),
+        Change::Set(_) | Change::SetSymbolic(_) => is_ref_name(name),
+    };
+    if !is_good {
+        return Err(format!("refusing to update ref with bad name '{shown}'"));
+    }
+    if matches!(name, b"FETCH_HEAD" | b"MERGE_HEAD") {
+        return Err(format!("refusing to update pseudoref '{shown}'"));
+    }
+    Ok(())
+}
+
+/// The objects of a repository, opened when somebody asks for one.
+pub struct Objects<'a> {
+    repository: &'a Repository,
+    snapshot: Option<Arc<Snapshot>>,
+    stored: Option<StoredObjects>,
+}
+
+impl Objects<'_> {
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, packrace_store::Error> {
+        if let Some(snapshot) = &self.snapshot {
+            return Ok(snapshot.clone());
+        }
+        Ok(self.snapshot.insert(self.repository.snapshot()?).clone())
+    }
+
+    fn stored(&mut self) -> Result<&mut StoredObjects, packrace_store::Error> {
+        if self.stored.is_none() {
+            self.stored = Some(StoredObjects::new(&self.snapshot()?));
+        }
+        Ok(self.stored.as_mut().expect("just made"))
+    }
+}
+
+impl RefObjects for Objects<'_> {
+    fn kind(&mut self, id: &oid) -> Result<Option<Kind>, packrace_store::Error> {
+        self.stored()?.kind(id)
+    }
+
+    fn peel(&mut self, id: &oid) -> Result<Peeled, packrace_store::Error> {
+        self.stored()?.peel(id)
+    }
+}

@@ -1,0 +1,29 @@
+//! Arguments of atoms, and what is said of those that are wrong.
+
+use crate::call::fatal::Fatal;
+
+/// Splits at the colon; an empty argument is none.
+pub fn split_argument(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match text.iter().position(|byte| *byte == b':') {
+        Some(at) => (&text[..at], Some(&text[at + 1..]).filter(|argument| !argument.is_empty())),
+        None => (text, None),
+    }
+}
+
+/// A number as C reads it, in 32 bits.
+pub fn number(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?.trim_ascii_start();
+    text.parse::<i32>().ok().map(i64::from)
+}
+
+pub fn unrecognized(name: &str, argument: &[u8]) -> Fatal {
+    fatal(&format!("unrecognized %({name}) argument: "), argument)
+}
+
+pub fn unsupported(name: &str) -> Fatal {
+    Fatal::new(format!("%({name}) is not supported by packrace"))
+}
+
+pub fn fatal(text: &str, bytes: &[u8]) -> Fatal {
+    Fatal::new(format!("{text}{}", String::from_utf8_lossy(bytes)))
+}

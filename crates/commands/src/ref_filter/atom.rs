@@ -1,0 +1,342 @@
+//! One `%(atom)`: its name, its argument, and what of them is an error (git-for-each-ref, "FIELD NAMES").
+
+use super::argument::{fatal, number, split_argument, unrecognized, unsupported};
+use super::dates::DateFormat;
+use crate::call::fatal::Fatal;
+
+/// A field of a ref or of an object, as a format or a sort key names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Atom {
+    pub field: Field,
+    /// `*`: of what the tag finally tags.
+    pub is_deref: bool,
+}
+
+/// What an atom stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Field {
+    RefName(NameForm),
+    Symref(NameForm),
+    Head,
+    WorktreePath,
+    /// `upstream`, or `push`.
+    Tracking {
+        is_push: bool,
+        form: TrackForm,
+    },
+    /// The commit that refs are counted against, by its number among those of the format.
+    AheadBehind(usize),
+    ObjectType,
+    ObjectSize,
+    DiskSize,
+    ObjectName(IdForm),
+    DeltaBase,
+    Raw,
+    RawSize,
+    Tree(IdForm),
+    Parent(IdForm),
+    ParentCount,
+    TagObject,
+    TagType,
+    TagName,
+    Person(Who, PersonPart),
+    Contents,
+    ContentsSize,
+    Subject,
+    SanitizedSubject,
+    /// What follows the subject, without the signature, or with it.
+    Body {
+        has_signature: bool,
+    },
+    Signature,
+    Lines(usize),
+    /// What git knows and leaves empty for every ref.
+    Nothing,
+}
+
+/// How a ref's name is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameForm {
+    Full,
+    Short,
+    StripLeft(i64),
+    StripRight(i64),
+}
+
+/// What is said of the ref that a branch follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrackForm {
+    Name(NameForm),
+    Track { has_brackets: bool },
+    TrackShort,
+    RemoteName,
+    RemoteRef,
+}
+
+/// How an object's name is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdForm {
+    Full,
+    /// As long as configured, or at least this long.
+    Short(Option<usize>),
+}
+
+/// Whose line of a commit or tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    Author,
+    Committer,
+    Tagger,
+    Creator,
+}
+
+/// Which part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PersonPart {
+    Whole,
+    Name,
+    Email { is_trimmed: bool, is_local_part: bool },
+    Date(DateFormat),
+}
+
+impl Field {
+    /// How much of the object must be read.
+    pub fn need(&self) -> Need {
+        match self {
+            Field::RefName(_)
+            | Field::Symref(_)
+            | Field::Head
+            | Field::WorktreePath
+            | Field::Tracking { .. }
+            | Field::AheadBehind(_)
+            | Field::ObjectName(_)
+            | Field::Nothing => Need::Nothing,
+            Field::ObjectType => Need::Kind,
+            Field::ObjectSize | Field::DiskSize | Field::DeltaBase | Field::RawSize => Need::Header,
+            _ => Need::Content,
+        }
+    }
+
+    /// Whether values sort as numbers.
+    pub fn is_number(&self) -> bool {
+        match self {
+            Field::ObjectSize
+            | Field::DiskSize
+            | Field::RawSize
+            | Field::ContentsSize
+            | Field::ParentCount => true,
+            Field::Person(_, PersonPart::Date(format)) => format.is_default(),
+            _ => false,
+        }
+    }
+}
+
+/// How much of an object a field asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    Nothing,
+    Kind,
+    /// Its kind and size.
+    Header,
+    Content,
+}
+
+impl Atom {
+    /// Reads what stands between the parentheses. Commits to count against are added to `bases`.
+    pub fn parse(text: &[u8], bases: &mut Vec<Vec<u8>>) -> Result<Self, Fatal> {
+        let is_deref = text.first() == Some(&b'*');
+        let rest = &text[usize::from(is_deref)..];
+        if rest.is_empty() {
+            return Err(fatal("malformed field name: ", text));
+        }
+        let (name, argument) = split_argument(rest);
+        let unknown = || fatal("unknown field name: ", text);
+        let name = std::str::from_utf8(name).map_err(|_| unknown())?;
+        if name.ends_with("date") && rest.ends_with(b"date:") {
+            return Err(Fatal::new("unknown date format "));
+        }
+        // With any argument, also with an empty one, git finds no such line.
+        if matches!(rest, b"author:" | b"committer:" | b"tagger:") {
+            return Ok(Atom { field: Field::Nothing, is_deref });
+        }
+        let field = field(name, argument, bases)?.ok_or_else(unknown)?;
+        Ok(Atom { field, is_deref })
+    }
+}
+
+fn field(name: &str, argument: Option<&[u8]>, bases: &mut Vec<Vec<u8>>) -> Result<Option<Field>, Fatal> {
+    Ok(Some(match name {
+        "refname" => Field::RefName(name_form(name, argument)?),
+        "symref" => Field::Symref(name_form(name, argument)?),
+        "HEAD" => bare(name, argument, Field::Head)?,
+        "worktreepath" => Field::WorktreePath,
+        "upstream" | "push" => Field::Tracking { is_push: name == "push", form: track_form(name, argument)? },
+        "ahead-behind" => {
+            let base = argument.ok_or_else(|| Fatal::new("expected format: %(ahead-behind:<committish>)"))?;
+            bases.push(base.to_vec());
+            Field::AheadBehind(bases.len() - 1)
+        }
+        "objecttype" => bare(name, argument, Field::ObjectType)?,
+        "objectsize" => match argument {
+            None => Field::ObjectSize,
+            Some(b"disk") => Field::DiskSize,
+            Some(other) => return Err(unrecognized(name, other)),
+        },
+        "objectname" => Field::ObjectName(id_form(name, argument)?),
+        "deltabase" => bare(name, argument, Field::DeltaBase)?,
+        "raw" => match argument {
+            None => Field::Raw,
+            Some(b"size") => Field::RawSize,
+            Some(other) => return Err(unrecognized(name, other)),
+        },
+        "tree" => Field::Tree(id_form(name, argument)?),
+        "parent" => Field::Parent(id_form(name, argument)?),
+        "numparent" => Field::ParentCount,
+        "object" => Field::TagObject,
+        "type" => Field::TagType,
+        "tag" => Field::TagName,
+        "subject" => subject(name, argument)?,
+        "body" => bare(name, argument, Field::Body { has_signature: true })?,
+        "contents" => contents(argument)?,
+        "signature" | "describe" | "is-base" | "trailers" | "flag" => return Err(unsupported(name)),
+        "rest" => return Err(Fatal::new("this command reject atom %(rest)")),
+        _ => return person(name, argument),
+    }))
+}
+
+fn person(name: &str, argument: Option<&[u8]>) -> Result<Option<Field>, Fatal> {
+    let people = [
+        ("author", Who::Author),
+        ("committer", Who::Committer),
+        ("tagger", Who::Tagger),
+        ("creator", Who::Creator),
+    ];
+    let found = people.iter().find_map(|(word, who)| Some((*who, name.strip_prefix(word)?)));
+    let Some((who, part)) = found else { return Ok(None) };
+    let part = match part {
+        "" if argument.is_some() && who != Who::Creator => return Ok(Some(Field::Nothing)),
+        "" => PersonPart::Whole,
+        // An empty form is refused before.
+        "date" => PersonPart::Date(DateFormat::parse(argument.unwrap_or_default())?),
+        _ if who == Who::Creator => return Ok(None),
+        "name" => match argument {
+            None => PersonPart::Name,
+            Some(b"mailmap") => return Err(unsupported(&format!("{name}:mailmap"))),
+            Some(other) => return Err(unrecognized(name, other)),
+        },
+        "email" => email(name, argument)?,
+        _ => return Ok(None),
+    };
+    Ok(Some(Field::Person(who, part)))
+}
+
+fn email(name: &str, argument: Option<&[u8]>) -> Result<PersonPart, Fatal> {
+    let (mut is_trimmed, mut is_local_part) = (false, false);
+    let whole = argument.unwrap_or_default();
+    let mut rest = whole;
+    while !rest.is_empty() {
+        let (word, after) = match rest.iter().position(|byte| *byte == b',') {
+            Some(at) => (&rest[..at], &rest[at + 1..]),
+            None => (rest, &rest[rest.len()..]),
+        };
+        match word {
+            b"trim" => is_trimmed = true,
+            b"localpart" => is_local_part = true,
+            b"mailmap" => return Err(unsupported(&format!("{name}:mailmap"))),
+            _ => return Err(unrecognized(name, rest)),
+        }
+        rest = after;
+    }
+    Ok(PersonPart::Email { is_trimmed, is_local_part })
+}
+
+fn subject(name: &str, argument: Option<&[u8]>) -> Result<Field, Fatal> {
+    match argument {
+        None => Ok(Field::Subject),
+        Some(b"sanitize") => Ok(Field::SanitizedSubject),
+        Some(other) => Err(unrecognized(name, other)),
+    }
+}
+
+fn contents(argument: Option<&[u8]>) -> Result<Field, Fatal> {
+    let Some(argument) = argument else { return Ok(Field::Contents) };
+    Ok(match argument {
+        b"body" => Field::Body { has_signature: false },
+        b"size" => Field::ContentsSize,
+        b"signature" => Field::Signature,
+        b"subject" => Field::Subject,
+        _ if argument.starts_with(b"trailers") => return Err(unsupported("contents:trailers")),
+        _ => match argument.strip_prefix(b"lines=") {
+            Some(count) => {
+                let positive = fatal("positive value expected contents:lines=", count);
+                Field::Lines(number(count).and_then(|count| usize::try_from(count).ok()).ok_or(positive)?)
+            }
+            None => return Err(unrecognized("contents", argument)),
+        },
+    })
+}
+
+fn name_form(name: &str, argument: Option<&[u8]>) -> Result<NameForm, Fatal> {
+    let argument = argument.unwrap_or_default();
+    maybe_name_form(name, argument)?.ok_or_else(|| unrecognized(name, argument))
+}
+
+fn maybe_name_form(name: &str, argument: &[u8]) -> Result<Option<NameForm>, Fatal> {
+    let strip = |prefix: &str, form: fn(i64) -> NameForm| match argument.strip_prefix(prefix.as_bytes()) {
+        Some(count) => match number(count) {
+            Some(count) => Ok(Some(form(count))),
+            None => Err(fatal(&format!("Integer value expected {name}:"), argument)),
+        },
+        None => Ok(None),
+    };
+    Ok(match argument {
+        b"" => Some(NameForm::Full),
+        b"short" => Some(NameForm::Short),
+        _ => strip("lstrip=", NameForm::StripLeft)?
+            .or(strip("strip=", NameForm::StripLeft)?)
+            .or(strip("rstrip=", NameForm::StripRight)?),
+    })
+}
+
+fn track_form(name: &str, argument: Option<&[u8]>) -> Result<TrackForm, Fatal> {
+    let Some(argument) = argument else { return Ok(TrackForm::Name(NameForm::Full)) };
+    let (mut form, mut has_brackets) = (TrackForm::Name(NameForm::Full), true);
+    for word in argument.split(|byte| *byte == b',') {
+        match word {
+            b"track" => form = TrackForm::Track { has_brackets },
+            b"trackshort" => form = TrackForm::TrackShort,
+            b"nobracket" => has_brackets = false,
+            b"remotename" => form = TrackForm::RemoteName,
+            b"remoteref" => form = TrackForm::RemoteRef,
+            // A form of the name stands alone.
+            _ => {
+                let found = maybe_name_form(name, argument)?;
+                return found.map(TrackForm::Name).ok_or_else(|| unrecognized(name, argument));
+            }
+        }
+    }
+    Ok(match form {
+        TrackForm::Track { .. } => TrackForm::Track { has_brackets },
+        form => form,
+    })
+}
+
+fn id_form(name: &str, argument: Option<&[u8]>) -> Result<IdForm, Fatal> {
+    let Some(argument) = argument else { return Ok(IdForm::Full) };
+    if argument == b"short" {
+        return Ok(IdForm::Short(None));
+    }
+    let Some(length) = argument.strip_prefix(b"short=") else { return Err(unrecognized(name, argument)) };
+    let positive =
+        number(length).and_then(|length| usize::try_from(length).ok()).filter(|length| *length > 0);
+    let text = String::from_utf8_lossy(length);
+    let error = || Fatal::new(format!("positive value expected '{text}' in %({name}:short={text})"));
+    Ok(IdForm::Short(Some(positive.ok_or_else(error)?)))
+}
+
+fn bare(name: &str, argument: Option<&[u8]>, field: Field) -> Result<Field, Fatal> {
+    match argument {
+        None => Ok(field),
+        Some(_) => Err(Fatal::new(format!("%({name}) does not take arguments"))),
+    }
+}

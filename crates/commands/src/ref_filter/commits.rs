@@ -1,0 +1,135 @@
+//! Refs by what they point at, what they reach and what reaches them (git-for-each-ref, `--points-at`, `--contains`,
+//! `--merged` and their like).
+
+use packrace_object::{Kind, ObjectId, parse_tag};
+use packrace_store::refs::Peeled;
+
+use super::history::{CommitNo, History, tips};
+use super::item::Item;
+use super::objects::Objects;
+use super::{Collected, Request};
+use crate::call::fatal::Fatal;
+
+/// What is asked for, resolved.
+#[derive(Debug, Default)]
+pub struct CommitFilter {
+    points_at: Vec<ObjectId>,
+    merged: Vec<ObjectId>,
+    not_merged: Vec<ObjectId>,
+    contains: Vec<ObjectId>,
+    not_contains: Vec<ObjectId>,
+}
+
+impl CommitFilter {
+    /// Finds the objects that the options name.
+    pub fn parse(objects: &Objects<'_>, request: &Request) -> Result<Self, Fatal> {
+        let points_at = request.points_at.iter().map(|name| {
+            let found = objects.resolve(name)?;
+            found.ok_or_else(|| Fatal::refused(format!("malformed object name '{}'", text(name))))
+        });
+        Ok(CommitFilter {
+            points_at: points_at.collect::<Result<_, _>>()?,
+            contains: containing(objects, &request.contains)?,
+            not_contains: containing(objects, &request.not_contains)?,
+            merged: merging(objects, &request.merged, "merged")?,
+            not_merged: merging(objects, &request.not_merged, "no-merged")?,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.points_at.is_empty() && !self.needs_commits()
+    }
+
+    fn needs_commits(&self) -> bool {
+        let lists = [&self.merged, &self.not_merged, &self.contains, &self.not_contains];
+        lists.iter().any(|list| !list.is_empty())
+    }
+
+    /// Takes out the refs that are not asked for.
+    pub fn apply(&self, objects: &Objects<'_>, found: &mut Collected) -> Result<(), Fatal> {
+        if !self.points_at.is_empty() {
+            let kept: Vec<bool> =
+                found.items().map(|item| self.points_at(objects, &item)).collect::<Result<_, _>>()?;
+            found.retain(&kept);
+        }
+        if !self.needs_commits() {
+            return Ok(());
+        }
+        let mut history = History::new(objects.snapshot()?.clone());
+        let tips = tips(&mut history, found)?;
+        let mut kept: Vec<bool> = tips.iter().map(Option::is_some).collect();
+        let mut load = |ids: &[ObjectId]| -> Result<Vec<CommitNo>, Fatal> {
+            ids.iter().map(|id| history.load(*id)).collect()
+        };
+        let (contains, not_contains) = (load(&self.contains)?, load(&self.not_contains)?);
+        let (merged, not_merged) = (load(&self.merged)?, load(&self.not_merged)?);
+        let known: Vec<CommitNo> = tips.iter().flatten().copied().collect();
+        let mut keep_if = |answers: Vec<bool>, expect: bool| {
+            let mut answers = answers.into_iter();
+            for (kept, tip) in kept.iter_mut().zip(&tips) {
+                if tip.is_some() {
+                    *kept &= answers.next() == Some(expect);
+                }
+            }
+        };
+        if !contains.is_empty() {
+            keep_if(history.reaching(&known, &contains)?, true);
+        }
+        if !not_contains.is_empty() {
+            keep_if(history.reaching(&known, &not_contains)?, false);
+        }
+        if !merged.is_empty() {
+            keep_if(history.reached(&known, &merged)?, true);
+        }
+        if !not_merged.is_empty() {
+            keep_if(history.reached(&known, &not_merged)?, false);
+        }
+        found.retain(&kept);
+        Ok(())
+    }
+
+    /// Whether a ref points at one of the objects, itself or through a tag.
+    fn points_at(&self, objects: &Objects<'_>, item: &Item<'_>) -> Result<bool, Fatal> {
+        if self.points_at.contains(&item.id) {
+            return Ok(true);
+        }
+        match item.peeled {
+            Peeled::NotATag => return Ok(false),
+            Peeled::To(id) if self.points_at.contains(&id) => return Ok(true),
+            _ => {}
+        }
+        let mut reader = objects.snapshot()?.reader(0);
+        let mut id = item.id;
+        let malformed = || Fatal::new(format!("malformed object at '{}'", text(item.name)));
+        while reader.kind_and_size(&id)?.ok_or_else(malformed)?.0 == Kind::Tag {
+            let tag = parse_tag(&reader.read(&id)?.data, objects.repository.hash_kind());
+            id = tag.map_err(Fatal::new)?.target;
+            if self.points_at.contains(&id) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn containing(objects: &Objects<'_>, names: &[Vec<u8>]) -> Result<Vec<ObjectId>, Fatal> {
+    let commits = names.iter().map(|name| {
+        let found = objects.resolve(name)?;
+        let id = found.ok_or_else(|| Fatal::refused(format!("malformed object name {}", text(name))))?;
+        objects.commit(id)?.ok_or_else(|| Fatal::refused(format!("no such commit {}", text(name))))
+    });
+    commits.collect()
+}
+
+fn merging(objects: &Objects<'_>, names: &[Vec<u8>], option: &str) -> Result<Vec<ObjectId>, Fatal> {
+    let commits = names.iter().map(|name| {
+        let found = objects.resolve(name)?;
+        let id = found.ok_or_else(|| Fatal::new(format!("malformed object name {}", text(name))))?;
+        objects.commit(id)?.ok_or_else(|| Fatal::refused(format!("option `{option}' must point to a commit")))
+    });
+    commits.collect()
+}
+
+fn text(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(name)
+}

@@ -1,0 +1,514 @@
+//! Dates of commits and tags in the forms of `--date` (git-log, `--date=<format>`).
+
+use std::io::Write as _;
+
+use gix_date::{Time, Zoned};
+
+use super::argument::fatal;
+use crate::call::fatal::Fatal;
+
+/// How a date is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DateFormat {
+    form: Form,
+    /// In the time zone of this machine, not in the author's.
+    is_local: bool,
+    /// Whether it was asked for: dates without a form sort by time.
+    is_given: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Form {
+    Default,
+    Relative,
+    Iso,
+    IsoStrict,
+    Rfc,
+    Short,
+    Raw,
+    Unix,
+    /// In the conversions of strftime.
+    Custom(Vec<u8>),
+}
+
+/// A moment as a commit says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Since 1970.
+    pub seconds: u64,
+    /// As it is written: `+0130` is 130.
+    pub zone: i32,
+}
+
+impl DateFormat {
+    /// Reads what follows the colon of a date.
+    pub fn parse(text: &[u8]) -> Result<Self, Fatal> {
+        let is_given = !text.is_empty();
+        let done = |form, is_local| Ok(DateFormat { form, is_local, is_given });
+        if text == b"local" {
+            return done(Form::Default, true);
+        }
+        let split = text.iter().position(|byte| *byte == b':').unwrap_or(text.len());
+        let (word, rest) = text.split_at(split);
+        let (name, is_local) = match word.strip_suffix(b"-local") {
+            Some(name) => (name, true),
+            None => (word, false),
+        };
+        if name.starts_with(b"format") {
+            let format = rest.strip_prefix(b":").filter(|_| name == b"format");
+            let Some(format) = format else {
+                return Err(fatal("date format missing colon separator: ", text));
+            };
+            check_conversions(format)?;
+            return done(Form::Custom(format.to_vec()), is_local);
+        }
+        let form = match name {
+            b"" if !is_local => Form::Default,
+            b"default" => Form::Default,
+            b"relative" => Form::Relative,
+            b"iso" | b"iso8601" => Form::Iso,
+            b"iso-strict" | b"iso8601-strict" => Form::IsoStrict,
+            b"rfc" | b"rfc2822" => Form::Rfc,
+            b"short" => Form::Short,
+            b"raw" => Form::Raw,
+            b"unix" => Form::Unix,
+            b"human" => {
+                return Err(fatal("date format is not supported by packrace: ", text));
+            }
+            _ => return Err(fatal("unknown date format ", text)),
+        };
+        match rest {
+            b"" => done(form, is_local),
+            _ => Err(fatal("unknown date format ", text)),
+        }
+    }
+
+    /// Whether no form was asked for.
+    pub fn is_default(&self) -> bool {
+        !self.is_given
+    }
+
+    /// Adds the date; `now` is in seconds since 1970.
+    pub fn write(&self, moment: Moment, now: i64, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        match &self.form {
+            Form::Unix => {
+                put(out, format_args!("{}", moment.seconds));
+                return Ok(());
+            }
+            Form::Relative => {
+                relative(moment.seconds, now, out);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let (moment, abbreviation) = match self.is_local {
+            true => local(moment.seconds)?,
+            false => (moment, String::new()),
+        };
+        if self.form == Form::Raw {
+            put(out, format_args!("{} {}", moment.seconds, Zone(moment.zone)));
+            return Ok(());
+        }
+        let seconds = civil_seconds(moment)?;
+        let is_known = seconds <= LAST_SECOND;
+        let moment = if is_known { moment } else { Moment { seconds: 0, zone: 0 } };
+        let date = Civil::of(if is_known { seconds } else { 0 });
+        self.write_civil(&date, moment, &abbreviation, out);
+        Ok(())
+    }
+
+    fn write_civil(&self, date: &Civil, moment: Moment, abbreviation: &str, out: &mut Vec<u8>) {
+        let Civil { year, month, day, hour, minute, second, .. } = *date;
+        let (weekday, zone) = (&WEEKDAYS[date.weekday][..3], Zone(moment.zone));
+        let (month_name, number) = (&MONTHS[month - 1][..3], month);
+        match &self.form {
+            Form::Default => {
+                put(
+                    out,
+                    format_args!("{weekday} {month_name} {day} {hour:02}:{minute:02}:{second:02} {year}"),
+                );
+                if !self.is_local {
+                    put(out, format_args!(" {zone}"));
+                }
+            }
+            Form::Iso => put(
+                out,
+                format_args!("{year:04}-{number:02}-{day:02} {hour:02}:{minute:02}:{second:02} {zone}"),
+            ),
+            Form::IsoStrict => {
+                put(out, format_args!("{year:04}-{number:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"));
+                let (sign, size) = (if moment.zone < 0 { '-' } else { '+' }, moment.zone.unsigned_abs());
+                match size {
+                    0 => out.push(b'Z'),
+                    _ => put(out, format_args!("{sign}{:02}:{:02}", size / 100, size % 100)),
+                }
+            }
+            Form::Rfc => put(
+                out,
+                format_args!("{weekday}, {day} {month_name} {year} {hour:02}:{minute:02}:{second:02} {zone}"),
+            ),
+            Form::Short => put(out, format_args!("{year:04}-{number:02}-{day:02}")),
+            Form::Custom(format) => custom(format, moment, date, abbreviation, out),
+            Form::Raw | Form::Unix | Form::Relative => {}
+        }
+    }
+}
+
+/// The last second of the last year that C's calendar functions know.
+const LAST_SECOND: i64 = 67_768_036_191_676_799;
+
+/// The moment on a clock in its time zone.
+fn civil_seconds(moment: Moment) -> Result<i64, Fatal> {
+    let Moment { seconds, zone } = moment;
+    let offset = i64::from(zone / 100) * 3600 + i64::from(zone % 100) * 60;
+    let there = match offset {
+        0.. => seconds
+            .checked_add(offset.unsigned_abs())
+            .ok_or_else(|| Fatal::new(format!("Timestamp+tz too large: {seconds} {}", Zone(zone))))?,
+        _ => seconds
+            .checked_sub(offset.unsigned_abs())
+            .ok_or_else(|| Fatal::new(format!("Timestamp before Unix epoch: {seconds} {zone:+04}")))?,
+    };
+    i64::try_from(there).map_err(|_| too_large(there))
+}
+
+fn too_large(seconds: u64) -> Fatal {
+    Fatal::new(format!("Timestamp too large for this system: {seconds}"))
+}
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("memory takes all");
+}
+
+/// `+0130` from 130.
+struct Zone(i32);
+
+impl std::fmt::Display for Zone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = if self.0 < 0 { '-' } else { '+' };
+        write!(f, "{sign}{:04}", self.0.unsigned_abs())
+    }
+}
+
+/// The moment in the time zone of this machine, and that zone's short name. What no calendar knows is in UTC.
+fn local(seconds: u64) -> Result<(Moment, String), Fatal> {
+    let signed = i64::try_from(seconds).map_err(|_| too_large(seconds))?;
+    let Ok(there) = Time::new(signed, 0).to_zoned() else {
+        return Ok((Moment { seconds, zone: 0 }, "UTC".to_owned()));
+    };
+    let there = there.with_time_zone(Zoned::now().time_zone().clone());
+    let minutes = there.offset().seconds() / 60;
+    let zone = minutes / 60 * 100 + minutes % 60;
+    Ok((Moment { seconds, zone }, there.strftime("%Z").to_string()))
+}
+
+const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// A moment by the calendar.
+struct Civil {
+    year: i64,
+    month: usize,
+    day: i64,
+    hour: i64,
+    minute: i64,
+    second: i64,
+    /// From Sunday on.
+    weekday: usize,
+    /// From 0 on.
+    day_of_year: i64,
+}
+
+impl Civil {
+    fn of(seconds: i64) -> Self {
+        let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let (year, month, day) = date_of(days);
+        Civil {
+            year,
+            month,
+            day,
+            hour: rest / 3600,
+            minute: rest / 60 % 60,
+            second: rest % 60,
+            weekday: (days + 4).rem_euclid(7) as usize,
+            day_of_year: days - days_before(year),
+        }
+    }
+
+    /// The year and week by ISO 8601: the week of a year's first Thursday is its first.
+    fn iso_week(&self) -> (i64, i64) {
+        let weekday = (self.weekday as i64 + 6) % 7;
+        let week = (self.day_of_year - weekday + 10) / 7;
+        let weeks = |year: i64| {
+            let first = (days_before(year) + 3).rem_euclid(7);
+            let is_leap = days_before(year + 1) - days_before(year) == 366;
+            if first == 3 || (first == 2 && is_leap) { 53 } else { 52 }
+        };
+        match week {
+            0 => (self.year - 1, weeks(self.year - 1)),
+            53 if weeks(self.year) == 52 => (self.year + 1, 1),
+            week => (self.year, week),
+        }
+    }
+}
+
+/// Days from 1970-01-01 to the first of a year.
+fn days_before(year: i64) -> i64 {
+    let before = year - 1;
+    before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
+}
+
+/// The date, so many days after 1970-01-01.
+fn date_of(days: i64) -> (i64, usize, i64) {
+    let mut year = 1970 + days.div_euclid(366);
+    // 400 years have 97 leap days, so that the guess above is below, and by few years in a century.
+    let mut step = (days - days_before(year)) / 366;
+    while step > 0 {
+        year += step;
+        step = (days - days_before(year)) / 366;
+    }
+    while days_before(year + 1) <= days {
+        year += 1;
+    }
+    while days_before(year) > days {
+        year -= 1;
+    }
+    let february = days_before(year + 1) - days_before(year) - 337;
+    let mut rest = days - days_before(year);
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while month < 11 && rest >= lengths[month] {
+        rest -= lengths[month];
+        month += 1;
+    }
+    (year, month + 1, rest + 1)
+}
+
+/// In words, how long ago.
+fn relative(seconds: u64, now: i64, out: &mut Vec<u8>) {
+    let mut say = |count: i64, unit: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        put(out, format_args!("{count} {unit}{plural} ago"));
+    };
+    let ago = i64::try_from(seconds).ok().and_then(|seconds| now.checked_sub(seconds));
+    let Some(ago) = ago.filter(|ago| *ago >= 0) else {
+        return put(out, format_args!("in the future"));
+    };
+    if ago < 90 {
+        return say(ago, "second");
+    }
+    let minutes = (ago + 30) / 60;
+    if minutes < 90 {
+        return say(minutes, "minute");
+    }
+    let hours = (minutes + 30) / 60;
+    if hours < 36 {
+        return say(hours, "hour");
+    }
+    let days = (hours + 12) / 24;
+    if days < 14 {
+        return say(days, "day");
+    }
+    if days < 70 {
+        return say((days + 3) / 7, "week");
+    }
+    if days < 365 {
+        return say((days + 15) / 30, "month");
+    }
+    if days < 1825 {
+        let months = (days * 24 + 365) / 730;
+        let (years, months) = (months / 12, months % 12);
+        if months == 0 {
+            return say(years, "year");
+        }
+        let plural = if years == 1 { "" } else { "s" };
+        put(out, format_args!("{years} year{plural}, "));
+        let plural = if months == 1 { "" } else { "s" };
+        return put(out, format_args!("{months} month{plural} ago"));
+    }
+    say((days + 183) / 365, "year");
+}
+
+/// The conversions of strftime that are known; others, flags and widths are refused.
+const CONVERSIONS: &[u8] = b"aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ%";
+
+fn check_conversions(format: &[u8]) -> Result<(), Fatal> {
+    let mut bytes = format.iter();
+    while let Some(byte) = bytes.next() {
+        if *byte != b'%' {
+            continue;
+        }
+        match bytes.next() {
+            Some(byte) if CONVERSIONS.contains(byte) => {}
+            _ => return Err(fatal("date format is not supported by packrace: format:", format)),
+        }
+    }
+    Ok(())
+}
+
+fn custom(format: &[u8], moment: Moment, date: &Civil, abbreviation: &str, out: &mut Vec<u8>) {
+    let mut bytes = format.iter();
+    while let Some(byte) = bytes.next() {
+        match (byte, bytes.as_slice().first()) {
+            (b'%', Some(conversion)) => {
+                bytes.next();
+                match conversion {
+                    b's' => put(out, format_args!("{}", moment.seconds)),
+                    b'z' => put(out, format_args!("{}", Zone(moment.zone))),
+                    b'Z' => out.extend_from_slice(abbreviation.as_bytes()),
+                    conversion => convert(*conversion, date, out),
+                }
+            }
+            _ => out.push(*byte),
+        }
+    }
+}
+
+/// One conversion, in the C locale.
+fn convert(conversion: u8, date: &Civil, out: &mut Vec<u8>) {
+    let Civil { year, month, day, hour, minute, second, .. } = *date;
+    let weekday = date.weekday as i64;
+    let half = if hour % 12 == 0 { 12 } else { hour % 12 };
+    let two = |number: i64| format!("{number:02}");
+    let blank = |number: i64| format!("{number:2}");
+    let time = || format!("{hour:02}:{minute:02}:{second:02}");
+    let american = || format!("{month:02}/{day:02}/{:02}", year.rem_euclid(100));
+    let text = match conversion {
+        b'a' => WEEKDAYS[date.weekday][..3].to_owned(),
+        b'A' => WEEKDAYS[date.weekday].to_owned(),
+        b'b' | b'h' => MONTHS[month - 1][..3].to_owned(),
+        b'B' => MONTHS[month - 1].to_owned(),
+        b'c' => {
+            format!("{} {} {day:2} {} {year}", &WEEKDAYS[date.weekday][..3], &MONTHS[month - 1][..3], time())
+        }
+        b'C' => two(year.div_euclid(100)),
+        b'd' => two(day),
+        b'D' | b'x' => american(),
+        b'e' => blank(day),
+        b'F' => format!("{year}-{month:02}-{day:02}"),
+        b'g' => two(date.iso_week().0.rem_euclid(100)),
+        b'G' => date.iso_week().0.to_string(),
+        b'H' => two(hour),
+        b'I' => two(half),
+        b'j' => format!("{:03}", date.day_of_year + 1),
+        b'k' => blank(hour),
+        b'l' => blank(half),
+        b'm' => two(month as i64),
+        b'M' => two(minute),
+        b'n' => "\n".to_owned(),
+        b'p' => if hour < 12 { "AM" } else { "PM" }.to_owned(),
+        b'P' => if hour < 12 { "am" } else { "pm" }.to_owned(),
+        b'r' => format!("{half:02}:{minute:02}:{second:02} {}", if hour < 12 { "AM" } else { "PM" }),
+        b'R' => format!("{hour:02}:{minute:02}"),
+        b'S' => two(second),
+        b't' => "\t".to_owned(),
+        b'T' | b'X' => time(),
+        b'u' => (if weekday == 0 { 7 } else { weekday }).to_string(),
+        b'U' => two((date.day_of_year + 7 - weekday) / 7),
+        b'V' => two(date.iso_week().1),
+        b'w' => weekday.to_string(),
+        b'W' => two((date.day_of_year + 7 - (weekday + 6) % 7) / 7),
+        b'y' => two(year.rem_euclid(100)),
+        b'Y' => year.to_string(),
+        // `%%`: nothing else is let in.
+        _ => "%".to_owned(),
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(format: &str, seconds: u64, zone: i32, now: i64) -> String {
+        let mut out = Vec::new();
+        let format = DateFormat::parse(format.as_bytes()).unwrap();
+        match format.write(Moment { seconds, zone }, now, &mut out) {
+            Ok(()) => String::from_utf8(out).unwrap(),
+            Err(fatal) => fatal.message,
+        }
+    }
+
+    #[test]
+    fn forms() {
+        let check =
+            |format, expect: &str| assert_eq!(text(format, 1_112_912_598, 130, 0), expect, "{format}");
+        check("", "Thu Apr 7 23:53:18 2005 +0130");
+        check("short", "2005-04-07");
+        check("iso8601", "2005-04-07 23:53:18 +0130");
+        check("iso-strict", "2005-04-07T23:53:18+01:30");
+        check("rfc", "Thu, 7 Apr 2005 23:53:18 +0130");
+        check("raw", "1112912598 +0130");
+        check("unix", "1112912598");
+        check("format:%j %U %V %W %G %g %e|%I %k %l %P %%", "097 14 14 14 2005 05  7|11 23 11 pm %");
+        check("relative", "in the future");
+    }
+
+    #[test]
+    fn edges_of_time() {
+        let check = |seconds, zone, expect: &str| assert_eq!(text("default", seconds, zone, 0), expect);
+        check(0, 0, "Thu Jan 1 00:00:00 1970 +0000");
+        check(951_782_400, 0, "Tue Feb 29 00:00:00 2000 +0000");
+        check(4_107_542_399, 0, "Sun Feb 28 23:59:59 2100 +0000");
+        check(253_402_300_800, 0, "Sat Jan 1 00:00:00 10000 +0000");
+        check(5, -100, "Timestamp before Unix epoch: 5 -100");
+        check(u64::MAX - 4, 100, "Timestamp+tz too large: 18446744073709551611 +0100");
+        check(1 << 63, 0, "Timestamp too large for this system: 9223372036854775808");
+        check(LAST_SECOND as u64 + 1, 0, "Thu Jan 1 00:00:00 1970 +0000");
+        assert!(text("default", LAST_SECOND as u64, 0, 0).starts_with("Wed Dec 31 23:59:59 "));
+    }
+
+    #[test]
+    fn weeks() {
+        let check = |seconds, expect: &str| assert_eq!(text("format:%G-%V %a", seconds, 0, 0), expect);
+        check(1_104_537_600, "2004-53 Sat");
+        check(1_230_768_000, "2009-01 Thu");
+        check(1_230_595_200, "2009-01 Tue");
+        check(1_262_304_000, "2009-53 Fri");
+    }
+
+    #[test]
+    fn how_long_ago() {
+        let check = |ago: i64, expect: &str| assert_eq!(text("relative", 0, 0, ago), expect, "{ago}");
+        check(0, "0 seconds ago");
+        check(1, "1 second ago");
+        check(89, "89 seconds ago");
+        check(90, "2 minutes ago");
+        check(18_000, "5 hours ago");
+        check(432_000, "5 days ago");
+        check(1_728_000, "3 weeks ago");
+        check(13_000_000, "5 months ago");
+        check(37_500_000, "1 year, 2 months ago");
+        check(31_536_000, "1 year ago");
+        check(630_000_000, "20 years ago");
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let check = |format: &str, expect: &str| {
+            let found = DateFormat::parse(format.as_bytes()).unwrap_err();
+            assert_eq!(found.message, expect);
+        };
+        check("x", "unknown date format x");
+        check("short:x", "unknown date format short:x");
+        check("-local", "unknown date format -local");
+        check("format", "date format missing colon separator: format");
+        check("human", "date format is not supported by packrace: human");
+        check("format:%Ey", "date format is not supported by packrace: format:%Ey");
+        check("format:%", "date format is not supported by packrace: format:%");
+    }
+}

@@ -1,0 +1,442 @@
+//! The values of atoms: from a ref, from the object that it points at, and from what that tags.
+
+use std::io::Write as _;
+
+use packrace_object::{Kind, ObjectId};
+use packrace_store::refs::{Peeled, RefSnapshot};
+use packrace_store::{ObjectReader, Repository};
+
+use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm};
+use super::history::Counts;
+use super::item::Item;
+use super::message::{self, Message};
+use super::names::{self, ShortNames};
+use super::objects::Objects;
+use super::sort::KeyValue;
+use super::tracking::Tracking;
+use super::worktrees;
+use crate::call::fatal::Fatal;
+
+/// Bytes that are kept as delta bases.
+const READER_CACHE_BYTES: usize = 8 << 20;
+
+/// Tags of tags that are followed: names are not hashed on the way, so a damaged store could hold a loop.
+const MAX_TAG_DEPTH: usize = 1024;
+
+/// An object as far as it was looked at.
+#[derive(Debug, Default)]
+struct Looked {
+    id: Option<ObjectId>,
+    kind: Option<Kind>,
+    size: Option<u64>,
+    data: Option<Vec<u8>>,
+}
+
+/// Finds values. Remembers the object of the last ref.
+pub struct Values<'a> {
+    repository: &'a Repository,
+    objects: &'a Objects<'a>,
+    refs: &'a RefSnapshot,
+    reader: Option<ObjectReader>,
+    own: Looked,
+    peeled: Looked,
+    names: ShortNames<'a>,
+    tracking: Option<Tracking<'a>>,
+    head: Option<Vec<u8>>,
+    worktrees: Option<worktrees::Heads>,
+    abbreviation: Option<usize>,
+    /// For each base, ahead and behind of each ref.
+    pub counts: Vec<Counts>,
+    now: i64,
+}
+
+impl<'a> Values<'a> {
+    pub fn new(objects: &'a Objects<'a>, refs: &'a RefSnapshot) -> Self {
+        let repository = objects.repository;
+        Values {
+            repository,
+            objects,
+            refs,
+            reader: None,
+            own: Looked::default(),
+            peeled: Looked::default(),
+            names: ShortNames::new(repository, refs),
+            tracking: None,
+            head: None,
+            worktrees: None,
+            abbreviation: None,
+            counts: Vec::new(),
+            now: super::now(),
+        }
+    }
+
+    /// Puts the counts in another order of refs.
+    pub fn reorder_counts(&mut self, order: &[usize]) {
+        for counts in &mut self.counts {
+            *counts = order.iter().map(|number| counts[*number]).collect();
+        }
+    }
+
+    fn reader(&mut self) -> Result<&mut ObjectReader, Fatal> {
+        if self.reader.is_none() {
+            self.reader = Some(self.objects.snapshot()?.reader(READER_CACHE_BYTES));
+        }
+        Ok(self.reader.as_mut().expect("just set"))
+    }
+
+    /// The value to sort by.
+    pub fn key(&mut self, item: &Item<'_>, atom: &Atom) -> Result<KeyValue, Fatal> {
+        let mut text = Vec::new();
+        if let Field::Person(who, PersonPart::Date(format)) = &atom.field
+            && format.is_default()
+        {
+            let Some(data) = self.content(item, atom)? else { return Ok(KeyValue::Number(0)) };
+            let moment = message::moment(message::person_line(data, *who));
+            return Ok(KeyValue::Number(moment.map_or(0, |moment| moment.seconds)));
+        }
+        self.write(item, atom, &mut text)?;
+        match atom.field.is_number() {
+            true => {
+                let number = std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+                Ok(KeyValue::Number(number.unwrap_or(0)))
+            }
+            false => Ok(KeyValue::Bytes(text)),
+        }
+    }
+
+    /// Adds the value of an atom.
+    pub fn write(&mut self, item: &Item<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        match &atom.field {
+            Field::RefName(form) => {
+                self.names.write(item.name, *form, out)?;
+                if atom.is_deref {
+                    out.extend_from_slice(b"^{}");
+                }
+                Ok(())
+            }
+            Field::Symref(form) => match item.symref {
+                Some(target) => self.names.write(target, *form, out),
+                None => Ok(()),
+            },
+            Field::Head => {
+                let is_head = self.head()? == item.name;
+                out.push(if is_head { b'*' } else { b' ' });
+                Ok(())
+            }
+            Field::WorktreePath => self.write_worktree(item, out),
+            Field::Tracking { is_push, form } => self.write_tracking(item, *is_push, *form, out),
+            Field::AheadBehind(base) => {
+                let counts = self.counts.get(*base).and_then(|counts| counts.get(item.number));
+                if let Some(Some((ahead, behind))) = counts {
+                    write!(out, "{ahead} {behind}").expect("memory takes all");
+                }
+                Ok(())
+            }
+            Field::Nothing => Ok(()),
+            _ => self.write_of_object(item, atom, out),
+        }
+    }
+
+    fn write_of_object(&mut self, item: &Item<'_>, atom: &Atom, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        let Some(id) = self.object_of(item, atom.is_deref)? else { return Ok(()) };
+        if let Field::ObjectName(form) = atom.field {
+            return self.write_id(&id, form, out);
+        }
+        if atom.field == Field::ObjectType && !atom.is_deref && matches!(item.peeled, Peeled::To(_)) {
+            out.extend_from_slice(b"tag");
+            return Ok(());
+        }
+        let now = self.now;
+        let looked = self.look(item, id, atom.is_deref, atom.field.need())?;
+        let (kind, size) = (looked.kind.expect("was looked at"), looked.size.unwrap_or_default());
+        match &atom.field {
+            Field::ObjectType => out.extend_from_slice(kind.name().as_bytes()),
+            Field::ObjectSize | Field::RawSize => put(out, size),
+            Field::DiskSize => {
+                put(out, self.objects.snapshot()?.stored(&id)?.map_or(0, |stored| stored.bytes))
+            }
+            Field::DeltaBase => {
+                let base = self.objects.snapshot()?.stored(&id)?.and_then(|stored| stored.base);
+                let base = base.unwrap_or_else(|| ObjectId::null(self.repository.hash_kind()));
+                put(out, base);
+            }
+            Field::Tree(form) | Field::Parent(form) if kind == Kind::Commit => {
+                let data = looked.data.as_deref().unwrap_or_default();
+                let ids: Vec<ObjectId> = match atom.field {
+                    Field::Tree(_) => message::tree(data).collect(),
+                    _ => message::parents(data).collect(),
+                };
+                for (number, id) in ids.iter().enumerate() {
+                    if number > 0 {
+                        out.push(b' ');
+                    }
+                    self.write_id(id, *form, out)?;
+                }
+            }
+            field => write_of_content(field, kind, looked.data.as_deref().unwrap_or_default(), now, out)?,
+        }
+        Ok(())
+    }
+
+    /// The content of the atom's object.
+    fn content(&mut self, item: &Item<'_>, atom: &Atom) -> Result<Option<&[u8]>, Fatal> {
+        let Some(id) = self.object_of(item, atom.is_deref)? else { return Ok(None) };
+        let looked = self.look(item, id, atom.is_deref, Need::Content)?;
+        Ok(looked.data.as_deref().filter(|_| matches!(looked.kind, Some(Kind::Commit | Kind::Tag))))
+    }
+
+    /// The object that an atom asks of: the ref's, or what that finally tags, if it is a tag.
+    fn object_of(&mut self, item: &Item<'_>, is_deref: bool) -> Result<Option<ObjectId>, Fatal> {
+        if !is_deref {
+            return Ok(Some(item.id));
+        }
+        match item.peeled {
+            Peeled::To(id) => Ok(Some(id)),
+            Peeled::NotATag => Ok(None),
+            Peeled::Unknown => self.peel(item),
+        }
+    }
+
+    /// What the object of a ref finally tags; `None` if it is no tag.
+    fn peel(&mut self, item: &Item<'_>) -> Result<Option<ObjectId>, Fatal> {
+        let hash = self.repository.hash_kind();
+        let mut id = item.id;
+        if self.look(item, id, false, Need::Kind)?.kind != Some(Kind::Tag) {
+            return Ok(None);
+        }
+        for depth in 0..MAX_TAG_DEPTH {
+            // The first is asked for again by other atoms; what is tagged by tags is not.
+            let looked = self.look(item, id, depth > 0, Need::Kind)?;
+            if looked.kind != Some(Kind::Tag) {
+                return Ok(Some(id));
+            }
+            let looked = self.look(item, id, depth > 0, Need::Content)?;
+            let data = looked.data.as_deref().unwrap_or_default();
+            let tag = packrace_object::parse_tag(data, hash);
+            id = tag.map_err(|_| Fatal::new(format!("bad tag pointer to {id} in {id}")))?.target;
+        }
+        Err(Fatal::new(format!("too many nested tags in {}", item.id)))
+    }
+
+    /// Looks at an object as far as needed.
+    fn look(
+        &mut self,
+        item: &Item<'_>,
+        id: ObjectId,
+        is_deref: bool,
+        need: Need,
+    ) -> Result<&mut Looked, Fatal> {
+        let slot = if is_deref { &mut self.peeled } else { &mut self.own };
+        let mut looked = std::mem::take(slot);
+        if looked.id != Some(id) {
+            looked = Looked { id: Some(id), ..Looked::default() };
+        }
+        let missing = || {
+            let name = String::from_utf8_lossy(item.name);
+            Fatal::new(format!("missing object {id} for {name}"))
+        };
+        if need == Need::Content && looked.data.is_none() {
+            let object = match self.reader()?.read(&id) {
+                Ok(object) => object,
+                Err(error) => {
+                    // What is there and cannot be read is told.
+                    if !matches!(self.reader()?.kind_and_size(&id), Ok(None)) {
+                        tell!(self.objects.errors, "error: {error}");
+                    }
+                    return Err(missing());
+                }
+            };
+            looked.kind = Some(object.kind);
+            looked.size = Some(object.data.len() as u64);
+            looked.data = Some(object.data);
+        } else if looked.kind.is_none() && need == Need::Kind {
+            let found = self.reader()?.kind(&id).map_err(|error| {
+                tell!(self.objects.errors, "error: {error}");
+                missing()
+            })?;
+            looked.kind = Some(found.ok_or_else(missing)?);
+        } else if looked.size.is_none() && need != Need::Kind {
+            let found = self.reader()?.kind_and_size(&id).map_err(|error| {
+                tell!(self.objects.errors, "error: {error}");
+                missing()
+            })?;
+            let (kind, size) = found.ok_or_else(missing)?;
+            looked.kind = Some(kind);
+            looked.size = Some(size);
+        }
+        let slot = if is_deref { &mut self.peeled } else { &mut self.own };
+        *slot = looked;
+        Ok(slot)
+    }
+
+    fn write_id(&mut self, id: &ObjectId, form: IdForm, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        let hex = match form {
+            IdForm::Full => {
+                put_id(id, out);
+                return Ok(());
+            }
+            IdForm::Short(length) => {
+                let shortest = match length {
+                    Some(length) => length,
+                    None => self.abbreviation()?,
+                };
+                self.objects.snapshot()?.unique_digits(id, shortest)?
+            }
+        };
+        out.extend_from_slice(&id.to_hex().to_string().as_bytes()[..hex]);
+        Ok(())
+    }
+
+    /// How long abbreviated names are at least.
+    fn abbreviation(&mut self) -> Result<usize, Fatal> {
+        if let Some(length) = self.abbreviation {
+            return Ok(length);
+        }
+        let length = self.objects.snapshot()?.usual_digits(self.repository.config())?;
+        self.abbreviation = Some(length);
+        Ok(length)
+    }
+
+    /// The branch that is checked out, or `HEAD`, if none is.
+    fn head(&mut self) -> Result<&[u8], Fatal> {
+        if self.head.is_none() {
+            let branch = names::symbolic_end(self.refs, b"HEAD")?;
+            self.head = Some(branch.unwrap_or_else(|| b"HEAD".to_vec()));
+        }
+        Ok(self.head.as_deref().expect("just set"))
+    }
+
+    fn write_worktree(&mut self, item: &Item<'_>, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        if self.worktrees.is_none() {
+            self.worktrees = Some(worktrees::heads(self.repository)?);
+        }
+        let path = self.worktrees.as_ref().and_then(|heads| heads.get(item.name));
+        out.extend_from_slice(path.map(Vec::as_slice).unwrap_or_default());
+        Ok(())
+    }
+
+    fn write_tracking(
+        &mut self,
+        item: &Item<'_>,
+        is_push: bool,
+        form: TrackForm,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fatal> {
+        let Some(branch) = item.name.strip_prefix(b"refs/heads/") else { return Ok(()) };
+        if self.tracking.is_none() {
+            self.tracking = Some(Tracking::new(self.repository)?);
+        }
+        let tracking = self.tracking.as_ref().expect("just set");
+        let target = match form {
+            TrackForm::RemoteName => {
+                out.extend_from_slice(&tracking.remote_name(branch, is_push).unwrap_or_default());
+                return Ok(());
+            }
+            TrackForm::RemoteRef => {
+                out.extend_from_slice(&tracking.remote_ref(branch, is_push).unwrap_or_default());
+                return Ok(());
+            }
+            _ => match tracking.target(branch, is_push)? {
+                Some(target) => target,
+                None => return Ok(()),
+            },
+        };
+        if let TrackForm::Name(form) = form {
+            return self.names.write(&target, form, out);
+        }
+        let Some(other) = self.refs.resolve(&target).map_err(Fatal::new)? else {
+            if let TrackForm::Track { has_brackets } = form {
+                out.extend_from_slice(if has_brackets { b"[gone]" } else { b"gone" });
+            }
+            return Ok(());
+        };
+        let snapshot = self.objects.snapshot()?.clone();
+        let tracking = self.tracking.as_mut().expect("set above");
+        let Some(counts) = tracking.count(&snapshot, &item.id, &other.id)? else { return Ok(()) };
+        write_counts(counts, form, out);
+        Ok(())
+    }
+}
+
+fn write_counts((ahead, behind): (usize, usize), form: TrackForm, out: &mut Vec<u8>) {
+    if form == TrackForm::TrackShort {
+        let text: &[u8] = match (ahead, behind) {
+            (0, 0) => b"=",
+            (_, 0) => b">",
+            (0, _) => b"<",
+            _ => b"<>",
+        };
+        return out.extend_from_slice(text);
+    }
+    let has_brackets = form == TrackForm::Track { has_brackets: true };
+    let text = match (ahead, behind) {
+        (0, 0) => return,
+        (ahead, 0) => format!("ahead {ahead}"),
+        (0, behind) => format!("behind {behind}"),
+        (ahead, behind) => format!("ahead {ahead}, behind {behind}"),
+    };
+    let text = if has_brackets { format!("[{text}]") } else { text };
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn write_of_content(
+    field: &Field,
+    kind: Kind,
+    data: &[u8],
+    now: i64,
+    out: &mut Vec<u8>,
+) -> Result<(), Fatal> {
+    if *field == Field::Raw {
+        out.extend_from_slice(data);
+        return Ok(());
+    }
+    let is_tag = match kind {
+        Kind::Commit => false,
+        Kind::Tag => true,
+        _ => return Ok(()),
+    };
+    let of_tag = |key| message::header_line(data, key).filter(|_| is_tag).unwrap_or_default();
+    match field {
+        Field::TagObject => out.extend_from_slice(of_tag("object")),
+        Field::TagType => out.extend_from_slice(of_tag("type")),
+        Field::TagName => out.extend_from_slice(of_tag("tag")),
+        Field::ParentCount if !is_tag => put(out, message::parents(data).count()),
+        Field::Person(who, part) => {
+            let line = message::person_line(data, *who);
+            match part {
+                PersonPart::Date(format) => {
+                    if let Some(moment) = message::moment(line) {
+                        format.write(moment, now, out)?;
+                    }
+                }
+                part => out.extend_from_slice(message::person_part(line, part)),
+            }
+        }
+        field => write_of_message(field, &Message::of(data), out),
+    }
+    Ok(())
+}
+
+fn write_of_message(field: &Field, message: &Message<'_>, out: &mut Vec<u8>) {
+    match field {
+        Field::Contents => out.extend_from_slice(message.whole),
+        Field::ContentsSize => put(out, message.whole.len()),
+        Field::Subject => message.write_subject(out),
+        Field::SanitizedSubject => message.write_sanitized(out),
+        Field::Body { has_signature: true } => out.extend_from_slice(message.body),
+        Field::Body { has_signature: false } => out.extend_from_slice(message.plain_body()),
+        Field::Signature => out.extend_from_slice(message.signature()),
+        Field::Lines(count) => message.write_lines(*count, out),
+        _ => {}
+    }
+}
+
+fn put(out: &mut Vec<u8>, value: impl std::fmt::Display) {
+    write!(out, "{value}").expect("memory takes all");
+}
+
+fn put_id(id: &ObjectId, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + id.kind().len_in_hex(), 0);
+    let _ = id.hex_to_buf(&mut out[start..]);
+}

@@ -1,0 +1,315 @@
+//! Walks from refs: what reaches what, and how far two commits are apart.
+
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::refs::Peeled;
+use packrace_store::{ObjectReader, Snapshot};
+
+use super::Collected;
+use super::item::Item;
+use super::objects::Objects;
+use crate::call::fatal::Fatal;
+
+/// Bytes that are kept as delta bases.
+const READER_CACHE_BYTES: usize = 8 << 20;
+
+/// Tags of tags that are followed.
+const MAX_TAG_DEPTH: usize = 1024;
+
+/// Without generation numbers, how many commits are looked at after all that is left seems to be shared, because clocks of
+/// committers differ.
+const DATE_SKEW_SLOP: usize = 64;
+
+/// The number of a loaded commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitNo(u32);
+
+/// Commits and their parents, loaded as walks come by.
+pub struct History {
+    snapshot: Arc<Snapshot>,
+    reader: ObjectReader,
+    numbers: HashMap<ObjectId, CommitNo>,
+    commits: Vec<Commit>,
+}
+
+struct Commit {
+    id: ObjectId,
+    /// Once they were asked for.
+    links: Option<Links>,
+}
+
+struct Links {
+    parents: Box<[CommitNo]>,
+    seconds: i64,
+    /// Larger than that of every ancestor, where a commit-graph tells.
+    generation: Option<u64>,
+}
+
+const LEFT: u8 = 1;
+const RIGHT: u8 = 2;
+const BOTH: u8 = LEFT | RIGHT;
+const POPPED: u8 = 4;
+
+impl History {
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+        let reader = snapshot.reader(READER_CACHE_BYTES);
+        History { snapshot, reader, numbers: HashMap::new(), commits: Vec::new() }
+    }
+
+    /// The number of a commit, which is not looked at yet.
+    pub fn load(&mut self, id: ObjectId) -> Result<CommitNo, Fatal> {
+        let next = CommitNo(u32::try_from(self.commits.len()).map_err(Fatal::new)?);
+        let number = *self.numbers.entry(id).or_insert(next);
+        if number == next {
+            self.commits.push(Commit { id, links: None });
+        }
+        Ok(number)
+    }
+
+    /// The commit that a ref points at, itself or through tags.
+    pub fn commit_of(&mut self, item: &Item<'_>) -> Result<Option<CommitNo>, Fatal> {
+        self.commit(match item.peeled {
+            Peeled::To(id) => id,
+            _ => item.id,
+        })
+    }
+
+    /// The commit that an object is or finally tags.
+    pub fn commit(&mut self, mut id: ObjectId) -> Result<Option<CommitNo>, Fatal> {
+        let hash = self.snapshot.hash_kind();
+        for _ in 0..MAX_TAG_DEPTH {
+            if let Some(number) = self.numbers.get(&id) {
+                return Ok(Some(*number));
+            }
+            match self.reader.kind_and_size(&id)? {
+                Some((Kind::Commit, _)) => return self.load(id).map(Some),
+                Some((Kind::Tag, _)) => {
+                    id = parse_tag(&self.reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    fn links(&mut self, number: CommitNo) -> Result<&Links, Fatal> {
+        if self.commits[number.0 as usize].links.is_none() {
+            let links = self.read_links(self.commits[number.0 as usize].id)?;
+            self.commits[number.0 as usize].links = Some(links);
+        }
+        Ok(self.commits[number.0 as usize].links.as_ref().expect("just set"))
+    }
+
+    fn read_links(&mut self, id: ObjectId) -> Result<Links, Fatal> {
+        let is_cut = self.snapshot.shallow().binary_search(&id).is_ok();
+        let snapshot = self.snapshot.clone();
+        if let Some(graph) = snapshot.commit_graph()
+            && let Some(position) = graph.position_of(&id)
+            // A damaged graph is not believed: the commit itself says who its parents are.
+            && let Ok(stored) = graph.commit_at(position)
+        {
+            let parents = stored.parents.map(|parent| self.load(graph.id_at(parent).to_owned()));
+            let parents = parents.collect::<Result<_, _>>()?;
+            let seconds = i64::try_from(stored.committer_seconds).unwrap_or(i64::MAX);
+            let generation = Some(stored.generation).filter(|generation| *generation > 0);
+            return Ok(Links { parents, seconds, generation });
+        }
+        let object = self.reader.read(&id)?;
+        if object.kind != Kind::Commit {
+            return Err(Fatal::new(format!("object {id} is a {}, not a commit", object.kind)));
+        }
+        let commit = parse_commit(&object.data, snapshot.hash_kind());
+        let commit = commit.map_err(|error| Fatal::new(format!("could not parse commit {id}: {error}")))?;
+        let parents = if is_cut { Vec::new() } else { commit.parents };
+        let parents = parents.into_iter().map(|parent| self.load(parent)).collect::<Result<_, _>>()?;
+        Ok(Links { parents, seconds: commit.committer_seconds, generation: None })
+    }
+
+    /// The generation below which nothing leads to one of these; `None` if any may.
+    fn lowest_generation(&mut self, commits: &[CommitNo]) -> Result<Option<u64>, Fatal> {
+        let mut lowest = u64::MAX;
+        for commit in commits {
+            match self.links(*commit)?.generation {
+                Some(generation) => lowest = lowest.min(generation),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(lowest))
+    }
+
+    /// Of each of `tips`, whether `from` reach it.
+    pub fn reached(&mut self, tips: &[CommitNo], from: &[CommitNo]) -> Result<Vec<bool>, Fatal> {
+        let lowest = self.lowest_generation(tips)?;
+        let mut seen = Marks::default();
+        let mut stack: Vec<CommitNo> = from.iter().copied().filter(|commit| seen.add(*commit, 1)).collect();
+        while let Some(commit) = stack.pop() {
+            let links = self.links(commit)?;
+            if let (Some(generation), Some(lowest)) = (links.generation, lowest)
+                && generation < lowest
+            {
+                continue;
+            }
+            stack.extend(links.parents.iter().copied().filter(|parent| seen.add(*parent, 1)));
+        }
+        Ok(tips.iter().map(|tip| seen.get(*tip) != 0).collect())
+    }
+
+    /// Of each of `tips`, whether it reaches one of `targets`.
+    pub fn reaching(&mut self, tips: &[CommitNo], targets: &[CommitNo]) -> Result<Vec<bool>, Fatal> {
+        const NO: u8 = 1;
+        const YES: u8 = 2;
+        let lowest = self.lowest_generation(targets)?;
+        let mut answers = Marks::default();
+        for target in targets {
+            answers.add(*target, YES);
+        }
+        let mut path: Vec<(CommitNo, usize)> = Vec::new();
+        for tip in tips {
+            if answers.get(*tip) == 0 {
+                path.push((*tip, 0));
+            }
+            while let Some((commit, next)) = path.last_mut() {
+                let (commit, at) = (*commit, *next);
+                *next += 1;
+                let links = self.links(commit)?;
+                let is_below =
+                    matches!((links.generation, lowest), (Some(own), Some(lowest)) if own < lowest);
+                let parent = links.parents.get(at).copied().filter(|_| !is_below);
+                match parent.map(|parent| (parent, answers.get(parent))) {
+                    None => {
+                        answers.add(commit, NO);
+                        path.pop();
+                    }
+                    Some((_, YES)) => {
+                        // All that lead here do too.
+                        for (commit, _) in path.drain(..) {
+                            answers.add(commit, YES);
+                        }
+                    }
+                    Some((parent, 0)) => path.push((parent, 0)),
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(tips.iter().map(|tip| answers.get(*tip) & YES != 0).collect())
+    }
+
+    /// How many commits `left` reaches and `right` does not, and the other way round.
+    pub fn count(&mut self, left: CommitNo, right: CommitNo) -> Result<(usize, usize), Fatal> {
+        if left == right {
+            return Ok((0, 0));
+        }
+        let mut walk = Walk { colours: Marks::default(), queue: BinaryHeap::new(), undecided: 0 };
+        walk.paint(self, left, LEFT)?;
+        walk.paint(self, right, RIGHT)?;
+        let mut popped = Vec::new();
+        let mut slop = DATE_SKEW_SLOP;
+        while let Some(((generation, _), commit)) = walk.queue.pop() {
+            let colour = walk.colours.get(commit);
+            walk.colours.add(commit, POPPED);
+            if colour & BOTH != BOTH {
+                walk.undecided -= 1;
+                popped.push(commit);
+            }
+            for at in 0..self.links(commit)?.parents.len() {
+                let parent = self.links(commit)?.parents[at];
+                walk.paint(self, parent, colour & BOTH)?;
+            }
+            if walk.undecided > 0 {
+                slop = DATE_SKEW_SLOP;
+            } else if generation != u64::MAX || slop == 0 {
+                break;
+            } else {
+                slop -= 1;
+            }
+        }
+        let count =
+            |colour| popped.iter().filter(|commit| walk.colours.get(**commit) & BOTH == colour).count();
+        Ok((count(LEFT), count(RIGHT)))
+    }
+}
+
+/// A walk down from two sides.
+struct Walk {
+    colours: Marks,
+    /// Newest first: by generation where known (commits without are newer than all others), then by date.
+    queue: BinaryHeap<((u64, i64), CommitNo)>,
+    /// Those in the queue that are not known to be reached from both sides.
+    undecided: usize,
+}
+
+impl Walk {
+    /// Adds a colour; what was looked at already hands it on.
+    fn paint(&mut self, history: &mut History, commit: CommitNo, colour: u8) -> Result<(), Fatal> {
+        let mut stack = vec![commit];
+        while let Some(commit) = stack.pop() {
+            let old = self.colours.get(commit);
+            if old & colour == colour {
+                continue;
+            }
+            self.colours.add(commit, colour);
+            let new = old | colour;
+            let links = history.links(commit)?;
+            if old & POPPED != 0 {
+                stack.extend_from_slice(&links.parents);
+                continue;
+            }
+            let is_one_sided = |colour: u8| matches!(colour & BOTH, LEFT | RIGHT);
+            self.undecided += usize::from(is_one_sided(new));
+            self.undecided -= usize::from(is_one_sided(old));
+            if old == 0 {
+                self.queue.push(((links.generation.unwrap_or(u64::MAX), links.seconds), commit));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bits for each commit.
+#[derive(Debug, Default)]
+struct Marks(Vec<u8>);
+
+impl Marks {
+    fn get(&self, commit: CommitNo) -> u8 {
+        self.0.get(commit.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Adds bits; false if they were there.
+    fn add(&mut self, commit: CommitNo, bits: u8) -> bool {
+        let at = commit.0 as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        let is_new = self.0[at] & bits != bits;
+        self.0[at] |= bits;
+        is_new
+    }
+}
+
+/// Of each ref, how many commits it has that a base lacks, and the other way round.
+pub type Counts = Vec<Option<(usize, usize)>>;
+
+/// Counts every ref against every base: what each has that the other lacks. `None` for a ref that leads to no commit.
+pub fn count_all(objects: &Objects<'_>, found: &Collected, bases: &[Vec<u8>]) -> Result<Vec<Counts>, Fatal> {
+    if bases.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut history = History::new(objects.snapshot()?.clone());
+    let tips = tips(&mut history, found)?;
+    let mut all = Vec::new();
+    for base in bases {
+        let cannot = || Fatal::new(format!("failed to find '{}'", String::from_utf8_lossy(base)));
+        let id = objects.resolve(base)?.ok_or_else(cannot)?;
+        let base = history.load(objects.commit(id)?.ok_or_else(cannot)?)?;
+        let counts = tips.iter().map(|tip| tip.map(|tip| history.count(tip, base)).transpose());
+        all.push(counts.collect::<Result<_, _>>()?);
+    }
+    Ok(all)
+}
+
+/// The commit of each ref, if it leads to one.
+pub fn tips(history: &mut History, found: &Collected) -> Result<Vec<Option<CommitNo>>, Fatal> {
+    found.items().map(|item| history.commit_of(&item)).collect()
+}

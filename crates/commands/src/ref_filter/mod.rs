@@ -1,0 +1,340 @@
+//! Listing refs by patterns and properties, sorted, in a format: what `for-each-ref` does.
+//!
+//! [`list`] is the whole of it, for every command that lists refs like this. Where refs come out in the order in which they are stored, each is written as it is met;
+//! otherwise they are collected first. What no field asks for is not read: a format of names opens no object.
+
+mod argument;
+mod atom;
+mod color;
+mod commits;
+mod dates;
+mod fields;
+mod filter;
+mod format;
+mod history;
+mod item;
+mod message;
+mod names;
+mod objects;
+mod quote;
+mod sort;
+mod tracking;
+mod version;
+mod worktrees;
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use packrace_object::ObjectId;
+use packrace_store::Repository;
+use packrace_store::refs::{Peeled, RefRecord, RefSnapshot, Target, Value};
+
+use self::atom::{Atom, Field, NameForm};
+use self::commits::CommitFilter;
+use self::fields::Values;
+use self::filter::Patterns;
+use self::format::{Format, FormatError};
+use self::item::Item;
+pub use self::names::shorten;
+use self::objects::Objects;
+pub use self::quote::Quoting;
+use self::sort::{KeyValue, SortKey, Sorting};
+pub use self::tracking::Tracking;
+use crate::call::fatal::Fatal;
+use crate::call::streams::{ErrorOutput, not_written};
+
+/// What is written where no format is given.
+pub const DEFAULT_FORMAT: &[u8] = b"%(objectname) %(objecttype)\t%(refname)";
+
+/// So much is gathered before it is written.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// What is asked for.
+#[derive(Debug, Default)]
+pub struct Request {
+    /// Refs must match one, if there is any.
+    pub patterns: Vec<Vec<u8>>,
+    /// Refs must match none.
+    pub excluded: Vec<Vec<u8>>,
+    pub folds_case: bool,
+    /// `HEAD` and other refs outside `refs/` too.
+    pub has_root_refs: bool,
+    pub points_at: Vec<Vec<u8>>,
+    pub merged: Vec<Vec<u8>>,
+    pub not_merged: Vec<Vec<u8>>,
+    pub contains: Vec<Vec<u8>>,
+    pub not_contains: Vec<Vec<u8>>,
+    pub sort: Vec<Vec<u8>>,
+    pub format: Option<Vec<u8>>,
+    pub quoting: Quoting,
+    pub has_color: bool,
+    /// Leaves out lines of which the format leaves nothing.
+    pub omits_empty: bool,
+    /// So many at most.
+    pub count: Option<usize>,
+}
+
+/// Writes what is asked for to `out`, and warnings to `errors`. The exit code of an error is git's.
+pub fn list(
+    repository: &Repository,
+    request: &Request,
+    out: &mut dyn Write,
+    errors: &ErrorOutput,
+) -> Result<(), Fatal> {
+    let objects = Objects::new(repository, errors);
+    let commits = CommitFilter::parse(&objects, request)?;
+    let format = parse_format(request)?;
+    let mut bases = format.bases.clone();
+    let keys = request.sort.iter().map(|key| SortKey::parse(key, &mut bases));
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    let sorting = Sorting::new(keys, request.folds_case, repository.config());
+    let patterns = Patterns::new(&request.patterns, request.folds_case);
+    let needs_all = !commits.is_empty() || needs_other_refs(&format, &sorting);
+    let prefixes = patterns.prefixes();
+    let borrowed: Vec<&[u8]> = prefixes.iter().map(Vec::as_slice).collect();
+    let refs = repository.refs().snapshot(if needs_all { &[] } else { &borrowed }).map_err(Fatal::new)?;
+    let listing = Listing {
+        repository,
+        request,
+        refs: &refs,
+        prefixes: &prefixes,
+        excluded: Patterns::new(&request.excluded, request.folds_case),
+        patterns,
+        format: &format,
+        limit: request.count.unwrap_or(usize::MAX),
+    };
+    let mut values = Values::new(&objects, &refs);
+    let mut output = Output { bytes: Vec::with_capacity(WRITE_BYTES), to: out };
+    if sorting.is_stored_order() && commits.is_empty() && bases.is_empty() && !request.has_root_refs {
+        listing.write_as_stored(&mut values, &mut output)?;
+    } else {
+        let mut found = listing.collect()?;
+        commits.apply(&objects, &mut found)?;
+        values.counts = history::count_all(&objects, &found, &bases)?;
+        sort_collected(&mut found, &sorting, &mut values)?;
+        for item in found.items().take(listing.limit) {
+            listing.write(&mut values, &item, &mut output)?;
+        }
+    }
+    output.flush()
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+}
+
+fn parse_format(request: &Request) -> Result<Format, Fatal> {
+    let text = request.format.as_deref().unwrap_or(DEFAULT_FORMAT);
+    let format = Format::parse(text, request.has_color).map_err(|error| match error {
+        FormatError::Malformed(rest) => {
+            Fatal::refused(format!("malformed format string {}", String::from_utf8_lossy(&rest)))
+        }
+        FormatError::Fatal(fatal) => fatal,
+    })?;
+    let has_raw = format.atoms().any(|atom| atom.field == Field::Raw);
+    let is_text_only = matches!(request.quoting, Quoting::Shell | Quoting::Python | Quoting::Tcl);
+    if has_raw && is_text_only {
+        return Err(Fatal::new("--format=raw cannot be used with --python, --shell, --tcl"));
+    }
+    Ok(format)
+}
+
+/// Whether values depend on refs that are not listed.
+fn needs_other_refs(format: &Format, sorting: &Sorting) -> bool {
+    let atoms = format.atoms().chain(sorting.keys.iter().map(|key| &key.atom));
+    let is_short = |atom: &Atom| {
+        matches!(
+            atom.field,
+            Field::RefName(NameForm::Short) | Field::Symref(NameForm::Short) | Field::Tracking { .. }
+        )
+    };
+    atoms.into_iter().any(is_short)
+}
+
+/// Output on its way.
+struct Output<'a> {
+    bytes: Vec<u8>,
+    to: &'a mut dyn Write,
+}
+
+impl Output<'_> {
+    fn flush(&mut self) -> Result<(), Fatal> {
+        let written = self.to.write_all(&self.bytes).and_then(|()| self.to.flush());
+        self.bytes.clear();
+        written.map_err(not_written)
+    }
+}
+
+/// Refs that were collected, with their names in one buffer.
+#[derive(Debug, Default)]
+pub struct Collected {
+    names: Vec<u8>,
+    refs: Vec<CollectedRef>,
+}
+
+#[derive(Debug, Clone)]
+struct CollectedRef {
+    name_at: usize,
+    name_len: usize,
+    id: ObjectId,
+    peeled: Peeled,
+    symref: Option<Box<[u8]>>,
+}
+
+impl Collected {
+    fn push(&mut self, item: &Item<'_>) {
+        let name_at = self.names.len();
+        self.names.extend_from_slice(item.name);
+        let symref = item.symref.map(Box::from);
+        let (name_len, id, peeled) = (item.name.len(), item.id, item.peeled);
+        self.refs.push(CollectedRef { name_at, name_len, id, peeled, symref });
+    }
+
+    fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        self.refs.iter().enumerate().map(|(number, found)| Item {
+            name: &self.names[found.name_at..found.name_at + found.name_len],
+            id: found.id,
+            peeled: found.peeled,
+            symref: found.symref.as_deref(),
+            number,
+        })
+    }
+
+    /// Keeps those for which `is_kept` says so, by their place.
+    fn retain(&mut self, is_kept: &[bool]) {
+        let mut kept = is_kept.iter();
+        self.refs.retain(|_| *kept.next().unwrap_or(&false));
+    }
+}
+
+fn sort_collected(found: &mut Collected, sorting: &Sorting, values: &mut Values<'_>) -> Result<(), Fatal> {
+    let mut keys: Vec<Vec<KeyValue>> = Vec::with_capacity(found.refs.len());
+    for item in found.items() {
+        let of_item = sorting.keys.iter().map(|key| values.key(&item, &key.atom));
+        keys.push(of_item.collect::<Result<_, _>>()?);
+    }
+    let names: Vec<&[u8]> = found.items().map(|item| item.name).collect();
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    sort::sort(&mut order, &mut |a, b| sorting.compare((&keys[*a], names[*a]), (&keys[*b], names[*b])));
+    values.reorder_counts(&order);
+    found.refs = order.into_iter().map(|number| found.refs[number].clone()).collect();
+    Ok(())
+}
+
+/// One listing of refs.
+struct Listing<'a> {
+    repository: &'a Repository,
+    request: &'a Request,
+    refs: &'a RefSnapshot,
+    prefixes: &'a [Vec<u8>],
+    patterns: Patterns,
+    excluded: Patterns,
+    format: &'a Format,
+    limit: usize,
+}
+
+impl Listing<'_> {
+    fn write_as_stored(&self, values: &mut Values<'_>, output: &mut Output<'_>) -> Result<(), Fatal> {
+        let mut left = self.limit;
+        self.visit(&mut |item| {
+            if left == 0 {
+                return Ok(ControlFlow::Break(()));
+            }
+            left -= 1;
+            self.write(values, item, output)?;
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    fn collect(&self) -> Result<Collected, Fatal> {
+        let mut found = Collected::default();
+        if self.request.has_root_refs {
+            for name in self.repository.refs().root_refs().map_err(Fatal::new)? {
+                self.add_root(&name, &mut found)?;
+            }
+        }
+        self.visit(&mut |item| {
+            found.push(item);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
+    fn add_root(&self, name: &[u8], found: &mut Collected) -> Result<(), Fatal> {
+        let Some(value) = self.repository.refs().read(name).map_err(Fatal::new)? else { return Ok(()) };
+        let (id, symref) = match value {
+            Value::Id(id) => (Some(id), None),
+            Value::Symbolic(target) => {
+                let end = self.refs.resolve(&target).map_err(Fatal::new)?;
+                let target = names::symbolic_end(self.refs, &target)?.unwrap_or(target);
+                (end.map(|end| end.id), Some(target))
+            }
+        };
+        if let Some(id) = id.filter(|_| self.is_listed(name)) {
+            found.push(&Item { name, id, peeled: Peeled::Unknown, symref: symref.as_deref(), number: 0 });
+        }
+        Ok(())
+    }
+
+    fn is_listed(&self, name: &[u8]) -> bool {
+        (self.patterns.is_empty() || self.patterns.match_name(name)) && !self.excluded.match_name(name)
+    }
+
+    /// Calls `each` with every ref below `refs/` that matches and leads to an object.
+    fn visit(&self, each: &mut dyn FnMut(&Item<'_>) -> Result<ControlFlow<()>, Fatal>) -> Result<(), Fatal> {
+        let mut result = Ok(ControlFlow::Continue(()));
+        for prefix in self.prefixes {
+            let mut each_record = |record: RefRecord<'_>| {
+                if !self.is_listed(record.name) {
+                    return ControlFlow::Continue(());
+                }
+                result = self.visit_one(&record, each);
+                match result {
+                    Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+                    _ => ControlFlow::Break(()),
+                }
+            };
+            self.refs.visit(prefix, &mut each_record).map_err(Fatal::new)?;
+            if !matches!(result, Ok(ControlFlow::Continue(()))) {
+                break;
+            }
+        }
+        result.map(drop)
+    }
+
+    fn visit_one(
+        &self,
+        record: &RefRecord<'_>,
+        each: &mut dyn FnMut(&Item<'_>) -> Result<ControlFlow<()>, Fatal>,
+    ) -> Result<ControlFlow<()>, Fatal> {
+        let name = record.name;
+        match record.target {
+            Target::Direct { id, peeled } => each(&Item { name, id, peeled, symref: None, number: 0 }),
+            Target::Symbolic(_) => {
+                // One that leads nowhere is left out, as in git.
+                let Some(end) = self.refs.resolve(name).map_err(Fatal::new)? else {
+                    return Ok(ControlFlow::Continue(()));
+                };
+                let item =
+                    Item { name, id: end.id, peeled: Peeled::Unknown, symref: Some(&end.name), number: 0 };
+                each(&item)
+            }
+        }
+    }
+
+    fn write(&self, values: &mut Values<'_>, item: &Item<'_>, output: &mut Output<'_>) -> Result<(), Fatal> {
+        let start = output.bytes.len();
+        let mut value = |atom: &Atom, out: &mut Vec<u8>| values.write(item, atom, out);
+        self.format.write(self.request.quoting, &mut output.bytes, &mut value)?;
+        if output.bytes.len() > start || !self.request.omits_empty {
+            output.bytes.push(b'\n');
+        }
+        if output.bytes.len() >= WRITE_BYTES {
+            output.flush()?;
+        }
+        Ok(())
+    }
+}

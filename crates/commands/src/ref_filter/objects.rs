@@ -1,0 +1,85 @@
+//! The objects of the repository, opened when first asked for, and the revisions that options name.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId, parse_tag};
+use packrace_store::refs::RefSnapshot;
+use packrace_store::{Repository, Snapshot};
+
+use crate::call::fatal::Fatal;
+use crate::call::streams::ErrorOutput;
+use crate::revisions::{RULES, Revisions};
+
+/// Tags of tags that are followed.
+const MAX_TAG_DEPTH: usize = 1024;
+
+/// The objects, once somebody asks.
+pub struct Objects<'a> {
+    pub repository: &'a Repository,
+    /// Where warnings go.
+    pub errors: &'a ErrorOutput,
+    snapshot: OnceCell<Arc<Snapshot>>,
+}
+
+impl<'a> Objects<'a> {
+    pub fn new(repository: &'a Repository, errors: &'a ErrorOutput) -> Self {
+        Objects { repository, errors, snapshot: OnceCell::new() }
+    }
+
+    pub fn snapshot(&self) -> Result<&Arc<Snapshot>, Fatal> {
+        if self.snapshot.get().is_none() {
+            let _ = self.snapshot.set(self.repository.snapshot()?);
+        }
+        Ok(self.snapshot.get().expect("just set"))
+    }
+
+    /// The object that a revision names; `None` if it names none.
+    pub fn resolve(&self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let snapshot = self.snapshot()?;
+        let found = Revisions::new(self.repository, snapshot).resolve(revision)?;
+        if found.is_some() {
+            self.warn_of_ambiguity(revision)?;
+        }
+        Ok(found)
+    }
+
+    fn warn_of_ambiguity(&self, revision: &[u8]) -> Result<(), Fatal> {
+        let end = revision.iter().position(|byte| matches!(byte, b'~' | b'^')).unwrap_or(revision.len());
+        let name = &revision[..end];
+        if !self.repository.config().boolean("core.warnAmbiguousRefs")?.unwrap_or(true) {
+            return Ok(());
+        }
+        let refs: RefSnapshot = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+        let mut found = 0;
+        for (before, after) in RULES {
+            let full = [before, name, after].concat();
+            found += usize::from(refs.resolve(&full).map_err(Fatal::new)?.is_some());
+        }
+        if found > 1 {
+            tell!(self.errors, "warning: refname '{}' is ambiguous.", String::from_utf8_lossy(name));
+        }
+        Ok(())
+    }
+
+    /// The commit that an object is or tags. What is none is told, if it exists.
+    pub fn commit(&self, id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
+        let hash = self.repository.hash_kind();
+        let mut reader = self.snapshot()?.reader(0);
+        let mut id = id;
+        for _ in 0..MAX_TAG_DEPTH {
+            match reader.kind_and_size(&id)? {
+                None => return Ok(None),
+                Some((Kind::Commit, _)) => return Ok(Some(id)),
+                Some((Kind::Tag, _)) => {
+                    id = parse_tag(&reader.read(&id)?.data, hash).map_err(Fatal::new)?.target;
+                }
+                Some((kind, _)) => {
+                    tell!(self.errors, "error: object {id} is a {kind}, not a commit");
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(None)
+    }
+}

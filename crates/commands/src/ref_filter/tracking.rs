@@ -1,0 +1,213 @@
+//! What branches follow and where they are pushed, by the configuration (git-config, `branch.*`, `remote.*`, `push.default`;
+//! git-fetch, `<refspec>`).
+
+use std::sync::Arc;
+
+use packrace_object::ObjectId;
+use packrace_store::{Config, Repository, Snapshot};
+
+use super::history::History;
+use crate::call::fatal::Fatal;
+
+/// Where a branch without configuration is pushed.
+const DEFAULT_REMOTE: &[u8] = b"origin";
+
+/// Answers from the configuration.
+pub struct Tracking<'a> {
+    config: &'a Config,
+    push_default: PushDefault,
+    history: Option<History>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PushDefault {
+    Nothing,
+    /// `current`, or `matching`.
+    SameName,
+    Upstream,
+    Simple,
+}
+
+impl<'a> Tracking<'a> {
+    pub fn new(repository: &'a Repository) -> Result<Self, Fatal> {
+        let config = repository.config();
+        let push_default = match config.string("push.default").as_deref() {
+            None | Some(b"simple") => PushDefault::Simple,
+            Some(b"nothing") => PushDefault::Nothing,
+            Some(b"matching" | b"current") => PushDefault::SameName,
+            Some(b"upstream" | b"tracking") => PushDefault::Upstream,
+            Some(other) => {
+                let text = String::from_utf8_lossy(other);
+                let lines = format!(
+                    "error: malformed value for push.default: {text}\n\
+                     error: must be one of nothing, matching, simple, upstream or current\n"
+                );
+                return Err(Fatal::new("bad config variable 'push.default'").after(lines));
+            }
+        };
+        Ok(Tracking { config, push_default, history: None })
+    }
+
+    /// The remote that is configured for a branch.
+    pub fn remote_name(&self, branch: &[u8], is_push: bool) -> Option<Vec<u8>> {
+        let own = || self.of_branch(branch, "remote");
+        match is_push {
+            true => {
+                let named = self.of_branch(branch, "pushRemote");
+                named.or_else(|| self.config.string("remote.pushDefault")).or_else(own)
+            }
+            false => own(),
+        }
+    }
+
+    /// The ref of that remote.
+    pub fn remote_ref(&self, branch: &[u8], is_push: bool) -> Option<Vec<u8>> {
+        match is_push {
+            false => {
+                self.of_branch(branch, "remote")?;
+                self.of_branch_first(branch, "merge")
+            }
+            true => {
+                let remote = self.push_remote(branch);
+                let full = [b"refs/heads/", branch].concat();
+                self.refspecs(&remote, "push").iter().find_map(|spec| spec.map(&full))
+            }
+        }
+    }
+
+    /// The local ref that stands for what a branch follows, or for where it is pushed.
+    pub fn target(&self, branch: &[u8], is_push: bool) -> Result<Option<Vec<u8>>, Fatal> {
+        if !is_push {
+            return Ok(self.upstream(branch));
+        }
+        let remote = self.push_remote(branch);
+        let full = [b"refs/heads/", branch].concat();
+        if self.is_mirror(&remote)? {
+            return Ok(self.tracked(&remote, &full));
+        }
+        let specs = self.refspecs(&remote, "push");
+        if !specs.is_empty() {
+            let there = specs.iter().find_map(|spec| spec.map(&full));
+            return Ok(there.and_then(|there| self.tracked(&remote, &there)));
+        }
+        Ok(match self.push_default {
+            PushDefault::Nothing => None,
+            PushDefault::SameName => self.tracked(&remote, &full),
+            PushDefault::Upstream => self.upstream(branch),
+            PushDefault::Simple => {
+                let upstream = self.upstream(branch);
+                upstream.filter(|upstream| self.tracked(&remote, &full).as_ref() == Some(upstream))
+            }
+        })
+    }
+
+    /// What each of two refs has that the other lacks; `None` if one of them leads to no commit.
+    pub fn count(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        own: &ObjectId,
+        other: &ObjectId,
+    ) -> Result<Option<(usize, usize)>, Fatal> {
+        let history = self.history.get_or_insert_with(|| History::new(snapshot.clone()));
+        let (Some(own), Some(other)) = (history.commit(*own)?, history.commit(*other)?) else {
+            return Ok(None);
+        };
+        history.count(own, other).map(Some)
+    }
+
+    fn upstream(&self, branch: &[u8]) -> Option<Vec<u8>> {
+        let remote = self.of_branch(branch, "remote")?;
+        let merge = self.of_branch_first(branch, "merge")?;
+        if remote == b"." {
+            return Some(merge);
+        }
+        self.tracked(&remote, &merge)
+    }
+
+    fn push_remote(&self, branch: &[u8]) -> Vec<u8> {
+        self.remote_name(branch, true).unwrap_or_else(|| DEFAULT_REMOTE.to_vec())
+    }
+
+    /// The local ref that a remote's ref is fetched into.
+    fn tracked(&self, remote: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+        self.refspecs(remote, "fetch").iter().find_map(|spec| spec.map(name))
+    }
+
+    fn is_mirror(&self, remote: &[u8]) -> Result<bool, Fatal> {
+        match std::str::from_utf8(remote) {
+            Ok(remote) => Ok(self.config.boolean(&format!("remote.{remote}.mirror"))?.unwrap_or(false)),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn refspecs(&self, remote: &[u8], key: &str) -> Vec<Refspec> {
+        let values = self.all("remote", remote, key);
+        values.iter().filter_map(|text| Refspec::parse(text)).collect()
+    }
+
+    fn of_branch(&self, branch: &[u8], key: &str) -> Option<Vec<u8>> {
+        self.all("branch", branch, key).pop()
+    }
+
+    fn of_branch_first(&self, branch: &[u8], key: &str) -> Option<Vec<u8>> {
+        self.all("branch", branch, key).into_iter().next()
+    }
+
+    fn all(&self, section: &str, name: &[u8], key: &str) -> Vec<Vec<u8>> {
+        // Names in configuration files need be no UTF-8 either, but those that are not are not found.
+        match std::str::from_utf8(name) {
+            Ok(name) => self.config.strings(&format!("{section}.{name}.{key}")),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// `[+]<src>:<dst>`, perhaps with a `*` on both sides.
+#[derive(Debug, PartialEq, Eq)]
+struct Refspec {
+    from: Vec<u8>,
+    to: Vec<u8>,
+}
+
+impl Refspec {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let text = text.strip_prefix(b"+").unwrap_or(text);
+        let at = text.iter().position(|byte| *byte == b':')?;
+        let (from, to) = (&text[..at], &text[at + 1..]);
+        let is_good = !from.is_empty() && !to.is_empty() && !from.starts_with(b"^");
+        is_good.then(|| Refspec { from: from.to_vec(), to: to.to_vec() })
+    }
+
+    /// Where a ref goes.
+    fn map(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let star = |text: &[u8]| text.iter().position(|byte| *byte == b'*');
+        match (star(&self.from), star(&self.to)) {
+            (None, None) => (self.from == name).then(|| self.to.clone()),
+            (Some(from), Some(to)) => {
+                let middle = name.strip_prefix(&self.from[..from])?.strip_suffix(&self.from[from + 1..])?;
+                Some([&self.to[..to], middle, &self.to[to + 1..]].concat())
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refspecs() {
+        let check = |spec: &str, name: &str, expect: Option<&str>| {
+            let found = Refspec::parse(spec.as_bytes()).and_then(|spec| spec.map(name.as_bytes()));
+            assert_eq!(found.as_deref(), expect.map(str::as_bytes), "{spec} {name}");
+        };
+        check("+refs/heads/*:refs/remotes/o/*", "refs/heads/a/b", Some("refs/remotes/o/a/b"));
+        check("refs/heads/a*z:refs/x/*y", "refs/heads/abcz", Some("refs/x/bcy"));
+        check("refs/heads/main:refs/x", "refs/heads/main", Some("refs/x"));
+        check("refs/heads/main:refs/x", "refs/heads/main2", None);
+        check("refs/heads/*:refs/x", "refs/heads/main", None);
+        check("^refs/heads/main", "refs/heads/main", None);
+        check("refs/heads/main", "refs/heads/main", None);
+    }
+}

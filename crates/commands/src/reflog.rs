@@ -1,0 +1,550 @@
+//! `packrace reflog`: what reflogs tell, and how much of it is kept.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use gix_glob::wildmatch;
+use gix_glob::wildmatch::Mode;
+use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::refs::{LogEdit, LoggedChange, Target, Value, is_good_name};
+use packrace_store::{ObjectReader, Repository};
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::expiry;
+use crate::options::{
+    ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions, ReflogOptions,
+    ReflogShowOptions,
+};
+use crate::ref_changes::RefChanges;
+use crate::revisions::RULES;
+
+/// What git's failing subcommands end with.
+const FAILED: u8 = 255;
+
+/// Bytes that a reader keeps as delta bases.
+const READER_BYTES: usize = 4 << 20;
+
+/// Does what `git reflog` does.
+pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
+    match args {
+        ReflogOptions::Show(args) => show(call, &repository(call)?, args),
+        ReflogOptions::List { arguments } => match arguments.first() {
+            Some(argument) => Err(failed(call, format!("list does not accept arguments: '{argument}'"))),
+            None => list(call, &repository(call)?),
+        },
+        ReflogOptions::Exists { names } => match names.first() {
+            None => Err(Fatal::usage_of("reflog")),
+            Some(name) => exists(&repository(call)?, name.as_encoded_bytes()),
+        },
+        ReflogOptions::Write { arguments } => {
+            let arguments: Vec<&[u8]> = arguments.iter().map(|text| text.as_encoded_bytes()).collect();
+            let [name, old, new, message] = arguments.as_slice() else {
+                return Err(Fatal::usage_of("reflog"));
+            };
+            let repository = repository(call)?;
+            let changes = RefChanges::new(&repository, call)?;
+            write(&repository, changes, name, [old, new], message)
+        }
+        ReflogOptions::Delete(args) => {
+            let repository = repository(call)?;
+            let changes = RefChanges::new(&repository, call)?;
+            delete(&repository, changes, args)
+        }
+        ReflogOptions::Drop(args) => {
+            if args.all && !args.names.is_empty() {
+                return Err(Fatal::usage_of("reflog"));
+            }
+            let repository = repository(call)?;
+            let changes = RefChanges::new(&repository, call)?;
+            drop_logs(&repository, &changes, args)
+        }
+        ReflogOptions::Expire(args) => {
+            let repository = repository(call)?;
+            let changes = RefChanges::new(&repository, call)?;
+            Expiry::new(&repository, changes, args)?.run()
+        }
+    }
+}
+
+/// An error with git's exit code of a subcommand that returns one.
+fn failed(call: &Call, text: String) -> Fatal {
+    tell!(call, "error: {text}");
+    Fatal::silent(FAILED)
+}
+
+/// The ref whose reflog a short name means.
+fn logged_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+    let name = if name == b"@" { b"HEAD" } else { name };
+    for (before, after) in RULES {
+        let full = [before, name, after].concat();
+        if is_good_name(&full) && repository.refs().log(&full).map_err(Fatal::new)?.is_some() {
+            return Ok(Some(full));
+        }
+    }
+    Ok(None)
+}
+
+/// The ref that a short name means.
+fn ref_name(repository: &Repository, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+    let name = if name == b"@" { b"HEAD" } else { name };
+    for (before, after) in RULES {
+        let full = [before, name, after].concat();
+        if is_good_name(&full) && repository.refs().resolve(&full).map_err(Fatal::new)?.is_some() {
+            return Ok(Some(full));
+        }
+    }
+    Ok(None)
+}
+
+/// `name@{N}` taken apart.
+fn entry(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = text.windows(2).position(|pair| pair == b"@{")?;
+    let spec = &text[at + 2..];
+    Some((&text[..at], spec.strip_suffix(b"}").unwrap_or(spec)))
+}
+
+fn number(spec: &[u8]) -> Option<usize> {
+    std::str::from_utf8(spec).ok()?.parse().ok()
+}
+
+/// An entry that will be shown, and what its line says of it.
+struct Shown {
+    seconds: u64,
+    id: ObjectId,
+    label: String,
+    message: Vec<u8>,
+}
+
+fn show(call: &Call, repository: &Repository, args: &ReflogShowOptions) -> Result<(), Fatal> {
+    let snapshot = repository.snapshot()?;
+    let mut reader = snapshot.reader(READER_BYTES);
+    let head = [std::ffi::OsString::from("HEAD")];
+    let names = if args.names.is_empty() { &head[..] } else { &args.names };
+    let mut logs = Vec::new();
+    for name in names {
+        logs.push(shown_log(repository, &mut reader, name.as_encoded_bytes())?);
+    }
+    let digits = match (args.no_abbrev, args.abbrev) {
+        (true, _) => None,
+        (false, Some(digits)) => Some(digits.max(4)),
+        (false, None) => Some(snapshot.usual_digits(repository.config())?),
+    };
+    let mut text = Vec::new();
+    let mut left = args.max_count.unwrap_or(usize::MAX);
+    // Of several reflogs the newest entry comes first.
+    while let Some(newest) = logs
+        .iter_mut()
+        .filter(|log| !log.is_empty())
+        .reduce(|a, b| if b[b.len() - 1].seconds > a[a.len() - 1].seconds { b } else { a })
+    {
+        let Some(shown) = newest.pop().filter(|_| left > 0) else { break };
+        left -= 1;
+        let mut hex = shown.id.to_hex().to_string();
+        if let Some(digits) = digits {
+            hex.truncate(snapshot.unique_digits(&shown.id, digits)?);
+        }
+        text.extend_from_slice(format!("{hex} {}: ", shown.label).as_bytes());
+        text.extend_from_slice(&shown.message);
+        text.push(b'\n');
+    }
+    call.write(&text)
+}
+
+/// The entries of a reflog that lead to commits, oldest first.
+fn shown_log(repository: &Repository, reader: &mut ObjectReader, typed: &[u8]) -> Result<Vec<Shown>, Fatal> {
+    let shown = String::from_utf8_lossy(typed).into_owned();
+    let (name, first) = match entry(typed) {
+        Some((name, spec)) => {
+            let first = number(spec);
+            let unsupported = || Fatal::new(format!("packrace shows entries by number only: {shown}"));
+            (if name.is_empty() { b"HEAD" } else { name }, first.ok_or_else(unsupported)?)
+        }
+        None => (typed, 0),
+    };
+    let name = if name == b"@" { b"HEAD" } else { name };
+    let Some(full) = logged_name(repository, name)? else {
+        if ref_name(repository, name)?.is_some() {
+            return Ok(Vec::new());
+        }
+        return Err(Fatal::new(format!(
+            "ambiguous argument '{shown}': unknown revision or path not in the working tree.\n\
+             Use '--' to separate paths from revisions, like this:\n\
+             'git <command> [<revision>...] -- [<file>...]'"
+        )));
+    };
+    let log = repository.refs().log(&full).map_err(Fatal::new)?.unwrap_or_default();
+    let count = log.len();
+    let name = String::from_utf8_lossy(name).into_owned();
+    let mut entries = Vec::new();
+    for (position, change) in log.into_iter().enumerate() {
+        let number = count - 1 - position;
+        let is_commit = !change.new.is_null()
+            && reader.kind_and_size(&change.new)?.is_some_and(|(kind, _)| kind == Kind::Commit);
+        if is_commit && number >= first {
+            let (seconds, id) = (change.seconds(), change.new);
+            entries.push(Shown {
+                seconds,
+                id,
+                label: format!("{name}@{{{number}}}"),
+                message: change.message,
+            });
+        }
+    }
+    Ok(entries)
+}
+
+fn list(call: &Call, repository: &Repository) -> Result<(), Fatal> {
+    let mut names = repository.refs().logged_names().map_err(Fatal::new)?.join(&b'\n');
+    if !names.is_empty() {
+        names.push(b'\n');
+    }
+    call.write(&names)
+}
+
+fn exists(repository: &Repository, name: &[u8]) -> Result<(), Fatal> {
+    if !is_good_name(name) && !is_good_name(&[b"refs/", name].concat()) {
+        return Err(Fatal::new(format!("invalid ref format: {}", String::from_utf8_lossy(name))));
+    }
+    let is_there = is_good_name(name) && repository.refs().log(name).map_err(Fatal::new)?.is_some();
+    if is_there { Ok(()) } else { Err(Fatal::silent(1)) }
+}
+
+fn write(
+    repository: &Repository,
+    changes: RefChanges<'_>,
+    name: &[u8],
+    ids: [&[u8]; 2],
+    message: &[u8],
+) -> Result<(), Fatal> {
+    if !packrace_store::refs::is_ref_name(name) {
+        return Err(Fatal::new(format!("invalid reference name: {}", String::from_utf8_lossy(name))));
+    }
+    let mut reader = repository.snapshot()?.reader(READER_BYTES);
+    let mut parsed = Vec::new();
+    for (what, text) in [("old", ids[0]), ("new", ids[1])] {
+        let shown = String::from_utf8_lossy(text);
+        let id = ObjectId::from_hex(text).ok().filter(|id| id.kind() == repository.hash_kind());
+        let id = id.ok_or_else(|| Fatal::new(format!("invalid {what} object ID: '{shown}'")))?;
+        if !id.is_null() && reader.kind_and_size(&id)?.is_none() {
+            return Err(Fatal::new(format!("{what} object '{shown}' does not exist")));
+        }
+        parsed.push(id);
+    }
+    let added = LoggedChange::new(parsed[0], parsed[1], &changes.writes.who, message);
+    repository.refs().edit_log(name, &changes.writes, &mut |log| {
+        let mut changes = log.unwrap_or_default().to_vec();
+        changes.push(added.clone());
+        LogEdit::Replace { changes, value: None }
+    })?;
+    Ok(())
+}
+
+fn delete(repository: &Repository, changes: RefChanges<'_>, args: &ReflogDeleteOptions) -> Result<(), Fatal> {
+    if args.entries.is_empty() {
+        return Err(failed(changes.call, "no reflog specified to delete".to_owned()));
+    }
+    let mut result = Ok(());
+    for text in &args.entries {
+        let text = text.as_encoded_bytes();
+        let shown = String::from_utf8_lossy(text);
+        let Some((name, spec)) = entry(text) else {
+            result = Err(failed(changes.call, format!("not a reflog: {shown}")));
+            continue;
+        };
+        let Some(full) = logged_name(repository, name)? else {
+            result = Err(failed(changes.call, format!("no reflog for '{shown}'")));
+            continue;
+        };
+        // Git takes anything else for a moment, and deletes much.
+        let number =
+            number(spec).ok_or_else(|| failed(changes.call, format!("not an entry of a reflog: {shown}")))?;
+        shorten(repository, &changes, &args.change, true, &full, &mut |log, position| {
+            Ok(log.len() - 1 - position == number)
+        })?;
+    }
+    result
+}
+
+fn drop_logs(
+    repository: &Repository,
+    changes: &RefChanges<'_>,
+    args: &ReflogDropOptions,
+) -> Result<(), Fatal> {
+    let mut result = Ok(());
+    let names = match args.all {
+        true => repository.refs().logged_names().map_err(Fatal::new)?,
+        false => {
+            let mut names = Vec::new();
+            for name in &args.names {
+                match logged_name(repository, name.as_encoded_bytes())? {
+                    Some(full) => names.push(full),
+                    None => {
+                        let name = name.to_string_lossy();
+                        result = Err(failed(changes.call, format!("reflog could not be found: '{name}'")));
+                    }
+                }
+            }
+            names
+        }
+    };
+    for name in names {
+        repository.refs().edit_log(&name, &changes.writes, &mut |_| LogEdit::Drop)?;
+    }
+    result
+}
+
+/// Whether the entry at a position goes.
+type IsPruned<'a> = dyn FnMut(&[LoggedChange], usize) -> Result<bool, Fatal> + 'a;
+
+/// Takes the entries out of a reflog that `is_pruned` says, by their position, oldest first.
+fn shorten(
+    repository: &Repository,
+    changes: &RefChanges<'_>,
+    options: &ReflogChangeOptions,
+    says_would: bool,
+    name: &[u8],
+    is_pruned: &mut IsPruned<'_>,
+) -> Result<(), Fatal> {
+    let value = repository.refs().read(name).map_err(Fatal::new)?;
+    let mut problem = None;
+    let mut decide = |log: Option<&[LoggedChange]>| match kept(
+        changes.call,
+        log.unwrap_or_default(),
+        options,
+        says_would,
+        is_pruned,
+    ) {
+        Ok(kept) => kept,
+        Err(error) => {
+            problem = Some(error);
+            None
+        }
+    };
+    if options.dry_run {
+        let log = repository.refs().log(name).map_err(Fatal::new)?;
+        decide(log.as_deref());
+    } else {
+        repository.refs().edit_log(name, &changes.writes, &mut |log| {
+            let Some(changes) = decide(log).filter(|_| log.is_some()) else { return LogEdit::Keep };
+            let last = changes.last().map(|change| change.new).filter(|id| !id.is_null());
+            let value = match value {
+                Some(Value::Id(now)) if options.updateref => last.filter(|last| *last != now),
+                _ => None,
+            };
+            LogEdit::Replace { changes, value }
+        })?;
+    }
+    problem.map_or(Ok(()), Err)
+}
+
+/// What is left; none if all is.
+fn kept(
+    call: &Call,
+    log: &[LoggedChange],
+    options: &ReflogChangeOptions,
+    says_would: bool,
+    is_pruned: &mut IsPruned<'_>,
+) -> Result<Option<Vec<LoggedChange>>, Fatal> {
+    let mut kept: Vec<LoggedChange> = Vec::new();
+    for (position, change) in log.iter().enumerate() {
+        let is_pruned = is_pruned(log, position)?;
+        if options.verbose {
+            let word = match (is_pruned, options.dry_run) {
+                (false, _) => "keep",
+                // Git says it of single entries only.
+                (true, true) if says_would => "would prune",
+                (true, _) => "prune",
+            };
+            call.write_line([word.as_bytes(), b" ", &change.message].concat())?;
+        }
+        if is_pruned {
+            continue;
+        }
+        let mut change = change.clone();
+        if options.rewrite {
+            let before = kept.last().map(|before| before.new);
+            change.old = before.unwrap_or_else(|| ObjectId::null(change.new.kind()));
+        }
+        kept.push(change);
+    }
+    Ok((kept != log).then_some(kept))
+}
+
+/// `reflog expire`.
+struct Expiry<'a> {
+    repository: &'a Repository,
+    changes: RefChanges<'a>,
+    args: &'a ReflogExpireOptions,
+    total: Option<u64>,
+    unreachable: Option<u64>,
+    reader: ObjectReader,
+}
+
+/// Entries that are older go, in seconds since 1970.
+#[derive(Clone, Copy)]
+struct Cutoffs {
+    total: u64,
+    unreachable: u64,
+}
+
+impl<'a> Expiry<'a> {
+    fn new(
+        repository: &'a Repository,
+        changes: RefChanges<'a>,
+        args: &'a ReflogExpireOptions,
+    ) -> Result<Self, Fatal> {
+        let moment = |text: &Option<String>, option: &str| match text {
+            None => Ok(None),
+            Some(text) => match expiry::expiry(text) {
+                Some(seconds) => Ok(Some(u64::try_from(seconds).unwrap_or(0))),
+                None => Err(Fatal::new(format!("invalid timestamp '{text}' given to '{option}'"))),
+            },
+        };
+        let total = moment(&args.expire, "--expire")?;
+        let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
+        let reader = repository.snapshot()?.reader(READER_BYTES);
+        Ok(Expiry { repository, changes, args, total, unreachable, reader })
+    }
+
+    fn run(mut self) -> Result<(), Fatal> {
+        let mut result = Ok(());
+        let mut names = Vec::new();
+        if self.args.all {
+            names = self.repository.refs().logged_names().map_err(Fatal::new)?;
+        }
+        for typed in &self.args.names {
+            match logged_name(self.repository, typed.as_encoded_bytes())? {
+                Some(full) => names.push(full),
+                None => {
+                    result =
+                        Err(failed(self.changes.call, format!("{} points nowhere!", typed.to_string_lossy())))
+                }
+            }
+        }
+        for name in names {
+            self.expire(&name)?;
+        }
+        result
+    }
+
+    fn expire(&mut self, name: &[u8]) -> Result<(), Fatal> {
+        let cutoffs = self.cutoffs(name)?;
+        let log = self.repository.refs().log(name).map_err(Fatal::new)?.unwrap_or_default();
+        let is_between =
+            |change: &LoggedChange| (cutoffs.total..cutoffs.unreachable).contains(&change.seconds());
+        // The history is walked only where it decides.
+        let reached = match log.iter().any(is_between) {
+            true => self.reached_from(name)?,
+            false => None,
+        };
+        let mut commits: HashMap<ObjectId, Option<ObjectId>> = HashMap::new();
+        for id in log.iter().flat_map(|change| [change.old, change.new]) {
+            if !id.is_null() && !commits.contains_key(&id) {
+                commits.insert(id, self.commit(id)?);
+            }
+        }
+        let is_reached = |id: &ObjectId, reached: &HashSet<ObjectId>| match commits.get(id) {
+            // What is no commit, or nothing, is not looked for.
+            None | Some(None) => true,
+            Some(Some(commit)) => reached.contains(commit),
+        };
+        let mut is_pruned = |log: &[LoggedChange], position: usize| {
+            let change = &log[position];
+            let seconds = change.seconds();
+            if seconds < cutoffs.total {
+                return Ok(true);
+            }
+            if seconds >= cutoffs.unreachable {
+                return Ok(false);
+            }
+            Ok(match &reached {
+                None => true,
+                Some(reached) => !is_reached(&change.old, reached) || !is_reached(&change.new, reached),
+            })
+        };
+        shorten(self.repository, &self.changes, &self.args.change, false, name, &mut is_pruned)
+    }
+
+    /// By what was typed, or `gc.<pattern>.reflogExpire`, or `gc.reflogExpire`, or git's defaults (git-gc).
+    fn cutoffs(&self, name: &[u8]) -> Result<Cutoffs, Fatal> {
+        let config = self.repository.config();
+        let mut found = [self.total, self.unreachable];
+        for (slot, key, default) in
+            [(0, "reflogexpire", "90.days.ago"), (1, "reflogexpireunreachable", "30.days.ago")]
+        {
+            if found[slot].is_some() {
+                continue;
+            }
+            let suffix = format!(".{key}").into_bytes();
+            let mut value: Option<Vec<u8>> = None;
+            for (full, text) in config.section("gc") {
+                let pattern = full.strip_prefix(b"gc.").and_then(|rest| rest.strip_suffix(suffix.as_slice()));
+                let matches =
+                    |pattern: &[u8]| wildmatch(pattern.into(), name.into(), Mode::NO_MATCH_SLASH_LITERAL);
+                if value.is_none() && pattern.is_some_and(matches) {
+                    value = Some(text.unwrap_or_default().to_vec());
+                }
+            }
+            let text = match value.or_else(|| config.string(&format!("gc.{key}"))) {
+                Some(value) => String::from_utf8_lossy(&value).into_owned(),
+                // Stashes are kept, as they are in the reflog only.
+                None if name == b"refs/stash" => "never".to_owned(),
+                None => default.to_owned(),
+            };
+            let seconds = expiry::expiry(&text);
+            let seconds = seconds
+                .ok_or_else(|| Fatal::new(format!("'{text}' for 'gc.{key}' is not a valid timestamp")))?;
+            found[slot] = Some(u64::try_from(seconds).unwrap_or(0));
+        }
+        Ok(Cutoffs { total: found[0].unwrap_or(0), unreachable: found[1].unwrap_or(0) })
+    }
+
+    /// All commits that a ref reaches, and for `HEAD` all refs; none if it points at none.
+    fn reached_from(&mut self, name: &[u8]) -> Result<Option<HashSet<ObjectId>>, Fatal> {
+        let refs = self.repository.refs();
+        let mut tips = Vec::new();
+        if name == b"HEAD" {
+            let snapshot = refs.snapshot(&[]).map_err(Fatal::new)?;
+            let visited = snapshot.visit(b"refs/", &mut |record| {
+                if let Target::Direct { id, .. } = record.target {
+                    tips.push(id);
+                }
+                ControlFlow::Continue(())
+            });
+            visited.map_err(Fatal::new)?;
+        }
+        tips.extend(refs.resolve(name).map_err(Fatal::new)?.map(|found| found.id));
+        let mut waiting = Vec::new();
+        for tip in tips {
+            waiting.extend(self.commit(tip)?);
+        }
+        if waiting.is_empty() {
+            return Ok(None);
+        }
+        let mut reached: HashSet<ObjectId> = HashSet::new();
+        while let Some(id) = waiting.pop() {
+            if !reached.insert(id) || self.reader.kind_and_size(&id)?.is_none() {
+                continue;
+            }
+            let data = self.reader.read(&id)?.data;
+            let commit = parse_commit(&data, id.kind()).map_err(Fatal::new)?;
+            waiting.extend(commit.parents.iter().filter(|parent| !reached.contains(*parent)));
+        }
+        Ok(Some(reached))
+    }
+
+    /// The commit that an object is or tags.
+    fn commit(&mut self, mut id: ObjectId) -> Result<Option<ObjectId>, Fatal> {
+        loop {
+            match self.reader.kind_and_size(&id)? {
+                Some((Kind::Commit, _)) => return Ok(Some(id)),
+                Some((Kind::Tag, _)) => {
+                    id = parse_tag(&self.reader.read(&id)?.data, id.kind()).map_err(Fatal::new)?.target;
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `packrace refs`: refs as they are stored.
+
+use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::{RefsMigrateOptions, RefsOptions, RefsVerifyOptions};
+use crate::ref_changes::RefChanges;
+use crate::{for_each_ref, pack_refs};
+
+/// What `exists` ends with where there is no such ref.
+const NO_SUCH_REF: u8 = 2;
+
+/// What the others end with where something is wrong.
+const FAILED: u8 = 255;
+
+/// Does what `git refs` does.
+pub fn run(call: &Call, args: &RefsOptions) -> Result<(), Fatal> {
+    match args {
+        RefsOptions::Exists { names } => {
+            let [name] = names.as_slice() else {
+                return Err(Fatal::new("'git refs exists' requires a reference"));
+            };
+            let name = name.as_encoded_bytes();
+            let repository = repository(call)?;
+            if is_good_name(name) && repository.refs().read(name).map_err(Fatal::new)?.is_some() {
+                return Ok(());
+            }
+            tell!(call, "error: reference does not exist");
+            Err(Fatal::silent(NO_SUCH_REF))
+        }
+        RefsOptions::List(args) => for_each_ref::run(call, args),
+        RefsOptions::Optimize(args) => pack_refs::run(call, args),
+        RefsOptions::Migrate(args) => migrate(call, args),
+        RefsOptions::Verify(args) => verify(call, args),
+    }
+}
+
+/// Every ref and every reflog is read, and names and contents are checked.
+fn verify(call: &Call, args: &RefsVerifyOptions) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    if args.verbose {
+        tell!(call, "Checking references consistency");
+    }
+    let mut has_errors = false;
+    repository
+        .refs()
+        .verify(&mut |path, problem| {
+            if args.verbose && problem.is_none() {
+                tell!(call, "Checking {path}");
+            }
+            let Some(problem) = problem else { return };
+            let least = if args.strict { Severity::Warning } else { Severity::Error };
+            let is_error = problem.severity >= least;
+            has_errors |= is_error;
+            let word = if is_error { "error" } else { "warning" };
+            tell!(call, "{word}: {path}: {}: {}", problem.id, problem.text);
+        })
+        .map_err(Fatal::new)?;
+    if has_errors { Err(Fatal::silent(FAILED)) } else { Ok(()) }
+}
+
+/// All refs get another format.
+fn migrate(call: &Call, args: &RefsMigrateOptions) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let misused = |words: &str| Fatal::silent(129).after(format!("usage: {words}\n"));
+    if !args.arguments.is_empty() {
+        return Err(misused("too many arguments"));
+    }
+    let Some(format) = &args.ref_format else {
+        return Err(misused("missing --ref-format=<format>"));
+    };
+    let failed = |error: &dyn std::fmt::Display| Fatal::silent(FAILED).after(format!("error: {error}\n"));
+    let to = match format.as_str() {
+        "files" => Backend::Files,
+        "reftable" => Backend::Reftable,
+        other => return Err(failed(&format!("unknown ref storage format '{other}'"))),
+    };
+    let mut changes = RefChanges::new(&repository, call)?;
+    let migration = Migration { to, keeps_logs: !args.no_reflog, is_dry_run: args.dry_run };
+    let moved = repository.refs().migrate(&migration, &changes.writes, &mut changes.objects);
+    if let Some(dir) = moved.map_err(|error| failed(&error))? {
+        let dir = dir.as_os_str().as_encoded_bytes();
+        let words = b"Finished dry-run migration of refs, the result can be found at '";
+        call.write_line([words, dir, b"'"].concat())?;
+    }
+    Ok(())
+}

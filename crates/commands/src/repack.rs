@@ -1,0 +1,373 @@
+//! `packrace repack`: puts the objects of a repository into fewer and better packs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use packrace_os::count::Role;
+use packrace_os::durable;
+use packrace_os::process::available_threads;
+use packrace_pack::RequestObjects;
+use packrace_pack::Settings;
+use packrace_pack::filter::Filter;
+use packrace_pack::maintain::bitmap_build::not_closed_warning;
+use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError};
+use packrace_pack::maintain::repack::{RepackRequest, Repacked, Scope, Unreachable, delete_packs, write};
+use packrace_pack::maintain::{multi_pack_index, prune, server_info};
+use packrace_store::publish::{
+    FileKind, MultiPackIndexLock, WritePolicy, loose_compression, publish_file, publish_locked,
+};
+use packrace_store::{Config, Pack, Repository, roots};
+
+use crate::call::Call;
+use crate::call::discovery::{in_directory, repository};
+use crate::call::fatal::Fatal;
+use crate::expiry;
+use crate::options::{PackingOptions, RepackOptions};
+use crate::packs::settings::{
+    at_least_a_mebibyte, bitmap_of_multi_pack_index, bitmap_request, filter, islands, pack_files,
+    recent_objects, settings,
+};
+use crate::progress::{self, Progress};
+
+/// Does what `git repack` does.
+pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
+    refuse_what_is_missing(args)?;
+    let repository = repository(call)?;
+    let config = repository.config();
+    let bitmaps = Bitmaps::of(args, &repository)?;
+    let filter = asked_filter(args, &repository)?;
+    let filter_to = args.filter_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    let plan = Plan::of(args, config, bitmaps == Bitmaps::Asked)?;
+    let threads = available_threads();
+    let expire_to = args.expire_to.as_ref().map(|path| in_directory(call, path)).transpose()?;
+    // The packs are looked at before the refs: what a push stores in between is in a pack that stays, or loose.
+    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
+    let found = roots(&repository)?;
+    let bitmap = bitmap_request(&repository, &found.refs, threads)?;
+    let mut request = RepackRequest {
+        scope: plan.scope,
+        delete: args.delete,
+        local: args.local,
+        pack_kept: plan.pack_kept,
+        keep_packs: args.keep_pack.clone(),
+        soft_tips: found.soft().collect(),
+        tips: found.refs,
+        bitmap: (bitmaps != Bitmaps::No && !args.write_midx).then(|| bitmap.clone()),
+        filter,
+        filter_to,
+        expire_to,
+        islands: match is_asked(args.delta_islands, config, "repack.useDeltaIslands")? {
+            true => Some(islands(&repository, &universe, &packrace_pack::Unwatched)?),
+            false => None,
+        },
+        recent: if plan.drops_unreachable() { recent_objects(call, &repository)? } else { Vec::new() },
+        max_cruft_bytes: at_least_a_mebibyte(call, args.max_cruft_size),
+        ..base_request(call, args, config, threads)?
+    };
+    if args.delete {
+        // What replaces other packs is durable before they go.
+        request.files.policy = request.files.policy.of_rewrites();
+    }
+    let is_shown = progress::is_wanted(call, args.quiet.then_some(false));
+    let progress = Progress::new(is_shown, call)?.with_threads(request.settings.threads);
+    let repacked = write(&universe, &request, &progress).map_err(|error| {
+        progress.stop();
+        if let PackFilesError::NotClosed(missing) = &error {
+            tell!(call, "warning: {}", not_closed_warning(missing));
+        }
+        Fatal::new(error)
+    })?;
+    progress.finish();
+    if bitmaps == Bitmaps::Asked && !args.write_midx && !repacked.is_closed && plan.scope != Scope::Loose {
+        tell!(call, "warning: disabling bitmap writing, as some objects are not being packed");
+    }
+    if repacked.new.is_empty() && !args.quiet {
+        call.write_line("Nothing new to pack.")?;
+    }
+    if args.write_midx {
+        let bitmap = (bitmaps == Bitmaps::Asked).then_some(&bitmap);
+        write_multi_pack_index(call, &repository, &repacked, bitmap, request.files.policy, &progress)?;
+    } else {
+        forget_multi_pack_index(&universe, &repacked, request.files.policy)?;
+    }
+    if args.delete {
+        delete_packs(&universe, &repacked)?;
+        let after = RequestObjects::new(repository.snapshot()?);
+        prune::prune_packed(&after, &progress)?;
+        progress.finish();
+        if plan.drops_unreachable() {
+            forget_dropped_shallow(&repository, &after, request.files.policy)?;
+        }
+    }
+    if !args.no_update_server_info && config.boolean("repack.updateServerInfo")?.unwrap_or(true) {
+        update_server_info(&repository, request.files.policy)?;
+    }
+    Ok(())
+}
+
+/// Whether something is asked for on the command line, or else in the configuration.
+fn is_asked(typed: Option<bool>, config: &Config, name: &str) -> Result<bool, Fatal> {
+    Ok(match typed {
+        Some(typed) => typed,
+        None => config.boolean(name)?.unwrap_or(false),
+    })
+}
+
+/// How packs are made, and nothing to make them of.
+pub(crate) fn base_request(
+    call: &Call,
+    args: &RepackOptions,
+    config: &Config,
+    threads: usize,
+) -> Result<RepackRequest, Fatal> {
+    Ok(RepackRequest {
+        scope: Scope::Loose,
+        delete: false,
+        local: false,
+        pack_kept: false,
+        keep_packs: Vec::new(),
+        tips: Vec::new(),
+        soft_tips: Vec::new(),
+        settings: reused(args, settings(call, &args.packing, config, threads)?),
+        cruft_settings: reused(args, cruft_settings(call, args, config, threads)?),
+        ofs_delta: config.boolean("repack.useDeltaBaseOffset")?.unwrap_or(true),
+        bitmap: None,
+        filter: None,
+        filter_to: None,
+        expire_to: None,
+        files: pack_files(call, &args.packing, config)?,
+        islands: None,
+        recent: Vec::new(),
+        max_cruft_bytes: None,
+        loose_compression: loose_compression(config)?,
+    })
+}
+
+/// Whether bitmaps are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bitmaps {
+    No,
+    /// If they can be, as for every bare repository.
+    Usual,
+    Asked,
+}
+
+impl Bitmaps {
+    fn of(args: &RepackOptions, repository: &Repository) -> Result<Self, Fatal> {
+        let config = repository.config();
+        let configured = config.boolean("repack.writeBitmaps")?;
+        let configured = configured.or(config.boolean("pack.writeBitmaps")?);
+        let all = args.all || args.all_and_loosen || args.cruft;
+        Ok(match args.write_bitmap_index.or(configured) {
+            Some(true) => Bitmaps::Asked,
+            Some(false) => Bitmaps::No,
+            None if all && !args.write_midx && repository.is_bare()? => Bitmaps::Usual,
+            None => Bitmaps::No,
+        })
+    }
+}
+
+/// What the options come down to.
+struct Plan {
+    scope: Scope,
+    pack_kept: bool,
+}
+
+impl Plan {
+    fn of(args: &RepackOptions, config: &Config, is_asked: bool) -> Result<Self, Fatal> {
+        let all = args.all || args.all_and_loosen || args.cruft;
+        let factor = args.geometric.unwrap_or(0);
+        let conflict =
+            |a: &str, b: &str| Err(Fatal::new(format!("options '{a}' and '{b}' cannot be used together")));
+        if args.delete && config.boolean("extensions.preciousObjects")?.unwrap_or(false) {
+            return Err(Fatal::new("cannot delete packs in a precious-objects repo"));
+        }
+        if args.keep_unreachable && args.all_and_loosen {
+            return conflict("-A", "-k/--keep-unreachable");
+        }
+        if args.keep_unreachable && args.unpack_unreachable.is_some() {
+            return conflict("-A", "-k/--keep-unreachable");
+        }
+        if args.cruft && args.all_and_loosen {
+            return conflict("-A", "--cruft");
+        }
+        if args.cruft && args.keep_unreachable {
+            return conflict("-k/--keep-unreachable", "--cruft");
+        }
+        if factor != 0 && all {
+            return conflict("--geometric", "-A/-a");
+        }
+        if is_asked && !all && !args.write_midx {
+            let text = "Incremental repacks are incompatible with bitmap indexes.  Use\n--no-write-bitmap-index or disable the pack.writeBitmaps configuration.";
+            return Err(Fatal::new(text));
+        }
+        let scope = match u32::try_from(factor.max(0)) {
+            Ok(0) if all => Scope::All(unreachable(args)?),
+            Ok(0) => Scope::Loose,
+            Ok(factor) => Scope::Geometric(factor),
+            Err(_) => Scope::Geometric(u32::MAX),
+        };
+        let pack_kept = match args.pack_kept_objects {
+            Some(typed) => typed,
+            None => config.boolean("repack.packKeptObjects")?.unwrap_or(is_asked && !args.write_midx),
+        };
+        Ok(Plan { scope, pack_kept })
+    }
+}
+
+impl Plan {
+    /// Whether objects can be gone that were there before.
+    fn drops_unreachable(&self) -> bool {
+        match self.scope {
+            Scope::All(Unreachable::Drop) => true,
+            Scope::All(Unreachable::Loosen { expired } | Unreachable::Cruft { expired }) => {
+                expired > i64::MIN
+            }
+            Scope::All(Unreachable::Append) | Scope::Loose | Scope::Geometric(_) => false,
+        }
+    }
+}
+
+/// The filter that is asked for.
+fn asked_filter(args: &RepackOptions, repository: &Repository) -> Result<Option<Filter>, Fatal> {
+    if args.filter.is_empty() && args.filter_to.is_some() {
+        return Err(Fatal::new("option '--filter-to' can only be used along with '--filter'"));
+    }
+    filter(&args.filter, repository.hash_kind())
+}
+
+fn unreachable(args: &RepackOptions) -> Result<Unreachable, Fatal> {
+    let before = |text: &Option<String>| match text {
+        None => Ok(i64::MIN),
+        Some(text) => {
+            expiry::expiry(text).ok_or_else(|| Fatal::new(format!("malformed expiration date '{text}'")))
+        }
+    };
+    Ok(if args.cruft {
+        Unreachable::Cruft { expired: before(&args.cruft_expiration)? }
+    } else if args.all_and_loosen {
+        Unreachable::Loosen { expired: before(&args.unpack_unreachable)? }
+    } else if args.keep_unreachable {
+        Unreachable::Append
+    } else {
+        Unreachable::Drop
+    })
+}
+
+fn refuse_what_is_missing(args: &RepackOptions) -> Result<(), Fatal> {
+    let is_for_all = args.all && !args.all_and_loosen && !args.cruft && !args.keep_unreachable;
+    match args.filter.is_empty() || is_for_all {
+        true => Ok(()),
+        false => Err(Fatal::usage("option `filter' is not supported without -a")),
+    }
+}
+
+/// `repack.cruft…` stand in for options that are not given.
+fn cruft_settings(
+    call: &Call,
+    args: &RepackOptions,
+    config: &Config,
+    threads: usize,
+) -> Result<Settings, Fatal> {
+    let number = |given: Option<i64>, name: &str| match given {
+        Some(number) => Ok(Some(number)),
+        None => config.integer(name),
+    };
+    let memory = match args.packing.window_memory {
+        Some(bytes) => Some(bytes),
+        None => config.integer("repack.cruftWindowMemory")?.and_then(|bytes| u64::try_from(bytes).ok()),
+    };
+    let packing = PackingOptions {
+        window: number(args.packing.window, "repack.cruftWindow")?,
+        window_memory: memory,
+        depth: number(args.packing.depth, "repack.cruftDepth")?,
+        threads: number(args.packing.threads, "repack.cruftThreads")?,
+        ..args.packing.clone()
+    };
+    settings(call, &packing, config, threads)
+}
+
+fn reused(args: &RepackOptions, settings: Settings) -> Settings {
+    Settings {
+        reuse_deltas: !args.no_reuse_delta && !args.no_reuse_object,
+        reuse_objects: !args.no_reuse_object,
+        ..settings
+    }
+}
+
+/// Covers the new packs and those that stay, and no longer those that are going to be deleted.
+fn write_multi_pack_index(
+    call: &Call,
+    repository: &Repository,
+    repacked: &Repacked,
+    bitmap: Option<&BitmapRequest>,
+    policy: WritePolicy,
+    progress: &Progress,
+) -> Result<(), Fatal> {
+    let pack_dir = repository.object_dir().join("pack");
+    let lock = MultiPackIndexLock::take(&pack_dir, repository.hash_kind(), policy)?;
+    let snapshot = repository.snapshot()?;
+    let new: Vec<&str> = repacked.new.iter().filter_map(|new| new.stem.file_name()?.to_str()).collect();
+    let is_wanted =
+        |pack: &Pack| new.contains(&pack.name()) || repacked.staying.iter().any(|name| name == pack.name());
+    let preferred = match repacked.scope {
+        Scope::Geometric(_) => repacked.largest.as_deref().or(new.first().copied()),
+        _ => None,
+    };
+    let made = multi_pack_index::make(&snapshot, is_wanted, preferred, bitmap.is_some(), progress);
+    let Some(bytes) = made.map_err(Fatal::new)? else { return Ok(()) };
+    let bitmap = bitmap
+        .map(|request| bitmap_of_multi_pack_index(call, &snapshot, &bytes, request, progress))
+        .transpose()?;
+    progress.finish();
+    Ok(lock.publish(&bytes, bitmap.flatten().as_deref())?)
+}
+
+/// Removes a multi-pack-index that names a pack which is going to be deleted: readers would find it damaged.
+fn forget_multi_pack_index(
+    universe: &RequestObjects,
+    repacked: &Repacked,
+    policy: WritePolicy,
+) -> Result<(), Fatal> {
+    let snapshot = universe.snapshot();
+    let named = snapshot.own_multi_pack_index_names().unwrap_or_default();
+    if named.iter().any(|name| repacked.redundant.contains(name)) {
+        MultiPackIndexLock::take(&snapshot.own_pack_dir(), snapshot.hash_kind(), policy)?.remove()?;
+    }
+    Ok(())
+}
+
+/// Takes commits out of the list of shallow ones that were dropped.
+fn forget_dropped_shallow(
+    repository: &Repository,
+    after: &RequestObjects,
+    policy: WritePolicy,
+) -> Result<(), Fatal> {
+    let shallow = after.snapshot().shallow();
+    let mut kept = String::new();
+    let mut is_changed = false;
+    for id in shallow {
+        match after.contains(id)? {
+            true => kept.push_str(&format!("{id}\n")),
+            false => is_changed = true,
+        }
+    }
+    let path = repository.common_dir().join("shallow");
+    if is_changed && kept.is_empty() {
+        durable::remove_file(&path, Role::Config).map_err(Fatal::new)?;
+    } else if is_changed {
+        publish_locked(&path, kept.as_bytes(), FileKind::Shallow, policy)?;
+    }
+    Ok(())
+}
+
+fn update_server_info(repository: &Repository, policy: WritePolicy) -> Result<(), Fatal> {
+    let universe = RequestObjects::new(repository.snapshot()?);
+    let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+    let refs = server_info::refs(&universe, &refs).map_err(Fatal::new)?;
+    let packs = server_info::packs(universe.snapshot());
+    let publish = |path: &Path, bytes: &[u8]| publish_file(path, bytes, FileKind::ServerInfo, policy);
+    publish(&repository.common_dir().join("info/refs"), &refs)?;
+    publish(&repository.object_dir().join("info/packs"), &packs)?;
+    Ok(())
+}

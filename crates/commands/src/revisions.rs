@@ -1,0 +1,205 @@
+//! Names of objects as `pack-objects --revs` reads them (gitrevisions).
+//!
+//! Known are full names of objects, refs by git's rules for short names, `@`, `^<rev>`, `<rev>..<rev>`, and the suffixes
+//! `~<n>`, `^<n>`, `^{<type>}` and `^{}`, and abbreviated names. Anything else is no revision, also where git knows it:
+//! reflogs, paths, searches, symmetric differences.
+
+use std::sync::Arc;
+
+use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_store::refs::RefSnapshot;
+use packrace_store::{ObjectReader, Repository, Snapshot};
+
+use crate::call::fatal::Fatal;
+
+/// Steps of one `~<n>` that are taken; more parents than this has no history.
+const MAX_STEPS: u32 = 1 << 24;
+
+/// What may be left out before and behind a ref's name, in the order in which it is looked for (gitrevisions, `<refname>`).
+pub const RULES: [(&[u8], &[u8]); 6] = [
+    (b"", b""),
+    (b"refs/", b""),
+    (b"refs/tags/", b""),
+    (b"refs/heads/", b""),
+    (b"refs/remotes/", b""),
+    (b"refs/remotes/", b"/HEAD"),
+];
+
+/// What a client of revisions asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// To be packed with what they reach.
+    pub wants: Vec<ObjectId>,
+    /// Not to be packed, nor what they reach.
+    pub haves: Vec<ObjectId>,
+    /// Where the history of the receiver is cut.
+    pub shallow: Vec<ObjectId>,
+}
+
+/// Resolves revisions in one repository.
+pub struct Revisions<'a> {
+    repository: &'a Repository,
+    snapshot: Arc<Snapshot>,
+    reader: ObjectReader,
+    refs: Option<RefSnapshot>,
+}
+
+impl<'a> Revisions<'a> {
+    pub fn new(repository: &'a Repository, snapshot: &Arc<Snapshot>) -> Self {
+        Revisions { repository, snapshot: snapshot.clone(), reader: snapshot.reader(1 << 20), refs: None }
+    }
+
+    /// Reads the lines of standard input up to an empty one.
+    pub fn read(&mut self, input: &[u8], selection: &mut Selection) -> Result<(), Fatal> {
+        let mut is_not = false;
+        for line in input.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty()) {
+            let text = String::from_utf8_lossy(line);
+            if line == b"--not" {
+                is_not = !is_not;
+            } else if let Some(name) = line.strip_prefix(b"--shallow ") {
+                let id = self.full_name(name).ok_or_else(|| {
+                    Fatal::new(format!("not an object name '{}'", String::from_utf8_lossy(name)))
+                })?;
+                selection.shallow.push(id);
+            } else if line.starts_with(b"-") {
+                return Err(Fatal::new(format!("not a rev '{text}'")));
+            } else {
+                self.add(line, is_not, selection)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, line: &[u8], is_not: bool, selection: &mut Selection) -> Result<(), Fatal> {
+        let bad = || Fatal::new(format!("bad revision '{}'", String::from_utf8_lossy(line)));
+        if let Some(at) = line.windows(2).position(|pair| pair == b"..") {
+            let named = |name: &'_ [u8]| if name.is_empty() { b"HEAD".to_vec() } else { name.to_vec() };
+            let from = self.resolve(&named(&line[..at]))?.ok_or_else(bad)?;
+            let to = self.resolve(&named(&line[at + 2..]))?.ok_or_else(bad)?;
+            let (wants, haves) = (&mut selection.wants, &mut selection.haves);
+            let (wants, haves) = if is_not { (haves, wants) } else { (wants, haves) };
+            wants.push(to);
+            haves.push(from);
+            return Ok(());
+        }
+        let (name, is_excluded) = match line.strip_prefix(b"^") {
+            Some(name) => (name, !is_not),
+            None => (line, is_not),
+        };
+        let id = self.resolve(name)?.ok_or_else(bad)?;
+        if self.reader.kind_and_size(&id)?.is_none() {
+            return Err(Fatal::new(format!("bad object {}", String::from_utf8_lossy(name))));
+        }
+        if is_excluded {
+            selection.haves.push(id)
+        } else {
+            selection.wants.push(id)
+        }
+        Ok(())
+    }
+
+    /// The object that a revision names; `None` if it names none. That a full name exists is not looked at.
+    pub fn resolve(&mut self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let base_end = revision.iter().position(|byte| matches!(byte, b'~' | b'^')).unwrap_or(revision.len());
+        let Some(mut id) = self.base(&revision[..base_end])? else { return Ok(None) };
+        let mut rest = &revision[base_end..];
+        while let Some((&sign, after)) = rest.split_first() {
+            let next = if sign == b'^' && after.starts_with(b"{") {
+                let Some(end) = after.iter().position(|byte| *byte == b'}') else { return Ok(None) };
+                rest = &after[end + 1..];
+                self.peel(id, &after[1..end])?
+            } else {
+                let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                rest = &after[digits..];
+                let number = match std::str::from_utf8(&after[..digits]) {
+                    Ok("") => Some(1),
+                    text => text.ok().and_then(|text| text.parse::<u32>().ok()),
+                };
+                match (sign, number) {
+                    (b'~', Some(steps)) => self.ancestor(id, steps)?,
+                    (b'^', Some(0)) => self.peel(id, b"commit")?,
+                    (b'^', Some(number)) => self.parent(id, number)?,
+                    _ => None,
+                }
+            };
+            match next {
+                Some(next) => id = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(id))
+    }
+
+    /// A full name, or a ref by the rules of gitrevisions, `<refname>`.
+    fn base(&mut self, name: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        if let Some(id) = self.full_name(name) {
+            return Ok(Some(id));
+        }
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let name = if name == b"@" { b"HEAD" } else { name };
+        if self.refs.is_none() {
+            self.refs = Some(self.repository.refs().snapshot(&[]).map_err(Fatal::new)?);
+        }
+        let refs = self.refs.as_ref().expect("just set");
+        for (before, after) in RULES {
+            let full = [before, name, after].concat();
+            if let Some(found) = refs.resolve(&full).map_err(Fatal::new)? {
+                return Ok(Some(found.id));
+            }
+        }
+        // One that several objects have names none of them.
+        match *self.snapshot.abbreviated(name)? {
+            [id] => Ok(Some(id)),
+            _ => Ok(None),
+        }
+    }
+
+    fn full_name(&self, name: &[u8]) -> Option<ObjectId> {
+        ObjectId::from_hex(name).ok().filter(|id| id.kind() == self.repository.hash_kind())
+    }
+
+    /// Follows tags, and a commit to its tree, until the object has the kind; an empty name: until it is no tag.
+    fn peel(&mut self, mut id: ObjectId, wanted: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        let hash = self.repository.hash_kind();
+        let kind = match wanted {
+            b"" | b"object" => None,
+            name => match Kind::from_name(name) {
+                Some(kind) => Some(kind),
+                None => return Ok(None),
+            },
+        };
+        loop {
+            let Some((found, _)) = self.reader.kind_and_size(&id)? else { return Ok(None) };
+            if kind == Some(found) || wanted == b"object" || (kind.is_none() && found != Kind::Tag) {
+                return Ok(Some(id));
+            }
+            id = match found {
+                Kind::Tag => parse_tag(&self.reader.read(&id)?.data, hash).map_err(Fatal::new)?.target,
+                Kind::Commit if kind == Some(Kind::Tree) => {
+                    parse_commit(&self.reader.read(&id)?.data, hash).map_err(Fatal::new)?.tree
+                }
+                _ => return Ok(None),
+            };
+        }
+    }
+
+    fn parent(&mut self, id: ObjectId, number: u32) -> Result<Option<ObjectId>, Fatal> {
+        let Some(id) = self.peel(id, b"commit")? else { return Ok(None) };
+        let data = self.reader.read(&id)?.data;
+        let commit = parse_commit(&data, self.repository.hash_kind()).map_err(Fatal::new)?;
+        Ok(commit.parents.get(number as usize - 1).copied())
+    }
+
+    fn ancestor(&mut self, id: ObjectId, steps: u32) -> Result<Option<ObjectId>, Fatal> {
+        let Some(mut id) = self.peel(id, b"commit")? else { return Ok(None) };
+        for _ in 0..steps.min(MAX_STEPS) {
+            match self.parent(id, 1)? {
+                Some(parent) => id = parent,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(id))
+    }
+}

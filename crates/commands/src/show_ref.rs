@@ -1,0 +1,259 @@
+//! `packrace show-ref`: lists refs and what they point at.
+
+use std::io::{BufRead as _, BufReader};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use packrace_object::oid;
+use packrace_store::refs::{Peeled, RefObjects as _, StoredObjects, Target, is_good_name};
+use packrace_store::{Repository, Snapshot};
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::ShowRefOptions;
+
+/// Lines are written when there are so many bytes of them.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// What `--exists` ends with where there is no such ref.
+const NO_SUCH_REF: u8 = 2;
+
+/// Does what `git show-ref` does.
+pub fn run(call: &Call, args: &ShowRefOptions) -> Result<(), Fatal> {
+    let excludes = args.exclude_existing.is_some();
+    for (is_asked, names) in [
+        (excludes && args.verify && args.exists, "'--exclude-existing', '--verify', and '--exists'"),
+        (excludes && args.verify, "'--exclude-existing' and '--verify'"),
+        (excludes && args.exists, "'--exclude-existing' and '--exists'"),
+        (args.verify && args.exists, "'--verify' and '--exists'"),
+    ] {
+        if is_asked {
+            return Err(Fatal::new(format!("options {names} cannot be used together")));
+        }
+    }
+    let repository = repository(call)?;
+    let patterns: Vec<&[u8]> = args.patterns.iter().map(|pattern| pattern.as_encoded_bytes()).collect();
+    if let Some(prefix) = &args.exclude_existing {
+        return exclude_existing(call, &repository, prefix.as_encoded_bytes());
+    }
+    if args.exists {
+        return exists(call, &repository, &patterns);
+    }
+    let mut listing = Listing::new(call, &repository, args)?;
+    match args.verify {
+        true => listing.verify(&patterns),
+        false => listing.list(&patterns),
+    }
+}
+
+fn exists(call: &Call, repository: &Repository, names: &[&[u8]]) -> Result<(), Fatal> {
+    let [name] = names else {
+        let how_many = if names.is_empty() { "a" } else { "exactly one" };
+        return Err(Fatal::new(format!("--exists requires {how_many} reference")));
+    };
+    match repository.refs().read(name).map_err(Fatal::new)?.is_some() {
+        true => Ok(()),
+        false => {
+            tell!(call, "error: reference does not exist");
+            Err(Fatal::silent(NO_SUCH_REF))
+        }
+    }
+}
+
+/// Repeats the lines of standard input that end with the name of a ref that is not there.
+fn exclude_existing(call: &Call, repository: &Repository, prefix: &[u8]) -> Result<(), Fatal> {
+    let refs = repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+    let mut output = Lines::new(call);
+    for line in BufReader::new(call.streams.input()).split(b'\n') {
+        let line = line.map_err(Fatal::new)?;
+        let line = line.strip_suffix(b"^{}").unwrap_or(&line);
+        let start = line.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
+        let name = &line[start..];
+        if !name.starts_with(prefix) {
+            continue;
+        }
+        if !is_good_name(name) {
+            tell!(call, "warning: ref '{}' ignored", String::from_utf8_lossy(name));
+            continue;
+        }
+        let is_there = name.starts_with(b"refs/") && refs.resolve(name).map_err(Fatal::new)?.is_some();
+        if !is_there {
+            output.line(&[line])?;
+        }
+    }
+    output.flush()
+}
+
+struct Listing<'a> {
+    args: &'a ShowRefOptions,
+    repository: &'a Repository,
+    snapshot: Arc<Snapshot>,
+    objects: StoredObjects,
+    /// Digits that are written at least; none for all of them.
+    digits: Option<usize>,
+    output: Lines<'a>,
+}
+
+impl<'a> Listing<'a> {
+    fn new(call: &'a Call, repository: &'a Repository, args: &'a ShowRefOptions) -> Result<Self, Fatal> {
+        let snapshot = repository.snapshot()?;
+        let asked = args.abbrev.or(args.hash.filter(|digits| *digits != -1));
+        let digits = match asked {
+            None | Some(0) => None,
+            Some(-1) => Some(snapshot.usual_digits(repository.config())?),
+            Some(digits) => Some(usize::try_from(digits).unwrap_or(0).max(MIN_DIGITS)),
+        };
+        let objects = StoredObjects::new(&snapshot);
+        Ok(Listing { args, repository, snapshot, objects, digits, output: Lines::new(call) })
+    }
+
+    fn verify(&mut self, names: &[&[u8]]) -> Result<(), Fatal> {
+        if names.is_empty() {
+            return Err(Fatal::new("--verify requires a reference"));
+        }
+        for name in names {
+            match self.repository.refs().resolve(name).map_err(Fatal::new)? {
+                Some(found) => self.show(name, &found.id, Peeled::Unknown)?,
+                None if self.args.quiet => return Err(Fatal::silent(1)),
+                None => {
+                    self.output.flush()?;
+                    let name = String::from_utf8_lossy(name);
+                    return Err(Fatal::new(format!("'{name}' - not a valid ref")));
+                }
+            }
+        }
+        self.output.flush()
+    }
+
+    fn list(&mut self, patterns: &[&[u8]]) -> Result<(), Fatal> {
+        let mut has_found = false;
+        let refs = self.repository.refs().snapshot(&[]).map_err(Fatal::new)?;
+        if self.args.head
+            && let Some(head) = refs.resolve(b"HEAD").map_err(Fatal::new)?
+        {
+            self.show(b"HEAD", &head.id, Peeled::Unknown)?;
+            has_found = true;
+        }
+        let all: &[&[u8]] = match (self.args.branches, self.args.tags) {
+            (false, false) => &[b"refs/"],
+            (true, false) => &[b"refs/heads/"],
+            (false, true) => &[b"refs/tags/"],
+            (true, true) => &[b"refs/heads/", b"refs/tags/"],
+        };
+        for prefix in all {
+            let mut result = Ok(());
+            let visited = refs.visit(prefix, &mut |record| {
+                if !patterns.is_empty() && !patterns.iter().any(|pattern| matches(pattern, record.name)) {
+                    return ControlFlow::Continue(());
+                }
+                let found = match record.target {
+                    Target::Direct { id, peeled } => Ok(Some((id, peeled))),
+                    Target::Symbolic(_) => {
+                        let found = refs.resolve(record.name);
+                        found.map(|found| found.map(|found| (found.id, Peeled::Unknown)))
+                    }
+                };
+                result = match found {
+                    Ok(None) => Ok(()),
+                    Ok(Some((id, peeled))) => {
+                        has_found = true;
+                        self.show(record.name, &id, peeled)
+                    }
+                    Err(error) => Err(Fatal::new(error)),
+                };
+                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            visited.map_err(Fatal::new)?;
+            result?;
+        }
+        self.output.flush()?;
+        if has_found { Ok(()) } else { Err(Fatal::silent(1)) }
+    }
+
+    fn show(&mut self, name: &[u8], id: &oid, peeled: Peeled) -> Result<(), Fatal> {
+        if self.objects.kind(id)?.is_none() {
+            self.output.flush()?;
+            let name = String::from_utf8_lossy(name);
+            return Err(Fatal::new(format!("git show-ref: bad ref {name} ({id})")));
+        }
+        if self.args.quiet {
+            return Ok(());
+        }
+        let hex = self.digits(id)?;
+        match self.args.hash {
+            Some(_) => self.output.line(&[&hex])?,
+            None => self.output.line(&[&hex, b" ", name])?,
+        }
+        if !self.args.dereference {
+            return Ok(());
+        }
+        let peeled = if peeled == Peeled::Unknown { self.objects.peel(id)? } else { peeled };
+        if let Peeled::To(peeled) = peeled {
+            let hex = self.digits(&peeled)?;
+            self.output.line(&[&hex, b" ", name, b"^{}"])?;
+        }
+        Ok(())
+    }
+
+    fn digits(&self, id: &oid) -> Result<Vec<u8>, Fatal> {
+        let mut hex = id.to_hex().to_string().into_bytes();
+        if let Some(digits) = self.digits {
+            hex.truncate(self.snapshot.unique_digits(id, digits)?);
+        }
+        Ok(hex)
+    }
+}
+
+/// The fewest digits that are shown.
+const MIN_DIGITS: usize = 4;
+
+/// Whether a name ends with whole words as the pattern has them.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match name.strip_suffix(pattern) {
+        Some(before) => before.is_empty() || before.ends_with(b"/"),
+        None => false,
+    }
+}
+
+/// Lines on their way to standard output, in large pieces.
+struct Lines<'a> {
+    call: &'a Call,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(call: &'a Call) -> Self {
+        Lines { call, bytes: Vec::new() }
+    }
+
+    fn line(&mut self, parts: &[&[u8]]) -> Result<(), Fatal> {
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.bytes.push(b'\n');
+        if self.bytes.len() < PIECE_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), Fatal> {
+        let result = self.call.write(&self.bytes);
+        self.bytes.clear();
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_ends_of_whole_words() {
+        let check = |pattern: &str, name: &str, expect| {
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expect, "{pattern} {name}");
+        };
+        check("main", "refs/heads/main", true);
+        check("heads/main", "refs/heads/main", true);
+        check("refs/heads/main", "refs/heads/main", true);
+        check("ain", "refs/heads/main", false);
+        check("", "refs/heads/main", false);
+        check("main", "main/x", false);
+    }
+}

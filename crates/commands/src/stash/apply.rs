@@ -1,0 +1,78 @@
+//! `stash apply` and `stash pop`.
+
+use packrace_worktree::merge::Names;
+use packrace_worktree::stash::{IndexMode, Stash};
+
+use super::{Context, complain, entries, say};
+use crate::call::fatal::Fatal;
+use crate::options::StashApplyOptions;
+use crate::reports::long_status::{LongStatus, rename_limit, untracked_mode};
+
+pub(super) fn run(context: &Context<'_>, args: &StashApplyOptions, drops: bool) -> Result<(), Fatal> {
+    let entry = entries::find(context, &args.entries)?;
+    if drops {
+        entries::check_listed(context, &entry)?;
+    }
+    let mode = if args.index { IndexMode::Restored } else { IndexMode::Left };
+    let applied = apply(context, &entry.stash, mode, args.quiet);
+    match (applied, drops) {
+        (Ok(()), true) => entries::drop_entry(context, &entry, args.quiet),
+        (Err(error), true) => {
+            if error.code == 1 {
+                say(context.call, &[b"The stash entry is kept in case you need it again."])?;
+            }
+            Err(error)
+        }
+        (result, false) => result,
+    }
+}
+
+/// Brings a stash back, and says what there is to say.
+pub(super) fn apply(
+    context: &Context<'_>,
+    stash: &Stash,
+    mode: IndexMode,
+    is_quiet: bool,
+) -> Result<(), Fatal> {
+    let mut session = context.begin()?;
+    let names = Names {
+        base: "Stash base".to_owned(),
+        ours: "Updated upstream".to_owned(),
+        theirs: "Stashed changes".to_owned(),
+    };
+    let applied = session.apply(stash, mode, &names)?;
+    complain(context.call, &applied.warnings);
+    for line in &applied.output {
+        say(context.call, &[line.as_bytes()])?;
+    }
+    complain(context.call, &session.take_told());
+    complain(context.call, &applied.errors);
+    complain(context.call, &session.finish()?);
+    if applied.shows_status && !is_quiet {
+        show_status(context)?;
+    }
+    match applied.is_whole {
+        true => Ok(()),
+        false => Err(Fatal::silent(1)),
+    }
+}
+
+/// What `git status` says.
+fn show_status(context: &Context<'_>) -> Result<(), Fatal> {
+    let config = context.repository.config();
+    let options = context.call.open_options()?;
+    let mut session = packrace_worktree::stash::Session::begin(context.repository, &context.top)?;
+    session.refresh()?;
+    let head = context.head(session.objects())?;
+    let status = session.status(
+        context.repository,
+        head.as_ref().map(|head| &head.tree),
+        rename_limit(config)?,
+        untracked_mode(config)?,
+        &options,
+    )?;
+    complain(context.call, &session.finish()?);
+    let text = LongStatus::new(context.call, context.repository, &context.prefix)?
+        .tell(&status, head.map(|head| head.commit))?;
+    context.call.write(text.as_bytes())
+}

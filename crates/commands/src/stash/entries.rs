@@ -1,0 +1,220 @@
+//! Entries of the list: finding one, and `stash list`, `drop`, `clear` and `store`.
+
+use std::ffi::{OsStr, OsString};
+
+use packrace_object::ObjectId;
+use packrace_store::refs::{Change, Expected, LogEdit, Mode};
+use packrace_worktree::objects::Objects;
+use packrace_worktree::stash::Stash;
+
+use super::{Context, REF, complain, say};
+use crate::call::fatal::Fatal;
+use crate::ref_changes::{RefChanges, edit};
+use crate::revisions::RULES;
+
+/// An entry that was asked for.
+pub(super) struct Entry {
+    /// As messages show it.
+    pub(super) shown: String,
+    pub(super) stash: Stash,
+    /// Whether it is one of the list.
+    pub(super) is_listed: bool,
+    /// Its number there.
+    number: Option<usize>,
+}
+
+fn failed(context: &Context<'_>, line: String) -> Fatal {
+    complain(context.call, &[line]);
+    Fatal::silent(1)
+}
+
+/// The entry that arguments name; the newest if there are none.
+pub(super) fn find(context: &Context<'_>, arguments: &[OsString]) -> Result<Entry, Fatal> {
+    let argument = match arguments {
+        [] => None,
+        [argument] => Some(argument.as_encoded_bytes()),
+        several => {
+            let words = several.iter().map(|word| format!(" '{}'", word.to_string_lossy()));
+            return Err(failed(
+                context,
+                format!("Too many revisions specified:{}", words.collect::<String>()),
+            ));
+        }
+    };
+    let refs = context.repository.refs();
+    let revision = match argument {
+        None => {
+            if refs.resolve(REF).map_err(Fatal::new)?.is_none() {
+                return Err(failed(context, "No stash entries found.".to_owned()));
+            }
+            b"refs/stash@{0}".to_vec()
+        }
+        Some(number) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => {
+            [b"refs/stash@{", number, b"}"].concat()
+        }
+        Some(revision) => revision.to_vec(),
+    };
+    let shown = String::from_utf8_lossy(&revision).into_owned();
+    let name_end = revision.iter().position(|byte| *byte == b'@').unwrap_or(revision.len());
+    let (name, rest) = revision.split_at(name_end);
+    let numbered = number_of(rest);
+    let id = match numbered {
+        None => context.resolve(&revision)?,
+        Some((number, after)) => match logged(context, name, number)? {
+            Some(id) if !after.is_empty() => {
+                context.resolve(&[id.to_hex().to_string().as_bytes(), after].concat())?
+            }
+            id => id,
+        },
+    };
+    let Some(id) = id else {
+        return Err(failed(context, format!("error: {shown} is not a valid reference")));
+    };
+    let objects = Objects::new(&context.repository.snapshot()?);
+    let Some(stash) = Stash::read(&objects, &id)? else {
+        return Err(Fatal::new(format!("'{shown}' is not a stash-like commit")));
+    };
+    let is_listed = full_name(context, name)?.as_deref() == Some(REF);
+    let number = numbered.filter(|(_, after)| after.is_empty()).map(|(number, _)| number);
+    Ok(Entry { shown, stash, is_listed, number })
+}
+
+/// `@{N}`, and what is behind it.
+fn number_of(text: &[u8]) -> Option<(usize, &[u8])> {
+    let text = text.strip_prefix(b"@{")?;
+    let end = text.iter().position(|byte| *byte == b'}')?;
+    Some((std::str::from_utf8(&text[..end]).ok()?.parse().ok()?, &text[end + 1..]))
+}
+
+/// The ref that a short name means.
+fn full_name(context: &Context<'_>, name: &[u8]) -> Result<Option<Vec<u8>>, Fatal> {
+    for (before, after) in RULES {
+        let full = [before, name, after].concat();
+        if packrace_store::refs::is_good_name(&full)
+            && context.repository.refs().resolve(&full).map_err(Fatal::new)?.is_some()
+        {
+            return Ok(Some(full));
+        }
+    }
+    Ok(None)
+}
+
+/// What an entry of a reflog says, counted from the newest.
+fn logged(context: &Context<'_>, name: &[u8], number: usize) -> Result<Option<ObjectId>, Fatal> {
+    let Some(full) = full_name(context, name)? else { return Ok(None) };
+    let log = context.repository.refs().log(&full).map_err(Fatal::new)?.unwrap_or_default();
+    match log.len().checked_sub(number + 1) {
+        Some(position) => Ok(Some(log[position].new)),
+        None => {
+            let name = String::from_utf8_lossy(name);
+            Err(Fatal::new(format!("log for '{name}' only has {} entries", log.len())))
+        }
+    }
+}
+
+pub(super) fn list(context: &Context<'_>, max_count: usize) -> Result<(), Fatal> {
+    if context.repository.refs().resolve(REF).map_err(Fatal::new)?.is_none() {
+        return Ok(());
+    }
+    let log = context.repository.refs().log(REF).map_err(Fatal::new)?.unwrap_or_default();
+    for (number, change) in log.iter().rev().enumerate().take(max_count) {
+        say(context.call, &[format!("stash@{{{number}}}: ").as_bytes(), &change.message])?;
+    }
+    Ok(())
+}
+
+pub(super) fn drop_one(context: &Context<'_>, arguments: &[OsString], is_quiet: bool) -> Result<(), Fatal> {
+    let entry = find(context, arguments)?;
+    check_listed(context, &entry)?;
+    drop_entry(context, &entry, is_quiet)
+}
+
+/// Only what is listed can be dropped.
+pub(super) fn check_listed(context: &Context<'_>, entry: &Entry) -> Result<(), Fatal> {
+    match entry.is_listed {
+        true => Ok(()),
+        false => Err(failed(context, format!("error: '{}' is not a stash reference", entry.shown))),
+    }
+}
+
+/// Takes an entry out of the list; the others keep their order.
+pub(super) fn drop_entry(context: &Context<'_>, entry: &Entry, is_quiet: bool) -> Result<(), Fatal> {
+    let shown = &entry.shown;
+    let Some(number) = entry.number else {
+        complain(
+            context.call,
+            &[format!("error: not a reflog: {shown}"), format!("error: {shown}: Could not drop stash entry")],
+        );
+        return Err(Fatal::silent(1));
+    };
+    let mut changes = RefChanges::new(context.repository, context.call)?;
+    let mut is_last = false;
+    context.repository.refs().edit_log(REF, &changes.writes, &mut |log| {
+        let log = log.unwrap_or_default();
+        let Some(position) = log.len().checked_sub(number + 1) else { return LogEdit::Keep };
+        if log.len() == 1 {
+            is_last = true;
+            return LogEdit::Keep;
+        }
+        let mut kept = log.to_vec();
+        let dropped = kept.remove(position);
+        if let Some(next) = kept.get_mut(position) {
+            next.old = dropped.old;
+        }
+        let value = (position == kept.len()).then(|| kept[position - 1].new);
+        LogEdit::Replace { changes: kept, value: value.filter(|value| *value != dropped.new) }
+    })?;
+    if is_last {
+        let edit = edit(REF, Change::Delete, Expected::Any, &Vec::new().into());
+        changes.run(vec![edit], Mode::Atomic)?;
+    }
+    if !is_quiet {
+        let id = entry.stash.commit.to_hex().to_string();
+        say(context.call, &[b"Dropped ", shown.as_bytes(), b" (", id.as_bytes(), b")"])?;
+    }
+    Ok(())
+}
+
+pub(super) fn clear(context: &Context<'_>, arguments: &[OsString]) -> Result<(), Fatal> {
+    if !arguments.is_empty() {
+        return Err(failed(context, "error: git stash clear with arguments is unimplemented".to_owned()));
+    }
+    if context.repository.refs().resolve(REF).map_err(Fatal::new)?.is_none() {
+        return Ok(());
+    }
+    let mut changes = RefChanges::new(context.repository, context.call)?;
+    changes.run(vec![edit(REF, Change::Delete, Expected::Any, &Vec::new().into())], Mode::Atomic)?;
+    Ok(())
+}
+
+pub(super) fn store(
+    context: &Context<'_>,
+    message: Option<&OsStr>,
+    is_quiet: bool,
+    commits: &[OsString],
+) -> Result<(), Fatal> {
+    let quietly = |line: String| match is_quiet {
+        true => Fatal::silent(1),
+        false => failed(context, line),
+    };
+    let [commit] = commits else {
+        return Err(quietly("\"git stash store\" requires one <commit> argument".to_owned()));
+    };
+    let shown = commit.to_string_lossy();
+    let Some(id) = context.resolve(commit.as_encoded_bytes())? else {
+        return Err(quietly(format!("Cannot update refs/stash with {shown}")));
+    };
+    let objects = Objects::new(&context.repository.snapshot()?);
+    if Stash::read(&objects, &id)?.is_none() {
+        return Err(Fatal::new(format!("'{id}' is not a stash-like commit")));
+    }
+    let message = match message {
+        Some(message) => message.as_encoded_bytes().to_vec(),
+        None => b"Created via \"git stash store\".".to_vec(),
+    };
+    let mut changes = RefChanges::new(context.repository, context.call)?;
+    let mut edit = edit(REF, Change::Set(id), Expected::Any, &message.into());
+    edit.force_log = true;
+    changes.run(vec![edit], Mode::Atomic)?;
+    Ok(())
+}

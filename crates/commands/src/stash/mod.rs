@@ -1,0 +1,171 @@
+//! `packrace stash`: puts changes of a work tree aside, and brings them back.
+
+mod apply;
+mod branch;
+mod entries;
+mod pathspecs;
+mod push;
+mod show;
+
+use std::path::PathBuf;
+
+use packrace_object::{Kind, ObjectId};
+use packrace_store::Repository;
+use packrace_worktree::WorkError;
+use packrace_worktree::objects::Objects;
+use packrace_worktree::stash::{Head, People, Session};
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::call::identity::Role;
+use crate::options::StashOptions;
+use crate::revisions::Revisions;
+use crate::work_tree::WorkTree;
+
+/// Where the newest entry is; the others are in its reflog.
+const REF: &[u8] = b"refs/stash";
+
+impl From<WorkError> for Fatal {
+    fn from(error: WorkError) -> Self {
+        Fatal::new(error)
+    }
+}
+
+/// Does what `git stash` does.
+pub fn run(call: &Call, args: &StashOptions) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let context = Context::new(&repository, call)?;
+    match args {
+        StashOptions::Push(args) => push::run(&context, args),
+        StashOptions::Save { options, words } => push::save(&context, options, words),
+        StashOptions::List { max_count } => entries::list(&context, max_count.unwrap_or(usize::MAX)),
+        StashOptions::Show(args) => show::run(&context, args),
+        StashOptions::Apply(args) => apply::run(&context, args, false),
+        StashOptions::Pop(args) => apply::run(&context, args, true),
+        StashOptions::Drop { quiet, entries } => entries::drop_one(&context, entries, *quiet),
+        StashOptions::Clear { arguments } => entries::clear(&context, arguments),
+        StashOptions::Create { words } => push::create(&context, words),
+        StashOptions::Store { message, quiet, commits } => {
+            entries::store(&context, message.as_deref(), *quiet, commits)
+        }
+        StashOptions::Branch { arguments } => branch::run(&context, arguments),
+    }
+}
+
+/// What every subcommand needs.
+struct Context<'a> {
+    repository: &'a Repository,
+    call: &'a Call,
+    /// The top of the work tree.
+    top: PathBuf,
+    /// Where the user is below it, with a slash at its end unless it is the top.
+    prefix: Vec<u8>,
+}
+
+impl<'a> Context<'a> {
+    fn new(repository: &'a Repository, call: &'a Call) -> Result<Self, Fatal> {
+        let WorkTree { top, prefix, .. } = WorkTree::of(repository, call)?;
+        Ok(Context { repository, call, top, prefix })
+    }
+
+    /// Who makes a stash. Git does not leave it at that for want of a name.
+    fn people(&self) -> Result<People, Fatal> {
+        let config = self.repository.config();
+        let nobody = ("git stash", "git@stash");
+        Ok(People {
+            author: self.call.environment.author.known_or(Role::Author, config, nobody)?,
+            committer: self.call.environment.committer.known_or(Role::Committer, config, nobody)?,
+        })
+    }
+
+    fn lock(&self) -> Result<Session<'a>, Fatal> {
+        match Session::begin(self.repository, &self.top) {
+            Err(WorkError::Index(error)) if error.is_locked() => {
+                complain(self.call, &["error: could not write index".to_owned()]);
+                Err(Fatal::silent(1))
+            }
+            session => Ok(session?),
+        }
+    }
+
+    /// Locks the index, looks at all files, and ends if there are conflicts.
+    fn begin(&self) -> Result<Session<'a>, Fatal> {
+        let mut session = self.lock()?;
+        refresh(self.call, &mut session)?;
+        Ok(session)
+    }
+
+    /// Where `HEAD` is; none on a branch that has no commit yet.
+    fn head(&self, objects: &Objects) -> Result<Option<Head>, Fatal> {
+        let refs = self.repository.refs();
+        let Some(head) = refs.resolve(b"HEAD").map_err(Fatal::new)? else { return Ok(None) };
+        let commit = head.id;
+        let content = objects.read_as(&commit, Kind::Commit)?;
+        let tree = packrace_object::parse_commit(&content, objects.hash_kind()).map_err(Fatal::new)?.tree;
+        let branch = match refs.read(b"HEAD").map_err(Fatal::new)? {
+            Some(packrace_store::refs::Value::Symbolic(name)) => {
+                name.strip_prefix(b"refs/heads/").unwrap_or(&name).to_vec()
+            }
+            _ => b"(no branch)".to_vec(),
+        };
+        let short = self.short(&commit)?;
+        let description = [&branch[..], b": ", short.as_bytes(), b" ", &subject(&content)].concat();
+        let description = description.trim_ascii_end().to_vec();
+        Ok(Some(Head { commit, tree, description }))
+    }
+
+    /// The name of an object with as few digits as git would use.
+    fn short(&self, id: &ObjectId) -> Result<String, Fatal> {
+        let snapshot = self.repository.snapshot()?;
+        let digits = snapshot.usual_digits(self.repository.config())?;
+        let digits = snapshot.unique_digits(id, digits)?;
+        let mut hex = id.to_hex().to_string();
+        hex.truncate(digits);
+        Ok(hex)
+    }
+
+    /// The object that a revision names.
+    fn resolve(&self, revision: &[u8]) -> Result<Option<ObjectId>, Fatal> {
+        Revisions::new(self.repository, &self.repository.snapshot()?).resolve(revision)
+    }
+}
+
+/// Names the paths with conflicts.
+fn say_unmerged(call: &Call, paths: &[Vec<u8>]) -> Result<(), Fatal> {
+    paths.iter().try_for_each(|path| say(call, &[path, b": needs merge"]))
+}
+
+/// Looks at all files, and ends if there are conflicts.
+fn refresh(call: &Call, session: &mut Session<'_>) -> Result<(), Fatal> {
+    let unmerged = session.refresh()?;
+    if unmerged.is_empty() {
+        return Ok(());
+    }
+    say_unmerged(call, &unmerged)?;
+    complain(call, &["error: could not write index".to_owned()]);
+    Err(Fatal::silent(1))
+}
+
+/// The first paragraph of a commit's message, in one line.
+fn subject(commit: &[u8]) -> Vec<u8> {
+    let start = commit.windows(2).position(|pair| pair == b"\n\n").map_or(commit.len(), |at| at + 2);
+    let lines = commit[start..].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let lines = lines.skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(&b' ')
+}
+
+/// Writes a line to standard output.
+fn say(call: &Call, parts: &[&[u8]]) -> Result<(), Fatal> {
+    call.write_line(parts.concat())
+}
+
+/// Writes lines to standard error.
+fn complain(call: &Call, lines: &[String]) {
+    let mut text = lines.join("\n");
+    if !lines.is_empty() {
+        text.push('\n');
+    }
+    // Nobody is left to be told where it is closed.
+    let _ = call.streams.errors.say(text.as_bytes());
+}

@@ -1,0 +1,52 @@
+//! Which paths `stash push` is told of.
+
+use packrace_worktree::index::Index;
+use packrace_worktree::paths::Pathspecs;
+
+use super::Context;
+use crate::call::fatal::Fatal;
+use crate::options::StashPushOptions;
+use crate::work_tree::pathspec_file::PathspecSource;
+
+/// Those of arguments, or of a file.
+pub(super) fn of(context: &Context<'_>, args: &StashPushOptions) -> Result<Pathspecs, Fatal> {
+    let source = PathspecSource {
+        typed: &args.pathspecs,
+        file: args.pathspec_from_file.as_ref(),
+        ends_in_nul: args.pathspec_file_nul,
+        prefix: &context.prefix,
+    };
+    parse(context, &source.read(context.call)?)
+}
+
+/// Reads pathspecs as they were typed.
+pub(super) fn parse(context: &Context<'_>, elements: &[Vec<u8>]) -> Result<Pathspecs, Fatal> {
+    let top = context.top.as_os_str().as_encoded_bytes();
+    Pathspecs::parse(elements, &context.prefix, top, context.call.environment.pathspecs).map_err(Fatal::new)
+}
+
+/// Complains of pathspecs that mean nothing in the index, as git shows them.
+pub(super) fn check(context: &Context<'_>, index: &Index, specs: &mut Pathspecs) -> Result<(), Fatal> {
+    for (key, _) in index.entries() {
+        specs.meet_entry(key.path(), false);
+    }
+    let mut is_missing = false;
+    for spec in specs.without_entry() {
+        let shown = match spec.original.starts_with(b":") {
+            true => String::from_utf8_lossy(&spec.original).into_owned(),
+            false => {
+                let path = String::from_utf8_lossy(spec.path());
+                format!(":(prefix:{}){path}", context.prefix.len())
+            }
+        };
+        tell!(context.call, "error: pathspec '{shown}' did not match any file(s) known to git");
+        is_missing = true;
+    }
+    match is_missing {
+        false => Ok(()),
+        true => {
+            tell!(context.call, "Did you forget to 'git add'?");
+            Err(Fatal::silent(1))
+        }
+    }
+}

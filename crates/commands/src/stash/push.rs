@@ -1,0 +1,236 @@
+//! `stash push`, `save` and `create`.
+
+use std::ffi::OsString;
+
+use packrace_store::refs::{Change, Expected, Mode};
+use packrace_worktree::WorkError;
+use packrace_worktree::paths::Pathspecs;
+use packrace_worktree::stash::{Head, Outcome, People, Request, Session, StoredStash};
+use packrace_worktree::untracked::UntrackedKind;
+
+use super::{Context, REF, complain, pathspecs, say};
+use crate::call::fatal::Fatal;
+use crate::commit_tree::encoding as commit_encoding;
+use crate::options::{StashKeepOptions, StashPushOptions};
+use crate::ref_changes::{RefChanges, edit};
+
+pub(super) fn save(
+    context: &Context<'_>,
+    options: &StashKeepOptions,
+    words: &[OsString],
+) -> Result<(), Fatal> {
+    let message = (!words.is_empty()).then(|| joined(words));
+    push(context, options, message, pathspecs::parse(context, &[])?)
+}
+
+pub(super) fn run(context: &Context<'_>, args: &StashPushOptions) -> Result<(), Fatal> {
+    let specs = pathspecs::of(context, args)?;
+    let message = args.message.as_ref().map(|message| message.as_encoded_bytes().to_vec());
+    push(context, &args.options, message, specs)
+}
+
+pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fatal> {
+    let mut session = context.lock()?;
+    let unmerged = session.refresh()?;
+    if !unmerged.is_empty() {
+        return conflicts(context, &session, &unmerged);
+    }
+    let Some(head) = context.head(session.objects())? else {
+        complain(context.call, &["You do not have the initial commit yet".to_owned()]);
+        return Err(Fatal::silent(1));
+    };
+    let message = (!words.is_empty()).then(|| joined(words));
+    let work = Work {
+        head: &head,
+        people: &context.people()?,
+        message: message.as_deref(),
+        untracked: None,
+        staged_only: false,
+        quiet: false,
+    };
+    let kept = keep(context, &mut session, &work, &mut pathspecs::parse(context, &[])?)?;
+    complain(context.call, &session.finish()?);
+    match kept {
+        Outcome::Unchanged | Outcome::NothingStaged => Ok(()),
+        Outcome::Kept(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),
+    }
+}
+
+/// There is no tree of an index with conflicts.
+fn conflicts(context: &Context<'_>, session: &Session<'_>, unmerged: &[Vec<u8>]) -> Result<(), Fatal> {
+    super::say_unmerged(context.call, unmerged)?;
+    let entries = session.index().entries().filter(|(key, _)| key.stage() > 0);
+    let line = |path: &[u8], id| format!("{}: unmerged ({id})", String::from_utf8_lossy(path));
+    let mut lines: Vec<String> = entries.map(|(key, entry)| line(key.path(), entry.id)).collect();
+    lines.push("Cannot save the current index state".to_owned());
+    complain(context.call, &lines);
+    Err(Fatal::silent(1))
+}
+
+fn joined(words: &[OsString]) -> Vec<u8> {
+    words.iter().map(|word| word.as_encoded_bytes()).collect::<Vec<_>>().join(&b' ')
+}
+
+/// What is kept.
+struct Work<'a> {
+    head: &'a Head,
+    people: &'a People,
+    message: Option<&'a [u8]>,
+    untracked: Option<&'a [Vec<u8>]>,
+    staged_only: bool,
+    /// Whether the errors say all.
+    quiet: bool,
+}
+
+impl Work<'_> {
+    /// Complains of what stands in the way of keeping the work tree.
+    fn refused(&self, context: &Context<'_>, mut lines: Vec<String>) -> Fatal {
+        if !self.quiet {
+            lines.push("Cannot save the current worktree state".to_owned());
+        }
+        complain(context.call, &lines);
+        Fatal::silent(1)
+    }
+}
+
+fn push(
+    context: &Context<'_>,
+    options: &StashKeepOptions,
+    message: Option<Vec<u8>>,
+    mut specs: Pathspecs,
+) -> Result<(), Fatal> {
+    let includes_untracked = options.include_untracked || options.all;
+    if options.staged && includes_untracked {
+        complain(
+            context.call,
+            &["Can't use --staged and --include-untracked or --all at the same time".to_owned()],
+        );
+        return Err(Fatal::silent(1));
+    }
+    let mut session = context.lock()?;
+    if !specs.is_empty() && !includes_untracked {
+        pathspecs::check(context, session.index(), &mut specs)?;
+    }
+    super::refresh(context.call, &mut session)?;
+    let untracked = match includes_untracked {
+        false => None,
+        true => Some(untracked(context, &mut session, &mut specs, options.all)?),
+    };
+    let Some(head) = context.head(session.objects())? else {
+        if !options.quiet {
+            complain(context.call, &["You do not have the initial commit yet".to_owned()]);
+        }
+        return Err(Fatal::silent(1));
+    };
+    let people = context.people()?;
+    let message = message.filter(|message| !message.is_empty());
+    let work = Work {
+        head: &head,
+        people: &people,
+        message: message.as_deref(),
+        untracked: untracked.as_deref(),
+        staged_only: options.staged,
+        quiet: options.quiet,
+    };
+    let kept = match keep(context, &mut session, &work, &mut specs)? {
+        Outcome::StoredStash(kept) => kept,
+        other => {
+            complain(context.call, &session.finish()?);
+            return nothing_to_keep(context, options, matches!(other, Outcome::NothingStaged));
+        }
+    };
+    set_ref(context, &kept)?;
+    if !options.quiet {
+        say(context.call, &[b"Saved working directory and index state ", &kept.message])?;
+    }
+    if options.staged {
+        if let Err(problems) = session.clear_staged(&head)? {
+            complain(context.call, &problems);
+            complain(context.call, &["Cannot remove worktree changes".to_owned()]);
+            return Err(Fatal::silent(1));
+        }
+    } else {
+        let is_meant = &mut |path: &[u8]| specs.is_meant(path, false);
+        session.clear(&kept, &head, is_meant, includes_untracked, options.keep_index)?;
+    }
+    complain(context.call, &session.finish()?);
+    Ok(())
+}
+
+fn nothing_to_keep(
+    context: &Context<'_>,
+    options: &StashKeepOptions,
+    is_only_unstaged: bool,
+) -> Result<(), Fatal> {
+    if is_only_unstaged {
+        if !options.quiet {
+            complain(context.call, &["No staged changes".to_owned()]);
+        }
+        return Err(Fatal::silent(1));
+    }
+    if !options.quiet {
+        say(context.call, &[b"No local changes to save"])?;
+    }
+    Ok(())
+}
+
+/// Files that git does not know; repositories among them are left alone, as git leaves them.
+fn untracked(
+    context: &Context<'_>,
+    session: &mut Session<'_>,
+    specs: &mut Pathspecs,
+    includes_ignored: bool,
+) -> Result<Vec<Vec<u8>>, Fatal> {
+    let options = context.call.open_options()?;
+    let mut paths = Vec::new();
+    for untracked in session.untracked(specs, includes_ignored, &options)? {
+        match untracked.found {
+            UntrackedKind::File | UntrackedKind::Link => paths.push(untracked.path),
+            UntrackedKind::Repository(_) => {
+                let shown = String::from_utf8_lossy(&untracked.path).into_owned();
+                complain(context.call, &[format!("Ignoring path {shown}/")]);
+            }
+        }
+    }
+    Ok(paths)
+}
+
+fn keep(
+    context: &Context<'_>,
+    session: &mut Session<'_>,
+    work: &Work<'_>,
+    specs: &mut Pathspecs,
+) -> Result<Outcome, Fatal> {
+    if let Some((key, _)) = session.index().entries().find(|(_, entry)| entry.intent_to_add) {
+        let path = String::from_utf8_lossy(key.path()).into_owned();
+        return Err(work.refused(context, vec![format!("error: Entry '{path}' not uptodate. Cannot merge.")]));
+    }
+    let encoding = commit_encoding(context.repository.config());
+    let mut is_meant = |path: &[u8]| specs.is_meant(path, false);
+    let kept = session.keep(&mut Request {
+        head: work.head,
+        is_meant: &mut is_meant,
+        untracked: work.untracked,
+        staged_only: work.staged_only,
+        message: work.message,
+        people: work.people,
+        encoding: encoding.as_deref(),
+    });
+    complain(context.call, &session.take_told());
+    match kept {
+        Err(WorkError::Unreadable(lines)) => Err(work.refused(context, lines)),
+        kept => Ok(kept?),
+    }
+}
+
+/// Makes the entry the newest of all.
+fn set_ref(context: &Context<'_>, kept: &Kept) -> Result<(), Fatal> {
+    let mut changes = RefChanges::new(context.repository, context.call)?;
+    changes.writes.who = context.people()?.committer;
+    let mut edit = edit(REF, Change::Set(kept.commit), Expected::Any, &kept.message.clone().into());
+    edit.force_log = true;
+    let refs = context.repository.refs();
+    let prepared = refs.prepare(vec![edit], Mode::Atomic, &changes.writes, &mut changes.objects)?;
+    prepared.commit(&kept.durable, &mut changes.objects)?;
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! `stash show`.
+
+use packrace_worktree::difference::{Difference, between};
+use packrace_worktree::listing::{list, make_trees};
+use packrace_worktree::objects::Objects;
+
+use super::{Context, entries};
+use crate::call::fatal::Fatal;
+use crate::options::StashShowOptions;
+use crate::reports::diff_stat;
+use crate::reports::long_status::diff_rename_limit;
+use crate::reports::patch_text::PatchWriter;
+use crate::text::quoting::PathStyle;
+
+pub(super) fn run(context: &Context<'_>, args: &StashShowOptions) -> Result<(), Fatal> {
+    let config = context.repository.config();
+    let entry = entries::find(context, &args.entries)?;
+    let is_default =
+        !(args.patch || args.stat || args.numstat || args.shortstat || args.name_only || args.name_status);
+    let configured = |key: &str, default: bool| config.boolean(key).map(|value| value.unwrap_or(default));
+    let shows_patch = args.patch || (is_default && configured("stash.showPatch", false)?);
+    let shows_stat = args.stat || (is_default && configured("stash.showStat", true)?);
+    if is_default && !shows_patch && !shows_stat {
+        return Ok(());
+    }
+    let includes_untracked = match args.include_untracked {
+        Some(typed) => typed,
+        None => configured("stash.showIncludeUntracked", false)?,
+    };
+    let snapshot = context.repository.snapshot()?;
+    let objects = Objects::new(&snapshot);
+    let stash = &entry.stash;
+    let empty = objects.hash_kind().empty_tree();
+    let trees = match (args.only_untracked, &stash.untracked_tree) {
+        (true, untracked) => [empty, untracked.unwrap_or(empty)],
+        (false, Some(untracked)) if includes_untracked => {
+            let mut files = list(&objects, &stash.tree)?;
+            files.extend(list(&objects, untracked)?);
+            let tree = make_trees(&objects, files.iter().map(|(path, item)| (path.as_slice(), *item)))?;
+            [stash.base_tree, tree]
+        }
+        (false, _) => [stash.base_tree, stash.tree],
+    };
+    let found = between(context.repository, &objects, trees.each_ref(), diff_rename_limit(config)?)?;
+    // Paths start at the top, wherever the user is.
+    let style = PathStyle::of(config, b"")?;
+    let mut text = Vec::new();
+    if args.name_only || args.name_status {
+        text.extend(names(&found, &style, args.name_status));
+    } else {
+        let stats = diff_stat::count(&objects, &found, &style)?;
+        if args.numstat {
+            text.extend(diff_stat::numstat(&stats));
+        }
+        if shows_stat {
+            text.extend(diff_stat::stat(&stats));
+        }
+        if args.shortstat {
+            text.extend(diff_stat::shortstat(&stats).bytes());
+        }
+    }
+    if shows_patch {
+        if !text.is_empty() {
+            text.push(b'\n');
+        }
+        text.extend(PatchWriter::new(&objects, &snapshot, &style, config)?.write(&found)?);
+    }
+    context.call.write(&text)
+}
+
+/// `--name-only` and `--name-status`.
+fn names(found: &[Difference], style: &PathStyle, with_status: bool) -> Vec<u8> {
+    let mut text = Vec::new();
+    for difference in found {
+        let status = match (&difference.renamed_from, &difference.old, &difference.new) {
+            _ if !with_status => String::new(),
+            (Some(_), _, _) => format!("R{:03}\t", difference.similarity),
+            (None, None, _) => "A\t".to_owned(),
+            (None, Some(_), None) => "D\t".to_owned(),
+            _ if difference.is_of_type() => "T\t".to_owned(),
+            _ => "M\t".to_owned(),
+        };
+        text.extend_from_slice(status.as_bytes());
+        if let Some(from) = difference.renamed_from.as_ref().filter(|_| with_status) {
+            text.extend_from_slice(&[&style.show(from), &b"\t"[..]].concat());
+        }
+        text.extend_from_slice(&[&style.show(&difference.path), &b"\n"[..]].concat());
+    }
+    text
+}

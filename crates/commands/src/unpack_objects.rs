@@ -1,0 +1,133 @@
+//! `packrace unpack-objects`: stores the objects of the pack on standard input, a handful of them loose, more as the pack that they
+//! came in.
+
+use std::sync::Arc;
+
+use packrace_pack::ingest::{self, Checks, Ingest, Options, Unpacking};
+use packrace_pack::unpack::{Salvaged, form_of, salvage, unpack};
+use packrace_pack::{Phase, ProgressSink as _};
+use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, PublishOptions};
+use packrace_store::{Repository, strict_fsck_rules};
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::UnpackObjectsOptions;
+use crate::packs::input::{PackInput, READ_BYTES, parse_pack_header};
+use crate::progress::{Progress, is_wanted};
+
+/// Does what `git unpack-objects` does.
+pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let header = args.pack_header.as_deref().map(parse_pack_header).transpose()?.unwrap_or_default();
+    if args.recover && !args.strict.is_empty() {
+        // What is recovered may be broken.
+        return Err(Fatal::usage("options '-r' and '--strict' cannot be used together"));
+    }
+    let mut input = PackInput::new(call, header)?;
+    let checks = match args.strict.is_empty() {
+        true => None,
+        false => {
+            let rules = strict_fsck_rules(args.strict.join(",").as_bytes(), repository.hash_kind())?;
+            Some(Checks { rules: Some(Arc::new(rules)), links: true })
+        }
+    };
+    let job = Job {
+        call,
+        args,
+        progress: Progress::new(is_wanted(call, args.quiet.then_some(false)), call)?,
+        storing: BatchOptions::of(repository.config())?,
+        options: Options {
+            max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
+            fix_thin: true,
+            checks,
+            ..Options::of(repository.config(), repository.hash_kind())?
+        },
+        repository,
+    };
+    let rest = if args.recover { job.recover(&mut input)? } else { job.unpack(&mut input)? };
+    input.pass_on(&rest, &mut **call.streams.output())
+}
+
+struct Job<'a> {
+    call: &'a Call,
+    args: &'a UnpackObjectsOptions,
+    repository: Repository,
+    progress: Progress,
+    storing: BatchOptions,
+    options: Options,
+}
+
+impl Job<'_> {
+    /// Takes all of the pack before anything of it is stored. Gives back what was read behind it.
+    fn unpack(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
+        let mut ingest = match self.args.dry_run {
+            true => Ingest::check_only(self.options.clone()),
+            false => Ingest::new(self.writer()?, self.options.clone()),
+        };
+        let rest = input.feed(&mut ingest, |_, _| {}, |error| refuse(self.call, error))?;
+        let rest = rest.ok_or_else(|| Fatal::new("early EOF"))?;
+        if self.args.dry_run {
+            return Ok(rest);
+        }
+        let snapshot = self.repository.snapshot()?;
+        let indexed =
+            ingest.resolve(Some(&snapshot), &self.progress).map_err(|error| refuse(self.call, error))?;
+        self.progress.finish();
+        self.call.streams.errors.say(&indexed.found().warnings).map_err(Fatal::new)?;
+        let BatchOptions { policy, loose_limit, loose_compression, .. } = self.storing;
+        let form = form_of(&indexed, &snapshot, loose_limit)?;
+        let mut batch = LooseBatch::new(self.repository.object_dir(), snapshot, loose_compression, policy);
+        if form == Form::Loose && unpack(&indexed, &mut batch, &self.progress)? {
+            batch.publish()?;
+        } else {
+            let objects = u64::from(indexed.entries().len() as u32 - indexed.completed());
+            indexed.publish(&PublishOptions::of(self.repository.config())?)?;
+            self.progress.report(Phase::Unpacking, objects, objects);
+        }
+        self.progress.finish();
+        Ok(rest)
+    }
+
+    /// Stores what can be read.
+    fn recover(&self, input: &mut PackInput<'_>) -> Result<Vec<u8>, Fatal> {
+        let mut file = self.writer()?;
+        let mut buffer = vec![0; READ_BYTES];
+        let mut max_bytes = self.options.max_bytes.unwrap_or(u64::MAX);
+        loop {
+            let length = input.read(&mut buffer)?;
+            if length == 0 {
+                break;
+            }
+            max_bytes = max_bytes
+                .checked_sub(length as u64)
+                .ok_or_else(|| Fatal::new("pack exceeds maximum allowed size"))?;
+            file.write(&buffer[..length])?;
+        }
+        let data = file.map()?;
+        let Salvaged { errors, fatal, end } = salvage(&data, &self.repository, self.args.dry_run)?;
+        for error in &errors {
+            tell!(self.call, "error: {error}");
+        }
+        match fatal {
+            Some(fatal) => Err(Fatal::new(fatal)),
+            None if !errors.is_empty() => Err(Fatal::silent(1)),
+            None => Ok(data[end..].to_vec()),
+        }
+    }
+
+    /// A temporary that the pack waits in.
+    fn writer(&self) -> Result<PackWriter, Fatal> {
+        let dir = self.repository.object_dir().join("pack");
+        Ok(PackWriter::receive(&dir, self.options.hash, self.storing.policy)?)
+    }
+}
+
+fn refuse(call: &Call, error: ingest::Error) -> Fatal {
+    // Nobody is left to be told if this fails.
+    let _ = call.streams.errors.say(error.lines());
+    match error.of_unpacking() {
+        Unpacking::BadObject(words) => Fatal::error(words),
+        Unpacking::Fatal(words) => Fatal::new(words),
+    }
+}

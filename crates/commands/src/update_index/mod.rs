@@ -1,0 +1,315 @@
+//! `packrace update-index`: puts files of the work tree, or what is told of them, into the index.
+
+mod again;
+mod info;
+mod paths;
+
+use std::borrow::Cow;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use packrace_store::publish::{BatchOptions, DurableObjects, ObjectBatch};
+use packrace_store::{Repository, Snapshot, unquote_line};
+use packrace_worktree::index::{Contents, Index, IndexError, IndexLock, RefreshOptions, refresh};
+use packrace_worktree::paths::NameRules;
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::{Step, Switch, UpdateIndexOptions};
+use crate::work_tree::WorkTree;
+
+/// Does what `git update-index` does.
+pub fn run(call: &Call, args: &UpdateIndexOptions) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let work_tree = WorkTree::find(&repository, call)?;
+    let mut update = Update::new(call, &repository, work_tree)?;
+    let mut steps = args.steps.iter();
+    while let Some(step) = steps.next() {
+        match step {
+            Step::Unresolve => {
+                for step in steps.by_ref() {
+                    update.unresolve(step)?;
+                }
+            }
+            Step::Again => {
+                let rest: Vec<&Step> = steps.by_ref().collect();
+                update.again(&rest)?;
+            }
+            step => update.step(step)?,
+        }
+    }
+    update.finish()
+}
+
+/// The index that is changed: under its lock, or, where that could not be had, until it would have to be written.
+enum Held {
+    Locked(Box<IndexLock>),
+    Unlocked(Box<Index>, IndexError),
+}
+
+/// What is on at a point of the command line.
+#[derive(Default)]
+struct Options {
+    add: bool,
+    remove: bool,
+    replace: bool,
+    info_only: bool,
+    force_remove: bool,
+    verbose: bool,
+    nul: bool,
+    ignore_skip_worktree: bool,
+    assume_unchanged: Option<bool>,
+    skip_worktree: Option<bool>,
+    executable: Option<bool>,
+    force_write: bool,
+    show_version: bool,
+    refresh: RefreshOptions,
+}
+
+struct Update<'a> {
+    call: &'a Call,
+    repository: &'a Repository,
+    work_tree: Option<WorkTree>,
+    held: Option<Held>,
+    options: Options,
+    rules: NameRules,
+    /// Whether new entries are marked as unchanged (`core.ignoreStat`).
+    assumes_unchanged: bool,
+    snapshot: Option<Arc<Snapshot>>,
+    contents: Option<Contents>,
+    batch: Option<ObjectBatch>,
+    version: Option<i64>,
+    reads_stdin: bool,
+    has_errors: bool,
+}
+
+impl<'a> Update<'a> {
+    fn new(call: &'a Call, repository: &'a Repository, work_tree: Option<WorkTree>) -> Result<Self, Fatal> {
+        let config = repository.config();
+        let rules = NameRules::of(config).map_err(Fatal::new)?;
+        let assumes_unchanged = config.boolean("core.ignoreStat")?.unwrap_or(false);
+        let held = match IndexLock::take(repository) {
+            Ok(lock) => Held::Locked(Box::new(lock)),
+            // It may turn out that nothing is to be written.
+            Err(error) => match (&error, Index::read(repository)) {
+                (IndexError::Lock(_), Ok(index)) => Held::Unlocked(Box::new(index), error),
+                _ => return Err(error.into()),
+            },
+        };
+        Ok(Update {
+            call,
+            repository,
+            work_tree,
+            held: Some(held),
+            options: Options::default(),
+            rules,
+            assumes_unchanged,
+            snapshot: None,
+            contents: None,
+            batch: None,
+            version: None,
+            reads_stdin: false,
+            has_errors: false,
+        })
+    }
+
+    fn index(&mut self) -> &mut Index {
+        match self.held.as_mut().expect("there until the end") {
+            Held::Locked(lock) => lock.index_mut(),
+            Held::Unlocked(index, _) => index,
+        }
+    }
+
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Fatal> {
+        if self.snapshot.is_none() {
+            self.snapshot = Some(self.repository.snapshot()?);
+        }
+        Ok(self.snapshot.clone().expect("just taken"))
+    }
+
+    /// Index, files, and where objects go, all at once.
+    fn parts(&mut self) -> Result<(&mut Index, &mut Contents, Option<&ObjectBatch>), Fatal> {
+        if self.contents.is_none() {
+            let top = self.top()?;
+            let snapshot = self.snapshot()?;
+            let contents = Contents::new(self.repository, &snapshot, &top).map_err(Fatal::new)?;
+            self.contents = Some(contents);
+        }
+        if self.batch.is_none() && !self.options.info_only {
+            let options = BatchOptions::of_work_tree(self.repository.config())?;
+            let snapshot = self.snapshot()?;
+            self.batch = Some(ObjectBatch::new(self.repository.object_dir(), snapshot, options));
+        }
+        let index = match self.held.as_mut().expect("there until the end") {
+            Held::Locked(lock) => lock.index_mut(),
+            Held::Unlocked(index, _) => index,
+        };
+        let contents = self.contents.as_mut().expect("just made");
+        let batch = self.batch.as_ref().filter(|_| !self.options.info_only);
+        Ok((index, contents, batch))
+    }
+
+    fn work_tree(&self) -> Result<&WorkTree, Fatal> {
+        let work_tree = self.work_tree.as_ref();
+        work_tree.ok_or_else(|| Fatal::new("this operation must be run in a work tree"))
+    }
+
+    fn top(&self) -> Result<PathBuf, Fatal> {
+        Ok(self.work_tree()?.top.clone())
+    }
+
+    /// Says what conversions have to say.
+    fn tell(&mut self) {
+        if let Some(contents) = &mut self.contents {
+            contents.told.drain(..).for_each(|line| tell!(self.call, "{line}"));
+        }
+    }
+
+    /// Takes an option that is on from here, or off.
+    fn switch(&mut self, step: &Step) -> bool {
+        let Step::Set(switch, on) = *step else { return false };
+        let options = &mut self.options;
+        let target = match switch {
+            Switch::Quiet => &mut options.refresh.quiet,
+            Switch::IgnoreSubmodules => &mut options.refresh.ignore_submodules,
+            Switch::Add => &mut options.add,
+            Switch::Replace => &mut options.replace,
+            Switch::Remove => &mut options.remove,
+            Switch::Unmerged => &mut options.refresh.allow_unmerged,
+            Switch::IgnoreSkipWorktree => &mut options.ignore_skip_worktree,
+            Switch::InfoOnly => &mut options.info_only,
+            Switch::ForceRemove => &mut options.force_remove,
+            Switch::Nul => &mut options.nul,
+            Switch::IgnoreMissing => &mut options.refresh.ignore_missing,
+            Switch::Verbose => &mut options.verbose,
+            Switch::ShowVersion => &mut options.show_version,
+            Switch::ForceWrite => &mut options.force_write,
+            Switch::AssumeUnchanged => {
+                options.assume_unchanged = Some(on);
+                return true;
+            }
+            Switch::SkipWorktree => {
+                options.skip_worktree = Some(on);
+                return true;
+            }
+        };
+        *target = on;
+        true
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Fatal> {
+        match step {
+            Step::Set(..) => drop(self.switch(step)),
+            Step::Chmod(executable) => self.options.executable = Some(*executable),
+            Step::Refresh { really } => self.refresh(*really)?,
+            Step::CacheInfo(text) => self.cache_info(text)?,
+            Step::Path(path) => self.typed_path(path.as_encoded_bytes())?,
+            Step::Stdin => self.reads_stdin = true,
+            Step::IndexInfo => self.index_info()?,
+            Step::ClearResolveUndo => self.index().clear_resolve_undo(),
+            Step::Version(version) => self.version = Some(*version).filter(|version| *version != 0),
+            Step::Unresolve | Step::Again => unreachable!("they take what follows"),
+        }
+        Ok(())
+    }
+
+    fn refresh(&mut self, really: bool) -> Result<(), Fatal> {
+        self.work_tree()?;
+        let options = RefreshOptions { really, ..self.options.refresh };
+        let mut out = Vec::new();
+        let (index, contents, _) = self.parts()?;
+        let is_well = refresh(index, contents, &options, &mut |path, what| {
+            out.extend_from_slice(path);
+            out.extend_from_slice(format!(": {what}\n").as_bytes());
+        });
+        self.tell();
+        self.has_errors |= !is_well.map_err(Fatal::new)?;
+        self.call.write(&out)
+    }
+
+    /// Does what is left, and writes the index if it has changed.
+    fn finish(mut self) -> Result<(), Fatal> {
+        self.change_version()?;
+        if self.reads_stdin {
+            self.paths_of_stdin()?;
+        }
+        if self.index().is_changed() || self.options.force_write {
+            self.write()?;
+        } else if let Some(batch) = self.batch.take() {
+            batch.publish()?;
+        }
+        match self.has_errors {
+            true => Err(Fatal::silent(1)),
+            false => Ok(()),
+        }
+    }
+
+    fn change_version(&mut self) -> Result<(), Fatal> {
+        let verbose = self.options.verbose;
+        if let Some(version) = self.version {
+            let range = 2..=4;
+            if !range.contains(&version) {
+                return Err(Fatal::new(format!("index-version {version} not in range: 2..4")));
+            }
+            let before = self.index().version().unwrap_or(0);
+            if verbose {
+                say(self.call, &format!("index-version: was {before}, set to {version}"), b"")?;
+            }
+            if i64::from(before) != version {
+                self.index().set_version(version as u32);
+            }
+        }
+        if self.options.show_version {
+            let version = self.index().version().unwrap_or(0);
+            say(self.call, &version.to_string(), b"")?;
+        }
+        Ok(())
+    }
+
+    fn paths_of_stdin(&mut self) -> Result<(), Fatal> {
+        let end = if self.options.nul { 0 } else { b'\n' };
+        for line in BufReader::new(self.call.streams.input()).split(end) {
+            let line = line.map_err(Fatal::new)?;
+            let path = match self.options.nul {
+                true => Some(Cow::Borrowed(line.as_slice())),
+                false => unquote_line(&line),
+            };
+            self.typed_path(&path.ok_or_else(|| Fatal::new("line is badly quoted"))?)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the objects durable and then writes the index.
+    fn write(&mut self) -> Result<(), Fatal> {
+        let lock = match self.held.take().expect("there until the end") {
+            Held::Locked(lock) => lock,
+            Held::Unlocked(_, _) if self.options.refresh.quiet => return Err(Fatal::silent(128)),
+            Held::Unlocked(_, error) => return Err(error.into()),
+        };
+        let durable = match self.batch.take() {
+            Some(batch) => batch.publish()?.durable(),
+            None => DurableObjects::stored_before(),
+        };
+        let written = match &mut self.contents {
+            Some(contents) => lock.commit_beside(&durable, contents),
+            None => match &self.work_tree {
+                None => lock.commit(&durable, &mut |_, _| false),
+                Some(work_tree) => {
+                    let (top, snapshot) = (work_tree.top.clone(), self.snapshot()?);
+                    let mut contents = Contents::new(self.repository, &snapshot, &top).map_err(Fatal::new)?;
+                    lock.commit_beside(&durable, &mut contents)
+                }
+            },
+        };
+        Ok(written?)
+    }
+}
+
+/// Says something of a path on standard output.
+fn say(call: &Call, before: &str, path: &[u8]) -> Result<(), Fatal> {
+    let quote: &[u8] = if path.is_empty() { b"" } else { b"'" };
+    let line = [before.as_bytes(), quote, path, quote, b"\n"].concat();
+    call.write(&line)
+}

@@ -1,0 +1,189 @@
+//! Files of the work tree.
+
+use packrace_worktree::index::{ContentError, Entry, Kind, Mode, Seen};
+
+use super::{Update, say};
+use crate::call::fatal::Fatal;
+
+/// Why a path was not taken: a line of `error: …`, after which nothing else is done.
+pub struct Unable(String);
+
+impl From<ContentError> for Unable {
+    fn from(error: ContentError) -> Self {
+        Unable(error.to_string())
+    }
+}
+
+impl Update<'_> {
+    /// A path from where we are.
+    pub fn typed_path(&mut self, typed: &[u8]) -> Result<(), Fatal> {
+        let path = self.work_tree()?.path(typed)?;
+        self.path(&path)
+    }
+
+    /// Updates the entry of a path, as the options say.
+    pub fn path(&mut self, path: &[u8]) -> Result<(), Fatal> {
+        let shown = String::from_utf8_lossy(path).into_owned();
+        let seen = self.parts()?.1.look(path);
+        let is_link = matches!(seen, Ok(Some(Seen { kind: Kind::Link, .. })));
+        if !self.rules.allow(path, is_link) {
+            tell!(self.call, "Ignoring path {shown}");
+            return Ok(());
+        }
+        let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
+        if assume.is_some() || skip.is_some() {
+            let mark = |entry: &mut Entry| {
+                entry.assume_valid = assume.unwrap_or(entry.assume_valid);
+                entry.skip_worktree = skip.unwrap_or(entry.skip_worktree);
+            };
+            return match self.index().set_flags(path, mark) {
+                true => Ok(()),
+                false => Err(Fatal::new(format!("Unable to mark file {shown}"))),
+            };
+        }
+        if self.options.force_remove {
+            self.index().remove(path);
+            return self.report("remove ", path);
+        }
+        let taken = self.take(path)?;
+        self.tell();
+        if let Err(Unable(error)) = taken {
+            if !error.is_empty() {
+                self.call.tell_error(&error.to_string());
+            }
+            return Err(Fatal::new(format!("Unable to process path {shown}")));
+        }
+        self.report("add ", path)?;
+        if let Some(executable) = self.options.executable {
+            let sign = if executable { '+' } else { '-' };
+            if !self.index().set_executable(path, executable) {
+                return Err(Fatal::new(format!("git update-index: cannot chmod {sign}x '{shown}'")));
+            }
+            self.report(&format!("chmod {sign}x "), path)?;
+        }
+        Ok(())
+    }
+
+    /// Says what was done, if that was asked for.
+    pub fn report(&self, what: &str, path: &[u8]) -> Result<(), Fatal> {
+        if self.options.verbose { say(self.call, what, path) } else { Ok(()) }
+    }
+
+    /// Puts what is in the work tree into the index, or takes out what is not there.
+    fn take(&mut self, path: &[u8]) -> Result<Result<(), Unable>, Fatal> {
+        let shown = String::from_utf8_lossy(path).into_owned();
+        let (index, contents, _) = self.parts()?;
+        if contents.is_beyond_link(path) {
+            return Ok(Err(Unable(format!("'{shown}' is beyond a symbolic link"))));
+        }
+        if index.get(path, 0).is_some_and(|entry| entry.skip_worktree) {
+            if self.options.remove && !self.options.ignore_skip_worktree {
+                self.index().remove(path);
+            }
+            return Ok(Ok(()));
+        }
+        let seen = match contents.look(path) {
+            Err(error) => return Ok(Err(error.into())),
+            Ok(None) => return Ok(self.take_out(path)),
+            Ok(Some(seen)) => seen,
+        };
+        match seen.kind {
+            Kind::Dir => self.take_dir(path, &seen),
+            Kind::Other => Ok(Err(Unable(format!("{shown}: unsupported file type")))),
+            Kind::File { .. } | Kind::Link => self.take_file(path, &seen),
+        }
+    }
+
+    fn take_out(&mut self, path: &[u8]) -> Result<(), Unable> {
+        if !self.options.remove {
+            let shown = String::from_utf8_lossy(path);
+            return Err(Unable(format!("{shown}: does not exist and --remove not passed")));
+        }
+        self.index().remove(path);
+        Ok(())
+    }
+
+    /// A directory is a submodule, or in the way of what was a file.
+    fn take_dir(&mut self, path: &[u8], seen: &Seen) -> Result<Result<(), Unable>, Fatal> {
+        let shown = String::from_utf8_lossy(path).into_owned();
+        let (index, contents, _) = self.parts()?;
+        let head = contents.submodule_head(path);
+        let before = index.stages(path).next().map(|(_, entry)| entry.mode);
+        let what = match (before, head) {
+            (Some(Mode::Gitlink), None) => return Ok(Ok(())),
+            (Some(Mode::Gitlink), Some(id)) => return Ok(self.put(path, Mode::Gitlink, id, seen)),
+            (Some(_), _) => return Ok(self.take_out(path)),
+            (None, _) if index.contains_dir(path) => "add individual files instead",
+            (None, Some(id)) => return Ok(self.put(path, Mode::Gitlink, id, seen)),
+            (None, None) => "add files inside instead",
+        };
+        Ok(Err(Unable(format!("{shown}: is a directory - {what}"))))
+    }
+
+    fn take_file(&mut self, path: &[u8], seen: &Seen) -> Result<Result<(), Unable>, Fatal> {
+        let shown = String::from_utf8_lossy(path).into_owned();
+        let (index, contents, batch) = self.parts()?;
+        let before = index.get(path, 0).copied();
+        if let Some(entry) = before {
+            // Nothing new: the entry stays as it is.
+            let is_same = !entry.intent_to_add && contents.rules().matches(&entry, seen);
+            if is_same
+                && (!index.is_racy(&entry)
+                    || contents.blob(index, path, seen, None).is_ok_and(|id| id == entry.id))
+            {
+                return Ok(Ok(()));
+            }
+        }
+        let any_before = before.or_else(|| index.stages(path).last().map(|(_, entry)| *entry));
+        let mode = contents.rules().mode(seen.kind, any_before.map(|entry| entry.mode));
+        let mode = mode.expect("a file or a link");
+        let id = match contents.blob(index, path, seen, batch) {
+            Ok(id) => id,
+            Err(ContentError::Store(error)) => {
+                self.call.tell_error(&error.to_string());
+                return Ok(Err(Unable(format!("{shown}: failed to insert into database"))));
+            }
+            Err(ContentError::Filter(error)) => return Err(Fatal::new(error)),
+            Err(error) => return Ok(Err(error.into())),
+        };
+        Ok(self.put(path, mode, id, seen))
+    }
+
+    fn put(
+        &mut self,
+        path: &[u8],
+        mode: Mode,
+        id: packrace_object::ObjectId,
+        seen: &Seen,
+    ) -> Result<(), Unable> {
+        let entry = Entry { stat: seen.stat, assume_valid: self.assumes_unchanged, ..Entry::new(id, mode) };
+        self.insert(path, 0, entry)
+    }
+
+    /// Puts an entry into the index, as far as the options let new ones in and old ones go.
+    pub fn insert(&mut self, path: &[u8], stage: u8, entry: Entry) -> Result<(), Unable> {
+        let (add, replace) = (self.options.add, self.options.replace);
+        let index = self.index();
+        let shown = String::from_utf8_lossy(path).into_owned();
+        let refused = || Unable(format!("{shown}: cannot add to the index - missing --add option?"));
+        let is_new = index.get(path, stage).is_none() && (stage != 0 || index.stages(path).next().is_none());
+        if is_new && !add {
+            return Err(refused());
+        }
+        if replace {
+            index.insert(path, stage, entry);
+            return Ok(());
+        }
+        index.try_insert(path, stage, entry).map_err(|conflict| {
+            self.call.tell_error(&conflict.to_string());
+            refused()
+        })
+    }
+}
+
+impl Unable {
+    /// The line.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,248 @@
+//! `packrace update-ref`: changes refs, one or as many as standard input names.
+
+mod script;
+
+use std::io::BufReader;
+use std::sync::Arc;
+
+use packrace_object::ObjectId;
+use packrace_store::publish::DurableObjects;
+use packrace_store::refs::{Change, Expected, Mode, PrepareError, RefEdit, Refusal};
+
+use self::script::{Command, Phase, Script};
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::call::streams::InputReader;
+use crate::options::UpdateRefOptions;
+use crate::ref_changes::{RefChanges, check_name, edit};
+
+/// Of commands on standard input, so much is read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Does what `git update-ref` does.
+pub fn run(call: &Call, args: &UpdateRefOptions) -> Result<(), Fatal> {
+    if args.message.as_deref() == Some("") {
+        return Err(Fatal::new("Refusing to perform update with empty message."));
+    }
+    let usage = || Fatal::usage_of("update-ref");
+    if args.stdin {
+        if args.delete || !args.arguments.is_empty() {
+            return Err(usage());
+        }
+    } else if args.nul || args.batch_updates {
+        return Err(usage());
+    }
+    let wanted = if args.delete { 1..=2 } else { 2..=3 };
+    if !args.stdin && !wanted.contains(&args.arguments.len()) {
+        return Err(usage());
+    }
+    let repository = repository(call)?;
+    let changes = RefChanges::new(&repository, call)?;
+    let message = args.message.clone().unwrap_or_default().into_bytes().into();
+    match args.stdin {
+        true => Session::new(args, changes, message).run(),
+        false => change_one(args, changes, &message),
+    }
+}
+
+fn change_one(
+    args: &UpdateRefOptions,
+    mut changes: RefChanges<'_>,
+    message: &Arc<[u8]>,
+) -> Result<(), Fatal> {
+    let arguments: Vec<&[u8]> = args.arguments.iter().map(|text| text.as_encoded_bytes()).collect();
+    let name = arguments[0];
+    let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+    let old = arguments.get(if args.delete { 1 } else { 2 });
+    let mut named = |text: &[u8], what: &str| {
+        let found = changes.resolve(text)?;
+        found.ok_or_else(|| Fatal::new(format!("{}: not a valid {what}", shown(text))))
+    };
+    let change = match args.delete {
+        true => Change::Delete,
+        false => match named(arguments[1], "SHA1")? {
+            id if id.is_null() => Change::Delete,
+            id => Change::Set(id),
+        },
+    };
+    let expected = match old.copied() {
+        None => Expected::Any,
+        Some(b"") => Expected::Absent,
+        Some(text) => match named(text, "old SHA1")? {
+            id if !id.is_null() => Expected::Id(id),
+            _ if args.delete => Expected::Any,
+            _ => Expected::Absent,
+        },
+    };
+    let failed = |error: String| match args.delete {
+        true => Fatal::error(error),
+        false => Fatal::new(format!("update_ref failed for ref '{}': {error}", shown(name))),
+    };
+    check_name(name, &change).map_err(failed)?;
+    let edit = RefEdit {
+        deref: !args.no_deref,
+        force_log: args.create_reflog,
+        ..edit(name, change, expected, message)
+    };
+    match changes.run(vec![edit], Mode::Atomic) {
+        Ok(_) => Ok(()),
+        Err(error @ PrepareError::Vetoed(_)) => Err(Fatal::new(error)),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// What a session is at (git-update-ref, "start" and so on).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Committed when the input ends.
+    Open,
+    /// Begun by name: aborted when the input ends.
+    Started,
+    Closed,
+}
+
+/// A session on standard input.
+struct Session<'a> {
+    args: &'a UpdateRefOptions,
+    changes: RefChanges<'a>,
+    message: Arc<[u8]>,
+    state: State,
+    edits: Vec<RefEdit>,
+    is_no_deref: bool,
+}
+
+impl<'a> Session<'a> {
+    fn new(args: &'a UpdateRefOptions, changes: RefChanges<'a>, message: Arc<[u8]>) -> Self {
+        Session { args, changes, message, state: State::Open, edits: Vec::new(), is_no_deref: false }
+    }
+
+    fn null(&self) -> ObjectId {
+        ObjectId::null(self.changes.repository.hash_kind())
+    }
+
+    fn mode(&self) -> Mode {
+        if self.args.batch_updates { Mode::Batch } else { Mode::Atomic }
+    }
+
+    fn run(mut self) -> Result<(), Fatal> {
+        let call = self.changes.call;
+        let input = BufReader::with_capacity(READ_BYTES, call.streams.input());
+        let mut script = Script::new(input, self.args.nul, &call.streams.errors);
+        loop {
+            let (changes, is_no_deref) = (&mut self.changes, self.is_no_deref);
+            let phase = if self.state == State::Closed { Phase::Closed } else { Phase::Open };
+            let command = script.next(phase, is_no_deref, &mut |text: &[u8]| changes.resolve(text));
+            let Some(command) = command? else { break };
+            match command {
+                Command::NoDeref => self.is_no_deref = true,
+                Command::Edit { name, change, expected, .. } => self.add(name, change, expected)?,
+                Command::Start => {
+                    if self.state == State::Started {
+                        return Err(Fatal::new("cannot restart ongoing transaction"));
+                    }
+                    self.state = State::Started;
+                    say(self.changes.call, "start: ok")?;
+                }
+                Command::Prepare => self.prepare(&mut script)?,
+                Command::Commit => {
+                    self.commit("commit: ")?;
+                    say(self.changes.call, "commit: ok")?;
+                }
+                Command::Abort => {
+                    let edits = std::mem::take(&mut self.edits);
+                    self.changes.repository.refs().abandon(&edits, &self.changes.writes);
+                    self.state = State::Closed;
+                    say(self.changes.call, "abort: ok")?;
+                }
+            }
+        }
+        match self.state {
+            State::Open => self.commit(""),
+            State::Started => {
+                self.changes.repository.refs().abandon(&self.edits, &self.changes.writes);
+                Ok(())
+            }
+            State::Closed => Ok(()),
+        }
+    }
+
+    fn add(&mut self, name: Vec<u8>, change: Change, expected: Expected) -> Result<(), Fatal> {
+        check_name(&name, &change).map_err(Fatal::new)?;
+        let deref = !std::mem::take(&mut self.is_no_deref);
+        let force_log = self.args.create_reflog;
+        self.edits.push(RefEdit { deref, force_log, ..edit(&name, change, expected, &self.message) });
+        Ok(())
+    }
+
+    /// Locks what was asked for, and holds it until the next command.
+    fn prepare(&mut self, script: &mut Script<'_, BufReader<InputReader<'_>>>) -> Result<(), Fatal> {
+        let (mode, null) = (self.mode(), self.null());
+        let edits = std::mem::take(&mut self.edits);
+        let asked = if mode == Mode::Batch { edits.clone() } else { Vec::new() };
+        let RefChanges { call, repository, writes, objects } = &mut self.changes;
+        let prepared = repository.refs().prepare(edits, mode, writes, objects);
+        let prepared = prepared.map_err(|error| failed("prepare: ", error))?;
+        say(call, "prepare: ok")?;
+        self.state = State::Closed;
+        match script.next(Phase::Prepared, true, &mut |_| Ok(None))? {
+            Some(Command::Commit) => {
+                let refused = prepared.commit(&DurableObjects::stored_before(), objects);
+                report(call, &asked, null, &refused.map_err(|error| failed("commit: ", error))?)?;
+                say(call, "commit: ok")
+            }
+            Some(Command::Abort) => {
+                prepared.abort();
+                say(call, "abort: ok")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn commit(&mut self, prefix: &str) -> Result<(), Fatal> {
+        let mode = self.mode();
+        let edits = std::mem::take(&mut self.edits);
+        let asked = if mode == Mode::Batch { edits.clone() } else { Vec::new() };
+        let refused = self.changes.run(edits, mode).map_err(|error| failed(prefix, error))?;
+        self.state = State::Closed;
+        report(self.changes.call, &asked, self.null(), &refused)
+    }
+}
+
+fn failed(prefix: &str, error: PrepareError) -> Fatal {
+    match error {
+        PrepareError::Vetoed(_) => Fatal::new(error),
+        error => Fatal::new(format!("{prefix}{error}")),
+    }
+}
+
+/// Says what was not made of a batch: `rejected SP <ref> SP <new> SP <old> SP <reason>` (git-update-ref,
+/// `--batch-updates`), and the whole of it on standard error.
+fn report(call: &Call, asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -> Result<(), Fatal> {
+    let mut lines = Vec::new();
+    for refusal in refused {
+        tell!(call, "error: {refusal}");
+        let RefEdit { change, expected, .. } = &asked[refusal.edit];
+        let null = || null.to_string().into_bytes();
+        let new = match change {
+            Change::Set(id) => id.to_string().into_bytes(),
+            // Git has no words for targets here.
+            Change::SetSymbolic(_) | Change::Delete => null(),
+            Change::Verify => b"(null)".to_vec(),
+        };
+        let old = match expected {
+            Expected::Any => b"(null)".to_vec(),
+            Expected::Absent | Expected::Symbolic(_) => null(),
+            Expected::Id(id) => id.to_string().into_bytes(),
+        };
+        let reason = refusal.cause.reason().as_bytes();
+        lines.extend([b"rejected", refusal.name.as_slice(), &new, &old, reason].join(&b' '));
+        lines.push(b'\n');
+    }
+    call.write(&lines)
+}
+
+/// One by one: whoever sends commands waits for the answer.
+fn say(call: &Call, line: &str) -> Result<(), Fatal> {
+    call.write_line(line)
+}

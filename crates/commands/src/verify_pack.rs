@@ -1,0 +1,141 @@
+//! `packrace verify-pack`: compares packs with their indexes.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use packrace_format::pack_index::PackIndex;
+use packrace_os::count::Role;
+use packrace_pack::ingest::{IndexedPack, Listed, Options};
+use packrace_store::publish::with_extension;
+use packrace_store::{Config, Mapped};
+
+use crate::call::Call;
+use crate::call::discovery::{in_directory, repository_if_any};
+use crate::call::fatal::Fatal;
+use crate::options::VerifyPackOptions;
+use crate::packs::hash::chosen_hash;
+use crate::packs::input::read_pack_file;
+use crate::progress::Progress;
+
+/// What is said of a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listing {
+    Nothing,
+    /// How long delta chains are.
+    Chains,
+    /// The same, after what every object takes.
+    Objects,
+}
+
+/// Does what `git verify-pack` does.
+pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
+    let repository = repository_if_any(call, None)?;
+    let config = match &repository {
+        Some(repository) => repository.config().clone(),
+        None => Config::outside(&call.open_options()?.config)?,
+    };
+    let options = Options::of(&config, chosen_hash(args.object_format.as_deref(), repository.as_ref())?)?;
+    let progress = Progress::new(false, call)?;
+    let listing = match (args.stat_only, args.verbose) {
+        (true, _) => Listing::Chains,
+        (_, true) => Listing::Objects,
+        _ => Listing::Nothing,
+    };
+    let mut is_good = true;
+    for path in &args.packs {
+        let stem = in_directory(call, &stem(path))?;
+        let verified = verify(call, &stem, listing, options.clone(), &progress);
+        let word = if verified.is_ok() { "ok" } else { "bad" };
+        if let Err(fatal) = verified {
+            is_good = false;
+            let _ = call.streams.errors.say(&fatal.text());
+        }
+        if listing == Listing::Objects {
+            say(call, &format!("{}: {word}\n", with_extension(&stem, "pack").display()))?;
+        }
+    }
+    if is_good { Ok(()) } else { Err(Fatal::silent(1)) }
+}
+
+/// Compares a pack with its index.
+pub(crate) fn verify(
+    call: &Call,
+    stem: &Path,
+    listing: Listing,
+    options: Options,
+    progress: &Progress,
+) -> Result<(), Fatal> {
+    let hash = options.hash;
+    let index_path = with_extension(stem, "idx");
+    let shown = index_path.display();
+    let pack_path = with_extension(stem, "pack");
+    let is_there = |path: &Path| packrace_os::identity(path, Role::Pack).is_ok_and(|found| found.is_some());
+    if !is_there(&pack_path) {
+        return Err(Fatal::new(format!("Cannot open existing pack file '{shown}'")));
+    }
+    let unreadable = || Fatal::new(format!("Cannot open existing pack idx file for '{shown}'"));
+    let stored = Mapped::open(&index_path, Role::Index).map_err(|_| unreadable())?;
+    let stored = PackIndex::open(stored, hash).map_err(|_| unreadable())?;
+    let indexed = read_pack_file(call, &pack_path, options, None, progress)?;
+    progress.finish();
+    if listing != Listing::Nothing {
+        say(call, &list(&indexed.list()?, listing))?;
+    }
+    if is_index_of(&stored, &indexed) {
+        return Ok(());
+    }
+    let hash = hash.to_string().to_uppercase().replace("SHA-", "sha");
+    Err(Fatal::new(format!("{} file '{shown}' validation error", hash.to_lowercase())))
+}
+
+/// Whether an index says of a pack what is true.
+fn is_index_of(index: &PackIndex<Mapped>, pack: &IndexedPack) -> bool {
+    let is_right = |(position, entry): (u32, &packrace_format::pack_index::Entry)| {
+        *index.id_at(position) == *entry.id
+            && index.offset_at(position) == entry.offset
+            && index.crc32_at(position).is_none_or(|crc32| crc32 == entry.crc32)
+    };
+    index.len() as usize == pack.entries().len()
+        && index.pack_checksum() == *pack.checksum()
+        && index.verify_checksum().is_ok()
+        && (0..).zip(pack.entries()).all(is_right)
+}
+
+/// As git lists it: objects in the order of the pack, then how many deltas there are of each depth.
+fn list(objects: &[Listed], listing: Listing) -> String {
+    let mut text = String::new();
+    let mut depths: Vec<u64> = vec![0];
+    for object in objects {
+        let Listed { id, kind, size, packed_bytes, offset, depth, base } = object;
+        if listing == Listing::Objects {
+            let _ = write!(text, "{id} {:<6} {size} {packed_bytes} {offset}", kind.to_string());
+            if let Some(base) = base {
+                let _ = write!(text, " {depth} {base}");
+            }
+            text.push('\n');
+        }
+        let depth = *depth as usize;
+        if depths.len() <= depth {
+            depths.resize(depth + 1, 0);
+        }
+        depths[depth] += 1;
+    }
+    let objects = |count: u64| if count == 1 { "1 object".to_owned() } else { format!("{count} objects") };
+    if depths[0] > 0 {
+        let _ = writeln!(text, "non delta: {}", objects(depths[0]));
+    }
+    for (depth, count) in depths.iter().enumerate().skip(1).filter(|(_, count)| **count > 0) {
+        let _ = writeln!(text, "chain length = {depth}: {}", objects(*count));
+    }
+    text
+}
+
+fn say(call: &Call, text: &str) -> Result<(), Fatal> {
+    call.write(text.as_bytes())
+}
+
+/// A pack may be named by its index, by itself, or without either extension.
+fn stem(path: &Path) -> PathBuf {
+    let is_known = path.extension().is_some_and(|extension| extension == "idx" || extension == "pack");
+    if is_known { path.with_extension("") } else { path.to_owned() }
+}

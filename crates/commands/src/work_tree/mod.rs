@@ -1,0 +1,107 @@
+//! Where a command works: the top of the work tree, and the current directory in it.
+
+pub mod pathspec_file;
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use packrace_store::Repository;
+
+use crate::call::Call;
+use crate::call::discovery::in_directory;
+use crate::call::fatal::Fatal;
+
+/// A work tree and the current directory in it.
+#[derive(Debug, Clone)]
+pub struct WorkTree {
+    /// The top, without links on the way.
+    pub top: PathBuf,
+    /// The same as the system finds it with least work: `.` where that is the current directory.
+    pub place: PathBuf,
+    /// The current directory, relative to the top, with a slash at its end unless it is the top.
+    pub prefix: Vec<u8>,
+}
+
+impl WorkTree {
+    /// That of a repository; a failure in git's words where it has none, or where the current directory is in the repository.
+    pub fn of(repository: &Repository, call: &Call) -> Result<Self, Fatal> {
+        WorkTree::find(repository, call)?.ok_or_else(missing)
+    }
+
+    /// The same for a command that can do without.
+    pub fn find(repository: &Repository, call: &Call) -> Result<Option<Self>, Fatal> {
+        let current = packrace_os::real_path(&in_directory(call, Path::new("."))?).map_err(Fatal::new)?;
+        let is_named = call.globals.git_dir.is_some() || call.environment.git_dir.is_some();
+        let named = call.environment.init.work_tree.as_ref();
+        let has_own = repository.config().string("core.worktree").is_some();
+        let top = match named {
+            Some(path) => current.join(path),
+            None if is_named && !has_own && !repository.is_bare()? => current.clone(),
+            None => match repository.work_tree()? {
+                Some(top) => top,
+                None => return Ok(None),
+            },
+        };
+        let top = packrace_os::real_path(&top).map_err(|_| missing())?;
+        let git_dir = packrace_os::real_path(repository.git_dir()).map_err(Fatal::new)?;
+        let is_in_own = has_own && current.starts_with(&top);
+        if current.starts_with(&git_dir) && named.is_none() && !is_named && !is_in_own {
+            return Ok(None);
+        }
+        let prefix = match current.strip_prefix(&top) {
+            Ok(rest) if rest.as_os_str().is_empty() => Vec::new(),
+            Ok(rest) => [rest.as_os_str().as_bytes(), b"/"].concat(),
+            Err(_) => Vec::new(),
+        };
+        let is_here = current == top && call.globals.directories.is_empty();
+        let place = if is_here { PathBuf::from(".") } else { top.clone() };
+        Ok(Some(WorkTree { top, place, prefix }))
+    }
+
+    /// A path that was typed, from the top; a slash at its end stays, so that it is seen to be none of a file.
+    pub fn path(&self, typed: &[u8]) -> Result<Vec<u8>, Fatal> {
+        let outside = || {
+            let (typed, top) = (String::from_utf8_lossy(typed), self.top.display());
+            Fatal::new(format!("'{typed}' is outside repository at '{top}'"))
+        };
+        let below = match typed.strip_prefix(b"/") {
+            None => [self.prefix.as_slice(), typed].concat(),
+            Some(_) => self.below_top(typed).ok_or_else(outside)?,
+        };
+        let mut parts: Vec<&[u8]> = Vec::new();
+        let mut ends_with_slash = false;
+        for part in below.split(|byte| *byte == b'/') {
+            ends_with_slash = part.is_empty() || part == b"." || part == b"..";
+            match part {
+                b"" | b"." => {}
+                b".." => drop(parts.pop().ok_or_else(outside)?),
+                name => parts.push(name),
+            }
+        }
+        let mut path = parts.join(&b'/');
+        if ends_with_slash && !path.is_empty() && !typed.is_empty() {
+            path.push(b'/');
+        }
+        Ok(path)
+    }
+
+    /// What follows the top in an absolute path, which may lead there over links.
+    fn below_top(&self, typed: &[u8]) -> Option<Vec<u8>> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(typed));
+        if let Ok(below) = path.strip_prefix(&self.top) {
+            return Some(below.as_os_str().as_bytes().to_vec());
+        }
+        let mut above = path.parent();
+        while let Some(dir) = above {
+            if packrace_os::real_path(dir).is_ok_and(|real| real == self.top) {
+                return path.strip_prefix(dir).ok().map(|below| below.as_os_str().as_bytes().to_vec());
+            }
+            above = dir.parent();
+        }
+        None
+    }
+}
+
+fn missing() -> Fatal {
+    Fatal::new("this operation must be run in a work tree")
+}

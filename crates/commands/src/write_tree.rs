@@ -1,0 +1,44 @@
+//! `packrace write-tree`: makes trees of the index.
+
+use packrace_store::publish::{BatchOptions, ObjectBatch};
+use packrace_worktree::index::{IndexLock, TreeError};
+
+use crate::call::Call;
+use crate::call::discovery::repository;
+use crate::call::fatal::Fatal;
+use crate::options::WriteTreeOptions;
+
+/// Does what `git write-tree` does.
+pub fn run(call: &Call, args: &WriteTreeOptions) -> Result<(), Fatal> {
+    let repository = repository(call)?;
+    let mut lock = IndexLock::take(&repository)?;
+    let options = BatchOptions::of(repository.config())?;
+    let batch = ObjectBatch::new(repository.object_dir(), repository.snapshot()?, options);
+    let prefix = args.prefix.as_ref().map(|prefix| prefix.as_encoded_bytes()).unwrap_or_default();
+    let dir = if prefix == b"/" { prefix } else { prefix.strip_suffix(b"/").unwrap_or(prefix) };
+    let id =
+        lock.index_mut().write_tree(&batch, dir, args.missing_ok).map_err(|error| failed(call, &error))?;
+    let durable = batch.publish()?.durable();
+    // Trees that are known are only a help: who cannot write the index has made them all the same.
+    if lock.index().is_changed()
+        && let Err(error) = lock.commit(&durable, &mut |_, _| false)
+    {
+        tell!(call, "warning: {}", error.cause().unwrap_or_else(|| error.to_string()));
+    }
+    let id = id.ok_or_else(|| {
+        let prefix = String::from_utf8_lossy(prefix);
+        Fatal::new(format!("git-write-tree: prefix {prefix} not found"))
+    })?;
+    call.write_line(id.to_string())
+}
+
+fn failed(call: &Call, error: &TreeError) -> Fatal {
+    match error {
+        TreeError::Unmerged(lines) => lines.iter().for_each(|line| {
+            // Nobody is left to be told where standard error is closed.
+            let _ = call.streams.errors.say(&[line.as_slice(), b"\n"].concat());
+        }),
+        other => tell!(call, "error: {other}"),
+    }
+    Fatal::new("git-write-tree: error building trees")
+}
