@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use packrace_commands::receive_pack::committer;
+use packrace_commands::{Call, Fatal, one_line};
 use packrace_os::child::Confinement;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
@@ -13,10 +15,6 @@ use packrace_server::transport::cgi::{self, CgiRequest};
 use packrace_server::transport::settings::{Admin, Hosts, Limits, PushMemory, Pushing, ServeRules, Settings};
 use packrace_server::warm::WarmSettings;
 use packrace_store::OpenOptions;
-
-use packrace_commands::Call;
-use packrace_commands::receive_pack::committer;
-use packrace_commands::{Fatal, one_line};
 
 pub fn run(call: &Call) -> Result<(), Fatal> {
     let (request, settings) = match told(call) {

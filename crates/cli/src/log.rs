@@ -3,6 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
+use packrace_commands::one_line;
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::{DefaultFields, FmtSpan, FormatFields, Writer};
@@ -11,7 +12,6 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::serve_config::{Format, Level, Log};
-use packrace_commands::one_line;
 
 /// How much is logged; it may change.
 pub type LogLevel = reload::Handle<LevelFilter, Registry>;

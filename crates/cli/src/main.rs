@@ -1,7 +1,8 @@
-//! The `packrace` command: what was typed and the environment go in, standard error and an exit code come out.
+//! The `packrace` command: what was typed and the environment go in, standard error and an exit code come out. What commands
+//! do is in `packrace_commands`, but for `serve` and `http-backend`.
 
 #![forbid(unsafe_code)]
-// They panic where nobody listens or the disk is full: `streams` and `process` have what does not.
+// They panic where nobody listens or the disk is full: `process` has what does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]
@@ -41,7 +42,8 @@ fn main() -> ExitCode {
             name = Some(command.name());
             let mut environment = process::environment();
             environment.session_id = session.id;
-            run(Call { globals: (*globals).into(), environment, streams: process::streams() }, command)
+            let call = Call::new((*globals).into(), environment, process::streams());
+            run(Call { ends_process: true, ..call }, command)
         }
         Parsed::Answer { text, to_stdout, code } => {
             // Whoever asked may have gone already, as behind `| head`.

@@ -1,8 +1,8 @@
 //! `packrace man`: writes the man pages, from the same definitions as `--help`.
 
-use crate::args::{Man, command_line};
-
 use packrace_commands::Fatal;
+
+use crate::args::{Man, command_line};
 
 pub fn run(args: &Man) -> Result<(), Fatal> {
     for (name, page) in pages().map_err(Fatal::new)? {

@@ -7,12 +7,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use listenfd::ListenFd;
+use packrace_commands::{Environment, Fatal, Input, Output, Streams};
 use packrace_server::transport::serve::Scheme;
 
 use crate::serve_config::VARIABLE_PREFIX;
-use packrace_commands::Environment;
-use packrace_commands::Fatal;
-use packrace_commands::{Input, Output, Streams};
 
 /// Writes a line to standard error. Where that cannot be, nobody is left to be told.
 macro_rules! eprint_line {

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use packrace_commands::{Environment, Fatal};
 use packrace_os::sandbox::{Enforced, Reach, enter};
 use packrace_store::{Config, ConfigSources, HooksFrom};
 
 use crate::process::Reports;
 use crate::serve_config::Told;
-use packrace_commands::Environment;
-use packrace_commands::Fatal;
 
 /// Programs, their libraries and settings, and what the kernel tells. Hooks are any programs.
 const SYSTEM: [&str; 13] = [

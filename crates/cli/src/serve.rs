@@ -5,6 +5,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
+use packrace_commands::receive_pack::committer;
+use packrace_commands::{Call, Environment, Fatal, in_directory, init, users};
 use packrace_os::child::Confinement;
 use packrace_server::listen::{inetd, serve_and_reload};
 use packrace_server::settings::{NewRepositories, Pushing, Settings};
@@ -15,13 +17,6 @@ use crate::log;
 use crate::process;
 use crate::sandbox;
 use crate::serve_config::{Hooks, Setting, Told, example};
-use packrace_commands::Call;
-use packrace_commands::Environment;
-use packrace_commands::Fatal;
-use packrace_commands::in_directory;
-use packrace_commands::init;
-use packrace_commands::receive_pack::committer;
-use packrace_commands::users;
 
 /// Where HTTP is served when nothing is said.
 const DEFAULT_HTTP: ([u8; 4], u16) = ([127, 0, 0, 1], 8417);

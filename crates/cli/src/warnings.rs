@@ -4,12 +4,11 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
+use packrace_commands::harmless;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
-
-use packrace_commands::harmless;
 
 /// Writes reports as lines of `warning: …` and `error: …` on standard error.
 pub fn to_stderr() {

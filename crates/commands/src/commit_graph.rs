@@ -1,4 +1,4 @@
-//! `packrace commit-graph`: writes and verifies commit-graphs.
+//! `git commit-graph`: writes and verifies commit-graphs.
 
 use std::io::{BufRead as _, BufReader};
 use std::ops::ControlFlow;

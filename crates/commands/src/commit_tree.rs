@@ -1,4 +1,4 @@
-//! `packrace commit-tree`: makes a commit of a tree.
+//! `git commit-tree`: makes a commit of a tree.
 
 use std::ffi::OsStr;
 use std::io::Read as _;

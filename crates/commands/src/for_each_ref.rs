@@ -1,4 +1,4 @@
-//! `packrace for-each-ref`: stands in for `git for-each-ref`.
+//! `git for-each-ref`: lists refs, each as a format says.
 
 use std::ffi::OsString;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! `packrace hash-object`: names what is in files, and stores it.
+//! `git hash-object`: names what is in files, and stores it.
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! `packrace index-pack`: takes a pack, from standard input or a file, and makes it searchable.
+//! `git index-pack`: takes a pack, from standard input or a file, and makes it searchable.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `packrace init`: makes a repository, or completes one that is there.
+//! `git init`: makes a repository, or completes one that is there.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

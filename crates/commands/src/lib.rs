@@ -13,7 +13,7 @@
 //! let globals = GlobalOptions { directories: vec![directory.clone()], ..GlobalOptions::default() };
 //! let variables = |name: &str| (name == "GIT_CONFIG_NOSYSTEM").then(|| "1".into());
 //! let (streams, output, _) = Streams::in_memory("");
-//! let call = Call { globals, environment: Environment::from_lookup(&variables), streams };
+//! let call = Call::new(globals, Environment::from_lookup(&variables), streams);
 //!
 //! let options = InitOptions { bare: true, initial_branch: Some("main".into()), ..InitOptions::default() };
 //! init::run(&call, &options).map_err(|fatal| fatal.message)?;

@@ -1,4 +1,4 @@
-//! `packrace multi-pack-index`: one index for many packs.
+//! `git multi-pack-index`: one index for many packs.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};

@@ -1,4 +1,4 @@
-//! `packrace pack-refs`: puts refs into fewer files.
+//! `git pack-refs`: puts refs into fewer files.
 
 use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;

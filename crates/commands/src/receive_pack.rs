@@ -1,4 +1,4 @@
-//! `packrace receive-pack`: one push on standard input and output.
+//! `git receive-pack`: one push on standard input and output.
 
 use std::path::PathBuf;
 

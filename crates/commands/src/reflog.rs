@@ -1,4 +1,4 @@
-//! `packrace reflog`: what reflogs tell, and how much of it is kept.
+//! `git reflog`: what reflogs tell, and how much of it is kept.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! `packrace refs`: refs as they are stored.
+//! `git refs`: refs as they are stored.
 
 use packrace_store::refs::{Backend, Migration, Severity, is_good_name};
 

@@ -1,4 +1,4 @@
-//! `packrace repack`: puts the objects of a repository into fewer and better packs.
+//! `git repack`: puts the objects of a repository into fewer and better packs.
 
 use std::path::Path;
 use std::sync::Arc;

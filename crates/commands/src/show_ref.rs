@@ -1,4 +1,4 @@
-//! `packrace show-ref`: lists refs and what they point at.
+//! `git show-ref`: lists refs and what they point at.
 
 use std::io::{BufRead as _, BufReader};
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! `packrace symbolic-ref`: reads, changes and deletes symbolic refs.
+//! `git symbolic-ref`: reads, changes and deletes symbolic refs.
 
 use packrace_store::Repository;
 use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefStore, Value, is_good_name, is_ref_name};

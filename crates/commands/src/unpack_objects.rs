@@ -1,4 +1,4 @@
-//! `packrace unpack-objects`: stores the objects of the pack on standard input, a handful of them loose, more as the pack that they
+//! `git unpack-objects`: stores the objects of the pack on standard input, a handful of them loose, more as the pack that they
 //! came in.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `packrace upload-pack`: one conversation on standard input and output.
+//! `git upload-pack`: one conversation on standard input and output.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -36,8 +36,10 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     let mut input = call.streams.source(timeout).map_err(Fatal::new)?;
     let mut door = door(call)?;
     let served = engine::upload_pack(&fetch, &mut input, &mut door, &RealClock::default());
-    // The process ends, and the kernel takes the maps of all packs back at once, which costs less than one after the other.
-    std::mem::forget(fetch);
+    if call.ends_process {
+        // The kernel takes the maps of all packs back at once, which costs less than one after the other.
+        std::mem::forget(fetch);
+    }
     Ok(served?)
 }
 

@@ -1,4 +1,4 @@
-//! `packrace verify-pack`: compares packs with their indexes.
+//! `git verify-pack`: compares packs with their indexes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

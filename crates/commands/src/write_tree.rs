@@ -1,4 +1,4 @@
-//! `packrace write-tree`: makes trees of the index.
+//! `git write-tree`: makes trees of the index.
 
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 use packrace_worktree::index::{IndexLock, TreeError};

@@ -1,6 +1,7 @@
-use super::chosen;
 use packrace_commands::Fatal;
 use packrace_commands::options::AddOptions;
+
+use super::chosen;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]

@@ -1,5 +1,6 @@
-use super::chosen;
 use packrace_commands::options::CloneOptions;
+
+use super::chosen;
 use std::ffi::OsString;
 
 #[derive(Debug, Default, clap::Args)]

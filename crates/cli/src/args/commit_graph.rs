@@ -1,6 +1,7 @@
-use super::chosen;
 use packrace_commands::Fatal;
 use packrace_commands::options::{CommitGraphOptions, CommitGraphVerifyOptions, CommitGraphWriteOptions};
+
+use super::chosen;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

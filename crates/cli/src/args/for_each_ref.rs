@@ -1,5 +1,6 @@
-use packrace_commands::options::ForEachRefOptions;
 use std::ffi::OsString;
+
+use packrace_commands::options::ForEachRefOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct ForEachRef {

@@ -1,5 +1,4 @@
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-
 use packrace_commands::options::FsckOptions;
 
 /// `--strict` and `--fsck-objects`, each with settings or without.

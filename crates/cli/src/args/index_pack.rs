@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 
+use packrace_commands::options::{IndexPackOptions, VerifyPackOptions};
+
 use super::chosen;
 use super::fsck::FsckArgs;
-use packrace_commands::options::{IndexPackOptions, VerifyPackOptions};
 
 #[derive(Debug, Default, clap::Args)]
 pub struct IndexPack {

@@ -1,5 +1,6 @@
-use packrace_commands::options::InitOptions;
 use std::ffi::OsString;
+
+use packrace_commands::options::InitOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Init {

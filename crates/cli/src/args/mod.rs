@@ -40,7 +40,6 @@ pub use update_index::UpdateIndex;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
-
 use packrace_commands::options::{GlobalOptions, ReceivePackOptions, UploadPackOptions};
 
 /// Exit code for a command line that makes no sense.

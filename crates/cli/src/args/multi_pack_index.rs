@@ -1,5 +1,6 @@
-use super::chosen;
 use packrace_commands::options::{MultiPackIndexAction, MultiPackIndexOptions, MultiPackIndexWriteOptions};
+
+use super::chosen;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,10 @@
 use std::path::PathBuf;
 
-use super::chosen;
-use super::packing::Packing;
 use packrace_commands::Fatal;
 use packrace_commands::options::PackObjectsOptions;
+
+use super::chosen;
+use super::packing::Packing;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct PackObjects {

@@ -1,11 +1,12 @@
 use std::ffi::OsString;
 
-use super::ForEachRef;
 use packrace_commands::options::{
     PackRefsOptions, ReflogChangeOptions, ReflogDeleteOptions, ReflogDropOptions, ReflogExpireOptions,
     ReflogOptions, ReflogShowOptions, RefsMigrateOptions, RefsOptions, RefsVerifyOptions, ShowRefOptions,
     SymbolicRefOptions, UpdateRefOptions,
 };
+
+use super::ForEachRef;
 
 #[derive(Debug, clap::Args)]
 #[command(

@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 
+use packrace_commands::options::RepackOptions;
+
 use super::chosen;
 use super::packing::{Packing, parse_bytes};
-use packrace_commands::options::RepackOptions;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Repack {

@@ -1,7 +1,8 @@
-use super::chosen;
 use packrace_commands::options::{
     self, StashApplyOptions, StashKeepOptions, StashPushOptions, StashShowOptions,
 };
+
+use super::chosen;
 use std::ffi::OsString;
 
 /// Options of the whole command that have a value in the next argument.

@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use clap::{Arg, ArgAction, ArgMatches};
-
 use packrace_commands::options::{Step, Switch, UpdateIndexOptions};
 
 /// The steps, as they were typed.

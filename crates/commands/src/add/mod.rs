@@ -1,4 +1,4 @@
-//! `packrace add`: puts what is in the work tree into the index.
+//! `git add`: puts what is in the work tree into the index.
 //!
 //! What is meant is found first; then files are read and stored on several threads; then it is said, in git's order, what came of
 //! each; then the objects are published and, last, the index is replaced.

@@ -26,6 +26,8 @@ pub struct Call {
     pub environment: Environment,
     /// Input and outputs.
     pub streams: Streams,
+    /// Whether the process ends behind this call: what the kernel frees faster is left to it then.
+    pub ends_process: bool,
 }
 
 /// Writes a line to the error output of a call, or to an error output itself.
@@ -36,6 +38,11 @@ macro_rules! tell {
 }
 
 impl Call {
+    /// One of several in a process.
+    pub fn new(globals: GlobalOptions, environment: Environment, streams: Streams) -> Self {
+        Call { globals, environment, streams, ends_process: false }
+    }
+
     /// Writes a line to the error output.
     pub(crate) fn tell(&self, line: fmt::Arguments<'_>) {
         self.streams.errors.tell(line);

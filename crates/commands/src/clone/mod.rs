@@ -1,4 +1,4 @@
-//! `packrace clone --bare` and `--mirror`: a repository from a server, received fast.
+//! `git clone --bare` and `--mirror`: a repository from a server, received fast.
 
 mod head;
 mod junk;

@@ -1,4 +1,4 @@
-//! `packrace pack-objects`: makes a pack of what revisions reach, on standard output or as files.
+//! `git pack-objects`: makes a pack of what revisions reach, on standard output or as files.
 
 mod object_list;
 

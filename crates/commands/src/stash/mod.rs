@@ -1,4 +1,4 @@
-//! `packrace stash`: puts changes of a work tree aside, and brings them back.
+//! `git stash`: puts changes of a work tree aside, and brings them back.
 
 mod apply;
 mod branch;

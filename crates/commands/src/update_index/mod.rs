@@ -1,4 +1,4 @@
-//! `packrace update-index`: puts files of the work tree, or what is told of them, into the index.
+//! `git update-index`: puts files of the work tree, or what is told of them, into the index.
 
 mod again;
 mod info;

@@ -1,4 +1,4 @@
-//! `packrace update-ref`: changes refs, one or as many as standard input names.
+//! `git update-ref`: changes refs, one or as many as standard input names.
 
 mod script;
 
