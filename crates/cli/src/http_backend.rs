@@ -8,12 +8,14 @@ use packrace_commands::{Call, Fatal, one_line};
 use packrace_os::child::Confinement;
 use packrace_os::sink::FdSink;
 use packrace_os::source::FdSource;
-use packrace_server::admission::AdmissionSettings;
-use packrace_server::engine::{ProtocolVersion, PushBudget};
-use packrace_server::pack_cache::CacheSettings;
-use packrace_server::transport::cgi::{self, CgiRequest};
-use packrace_server::transport::settings::{Admin, Hosts, Limits, PushMemory, Pushing, ServeRules, Settings};
-use packrace_server::warm::WarmSettings;
+use packrace_server::cgi::{self, CgiRequest};
+use packrace_server::limits::Limits;
+use packrace_server::limits::admission::AdmissionSettings;
+use packrace_server::receive::PushBudget;
+use packrace_server::repository_cache::RepositoryCacheSettings;
+use packrace_server::send::pack_cache::CacheSettings;
+use packrace_server::settings::{Admin, Hosts, PushMemory, Pushing, ServeRules, Settings};
+use packrace_server::subject::ProtocolVersion;
 use packrace_store::OpenOptions;
 
 pub fn run(call: &Call) -> Result<(), Fatal> {
@@ -51,7 +53,7 @@ fn told(call: &Call) -> Result<(CgiRequest, Settings), Fatal> {
         admission: AdmissionSettings::default(),
         // One request is served, and nobody shares with it.
         cache: CacheSettings { enabled: false, ..CacheSettings::default() },
-        warm: WarmSettings { enabled: false, ..WarmSettings::default() },
+        repository_cache: RepositoryCacheSettings { enabled: false, ..RepositoryCacheSettings::default() },
         hook_environment: environment.for_upload_hooks(&call.globals),
         rules: ServeRules::default(),
         hosts: Hosts::default(),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use listenfd::ListenFd;
 use packrace_commands::{Environment, Fatal, Input, Output, Streams};
-use packrace_server::transport::serve::Scheme;
+use packrace_server::listen::Scheme;
 
 use crate::serve_config::VARIABLE_PREFIX;
 

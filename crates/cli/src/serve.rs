@@ -161,7 +161,7 @@ fn settings(call: &Call, told: &Told) -> Result<Settings, Fatal> {
         limits,
         admission,
         cache,
-        warm,
+        repository_cache: warm,
         hook_environment: environment.for_upload_hooks(&call.globals),
         pushing: Pushing {
             is_allowed: push.allowed,

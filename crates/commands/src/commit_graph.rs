@@ -171,7 +171,7 @@ impl Plan {
                 Ok(tips)
             }
             Source::StdinCommits => {
-                progress.progress(Phase::CollectingInput, 0, 0);
+                progress.report(Phase::CollectingInput, 0, 0);
                 let ids = lines(call)?.into_iter().map(|line| {
                     let hex = line.split(' ').next().unwrap_or_default();
                     let id = ObjectId::from_hex(hex.as_bytes()).ok();

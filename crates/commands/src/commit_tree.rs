@@ -6,7 +6,7 @@ use std::path::Path;
 
 use packrace_object::{Kind, NewCommit, ObjectId, object_id};
 use packrace_store::publish::{BatchOptions, ObjectBatch};
-use packrace_store::{Config, ObjectReader};
+use packrace_store::{Config, ObjectReader, cache_bytes};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository};
@@ -15,9 +15,6 @@ use crate::call::identity::Role;
 use crate::options::{CommitTreeOptions, MessagePart};
 use crate::revisions::Revisions;
 use crate::text::utf8;
-
-/// What the reader may keep.
-const CACHE_BYTES: usize = 1 << 20;
 
 /// What is said of a message that is not what it claims to be.
 const NOT_UTF8: &str = "Warning: commit message did not conform to UTF-8.\n\
@@ -32,7 +29,7 @@ pub fn run(call: &Call, args: &CommitTreeOptions) -> Result<(), Fatal> {
     let repository = repository(call)?;
     let config = repository.config();
     let snapshot = repository.snapshot()?;
-    let mut reader = snapshot.reader(CACHE_BYTES);
+    let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
     let mut revisions = Revisions::new(&repository, &snapshot);
     let mut named = |name: &OsStr| {
         let found = revisions.resolve(name.as_encoded_bytes())?;

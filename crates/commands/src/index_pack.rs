@@ -6,8 +6,8 @@ use std::sync::Arc;
 use packrace_format::pack_index;
 use packrace_object::HashKind;
 use packrace_os::process::available_threads;
-use packrace_pack::ingest::{Checks, Found, Ingest, Options};
-use packrace_pack::{Phase, Watch as _};
+use packrace_pack::ingest::{CheckResults, Checks, Ingest, Options};
+use packrace_pack::{Phase, ProgressSink as _};
 use packrace_store::publish::{
     PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
 };

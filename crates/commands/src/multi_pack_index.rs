@@ -10,10 +10,10 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
 use packrace_os::process::available_threads;
-use packrace_pack::maintenance::multi_pack_index::make;
-use packrace_pack::maintenance::pack_files::BitmapRequest;
-use packrace_pack::maintenance::repack::write_some;
-use packrace_pack::{Phase, Universe, Watch};
+use packrace_pack::maintain::multi_pack_index::make;
+use packrace_pack::maintain::pack_files::BitmapRequest;
+use packrace_pack::maintain::repack::write_some;
+use packrace_pack::{Phase, ProgressSink, RequestObjects};
 use packrace_store::publish::{MultiPackIndexLock, WritePolicy, remove_pack};
 use packrace_store::{Pack, Repository, Snapshot, roots};
 

@@ -52,7 +52,8 @@ impl Progress {
         if !is_shown {
             return Ok(Progress(None));
         }
-        let meter = Meter::new(Pace { interval: INTERVAL, delay: call.environment.progress_delay()? });
+        let meter =
+            Meter::new(ProgressInterval { interval: INTERVAL, delay: call.environment.progress_delay()? });
         let state = Mutex::new(State { meter, is_search_told: false });
         let clock = RealClock::default();
         Ok(Progress(Some(Shown {

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use packrace_os::clock::RealClock;
-use packrace_server::engine::{self, Committer, PushBudget, Pusher};
-use packrace_store::{Config, HooksFrom, Outlet};
+use packrace_server::receive::{self, Committer, PushBudget, Pusher};
+use packrace_store::{Config, HooksFrom, MessageSink};
 
 use crate::call::Call;
 use crate::call::environment::Environment;
 use crate::call::fatal::Fatal;
 use crate::options::ReceivePackOptions;
-use crate::upload_pack::{door, expand_home, mode, subject};
+use crate::upload_pack::{client, expand_home, mode, subject};
 
 /// Does what `git receive-pack` does.
 pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
@@ -19,7 +19,7 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
     let directory = expand_home(&named, &call.environment);
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
     let errors = call.streams.errors.clone();
-    let push = engine::ReceivePack {
+    let push = receive::ReceivePack {
         subject: subject(call, &directory, false, mode)?,
         named: named.into_os_string(),
         temporary_dir: call.environment.temporary_dir.clone(),
@@ -31,11 +31,11 @@ pub fn run(call: &Call, args: &ReceivePackOptions) -> Result<(), Fatal> {
         skip_connectivity_check: args.skip_connectivity_check,
         // Nobody is left to be told where standard error is closed.
         hooks: HooksFrom::Repository,
-        messages: Outlet::new(move |text| drop(errors.say(text))),
+        messages: MessageSink::new(move |text| drop(errors.say(text))),
     };
     let mut input = call.streams.source(None).map_err(Fatal::new)?;
-    let mut door = door(call)?;
-    Ok(engine::receive_pack(&push, &mut input, &mut door, &RealClock::default())?)
+    let mut client = client(call)?;
+    Ok(receive::receive_pack(&push, &mut input, &mut client, &RealClock::default())?)
 }
 
 /// Who stands in reflogs: the environment, who pushes, the configuration.

@@ -35,7 +35,7 @@ impl<'a> RefChanges<'a> {
         let mut writes = RefWrites::of(config, repository.hash_kind(), repository.is_bare()?, who)?;
         // Nobody is left to be told where standard error is closed.
         let errors = call.streams.errors.clone();
-        let outlet = Outlet::new(move |bytes| drop(errors.say(bytes)));
+        let outlet = MessageSink::new(move |bytes| drop(errors.say(bytes)));
         writes.hooks =
             Some(Arc::new(Hooks::of(repository, call.environment.for_hooks(&call.globals), outlet)?));
         Ok(RefChanges {

@@ -7,7 +7,7 @@ use gix_glob::wildmatch;
 use gix_glob::wildmatch::Mode;
 use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::{LogEdit, LoggedChange, Target, Value, is_good_name};
-use packrace_store::{ObjectReader, Repository};
+use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -22,9 +22,6 @@ use crate::revisions::RULES;
 
 /// What git's failing subcommands end with.
 const FAILED: u8 = 255;
-
-/// Bytes that a reader keeps as delta bases.
-const READER_BYTES: usize = 4 << 20;
 
 /// Does what `git reflog` does.
 pub fn run(call: &Call, args: &ReflogOptions) -> Result<(), Fatal> {
@@ -119,7 +116,7 @@ struct Shown {
 
 fn show(call: &Call, repository: &Repository, args: &ReflogShowOptions) -> Result<(), Fatal> {
     let snapshot = repository.snapshot()?;
-    let mut reader = snapshot.reader(READER_BYTES);
+    let mut reader = snapshot.reader(cache_bytes::MANY_OBJECTS);
     let head = [std::ffi::OsString::from("HEAD")];
     let names = if args.names.is_empty() { &head[..] } else { &args.names };
     let mut logs = Vec::new();
@@ -221,7 +218,7 @@ fn write(
     if !packrace_store::refs::is_ref_name(name) {
         return Err(Fatal::new(format!("invalid reference name: {}", String::from_utf8_lossy(name))));
     }
-    let mut reader = repository.snapshot()?.reader(READER_BYTES);
+    let mut reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
     let mut parsed = Vec::new();
     for (what, text) in [("old", ids[0]), ("new", ids[1])] {
         let shown = String::from_utf8_lossy(text);
@@ -404,7 +401,7 @@ impl<'a> Expiry<'a> {
         };
         let total = moment(&args.expire, "--expire")?;
         let unreachable = moment(&args.expire_unreachable, "--expire-unreachable")?;
-        let reader = repository.snapshot()?.reader(READER_BYTES);
+        let reader = repository.snapshot()?.reader(cache_bytes::MANY_OBJECTS);
         Ok(Expiry { repository, changes, args, total, unreachable, reader })
     }
 

@@ -57,7 +57,7 @@ pub fn run(call: &Call, args: &RepackOptions) -> Result<(), Fatal> {
         filter_to,
         expire_to,
         islands: match is_asked(args.delta_islands, config, "repack.useDeltaIslands")? {
-            true => Some(islands(&repository, &universe, &packrace_pack::Unwatched)?),
+            true => Some(islands(&repository, &universe, &packrace_pack::NoProgress)?),
             false => None,
         },
         recent: if plan.drops_unreachable() { recent_objects(call, &repository)? } else { Vec::new() },

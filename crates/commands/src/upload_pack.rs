@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packrace_os::clock::RealClock;
-use packrace_server::engine::{self, Mode, ProtocolVersion, Subject};
+use packrace_server::stdio::StreamSink;
+use packrace_server::subject::{Mode, ProtocolVersion, Subject};
 use packrace_server::transfers::Transfer;
 use packrace_server::upload;
 use packrace_store::Repository;
@@ -28,14 +29,14 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
     let directory = directory.ok_or_else(|| Fatal::usage("you must name a directory"))?;
     let directory = if args.strict { directory } else { expand_home(&directory, &call.environment) };
     let mode = mode(args.http_backend_info_refs, args.stateless_rpc);
-    let fetch = engine::UploadPack {
+    let fetch = upload::UploadPack {
         subject: subject(call, &directory, args.strict, mode)?,
         hook_environment: call.environment.for_upload_hooks(&call.globals),
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut input = call.streams.source(timeout).map_err(Fatal::new)?;
-    let mut door = door(call)?;
-    let served = engine::upload_pack(&fetch, &mut input, &mut door, &RealClock::default());
+    let mut client = client(call)?;
+    let served = upload::upload_pack(&fetch, &mut input, &mut client, &RealClock::default());
     if call.ends_process {
         // The kernel takes the maps of all packs back at once, which costs less than one after the other.
         std::mem::forget(fetch);
@@ -44,10 +45,10 @@ pub fn run(call: &Call, args: &UploadPackOptions) -> Result<(), Fatal> {
 }
 
 /// The way out, through a pipe that holds what one batch fills.
-pub(crate) fn door(call: &Call) -> Result<SinkDoor<OutputSink<'_>>, Fatal> {
+pub(crate) fn client(call: &Call) -> Result<StreamSink<OutputSink<'_>>, Fatal> {
     let sink = call.streams.sink().map_err(Fatal::new)?;
     sink.enlarge_pipe(PIPE_BYTES);
-    Ok(SinkDoor::new(sink))
+    Ok(StreamSink::new(sink))
 }
 
 /// How a call is carried, as two options say it.

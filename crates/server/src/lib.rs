@@ -7,6 +7,7 @@
 
 mod admin;
 pub mod cgi;
+mod client_check;
 pub mod error;
 #[doc(hidden)]
 pub mod for_fuzzing;

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use packrace_os::count::{Op, Role, add};
+use packrace_store::cache_bytes;
 use packrace_worktree::filter::nothing_staged;
 use packrace_worktree::index::{Entry, EntryKey, Index, IndexLock, Mode, look};
 use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, directories_above};
@@ -12,9 +13,6 @@ use packrace_worktree::stage::{Change, ChangeFinder};
 use packrace_worktree::untracked::{Untracked, Walk};
 
 use super::{AddCommand, Fatal, report};
-
-/// Bytes of delta bases that are kept while rules are read from the index.
-const READER_CACHE_BYTES: usize = 1 << 20;
 
 /// What is meant, in the order of paths.
 pub(super) struct Meant {
@@ -86,7 +84,7 @@ impl AddCommand<'_> {
     }
 
     fn walk(&mut self, index: &Index, rules: Option<&mut IgnoreRules>) -> Result<Vec<Untracked>, Fatal> {
-        let reader = self.snapshot.reader(READER_CACHE_BYTES);
+        let reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
         let mut walk =
             Walk::new(&self.tree.place, index, rules, &mut self.specs, reader, &self.options, &mut self.told);
         if self.repository.config().boolean("core.ignoreCase")?.unwrap_or(false) {
@@ -152,7 +150,7 @@ impl AddCommand<'_> {
         rules: &mut IgnoreRules,
         told: &mut Vec<String>,
     ) -> Result<Option<Vec<u8>>, Fatal> {
-        let mut reader = self.snapshot.reader(READER_CACHE_BYTES);
+        let mut reader = self.snapshot.reader(cache_bytes::FEW_OBJECTS);
         for name in directories_above(path).chain([path]) {
             let is_dir = name.len() < path.len()
                 || look(&self.place_of(name)).is_ok_and(|found| {

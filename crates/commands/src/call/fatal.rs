@@ -81,8 +81,8 @@ impl From<packrace_pack::Error> for Fatal {
     }
 }
 
-impl From<packrace_pack::maintenance::pack_files::PackFilesError> for Fatal {
-    fn from(error: packrace_pack::maintenance::pack_files::PackFilesError) -> Self {
+impl From<packrace_pack::maintain::pack_files::PackFilesError> for Fatal {
+    fn from(error: packrace_pack::maintain::pack_files::PackFilesError) -> Self {
         Fatal::new(error)
     }
 }
@@ -103,8 +103,8 @@ impl From<packrace_worktree::index::IndexError> for Fatal {
     }
 }
 
-impl From<packrace_server::engine::Error> for Fatal {
-    fn from(error: packrace_server::engine::Error) -> Self {
+impl From<packrace_server::error::Error> for Fatal {
+    fn from(error: packrace_server::error::Error) -> Self {
         Fatal::new(error)
     }
 }

@@ -270,9 +270,9 @@ impl Sink for OutputSink<'_> {
         }
     }
 
-    fn step_back(&mut self) {
+    fn demote_to_background(&mut self) {
         if let OutputSink::Descriptor(sink) = self {
-            sink.step_back();
+            sink.demote_to_background();
         }
     }
 }

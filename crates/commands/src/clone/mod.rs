@@ -122,7 +122,7 @@ impl Job<'_> {
             }
             Scheme::Http => {
                 let mut warn = |text: &str| tell!(self.call, "warning: {}", harmless(text));
-                let exchange = client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
+                let exchange = packrace_client::open_http(&url, &agent, timeouts, &mut warn, &mut say)?;
                 self.take_from(&mut open(exchange, &agent, timeouts)?)
             }
         }

@@ -92,16 +92,16 @@ impl Listener for Audience<'_> {
 /// Tells of a connection that failed while a pack came, as git's programs do, of which one reads and one indexes.
 fn broken_off(
     call: &Call,
-    error: client::Error,
+    error: packrace_client::Error,
     is_complete: bool,
     text: &mut RemoteText<ErrorOutput>,
 ) -> Fatal {
     match error {
-        client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
-        client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
+        packrace_client::Error::Protocol(Protocol::LastWords(words)) => text.last_words(&words),
+        packrace_client::Error::Protocol(error @ (Protocol::Band(_) | Protocol::CutOff)) => {
             tell!(call, "fetch-pack: {}", harmless(&error.to_string()));
         }
-        client::Error::Pack(error) => return not_accepted(call, error),
+        packrace_client::Error::Pack(error) => return not_accepted(call, error),
         other => return other.into(),
     }
     if is_complete {

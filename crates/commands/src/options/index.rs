@@ -13,7 +13,7 @@ pub struct AddOptions {
     pub force: bool,
     /// Change and remove what the index has, and add nothing new.
     pub update: bool,
-    /// Convert the line endings of all files in the index anew; implies -u.
+    /// Convert the line endings of all files in the index anew; implies `update`.
     pub renormalize: bool,
     /// Say of new files only that they are going to be added.
     pub intent_to_add: bool,
@@ -24,7 +24,7 @@ pub struct AddOptions {
     pub refresh: bool,
     /// Go on where a file cannot be read, or do not; if nothing is said, as add.ignoreErrors has it.
     pub ignore_errors: Option<bool>,
-    /// With -n: look whether paths would be ignored, also where nothing is.
+    /// With `dry_run`: look whether paths would be ignored, also where nothing is.
     pub ignore_missing: bool,
     /// Change paths outside of a sparse checkout, too.
     pub sparse: bool,
@@ -32,9 +32,9 @@ pub struct AddOptions {
     pub no_warn_embedded_repo: bool,
     /// Say in the index that files may be run, or may not.
     pub chmod: Option<String>,
-    /// Read pathspecs from FILE, or from standard input where it is -.
+    /// Read pathspecs from this file, or from the input where it is `-`.
     pub pathspec_from_file: Option<OsString>,
-    /// With --pathspec-from-file: they end with NUL.
+    /// With `pathspec_from_file`: they end with NUL.
     pub pathspec_file_nul: bool,
     /// What to add.
     pub pathspecs: Vec<OsString>,
@@ -63,9 +63,9 @@ pub enum Step {
     CacheInfo(Vec<u8>),
     /// A path to be updated.
     Path(OsString),
-    /// Paths from standard input.
+    /// Paths from the input.
     Stdin,
-    /// Entries from standard input.
+    /// Entries from the input.
     IndexInfo,
     /// What follows are paths that are to be in conflict again.
     Unresolve,

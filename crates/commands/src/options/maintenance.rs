@@ -9,13 +9,13 @@ use super::packs::PackingOptions;
 pub struct RepackOptions {
     /// Pack everything that is referenced into a single pack.
     pub all: bool,
-    /// As -a; with -d, what nothing refers to becomes loose.
+    /// As `all` (`-A`); with `delete`, what nothing refers to becomes loose.
     pub all_and_loosen: bool,
-    /// As -a; with -d, what nothing refers to goes into a cruft pack.
+    /// As `all`; with `delete`, what nothing refers to goes into a cruft pack.
     pub cruft: bool,
-    /// With --cruft, leave out objects that nothing refers to and that are older than WHEN.
+    /// With `cruft`, leave out objects that nothing refers to and that are older than this moment, as git reads it.
     pub cruft_expiration: Option<String>,
-    /// Longest cruft pack, in bytes, if not that of --max-pack-size.
+    /// Longest cruft pack, in bytes, if not that of `packing.max_pack_size`.
     pub max_cruft_size: Option<u64>,
     /// Then remove packs and loose objects that have become redundant.
     pub delete: bool,
@@ -34,13 +34,13 @@ pub struct RepackOptions {
     /// Make no delta that crosses the shores of the islands that pack.island names, or do; if nothing is said, as
     /// repack.useDeltaIslands has it.
     pub delta_islands: Option<bool>,
-    /// With -A, drop what nothing refers to and is older than WHEN.
+    /// With `all_and_loosen`, drop what nothing refers to and is older than this moment.
     pub unpack_unreachable: Option<String>,
-    /// With -a and -d, append what nothing refers to to the pack.
+    /// With `all` and `delete`, append what nothing refers to to the pack.
     pub keep_unreachable: bool,
     /// How packs are made.
     pub packing: PackingOptions,
-    /// With -a, put what this filter leaves out into a pack of its own; of several, what any leaves out.
+    /// With `all`, put what this filter leaves out into a pack of its own; of several, what any leaves out.
     pub filter: Vec<String>,
     /// Where that pack goes, as the beginning of the names of its files.
     pub filter_to: Option<PathBuf>,
@@ -49,36 +49,36 @@ pub struct RepackOptions {
     pub pack_kept_objects: Option<bool>,
     /// Leave this pack alone, as if it had a .keep.
     pub keep_pack: Vec<String>,
-    /// Roll up small packs, so that each has FACTOR times the objects of the next smaller one.
+    /// Roll up small packs, so that each has this many times the objects of the next smaller one.
     pub geometric: Option<i64>,
     /// Write a multi-pack-index of the packs that stay.
     pub write_midx: bool,
-    /// With --cruft and -d, where what expires is put, as the beginning of the names of a pack's files.
+    /// With `cruft` and `delete`, where what expires is put, as the beginning of the names of a pack's files.
     pub expire_to: Option<PathBuf>,
 }
 
 /// What `commit-graph write` writes.
 #[derive(Debug, Clone)]
 pub struct CommitGraphWriteOptions {
-    /// The object directory, as before `write`.
+    /// The object directory that it belongs to: the repository's own or one that it borrows from.
     pub object_dir: Option<PathBuf>,
     /// Start from all refs.
     pub reachable: bool,
-    /// Start from the commits in the packs whose indexes are named on standard input.
+    /// Start from the commits in the packs whose indexes are named on the input.
     pub stdin_packs: bool,
-    /// Start from the objects named on standard input.
+    /// Start from the objects named on the input.
     pub stdin_commits: bool,
     /// Keep every commit of the present commit-graph.
     pub append: bool,
     /// Write a chain of files; with `no-merge` always one more, with `replace` one for all.
     pub split: Option<String>,
-    /// Take in the file below if it has at most X times the commits of the new one.
+    /// Take in the file below if it has at most this many times the commits of the new one.
     pub size_multiple: i64,
-    /// Take in the file below if the new one has more commits than M.
+    /// Take in the file below if the new one has more commits than this; 0 is any number.
     pub max_commits: i64,
-    /// Delete files that no chain names and that are older than WHEN (default: now).
+    /// Delete files that no chain names and that are older than this moment; now, if nothing is said.
     pub expire_time: Option<String>,
-    /// Say what is done, or say nothing; if it is open, terminals are told.
+    /// Say what is done, or say nothing; if nothing is said, it depends on whether the error output is a terminal.
     pub progress: Option<bool>,
 }
 
@@ -102,11 +102,11 @@ impl Default for CommitGraphWriteOptions {
 /// What `commit-graph verify` checks.
 #[derive(Debug, Clone, Default)]
 pub struct CommitGraphVerifyOptions {
-    /// The object directory, as before `verify`.
+    /// The object directory that it belongs to: the repository's own or one that it borrows from.
     pub object_dir: Option<PathBuf>,
     /// Of a chain, check only the newest file.
     pub shallow: bool,
-    /// Say how far it is, or say nothing; if it is open, terminals are told.
+    /// Say how far it is, or say nothing; if nothing is said, it depends on whether the error output is a terminal.
     pub progress: Option<bool>,
 }
 
@@ -115,11 +115,11 @@ pub struct CommitGraphVerifyOptions {
 pub struct MultiPackIndexWriteOptions {
     /// The pack whose copies are read wherever there are several.
     pub preferred_pack: Option<String>,
-    /// Cover the packs whose indexes are named on standard input, and no others.
+    /// Cover the packs whose indexes are named on the input, and no others.
     pub stdin_packs: bool,
     /// Write reachability bitmaps.
     pub bitmap: bool,
-    /// With --bitmap, a list of the objects that refs point at; a line that begins with + is preferred.
+    /// With `bitmap`, a list of the objects that refs point at; a line that begins with + is preferred.
     pub refs_snapshot: Option<PathBuf>,
 }
 
@@ -137,7 +137,7 @@ pub enum CommitGraphOptions {
 pub struct MultiPackIndexOptions {
     /// The object directory that the multi-pack-index belongs to: the repository's own or one that it borrows from.
     pub object_dir: Option<PathBuf>,
-    /// Say what is done, or say nothing; if it is open, terminals are told.
+    /// Say what is done, or say nothing; if nothing is said, it depends on whether the error output is a terminal.
     pub progress: Option<bool>,
     /// What it does.
     pub action: MultiPackIndexAction,

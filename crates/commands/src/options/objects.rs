@@ -10,9 +10,9 @@ pub struct HashObjectOptions {
     pub kind: String,
     /// Store the object.
     pub write: bool,
-    /// Read the object from standard input; how often that was said, which may be once.
+    /// Read the object from the input; how often that was said, which may be once.
     pub stdin: u8,
-    /// Read names of files from standard input.
+    /// Read names of files from the input.
     pub stdin_paths: bool,
     /// Take files as they are, without conversion.
     pub no_filters: bool,
@@ -64,6 +64,6 @@ pub struct CommitTreeOptions {
 pub enum MessagePart {
     /// `-m`
     Text(OsString),
-    /// `-F`; `-` is standard input.
+    /// `-F`; `-` is the input.
     File(PathBuf),
 }

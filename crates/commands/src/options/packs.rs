@@ -5,13 +5,13 @@ use std::path::PathBuf;
 /// What pack `index-pack` takes, and what comes of it.
 #[derive(Debug, Clone, Default)]
 pub struct IndexPackOptions {
-    /// Say on standard error how far the work is.
+    /// Say how far the work is.
     pub verbose: bool,
-    /// With -v, what is said of objects that come in; one at most.
+    /// With `verbose`, what is said of objects that come in; one at most.
     pub progress_title: Vec<String>,
     /// Say how far the resolving of deltas is.
     pub show_resolving_progress: bool,
-    /// Read the pack from standard input, and put it where FILE says, or into the repository.
+    /// Read the pack from the input, and put it where `pack` says, or into the repository.
     pub stdin: bool,
     /// Complete a pack that lacks bases which the repository has.
     pub fix_thin: bool,
@@ -41,9 +41,9 @@ pub struct IndexPackOptions {
     pub index_version: Option<String>,
     /// The hash of the pack's objects: sha1 or sha256.
     pub object_format: Option<String>,
-    /// The header of the pack, which standard input does not have any more.
+    /// The header of the pack, which the input does not have any more.
     pub pack_header: Option<String>,
-    /// Write a NUL to standard error when the pack was read.
+    /// Write a NUL to the error output when the pack was read.
     pub report_end_of_input: bool,
     /// The pack.
     pub pack: Option<PathBuf>,
@@ -73,7 +73,7 @@ pub struct UnpackObjectsOptions {
     pub recover: bool,
     /// Refuse broken objects, and links to objects that are not there. All settings count.
     pub strict: Vec<String>,
-    /// The header of the pack, which standard input does not have any more.
+    /// The header of the pack, which the input does not have any more.
     pub pack_header: Option<String>,
     /// The longest pack that is taken, in bytes; 0: any.
     pub max_input_size: Option<u64>,
@@ -99,17 +99,17 @@ pub struct PackingOptions {
 /// What `pack-objects` packs, and how.
 #[derive(Debug, Clone, Default)]
 pub struct PackObjectsOptions {
-    /// Read revisions from standard input, one a line, and pack what they reach.
+    /// Read revisions from the input, one a line, and pack what they reach.
     pub revs: bool,
-    /// Read names of packs from standard input and pack what is in them, but not what is in a pack with a ^ before it.
+    /// Read names of packs from the input and pack what is in them, but not what is in a pack with a ^ before it.
     pub stdin_packs: bool,
-    /// Pack what the refs reach; implies --revs.
+    /// Pack what the refs reach; implies `revs`.
     pub all: bool,
-    /// Pack what the reflogs name and reach; implies --revs.
+    /// Pack what the reflogs name and reach; implies `revs`.
     pub reflog: bool,
-    /// Pack what the indexes of work trees name; implies --revs.
+    /// Pack what the indexes of work trees name; implies `revs`.
     pub indexed_objects: bool,
-    /// Leave out what is in a pack; implies --revs, or with --stdin-packs, adds loose objects.
+    /// Leave out what is in a pack; implies `revs`, or with `stdin_packs`, adds loose objects.
     pub unpacked: bool,
     /// Leave out what is in a pack already, also in one of an alternate.
     pub incremental: bool,
@@ -119,7 +119,7 @@ pub struct PackObjectsOptions {
     pub honor_pack_keep: bool,
     /// Leave out what is in this pack, as if it had a .keep.
     pub keep_pack: Vec<String>,
-    /// Deltas may refer to bases that only the receiver has; needs --stdout.
+    /// Deltas may refer to bases that only the receiver has; needs `stdout`.
     pub thin: bool,
     /// Pack annotated tags with what they tag.
     pub include_tag: bool,
@@ -131,16 +131,16 @@ pub struct PackObjectsOptions {
     pub exclude_promisor_objects: bool,
     /// Leave out objects that uploadpack.blobPackfileUri offers by this protocol, and say where their packs are.
     pub uri_protocol: Vec<String>,
-    /// Add what is in packs and not reached; implies --revs.
+    /// Add what is in packs and not reached; implies `revs`.
     pub keep_unreachable: bool,
-    /// Add what is loose and not reached; implies --revs.
+    /// Add what is loose and not reached; implies `revs`.
     pub pack_loose_unreachable: bool,
-    /// Make loose what is in packs and not packed now; with --all, --reflog and --indexed-objects unless it is older
-    /// than WHEN. Implies --revs.
+    /// Make loose what is in packs and not packed now; with `all`, `reflog` and `indexed_objects` unless it is
+    /// older than this moment. Implies `revs`.
     pub unpack_unreachable: Option<String>,
-    /// Pack what is loose or in packs that standard input names with a -, and in no other pack.
+    /// Pack what is loose or in packs that the input names with a -, and in no other pack.
     pub cruft: bool,
-    /// The same, without what is older than WHEN.
+    /// The same, without what is older than this moment.
     pub cruft_expiration: Option<String>,
     /// Make no pack without objects.
     pub non_empty: bool,
@@ -158,7 +158,7 @@ pub struct PackObjectsOptions {
     pub delta_islands: bool,
     /// Version of the index, 1 or 2.
     pub index_version: Option<String>,
-    /// With --all, write a bitmap beside the pack.
+    /// With `all`, write a bitmap beside the pack.
     pub write_bitmap_index: bool,
     /// The same, and say nothing where there can be none.
     pub write_bitmap_index_quiet: bool,
@@ -166,13 +166,14 @@ pub struct PackObjectsOptions {
     pub no_use_bitmap_index: bool,
     /// Say nothing while it is done.
     pub quiet: bool,
-    /// Say what is done, with `stdout` not how the pack is written; or say nothing. If it is open, terminals are told.
+    /// Say what is done, with `stdout` not how the pack is written; or say nothing. If nothing is said, it depends on
+    /// whether the error output is a terminal.
     pub progress: Option<bool>,
     /// The same, also how the pack is written.
     pub all_progress: bool,
-    /// Let progress, where there is any, be as with --all-progress.
+    /// Let progress, where there is any, be as with `all_progress`.
     pub all_progress_implied: bool,
-    /// Write the pack to standard output.
+    /// Write the pack to the output.
     pub stdout: bool,
     /// The beginning of the names of the files that are written.
     pub base_name: Option<PathBuf>,

@@ -11,7 +11,7 @@ pub struct UpdateRefOptions {
     pub delete: bool,
     /// Change the ref itself, not the one that it stands for.
     pub no_deref: bool,
-    /// Read changes from standard input, and make all of them or none.
+    /// Read changes from the input, and make all of them or none.
     pub stdin: bool,
     /// What is read has NUL in place of ends of lines.
     pub nul: bool,
@@ -56,15 +56,15 @@ pub struct ShowRefOptions {
     pub head: bool,
     /// Show what tags point at, too.
     pub dereference: bool,
-    /// Show only names of objects, with at least N digits.
+    /// Show only names of objects, with at least so many digits.
     pub hash: Option<i64>,
-    /// Shorten names of objects, to at least N digits.
+    /// Shorten names of objects, to at least so many digits.
     pub abbrev: Option<i64>,
     /// Show nothing.
     pub quiet: bool,
-    /// Show those lines of standard input whose refs do not exist, and begin with PATTERN.
+    /// Show those lines of the input whose refs do not exist, and begin with this.
     pub exclude_existing: Option<OsString>,
-    /// Ends of names, whole words each; with --verify and --exists, full names.
+    /// Ends of names, whole words each; with `verify` and `exists`, full names.
     pub patterns: Vec<OsString>,
 }
 
@@ -96,29 +96,29 @@ pub struct ForEachRefOptions {
     pub tcl: bool,
     /// Write no line for a ref of which the format leaves nothing.
     pub omit_empty: bool,
-    /// Show at most N refs; 0 is all.
+    /// Show so many refs at most; 0 is all.
     pub count: Option<i64>,
-    /// What to write of each ref, with %(FIELD)s.
+    /// What to write of each ref, with `%(…)` for fields.
     pub format: Option<OsString>,
     /// Heed colours in the format: always, never or auto.
     pub color: Option<OsString>,
-    /// Leave out refs that match PATTERN.
+    /// Leave out refs that match one of these patterns.
     pub exclude: Vec<OsString>,
     /// Sort by this field, with a - before it downwards; the last of several counts first.
     pub sort: Vec<OsString>,
-    /// Only refs that point at OBJECT.
+    /// Only refs that point at one of these objects.
     pub points_at: Vec<OsString>,
-    /// Only refs that COMMIT reaches; HEAD where the option stands last.
+    /// Only refs that one of these commits reaches.
     pub merged: Vec<OsString>,
-    /// Only refs that COMMIT does not reach.
+    /// Only refs that none of these commits reaches.
     pub no_merged: Vec<OsString>,
-    /// Only refs that reach COMMIT.
+    /// Only refs that reach one of these commits.
     pub contains: Vec<OsString>,
-    /// Only refs that do not reach COMMIT.
+    /// Only refs that reach none of these commits.
     pub no_contains: Vec<OsString>,
     /// Sort and filter without regard to case.
     pub ignore_case: bool,
-    /// Read patterns from standard input, one a line.
+    /// Read patterns from the input, one a line.
     pub stdin: bool,
     /// Show HEAD and the other refs outside refs/ too.
     pub include_root_refs: bool,
@@ -155,7 +155,7 @@ pub struct ReflogShowOptions {
     pub max_count: Option<usize>,
     /// Show whole names of objects.
     pub no_abbrev: bool,
-    /// Shorten names of objects, to at least N digits.
+    /// Shorten names of objects, to at least so many digits.
     pub abbrev: Option<usize>,
     /// The refs; HEAD if there is none.
     pub names: Vec<OsString>,
@@ -164,7 +164,7 @@ pub struct ReflogShowOptions {
 /// What `reflog delete` and `reflog expire` have in common.
 #[derive(Debug, Clone, Default)]
 pub struct ReflogChangeOptions {
-    /// Change nothing; with --verbose, say what would be.
+    /// Change nothing; with `verbose`, say what would be.
     pub dry_run: bool,
     /// Let each entry begin where the one before it that is left ends.
     pub rewrite: bool,
@@ -197,9 +197,9 @@ pub struct ReflogDropOptions {
 pub struct ReflogExpireOptions {
     /// What they have in common.
     pub change: ReflogChangeOptions,
-    /// Delete what is older than TIME.
+    /// Delete what is older than this moment.
     pub expire: Option<String>,
-    /// Delete what is older than TIME and that the ref does not reach.
+    /// Delete what is older than this moment and that the ref does not reach.
     pub expire_unreachable: Option<String>,
     /// Those of all refs.
     pub all: bool,

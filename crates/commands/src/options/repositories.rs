@@ -33,7 +33,7 @@ pub struct CloneOptions {
     pub quiet: bool,
     /// Say more of the connection.
     pub verbose: bool,
-    /// Show progress, or show none; if it is open, terminals are told.
+    /// Show progress, or show none; if nothing is said, it depends on whether the error output is a terminal.
     pub progress: Option<bool>,
     /// Make a repository without a work tree, with the branches and tags of the other one.
     pub bare: bool,
@@ -56,9 +56,9 @@ pub struct CloneOptions {
 /// How `upload-pack` answers.
 #[derive(Debug, Clone, Default)]
 pub struct UploadPackOptions {
-    /// Do not try DIRECTORY/.git when DIRECTORY is no git directory.
+    /// Take the directory as it is: do not look for `.git` in it, or behind its name.
     pub strict: bool,
-    /// End the transfer after N seconds without a word from the client.
+    /// End the transfer after so many seconds without a word from the client; 0 is never.
     pub timeout: u64,
     /// Answer one request and end, as HTTP needs it.
     pub stateless_rpc: bool,

@@ -24,7 +24,7 @@ pub struct StashPushOptions {
     pub options: StashKeepOptions,
     /// What the list says of it.
     pub message: Option<OsString>,
-    /// Read pathspecs from a file; from standard input if it is -.
+    /// Read pathspecs from a file; from the input if it is `-`.
     pub pathspec_from_file: Option<OsString>,
     /// They end in NUL there.
     pub pathspec_file_nul: bool,

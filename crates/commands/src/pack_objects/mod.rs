@@ -11,7 +11,6 @@ use packrace_format::pack_index;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_os::process::available_threads;
 use packrace_os::sink::write_all;
-use packrace_pack::bitmap_build::not_closed_warning;
 use packrace_pack::generate::{PackStream, Segment};
 use packrace_pack::maintain::bitmap_build::not_closed_warning;
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFilesError, Special};
@@ -53,7 +52,7 @@ pub fn run(call: &Call, args: &PackObjectsOptions) -> Result<(), Fatal> {
     refuse_what_is_incompatible(args)?;
     let settings = settings(call, args, &repository)?;
     let version = version(args)?;
-    let universe = Arc::new(Universe::new(repository.snapshot()?));
+    let universe = Arc::new(RequestObjects::new(repository.snapshot()?));
     let progress = progress(args, call, settings.threads)?;
     let job = Job { call, args, repository: &repository, universe: &universe, settings, progress: &progress };
     let mut planned = job.plan()?;
@@ -323,7 +322,7 @@ fn refuse_what_is_missing(args: &PackObjectsOptions) -> Result<(), Fatal> {
 }
 
 /// Which objects may be missing.
-fn gaps(args: &PackObjectsOptions) -> Result<Gaps, Fatal> {
+fn gaps(args: &PackObjectsOptions) -> Result<MissingObjects, Fatal> {
     match args.missing.as_deref() {
         None | Some("error") if args.exclude_promisor_objects => Ok(MissingObjects::BehindPromisor),
         None | Some("error") => Ok(MissingObjects::Errors),

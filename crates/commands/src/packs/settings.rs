@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use packrace_format::multi_pack_index::MultiPackIndex as Index;
 use packrace_object::{HashKind, ObjectId};
-use packrace_pack::bitmap_build::{
-    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
-};
 use packrace_pack::filter::Filter;
 use packrace_pack::islands::{IslandRules, Islands};
-use packrace_pack::maintain::bitmap_build::BitmapOptions;
+use packrace_pack::maintain::bitmap_build::{
+    BitOrder, BitmapOptions, BitmapTips, BuiltBitmap, build, not_closed_warning,
+};
 use packrace_pack::maintain::pack_files::{BitmapRequest, PackFiles};
 use packrace_pack::{MAX_DEPTH, NameHashVersion, ProgressSink, RequestObjects, Settings};
 use packrace_store::publish::{PublishOptions, WritePolicy};
@@ -196,7 +195,7 @@ pub fn bitmap_of_multi_pack_index(
     progress: &Progress,
 ) -> Result<Option<Vec<u8>>, Fatal> {
     let failed = || Fatal::error("could not write multi-pack bitmap");
-    let universe = Universe::new(snapshot.clone());
+    let universe = RequestObjects::new(snapshot.clone());
     let index = Index::open(bytes, snapshot.hash_kind()).map_err(Fatal::new)?;
     let order = BitOrder::of_multi_pack_index(&universe, &index).ok_or_else(failed)??;
     let tips = BitmapTips { refs: &request.refs, preferred: &request.preferred };

@@ -2,9 +2,9 @@
 
 use std::io::Write as _;
 
-use packrace_object::{Kind, ObjectId};
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId};
 use packrace_store::refs::{Peeled, RefSnapshot};
-use packrace_store::{ObjectReader, Repository};
+use packrace_store::{ObjectReader, Repository, cache_bytes};
 
 use super::atom::{Atom, Field, IdForm, Need, PersonPart, TrackForm};
 use super::history::Counts;
@@ -16,12 +16,6 @@ use super::sort::KeyValue;
 use super::tracking::Tracking;
 use super::worktrees;
 use crate::call::fatal::Fatal;
-
-/// Bytes that are kept as delta bases.
-const READER_CACHE_BYTES: usize = 8 << 20;
-
-/// Tags of tags that are followed: names are not hashed on the way, so a damaged store could hold a loop.
-const MAX_TAG_DEPTH: usize = 1024;
 
 /// An object as far as it was looked at.
 #[derive(Debug, Default)]
@@ -79,7 +73,7 @@ impl<'a> Values<'a> {
 
     fn reader(&mut self) -> Result<&mut ObjectReader, Fatal> {
         if self.reader.is_none() {
-            self.reader = Some(self.objects.snapshot()?.reader(READER_CACHE_BYTES));
+            self.reader = Some(self.objects.snapshot()?.reader(cache_bytes::MANY_OBJECTS));
         }
         Ok(self.reader.as_mut().expect("just set"))
     }

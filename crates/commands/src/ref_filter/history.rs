@@ -3,20 +3,14 @@
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use packrace_object::{Kind, ObjectId, parse_commit, parse_tag};
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_commit, parse_tag};
 use packrace_store::refs::Peeled;
-use packrace_store::{ObjectReader, Snapshot};
+use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
 use super::Collected;
 use super::item::Item;
 use super::objects::Objects;
 use crate::call::fatal::Fatal;
-
-/// Bytes that are kept as delta bases.
-const READER_CACHE_BYTES: usize = 8 << 20;
-
-/// Tags of tags that are followed.
-const MAX_TAG_DEPTH: usize = 1024;
 
 /// Without generation numbers, how many commits are looked at after all that is left seems to be shared, because clocks of
 /// committers differ.
@@ -54,7 +48,7 @@ const POPPED: u8 = 4;
 
 impl History {
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        let reader = snapshot.reader(READER_CACHE_BYTES);
+        let reader = snapshot.reader(cache_bytes::MANY_OBJECTS);
         History { snapshot, reader, numbers: HashMap::new(), commits: Vec::new() }
     }
 

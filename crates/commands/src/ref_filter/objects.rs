@@ -3,16 +3,13 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use packrace_object::{Kind, ObjectId, parse_tag};
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, parse_tag};
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{Repository, Snapshot};
 
 use crate::call::fatal::Fatal;
 use crate::call::streams::ErrorOutput;
 use crate::revisions::{RULES, Revisions};
-
-/// Tags of tags that are followed.
-const MAX_TAG_DEPTH: usize = 1024;
 
 /// The objects, once somebody asks.
 pub struct Objects<'a> {

@@ -52,7 +52,7 @@ pub(super) fn create(context: &Context<'_>, words: &[OsString]) -> Result<(), Fa
     complain(context.call, &session.finish()?);
     match kept {
         Outcome::Unchanged | Outcome::NothingStaged => Ok(()),
-        Outcome::Kept(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),
+        Outcome::Stored(kept) => say(context.call, &[kept.commit.to_hex().to_string().as_bytes()]),
     }
 }
 
@@ -133,7 +133,7 @@ fn push(
         quiet: options.quiet,
     };
     let kept = match keep(context, &mut session, &work, &mut specs)? {
-        Outcome::StoredStash(kept) => kept,
+        Outcome::Stored(kept) => kept,
         other => {
             complain(context.call, &session.finish()?);
             return nothing_to_keep(context, options, matches!(other, Outcome::NothingStaged));
@@ -224,7 +224,7 @@ fn keep(
 }
 
 /// Makes the entry the newest of all.
-fn set_ref(context: &Context<'_>, kept: &Kept) -> Result<(), Fatal> {
+fn set_ref(context: &Context<'_>, kept: &StoredStash) -> Result<(), Fatal> {
     let mut changes = RefChanges::new(context.repository, context.call)?;
     changes.writes.who = context.people()?.committer;
     let mut edit = edit(REF, Change::Set(kept.commit), Expected::Any, &kept.message.clone().into());

@@ -2,16 +2,13 @@
 
 use packrace_object::tree::{self, EntryKind};
 use packrace_object::{Kind as ObjectKind, ObjectId};
-use packrace_store::ObjectReader;
+use packrace_store::{ObjectReader, cache_bytes};
 use packrace_worktree::index::{Entry, Mode};
 
 use super::Update;
 use crate::call::fatal::Fatal;
 use crate::options::Step;
 use crate::revisions::Revisions;
-
-/// What the reader may keep of trees.
-const CACHE_BYTES: usize = 1 << 20;
 
 impl Update<'_> {
     /// Brings the conflict of a path back, if it is known how it was.
@@ -55,7 +52,7 @@ impl Update<'_> {
         };
         let snapshot = self.snapshot()?;
         let head = Revisions::new(self.repository, &snapshot).resolve(b"HEAD^{tree}")?;
-        let mut reader = snapshot.reader(CACHE_BYTES);
+        let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
         let entries: Vec<(Vec<u8>, Mode, ObjectId)> = self
             .index()
             .entries()

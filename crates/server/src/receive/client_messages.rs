@@ -9,21 +9,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::time::Duration;
 
 use packrace_os::clock::Clock;
 use packrace_pack::{Phase, ProgressSink};
 use packrace_store::MessageSink;
 
 use super::spent::CpuTime;
+use crate::client_check::CLIENT_CHECK_INTERVAL;
 use crate::path_names::PathNames;
 use crate::send::outbox::Outbox;
 
 /// Texts that wait for the client: of hooks at most 8 KiB each.
 pub(super) const WAITING_EVENTS: usize = 16;
-
-/// The longest time without a look at whether the client is still there.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What the worker sends.
 pub(super) enum Event {
@@ -153,7 +150,7 @@ pub(super) fn relay(
     loop {
         let now = clock.now();
         let until_tick = outbox.next_tick().filter(|_| keeps_alive).map(|due| due.saturating_sub(now));
-        let wait = until_tick.map_or(LOOK_INTERVAL, |until| until.min(LOOK_INTERVAL));
+        let wait = until_tick.map_or(CLIENT_CHECK_INTERVAL, |until| until.min(CLIENT_CHECK_INTERVAL));
         let event = receiver.recv_timeout(wait);
         let now = clock.now();
         let mut sent = match event {
@@ -168,7 +165,7 @@ pub(super) fn relay(
             Err(RecvTimeoutError::Timeout) => Ok(()),
             Err(RecvTimeoutError::Disconnected) => return gone.map_or(Ok(()), Err),
         };
-        if gone.is_none() && sent.is_ok() && now.saturating_sub(looked_at) >= LOOK_INTERVAL {
+        if gone.is_none() && sent.is_ok() && now.saturating_sub(looked_at) >= CLIENT_CHECK_INTERVAL {
             looked_at = now;
             if outbox.peer_gone() {
                 sent = Err(io::ErrorKind::BrokenPipe.into());

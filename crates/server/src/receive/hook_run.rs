@@ -7,10 +7,8 @@ use std::time::Duration;
 use packrace_os::child::{ChildProcess, Program, Read};
 
 use super::client_messages::ClientMessages;
+use crate::client_check::CLIENT_CHECK_INTERVAL;
 use crate::error::Error;
-
-/// The longest time without a look at whether the client is still there.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often it is looked whether a hook that has closed its outputs has ended.
 const END_INTERVAL: Duration = Duration::from_millis(2);
@@ -61,7 +59,7 @@ fn see_through(
         if input.is_empty() {
             child.close_input();
         }
-        let did = child.transfer(input, output, messages, LOOK_INTERVAL)?;
+        let did = child.transfer(input, output, messages, CLIENT_CHECK_INTERVAL)?;
         input = &input[did.written..];
         for (read, bytes) in [(did.output, &output), (did.messages, &messages)] {
             if let Read::Bytes(length) = read {

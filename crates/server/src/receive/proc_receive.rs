@@ -15,10 +15,8 @@ use packrace_protocol::wire::pkt_line::{Decoder, FLUSH, PktLine, text, write_dat
 
 use super::client_messages::ClientMessages;
 use super::commands::Push;
+use crate::client_check::CLIENT_CHECK_INTERVAL;
 use crate::error::Error;
-
-/// The longest time without a look at whether the client is still there.
-const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// How often it is looked whether the hook has ended.
 const END_INTERVAL: std::time::Duration = std::time::Duration::from_millis(2);
@@ -253,7 +251,7 @@ impl HookSession<'_> {
     /// Moves what can be moved; how much was said.
     fn transfer(&mut self, question: &[u8], output: &mut [u8]) -> Result<usize, Error> {
         let mut messages = [0; 8 << 10];
-        let did = match self.child.transfer(question, output, &mut messages, LOOK_INTERVAL) {
+        let did = match self.child.transfer(question, output, &mut messages, CLIENT_CHECK_INTERVAL) {
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                 (self.time_is_up, self.is_over) = (true, true);
                 return Ok(question.len());

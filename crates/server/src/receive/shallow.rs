@@ -5,12 +5,9 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, parse_commit};
 use packrace_os::count::Role;
 use packrace_store::publish::{FileKind, LockFile, WritePolicy};
-use packrace_store::{Repository, Snapshot};
+use packrace_store::{Repository, Snapshot, cache_bytes};
 
 use crate::error::Error;
-
-/// Bytes that reading commits keeps as delta bases.
-const READER_CACHE_BYTES: usize = 1 << 20;
 
 /// Longest list of cuts that is read.
 const MAX_SHALLOW_BYTES: u64 = 64 << 20;
@@ -25,7 +22,7 @@ impl NewShallow {
     /// Those of `named`, at which the client says that its history is cut. Where the parents are here, history goes on.
     pub(super) fn find(named: &[ObjectId], snapshot: &Arc<Snapshot>) -> Result<Self, Error> {
         let mut ids = Vec::new();
-        let mut reader = snapshot.reader(READER_CACHE_BYTES);
+        let mut reader = snapshot.reader(cache_bytes::FEW_OBJECTS);
         for id in named {
             if snapshot.shallow().binary_search(id).is_ok() || !snapshot.contains(id)? {
                 continue;

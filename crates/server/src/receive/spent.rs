@@ -8,7 +8,7 @@ use packrace_os::clock::thread_cpu_time;
 use packrace_pack::ingest::MaxUnpacked;
 
 /// The processor time of a thread is asked for no more often.
-const LOOK_INTERVAL: Duration = Duration::from_micros(500);
+const CPU_TIME_INTERVAL: Duration = Duration::from_micros(500);
 
 /// After so much processor time, a thread offers its processor to others. Its low priority alone does not do that: a kernel may look only
 /// once a tick, every 4 ms, whether somebody should go before it.
@@ -78,7 +78,7 @@ impl CpuTime {
     pub(super) fn is_exceeded(&self) -> bool {
         let (looked, had, offered) = LAST.get();
         let now = Instant::now();
-        if looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL) {
+        if looked.is_none_or(|looked| now.duration_since(looked) >= CPU_TIME_INTERVAL) {
             // Where the clock cannot be read, other limits still hold.
             let has = thread_cpu_time();
             let is_due = self.gives_way && has.saturating_sub(offered) >= OFFER_INTERVAL;

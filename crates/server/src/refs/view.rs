@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use packrace_object::{Kind, ObjectId, StoredId, parse_tag};
+use packrace_object::{Kind, MAX_TAG_DEPTH, ObjectId, StoredId, parse_tag};
 use packrace_store::refs::{NameRange, Peeled, RefSnapshot, StoredRef, Target};
-use packrace_store::{ObjectReader, Snapshot};
+use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
 use crate::error::{Error, ErrorKind};
 
@@ -108,12 +108,6 @@ pub(crate) struct RefsView<'a> {
     /// Something could not be read that might be there at another time.
     has_gaps: Cell<bool>,
 }
-
-/// Bytes that peeling tags keeps as delta bases.
-const READER_CACHE_BYTES: usize = 1 << 20;
-
-/// Tags of tags that are followed. Names are not hashed again on the way, so a damaged store could hold a loop.
-const MAX_TAG_DEPTH: usize = 1024;
 
 impl<'a> RefsView<'a> {
     pub(crate) fn new(
@@ -250,7 +244,7 @@ const NOT_TAGS: usize = 1024;
 
 impl TagPeeler {
     fn new(snapshot: &Arc<Snapshot>) -> Self {
-        TagPeeler { reader: snapshot.reader(READER_CACHE_BYTES), not_tags: Vec::new() }
+        TagPeeler { reader: snapshot.reader(cache_bytes::FEW_OBJECTS), not_tags: Vec::new() }
     }
 
     /// `None` for what is no tag. git takes what cannot be read for that, too.

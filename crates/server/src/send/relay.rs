@@ -12,14 +12,12 @@ use packrace_pack::meter::{Meter, ProgressInterval, total_line};
 use super::event::Event;
 use super::outbox::{ClientSink, Framing, Outbox};
 use super::sources::Sources;
+use crate::client_check::CLIENT_CHECK_INTERVAL;
 use crate::error::{Error, ErrorKind};
 use crate::limits::admission::{Admission, AdmissionControl, AdmissionPermit};
 use crate::metrics::{Raised, Reason, Stage, Step};
 use crate::path_names::PathNames;
 use crate::transfers::Transfer;
-
-/// The longest time without a look at whether the client is still there.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// At most one progress line a second in each phase; phases that are usually short do not come up.
 const PROGRESS_PACE: ProgressInterval =
@@ -147,12 +145,12 @@ impl<'a> Sending<'a> {
     /// How long nothing has to be looked at.
     fn until_look(&self, now: Duration) -> Duration {
         let until_tick = self.outbox.next_tick().map(|due| due.saturating_sub(now));
-        until_tick.map_or(LOOK_INTERVAL, |until| until.min(LOOK_INTERVAL))
+        until_tick.map_or(CLIENT_CHECK_INTERVAL, |until| until.min(CLIENT_CHECK_INTERVAL))
     }
 
     /// Looks whether the client is still there, and keeps the connection alive.
     fn look(&mut self, now: Duration) -> Result<(), Stop> {
-        if now.saturating_sub(self.looked_at) >= LOOK_INTERVAL {
+        if now.saturating_sub(self.looked_at) >= CLIENT_CHECK_INTERVAL {
             self.looked_at = now;
             if self.outbox.peer_gone() {
                 return Err(Stop::Gone(std::io::ErrorKind::BrokenPipe.into()));

@@ -28,6 +28,7 @@ use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session;
 
 use super::UploadPack;
+use crate::client_check::CLIENT_CHECK_INTERVAL;
 use crate::error::{Error, ErrorKind};
 use crate::send::event::Event;
 use crate::subject::ProtocolVersion;
@@ -50,9 +51,6 @@ const MESSAGE_BYTES: usize = 8 << 10;
 
 /// Revs that are written in one call, about.
 const FEED_BYTES: usize = 64 << 10;
-
-/// The longest time without a look at whether anybody still wants the pack.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often it is looked whether a hook that has closed its output has ended.
 const END_INTERVAL: Duration = Duration::from_millis(2);
@@ -248,7 +246,7 @@ impl HookRun {
     /// Waits until the hook has said which packs the client gets from elsewhere.
     pub(super) fn uris(mut self, watch: &dyn ProgressSink) -> Result<(Self, Vec<PackfileUri>), Error> {
         loop {
-            match self.receiver.recv_timeout(LOOK_INTERVAL) {
+            match self.receiver.recv_timeout(CLIENT_CHECK_INTERVAL) {
                 Ok(Event::Uris(uris)) => return Ok((self, uris)),
                 Ok(Event::Text(text)) => {
                     let room = MAX_EARLY_BYTES - self.early.len();
@@ -326,7 +324,7 @@ impl Worker {
             // What was read waits only for what can be read at once.
             let wait = match (is_open, has_moved) {
                 (true, true) => Duration::ZERO,
-                (true, false) => LOOK_INTERVAL,
+                (true, false) => CLIENT_CHECK_INTERVAL,
                 (false, _) => END_INTERVAL,
             };
             let did = self.child.transfer(input, self.pack.room(), &mut messages, wait)?;

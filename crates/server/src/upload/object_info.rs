@@ -2,19 +2,17 @@
 
 use packrace_protocol::message::object_info;
 use packrace_protocol::session::ObjectInfoRequest;
+use packrace_store::cache_bytes;
 
 use super::serve::Upload;
 use crate::error::Error;
 use crate::refs::lines::Lines;
 
-/// Bytes that following delta chains to a size keeps.
-const READER_CACHE_BYTES: usize = 1 << 20;
-
 impl Upload<'_> {
     /// Sends a line for each object. As in git, what cannot be read is told like what is not there.
     pub(super) fn send_object_info(&mut self, request: &ObjectInfoRequest) -> Result<(), Error> {
         let askable = self.askable()?;
-        let mut reader = self.universe.snapshot().reader(READER_CACHE_BYTES);
+        let mut reader = self.universe.snapshot().reader(cache_bytes::FEW_OBJECTS);
         let mut sender = Lines::new(&mut self.out, self.client);
         object_info::write_attributes(sender.out, request);
         for id in &request.ids {

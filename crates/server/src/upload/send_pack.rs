@@ -10,6 +10,7 @@ use packrace_pack::plan::PackPlan;
 use packrace_pack::{PackRequest, ProgressSink, RequestObjects, Totals};
 
 use super::hook::{HookCall, HookRun};
+use crate::client_check::CLIENT_CHECK_INTERVAL;
 use crate::error::{Error, ErrorKind};
 use crate::host::Host;
 use crate::limits::admission::{Admission, AdmissionControl, AdmissionPermit};
@@ -19,9 +20,6 @@ use crate::send::outbox::ClientSink;
 use crate::send::pack_cache::{Generator, Joined, Key, PackCache, Producer, Reader, Received};
 use crate::send::relay::{Delivery, Sending, Stop};
 use crate::transfers::Transfer;
-
-/// The longest time without a look at whether anybody still wants the pack.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Whether a call is a clone, and whether that was admitted.
 pub(super) struct CloneAdmission<'a> {
@@ -185,7 +183,7 @@ fn claim(
         Admission::QueueFull => return None,
     };
     while !watch.cancelled() {
-        match waiting.wait(LOOK_INTERVAL) {
+        match waiting.wait(CLIENT_CHECK_INTERVAL) {
             Ok(held) => return Some(held),
             Err(still) => waiting = still,
         }

@@ -34,8 +34,8 @@ pub struct Request<'a> {
 /// What came of it.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was kept.
-    StoredStash(StoredStash),
+    /// The changes are a stash now.
+    Stored(StoredStash),
     /// Nothing differs from `HEAD`.
     Unchanged,
     /// Something does, but nothing is staged, and that alone was meant.
@@ -108,7 +108,7 @@ impl Session<'_> {
         };
         let commit = commit(tree(&work_tree)?, &parents, &message)?;
         let durable = self.publish(batch)?;
-        Ok(Outcome::StoredStash(StoredStash {
+        Ok(Outcome::Stored(StoredStash {
             commit,
             message,
             index: staged,

@@ -22,10 +22,8 @@ use packrace_pack::generate::Segment;
 use packrace_pack::{Phase, Totals};
 
 use super::budget::{ByteBudget, Charge};
+use crate::client_check::CLIENT_CHECK_INTERVAL;
 use crate::error::Error;
-
-/// The longest time in which nobody looks whether there is still a reader.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What one generation may take. Plain data.
 #[derive(Debug, Clone)]
@@ -258,7 +256,7 @@ impl SharedPack {
                     self.wake_readers(state);
                     return true;
                 }
-                Some(Obstacle::AheadOfAll) => LOOK_INTERVAL,
+                Some(Obstacle::AheadOfAll) => CLIENT_CHECK_INTERVAL,
                 Some(Obstacle::SlowReaders) => self.bounds.patience - state.waited,
             };
             if wait.is_zero() {
@@ -267,7 +265,7 @@ impl SharedPack {
             }
             let since = clock.now();
             state.is_worker_waiting = true;
-            let woken = self.for_worker.wait_timeout(state, wait.min(LOOK_INTERVAL));
+            let woken = self.for_worker.wait_timeout(state, wait.min(CLIENT_CHECK_INTERVAL));
             state = woken.expect("no panic while held").0;
             state.is_worker_waiting = false;
             if obstacle == Some(Obstacle::SlowReaders) {
