@@ -9,6 +9,7 @@
 mod process;
 
 mod args;
+mod completions;
 mod http_backend;
 mod interruption;
 mod log;
@@ -131,6 +132,7 @@ fn dispatch(call: Call, command: Command) -> Result<(), Fatal> {
         Command::Stash(args) => commands::stash::run(&call, &(*args).into()),
         Command::UnpackObjects(args) => commands::unpack_objects::run(&call, &args.into()),
         Command::VerifyPack(args) => commands::verify_pack::run(&call, &args.into()),
+        Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
 }

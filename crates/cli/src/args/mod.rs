@@ -149,6 +149,9 @@ pub enum Command {
     Stash(Box<Stash>),
     /// Compare packs with their indexes: stands in for git verify-pack.
     VerifyPack(VerifyPack),
+    /// Write completions for a shell to standard output.
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(Completions),
     /// Write the man pages into a folder.
     #[command(hide = true)]
     Man(Man),
@@ -184,6 +187,7 @@ impl Command {
             Command::Reflog(_) => "reflog",
             Command::Stash(_) => "stash",
             Command::VerifyPack(_) => "verify-pack",
+            Command::Completions(_) => "completions",
             Command::Man(_) => "man",
         }
     }
@@ -292,6 +296,19 @@ pub struct Serve {
     #[arg(required_unless_present = "print_config", default_value = ".", hide_default_value = true)]
     pub root: PathBuf,
 }
+
+#[derive(Debug, clap::Args)]
+pub struct Completions {
+    /// The shell that reads them.
+    pub shell: clap_complete::Shell,
+}
+
+/// Where shells look for them.
+const COMPLETIONS_HELP: &str = "\
+Where they go:
+  bash  packrace completions bash >~/.local/share/bash-completion/completions/packrace
+  zsh   packrace completions zsh >DIRECTORY/_packrace, where DIRECTORY is in $fpath
+  fish  packrace completions fish >~/.config/fish/completions/packrace.fish";
 
 #[derive(Debug, clap::Args)]
 pub struct Man {

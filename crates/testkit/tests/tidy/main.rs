@@ -2,6 +2,7 @@
 //!
 //! Each rule is a function from a name and a text to findings, with a test that shows it can fail.
 
+mod imports;
 mod manifest;
 mod source;
 mod text;
@@ -93,6 +94,23 @@ fn edges_point_down() {
         .collect::<Vec<_>>();
     assert!(findings.len() >= 10, "the manifests were found");
     assert_tidy(findings.concat());
+}
+
+#[test]
+fn modules_need_one_another_in_one_direction() {
+    let files = files();
+    let sources: Vec<&File> = files.iter().filter(|file| file.path.ends_with(".rs")).collect();
+    let tests: Vec<String> =
+        sources.iter().flat_map(|file| source::test_modules(&file.path, &file.text)).collect();
+    let shipped: Vec<(&str, &str)> = sources
+        .iter()
+        .filter(|file| !tests.contains(&file.path))
+        .map(|file| (file.path.as_str(), file.text.as_str()))
+        .collect();
+    let mut rooms: Vec<&str> = shipped.iter().filter_map(|(path, _)| room_of(path)).collect();
+    rooms.dedup();
+    assert!(rooms.len() >= 10, "the crates were found");
+    assert_tidy(rooms.into_iter().flat_map(|room| imports::circles(room, &shipped)).collect());
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn imported_from_std(code: &str, module: &str) -> bool {
 }
 
 /// The text with comments, strings and characters blanked; lines stay where they are.
-fn code_of(text: &str) -> String {
+pub fn code_of(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
     let mut at = 0;
@@ -210,7 +210,7 @@ fn raw_string_end(chars: &[char], start: usize) -> Option<usize> {
 }
 
 /// `code` without the items below `#[cfg(test)]`.
-fn without_tests(code: &str) -> String {
+pub fn without_tests(code: &str) -> String {
     let mut kept = String::new();
     let mut rest = code;
     while let Some(at) = rest.find("#[cfg(test)]") {
