@@ -6,7 +6,7 @@ use std::path::Path;
 use packrace_object::HashKind;
 use packrace_testkit::peer::{self, Feed, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
-use packrace_testkit::{Bitmap, Git, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, Git, Repo, RepoBuilder, Size, Storage, sampled};
 
 use crate::matrix::{DOORS, Door, Served, server_command, succeed};
 use crate::running::{Server, answer_to, upload_pack};
@@ -98,31 +98,35 @@ fn check(client: &Git, served: &Served<'_>, doors: &[Door], versions: &[u32], sp
     }
 }
 
-#[test]
-fn filters_over_every_door() {
-    let repo = build(HashKind::Sha1, Storage::default());
-    let server = Server::start(repo.path().parent().unwrap());
-    let served = Served { path: repo.path(), hash: HashKind::Sha1, server: Some(&server) };
-    check(Git::stock(), &served, &DOORS, &[2], &["blob:none", "tree:0", SPECS[7]]);
-    check(Git::stock(), &served, &DOORS[..2], &[0], &["combine:tree:3+blob:limit=600"]);
-    check(Git::stock(), &served, &[Door::UploadPack], &[0], &["blob:none", "tree:1", SPECS[6]]);
-    check(Git::stock(), &served, &[Door::UploadPack], &[1], &["tree:1"]);
+sampled! {
+    fn filters_over_every_door(extent) {
+        let repo = build(HashKind::Sha1, Storage::default());
+        let server = Server::start(repo.path().parent().unwrap());
+        let served = Served { path: repo.path(), hash: HashKind::Sha1, server: Some(&server) };
+        check(Git::stock(), &served, &DOORS, &[2], extent.pick(&[SPECS[7]][..], &["blob:none", "tree:0", SPECS[7]]));
+        check(Git::stock(), &served, &DOORS[..2], &[0], &["combine:tree:3+blob:limit=600"]);
+        check(Git::stock(), &served, &[Door::UploadPack], &[0], extent.pick(&[SPECS[6]][..], &["blob:none", "tree:1", SPECS[6]]));
+        check(Git::stock(), &served, &[Door::UploadPack], &[1], &["tree:1"]);
+    }
 }
 
-#[test]
-fn an_older_client() {
-    let client = Git::old().unwrap_or(Git::stock());
-    println!("the older client is {}.{}", client.version().0, client.version().1);
-    let repo = build(HashKind::Sha1, Storage::default());
-    let served = Served { path: repo.path(), hash: HashKind::Sha1, server: None };
-    check(client, &served, &[Door::UploadPack], &[0, 2], &["blob:none", "tree:0", SPECS[6]]);
+sampled! {
+    fn an_older_client(extent) {
+        let client = Git::old().unwrap_or(Git::stock());
+        println!("the older client is {}.{}", client.version().0, client.version().1);
+        let repo = build(HashKind::Sha1, Storage::default());
+        let served = Served { path: repo.path(), hash: HashKind::Sha1, server: None };
+        check(client, &served, &[Door::UploadPack], extent.pick(&[2][..], &[0, 2]), extent.pick(&[SPECS[6]][..], &["blob:none", "tree:0", SPECS[6]]));
+    }
 }
 
-#[test]
-fn every_filter_with_sha256_and_a_bitmap() {
-    let repo = build(HashKind::Sha256, Storage { bitmap: Bitmap::Plain, ..Storage::default() });
-    let served = Served { path: repo.path(), hash: HashKind::Sha256, server: None };
-    check(Git::stock(), &served, &[Door::UploadPack], &[2], &SPECS);
+sampled! {
+    fn every_filter_with_sha256_and_a_bitmap(extent) {
+        let repo = build(HashKind::Sha256, Storage { bitmap: Bitmap::Plain, ..Storage::default() });
+        let served = Served { path: repo.path(), hash: HashKind::Sha256, server: None };
+        let specs: Vec<&str> = SPECS.into_iter().step_by(extent.step(SPECS.len(), 4)).collect();
+        check(Git::stock(), &served, &[Door::UploadPack], &[2], &specs);
+    }
 }
 
 /// The objects of a pack for a request in version 2.
@@ -140,44 +144,46 @@ fn requested(repo: &Repo, program: &mut std::process::Command, lines: &[String])
     objects_in_pack(Git::stock(), &answer.bands.pack, repo.hash(), Some(repo.path()))
 }
 
-/// With tags that come along, thin packs, depths and objects that are wanted by name.
-#[test]
-fn requests_as_stock_git_answers_them() {
-    let storages = [
-        Storage::default(),
-        Storage { bitmap: Bitmap::Plain, ..Storage::default() },
-        Storage { packs: 4, alternate: true, ..Storage::default() },
-        Storage { packs: 3, multi_pack_index: true, bitmap: Bitmap::LookupTable, ..Storage::default() },
-    ];
-    for storage in storages {
-        let repo = build(HashKind::Sha1, storage);
-        let id = |rev: &str| repo.git(&["rev-parse", rev]).trim().to_string();
-        let wants = |revs: &[&str]| revs.iter().map(|rev| format!("want {}", id(rev))).collect::<Vec<_>>();
-        let have = format!("have {}", id("main~9"));
-        let plain = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
-        let cases = [
-            wants(&["main"]),
-            [wants(&["main"]), plain(&["include-tag", "ofs-delta"])].concat(),
-            [wants(&["main"]), plain(&["include-tag", "thin-pack", "ofs-delta", &have])].concat(),
-            [wants(&["main", "old"]), plain(&["deepen 3"])].concat(),
-            wants(&["main:empty", "main:bin/run"]),
-            [wants(&["main:empty", "main:bin"]), plain(&["thin-pack"])].concat(),
-            wants(&["nested-outermost", "of-a-blob"]),
+sampled! {
+    /// With tags that come along, thin packs, depths and objects that are wanted by name.
+    fn requests_as_stock_git_answers_them(extent) {
+        let storages = [
+            Storage::default(),
+            Storage { bitmap: Bitmap::Plain, ..Storage::default() },
+            Storage { packs: 4, alternate: true, ..Storage::default() },
+            Storage { packs: 3, multi_pack_index: true, bitmap: Bitmap::LookupTable, ..Storage::default() },
         ];
-        let specs = [&SPECS[..], &["object:type=tag", "object:type=tree", "object:type=blob"]].concat();
-        for (spec, case) in specs.iter().flat_map(|spec| cases.iter().map(move |case| (spec, case))) {
-            let request = [case.as_slice(), &[format!("filter {spec}")]].concat();
-            let ours = requested(&repo, &mut upload_pack(repo.path(), 2), &request);
-            let mut stock = Git::stock().command(repo.path());
-            stock.args(["upload-pack", "."]).env("GIT_PROTOCOL", "version=2");
-            let expect = requested(&repo, &mut stock, &request);
-            let had = match request.contains(&have) {
-                true => lines(&repo.git(&["rev-list", "--objects", "--no-object-names", "main~9"])),
-                false => BTreeSet::new(),
-            };
-            let differing: Vec<_> =
-                ours.symmetric_difference(&expect).filter(|id| !had.contains(*id)).collect();
-            assert!(differing.is_empty(), "{request:?}: {differing:?}");
+        for (number, storage) in storages.into_iter().enumerate() {
+            let repo = build(HashKind::Sha1, storage);
+            let id = |rev: &str| repo.git(&["rev-parse", rev]).trim().to_string();
+            let wants = |revs: &[&str]| revs.iter().map(|rev| format!("want {}", id(rev))).collect::<Vec<_>>();
+            let have = format!("have {}", id("main~9"));
+            let plain = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
+            let cases = [
+                wants(&["main"]),
+                [wants(&["main"]), plain(&["include-tag", "ofs-delta"])].concat(),
+                [wants(&["main"]), plain(&["include-tag", "thin-pack", "ofs-delta", &have])].concat(),
+                [wants(&["main", "old"]), plain(&["deepen 3"])].concat(),
+                wants(&["main:empty", "main:bin/run"]),
+                [wants(&["main:empty", "main:bin"]), plain(&["thin-pack"])].concat(),
+                wants(&["nested-outermost", "of-a-blob"]),
+            ];
+            let specs = [&SPECS[..], &["object:type=tag", "object:type=tree", "object:type=blob"]].concat();
+            let all = specs.iter().flat_map(|spec| cases.iter().map(move |case| (spec, case)));
+            for (spec, case) in all.skip(extent.pick(number, 0)).step_by(extent.step(specs.len() * cases.len(), 20)) {
+                let request = [case.as_slice(), &[format!("filter {spec}")]].concat();
+                let ours = requested(&repo, &mut upload_pack(repo.path(), 2), &request);
+                let mut stock = Git::stock().command(repo.path());
+                stock.args(["upload-pack", "."]).env("GIT_PROTOCOL", "version=2");
+                let expect = requested(&repo, &mut stock, &request);
+                let had = match request.contains(&have) {
+                    true => lines(&repo.git(&["rev-list", "--objects", "--no-object-names", "main~9"])),
+                    false => BTreeSet::new(),
+                };
+                let differing: Vec<_> =
+                    ours.symmetric_difference(&expect).filter(|id| !had.contains(*id)).collect();
+                assert!(differing.is_empty(), "{request:?}: {differing:?}");
+            }
         }
     }
 }

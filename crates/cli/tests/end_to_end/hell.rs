@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
-use packrace_testkit::{Git, clean_environment};
+use packrace_testkit::{Git, clean_environment, sampled};
 
 use crate::running::{PACKRACE, assert_no_panic};
 
@@ -93,18 +93,19 @@ fn a_blob_that_inflates_to_a_gibibyte() {
     check(&pack, false);
 }
 
-#[test]
-fn large_bases_and_large_results() {
-    let size = 160u64 << 20;
-    let mut pack = HandmadePack::default();
-    let base = pack.entry(&any_id(), Entry::Whole(Kind::Blob), size, &vec![0; size as usize]);
-    let child = pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size - 1).bytes());
-    pack.delta(&any_id(), Entry::ByDistance(child), copies(size - 1, size - 3).bytes());
-    pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size - 2).bytes());
-    check(&pack, true);
-    let lies = pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size).insert(b"more").bytes());
-    assert!(lies > base);
-    check_refused(&pack.sealed(), "failed to apply delta");
+sampled! {
+    fn large_bases_and_large_results(extent) {
+        let size = extent.pick(40u64, 160) << 20;
+        let mut pack = HandmadePack::default();
+        let base = pack.entry(&any_id(), Entry::Whole(Kind::Blob), size, &vec![0; size as usize]);
+        let child = pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size - 1).bytes());
+        pack.delta(&any_id(), Entry::ByDistance(child), copies(size - 1, size - 3).bytes());
+        pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size - 2).bytes());
+        check(&pack, true);
+        let lies = pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size).insert(b"more").bytes());
+        assert!(lies > base);
+        check_refused(&pack.sealed(), "failed to apply delta");
+    }
 }
 
 #[test]
@@ -174,14 +175,15 @@ fn combs_of_middling_objects() {
     }
 }
 
-#[test]
-fn many_small_objects() {
-    let mut pack = HandmadePack::default();
-    for number in 0..1_000_000u32 {
-        let content = number.to_be_bytes();
-        pack.entry(&any_id(), Entry::Whole(Kind::Blob), 4, &content);
+sampled! {
+    fn many_small_objects(extent) {
+        let mut pack = HandmadePack::default();
+        for number in 0..extent.pick(200_000u32, 1_000_000) {
+            let content = number.to_be_bytes();
+            pack.entry(&any_id(), Entry::Whole(Kind::Blob), 4, &content);
+        }
+        check(&pack, true);
     }
-    check(&pack, true);
 }
 
 #[test]

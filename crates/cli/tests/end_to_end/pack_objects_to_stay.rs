@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use packrace_object::HashKind;
-use packrace_testkit::{Git, Loose, RefFormat, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Git, Loose, RefFormat, Repo, RepoBuilder, Size, Storage, sampled};
 
 use crate::repack_command::{Role, assert_sound, extensions, files, objects, worn};
 use crate::running::{copy, packrace, stock_git};
@@ -51,32 +51,34 @@ fn packs(repo: &Path) -> Vec<String> {
     names
 }
 
-#[test]
-fn what_nothing_reaches() {
-    for hash in [HashKind::Sha1, HashKind::Sha256] {
-        let repo = worn(hash, Storage::default(), RefFormat::Files);
-        let bare = repo.path();
-        for args in [
-            &["--all"][..],
-            &["--reflog"],
-            &["--indexed-objects"],
-            &["--all", "--reflog"],
-            &["--all", "--unpacked"],
-            &["--unpacked"],
-            &["--all", "--keep-unreachable"],
-            &["--all", "--keep-unreachable", "--pack-loose-unreachable"],
-            &["--all", "--reflog", "--pack-loose-unreachable", "--unpacked", "--incremental"],
-            &["--all", "--unpack-unreachable"],
-            &["--all", "--unpack-unreachable=1.day.ago", "--reflog", "--indexed-objects"],
-            &["--all", "--unpack-unreachable=now"],
-            &["--all", "--unpack-unreachable=now", "--reflog", "--indexed-objects"],
-            &["--keep-unreachable"],
-            &["--include-tag", "--revs"],
-        ] {
-            check_and_forget(bare, args, "");
+sampled! {
+    fn what_nothing_reaches(extent) {
+        for hash in [HashKind::Sha1, HashKind::Sha256] {
+            let repo = worn(hash, Storage::default(), RefFormat::Files);
+            let bare = repo.path();
+            let cases = [
+                &["--all"][..],
+                &["--reflog"],
+                &["--indexed-objects"],
+                &["--all", "--reflog"],
+                &["--all", "--unpacked"],
+                &["--unpacked"],
+                &["--all", "--keep-unreachable"],
+                &["--all", "--keep-unreachable", "--pack-loose-unreachable"],
+                &["--all", "--reflog", "--pack-loose-unreachable", "--unpacked", "--incremental"],
+                &["--all", "--unpack-unreachable"],
+                &["--all", "--unpack-unreachable=1.day.ago", "--reflog", "--indexed-objects"],
+                &["--all", "--unpack-unreachable=now"],
+                &["--all", "--unpack-unreachable=now", "--reflog", "--indexed-objects"],
+                &["--keep-unreachable"],
+                &["--include-tag", "--revs"],
+            ];
+            for args in cases.into_iter().step_by(extent.step(cases.len(), 3)) {
+                check_and_forget(bare, args, "");
+            }
+            check_and_forget(bare, &["--stdin-packs", "--unpacked"], &format!("{}\n", packs(bare)[0]));
+            check_and_forget(bare, &["--include-tag"], &repo.git(&["rev-list", "main"]));
         }
-        check_and_forget(bare, &["--stdin-packs", "--unpacked"], &format!("{}\n", packs(bare)[0]));
-        check_and_forget(bare, &["--include-tag"], &repo.git(&["rev-list", "main"]));
     }
 }
 
@@ -156,53 +158,55 @@ fn bulky() -> Repo {
     repo
 }
 
-#[test]
-fn several_packs() {
-    let repo = bulky();
-    for (args, config) in [
-        (&["--max-pack-size=1m"][..], None),
-        (&["--max-pack-size=3m", "--delta-base-offset"], None),
-        (&["--max-pack-size=2m", "--write-bitmap-index"], None),
-        (&["--delta-base-offset"], Some("pack.packSizeLimit=1m")),
-        (&["--max-pack-size=100m", "--write-bitmap-index-quiet"], Some("pack.packSizeLimit=1m")),
-        (&["--max-pack-size=10k"], None),
-    ] {
-        let outer = tempfile::tempdir().unwrap();
-        let dir = outer.path().join("r");
-        copy(repo.path(), &dir);
-        let args = [&["pack-objects", "-q", "--all"], args, &["objects/pack/pack"]].concat();
-        let args = [config.map_or(vec![], |config| vec!["-c", config]), args].concat();
-        let before = packs(&dir);
-        let ours = packrace(&dir, &args, "");
-        let said = String::from_utf8_lossy(&ours.stderr).into_owned();
-        assert!(ours.status.success(), "{args:?} {said}");
-        let new: Vec<String> = packs(&dir).into_iter().filter(|name| !before.contains(name)).collect();
-        let listed = String::from_utf8(ours.stdout).unwrap();
-        assert_eq!(listed.lines().count(), new.len(), "{args:?}");
-        let is_limited = !args.contains(&"--max-pack-size=100m");
-        assert_eq!(new.len() > 1, is_limited, "{args:?}");
-        let limit = if args.contains(&"--max-pack-size=3m") { 3 << 20 } else { 2 << 20 };
-        for name in &new {
-            let path = dir.join("objects/pack").join(name);
-            let index = path.with_extension("idx");
-            let verified = Git::stock().run(&dir, &["verify-pack", "-v", index.to_str().unwrap()]);
-            let bytes = path.metadata().unwrap().len();
-            let single = verified.lines().filter(|line| line.split(' ').count() > 4).count() == 1;
-            assert!(!is_limited || bytes <= limit || single, "{args:?} {bytes}");
-        }
-        assert_eq!(said.contains("packs are split"), args.contains(&"--write-bitmap-index"), "{said}");
-        assert_eq!(said.contains("minimum pack size limit is 1 MiB"), args.contains(&"--max-pack-size=10k"));
-        let bitmaps = extensions(&dir).iter().find(|(kind, _)| kind == "bitmap").unwrap().1;
-        assert_eq!(bitmaps == 1, !is_limited, "{args:?}");
-        // Nothing of it is needed from elsewhere.
-        Git::stock().run(&dir, &["prune-packed", "-q"]);
-        for name in before {
-            for extension in ["pack", "idx", "rev", "bitmap"] {
-                let path = dir.join("objects/pack").join(&name).with_extension(extension);
-                let _ = std::fs::remove_file(path);
+sampled! {
+    fn several_packs(extent) {
+        let repo = bulky();
+        let cases = [
+            (&["--max-pack-size=1m"][..], None),
+            (&["--max-pack-size=3m", "--delta-base-offset"], None),
+            (&["--max-pack-size=2m", "--write-bitmap-index"], None),
+            (&["--delta-base-offset"], Some("pack.packSizeLimit=1m")),
+            (&["--max-pack-size=100m", "--write-bitmap-index-quiet"], Some("pack.packSizeLimit=1m")),
+            (&["--max-pack-size=10k"], None),
+        ];
+        for (args, config) in cases.into_iter().step_by(extent.step(cases.len(), 2)) {
+            let outer = tempfile::tempdir().unwrap();
+            let dir = outer.path().join("r");
+            copy(repo.path(), &dir);
+            let args = [&["pack-objects", "-q", "--all"], args, &["objects/pack/pack"]].concat();
+            let args = [config.map_or(vec![], |config| vec!["-c", config]), args].concat();
+            let before = packs(&dir);
+            let ours = packrace(&dir, &args, "");
+            let said = String::from_utf8_lossy(&ours.stderr).into_owned();
+            assert!(ours.status.success(), "{args:?} {said}");
+            let new: Vec<String> = packs(&dir).into_iter().filter(|name| !before.contains(name)).collect();
+            let listed = String::from_utf8(ours.stdout).unwrap();
+            assert_eq!(listed.lines().count(), new.len(), "{args:?}");
+            let is_limited = !args.contains(&"--max-pack-size=100m");
+            assert_eq!(new.len() > 1, is_limited, "{args:?}");
+            let limit = if args.contains(&"--max-pack-size=3m") { 3 << 20 } else { 2 << 20 };
+            for name in &new {
+                let path = dir.join("objects/pack").join(name);
+                let index = path.with_extension("idx");
+                let verified = Git::stock().run(&dir, &["verify-pack", "-v", index.to_str().unwrap()]);
+                let bytes = path.metadata().unwrap().len();
+                let single = verified.lines().filter(|line| line.split(' ').count() > 4).count() == 1;
+                assert!(!is_limited || bytes <= limit || single, "{args:?} {bytes}");
             }
+            assert_eq!(said.contains("packs are split"), args.contains(&"--write-bitmap-index"), "{said}");
+            assert_eq!(said.contains("minimum pack size limit is 1 MiB"), args.contains(&"--max-pack-size=10k"));
+            let bitmaps = extensions(&dir).iter().find(|(kind, _)| kind == "bitmap").unwrap().1;
+            assert_eq!(bitmaps == 1, !is_limited, "{args:?}");
+            // Nothing of it is needed from elsewhere.
+            Git::stock().run(&dir, &["prune-packed", "-q"]);
+            for name in before {
+                for extension in ["pack", "idx", "rev", "bitmap"] {
+                    let path = dir.join("objects/pack").join(&name).with_extension(extension);
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+            assert_sound(&dir);
         }
-        assert_sound(&dir);
     }
 }
 
