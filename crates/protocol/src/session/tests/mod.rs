@@ -23,12 +23,12 @@ fn differs(model: &Model, case: &Script) -> Option<String> {
 
 #[test]
 fn stock_git_answers_the_same_in_versions_0_and_1() {
-    check_stock(&Model::default(), include_str!("tests/stock_v0.txt"), 100);
+    check_stock(&Model::default(), include_str!("stock_v0.txt"), 100);
 }
 
 #[test]
 fn stock_git_answers_the_same_in_version_2() {
-    check_stock(&Model::default(), include_str!("tests/stock_v2.txt"), 100);
+    check_stock(&Model::default(), include_str!("stock_v2.txt"), 100);
 }
 
 /// Plays a script, given as in the transcripts, and compares with the answer written there.

@@ -1,3 +1,5 @@
+//! The errors of this crate.
+
 pub(crate) mod refs;
 
 use std::path::PathBuf;
