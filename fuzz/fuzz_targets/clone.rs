@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
-use packrace_protocol::session::fetch_client::{Event, FetchClient, Limits};
+use packrace_protocol::session::fetch_client::{Event, FetchClient, FetchLimits};
 
 fuzz_target!(|input: &[u8]| {
     let [piece, number, rest @ ..] = input else { return };
@@ -33,7 +33,7 @@ struct Heard {
 }
 
 fn hear(answers: &[&[u8]], step: usize) -> Heard {
-    let limits = Limits { capabilities: 20, refs: 20, name_bytes: 400 };
+    let limits = FetchLimits { capabilities: 20, refs: 20, name_bytes: 400 };
     let mut client = FetchClient::new("fuzz/1", limits);
     let mut heard = Heard::default();
     for (number, answer) in answers.iter().enumerate() {

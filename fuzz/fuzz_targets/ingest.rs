@@ -7,14 +7,14 @@ use libfuzzer_sys::fuzz_target;
 use packrace_object::fsck::{Rules, Severities, SkipList};
 use packrace_object::{HashKind, TrailerHasher, object_id};
 use packrace_pack::NoProgress;
-use packrace_pack::ingest::{Checks, Ingest, MaxUnpacked, Options};
+use packrace_pack::ingest::{Checks, Ingest, IngestOptions, MaxUnpacked};
 use packrace_store::Mapped;
 
 fuzz_target!(|input: &[u8]| {
     let [settings, pack @ ..] = input else { return };
     let hash = if settings & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
     let rules = Rules { severities: Severities::strict(), skip: SkipList::default() };
-    let options = Options {
+    let options = IngestOptions {
         hash,
         threads: 1 + usize::from(settings >> 1 & 1),
         cache_bytes: usize::from(settings >> 4) << 8,

@@ -5,7 +5,9 @@
 use libfuzzer_sys::fuzz_target;
 use packrace_object::HashKind;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport};
-use packrace_protocol::session::push::{Input, Output, PushConfig, PushLimits, PushRequest, Session};
+use packrace_protocol::session::push::{
+    PushConfig, PushInput, PushLimits, PushOutput, PushRequest, PushSession,
+};
 use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
 
 fuzz_target!(|input: &[u8]| {
@@ -63,22 +65,24 @@ fn stream(script: &[u8], hash: HashKind) -> Vec<u8> {
 type Heard = (Option<PushRequest>, Vec<u8>, Vec<u8>, Option<String>);
 
 fn run(config: PushConfig, stream: &[u8], piece: usize) -> Heard {
-    let mut session = Session::new(config);
+    let mut session = PushSession::new(config);
     let mut pieces = stream.chunks(piece.min(stream.len()).max(1));
     let (mut heard, mut last): (Heard, &[u8]) = Default::default();
     loop {
         let result = match session.poll_output() {
-            Output::NeedInput => match pieces.next() {
+            PushOutput::NeedInput => match pieces.next() {
                 Some(piece) => {
                     last = piece;
-                    session.handle(Input::Bytes(piece))
+                    session.handle(PushInput::Bytes(piece))
                 }
-                None => session.handle(Input::Eof),
+                None => session.handle(PushInput::Eof),
             },
-            Output::Push(request) => {
+            PushOutput::Push(request) => {
                 check(&request, config);
                 if request.has_pack() {
-                    let Output::PackBytes(range) = session.poll_output() else { panic!("the pack follows") };
+                    let PushOutput::PackBytes(range) = session.poll_output() else {
+                        panic!("the pack follows")
+                    };
                     heard.1.extend_from_slice(&last[range]);
                     heard.1.extend(pieces.by_ref().flatten());
                 }
@@ -88,20 +92,20 @@ fn run(config: PushConfig, stream: &[u8], piece: usize) -> Heard {
                 });
                 let report = PushReport { unpack_error: None, refs: refs.collect() };
                 heard.0 = Some(*request);
-                session.handle(Input::Finished(&report))
+                session.handle(PushInput::Finished(&report))
             }
-            Output::PackBytes(_) => panic!("a pack without a push"),
-            Output::Write(bytes) => {
+            PushOutput::PackBytes(_) => panic!("a pack without a push"),
+            PushOutput::Write(bytes) => {
                 heard.2.extend(bytes);
                 Ok(())
             }
-            Output::Done => return heard,
+            PushOutput::Done => return heard,
         };
         if let Err(refusal) = result {
             let told = session.wire(&refusal);
             heard.2.extend(told.unwrap_or_default());
             heard.3 = Some(refusal.message().to_owned());
-            assert_eq!(session.poll_output(), Output::Done);
+            assert_eq!(session.poll_output(), PushOutput::Done);
             return heard;
         }
     }

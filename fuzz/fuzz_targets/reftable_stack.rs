@@ -8,7 +8,7 @@ mod footer;
 use footer::put_footer_right;
 use libfuzzer_sys::fuzz_target;
 use packrace_format::reftable::{
-    Deletions, Options, Stack, Table, TableName, compact, geometric, parse_list,
+    Deletions, Stack, Table, TableName, TableOptions, compact, geometric, parse_list,
 };
 use packrace_object::HashKind;
 
@@ -64,7 +64,7 @@ fuzz_target!(|input: &[u8]| {
     }
     let mut compacted = Vec::new();
     let sink = |bytes: &[u8]| compacted.extend_from_slice(bytes);
-    let options = Options::new(HashKind::Sha1);
+    let options = TableOptions::new(HashKind::Sha1);
     if compact(&tables, 0..tables.len(), &options, |_| true, sink).is_ok() {
         let table = Table::open(&compacted).expect("what is written can be read");
         let mut refs = table.refs_from(b"").expect("readable");

@@ -14,7 +14,8 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_protocol::Refusal;
 use packrace_protocol::message::packfile_uris::PackfileUri;
 use packrace_protocol::session::{
-    Carriage, Features, HavesAnswer, Input, Limits, Output, ServiceConfig, ShallowAnswer, fetch_v0, fetch_v2,
+    Carriage, Features, HavesAnswer, Input, Output, RequestLimits, ServiceConfig, ShallowAnswer, fetch_v0,
+    fetch_v2,
 };
 use packrace_protocol::wire::pkt_line::{MAX_PAYLOAD, write_data};
 
@@ -47,7 +48,7 @@ impl Settings {
             is_shallow: self.0 & 16 != 0,
             features: self.features(),
             // Small enough to be reached.
-            limits: Limits { wants: 8, haves: 16, shallow: 4, options: 3, name_bytes: 100 },
+            limits: RequestLimits { wants: 8, haves: 16, shallow: 4, options: 3, name_bytes: 100 },
         }
     }
 

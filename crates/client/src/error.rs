@@ -26,7 +26,7 @@ pub enum Error {
     Connection(std::io::Error),
     /// The pack is not accepted.
     #[error(transparent)]
-    Pack(#[from] ingest::Error),
+    Pack(#[from] ingest::IngestError),
     /// Something follows the pack.
     #[error("pack has junk at the end")]
     Junk,

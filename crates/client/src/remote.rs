@@ -4,7 +4,7 @@ use packrace_pack::ingest::Ingest;
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
 use packrace_protocol::session::fetch_client::{
-    self, Event, FetchClient, Limits, ListedRefs, ServerCapabilities,
+    self, Event, FetchClient, FetchLimits, ListedRefs, ServerCapabilities,
 };
 use packrace_protocol::wire::pkt_line::FLUSH;
 
@@ -28,7 +28,7 @@ pub struct Remote<E> {
 
 impl<E: Exchange> Remote<E> {
     /// Hears what the server says first. `timeouts` are those of the connection, and only named in errors.
-    pub fn open(exchange: E, agent: &str, limits: Limits, timeouts: Timeouts) -> Result<Self, Error> {
+    pub fn open(exchange: E, agent: &str, limits: FetchLimits, timeouts: Timeouts) -> Result<Self, Error> {
         let mut remote = Remote { exchange, session: FetchClient::new(agent, limits), timeouts };
         remote.hear(|event, _| Ok(event == Event::Advertised))?;
         Ok(remote)

@@ -12,7 +12,7 @@ use packrace_pack::maintain::commit_graph::{GraphRequest, Split, make, packed_co
 use packrace_pack::maintain::verify_graph::verify_commits;
 use packrace_pack::{Phase, ProgressSink as _, RequestObjects};
 use packrace_store::refs::Target;
-use packrace_store::{Config, Expiry, GraphFiles, Mapped, Repository};
+use packrace_store::{Config, GraphExpiry, GraphFiles, Mapped, Repository};
 
 use crate::call::Call;
 use crate::call::discovery::{in_directory, repository};
@@ -56,7 +56,7 @@ struct Plan {
     source: Source,
     split: Split,
     append: bool,
-    expiry: Expiry,
+    expiry: GraphExpiry,
 }
 
 impl Plan {
@@ -92,7 +92,7 @@ impl Plan {
                 SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(now)
             }
         };
-        Ok(Plan { source, split, append: args.append, expiry: Expiry { now, before } })
+        Ok(Plan { source, split, append: args.append, expiry: GraphExpiry { now, before } })
     }
 
     fn write(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packrace_format::pack_index;
 use packrace_object::HashKind;
 use packrace_os::process::available_threads;
-use packrace_pack::ingest::{CheckResults, Checks, Ingest, Options};
+use packrace_pack::ingest::{CheckResults, Checks, Ingest, IngestOptions};
 use packrace_pack::{Phase, ProgressSink as _};
 use packrace_store::publish::{
     PackName, PackWriter, PublishOptions, WritePolicy, dir_of, publish_index, with_extension,
@@ -54,7 +54,7 @@ struct Job<'a> {
     call: &'a Call,
     args: &'a IndexPackOptions,
     repository: Option<Repository>,
-    options: Options,
+    options: IngestOptions,
     policy: WritePolicy,
     /// What stands beside the pack, but for notes.
     publishing: PublishOptions<'static>,
@@ -207,14 +207,14 @@ impl Notes {
 }
 
 /// How packs are taken, as options and configuration say.
-fn options(args: &IndexPackOptions, config: &Config, hash: HashKind) -> Result<Options, Fatal> {
-    Ok(Options {
+fn options(args: &IndexPackOptions, config: &Config, hash: HashKind) -> Result<IngestOptions, Fatal> {
+    Ok(IngestOptions {
         threads: threads(args.threads, config)?,
         max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
         fix_thin: args.fix_thin,
         refuse_duplicates: args.fsck.strict,
         checks: checks(args, hash)?,
-        ..Options::of(config, hash)?
+        ..IngestOptions::of(config, hash)?
     })
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-use packrace_format::multi_pack_index::{MultiPackIndex as Index, WriteError};
+use packrace_format::multi_pack_index::{MidxWriteError, MultiPackIndex as Index};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::Mapped;
 use packrace_os::count::Role;
@@ -76,7 +76,7 @@ fn write(
     }
     let made = make(&snapshot, is_wanted, preferred.map(stem), bitmap.is_some(), progress);
     let made = made.map_err(|error| match error {
-        WriteError::EmptyPreferredPack(_) => Fatal::error(error),
+        MidxWriteError::EmptyPreferredPack(_) => Fatal::error(error),
         _ => Fatal::new(error),
     })?;
     let bytes = made.ok_or_else(|| Fatal::error("no pack files to index."))?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use packrace_object::{Kind, ObjectId, oid};
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{
-    Change, Expected, Mode, Peeled, PrepareError, RefEdit, RefObjects, RefWrites, Refusal, StoredObjects,
-    is_ref_name, is_safe_name,
+    Expected, Peeled, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, Refusal, StoredObjects,
+    TransactionMode, is_ref_name, is_safe_name,
 };
 use packrace_store::{Hooks, MessageSink, Repository, Snapshot};
 
@@ -57,7 +57,7 @@ impl<'a> RefChanges<'a> {
     }
 
     /// Prepares and commits; gives what was refused of a batch.
-    pub fn run(&mut self, edits: Vec<RefEdit>, mode: Mode) -> Result<Vec<Refusal>, PrepareError> {
+    pub fn run(&mut self, edits: Vec<RefEdit>, mode: TransactionMode) -> Result<Vec<Refusal>, PrepareError> {
         let refs = self.repository.refs();
         let prepared = refs.prepare(edits, mode, &self.writes, &mut self.objects)?;
         prepared.commit(&DurableObjects::stored_before(), &mut self.objects)
@@ -65,18 +65,18 @@ impl<'a> RefChanges<'a> {
 }
 
 /// An edit with nothing unusual about it.
-pub fn edit(name: &[u8], change: Change, expected: Expected, message: &Arc<[u8]>) -> RefEdit {
+pub fn edit(name: &[u8], change: RefChange, expected: Expected, message: &Arc<[u8]>) -> RefEdit {
     let message = message.clone();
     RefEdit { name: name.to_vec(), change, expected, deref: true, message, force_log: false }
 }
 
 /// Whether git would take this name for a change, in its words if not.
-pub fn check_name(name: &[u8], change: &Change) -> Result<(), String> {
+pub fn check_name(name: &[u8], change: &RefChange) -> Result<(), String> {
     let shown = String::from_utf8_lossy(name);
     let is_good = match change {
         // What has a bad name can still be removed.
-        Change::Delete | Change::Verify => is_safe_name(name),
-        Change::Set(_) | Change::SetSymbolic(_) => is_ref_name(name),
+        RefChange::Delete | RefChange::Verify => is_safe_name(name),
+        RefChange::Set(_) | RefChange::SetSymbolic(_) => is_ref_name(name),
     };
     if !is_good {
         return Err(format!("refusing to update ref with bad name '{shown}'"));

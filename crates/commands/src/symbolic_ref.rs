@@ -1,7 +1,9 @@
 //! `git symbolic-ref`: reads, changes and deletes symbolic refs.
 
 use packrace_store::Repository;
-use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefStore, Value, is_good_name, is_ref_name};
+use packrace_store::refs::{
+    Expected, RefChange, RefEdit, RefStore, TransactionMode, Value, is_good_name, is_ref_name,
+};
 
 use crate::call::Call;
 use crate::call::discovery::repository;
@@ -25,8 +27,12 @@ pub fn run(call: &Call, args: &SymbolicRefOptions) -> Result<(), Fatal> {
         (false, [name, target]) => {
             let repository = repository(call)?;
             let message = args.message.clone().unwrap_or_default();
-            let edit =
-                edit(name, Change::SetSymbolic(target.to_vec()), Expected::Any, &message.into_bytes().into());
+            let edit = edit(
+                name,
+                RefChange::SetSymbolic(target.to_vec()),
+                Expected::Any,
+                &message.into_bytes().into(),
+            );
             check_target(name, target)?;
             change(&repository, call, edit)
         }
@@ -79,7 +85,7 @@ fn delete(repository: &Repository, call: &Call, name: &[u8]) -> Result<(), Fatal
     if name == b"HEAD" {
         return Err(Fatal::new("deleting 'HEAD' is not allowed"));
     }
-    let edit = edit(name, Change::Delete, Expected::Any, &b"".as_slice().into());
+    let edit = edit(name, RefChange::Delete, Expected::Any, &b"".as_slice().into());
     change(repository, call, edit)
 }
 
@@ -87,7 +93,10 @@ fn change(repository: &Repository, call: &Call, edit: RefEdit) -> Result<(), Fat
     check_name(&edit.name, &edit.change).map_err(Fatal::error)?;
     let mut changes = RefChanges::new(repository, call)?;
     let edit = RefEdit { deref: false, ..edit };
-    changes.run(vec![edit], Mode::Atomic).map(drop).map_err(|error| Fatal::error(error.to_string()))
+    changes
+        .run(vec![edit], TransactionMode::Atomic)
+        .map(drop)
+        .map_err(|error| Fatal::error(error.to_string()))
 }
 
 fn check_target(name: &[u8], target: &[u8]) -> Result<(), Fatal> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use packrace_pack::ingest::{self, Checks, Ingest, Options, Unpacking};
+use packrace_pack::ingest::{self, Checks, Ingest, IngestOptions, Unpacking};
 use packrace_pack::unpack::{Salvaged, form_of, salvage, unpack};
 use packrace_pack::{Phase, ProgressSink as _};
 use packrace_store::publish::{BatchOptions, Form, LooseBatch, PackWriter, PublishOptions};
@@ -37,11 +37,11 @@ pub fn run(call: &Call, args: &UnpackObjectsOptions) -> Result<(), Fatal> {
         args,
         progress: Progress::new(is_wanted(call, args.quiet.then_some(false)), call)?,
         storing: BatchOptions::of(repository.config())?,
-        options: Options {
+        options: IngestOptions {
             max_bytes: args.max_input_size.filter(|bytes| *bytes > 0),
             fix_thin: true,
             checks,
-            ..Options::of(repository.config(), repository.hash_kind())?
+            ..IngestOptions::of(repository.config(), repository.hash_kind())?
         },
         repository,
     };
@@ -55,7 +55,7 @@ struct Job<'a> {
     repository: Repository,
     progress: Progress,
     storing: BatchOptions,
-    options: Options,
+    options: IngestOptions,
 }
 
 impl Job<'_> {
@@ -123,7 +123,7 @@ impl Job<'_> {
     }
 }
 
-fn refuse(call: &Call, error: ingest::Error) -> Fatal {
+fn refuse(call: &Call, error: ingest::IngestError) -> Fatal {
     // Nobody is left to be told if this fails.
     let _ = call.streams.errors.say(error.lines());
     match error.of_unpacking() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use packrace_format::pack_index::PackIndex;
 use packrace_os::count::Role;
-use packrace_pack::ingest::{IndexedPack, Listed, Options};
+use packrace_pack::ingest::{IndexedPack, IngestOptions, Listed};
 use packrace_store::publish::with_extension;
 use packrace_store::{Config, Mapped};
 
@@ -34,7 +34,8 @@ pub fn run(call: &Call, args: &VerifyPackOptions) -> Result<(), Fatal> {
         Some(repository) => repository.config().clone(),
         None => Config::outside(&call.open_options()?.config)?,
     };
-    let options = Options::of(&config, chosen_hash(args.object_format.as_deref(), repository.as_ref())?)?;
+    let options =
+        IngestOptions::of(&config, chosen_hash(args.object_format.as_deref(), repository.as_ref())?)?;
     let progress = Progress::new(false, call)?;
     let listing = match (args.stat_only, args.verbose) {
         (true, _) => Listing::Chains,
@@ -62,7 +63,7 @@ pub(crate) fn verify(
     call: &Call,
     stem: &Path,
     listing: Listing,
-    options: Options,
+    options: IngestOptions,
     progress: &Progress,
 ) -> Result<(), Fatal> {
     let hash = options.hash;

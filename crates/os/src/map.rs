@@ -17,9 +17,9 @@ const SMALL_BYTES: u64 = 32 << 10;
 /// into the file in place shows in the map. Who answers from a map asks [`Mapped::check`], and where that matters
 /// [`Mapped::look`], before the answer counts.
 #[derive(Clone)]
-pub struct Mapped(Arc<Bytes>);
+pub struct Mapped(Arc<MappedBytes>);
 
-enum Bytes {
+enum MappedBytes {
     Map { start: *const u8, length: usize, slot: &'static Slot, file: Option<Box<MappedFile>> },
     Owned(Vec<u8>),
 }
@@ -46,10 +46,10 @@ pub enum Standing {
 
 // SAFETY: the map is read-only and private to this value; nothing writes through `start`.
 #[allow(unsafe_code)]
-unsafe impl Send for Bytes {}
+unsafe impl Send for MappedBytes {}
 // SAFETY: as above; shared reads of read-only memory do not race.
 #[allow(unsafe_code)]
-unsafe impl Sync for Bytes {}
+unsafe impl Sync for MappedBytes {}
 
 impl Mapped {
     /// Maps the whole file. An empty file gives empty bytes without a map.
@@ -109,15 +109,15 @@ impl Mapped {
             unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, offset)? };
         let name = file_of.as_ref().and_then(|file| file.path.as_ref());
         let slot = Slot::claim(start.addr(), length, name);
-        Ok(Mapped(Arc::new(Bytes::Map { start: start.cast(), length, slot, file: file_of })))
+        Ok(Mapped(Arc::new(MappedBytes::Map { start: start.cast(), length, slot, file: file_of })))
     }
 
     /// Whether a fault was met in the map, or its file was found changed. Costs a load.
     #[inline]
     pub fn is_damaged(&self) -> bool {
         match &*self.0 {
-            Bytes::Map { slot, .. } => slot.is_damaged(),
-            Bytes::Owned(_) => false,
+            MappedBytes::Map { slot, .. } => slot.is_damaged(),
+            MappedBytes::Owned(_) => false,
         }
     }
 
@@ -130,7 +130,7 @@ impl Mapped {
     /// Marks the map, of which somebody has found that its bytes are not what they were.
     #[cold]
     pub fn mark_damaged(&self) -> Damaged {
-        if let Bytes::Map { slot, .. } = &*self.0 {
+        if let MappedBytes::Map { slot, .. } = &*self.0 {
             slot.mark();
         }
         self.damaged()
@@ -142,7 +142,7 @@ impl Mapped {
         if self.is_damaged() {
             return Standing::Damaged(self.damaged());
         }
-        let Bytes::Map { file: Some(file), .. } = &*self.0 else { return Standing::Same };
+        let MappedBytes::Map { file: Some(file), .. } = &*self.0 else { return Standing::Same };
         let Some(path) = &file.path else { return Standing::Same };
         match crate::file::identity(path, role) {
             Ok(Some(now)) if now == file.identity => Standing::Same,
@@ -156,7 +156,7 @@ impl Mapped {
     /// Whether it is of a file, and not of memory.
     #[inline]
     pub fn is_file(&self) -> bool {
-        matches!(&*self.0, Bytes::Map { .. })
+        matches!(&*self.0, MappedBytes::Map { .. })
     }
 
     /// Whether both are clones of one map.
@@ -168,7 +168,7 @@ impl Mapped {
     #[cold]
     fn damaged(&self) -> Damaged {
         let path = match &*self.0 {
-            Bytes::Map { file: Some(file), .. } => file.path.as_deref().map(Path::to_owned),
+            MappedBytes::Map { file: Some(file), .. } => file.path.as_deref().map(Path::to_owned),
             _ => None,
         };
         Damaged { path }
@@ -178,15 +178,15 @@ impl Mapped {
     /// only a part of one, and for none.
     pub fn identity(&self) -> Option<FileIdentity> {
         match &*self.0 {
-            Bytes::Map { file, .. } => file.as_ref().map(|file| file.identity),
-            Bytes::Owned(_) => None,
+            MappedBytes::Map { file, .. } => file.as_ref().map(|file| file.identity),
+            MappedBytes::Owned(_) => None,
         }
     }
 
     /// Lets go of the memory that the bytes take in this process. The kernel keeps them as long as it likes, and they come
     /// back when they are looked at.
     pub fn let_go(&self) {
-        if let Bytes::Map { start, length, .. } = &*self.0 {
+        if let MappedBytes::Map { start, length, .. } = &*self.0 {
             // SAFETY: the range is exactly our live mapping, which is of a file and never written through: its pages come
             // back from the file with the same contents.
             #[allow(unsafe_code)]
@@ -198,7 +198,7 @@ impl Mapped {
 
     /// Tells the kernel that the bytes will be read once, from front to back.
     pub fn advise_sequential(&self) {
-        if let Bytes::Map { start, length, .. } = &*self.0 {
+        if let MappedBytes::Map { start, length, .. } = &*self.0 {
             // SAFETY: the range is exactly our live mapping; the advice does not change its contents.
             #[allow(unsafe_code)]
             let _ = unsafe {
@@ -210,7 +210,7 @@ impl Mapped {
 
 impl From<Vec<u8>> for Mapped {
     fn from(bytes: Vec<u8>) -> Self {
-        Mapped(Arc::new(Bytes::Owned(bytes)))
+        Mapped(Arc::new(MappedBytes::Owned(bytes)))
     }
 }
 
@@ -222,8 +222,8 @@ impl std::ops::Deref for Mapped {
         match &*self.0 {
             // SAFETY: `start` and `length` describe a mapping that lives until the last clone is dropped.
             #[allow(unsafe_code)]
-            Bytes::Map { start, length, .. } => unsafe { std::slice::from_raw_parts(*start, *length) },
-            Bytes::Owned(bytes) => bytes,
+            MappedBytes::Map { start, length, .. } => unsafe { std::slice::from_raw_parts(*start, *length) },
+            MappedBytes::Owned(bytes) => bytes,
         }
     }
 }
@@ -240,9 +240,9 @@ impl std::fmt::Debug for Mapped {
     }
 }
 
-impl Drop for Bytes {
+impl Drop for MappedBytes {
     fn drop(&mut self) {
-        if let Bytes::Map { start, length, slot, .. } = self {
+        if let MappedBytes::Map { start, length, slot, .. } = self {
             // Before the address can be somebody else's.
             slot.forget();
             // SAFETY: this is the last reference to a mapping that we made with this address and length.

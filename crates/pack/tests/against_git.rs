@@ -9,7 +9,7 @@ use packrace_pack::plan::plan;
 use packrace_pack::{NoProgress, PackRequest, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::received::objects_in_pack;
-use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, Git, GraphLayout, Loose, Repo, RepoBuilder, Size, Storage};
 
 fn universe(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
@@ -124,7 +124,7 @@ fn bitmaps() {
 
 #[test]
 fn commit_graphs() {
-    for commit_graph in [CommitGraph::Single, CommitGraph::Split] {
+    for commit_graph in [GraphLayout::Single, GraphLayout::Split] {
         check_all(&build(HashKind::Sha1, Storage { commit_graph, ..Storage::default() }));
     }
 }

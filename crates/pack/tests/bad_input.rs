@@ -9,7 +9,7 @@ use packrace_pack::plan::{PackPlan, plan, plan_list};
 use packrace_pack::{ErrorKind, NameHash, NoProgress, PackRequest, RequestObjects, Settings};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::Git;
-use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::received::objects_in_pack;
 
 /// A way in which a pack is made.
@@ -139,7 +139,7 @@ fn circles_over_several_packs() {
         for at in 0..6 {
             let base = (at + 1) % 6;
             let delta = delta(&contents[base], &contents[at]);
-            files[at % packs].delta(&ids[at], Entry::ByName(&ids[base]), delta.bytes());
+            files[at % packs].delta(&ids[at], HandmadeEntry::ByName(&ids[base]), delta.bytes());
         }
         let honest = files[0].whole(Kind::Blob, b"beside the circle");
         files.iter().zip(0..).for_each(|(file, name)| drop(file.put(dir.path(), &format!("{name}"))));
@@ -167,9 +167,9 @@ fn circles_through_distances() {
     let contents = alike(3);
     let ids: Vec<ObjectId> = contents.iter().map(|content| blob(content)).collect();
     let (mut first, mut second) = (HandmadePack::default(), HandmadePack::default());
-    let at = first.delta(&ids[1], Entry::ByName(&ids[2]), delta(&contents[2], &contents[1]).bytes());
-    first.delta(&ids[0], Entry::ByDistance(at), delta(&contents[1], &contents[0]).bytes());
-    second.delta(&ids[2], Entry::ByName(&ids[0]), delta(&contents[0], &contents[2]).bytes());
+    let at = first.delta(&ids[1], HandmadeEntry::ByName(&ids[2]), delta(&contents[2], &contents[1]).bytes());
+    first.delta(&ids[0], HandmadeEntry::ByDistance(at), delta(&contents[1], &contents[0]).bytes());
+    second.delta(&ids[2], HandmadeEntry::ByName(&ids[0]), delta(&contents[0], &contents[2]).bytes());
     first.put(dir.path(), "1");
     second.put(dir.path(), "2");
     for id in &ids {
@@ -187,8 +187,12 @@ fn a_base_of_itself_and_a_base_that_is_nowhere() {
     let content = text(1, 30);
     let mut pack = HandmadePack::default();
     let (own, lost) = (blob(&content), blob(b"lost"));
-    pack.delta(&own, Entry::ByName(&own), delta(&content, &[&content[..], b"x"].concat()).bytes());
-    pack.delta(&lost, Entry::ByName(&blob(b"nowhere")), HandmadeDelta::new(7, 4).insert(b"lost").bytes());
+    pack.delta(&own, HandmadeEntry::ByName(&own), delta(&content, &[&content[..], b"x"].concat()).bytes());
+    pack.delta(
+        &lost,
+        HandmadeEntry::ByName(&blob(b"nowhere")),
+        HandmadeDelta::new(7, 4).insert(b"lost").bytes(),
+    );
     pack.whole(Kind::Blob, b"beside them");
     pack.put(dir.path(), "1");
     check_read(dir.path(), &own, TOO_LONG);
@@ -218,7 +222,11 @@ fn chains_longer_than_any_git_makes() {
     let mut at = 12;
     for link in 0..5000u32 {
         let next = [&text(3, 10)[..], &link.to_be_bytes()].concat();
-        let base = if link % 100 == 7 { Entry::ByName(&ids[link as usize]) } else { Entry::ByDistance(at) };
+        let base = if link % 100 == 7 {
+            HandmadeEntry::ByName(&ids[link as usize])
+        } else {
+            HandmadeEntry::ByDistance(at)
+        };
         at = pack.delta(&blob(&next), base, delta(&content, &next).bytes());
         content = next;
         ids.push(blob(&content));
@@ -257,8 +265,8 @@ fn entries_that_lie_about_their_size() {
     {
         let dir = repository();
         let mut pack = HandmadePack::default();
-        pack.entry(&blob(&content), Entry::Whole(Kind::Blob), claimed, &content);
-        pack.delta(&blob(&target), Entry::ByDistance(12), good.bytes());
+        pack.entry(&blob(&content), HandmadeEntry::Whole(Kind::Blob), claimed, &content);
+        pack.delta(&blob(&target), HandmadeEntry::ByDistance(12), good.bytes());
         pack.put(dir.path(), "lying");
         let repository = Repository::open(dir.path(), &OpenOptions::default()).unwrap();
         let mut reader = repository.snapshot().unwrap().reader(1 << 20);
@@ -301,7 +309,7 @@ fn deltas_that_lie_about_their_sizes() {
         let dir = repository();
         let mut pack = HandmadePack::default();
         pack.whole(Kind::Blob, &content);
-        pack.delta(&blob(&target), Entry::ByDistance(12), &delta);
+        pack.delta(&blob(&target), HandmadeEntry::ByDistance(12), &delta);
         pack.put(dir.path(), "lying");
         let repository = Repository::open(dir.path(), &OpenOptions::default()).unwrap();
         let error = repository.snapshot().unwrap().reader(1 << 20).read(&blob(&target)).unwrap_err();

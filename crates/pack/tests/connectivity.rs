@@ -9,7 +9,7 @@ use packrace_object::{HashKind, ObjectId};
 use packrace_pack::connectivity::{Question, gaps};
 use packrace_pack::{NoProgress, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
-use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, Git, GraphLayout, Loose, Repo, RepoBuilder, Size, Storage};
 
 fn id(hex: &str) -> ObjectId {
     ObjectId::from_hex(hex.trim().as_bytes()).unwrap()
@@ -174,8 +174,8 @@ fn storages() -> Vec<(HashKind, Storage)> {
     vec![
         (HashKind::Sha1, plain()),
         (HashKind::Sha1, Storage { bitmap: Bitmap::Plain, ..plain() }),
-        (HashKind::Sha1, Storage { commit_graph: CommitGraph::Single, ..plain() }),
-        (HashKind::Sha256, Storage { bitmap: Bitmap::Plain, commit_graph: CommitGraph::Single, ..plain() }),
+        (HashKind::Sha1, Storage { commit_graph: GraphLayout::Single, ..plain() }),
+        (HashKind::Sha256, Storage { bitmap: Bitmap::Plain, commit_graph: GraphLayout::Single, ..plain() }),
     ]
 }
 

@@ -9,7 +9,7 @@ use packrace_pack::generate::PackStream;
 use packrace_pack::plan::plan;
 use packrace_pack::{ErrorKind, NoProgress, PackRequest, RequestObjects};
 use packrace_store::{OpenOptions, Repository};
-use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, Random, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, Git, GraphLayout, Loose, Random, Repo, RepoBuilder, Size, Storage};
 
 fn universe(repo: &Repo) -> Arc<RequestObjects> {
     let repository = Repository::open(repo.path(), &OpenOptions::default()).unwrap();
@@ -161,7 +161,7 @@ fn many_packs_and_loose_objects() {
 #[test]
 fn alternate_and_commit_graph() {
     let storage =
-        Storage { packs: 4, alternate: true, commit_graph: CommitGraph::Single, ..Storage::default() };
+        Storage { packs: 4, alternate: true, commit_graph: GraphLayout::Single, ..Storage::default() };
     check_all(&build(HashKind::Sha1, storage));
 }
 

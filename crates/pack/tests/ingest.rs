@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
-use packrace_pack::ingest::{Error, Ingest, Options};
+use packrace_pack::ingest::{Ingest, IngestError, IngestOptions};
 use packrace_pack::{NoProgress, Phase, ProgressSink};
 use packrace_store::publish::{PackName, PackWriter, PublishOptions, WritePolicy};
 use packrace_store::{OpenOptions, Repository, Snapshot};
-use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, sampled};
 
-fn options(hash: HashKind) -> Options {
-    Options {
+fn options(hash: HashKind) -> IngestOptions {
+    IngestOptions {
         hash,
         threads: 2,
         cache_bytes: 1 << 20,
@@ -48,8 +48,8 @@ fn ours(
     piece: usize,
     dir: &Path,
     existing: Option<&Arc<Snapshot>>,
-    options: Options,
-) -> Result<Files, Error> {
+    options: IngestOptions,
+) -> Result<Files, IngestError> {
     let writer = PackWriter::receive(dir, options.hash, WritePolicy::default()).unwrap();
     let mut ingest = Ingest::new(writer, options);
     let mut rest = pack;
@@ -123,7 +123,7 @@ fn packs_of_real_repositories_get_gits_index() {
                 let found = ours(&pack, *piece, dir.path(), None, options(hash)).unwrap();
                 assert!(found == theirs, "{how:?} in pieces of {piece}");
             }
-            let one = Options { threads: 1, cache_bytes: 0, ..options(hash) };
+            let one = IngestOptions { threads: 1, cache_bytes: 0, ..options(hash) };
             assert!(ours(&pack, 1000, dir.path(), None, one).unwrap() == theirs, "{how:?} without a cache");
             let known = ours(&pack, 1 << 20, dir.path(), Some(&snapshot(repo.path())), options(hash));
             assert!(known.unwrap() == theirs, "{how:?}, all objects known");
@@ -142,7 +142,7 @@ fn thin_packs_are_completed() {
         let pack = Git::stock().run_with_input(repo.path(), &arguments, revisions.as_bytes());
         let dir = tempfile::tempdir().unwrap();
         let existing = snapshot(repo.path());
-        let strict = Options { fix_thin: false, ..options(hash) };
+        let strict = IngestOptions { fix_thin: false, ..options(hash) };
         let refused = ours(&pack, 1 << 20, dir.path(), Some(&existing), strict).unwrap_err();
         let words = gits(&pack, repo.path(), dir.path(), &[]).unwrap_err();
         assert_eq!(format!("fatal: {refused}\n"), words);
@@ -180,7 +180,7 @@ fn generated(numbers: &mut Numbers, known: &[(Kind, Vec<u8>)], is_long: bool) ->
     if is_long {
         let content: Vec<u8> = (0..2_200_000).map(|_| numbers.below(256) as u8).collect();
         let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
-        pack.entry(&id, Entry::Whole(Kind::Blob), content.len() as u64, &content);
+        pack.entry(&id, HandmadeEntry::Whole(Kind::Blob), content.len() as u64, &content);
     }
     for number in 0..1 + numbers.below(12) {
         if objects.is_empty() || numbers.one_in(3) {
@@ -189,7 +189,7 @@ fn generated(numbers: &mut Numbers, known: &[(Kind, Vec<u8>)], is_long: bool) ->
             let content: Vec<u8> = (0..length).map(|at| (at * (number + 3) / 7) as u8).collect();
             let id = object_id(HashKind::Sha1, kind, &content).unwrap();
             let lie = if numbers.one_in(120) { 1 } else { 0 };
-            let start = pack.entry(&id, Entry::Whole(kind), content.len() as u64 + lie, &content);
+            let start = pack.entry(&id, HandmadeEntry::Whole(kind), content.len() as u64 + lie, &content);
             objects.push((kind, content, start));
             continue;
         }
@@ -217,7 +217,8 @@ fn generated(numbers: &mut Numbers, known: &[(Kind, Vec<u8>)], is_long: bool) ->
         }
         let by_name = outside || numbers.one_in(3);
         let shift = usize::from(numbers.one_in(120));
-        let entry = if by_name { Entry::ByName(&base_id) } else { Entry::ByDistance(start + shift) };
+        let entry =
+            if by_name { HandmadeEntry::ByName(&base_id) } else { HandmadeEntry::ByDistance(start + shift) };
         let start = pack.delta(&id, entry, delta.bytes());
         objects.push((kind, content, start));
     }
@@ -299,7 +300,7 @@ sampled! {
             let theirs = gits(&pack, &repository, dir.path(), arguments);
             let piece = if is_long { 1000 } else { [1, 100, 1 << 20][numbers.below(3)] };
             let threads = if is_long { 2 } else { 1 + numbers.below(2) };
-            let asked = Options { fix_thin, threads, ..options(HashKind::Sha1) };
+            let asked = IngestOptions { fix_thin, threads, ..options(HashKind::Sha1) };
             let found = ours(&pack, piece, dir.path(), Some(&existing), asked);
             match (&theirs, &found) {
                 (Ok(theirs), Ok(found)) => {
@@ -349,7 +350,7 @@ fn one_long_result_is_made_and_named_in_steps() {
         let mut pack = HandmadePack::default();
         pack.whole(Kind::Blob, &base);
         let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
-        pack.delta(&id, Entry::ByDistance(12), delta.bytes());
+        pack.delta(&id, HandmadeEntry::ByDistance(12), delta.bytes());
         let pack = pack.sealed();
         let found = ours(&pack, 1 << 20, dir.path(), None, options(HashKind::Sha1)).unwrap();
         assert!(found == gits(&pack, &dir.path().join("empty"), dir.path(), &[]).unwrap(), "{mib} MiB");

@@ -4,7 +4,7 @@
 //! [`session::Input`], and gives bytes and questions through another, [`session::Output`].
 //!
 //! Trust contract: any bytes of a peer lead to an output or to a [`Refusal`]; no panic, and no memory beyond the
-//! limits in [`session::Limits`].
+//! limits in [`session::RequestLimits`].
 
 #![forbid(unsafe_code)]
 

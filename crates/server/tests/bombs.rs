@@ -10,7 +10,7 @@ use packrace_pack::plan::{plan, plan_list};
 use packrace_pack::{Error, NameHash, NoProgress, PackRequest, RequestObjects, Settings};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::Git;
-use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -64,7 +64,7 @@ fn bombs(claims: &[(u64, u32)]) -> (tempfile::TempDir, ObjectId, Vec<ObjectId>) 
     for (id, &(claimed, copies)) in ids.iter().zip(claims) {
         let delta = HandmadeDelta::new(MIB as u64, claimed);
         let delta = (0..copies).fold(delta, |delta, _| delta.copy(0, MIB as u32));
-        pack.delta(id, Entry::ByDistance(12), delta.bytes());
+        pack.delta(id, HandmadeEntry::ByDistance(12), delta.bytes());
     }
     pack.put(dir.path(), "bombs");
     (dir, base, ids)

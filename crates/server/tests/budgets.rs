@@ -15,7 +15,7 @@ use packrace_pack::ingest::MaxUnpacked;
 use packrace_server::limits::Limits;
 use packrace_server::receive::{Committer, PushBudget};
 use packrace_server::settings::{PushMemory, Pushing, Settings};
-use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::peer::{Feed, HttpReply, Script, http, tcp};
 use packrace_testkit::{Git, RepoBuilder, Size};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
@@ -362,7 +362,7 @@ fn delta_bomb(deltas: usize) -> (HandmadePack, ObjectId) {
         let delta = HandmadeDelta::new(1 << 20, (1 << 20) + 4).copy(0, 1 << 20).insert(tail.as_bytes());
         let content = [&zeros, tail.as_bytes()].concat();
         let id = packrace_object::object_id(packrace_object::HashKind::Sha1, Kind::Blob, &content).unwrap();
-        pack.delta(&id, Entry::ByDistance(FIRST_ENTRY), delta.bytes());
+        pack.delta(&id, HandmadeEntry::ByDistance(FIRST_ENTRY), delta.bytes());
     }
     let tip = commit(&mut pack, &[(b"100644 a\0", &blob)]);
     (pack, tip)

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use packrace_object::HashKind;
 use packrace_testkit::peer::Script;
-use packrace_testkit::raw_client::{Door, Pack, STACK_BYTES, Take, Target};
+use packrace_testkit::raw_client::{Door, ReceivedPack, STACK_BYTES, Take, Target};
 use packrace_testkit::received::objects_in_pack;
 use packrace_testkit::{Bitmap, Git, RepoBuilder, Size, Storage, reachable_objects};
 
@@ -78,7 +78,7 @@ fn clone_request(repo: &Path) -> Script {
 }
 
 /// One is kept, for a look into it; some are hashed.
-fn fetch(group: &Group, number: usize) -> Pack {
+fn fetch(group: &Group, number: usize) -> ReceivedPack {
     let take = match number {
         0 => Take::Keep,
         _ if number.is_multiple_of(8) => Take::Hash(HashKind::Sha1),
@@ -131,7 +131,7 @@ fn wait_until_settled(before: Held) {
 }
 
 /// Lets all clients of all groups start at once, and gives the pack of each group that its raw clients agree on.
-fn clone_at_once(groups: &[Group], folder: &Path) -> Vec<Pack> {
+fn clone_at_once(groups: &[Group], folder: &Path) -> Vec<ReceivedPack> {
     let start = Barrier::new(groups.len() * (RAW_CLIENTS + STOCK_CLIENTS));
     let start = &start;
     std::thread::scope(|scope| {
@@ -158,7 +158,7 @@ fn clone_at_once(groups: &[Group], folder: &Path) -> Vec<Pack> {
             let mut packs = raw.into_iter().map(|client| client.join().unwrap());
             let first = packs.next().unwrap();
             for pack in packs {
-                let of_all = |pack: &Pack| (pack.bytes, pack.crc);
+                let of_all = |pack: &ReceivedPack| (pack.bytes, pack.crc);
                 assert_eq!(of_all(&pack), of_all(&first), "{:?}", group.target);
             }
             let expect = reachable_objects(Git::stock(), &group.repo);

@@ -37,7 +37,7 @@ pub use packrace_os::Mapped;
 pub use quarantine::{Migrated, Quarantine};
 pub use quoted::{needs_quotes, quote, unquote, unquote_line};
 pub use repository::cached::CachedRepository;
-pub use repository::graph_files::{Expiry, GraphFiles};
+pub use repository::graph_files::{GraphExpiry, GraphFiles};
 pub use repository::roots::{Roots, roots};
 pub use repository::{AttributeFiles, OpenOptions, Repository};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_os::count::{Op, Role};
 use packrace_store::{ObjectReader, OpenOptions, Repository, Snapshot};
-use packrace_testkit::{Bitmap, CommitGraph, Loose, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, GraphLayout, Loose, Repo, RepoBuilder, Size, Storage};
 
 fn snapshot_of(path: &Path) -> Arc<Snapshot> {
     Repository::open(path, &OpenOptions::default()).unwrap().snapshot().unwrap()
@@ -33,7 +33,7 @@ fn check_all(reader: &mut ObjectReader, hash: HashKind, expect: &BTreeMap<Object
 
 fn storages() -> Vec<Storage> {
     vec![
-        Storage { packs: 4, loose: Loose::Newest, commit_graph: CommitGraph::Split, ..Storage::default() },
+        Storage { packs: 4, loose: Loose::Newest, commit_graph: GraphLayout::Split, ..Storage::default() },
         Storage { packs: 3, multi_pack_index: true, bitmap: Bitmap::Plain, ..Storage::default() },
         Storage { packs: 2, loose: Loose::All, ..Storage::default() },
     ]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packrace_object::{HashKind, ObjectId, object_id};
 use packrace_store::{Error, ErrorKind, OpenOptions, Repository, Snapshot};
-use packrace_testkit::{Bitmap, CommitGraph, Loose, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, GraphLayout, Loose, Repo, RepoBuilder, Size, Storage};
 
 fn snapshot_of(path: &Path) -> Result<Arc<Snapshot>, Error> {
     Repository::open(path, &OpenOptions::default())?.snapshot()
@@ -109,7 +109,7 @@ fn rich() -> (Repo, Vec<ObjectId>) {
         packs: 3,
         multi_pack_index: true,
         bitmap: Bitmap::Plain,
-        commit_graph: CommitGraph::Split,
+        commit_graph: GraphLayout::Split,
         ..Storage::default()
     };
     let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
 use packrace_store::{OpenOptions, Repository, Snapshot, Stored};
-use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, Git, GraphLayout, Loose, RepoBuilder, Size, Storage};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
@@ -134,7 +134,7 @@ fn one_pack_with_everything() {
     for hash in HASHES {
         for bitmap in [Bitmap::Plain, Bitmap::LookupTable] {
             let snapshot =
-                check(hash, Storage { bitmap, commit_graph: CommitGraph::Single, ..Storage::default() });
+                check(hash, Storage { bitmap, commit_graph: GraphLayout::Single, ..Storage::default() });
             assert!(snapshot.bitmap().is_some() && snapshot.commit_graph().is_some());
             assert_eq!((snapshot.packs().len(), snapshot.units().len()), (1, 1));
         }
@@ -188,7 +188,7 @@ fn many_packs_under_one_index() {
             packs: 5,
             multi_pack_index: true,
             bitmap: Bitmap::Plain,
-            commit_graph: CommitGraph::Split,
+            commit_graph: GraphLayout::Split,
             ..Storage::default()
         };
         let snapshot = check(hash, storage);

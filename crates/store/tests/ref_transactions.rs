@@ -8,7 +8,7 @@ use std::sync::Arc;
 use packrace_format::reftable::{Deletions, RefValue, Stack, Table, parse_list};
 use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
-use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefWrites, StoredObjects};
+use packrace_store::refs::{Expected, RefChange, RefEdit, RefWrites, StoredObjects, TransactionMode};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{
     Extent, Git, Random, RefFormat, RepoBuilder, Size, clean_environment, in_memory, sampled,
@@ -181,7 +181,7 @@ fn transact(path: &Path, edits: Vec<RefEdit>) -> Result<(), String> {
     let writes =
         RefWrites::of(repository.config(), repository.hash_kind(), true, WHO.as_bytes().to_vec()).unwrap();
     let mut objects = StoredObjects::new(&repository.snapshot().unwrap());
-    let prepared = repository.refs().prepare(edits, Mode::Atomic, &writes, &mut objects);
+    let prepared = repository.refs().prepare(edits, TransactionMode::Atomic, &writes, &mut objects);
     let prepared = prepared.map_err(|error| error.to_string())?;
     let refused = prepared.commit(&DurableObjects::stored_before(), &mut objects);
     assert_eq!(refused.map_err(|error| error.to_string())?, []);
@@ -201,13 +201,13 @@ fn add_line(edit: &RefEdit, script: &mut String) {
         Expected::Symbolic(target) => format!(" ref {}", String::from_utf8_lossy(target)),
     };
     match &edit.change {
-        Change::Verify | Change::Delete if matches!(edit.expected, Expected::Symbolic(_)) => {
-            let word = if edit.change == Change::Delete { "symref-delete" } else { "symref-verify" };
+        RefChange::Verify | RefChange::Delete if matches!(edit.expected, Expected::Symbolic(_)) => {
+            let word = if edit.change == RefChange::Delete { "symref-delete" } else { "symref-verify" };
             writeln!(script, "{word} {name} {}", old.trim_start_matches(" ref "))
         }
-        Change::Verify => writeln!(script, "verify {name}{old}"),
-        Change::Set(id) => writeln!(script, "update {name} {id}{old}"),
-        Change::SetSymbolic(target) => {
+        RefChange::Verify => writeln!(script, "verify {name}{old}"),
+        RefChange::Set(id) => writeln!(script, "update {name} {id}{old}"),
+        RefChange::SetSymbolic(target) => {
             let old = match &edit.expected {
                 Expected::Absent => format!(" oid {null}"),
                 Expected::Id(id) => format!(" oid {id}"),
@@ -215,7 +215,7 @@ fn add_line(edit: &RefEdit, script: &mut String) {
             };
             writeln!(script, "symref-update {name} {}{old}", String::from_utf8_lossy(target))
         }
-        Change::Delete => writeln!(script, "delete {name}{old}"),
+        RefChange::Delete => writeln!(script, "delete {name}{old}"),
     }
     .unwrap();
 }
@@ -235,8 +235,8 @@ fn many_edits(random: &mut Random, ids: &[ObjectId]) -> Vec<RefEdit> {
         let mut edit = random_edit(random, ids);
         // So that most of it is accepted.
         edit.expected = Expected::Any;
-        if edit.change == Change::Verify {
-            edit.change = Change::Set(ids[0]);
+        if edit.change == RefChange::Verify {
+            edit.change = RefChange::Set(ids[0]);
         }
         edits.push(RefEdit { name: name.into_bytes(), ..edit });
     }
@@ -255,22 +255,24 @@ fn random_edit(random: &mut Random, ids: &[ObjectId]) -> RefEdit {
     };
     let old_target = NAMES[1 + below(7)].as_bytes().to_vec();
     let change = match below(12) {
-        0 => Change::Verify,
+        0 => RefChange::Verify,
         // Without HEAD there is no repository.
-        1..=2 if name != "HEAD" => Change::Delete,
-        3 if name != "HEAD" => Change::SetSymbolic(target),
-        _ => Change::Set(id),
+        1..=2 if name != "HEAD" => RefChange::Delete,
+        3 if name != "HEAD" => RefChange::SetSymbolic(target),
+        _ => RefChange::Set(id),
     };
     match (&change, &expected) {
-        (Change::Verify, Expected::Any) | (Change::Delete, Expected::Absent) => expected = Expected::Id(id),
+        (RefChange::Verify, Expected::Any) | (RefChange::Delete, Expected::Absent) => {
+            expected = Expected::Id(id)
+        }
         _ => {}
     }
     // Git's files backend tells in the reflog of HEAD that its branch was deleted, where that is only verified, through a
     // symbolic ref.
-    let mut deref = below(3) > 0 && change != Change::Verify;
+    let mut deref = below(3) > 0 && change != RefChange::Verify;
     // What a symbolic ref shall say is asked of symbolic refs only.
-    let is_symbolic = matches!(change, Change::SetSymbolic(_));
-    if expected != Expected::Any && below(3) == 0 && (is_symbolic || !matches!(change, Change::Set(_))) {
+    let is_symbolic = matches!(change, RefChange::SetSymbolic(_));
+    if expected != Expected::Any && below(3) == 0 && (is_symbolic || !matches!(change, RefChange::Set(_))) {
         expected = Expected::Symbolic(old_target);
         deref &= is_symbolic;
     }
@@ -345,7 +347,7 @@ fn batch(both: &Both, edits: Vec<RefEdit>) {
     let writes =
         RefWrites::of(repository.config(), repository.hash_kind(), true, WHO.as_bytes().to_vec()).unwrap();
     let mut objects = StoredObjects::new(&repository.snapshot().unwrap());
-    let prepared = repository.refs().prepare(edits.clone(), Mode::Batch, &writes, &mut objects);
+    let prepared = repository.refs().prepare(edits.clone(), TransactionMode::Batch, &writes, &mut objects);
     let script = |edits: &[&RefEdit]| {
         let mut script = String::new();
         edits.iter().for_each(|edit| add_line(edit, &mut script));
@@ -413,9 +415,9 @@ fn concurrently(format: RefFormat) {
                         message: Arc::from(b"".as_slice()),
                         force_log: false,
                     };
-                    let mut edits = vec![edit(number, Change::Set(id), Expected::Absent)];
+                    let mut edits = vec![edit(number, RefChange::Set(id), Expected::Absent)];
                     if number > 5 {
-                        edits.push(edit(number - 5, Change::Delete, Expected::Id(id)));
+                        edits.push(edit(number - 5, RefChange::Delete, Expected::Id(id)));
                     }
                     transact(path, edits).unwrap();
                 }

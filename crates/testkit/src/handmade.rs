@@ -10,7 +10,7 @@ use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
 
 /// What an entry says that it is (gitformat-pack, "Object types").
 #[derive(Debug, Clone, Copy)]
-pub enum Entry<'a> {
+pub enum HandmadeEntry<'a> {
     /// A whole object.
     Whole(Kind),
     /// A delta of the entry that begins there.
@@ -37,23 +37,23 @@ impl HandmadePack {
     /// Adds an honest whole object and gives its name.
     pub fn whole(&mut self, kind: Kind, content: &[u8]) -> ObjectId {
         let id = object_id(HashKind::Sha1, kind, content).expect("no attack");
-        self.entry(&id, Entry::Whole(kind), content.len() as u64, content);
+        self.entry(&id, HandmadeEntry::Whole(kind), content.len() as u64, content);
         id
     }
 
     /// Adds a delta and gives where it begins.
-    pub fn delta(&mut self, id: &ObjectId, base: Entry<'_>, delta: &[u8]) -> usize {
+    pub fn delta(&mut self, id: &ObjectId, base: HandmadeEntry<'_>, delta: &[u8]) -> usize {
         self.entry(id, base, delta.len() as u64, delta)
     }
 
     /// Adds an entry under any name: it says that it has `size` bytes when inflated, and has `inflated`. Gives where it
     /// begins.
-    pub fn entry(&mut self, id: &ObjectId, entry: Entry<'_>, size: u64, inflated: &[u8]) -> usize {
+    pub fn entry(&mut self, id: &ObjectId, entry: HandmadeEntry<'_>, size: u64, inflated: &[u8]) -> usize {
         let start = self.bytes.len();
         let number = match entry {
-            Entry::Whole(kind) => kind as u8,
-            Entry::ByDistance(_) => 6,
-            Entry::ByName(_) => 7,
+            HandmadeEntry::Whole(kind) => kind as u8,
+            HandmadeEntry::ByDistance(_) => 6,
+            HandmadeEntry::ByName(_) => 7,
         };
         let (mut byte, mut rest) = (number << 4 | (size & 15) as u8, size >> 4);
         while rest > 0 {
@@ -62,9 +62,9 @@ impl HandmadePack {
         }
         self.bytes.push(byte);
         match entry {
-            Entry::Whole(_) => {}
-            Entry::ByDistance(base) => push_distance(start - base, &mut self.bytes),
-            Entry::ByName(base) => self.bytes.extend_from_slice(base.as_slice()),
+            HandmadeEntry::Whole(_) => {}
+            HandmadeEntry::ByDistance(base) => push_distance(start - base, &mut self.bytes),
+            HandmadeEntry::ByName(base) => self.bytes.extend_from_slice(base.as_slice()),
         }
         let mut encoder = ZlibEncoder::new(&mut self.bytes, Compression::default());
         encoder.write_all(inflated).expect("memory takes everything");
@@ -183,11 +183,11 @@ mod tests {
         let name = |content: &[u8]| object_id(HashKind::Sha1, Kind::Blob, content).unwrap();
         let first = [&base[..70_000], b"one"].concat();
         let delta = HandmadeDelta::new(100_000, 70_003).copy(0, 70_000).insert(b"one");
-        let at = pack.delta(&name(&first), Entry::ByName(&base_id), delta.bytes());
+        let at = pack.delta(&name(&first), HandmadeEntry::ByName(&base_id), delta.bytes());
         pack.whole(Kind::Blob, &base[500..20_000]);
         let second = [&first[3..], b"two"].concat();
         let delta = HandmadeDelta::new(70_003, 70_003).copy(3, 70_000).insert(b"two");
-        pack.delta(&name(&second), Entry::ByDistance(at), delta.bytes());
+        pack.delta(&name(&second), HandmadeEntry::ByDistance(at), delta.bytes());
         let path = pack.put(dir.path(), "handmade");
         Git::stock().run(dir.path(), &["verify-pack", path.to_str().unwrap()]);
         for content in [&base, &first, &second] {

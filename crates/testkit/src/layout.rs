@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::Git;
-use crate::storage::{Bitmap, CommitGraph, Loose, Storage};
+use crate::storage::{Bitmap, GraphLayout, Loose, Storage};
 
 /// Rearranges the objects and refs of the repository at `path`. `main_line` are its commits, oldest first.
 pub(crate) fn apply(git: &Git, path: &Path, storage: &Storage, main_line: &[String]) {
     if let Some(depth) = storage.shallow_depth {
         assert!(
-            storage.packs == 1 && storage.commit_graph == CommitGraph::No,
+            storage.packs == 1 && storage.commit_graph == GraphLayout::No,
             "a shallow repository is one pack"
         );
         make_shallow(git, path, depth);
@@ -158,13 +158,13 @@ fn write_bitmap_and_index(git: &Git, path: &Path, storage: &Storage) {
     git.run(path, &args);
 }
 
-fn write_commit_graph(git: &Git, path: &Path, commit_graph: CommitGraph, main_line: &[String]) {
+fn write_commit_graph(git: &Git, path: &Path, commit_graph: GraphLayout, main_line: &[String]) {
     match commit_graph {
-        CommitGraph::No => {}
-        CommitGraph::Single => {
+        GraphLayout::No => {}
+        GraphLayout::Single => {
             drop(git.run(path, &["commit-graph", "write", "--reachable", "--no-progress"]))
         }
-        CommitGraph::Split => {
+        GraphLayout::Split => {
             let older = format!("{}\n", main_line[main_line.len() / 2]);
             let split = ["commit-graph", "write", "--no-progress", "--split=no-merge"];
             git.run_with_input(path, &[&split[..], &["--stdin-commits"]].concat(), older.as_bytes());

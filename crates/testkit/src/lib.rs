@@ -23,7 +23,7 @@ pub use builder::{RefFormat, Repo, RepoBuilder, Size, reachable_objects};
 pub use extent::Extent;
 pub use git::{Git, clean_environment};
 pub use random::Random;
-pub use storage::{Bitmap, CommitGraph, Loose, Storage};
+pub use storage::{Bitmap, GraphLayout, Loose, Storage};
 
 /// A directory in memory, where the machine has such a place: for thousands of small files, or as many syncs, which are none there.
 pub fn in_memory() -> tempfile::TempDir {

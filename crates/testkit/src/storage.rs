@@ -14,7 +14,7 @@ pub enum Bitmap {
 
 /// Which commit-graph to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CommitGraph {
+pub enum GraphLayout {
     /// None.
     #[default]
     No,
@@ -52,7 +52,7 @@ pub struct Storage {
     /// The bitmap.
     pub bitmap: Bitmap,
     /// The commit-graph.
-    pub commit_graph: CommitGraph,
+    pub commit_graph: GraphLayout,
     /// Cut the history to this depth.
     pub shallow_depth: Option<usize>,
     /// Whether refs are in `packed-refs` (with the newest one loose).
@@ -68,7 +68,7 @@ impl Default for Storage {
             alternate: false,
             multi_pack_index: false,
             bitmap: Bitmap::No,
-            commit_graph: CommitGraph::No,
+            commit_graph: GraphLayout::No,
             shallow_depth: None,
             packed_refs: true,
         }

@@ -1,7 +1,7 @@
 //! Every storage that the builder offers is whole for stock git and shaped as asked.
 
 use packrace_object::HashKind;
-use packrace_testkit::{Bitmap, CommitGraph, Git, Loose, RefFormat, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, Git, GraphLayout, Loose, RefFormat, Repo, RepoBuilder, Size, Storage};
 
 /// Builds, lets git verify everything, and looks for a file by its ending, or by its absence with `!`.
 fn check(builder: RepoBuilder, files: &[&str]) -> Repo {
@@ -99,9 +99,9 @@ fn storages() {
         let multi = Storage { packs: 3, multi_pack_index: true, bitmap, ..Storage::default() };
         same(check(with(multi), &["multi-pack-index", ".bitmap"]));
     }
-    let single = Storage { commit_graph: CommitGraph::Single, ..Storage::default() };
+    let single = Storage { commit_graph: GraphLayout::Single, ..Storage::default() };
     same(check(with(single), &["info/commit-graph"]));
-    let split = Storage { commit_graph: CommitGraph::Split, packed_refs: false, ..Storage::default() };
+    let split = Storage { commit_graph: GraphLayout::Split, packed_refs: false, ..Storage::default() };
     same(check(with(split), &["commit-graph-chain", "refs/heads/main"]));
 }
 

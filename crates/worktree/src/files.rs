@@ -12,7 +12,7 @@ use packrace_store::{OpenOptions, Repository, Snapshot};
 use crate::checkout::{TreeSettings, WorkTree};
 use crate::error::WorkError;
 use crate::filter::{Direction, Filters, Purpose};
-use crate::index::{Entry, Index, Kind, Mode, Seen, StatData};
+use crate::index::{Index, IndexEntry, Kind, Mode, Seen, StatData};
 use crate::listing::Item;
 use crate::objects::Objects;
 use crate::paths::head_of_nested;
@@ -65,7 +65,12 @@ impl Files {
     }
 
     /// Compares the file of an entry with what it says.
-    pub fn compare(&mut self, index: &Index, path: &[u8], entry: &Entry) -> Result<Comparison, WorkError> {
+    pub fn compare(
+        &mut self,
+        index: &Index,
+        path: &[u8],
+        entry: &IndexEntry,
+    ) -> Result<Comparison, WorkError> {
         if entry.assume_valid || entry.skip_worktree {
             return Ok(Comparison::Same);
         }
@@ -94,7 +99,12 @@ impl Files {
         })
     }
 
-    fn compare_submodule(&self, path: &[u8], entry: &Entry, seen: Seen) -> Result<Comparison, WorkError> {
+    fn compare_submodule(
+        &self,
+        path: &[u8],
+        entry: &IndexEntry,
+        seen: Seen,
+    ) -> Result<Comparison, WorkError> {
         Ok(match seen.kind {
             Kind::Dir if self.submodule(path).is_none_or(|head| head == entry.id) => Comparison::Same,
             _ => Comparison::Changed(seen),
@@ -229,7 +239,7 @@ impl Files {
     }
 
     /// Whether the file of a racy entry looks as the entry says but has other content.
-    pub fn is_modified(&mut self, index: &Index, path: &[u8], entry: &Entry) -> bool {
+    pub fn is_modified(&mut self, index: &Index, path: &[u8], entry: &IndexEntry) -> bool {
         if self.known.contains(path) {
             return false;
         }

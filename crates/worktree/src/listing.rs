@@ -7,7 +7,7 @@ use packrace_object::tree::{Entries, EntryKind, TreeEntry};
 use packrace_object::{Kind, ObjectId};
 
 use crate::error::WorkError;
-use crate::index::{Entry, Mode};
+use crate::index::{IndexEntry, Mode};
 use crate::objects::Objects;
 
 /// Deepest nesting of trees (git-config, "core.maxTreeDepth").
@@ -24,7 +24,7 @@ pub struct Item {
 
 impl Item {
     /// What an entry says.
-    pub fn of(entry: &Entry) -> Self {
+    pub fn of(entry: &IndexEntry) -> Self {
         Item { mode: entry.mode, id: entry.id }
     }
 }

@@ -6,7 +6,7 @@ use gix_object::bstr::BString;
 
 use crate::error::WorkError;
 use crate::files::{Comparison, Files};
-use crate::index::{Entry, Index, Kind, Mode};
+use crate::index::{Index, IndexEntry, Kind, Mode};
 use crate::listing::{Item, Listing};
 use crate::paths::directories_above;
 
@@ -118,7 +118,7 @@ impl<'l> PathCheck<'_, 'l, '_> {
             match entry {
                 Some(entry) => {
                     // A path with skip-worktree may have changes all the same. A submodule is left alone.
-                    let visible = Entry { assume_valid: false, skip_worktree: false, ..entry };
+                    let visible = IndexEntry { assume_valid: false, skip_worktree: false, ..entry };
                     if entry.mode != Mode::Gitlink
                         && let Comparison::Changed(_) = self.files.compare(self.index, path, &visible)?
                     {
@@ -235,7 +235,7 @@ pub(crate) fn check_out(
     item: &Item,
 ) -> Result<(), WorkError> {
     let is_skipped = index.get(path, 0).is_some_and(|entry| entry.skip_worktree);
-    let mut entry = Entry::new(item.id, item.mode);
+    let mut entry = IndexEntry::new(item.id, item.mode);
     match is_skipped {
         true => entry.skip_worktree = true,
         false => {

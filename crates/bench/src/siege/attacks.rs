@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
-use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::peer::Script;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
@@ -284,7 +284,7 @@ fn bomb() -> Vec<u8> {
         for _ in 0..BOMB_BYTES >> 16 {
             delta = delta.copy(0, 1 << 16);
         }
-        pack.delta(&name(&number.to_be_bytes()), Entry::ByDistance(FIRST_ENTRY), delta.bytes());
+        pack.delta(&name(&number.to_be_bytes()), HandmadeEntry::ByDistance(FIRST_ENTRY), delta.bytes());
     }
     push_of(&name(b"bomb"), &pack)
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use packrace_testkit::raw_client::{Door, Target};
-use packrace_testkit::{Bitmap, CommitGraph, Git, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
+use packrace_testkit::{Bitmap, Git, GraphLayout, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
 
 use crate::Error;
 use crate::args::Args;
@@ -145,7 +145,7 @@ impl Site {
             packs,
             bitmap: Bitmap::Plain,
             multi_pack_index: packs > 1,
-            commit_graph: CommitGraph::Single,
+            commit_graph: GraphLayout::Single,
             ..Storage::default()
         };
         let fragile = [

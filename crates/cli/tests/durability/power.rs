@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use packrace_os::simulated::{Change, Recording, State};
+use packrace_os::simulated::{DiskChange, DiskState, Recording};
 use packrace_testkit::mounted::Mount;
 
 use crate::cases::{CASES, Case};
@@ -24,13 +24,13 @@ fn record(case: &Case, top: &Path) -> Recording {
     assert!(output.status.success(), "{}: {said}", case.name);
     drop(mount);
     let count = recording.changes().len();
-    assert_eq!(recording.killed(count), State::of(top).unwrap(), "what was noted is what happened");
+    assert_eq!(recording.killed(count), DiskState::of(top).unwrap(), "what was noted is what happened");
     assert!((case.is_done)(top), "{}", case.name);
     recording
 }
 
 /// What is acknowledged is there; before that it is, or is not; and git finds nothing wrong.
-fn check_state(case: &Case, copy: &Path, state: &State, is_acknowledged: bool, what: &str) {
+fn check_state(case: &Case, copy: &Path, state: &DiskState, is_acknowledged: bool, what: &str) {
     state.lay_out(copy).unwrap();
     remove_locks(copy);
     assert_sound(&copy.join(case.repository), what);
@@ -83,7 +83,7 @@ fn is_precious(name: &Path) -> bool {
 }
 
 /// What a crash behind so many changes can lose or break of them.
-fn find_fault(recording: &Recording, end: &State, done: usize) -> Option<PathBuf> {
+fn find_fault(recording: &Recording, end: &DiskState, done: usize) -> Option<PathBuf> {
     recording.crashed(done, 400).iter().find_map(|state| {
         let found: BTreeMap<_, _> = state.entries().collect();
         let is_lost =
@@ -103,13 +103,13 @@ fn a_sync_that_is_left_out_is_found_out() {
         let count = recording.changes().len();
         let end = recording.killed(count);
         assert_eq!(find_fault(&recording, &end, count), None, "{}", case.name);
-        let is_sync = |change: &&Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
-        let syncs: Vec<&Change> = recording.changes().iter().filter(is_sync).collect();
+        let is_sync = |change: &&DiskChange| matches!(change, DiskChange::Sync(_) | DiskChange::SyncDir(_));
+        let syncs: Vec<&DiskChange> = recording.changes().iter().filter(is_sync).collect();
         let mut found = 0;
         for (number, sync) in syncs.iter().enumerate() {
             // A `.keep` is gone by then, and tables that were merged are too. Stashing stores some objects more than once, and
             // each time makes sure of them.
-            let (Change::Sync(path) | Change::SyncDir(path)) = sync else { continue };
+            let (DiskChange::Sync(path) | DiskChange::SyncDir(path)) = sync else { continue };
             let path = path.to_str().unwrap();
             let is_again = case.name.starts_with("stash");
             let can_do_without = is_again || path.contains("tmp_keep") || path.contains("/reftable");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use packrace_object::HashKind;
-use packrace_testkit::{CommitGraph, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{GraphLayout, Repo, RepoBuilder, Size, Storage};
 
 use crate::running::{DerivedFile, copy, packrace, stock_git};
 
@@ -188,7 +188,7 @@ fn alternates() {
 #[test]
 fn damage_is_found() {
     let repo = RepoBuilder::new(Size::Tiny)
-        .storage(Storage { commit_graph: CommitGraph::Single, ..Storage::default() })
+        .storage(Storage { commit_graph: GraphLayout::Single, ..Storage::default() })
         .build();
     let file = DerivedFile::of(&repo, "objects/info/commit-graph", &["commit-graph", "verify"]);
     let [ids, commits] = [file.chunk(8, b"OIDL"), file.chunk(8, b"CDAT")];

@@ -7,7 +7,7 @@ use packrace_object::HashKind;
 use packrace_testkit::peer::{self, Feed, Reply, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{
-    Bitmap, CommitGraph, Git, Random, RefFormat, Repo, RepoBuilder, Size, Storage, sampled,
+    Bitmap, Git, GraphLayout, Random, RefFormat, Repo, RepoBuilder, Size, Storage, sampled,
 };
 
 use crate::running::{answer_to, packrace};
@@ -98,7 +98,7 @@ fn objects_if_accepted(pack: &[u8]) -> Option<BTreeSet<String>> {
 sampled! {
     fn a_damaged_bitmap_or_commit_graph_is_not_missed(extent) {
         let storage =
-            Storage { bitmap: Bitmap::LookupTable, commit_graph: CommitGraph::Single, ..Storage::default() };
+            Storage { bitmap: Bitmap::LookupTable, commit_graph: GraphLayout::Single, ..Storage::default() };
         let repo = RepoBuilder::new(Size::Tiny).storage(storage).build();
         let expected = repo.reachable_objects();
         let files = files_ending(&repo, &[".bitmap", "commit-graph"]);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
-use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::{Git, clean_environment, sampled};
 
 use crate::running::{PACKRACE, assert_no_panic};
@@ -89,7 +89,7 @@ fn check_refused(pack: &[u8], words: &str) {
 #[test]
 fn a_blob_that_inflates_to_a_gibibyte() {
     let mut pack = HandmadePack::default();
-    pack.entry(&any_id(), Entry::Whole(Kind::Blob), 1 << 30, &vec![0; 1 << 30]);
+    pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), 1 << 30, &vec![0; 1 << 30]);
     check(&pack, false);
 }
 
@@ -97,12 +97,12 @@ sampled! {
     fn large_bases_and_large_results(extent) {
         let size = extent.pick(40u64, 160) << 20;
         let mut pack = HandmadePack::default();
-        let base = pack.entry(&any_id(), Entry::Whole(Kind::Blob), size, &vec![0; size as usize]);
-        let child = pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size - 1).bytes());
-        pack.delta(&any_id(), Entry::ByDistance(child), copies(size - 1, size - 3).bytes());
-        pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size - 2).bytes());
+        let base = pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), size, &vec![0; size as usize]);
+        let child = pack.delta(&any_id(), HandmadeEntry::ByDistance(base), copies(size, size - 1).bytes());
+        pack.delta(&any_id(), HandmadeEntry::ByDistance(child), copies(size - 1, size - 3).bytes());
+        pack.delta(&any_id(), HandmadeEntry::ByDistance(base), copies(size, size - 2).bytes());
         check(&pack, true);
-        let lies = pack.delta(&any_id(), Entry::ByDistance(base), copies(size, size).insert(b"more").bytes());
+        let lies = pack.delta(&any_id(), HandmadeEntry::ByDistance(base), copies(size, size).insert(b"more").bytes());
         assert!(lies > base);
         check_refused(&pack.sealed(), "failed to apply delta");
     }
@@ -111,8 +111,8 @@ sampled! {
 #[test]
 fn deltas_that_ask_for_more_than_there_is_disk() {
     let mut pack = HandmadePack::default();
-    let base = pack.entry(&any_id(), Entry::Whole(Kind::Blob), 1 << 20, &vec![0; 1 << 20]);
-    pack.delta(&any_id(), Entry::ByDistance(base), copies(1 << 20, 100 << 30).bytes());
+    let base = pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), 1 << 20, &vec![0; 1 << 20]);
+    pack.delta(&any_id(), HandmadeEntry::ByDistance(base), copies(1 << 20, 100 << 30).bytes());
     check_refused(&pack.sealed(), "failed to apply delta");
 }
 
@@ -120,12 +120,12 @@ fn deltas_that_ask_for_more_than_there_is_disk() {
 fn wide_families_of_middling_objects() {
     let size = 7u64 << 20;
     let mut pack = HandmadePack::default();
-    let base = pack.entry(&any_id(), Entry::Whole(Kind::Blob), size, &vec![7; size as usize]);
+    let base = pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), size, &vec![7; size as usize]);
     for number in 0..60u64 {
         let length = size - 1 - number;
-        let child = pack.delta(&any_id(), Entry::ByDistance(base), copies(size, length).bytes());
-        pack.delta(&any_id(), Entry::ByDistance(child), copies(length, size - 1000 - number).bytes());
-        pack.delta(&any_id(), Entry::ByDistance(child), copies(length, size - 2000 - number).bytes());
+        let child = pack.delta(&any_id(), HandmadeEntry::ByDistance(base), copies(size, length).bytes());
+        pack.delta(&any_id(), HandmadeEntry::ByDistance(child), copies(length, size - 1000 - number).bytes());
+        pack.delta(&any_id(), HandmadeEntry::ByDistance(child), copies(length, size - 2000 - number).bytes());
     }
     check(&pack, true);
 }
@@ -136,12 +136,12 @@ fn chains_ten_thousand_deep() {
         let content = b"deep and deeper\n".repeat(100);
         let size = content.len() as u64;
         let mut pack = HandmadePack::default();
-        let mut base = pack.entry(&any_id(), Entry::Whole(Kind::Blob), size, &content);
+        let mut base = pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), size, &content);
         let mut id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
         for number in 0..10_000u32 {
             let insert = number.to_be_bytes();
             let delta = HandmadeDelta::new(size, size).copy(0, size as u32 - 4).insert(&insert);
-            let entry = if by_name { Entry::ByName(&id) } else { Entry::ByDistance(base) };
+            let entry = if by_name { HandmadeEntry::ByName(&id) } else { HandmadeEntry::ByDistance(base) };
             let next = pack.delta(&any_id(), entry, delta.bytes());
             id = object_id(HashKind::Sha1, Kind::Blob, &[&content[..content.len() - 4], &insert].concat())
                 .unwrap();
@@ -158,13 +158,13 @@ fn combs_of_middling_objects() {
         let size = 6u32 << 20;
         let content = vec![9u8; size as usize];
         let mut pack = HandmadePack::default();
-        let mut base = pack.entry(&any_id(), Entry::Whole(Kind::Blob), u64::from(size), &content);
+        let mut base = pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), u64::from(size), &content);
         let mut id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
         for number in 0..60u32 {
             let tooth = HandmadeDelta::new(size.into(), 54).copy(0, 50).insert(&number.to_be_bytes());
             let insert = (number + 1).to_be_bytes();
             let next = HandmadeDelta::new(size.into(), size.into()).copy(0, size - 4).insert(&insert);
-            let entry = || if by_name { Entry::ByName(&id) } else { Entry::ByDistance(base) };
+            let entry = || if by_name { HandmadeEntry::ByName(&id) } else { HandmadeEntry::ByDistance(base) };
             pack.delta(&any_id(), entry(), tooth.bytes());
             let start = pack.delta(&any_id(), entry(), next.bytes());
             let content = [&content[..content.len() - 4], &insert].concat();
@@ -180,7 +180,7 @@ sampled! {
         let mut pack = HandmadePack::default();
         for number in 0..extent.pick(200_000u32, 1_000_000) {
             let content = number.to_be_bytes();
-            pack.entry(&any_id(), Entry::Whole(Kind::Blob), 4, &content);
+            pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), 4, &content);
         }
         check(&pack, true);
     }
@@ -189,16 +189,16 @@ sampled! {
 #[test]
 fn counts_and_sizes_that_nothing_backs() {
     let mut pack = HandmadePack::default();
-    pack.entry(&any_id(), Entry::Whole(Kind::Blob), u64::MAX >> 4, b"short");
+    pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), u64::MAX >> 4, b"short");
     check_refused(&pack.sealed(), "inflate returned 1");
     let mut pack = HandmadePack::default();
-    pack.entry(&any_id(), Entry::Whole(Kind::Tree), 1 << 60, b"short");
+    pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Tree), 1 << 60, b"short");
     check_refused(&pack.sealed(), "inflate returned 1");
     let mut announced = HandmadePack::default().sealed();
     announced[8..12].copy_from_slice(&(u32::MAX - 100).to_be_bytes());
     check_refused(&announced[..12], "early EOF");
     let mut pack = HandmadePack::default();
-    let base = pack.entry(&any_id(), Entry::Whole(Kind::Blob), 5, b"short");
-    pack.delta(&any_id(), Entry::ByDistance(base), HandmadeDelta::new(5, 1 << 40).copy(0, 5).bytes());
+    let base = pack.entry(&any_id(), HandmadeEntry::Whole(Kind::Blob), 5, b"short");
+    pack.delta(&any_id(), HandmadeEntry::ByDistance(base), HandmadeDelta::new(5, 1 << 40).copy(0, 5).bytes());
     check_refused(&pack.sealed(), "failed to apply delta");
 }

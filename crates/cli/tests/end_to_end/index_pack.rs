@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
-use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::{Git, clean_environment};
 
 use crate::running::PACKRACE;
@@ -140,18 +140,18 @@ fn packs() -> Vec<(&'static str, Vec<u8>)> {
     let mut packs = Vec::new();
 
     let mut ok = HandmadePack::default();
-    let start = ok.entry(&id, Entry::Whole(Kind::Blob), blob.len() as u64, &blob);
+    let start = ok.entry(&id, HandmadeEntry::Whole(Kind::Blob), blob.len() as u64, &blob);
     let tree_id = ok.whole(Kind::Tree, &tree("a", &id));
     ok.whole(Kind::Commit, &commit(&tree_id));
     let delta = HandmadeDelta::new(500, 105).copy(10, 100).insert(b"after");
-    ok.delta(&id, Entry::ByDistance(start), delta.bytes());
+    ok.delta(&id, HandmadeEntry::ByDistance(start), delta.bytes());
     let ok = ok.sealed();
 
     let mut deep = HandmadePack::default();
-    let mut base = deep.entry(&id, Entry::Whole(Kind::Blob), blob.len() as u64, &blob);
+    let mut base = deep.entry(&id, HandmadeEntry::Whole(Kind::Blob), blob.len() as u64, &blob);
     for number in 0..40u8 {
         let delta = HandmadeDelta::new(500, 500).copy(0, 495).insert(&[number; 5]);
-        let next = deep.delta(&id, Entry::ByDistance(base), delta.bytes());
+        let next = deep.delta(&id, HandmadeEntry::ByDistance(base), delta.bytes());
         base = if number % 5 == 0 { base } else { next };
     }
     packs.push(("deep", deep.sealed()));
@@ -160,7 +160,7 @@ fn packs() -> Vec<(&'static str, Vec<u8>)> {
     let known_id = object_id(HashKind::Sha1, Kind::Blob, &known).unwrap();
     let mut thin = HandmadePack::default();
     let delta = HandmadeDelta::new(300, 205).copy(100, 200).insert(b"after");
-    thin.delta(&id, Entry::ByName(&known_id), delta.bytes());
+    thin.delta(&id, HandmadeEntry::ByName(&known_id), delta.bytes());
     packs.push(("thin", thin.sealed()));
 
     let mut one = |name, fill: &dyn Fn(&mut HandmadePack)| {
@@ -185,24 +185,24 @@ fn packs() -> Vec<(&'static str, Vec<u8>)> {
         pack.whole(Kind::Tree, &tree("a", &outside));
     });
     one("outofbound", &|pack| {
-        let start = pack.entry(&id, Entry::Whole(Kind::Blob), 500, &blob);
+        let start = pack.entry(&id, HandmadeEntry::Whole(Kind::Blob), 500, &blob);
         assert_eq!(start, 12);
-        pack.delta(&id, Entry::ByDistance(start - 12), b"\x05\x05");
+        pack.delta(&id, HandmadeEntry::ByDistance(start - 12), b"\x05\x05");
     });
     one("badbase", &|pack| {
-        let start = pack.entry(&id, Entry::Whole(Kind::Blob), 500, &blob);
+        let start = pack.entry(&id, HandmadeEntry::Whole(Kind::Blob), 500, &blob);
         let delta = HandmadeDelta::new(500, 105).copy(10, 100).insert(b"after");
-        pack.delta(&id, Entry::ByDistance(start + 1), delta.bytes());
+        pack.delta(&id, HandmadeEntry::ByDistance(start + 1), delta.bytes());
     });
     one("baddelta", &|pack| {
-        let start = pack.entry(&id, Entry::Whole(Kind::Blob), 500, &blob);
+        let start = pack.entry(&id, HandmadeEntry::Whole(Kind::Blob), 500, &blob);
         let delta = HandmadeDelta::new(400, 105).copy(10, 100).insert(b"after");
-        pack.delta(&id, Entry::ByDistance(start), delta.bytes());
+        pack.delta(&id, HandmadeEntry::ByDistance(start), delta.bytes());
     });
     one("loop", &|pack| {
         let delta = HandmadeDelta::new(500, 105).copy(10, 100).insert(b"after");
-        pack.delta(&id, Entry::ByName(&tree_id), delta.bytes());
-        pack.delta(&tree_id, Entry::ByName(&id), delta.bytes());
+        pack.delta(&id, HandmadeEntry::ByName(&tree_id), delta.bytes());
+        pack.delta(&tree_id, HandmadeEntry::ByName(&id), delta.bytes());
     });
 
     packs.push(("cut", ok[..ok.len() / 2].to_vec()));

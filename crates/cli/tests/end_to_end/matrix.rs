@@ -6,7 +6,7 @@ use std::process::Command;
 
 use packrace_object::HashKind;
 use packrace_testkit::{
-    Bitmap, CommitGraph, Extent, Git, Loose, RefFormat, RepoBuilder, Size, Storage, reachable_objects,
+    Bitmap, Extent, Git, GraphLayout, Loose, RefFormat, RepoBuilder, Size, Storage, reachable_objects,
     sampled,
 };
 
@@ -257,8 +257,8 @@ sampled! {
             ("loose", Storage { loose: Loose::All, packed_refs: false, ..Storage::default() }),
             ("alternate", Storage { packs: 4, alternate: true, ..Storage::default() }),
             ("multi-pack-index", Storage { packs: 3, multi_pack_index: true, ..Storage::default() }),
-            ("commit-graph", Storage { commit_graph: CommitGraph::Single, ..Storage::default() }),
-            ("commit-graph chain", Storage { packs: 2, commit_graph: CommitGraph::Split, ..Storage::default() }),
+            ("commit-graph", Storage { commit_graph: GraphLayout::Single, ..Storage::default() }),
+            ("commit-graph chain", Storage { packs: 2, commit_graph: GraphLayout::Split, ..Storage::default() }),
             ("shallow", Storage { shallow_depth: Some(9), ..Storage::default() }),
         ]);
         for (bitmap, names) in both.into_iter().zip([["bitmap", "multi bitmap"], ["lookup", "multi lookup"]]) {

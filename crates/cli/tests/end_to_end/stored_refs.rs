@@ -183,7 +183,7 @@ fn refs_are_listed_as_by_for_each_ref() {
 /// the object then.
 #[test]
 fn tags_are_peeled_that_are_stored_without_what_they_tag() {
-    use packrace_format::reftable::{Options, RefRecord, RefValue, Writer};
+    use packrace_format::reftable::{RefRecord, RefValue, TableOptions, Writer};
     use packrace_object::{HashKind, ObjectId};
     for format in [RefFormat::Reftable, RefFormat::Files] {
         let dir = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn tags_are_peeled_that_are_stored_without_what_they_tag() {
             }
             RefFormat::Reftable => {
                 let mut file = Vec::new();
-                let options = Options::new(HashKind::Sha1);
+                let options = TableOptions::new(HashKind::Sha1);
                 let index = 1 << 20;
                 let mut writer =
                     Writer::new(&options, index, index, |bytes: &[u8]| file.extend_from_slice(bytes))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use packrace_object::{HashKind, Kind, ObjectId, TrailerHasher, object_id};
-use packrace_testkit::handmade::{Entry, HandmadePack};
+use packrace_testkit::handmade::{HandmadeEntry, HandmadePack};
 use packrace_testkit::peer::{self, Feed, Reply};
 use packrace_testkit::{Git, Random, RepoBuilder, Size, clean_environment, sampled};
 
@@ -158,7 +158,7 @@ sampled! {
 }
 
 /// A whole blob, then a delta of something, then another blob.
-fn with_delta(base: Entry<'_>, delta: &[u8]) -> Vec<u8> {
+fn with_delta(base: HandmadeEntry<'_>, delta: &[u8]) -> Vec<u8> {
     let mut pack = HandmadePack::default();
     pack.whole(Kind::Blob, b"aaa\n");
     pack.delta(&blob(b"ccc\n"), base, delta);
@@ -177,10 +177,10 @@ fn words_are_those_of_git() {
     let wrong_delta = [&[9, 4, 4][..], b"ccc\n"].concat();
     let missing = blob(b"nowhere");
     let mut later = HandmadePack::default();
-    later.delta(&blob(b"ccc\n"), Entry::ByName(&blob(b"aaa\n")), &delta);
+    later.delta(&blob(b"ccc\n"), HandmadeEntry::ByName(&blob(b"aaa\n")), &delta);
     later.whole(Kind::Blob, b"aaa\n");
     let mut lying = HandmadePack::default();
-    lying.entry(&missing, Entry::Whole(Kind::Blob), 9, b"aaa\n");
+    lying.entry(&missing, HandmadeEntry::Whole(Kind::Blob), 9, b"aaa\n");
     lying.whole(Kind::Blob, b"bbb\n");
     let mut broken = HandmadePack::default();
     broken.whole(Kind::Commit, b"no header at all\n");
@@ -194,9 +194,9 @@ fn words_are_those_of_git() {
     let good = later.sealed();
     let cases: [(&str, Vec<u8>); 16] = [
         ("later", good.clone()),
-        ("missing base", with_delta(Entry::ByName(&missing), &delta)),
-        ("wrong delta", with_delta(Entry::ByName(&blob(b"aaa\n")), &wrong_delta)),
-        ("no such entry", with_delta(Entry::ByDistance(14), &delta)),
+        ("missing base", with_delta(HandmadeEntry::ByName(&missing), &delta)),
+        ("wrong delta", with_delta(HandmadeEntry::ByName(&blob(b"aaa\n")), &wrong_delta)),
+        ("no such entry", with_delta(HandmadeEntry::ByDistance(14), &delta)),
         ("lying", lying.sealed()),
         ("broken", broken.sealed()),
         ("unlinked", unlinked.sealed()),
@@ -257,7 +257,7 @@ fn a_long_chain_is_salvaged() {
     for number in (1..LENGTH).rev() {
         let (base, own) = (content(number - 1), content(number));
         let delta = [&[base.len() as u8, own.len() as u8, own.len() as u8][..], &own].concat();
-        pack.delta(&blob(&own), Entry::ByName(&blob(&base)), &delta);
+        pack.delta(&blob(&own), HandmadeEntry::ByName(&blob(&base)), &delta);
     }
     pack.whole(Kind::Blob, &content(0));
     let mut damaged = pack.sealed();

@@ -8,7 +8,7 @@ use packrace_object::HashKind;
 use packrace_testkit::mounted::Mount;
 use packrace_testkit::raw_client::{Door, Take, Target};
 use packrace_testkit::received::{Packet, objects_in_pack, packets};
-use packrace_testkit::{Bitmap, CommitGraph, Random, RefFormat, Storage};
+use packrace_testkit::{Bitmap, GraphLayout, Random, RefFormat, Storage};
 
 use super::*;
 
@@ -172,7 +172,7 @@ fn a_file_that_cannot_be_read_fails_what_needs_it_and_nothing_else() {
         packs,
         multi_pack_index,
         bitmap: Bitmap::Plain,
-        commit_graph: CommitGraph::Single,
+        commit_graph: GraphLayout::Single,
         ..Storage::default()
     };
     let disk = Disk::new(|root| {

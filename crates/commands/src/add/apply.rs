@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_worktree::filter::{Filters, Purpose};
-use packrace_worktree::index::{Entry, Index, Mode, Seen, look};
+use packrace_worktree::index::{Index, IndexEntry, Mode, Seen, look};
 use packrace_worktree::paths::NameRules;
 use packrace_worktree::stage::{Change, Job, StageError, Staged, Stager, What};
 use packrace_worktree::untracked::{Untracked, UntrackedKind};
@@ -161,7 +161,7 @@ impl AddCommand<'_> {
         self.say("add", path, b"");
         if !self.args.dry_run {
             batch.objects.add(&id, ObjectKind::Blob, b"")?;
-            index.insert(path, 0, Entry { intent_to_add: true, ..Entry::new(id, mode) });
+            index.insert(path, 0, IndexEntry { intent_to_add: true, ..IndexEntry::new(id, mode) });
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl AddCommand<'_> {
         }
         match is_same {
             true => index.set_stat(path, 0, seen.stat),
-            false => index.insert(path, 0, Entry { stat: seen.stat, ..Entry::new(id, mode) }),
+            false => index.insert(path, 0, IndexEntry { stat: seen.stat, ..IndexEntry::new(id, mode) }),
         }
         batch.settled.insert(path.to_vec());
     }
@@ -269,7 +269,7 @@ impl AddCommand<'_> {
                 self.told.push(format!("error: cannot chmod {sign}x '{shown}'"));
                 self.code = 255;
             } else if !self.args.dry_run && entry.mode != mode {
-                index.insert(key.path(), key.stage(), Entry { mode, ..entry });
+                index.insert(key.path(), key.stage(), IndexEntry { mode, ..entry });
             }
         }
         self.tell();
@@ -281,7 +281,7 @@ impl AddCommand<'_> {
         index: &Index,
         settled: &HashSet<Vec<u8>>,
     ) -> Result<HashSet<Vec<u8>>, Fatal> {
-        let racy: Vec<(Vec<u8>, Entry)> = index
+        let racy: Vec<(Vec<u8>, IndexEntry)> = index
             .entries()
             .filter(|(key, entry)| key.stage() == 0 && entry.mode.is_file() && index.is_racy(entry))
             .filter(|(key, _)| !settled.contains(key.path()))

@@ -7,7 +7,7 @@ use std::path::Path;
 use packrace_os::count::{Op, Role, add};
 use packrace_store::cache_bytes;
 use packrace_worktree::filter::nothing_staged;
-use packrace_worktree::index::{Entry, EntryKey, Index, IndexLock, Mode, look};
+use packrace_worktree::index::{EntryKey, Index, IndexEntry, IndexLock, Mode, look};
 use packrace_worktree::paths::{IgnoreRules, LeadingDirs, Spec, directories_above};
 use packrace_worktree::stage::{Change, ChangeFinder};
 use packrace_worktree::untracked::{Untracked, Walk};
@@ -115,7 +115,7 @@ impl AddCommand<'_> {
     }
 
     /// Whether a path is outside of a sparse checkout.
-    pub(super) fn is_left_out(&self, key: &EntryKey, entry: &Entry) -> bool {
+    pub(super) fn is_left_out(&self, key: &EntryKey, entry: &IndexEntry) -> bool {
         entry.skip_worktree || self.is_outside(key.path())
     }
 

@@ -87,8 +87,8 @@ impl From<packrace_pack::maintain::pack_files::PackFilesError> for Fatal {
     }
 }
 
-impl From<packrace_pack::ingest::Error> for Fatal {
-    fn from(error: packrace_pack::ingest::Error) -> Self {
+impl From<packrace_pack::ingest::IngestError> for Fatal {
+    fn from(error: packrace_pack::ingest::IngestError) -> Self {
         let lines = error.lines().to_vec();
         Fatal::new(error).after(lines)
     }

@@ -14,10 +14,12 @@ use packrace_client::{Exchange, Remote, Scheme, Timeouts, Url};
 use packrace_object::ObjectId;
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::RefsRequest;
-use packrace_protocol::session::fetch_client::{Limits, ListedRefs};
+use packrace_protocol::session::fetch_client::{FetchLimits, ListedRefs};
 use packrace_store::init::{Begun, InitOptions, NewSection};
 use packrace_store::publish::DurableObjects;
-use packrace_store::refs::{Change, Expected, Mode, RefEdit, RefWrites, StoredObjects, is_good_name};
+use packrace_store::refs::{
+    Expected, RefChange, RefEdit, RefWrites, StoredObjects, TransactionMode, is_good_name,
+};
 use packrace_store::{Config, OpenOptions, Repository};
 
 use self::head::Head;
@@ -222,20 +224,21 @@ impl Job<'_> {
         let Head::Detached(id) = head else { return Ok(()) };
         let edit = RefEdit {
             name: b"HEAD".to_vec(),
-            change: Change::Set(head::peel(*id, &mut objects)?),
+            change: RefChange::Set(head::peel(*id, &mut objects)?),
             expected: Expected::Any,
             deref: false,
             message: [b"clone: from ", self.url].concat().into(),
             force_log: false,
         };
-        let prepared = store.prepare(vec![edit], Mode::Atomic, &writes, &mut objects).map_err(Fatal::new)?;
+        let prepared =
+            store.prepare(vec![edit], TransactionMode::Atomic, &writes, &mut objects).map_err(Fatal::new)?;
         prepared.commit(proof, &mut objects).map_err(Fatal::new)?;
         Ok(())
     }
 }
 
 fn open<E: Exchange>(exchange: E, agent: &str, timeouts: Timeouts) -> Result<Remote<E>, Fatal> {
-    Ok(Remote::open(exchange, agent, Limits::default(), timeouts)?)
+    Ok(Remote::open(exchange, agent, FetchLimits::default(), timeouts)?)
 }
 
 impl From<packrace_client::Error> for Fatal {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use packrace_client::{Exchange, Listener, Remote};
 use packrace_object::fsck::Severities;
-use packrace_pack::ingest::{Checks, Ingest, Options};
+use packrace_pack::ingest::{Checks, Ingest, IngestOptions};
 use packrace_pack::{Phase, ProgressSink as _, Settings};
 use packrace_protocol::message::fetch_request::FetchRequest;
 use packrace_protocol::session::fetch_client::Error as Protocol;
@@ -57,17 +57,17 @@ pub fn receive<E: Exchange>(
 }
 
 /// How packs are taken: as connected as they must be where nothing else is, and sound if that is configured.
-fn options(repository: &Repository) -> Result<Options, Fatal> {
+fn options(repository: &Repository) -> Result<IngestOptions, Fatal> {
     let (config, hash) = (repository.config(), repository.hash_kind());
     let fsck = FsckSettings::of(config, FsckUse::Fetch)?;
     let rules = match fsck.checks_objects {
         true => Some(Arc::new(fsck.rules(Severities::strict(), hash)?)),
         false => None,
     };
-    Ok(Options {
+    Ok(IngestOptions {
         threads: Settings::threads(config, packrace_os::process::available_threads())?,
         checks: Some(Checks { rules, links: true }),
-        ..Options::of(config, hash)?
+        ..IngestOptions::of(config, hash)?
     })
 }
 
@@ -111,7 +111,7 @@ fn broken_off(
     Fatal::new("fetch-pack: invalid index-pack output")
 }
 
-fn not_accepted(call: &Call, error: packrace_pack::ingest::Error) -> Fatal {
+fn not_accepted(call: &Call, error: packrace_pack::ingest::IngestError) -> Fatal {
     let _ = call.streams.errors.say(&harmless_bytes(error.lines()));
     tell!(call, "fatal: {}", harmless(&error.to_string()));
     Fatal::new("fetch-pack: invalid index-pack output")

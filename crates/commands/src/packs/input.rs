@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packrace_os::count::Role;
-use packrace_pack::ingest::{self, IndexedPack, Ingest, Options};
+use packrace_pack::ingest::{self, IndexedPack, Ingest, IngestOptions};
 use packrace_store::{Mapped, Snapshot};
 
 use crate::call::Call;
@@ -52,7 +52,7 @@ impl<'a> PackInput<'a> {
         &mut self,
         ingest: &mut Ingest,
         watch: impl Fn(&Ingest, usize),
-        refuse: impl Fn(ingest::Error) -> Fatal,
+        refuse: impl Fn(ingest::IngestError) -> Fatal,
     ) -> Result<Option<Vec<u8>>, Fatal> {
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -78,7 +78,7 @@ impl<'a> PackInput<'a> {
 }
 
 /// Says at once what is wrong with a pack.
-pub fn refused(call: &Call, error: ingest::Error) -> Fatal {
+pub fn refused(call: &Call, error: ingest::IngestError) -> Fatal {
     // Before what progress has to say. Nobody is left to be told if this fails.
     let _ = call.streams.errors.say(error.lines());
     Fatal::new(error)
@@ -88,7 +88,7 @@ pub fn refused(call: &Call, error: ingest::Error) -> Fatal {
 pub fn read_pack_file(
     call: &Call,
     path: &Path,
-    options: Options,
+    options: IngestOptions,
     existing: Option<&Arc<Snapshot>>,
     progress: &Progress,
 ) -> Result<IndexedPack, Fatal> {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use packrace_object::{Kind, ObjectId, parse_commit};
-use packrace_store::refs::{Change, Expected, Mode, RefEdit, Value, is_ref_name};
+use packrace_store::refs::{Expected, RefChange, RefEdit, TransactionMode, Value, is_ref_name};
 use packrace_worktree::listing::list;
 use packrace_worktree::stash::{IndexMode, Session};
 use packrace_worktree::status::{FileState, UntrackedMode};
@@ -80,11 +80,14 @@ fn check_out(context: &Context<'_>, branch: &[u8], commit: &ObjectId) -> Result<
         _ => head.map(|head| head.commit.to_hex().to_string().into_bytes()).unwrap_or_default(),
     };
     let created: Arc<[u8]> = format!("branch: Created from {commit}").into_bytes().into();
-    changes.run(vec![edit(branch, Change::Set(*commit), Expected::Absent, &created)], Mode::Atomic)?;
+    changes.run(
+        vec![edit(branch, RefChange::Set(*commit), Expected::Absent, &created)],
+        TransactionMode::Atomic,
+    )?;
     let name = branch.strip_prefix(b"refs/heads/").unwrap_or(branch);
     let moved: Arc<[u8]> = [b"checkout: moving from ", &before[..], b" to ", name].concat().into();
-    let head = edit(b"HEAD", Change::SetSymbolic(branch.to_vec()), Expected::Any, &moved);
-    changes.run(vec![RefEdit { deref: false, ..head }], Mode::Atomic)?;
+    let head = edit(b"HEAD", RefChange::SetSymbolic(branch.to_vec()), Expected::Any, &moved);
+    changes.run(vec![RefEdit { deref: false, ..head }], TransactionMode::Atomic)?;
     Ok(carried)
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{Change, Expected, LogEdit, Mode};
+use packrace_store::refs::{Expected, LogEdit, RefChange, TransactionMode};
 use packrace_worktree::objects::Objects;
 use packrace_worktree::stash::Stash;
 
@@ -165,8 +165,8 @@ pub(super) fn drop_entry(context: &Context<'_>, entry: &Entry, is_quiet: bool) -
         LogEdit::Replace { changes: kept, value: value.filter(|value| *value != dropped.new) }
     })?;
     if is_last {
-        let edit = edit(REF, Change::Delete, Expected::Any, &Vec::new().into());
-        changes.run(vec![edit], Mode::Atomic)?;
+        let edit = edit(REF, RefChange::Delete, Expected::Any, &Vec::new().into());
+        changes.run(vec![edit], TransactionMode::Atomic)?;
     }
     if !is_quiet {
         let id = entry.stash.commit.to_hex().to_string();
@@ -183,7 +183,10 @@ pub(super) fn clear(context: &Context<'_>, arguments: &[OsString]) -> Result<(),
         return Ok(());
     }
     let mut changes = RefChanges::new(context.repository, context.call)?;
-    changes.run(vec![edit(REF, Change::Delete, Expected::Any, &Vec::new().into())], Mode::Atomic)?;
+    changes.run(
+        vec![edit(REF, RefChange::Delete, Expected::Any, &Vec::new().into())],
+        TransactionMode::Atomic,
+    )?;
     Ok(())
 }
 
@@ -213,8 +216,8 @@ pub(super) fn store(
         None => b"Created via \"git stash store\".".to_vec(),
     };
     let mut changes = RefChanges::new(context.repository, context.call)?;
-    let mut edit = edit(REF, Change::Set(id), Expected::Any, &message.into());
+    let mut edit = edit(REF, RefChange::Set(id), Expected::Any, &message.into());
     edit.force_log = true;
-    changes.run(vec![edit], Mode::Atomic)?;
+    changes.run(vec![edit], TransactionMode::Atomic)?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use packrace_store::refs::{Change, Expected, Mode};
+use packrace_store::refs::{Expected, RefChange, TransactionMode};
 use packrace_worktree::WorkError;
 use packrace_worktree::paths::Pathspecs;
 use packrace_worktree::stash::{Head, Outcome, People, Request, Session, StoredStash};
@@ -227,10 +227,11 @@ fn keep(
 fn set_ref(context: &Context<'_>, kept: &StoredStash) -> Result<(), Fatal> {
     let mut changes = RefChanges::new(context.repository, context.call)?;
     changes.writes.who = context.people()?.committer;
-    let mut edit = edit(REF, Change::Set(kept.commit), Expected::Any, &kept.message.clone().into());
+    let mut edit = edit(REF, RefChange::Set(kept.commit), Expected::Any, &kept.message.clone().into());
     edit.force_log = true;
     let refs = context.repository.refs();
-    let prepared = refs.prepare(vec![edit], Mode::Atomic, &changes.writes, &mut changes.objects)?;
+    let prepared =
+        refs.prepare(vec![edit], TransactionMode::Atomic, &changes.writes, &mut changes.objects)?;
     prepared.commit(&kept.durable, &mut changes.objects)?;
     Ok(())
 }

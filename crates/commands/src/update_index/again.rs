@@ -3,7 +3,7 @@
 use packrace_object::tree::{self, EntryKind};
 use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_store::{ObjectReader, cache_bytes};
-use packrace_worktree::index::{Entry, Mode};
+use packrace_worktree::index::{IndexEntry, Mode};
 
 use super::Update;
 use crate::call::fatal::Fatal;
@@ -22,7 +22,7 @@ impl Update<'_> {
         for (stage, side) in (1..).zip(stages) {
             if let Some((mode, id)) = side {
                 let mode = Mode::of_bits(mode).ok_or_else(|| Fatal::new(format!("bad mode {mode:o}")))?;
-                index.insert(&path, stage, Entry::new(id, mode));
+                index.insert(&path, stage, IndexEntry::new(id, mode));
             }
         }
         Ok(())

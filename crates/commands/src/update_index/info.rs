@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 
 use packrace_object::ObjectId;
 use packrace_store::unquote_line;
-use packrace_worktree::index::{Entry, Mode};
+use packrace_worktree::index::{IndexEntry, Mode};
 
 use super::Update;
 use crate::call::fatal::Fatal;
@@ -94,7 +94,7 @@ impl Update<'_> {
         if !self.rules.allow(path, mode == Mode::Link) || mode == Mode::Dir {
             return Err(format!("Invalid path '{}'", String::from_utf8_lossy(path)));
         }
-        let entry = Entry { assume_valid: self.assumes_unchanged, ..Entry::new(id, mode) };
+        let entry = IndexEntry { assume_valid: self.assumes_unchanged, ..IndexEntry::new(id, mode) };
         self.insert(path, stage, entry).map_err(|error| error.text().to_owned())?;
         self.report("add ", path).map_err(|error| error.message)
     }

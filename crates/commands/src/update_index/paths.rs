@@ -1,6 +1,6 @@
 //! Files of the work tree.
 
-use packrace_worktree::index::{ContentError, Entry, Kind, Mode, Seen};
+use packrace_worktree::index::{ContentError, IndexEntry, Kind, Mode, Seen};
 
 use super::{Update, say};
 use crate::call::fatal::Fatal;
@@ -32,7 +32,7 @@ impl Update<'_> {
         }
         let (assume, skip) = (self.options.assume_unchanged, self.options.skip_worktree);
         if assume.is_some() || skip.is_some() {
-            let mark = |entry: &mut Entry| {
+            let mark = |entry: &mut IndexEntry| {
                 entry.assume_valid = assume.unwrap_or(entry.assume_valid);
                 entry.skip_worktree = skip.unwrap_or(entry.skip_worktree);
             };
@@ -156,12 +156,13 @@ impl Update<'_> {
         id: packrace_object::ObjectId,
         seen: &Seen,
     ) -> Result<(), Unable> {
-        let entry = Entry { stat: seen.stat, assume_valid: self.assumes_unchanged, ..Entry::new(id, mode) };
+        let entry =
+            IndexEntry { stat: seen.stat, assume_valid: self.assumes_unchanged, ..IndexEntry::new(id, mode) };
         self.insert(path, 0, entry)
     }
 
     /// Puts an entry into the index, as far as the options let new ones in and old ones go.
-    pub fn insert(&mut self, path: &[u8], stage: u8, entry: Entry) -> Result<(), Unable> {
+    pub fn insert(&mut self, path: &[u8], stage: u8, entry: IndexEntry) -> Result<(), Unable> {
         let (add, replace) = (self.options.add, self.options.replace);
         let index = self.index();
         let shown = String::from_utf8_lossy(path).into_owned();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_store::publish::DurableObjects;
-use packrace_store::refs::{Change, Expected, Mode, PrepareError, RefEdit, Refusal};
+use packrace_store::refs::{Expected, PrepareError, RefChange, RefEdit, Refusal, TransactionMode};
 
 use self::script::{Command, Phase, Script};
 use crate::call::Call;
@@ -60,10 +60,10 @@ fn change_one(
         found.ok_or_else(|| Fatal::new(format!("{}: not a valid {what}", shown(text))))
     };
     let change = match args.delete {
-        true => Change::Delete,
+        true => RefChange::Delete,
         false => match named(arguments[1], "SHA1")? {
-            id if id.is_null() => Change::Delete,
-            id => Change::Set(id),
+            id if id.is_null() => RefChange::Delete,
+            id => RefChange::Set(id),
         },
     };
     let expected = match old.copied() {
@@ -85,7 +85,7 @@ fn change_one(
         force_log: args.create_reflog,
         ..edit(name, change, expected, message)
     };
-    match changes.run(vec![edit], Mode::Atomic) {
+    match changes.run(vec![edit], TransactionMode::Atomic) {
         Ok(_) => Ok(()),
         Err(error @ PrepareError::Vetoed(_)) => Err(Fatal::new(error)),
         Err(error) => Err(failed(error.to_string())),
@@ -121,8 +121,8 @@ impl<'a> Session<'a> {
         ObjectId::null(self.changes.repository.hash_kind())
     }
 
-    fn mode(&self) -> Mode {
-        if self.args.batch_updates { Mode::Batch } else { Mode::Atomic }
+    fn mode(&self) -> TransactionMode {
+        if self.args.batch_updates { TransactionMode::Batch } else { TransactionMode::Atomic }
     }
 
     fn run(mut self) -> Result<(), Fatal> {
@@ -167,7 +167,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn add(&mut self, name: Vec<u8>, change: Change, expected: Expected) -> Result<(), Fatal> {
+    fn add(&mut self, name: Vec<u8>, change: RefChange, expected: Expected) -> Result<(), Fatal> {
         check_name(&name, &change).map_err(Fatal::new)?;
         let deref = !std::mem::take(&mut self.is_no_deref);
         let force_log = self.args.create_reflog;
@@ -179,7 +179,7 @@ impl<'a> Session<'a> {
     fn prepare(&mut self, script: &mut Script<'_, BufReader<InputReader<'_>>>) -> Result<(), Fatal> {
         let (mode, null) = (self.mode(), self.null());
         let edits = std::mem::take(&mut self.edits);
-        let asked = if mode == Mode::Batch { edits.clone() } else { Vec::new() };
+        let asked = if mode == TransactionMode::Batch { edits.clone() } else { Vec::new() };
         let RefChanges { call, repository, writes, objects } = &mut self.changes;
         let prepared = repository.refs().prepare(edits, mode, writes, objects);
         let prepared = prepared.map_err(|error| failed("prepare: ", error))?;
@@ -202,7 +202,7 @@ impl<'a> Session<'a> {
     fn commit(&mut self, prefix: &str) -> Result<(), Fatal> {
         let mode = self.mode();
         let edits = std::mem::take(&mut self.edits);
-        let asked = if mode == Mode::Batch { edits.clone() } else { Vec::new() };
+        let asked = if mode == TransactionMode::Batch { edits.clone() } else { Vec::new() };
         let refused = self.changes.run(edits, mode).map_err(|error| failed(prefix, error))?;
         self.state = State::Closed;
         report(self.changes.call, &asked, self.null(), &refused)
@@ -225,10 +225,10 @@ fn report(call: &Call, asked: &[RefEdit], null: ObjectId, refused: &[Refusal]) -
         let RefEdit { change, expected, .. } = &asked[refusal.edit];
         let null = || null.to_string().into_bytes();
         let new = match change {
-            Change::Set(id) => id.to_string().into_bytes(),
+            RefChange::Set(id) => id.to_string().into_bytes(),
             // Git has no words for targets here.
-            Change::SetSymbolic(_) | Change::Delete => null(),
-            Change::Verify => b"(null)".to_vec(),
+            RefChange::SetSymbolic(_) | RefChange::Delete => null(),
+            RefChange::Verify => b"(null)".to_vec(),
         };
         let old = match expected {
             Expected::Any => b"(null)".to_vec(),

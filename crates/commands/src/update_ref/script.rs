@@ -8,7 +8,7 @@
 use std::io::BufRead;
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{Change, Expected, is_good_name};
+use packrace_store::refs::{Expected, RefChange, is_good_name};
 use packrace_store::unquote;
 
 use crate::call::fatal::Fatal;
@@ -23,7 +23,7 @@ pub enum Command {
     /// Change a ref.
     Edit {
         name: Vec<u8>,
-        change: Change,
+        change: RefChange,
         expected: Expected,
         /// What must not follow symbolic refs, whatever was said.
         is_symbolic: bool,
@@ -201,28 +201,28 @@ impl Fields<'_> {
             "create" => match self.object("<new-oid>", resolve)? {
                 Named::Missing => return Err(self.wrong("missing <new-oid>")),
                 Named::Zero => return Err(self.wrong("zero <new-oid>")),
-                Named::Id(id) => (Change::Set(id), Expected::Absent),
+                Named::Id(id) => (RefChange::Set(id), Expected::Absent),
             },
             "delete" => match self.object("<old-oid>", resolve)? {
-                Named::Missing => (Change::Delete, Expected::Any),
+                Named::Missing => (RefChange::Delete, Expected::Any),
                 Named::Zero => return Err(self.wrong("zero <old-oid>")),
-                Named::Id(id) => (Change::Delete, Expected::Id(id)),
+                Named::Id(id) => (RefChange::Delete, Expected::Id(id)),
             },
             "verify" => match self.object("<old-oid>", resolve)? {
-                Named::Missing | Named::Zero => (Change::Verify, Expected::Absent),
-                Named::Id(id) => (Change::Verify, Expected::Id(id)),
+                Named::Missing | Named::Zero => (RefChange::Verify, Expected::Absent),
+                Named::Id(id) => (RefChange::Verify, Expected::Id(id)),
             },
             "symref-update" => self.update_symbolic(resolve)?,
             "symref-create" => {
                 let target = self.target()?.ok_or_else(|| self.wrong("missing <new-target>"))?;
-                (Change::SetSymbolic(target), Expected::Absent)
+                (RefChange::SetSymbolic(target), Expected::Absent)
             }
             word => {
                 if !is_no_deref {
                     return Err(Fatal::new(format!("{word}: cannot operate with deref mode")));
                 }
                 let is_deletion = word == "symref-delete";
-                let change = if is_deletion { Change::Delete } else { Change::Verify };
+                let change = if is_deletion { RefChange::Delete } else { RefChange::Verify };
                 match self.target()? {
                     Some(target) => (change, Expected::Symbolic(target)),
                     None if is_deletion => (change, Expected::Any),
@@ -234,15 +234,15 @@ impl Fields<'_> {
         Ok(Command::Edit { name, change, expected, is_symbolic: self.word.starts_with("symref-") })
     }
 
-    fn update(&mut self, resolve: &mut Resolve<'_>) -> Result<(Change, Expected), Fatal> {
+    fn update(&mut self, resolve: &mut Resolve<'_>) -> Result<(RefChange, Expected), Fatal> {
         let change = match self.object("<new-oid>", resolve)? {
             Named::Missing if self.is_nul => {
                 tell!(self.errors, "warning: update {}: missing <new-oid>, treating as zero", self.name);
-                Change::Delete
+                RefChange::Delete
             }
             Named::Missing => return Err(self.wrong("missing <new-oid>")),
-            Named::Zero => Change::Delete,
-            Named::Id(id) => Change::Set(id),
+            Named::Zero => RefChange::Delete,
+            Named::Id(id) => RefChange::Set(id),
         };
         let expected = match self.object("<old-oid>", resolve)? {
             Named::Missing => Expected::Any,
@@ -252,9 +252,9 @@ impl Fields<'_> {
         Ok((change, expected))
     }
 
-    fn update_symbolic(&mut self, resolve: &mut Resolve<'_>) -> Result<(Change, Expected), Fatal> {
+    fn update_symbolic(&mut self, resolve: &mut Resolve<'_>) -> Result<(RefChange, Expected), Fatal> {
         let target = self.target()?.ok_or_else(|| self.wrong("missing <new-target>"))?;
-        let change = Change::SetSymbolic(target);
+        let change = RefChange::SetSymbolic(target);
         let Some(kind) = self.next("<old-target>")?.filter(|kind| !kind.is_empty()) else {
             if self.is_nul {
                 // The other half of what is missing.

@@ -156,19 +156,19 @@ impl EwahBuf {
 /// `below`.
 pub(super) fn words_of_difference(a: &Bits, b: &Bits, below: usize) -> Option<usize> {
     // One marker for every change from literals to a run or between runs, and every literal.
-    let (mut words, mut state) = (1, State::Start);
+    let (mut words, mut state) = (1, EncoderState::Start);
     for (a, b) in a.words().iter().zip(b.words()) {
         match (a ^ b, state) {
-            (0, State::Run(false)) | (u64::MAX, State::Run(true)) => {}
-            (0, State::Start) => state = State::Run(false),
-            (u64::MAX, State::Start) => state = State::Run(true),
+            (0, EncoderState::Run(false)) | (u64::MAX, EncoderState::Run(true)) => {}
+            (0, EncoderState::Start) => state = EncoderState::Run(false),
+            (u64::MAX, EncoderState::Start) => state = EncoderState::Run(true),
             (run @ (0 | u64::MAX), _) => {
                 words += 1;
-                state = State::Run(run != 0);
+                state = EncoderState::Run(run != 0);
             }
             _ => {
                 words += 1;
-                state = State::Literals;
+                state = EncoderState::Literals;
                 if words >= below {
                     return None;
                 }
@@ -179,7 +179,7 @@ pub(super) fn words_of_difference(a: &Bits, b: &Bits, below: usize) -> Option<us
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum EncoderState {
     Start,
     Run(bool),
     Literals,

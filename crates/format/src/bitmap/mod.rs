@@ -210,7 +210,7 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
     }
 
     /// The entry of a row, which must lie before the offset `before`.
-    fn entry(&self, row: usize, before: u64) -> Result<Entry<'_>, Error> {
+    fn entry(&self, row: usize, before: u64) -> Result<BitmapEntry<'_>, Error> {
         let bytes = self.data.as_ref();
         if row >= self.rows.len() as usize {
             return Err(Error::new(FORMAT, "xor row is beyond the lookup table", 0));
@@ -226,11 +226,11 @@ impl<D: AsRef<[u8]>> BitmapIndex<D> {
         if head.position != row.position || (head.xor == 0) != (row.xor_row == NO_XOR) {
             return Err(error("entry is not the one of the lookup table"));
         }
-        Ok(Entry { offset: row.offset, xor_row: row.xor_row, words })
+        Ok(BitmapEntry { offset: row.offset, xor_row: row.xor_row, words })
     }
 }
 
-struct Entry<'a> {
+struct BitmapEntry<'a> {
     offset: u64,
     xor_row: u32,
     words: Ewah<'a>,

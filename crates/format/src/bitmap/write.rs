@@ -25,12 +25,12 @@ pub struct BitmapWriter {
     objects: u32,
     /// The file from its start, with a header that does not count entries yet.
     out: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<WrittenBitmap>,
     recent: VecDeque<Recent>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WrittenBitmap {
     index_position: u32,
     offset: u64,
     /// How many entries back the one is that this is a difference from; 0 for none.
@@ -77,7 +77,7 @@ impl BitmapWriter {
         let mut whole = Bits::new(self.objects);
         let mut entry = entry;
         loop {
-            let Entry { offset, xor, .. } = self.entries[entry];
+            let WrittenBitmap { offset, xor, .. } = self.entries[entry];
             let (_, words, _) =
                 parse_entry(&self.out, offset as usize, self.out.len()).expect("written here");
             words.xor_into(&mut whole).expect("written here");
@@ -104,7 +104,7 @@ impl BitmapWriter {
         if let Some(base) = best_base {
             best = difference(&reached, &base.bits);
         }
-        self.entries.push(Entry { index_position, offset: self.out.len() as u64, xor });
+        self.entries.push(WrittenBitmap { index_position, offset: self.out.len() as u64, xor });
         self.out.extend(index_position.to_be_bytes());
         // Flags: none. What a later writer may take over it finds out itself.
         self.out.extend([xor, 0]);
@@ -133,7 +133,7 @@ impl BitmapWriter {
     }
 }
 
-fn write_lookup_table(entries: &[Entry], out: &mut Vec<u8>) {
+fn write_lookup_table(entries: &[WrittenBitmap], out: &mut Vec<u8>) {
     let mut by_position: Vec<u32> = (0..entries.len() as u32).collect();
     by_position.sort_unstable_by_key(|number| entries[*number as usize].index_position);
     let mut row_of = vec![0; entries.len()];
@@ -143,7 +143,7 @@ fn write_lookup_table(entries: &[Entry], out: &mut Vec<u8>) {
     out.reserve(entries.len() * ROW_BYTES);
     for number in by_position {
         let number = number as usize;
-        let Entry { index_position, offset, xor } = entries[number];
+        let WrittenBitmap { index_position, offset, xor } = entries[number];
         let xor_row = if xor == 0 { NO_XOR } else { row_of[number - usize::from(xor)] };
         out.extend(index_position.to_be_bytes());
         out.extend(offset.to_be_bytes());

@@ -20,7 +20,7 @@ mod write;
 use packrace_object::{HashKind, ObjectId, oid};
 
 pub use split::{Merging, layers_to_keep};
-pub use write::{Commits, WriteError};
+pub use write::{Commits, GraphWriteError};
 
 use crate::chunks::Chunks;
 use crate::id_table::{FANOUT_BYTES, IdTable, check_fanout};

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use packrace_testkit::{CommitGraph as Written, Repo, Storage};
+use packrace_testkit::{GraphLayout as Written, Repo, Storage};
 
 use super::*;
 use crate::test_files::{HASHES, damage, id, read, tiny};
@@ -233,10 +233,13 @@ fn what_cannot_be_written() {
             .for_each(|(n, parents)| commits.push(some(*n), tree, parents.iter().map(|n| some(*n)), 1));
         commits.write(no_base(), Generations::CorrectedDate)
     };
-    let missing = WriteError::MissingParent { commit: some(2), parent: some(3) };
+    let missing = GraphWriteError::MissingParent { commit: some(2), parent: some(3) };
     assert_eq!(written(&[(1, &[]), (2, &[1, 3])]), Err(missing));
-    assert_eq!(written(&[(1, &[1])]), Err(WriteError::Cycle(some(1))));
-    assert!(matches!(written(&[(1, &[2]), (2, &[3]), (3, &[1, 4]), (4, &[])]), Err(WriteError::Cycle(_))));
+    assert_eq!(written(&[(1, &[1])]), Err(GraphWriteError::Cycle(some(1))));
+    assert!(matches!(
+        written(&[(1, &[2]), (2, &[3]), (3, &[1, 4]), (4, &[])]),
+        Err(GraphWriteError::Cycle(_))
+    ));
     let twice = written(&[(1, &[2, 2]), (2, &[]), (1, &[2, 2])]).unwrap();
     assert_eq!(CommitGraph::open([twice], HashKind::Sha1).unwrap().len(), 2);
     let empty = written(&[]).unwrap();

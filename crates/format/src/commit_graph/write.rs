@@ -39,7 +39,7 @@ struct Row {
 
 /// Why commits don't make a commit-graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
+pub enum GraphWriteError {
     /// A graph holds all that its commits reach.
     #[error("unable to find parent {parent} of commit {commit}")]
     MissingParent {
@@ -119,18 +119,18 @@ impl Commits {
         mut self,
         base: Option<&CommitGraph<D>>,
         generations: Generations,
-    ) -> Result<Vec<u8>, WriteError> {
+    ) -> Result<Vec<u8>, GraphWriteError> {
         self.rows.sort_unstable_by_key(|row| row.id);
         self.rows.dedup_by(|a, b| a.id == b.id);
         let below = base.map_or(0, |base| base.len());
         let is_numbered = u32::try_from(self.rows.len())
             .is_ok_and(|len| len.checked_add(below).is_some_and(|len| len <= NO_PARENT));
         if !is_numbered {
-            return Err(WriteError::TooManyCommits);
+            return Err(GraphWriteError::TooManyCommits);
         }
         let layers_below = base.map_or(0, |base| base.layers.len());
         if layers_below > MAX_LAYERS {
-            return Err(WriteError::TooManyLayers);
+            return Err(GraphWriteError::TooManyLayers);
         }
         let parents = self.parent_positions(base)?;
         let generation = self.generations(&parents, base)?;
@@ -142,7 +142,7 @@ impl Commits {
     fn parent_positions<D: AsRef<[u8]>>(
         &self,
         base: Option<&CommitGraph<D>>,
-    ) -> Result<ParentPositions, WriteError> {
+    ) -> Result<ParentPositions, GraphWriteError> {
         let below = base.map_or(0, |base| base.len());
         let mut positions = Vec::with_capacity(self.parents.len());
         let mut starts = Vec::with_capacity(self.rows.len() + 1);
@@ -154,8 +154,9 @@ impl Commits {
                     Ok(at) => Some(below + at as u32),
                     Err(_) => base.and_then(|base| base.position_of(parent)),
                 };
-                positions
-                    .push(position.ok_or(WriteError::MissingParent { commit: row.id, parent: *parent })?);
+                positions.push(
+                    position.ok_or(GraphWriteError::MissingParent { commit: row.id, parent: *parent })?,
+                );
             }
         }
         starts.push(positions.len());
@@ -167,7 +168,7 @@ impl Commits {
         &self,
         parents: &ParentPositions,
         base: Option<&CommitGraph<D>>,
-    ) -> Result<Vec<Generation>, WriteError> {
+    ) -> Result<Vec<Generation>, GraphWriteError> {
         let below = base.map_or(0, |base| base.len());
         let of_base = |position: u32| {
             let base = base.expect("there is a base below");
@@ -199,7 +200,7 @@ impl Commits {
                 }
                 if stack.len() > unknown_from {
                     if is_open[row] {
-                        return Err(WriteError::Cycle(self.rows[row].id));
+                        return Err(GraphWriteError::Cycle(self.rows[row].id));
                     }
                     is_open[row] = true;
                     continue;

@@ -115,7 +115,7 @@ pub struct StatData {
 
 /// What an index says of one path at one stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct IndexEntry {
     /// The object: a blob, or the commit of a submodule.
     pub id: ObjectId,
     /// What it is.
@@ -130,11 +130,11 @@ pub struct Entry {
     pub intent_to_add: bool,
 }
 
-impl Entry {
+impl IndexEntry {
     /// One without flags, of a file that nobody has looked at.
     pub fn new(id: ObjectId, mode: Mode) -> Self {
         let stat = StatData::default();
-        Entry { id, mode, stat, assume_valid: false, skip_worktree: false, intent_to_add: false }
+        IndexEntry { id, mode, stat, assume_valid: false, skip_worktree: false, intent_to_add: false }
     }
 
     /// Whether it takes version 3 or later to write it.

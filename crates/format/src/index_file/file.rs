@@ -2,7 +2,7 @@
 
 use packrace_object::{HashKind, ObjectId, StoredId, TrailerHasher};
 
-use super::{CacheTree, Entry, EntryKey, HEADER_BYTES, Link, Mode, ResolveUndo, StatData, Time, split};
+use super::{CacheTree, EntryKey, HEADER_BYTES, IndexEntry, Link, Mode, ResolveUndo, StatData, Time, split};
 use crate::{be, checksum};
 
 const STAT_BYTES: usize = 40;
@@ -74,7 +74,7 @@ pub struct IndexFile {
     /// 2, 3 or 4.
     pub version: u32,
     /// In ascending order, unless the file is split.
-    pub entries: Vec<(EntryKey, Entry)>,
+    pub entries: Vec<(EntryKey, IndexEntry)>,
     /// Trees that are known.
     pub cache_tree: Option<CacheTree>,
     /// Conflicts that were resolved, in ascending order.
@@ -163,7 +163,7 @@ impl IndexFile {
     }
 }
 
-fn check_order(entries: &[(EntryKey, Entry)]) -> Result<(), IndexFileError> {
+fn check_order(entries: &[(EntryKey, IndexEntry)]) -> Result<(), IndexFileError> {
     for pair in entries.windows(2) {
         match pair[0].0.cmp(&pair[1].0) {
             std::cmp::Ordering::Less => {}
@@ -189,7 +189,7 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn entries(&mut self, count: u32) -> Result<Vec<(EntryKey, Entry)>, IndexFileError> {
+    fn entries(&mut self, count: u32) -> Result<Vec<(EntryKey, IndexEntry)>, IndexFileError> {
         let shortest = STAT_BYTES + self.hash.len_in_bytes() + 2;
         // A count that lies is found at the end of the bytes.
         let mut entries = Vec::with_capacity((count as usize).min(self.bytes.len() / shortest));
@@ -199,7 +199,7 @@ impl<'a> Decoder<'a> {
         Ok(entries)
     }
 
-    fn entry(&mut self) -> Result<(EntryKey, Entry), IndexFileError> {
+    fn entry(&mut self) -> Result<(EntryKey, IndexEntry), IndexFileError> {
         let start = self.at;
         let fixed = self.take(STAT_BYTES + self.hash.len_in_bytes() + 2)?;
         let mode = be::u32_at(fixed, 24);
@@ -220,7 +220,7 @@ impl<'a> Decoder<'a> {
         let path = &self.previous;
         let mode = Mode::of_bits(mode)
             .ok_or_else(|| IndexFileError::EntryMode { path: path.clone(), bits: mode })?;
-        let entry = Entry {
+        let entry = IndexEntry {
             id,
             mode,
             stat,
@@ -340,7 +340,7 @@ pub struct IndexParts<'a> {
 /// Writes an index of entries that come in ascending order, and gives its checksum, too. Version 3 is for entries with
 /// flags that version 2 cannot hold, and only for them: of the two, whichever does is taken.
 pub fn encode<'a>(
-    entries: impl ExactSizeIterator<Item = (&'a EntryKey, &'a Entry)> + Clone,
+    entries: impl ExactSizeIterator<Item = (&'a EntryKey, &'a IndexEntry)> + Clone,
     version: u32,
     parts: &IndexParts<'_>,
     hash: HashKind,
@@ -386,7 +386,7 @@ pub fn encode<'a>(
     (out, checksum)
 }
 
-fn encode_entry(key: &EntryKey, entry: &Entry, version: u32, previous: &[u8], out: &mut Vec<u8>) {
+fn encode_entry(key: &EntryKey, entry: &IndexEntry, version: u32, previous: &[u8], out: &mut Vec<u8>) {
     let (start, path, stat) = (out.len(), key.path(), &entry.stat);
     let numbers = [
         stat.changed.seconds,

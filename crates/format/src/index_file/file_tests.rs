@@ -26,7 +26,7 @@ fn check(bytes: &[u8], hash: HashKind, listed: &str) {
 }
 
 fn list(file: &IndexFile) -> String {
-    let line = |(key, entry): &(EntryKey, Entry)| {
+    let line = |(key, entry): &(EntryKey, IndexEntry)| {
         let path = String::from_utf8_lossy(key.path()).into_owned();
         format!("{:06o} {} {}\t{path}\n", entry.mode.bits(), entry.id, key.stage())
     };

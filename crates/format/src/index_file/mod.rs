@@ -20,7 +20,7 @@ mod resolve_undo;
 mod split;
 
 pub use cache_tree::CacheTree;
-pub use entry::{Entry, EntryKey, Mode, StatData, Time};
+pub use entry::{EntryKey, IndexEntry, Mode, StatData, Time};
 pub use file::{IndexFile, IndexFileError, IndexParts, encode};
 pub use resolve_undo::ResolveUndo;
 pub use split::Link;

@@ -2,7 +2,7 @@
 
 use packrace_object::{HashKind, ObjectId, StoredId};
 
-use super::{Entry, EntryKey, IndexFileError};
+use super::{EntryKey, IndexEntry, IndexFileError};
 use crate::bitmap::{Bits, Ewah};
 
 /// What the extension `link` says.
@@ -42,10 +42,10 @@ impl Link {
 
 /// Puts entries of the shared index and those of the one that leads to it together.
 pub(super) fn join(
-    own: Vec<(EntryKey, Entry)>,
-    shared: Vec<(EntryKey, Entry)>,
+    own: Vec<(EntryKey, IndexEntry)>,
+    shared: Vec<(EntryKey, IndexEntry)>,
     link: &Link,
-) -> Result<Vec<(EntryKey, Entry)>, IndexFileError> {
+) -> Result<Vec<(EntryKey, IndexEntry)>, IndexFileError> {
     let corrupt = || IndexFileError::Link("corrupt replace bitmap");
     let (delete, replace) = link.bitmaps(shared.len() as u32)?;
     let mut own = own.into_iter();

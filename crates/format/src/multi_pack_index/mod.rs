@@ -25,7 +25,7 @@ use crate::{Error, be, checksum};
 
 mod write;
 
-pub use write::{SourcePack, WriteError, WriteOptions, write};
+pub use write::{MidxWriteError, SourcePack, WriteOptions, write};
 
 const FORMAT: &str = "midx";
 const SIGNATURE: &[u8; 4] = b"MIDX";

@@ -135,14 +135,14 @@ fn what_is_refused() {
 }
 
 /// A pack of the repository as it is handed to the writer.
-struct Source {
+struct TestPack {
     name: String,
     index: PackIndex<Vec<u8>>,
     modified_seconds: i64,
 }
 
 /// All packs of the repository, which get the times `seconds` in the order of their names, shared by those that are more.
-fn sources(repo: &Repo, seconds: &[i64]) -> Vec<Source> {
+fn sources(repo: &Repo, seconds: &[i64]) -> Vec<TestPack> {
     let files = crate::test_files::pack_files(repo, "idx");
     let timed = files.iter().zip(seconds.iter().cycle());
     let source = |(path, seconds): (&std::path::PathBuf, &i64)| {
@@ -150,12 +150,16 @@ fn sources(repo: &Repo, seconds: &[i64]) -> Vec<Source> {
         let pack = std::fs::File::open(path.with_extension("pack")).unwrap();
         pack.set_modified(time).unwrap();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        Source { name, index: PackIndex::open(read(path), repo.hash()).unwrap(), modified_seconds: *seconds }
+        TestPack {
+            name,
+            index: PackIndex::open(read(path), repo.hash()).unwrap(),
+            modified_seconds: *seconds,
+        }
     };
     timed.map(source).collect()
 }
 
-fn written(sources: &[Source], hash: HashKind, options: WriteOptions) -> Result<Vec<u8>, WriteError> {
+fn written(sources: &[TestPack], hash: HashKind, options: WriteOptions) -> Result<Vec<u8>, MidxWriteError> {
     let packs: Vec<_> = sources
         .iter()
         .map(|source| SourcePack {
@@ -233,7 +237,7 @@ fn packs_without_objects() {
     sources[empty].modified_seconds = 1;
     let hash = HashKind::Sha1;
     let refused = written(&sources, hash, WriteOptions { preferred: Some(empty), bit_order: false });
-    assert_eq!(refused, Err(WriteError::EmptyPreferredPack(sources[empty].name.clone())));
+    assert_eq!(refused, Err(MidxWriteError::EmptyPreferredPack(sources[empty].name.clone())));
     let bytes = written(&sources, hash, WriteOptions { preferred: None, bit_order: true }).unwrap();
     let midx = MultiPackIndex::open(&bytes, hash).unwrap();
     let bits = midx.bitmapped_pack(empty as u32).unwrap();
@@ -268,7 +272,7 @@ fn large_offsets_are_used_only_where_32_bits_do_not_do() {
     let check = |offsets: &[u64], large: u32| {
         for hash in HASHES {
             let source =
-                Source { name: "a.idx".into(), index: made_index(hash, 3, offsets), modified_seconds: 0 };
+                TestPack { name: "a.idx".into(), index: made_index(hash, 3, offsets), modified_seconds: 0 };
             let bytes = written(&[source], hash, WriteOptions::default()).unwrap();
             let midx = MultiPackIndex::open(&bytes, hash).unwrap();
             assert_eq!(midx.large, large, "{offsets:?}");
@@ -290,7 +294,7 @@ fn a_damaged_index_is_refused() {
     let at = 8 + 1024 + 2 * (20 + 4) + 4;
     bytes[at..at + 4].copy_from_slice(&(LARGE | 7).to_be_bytes());
     let source =
-        Source { name: "a.idx".into(), index: PackIndex::open(bytes, hash).unwrap(), modified_seconds: 0 };
+        TestPack { name: "a.idx".into(), index: PackIndex::open(bytes, hash).unwrap(), modified_seconds: 0 };
     let refused = written(&[source], hash, WriteOptions::default());
-    assert_eq!(refused, Err(WriteError::DamagedIndex("a.idx".into())));
+    assert_eq!(refused, Err(MidxWriteError::DamagedIndex("a.idx".into())));
 }

@@ -33,7 +33,7 @@ pub struct WriteOptions {
 
 /// Why packs don't make a multi-pack-index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
+pub enum MidxWriteError {
     /// It would have no bit.
     #[error("cannot select preferred pack {0} with no objects")]
     EmptyPreferredPack(String),
@@ -50,7 +50,7 @@ pub enum WriteError {
 
 /// Where the chosen copy of an object is.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ChosenCopy {
     pack: u32,
     offset: u64,
 }
@@ -59,7 +59,7 @@ struct Place {
 struct Merged {
     ids: Vec<u8>,
     fanout: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<ChosenCopy>,
 }
 
 /// The whole file. Of several copies of an object that of the preferred pack is chosen, else that of the newest pack;
@@ -71,7 +71,7 @@ pub fn write<D: AsRef<[u8]>>(
     packs: &[SourcePack<'_, D>],
     hash: HashKind,
     options: WriteOptions,
-) -> Result<Vec<u8>, WriteError> {
+) -> Result<Vec<u8>, MidxWriteError> {
     assert!(packs.iter().all(|pack| pack.index.hash_kind() == hash), "an index of another hash");
     let preferred_name = preferred(packs, options)?.map(|at| packs[at].name);
     let mut sorted: Vec<&SourcePack<'_, D>> = packs.iter().collect();
@@ -100,7 +100,7 @@ pub fn write<D: AsRef<[u8]>>(
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend_from_slice(SIGNATURE);
     header.extend_from_slice(&[VERSION, checksum::hash_number(hash), chunks.len() as u8, 0]);
-    let pack_count = u32::try_from(sorted.len()).map_err(|_| WriteError::TooManyObjects)?;
+    let pack_count = u32::try_from(sorted.len()).map_err(|_| MidxWriteError::TooManyObjects)?;
     header.extend_from_slice(&pack_count.to_be_bytes());
     let mut writer = ChunkWriter::new(header);
     chunks.into_iter().for_each(|(id, bytes)| writer.add(id, bytes));
@@ -111,10 +111,10 @@ pub fn write<D: AsRef<[u8]>>(
 fn preferred<D: AsRef<[u8]>>(
     packs: &[SourcePack<'_, D>],
     options: WriteOptions,
-) -> Result<Option<usize>, WriteError> {
+) -> Result<Option<usize>, MidxWriteError> {
     match options.preferred {
         Some(at) if packs[at].index.is_empty() => {
-            Err(WriteError::EmptyPreferredPack(packs[at].name.to_owned()))
+            Err(MidxWriteError::EmptyPreferredPack(packs[at].name.to_owned()))
         }
         Some(at) => Ok(Some(at)),
         None if !options.bit_order => Ok(None),
@@ -130,7 +130,7 @@ fn merge<D: AsRef<[u8]>>(
     packs: &[&SourcePack<'_, D>],
     hash: HashKind,
     preferred: Option<usize>,
-) -> Result<Merged, WriteError> {
+) -> Result<Merged, MidxWriteError> {
     let mut by_rank: Vec<u32> = (0..packs.len() as u32).collect();
     by_rank.sort_by_key(|pack| {
         let pack = *pack as usize;
@@ -160,16 +160,16 @@ fn merge<D: AsRef<[u8]>>(
             let source = packs[pack as usize];
             let offset = source.index.offset_at(*position);
             if offset == u64::MAX {
-                return Err(WriteError::DamagedIndex(source.name.to_owned()));
+                return Err(MidxWriteError::DamagedIndex(source.name.to_owned()));
             }
             merged.ids.extend_from_slice(id.as_bytes());
-            merged.places.push(Place { pack, offset });
+            merged.places.push(ChosenCopy { pack, offset });
         }
         counts[usize::from(first_byte)] =
-            u32::try_from(bucket.len()).map_err(|_| WriteError::TooManyObjects)?;
+            u32::try_from(bucket.len()).map_err(|_| MidxWriteError::TooManyObjects)?;
     }
     if u32::try_from(merged.places.len()).is_err() {
-        return Err(WriteError::TooManyObjects);
+        return Err(MidxWriteError::TooManyObjects);
     }
     write_counts(&mut merged.fanout, &counts);
     Ok(merged)
@@ -187,7 +187,7 @@ fn names_chunk<D>(packs: &[&SourcePack<'_, D>]) -> Vec<u8> {
 }
 
 /// OOFF and LOFF. Only if one offset has more than 32 bits do all of more than 31 go to LOFF.
-fn offset_chunks(places: &[Place], needs_large: bool) -> Result<(Vec<u8>, Vec<u8>), WriteError> {
+fn offset_chunks(places: &[ChosenCopy], needs_large: bool) -> Result<(Vec<u8>, Vec<u8>), MidxWriteError> {
     let mut offsets = Vec::with_capacity(places.len() * 8);
     let mut large = Vec::new();
     for place in places {
@@ -195,7 +195,7 @@ fn offset_chunks(places: &[Place], needs_large: bool) -> Result<(Vec<u8>, Vec<u8
         let word = if needs_large && place.offset >= u64::from(LARGE) {
             let row = u32::try_from(large.len() / 8).ok().filter(|row| *row < LARGE);
             large.extend_from_slice(&place.offset.to_be_bytes());
-            LARGE | row.ok_or(WriteError::TooManyLargeOffsets)?
+            LARGE | row.ok_or(MidxWriteError::TooManyLargeOffsets)?
         } else {
             // Without large offsets all 32 bits count.
             place.offset as u32
@@ -206,7 +206,7 @@ fn offset_chunks(places: &[Place], needs_large: bool) -> Result<(Vec<u8>, Vec<u8
 }
 
 /// RIDX and BTMP: the preferred pack first, then packs by number; within a pack by offset.
-fn bit_chunks(places: &[Place], preferred: u32, packs: usize) -> (Vec<u8>, Vec<u8>) {
+fn bit_chunks(places: &[ChosenCopy], preferred: u32, packs: usize) -> (Vec<u8>, Vec<u8>) {
     let mut order: Vec<u32> = (0..places.len() as u32).collect();
     order.sort_unstable_by_key(|position| {
         let place = places[*position as usize];

@@ -88,7 +88,7 @@ impl DeltaIndex {
     /// to have begun long before the place where it is found.
     pub fn encode(&self, base: &[u8], target: &[u8], max_bytes: usize, out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        let mut writer = Writer { target, pending: 0, limit: start.saturating_add(max_bytes), out };
+        let mut writer = DeltaWriter { target, pending: 0, limit: start.saturating_add(max_bytes), out };
         push_size(base.len(), writer.out);
         push_size(target.len(), writer.out);
         if self.write_all(base, &mut writer) {
@@ -98,7 +98,7 @@ impl DeltaIndex {
         false
     }
 
-    fn write_all(&self, base: &[u8], writer: &mut Writer<'_>) -> bool {
+    fn write_all(&self, base: &[u8], writer: &mut DeltaWriter<'_>) -> bool {
         let target = writer.target;
         // Versions of a file mostly begin alike; that costs no look-up.
         let mut at = common_prefix(base, target);
@@ -156,7 +156,7 @@ fn longest(base: &[u8], target: &[u8], at: usize, blocks: &[u32]) -> Option<(usi
 }
 
 /// Instructions as they are found.
-struct Writer<'a> {
+struct DeltaWriter<'a> {
     target: &'a [u8],
     /// Where in the target that begins which no instruction makes yet.
     pending: usize,
@@ -165,7 +165,7 @@ struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
-impl Writer<'_> {
+impl DeltaWriter<'_> {
     /// Whether the delta is too long, with everything before `at` inserted.
     #[inline]
     fn is_over(&self, at: usize) -> bool {

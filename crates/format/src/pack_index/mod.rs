@@ -24,7 +24,7 @@ use crate::{Error, be, checksum};
 
 mod write;
 
-pub use write::{Entry, Version, WriteError, sort, write};
+pub use write::{Entry, PackIndexWriteError, Version, sort, write};
 
 const FORMAT: &str = "idx";
 /// What version 2, and each later one, begins with.

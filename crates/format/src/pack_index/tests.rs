@@ -222,7 +222,7 @@ fn offsets_beyond_2_gib_and_4_gib() {
         let v1 = write(&entries[..4], hash, hash.null_ref(), Version::V1).unwrap();
         assert_eq!(PackIndex::open(&v1, hash).unwrap().offset_at(3), 2 * LIMIT - 1);
         let refused = write(&entries[..5], hash, hash.null_ref(), Version::V1);
-        assert_eq!(refused, Err(WriteError::OffsetBeyondVersion1(2 * LIMIT)));
+        assert_eq!(refused, Err(PackIndexWriteError::OffsetBeyondVersion1(2 * LIMIT)));
     }
 }
 

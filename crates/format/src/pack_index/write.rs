@@ -37,7 +37,7 @@ impl Default for Version {
 
 /// The entries do not fit the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
+pub enum PackIndexWriteError {
     /// Version 1 has 32 bits for an offset.
     #[error("pack too large for an index of version 1: an object begins at byte {0}")]
     OffsetBeyondVersion1(u64),
@@ -53,7 +53,7 @@ pub fn write(
     hash: HashKind,
     pack_checksum: &oid,
     version: Version,
-) -> Result<Vec<u8>, WriteError> {
+) -> Result<Vec<u8>, PackIndexWriteError> {
     assert!(entries.is_sorted_by(|a, b| a.id <= b.id), "entries are not sorted");
     assert!(pack_checksum.kind() == hash && entries.iter().all(|entry| entry.id.kind() == hash));
     let mut out = match version {
@@ -73,24 +73,24 @@ pub fn sort(entries: &mut [Entry]) {
     entries.sort_unstable_by(|a, b| first(a).cmp(&first(b)).then_with(|| whole(a, b)));
 }
 
-fn tables_v1(entries: &[Entry], hash: HashKind) -> Result<Vec<u8>, WriteError> {
+fn tables_v1(entries: &[Entry], hash: HashKind) -> Result<Vec<u8>, PackIndexWriteError> {
     let id_bytes = hash.len_in_bytes();
     let mut out = Vec::with_capacity(FANOUT_BYTES + entries.len() * (4 + id_bytes) + 2 * id_bytes);
     write_fanout(&mut out, entries.iter().map(|entry| entry.id.first_byte()));
     for entry in entries {
-        let offset =
-            u32::try_from(entry.offset).map_err(|_| WriteError::OffsetBeyondVersion1(entry.offset))?;
+        let offset = u32::try_from(entry.offset)
+            .map_err(|_| PackIndexWriteError::OffsetBeyondVersion1(entry.offset))?;
         out.extend_from_slice(&offset.to_be_bytes());
         out.extend_from_slice(entry.id.as_slice());
     }
     Ok(out)
 }
 
-fn tables_v2(entries: &[Entry], hash: HashKind, large_above: u32) -> Result<Vec<u8>, WriteError> {
+fn tables_v2(entries: &[Entry], hash: HashKind, large_above: u32) -> Result<Vec<u8>, PackIndexWriteError> {
     let is_large = |offset: u64| offset > u64::from(large_above.min(LARGE - 1));
     let large = entries.iter().filter(|entry| is_large(entry.offset)).count();
     if large > LARGE as usize {
-        return Err(WriteError::TooManyLargeOffsets);
+        return Err(PackIndexWriteError::TooManyLargeOffsets);
     }
     let id_bytes = hash.len_in_bytes();
     let tables = entries.len() * (id_bytes + 8) + large * 8;

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::{Deletions, LogRecord, Options, Stack, StackError, Table, WriteError, Writer, Written};
+use super::{
+    Deletions, LogRecord, ReftableWriteError, Stack, StackError, Table, TableOptions, Writer, Written,
+};
 
 /// Why tables do not become one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +14,7 @@ pub enum CompactError {
     Read(#[from] StackError),
     /// What was read cannot be written.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(#[from] ReftableWriteError),
     /// There are no tables in the range, or the stack is not as long.
     #[error("no tables {} to {} in the stack", .0.start, .0.end)]
     Range(Range<usize>),
@@ -26,7 +28,7 @@ pub enum CompactError {
 pub fn compact<D: AsRef<[u8]>>(
     tables: &[Table<D>],
     range: Range<usize>,
-    options: &Options,
+    options: &TableOptions,
     mut keep_log: impl FnMut(&LogRecord<'_>) -> bool,
     sink: impl FnMut(&[u8]),
 ) -> Result<Written, CompactError> {

@@ -37,18 +37,18 @@ pub(super) struct Layout {
     pub(super) block_bytes: usize,
     pub(super) min_update_index: u64,
     pub(super) max_update_index: u64,
-    pub(super) refs: Option<Section>,
-    pub(super) objects: Option<Section>,
+    pub(super) refs: Option<TableSection>,
+    pub(super) objects: Option<TableSection>,
     /// How long the ids in object blocks are.
     pub(super) id_bytes: usize,
-    pub(super) logs: Option<Section>,
+    pub(super) logs: Option<TableSection>,
     /// Where the footer starts.
     pub(super) end: usize,
 }
 
 /// Blocks of one type and their index.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Section {
+pub(super) struct TableSection {
     pub(super) kind: u8,
     pub(super) first: usize,
     /// The uppermost level of the index.
@@ -144,7 +144,7 @@ impl Layout {
             return Err(bad("length of object ids is impossible", fields_at + 8));
         }
         let logs = if starts_with_logs { Some(0) } else { logs };
-        let section = |kind, first, index, end| Section { kind, first, index, end };
+        let section = |kind, first, index, end| TableSection { kind, first, index, end };
         let logs_at = logs.unwrap_or(self.end);
         self.refs = has_refs.then(|| section(b'r', 0, ref_index, objects.unwrap_or(logs_at)));
         self.objects = objects.map(|first| section(b'o', first, object_index, logs_at));
@@ -168,7 +168,12 @@ impl Layout {
     }
 
     /// The block at `at`, which is of the section and of the type that it is made of.
-    pub(super) fn leaf<'a>(&self, bytes: &'a [u8], section: &Section, at: usize) -> Result<Block<'a>, Error> {
+    pub(super) fn leaf<'a>(
+        &self,
+        bytes: &'a [u8],
+        section: &TableSection,
+        at: usize,
+    ) -> Result<Block<'a>, Error> {
         let block = self.block(bytes, at)?;
         match block.kind == section.kind && at + block.length <= section.leaves_end() {
             true => Ok(block),
@@ -180,7 +185,7 @@ impl Layout {
     pub(super) fn leaf_after<'a>(
         &self,
         bytes: &'a [u8],
-        section: &Section,
+        section: &TableSection,
         block: &Block<'_>,
     ) -> Result<Option<Block<'a>>, Error> {
         let next = self.end_of(bytes, block);
@@ -207,7 +212,7 @@ impl Layout {
     pub(super) fn seek<'a>(
         &self,
         bytes: &'a [u8],
-        section: &Section,
+        section: &TableSection,
         wanted: &[u8],
         skip: impl Fn(&'a [u8], u8, usize) -> Option<usize>,
     ) -> Result<Option<(Block<'a>, Stored<'a>)>, Error> {
@@ -229,7 +234,7 @@ impl Layout {
     pub(super) fn find_leaf(
         &self,
         bytes: &[u8],
-        section: &Section,
+        section: &TableSection,
         wanted: &[u8],
     ) -> Result<Option<usize>, Error> {
         // Who wants all needs no index, and gets all even if it is damaged.
@@ -255,7 +260,7 @@ impl Layout {
     fn find_in_uppermost(
         &self,
         bytes: &[u8],
-        section: &Section,
+        section: &TableSection,
         mut at: usize,
         wanted: &[u8],
     ) -> Result<Option<usize>, Error> {
@@ -273,7 +278,7 @@ impl Layout {
     }
 }
 
-impl Section {
+impl TableSection {
     /// Where its own blocks end at the latest.
     pub(super) fn leaves_end(&self) -> usize {
         self.index.unwrap_or(self.end)

@@ -239,13 +239,13 @@ impl<'t> MergedLogs<'t> {
 }
 
 /// What goes through the sorted records of one table.
-trait Source {
+trait RecordSource {
     fn advance(&mut self) -> Result<bool, Error>;
     /// By which records are sorted; that of the record at hand.
     fn key(&self) -> &[u8];
 }
 
-impl Source for RefIter<'_> {
+impl RecordSource for RefIter<'_> {
     fn advance(&mut self) -> Result<bool, Error> {
         RefIter::advance(self)
     }
@@ -255,7 +255,7 @@ impl Source for RefIter<'_> {
     }
 }
 
-impl Source for RefsTo<'_> {
+impl RecordSource for RefsTo<'_> {
     fn advance(&mut self) -> Result<bool, Error> {
         RefsTo::advance(self)
     }
@@ -265,7 +265,7 @@ impl Source for RefsTo<'_> {
     }
 }
 
-impl Source for LogIter<'_> {
+impl RecordSource for LogIter<'_> {
     fn advance(&mut self) -> Result<bool, Error> {
         LogIter::advance(self)
     }
@@ -287,7 +287,7 @@ struct Merge<S> {
     is_ahead: bool,
 }
 
-impl<S: Source> Merge<S> {
+impl<S: RecordSource> Merge<S> {
     fn new(mut sources: Vec<S>) -> Result<Self, StackError> {
         let mut heap = Vec::with_capacity(sources.len());
         for (table, it) in sources.iter_mut().enumerate() {

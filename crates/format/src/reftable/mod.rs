@@ -41,7 +41,8 @@ pub use objects::RefsTo;
 pub use refs::RefIter;
 pub use stack::{DEFAULT_FACTOR, MAX_FACTOR, TableName, format_list, geometric, parse_list};
 pub use writer::{
-    DEFAULT_BLOCK_BYTES, DEFAULT_RESTART_INTERVAL, MAX_BLOCK_BYTES, Options, WriteError, Writer, Written,
+    DEFAULT_BLOCK_BYTES, DEFAULT_RESTART_INTERVAL, MAX_BLOCK_BYTES, ReftableWriteError, TableOptions, Writer,
+    Written,
 };
 
 const FORMAT: &str = "reftable";

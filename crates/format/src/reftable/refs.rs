@@ -5,7 +5,7 @@ use packrace_object::{HashKind, ObjectId, StoredId};
 use crate::{Error, NameRange};
 
 use super::block::{Block, shared};
-use super::layout::{Layout, Section};
+use super::layout::{Layout, TableSection};
 use super::{RefRecord, RefValue, varint};
 
 /// Goes through ref records by name: [`RefIter::advance`], then look at [`RefIter::current`].
@@ -49,7 +49,7 @@ impl<'a> RefIter<'a> {
     }
 
     /// Goes to the start of the ref block at `at`. Where the next block can be at the earliest is given back.
-    pub(super) fn enter(&mut self, section: &Section, at: usize) -> Result<usize, Error> {
+    pub(super) fn enter(&mut self, section: &TableSection, at: usize) -> Result<usize, Error> {
         let block = self.layout.leaf(self.bytes, section, at)?;
         self.key.clear();
         (self.block, self.at, self.is_ahead) = (Some(block), block.first(), false);

@@ -23,12 +23,12 @@ const HEADER_BYTES: usize = 12;
 /// The positions of a pack's index in the order of the pack, from a `.rev` or computed.
 #[derive(Debug, Clone)]
 pub struct ReverseIndex<D> {
-    source: Source<D>,
+    source: PositionSource<D>,
     len: u32,
 }
 
 #[derive(Debug, Clone)]
-enum Source<D> {
+enum PositionSource<D> {
     /// Every position in the table is below `len`.
     File(D),
     Computed(Vec<u32>),
@@ -58,14 +58,14 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
         if bytes[table_end..table_end + id_bytes] != *index.pack_checksum().as_slice() {
             return Err(Error::new(FORMAT, "made for another pack", table_end as u64));
         }
-        Ok(ReverseIndex { source: Source::File(data), len })
+        Ok(ReverseIndex { source: PositionSource::File(data), len })
     }
 
     /// The bytes of the file; `None` for one that was computed.
     pub fn file(&self) -> Option<&D> {
         match &self.source {
-            Source::File(data) => Some(data),
-            Source::Computed(_) => None,
+            PositionSource::File(data) => Some(data),
+            PositionSource::Computed(_) => None,
         }
     }
 
@@ -73,7 +73,7 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
     pub fn compute<I: AsRef<[u8]>>(index: &PackIndex<I>) -> Self {
         let len = index.len();
         let positions = sorted_by_offset((0..len).map(|position| index.offset_at(position)));
-        ReverseIndex { source: Source::Computed(positions), len }
+        ReverseIndex { source: PositionSource::Computed(positions), len }
     }
 
     /// The number of objects.
@@ -92,8 +92,10 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
     pub fn index_position_at(&self, pack_position: u32) -> u32 {
         assert!(pack_position < self.len, "pack position {pack_position} of {}", self.len);
         match &self.source {
-            Source::File(data) => be::u32_at(data.as_ref(), HEADER_BYTES + pack_position as usize * 4),
-            Source::Computed(positions) => positions[pack_position as usize],
+            PositionSource::File(data) => {
+                be::u32_at(data.as_ref(), HEADER_BYTES + pack_position as usize * 4)
+            }
+            PositionSource::Computed(positions) => positions[pack_position as usize],
         }
     }
 
@@ -109,8 +111,8 @@ impl<D: AsRef<[u8]>> ReverseIndex<D> {
     /// Hashes the whole file and compares with its checksum; what was computed is always right.
     pub fn verify_checksum(&self, hash: HashKind) -> Result<(), Error> {
         match &self.source {
-            Source::File(data) => checksum::verify(FORMAT, data.as_ref(), hash),
-            Source::Computed(_) => Ok(()),
+            PositionSource::File(data) => checksum::verify(FORMAT, data.as_ref(), hash),
+            PositionSource::Computed(_) => Ok(()),
         }
     }
 }

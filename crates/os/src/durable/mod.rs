@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use crate::Mapped;
 use crate::count::{self, Op, Role};
 use crate::reach;
-use crate::simulated::{Change, DiskOp, before, done};
+use crate::simulated::{DiskChange, DiskOp, before, done};
 
 mod sync;
 
@@ -55,7 +55,7 @@ impl NewFile {
         before(path, DiskOp::Create)?;
         count::add(role, Op::Create, 0);
         let file = reach::open_to_write(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)?;
-        done(|| Change::Create(path.to_owned()));
+        done(|| DiskChange::Create(path.to_owned()));
         let (path, method) = (Some(path.to_owned()), SyncMethod::default());
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         Ok(NewFile { file, path, role, method, buffer: Vec::new(), written_bytes: 0, number })
@@ -122,7 +122,7 @@ impl NewFile {
         count::add(self.role, Op::Write, bytes.len());
         self.file.write_all_at(bytes, at)?;
         let path = self.path();
-        done(|| Change::Write { path: path.to_owned(), at: Some(at), bytes: bytes.to_vec() });
+        done(|| DiskChange::Write { path: path.to_owned(), at: Some(at), bytes: bytes.to_vec() });
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl NewFile {
         before(self.path(), DiskOp::Truncate)?;
         count::add(self.role, Op::Write, 0);
         self.file.set_len(length)?;
-        done(|| Change::Truncate { path: self.path().to_owned(), length });
+        done(|| DiskChange::Truncate { path: self.path().to_owned(), length });
         self.file.seek(io::SeekFrom::Start(length))?;
         self.written_bytes = length;
         Ok(())
@@ -185,7 +185,7 @@ impl NewFile {
         self.flush()?;
         before(self.path(), DiskOp::Sync)?;
         sync::sync_file(&self.file, self.method, self.role)?;
-        self.method.is_durable().then(|| done(|| Change::Sync(self.path().to_owned())));
+        self.method.is_durable().then(|| done(|| DiskChange::Sync(self.path().to_owned())));
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl NewFile {
         before_naming(self.path(), to)?;
         count::add(self.role, Op::Rename, 0);
         std::fs::rename(self.path(), to)?;
-        done(|| Change::Rename { from: self.path().to_owned(), to: to.to_owned() });
+        done(|| DiskChange::Rename { from: self.path().to_owned(), to: to.to_owned() });
         self.path = None;
         Ok(())
     }
@@ -207,7 +207,7 @@ impl NewFile {
         count::add(self.role, Op::Rename, 0);
         match rename_to_new(self.path(), to) {
             Ok(()) => {
-                done(|| Change::Rename { from: self.path().to_owned(), to: to.to_owned() });
+                done(|| DiskChange::Rename { from: self.path().to_owned(), to: to.to_owned() });
                 self.path = None;
                 Ok(None)
             }
@@ -256,7 +256,7 @@ impl NewFile {
                 Err(error) => return Err(error),
             };
             count::add(self.role, Op::Write, written);
-            done(|| Change::Write {
+            done(|| DiskChange::Write {
                 path: path.to_owned(),
                 at: Some(self.written_bytes),
                 bytes: buffered.iter().chain(bytes).take(written).copied().collect(),
@@ -322,16 +322,16 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>, is_synced: bool, rol
         Err(error) if error.kind() == io::ErrorKind::NotFound && mode.is_none() => return Ok(false),
         result => result?,
     };
-    done(|| Change::Create(path.to_owned()));
+    done(|| DiskChange::Create(path.to_owned()));
     before(path, DiskOp::Write(bytes.len()))?;
     count::add(role, Op::Write, bytes.len());
     file.write_all(bytes)?;
-    done(|| Change::Write { path: path.to_owned(), at: None, bytes: bytes.to_vec() });
+    done(|| DiskChange::Write { path: path.to_owned(), at: None, bytes: bytes.to_vec() });
     if is_synced {
         before(path, DiskOp::Sync)?;
         count::add(role, Op::Sync, 0);
         file.sync_all()?;
-        done(|| Change::Sync(path.to_owned()));
+        done(|| DiskChange::Sync(path.to_owned()));
     }
     Ok(true)
 }
@@ -348,7 +348,7 @@ pub fn remove_file(path: &Path, role: Role) -> io::Result<bool> {
     count::add(role, Op::Remove, 0);
     match std::fs::remove_file(path) {
         Ok(()) => {
-            done(|| Change::Remove(path.to_owned()));
+            done(|| DiskChange::Remove(path.to_owned()));
             Ok(true)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -361,7 +361,7 @@ pub fn rename_file(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     before_naming(from, to)?;
     count::add(role, Op::Rename, 0);
     std::fs::rename(from, to)?;
-    done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
+    done(|| DiskChange::Rename { from: from.to_owned(), to: to.to_owned() });
     Ok(())
 }
 
@@ -371,7 +371,7 @@ pub fn make_dir(path: &Path, change: impl FnOnce(u32) -> u32, role: Role) -> io:
     before(path, DiskOp::MakeDir)?;
     count::add(role, Op::Create, 0);
     match std::fs::create_dir(path) {
-        Ok(()) => done(|| Change::MakeDir(path.to_owned())),
+        Ok(()) => done(|| DiskChange::MakeDir(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         Err(error) => return Err(error),
     }
@@ -401,7 +401,7 @@ pub fn make_link(target: &Path, path: &Path, role: Role) -> io::Result<()> {
     before(path, DiskOp::Create)?;
     count::add(role, Op::Create, 0);
     std::os::unix::fs::symlink(target, path)?;
-    done(|| Change::Create(path.to_owned()));
+    done(|| DiskChange::Create(path.to_owned()));
     Ok(())
 }
 
@@ -410,7 +410,7 @@ pub fn move_dir(from: &Path, to: &Path, role: Role) -> io::Result<()> {
     before_naming(from, to)?;
     count::add(role, Op::Rename, 0);
     std::fs::rename(from, to)?;
-    done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
+    done(|| DiskChange::Rename { from: from.to_owned(), to: to.to_owned() });
     Ok(())
 }
 
@@ -424,7 +424,7 @@ pub fn remove_empty_dir(path: &Path, role: Role) -> io::Result<()> {
         }
         result => {
             result?;
-            done(|| Change::Remove(path.to_owned()));
+            done(|| DiskChange::Remove(path.to_owned()));
             Ok(())
         }
     }
@@ -436,7 +436,7 @@ pub fn rename_to_free(from: &Path, to: &Path, role: Role) -> io::Result<bool> {
     count::add(role, Op::Rename, 0);
     match rename_to_new(from, to) {
         Ok(()) => {
-            done(|| Change::Rename { from: from.to_owned(), to: to.to_owned() });
+            done(|| DiskChange::Rename { from: from.to_owned(), to: to.to_owned() });
             Ok(true)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -453,7 +453,7 @@ pub fn make_temporary_dir(dir: &Path, prefix: &str, role: Role) -> io::Result<Pa
         count::add(role, Op::Create, 0);
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => {
-                done(|| Change::MakeDir(path.clone()));
+                done(|| DiskChange::MakeDir(path.clone()));
                 return Ok(path);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

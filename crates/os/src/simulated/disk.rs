@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Change;
+use super::DiskChange;
 
 /// What [`crate::durable`] does to a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ struct Disk {
 
 thread_local! {
     static DISK: RefCell<Option<Disk>> = const { RefCell::new(None) };
-    static CHANGES: RefCell<Option<Vec<Change>>> = const { RefCell::new(None) };
+    static CHANGES: RefCell<Option<Vec<DiskChange>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` on this thread with a disk that fails as told. Gives the steps in their order too, those that failed
@@ -85,7 +85,7 @@ pub(crate) fn before(path: &Path, op: DiskOp) -> io::Result<()> {
 }
 
 /// Comes after every change of a disk that was made.
-pub(crate) fn done(change: impl FnOnce() -> Change) {
+pub(crate) fn done(change: impl FnOnce() -> DiskChange) {
     CHANGES.with_borrow_mut(|changes| {
         if let Some(changes) = changes {
             changes.push(change());
@@ -97,7 +97,7 @@ pub(super) fn begin_recording() {
     CHANGES.set(Some(Vec::new()));
 }
 
-pub(super) fn end_recording() -> Vec<Change> {
+pub(super) fn end_recording() -> Vec<DiskChange> {
     CHANGES.take().unwrap_or_default()
 }
 

@@ -14,7 +14,7 @@ use crate::sink::{GatherLimits, Sink};
 
 pub use disk::{DiskFault, DiskOp, DiskStep, on_disk};
 pub(crate) use disk::{before, done};
-pub use forgetful::{Change, Recording, State, changes_so_far, recorded};
+pub use forgetful::{DiskChange, DiskState, Recording, changes_so_far, recorded};
 
 /// A clock that moves when told; clones show the same time.
 #[derive(Debug, Clone, Default)]

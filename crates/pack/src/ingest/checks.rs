@@ -8,7 +8,7 @@ use packrace_object::fsck::{Checker, Content, Finding, Pending, Rules, SpecialFi
 use packrace_object::{HashKind, Kind, ObjectId, oid};
 use packrace_store::{ObjectReader, Snapshot, cache_bytes};
 
-use super::error::Reason;
+use super::error::IngestReason;
 
 /// What is asked of objects.
 #[derive(Debug, Clone, Default)]
@@ -55,13 +55,13 @@ impl Inspector {
         }
     }
 
-    pub(super) fn inspect(&mut self, kind: Kind, id: &oid, content: &[u8]) -> Result<(), Reason> {
+    pub(super) fn inspect(&mut self, kind: Kind, id: &oid, content: &[u8]) -> Result<(), IngestReason> {
         if let Err(unreadable) = readable(kind, id, content, self.hash) {
             let mut lines = std::mem::take(&mut self.lines);
             if let Some(why) = unreadable.why {
                 lines.extend_from_slice(&[b"error: ", &why[..], b"\n"].concat());
             }
-            return Err(Reason::Unreadable { kind, lines });
+            return Err(IngestReason::Unreadable { kind, lines });
         }
         if let Some(checker) = &mut self.checker {
             let findings = checker.check(kind, id, content);
@@ -78,22 +78,22 @@ impl Inspector {
                 None => drop(linked.insert(id.to_owned(), kind)),
             });
             if let Some((id, expected, found)) = conflict {
-                return Err(Reason::WrongKind { id, expected, found });
+                return Err(IngestReason::WrongKind { id, expected, found });
             }
         }
         Ok(())
     }
 
-    fn tell(&mut self, findings: &[Finding], place: &'static str) -> Result<(), Reason> {
+    fn tell(&mut self, findings: &[Finding], place: &'static str) -> Result<(), IngestReason> {
         findings.iter().for_each(|finding| finding.write_line(&mut self.lines));
         if findings.iter().any(|finding| finding.severity.is_error()) {
-            return Err(Reason::Fsck { lines: std::mem::take(&mut self.lines), place });
+            return Err(IngestReason::Fsck { lines: std::mem::take(&mut self.lines), place });
         }
         Ok(())
     }
 
     /// Takes over what another one has seen.
-    pub(super) fn merge(&mut self, mut other: Inspector) -> Result<(), Reason> {
+    pub(super) fn merge(&mut self, mut other: Inspector) -> Result<(), IngestReason> {
         if let (Some(own), Some(theirs)) = (&mut self.checker, other.checker.take()) {
             own.merge(theirs);
         }
@@ -102,7 +102,7 @@ impl Inspector {
         for (id, kind) in other.linked {
             let known = *self.linked.entry(id).or_insert(kind);
             if known != kind {
-                return Err(Reason::WrongKind { id, expected: kind, found: known });
+                return Err(IngestReason::WrongKind { id, expected: kind, found: known });
             }
         }
         Ok(())
@@ -112,9 +112,9 @@ impl Inspector {
     pub(super) fn finish(
         mut self,
         entries: &[Entry],
-        pack: &mut dyn FnMut() -> Result<Arc<Snapshot>, Reason>,
+        pack: &mut dyn FnMut() -> Result<Arc<Snapshot>, IngestReason>,
         existing: Option<&Arc<Snapshot>>,
-    ) -> Result<CheckResults, Reason> {
+    ) -> Result<CheckResults, IngestReason> {
         let in_pack = |id: &oid| entries.binary_search_by(|entry| (*entry.id).cmp(id)).is_ok();
         let mut existing = existing.map(|snapshot| snapshot.reader(cache_bytes::FEW_OBJECTS));
         let pending = self.checker.as_ref().map(Checker::pending).unwrap_or_default();
@@ -153,8 +153,8 @@ impl Inspector {
             }
             match found {
                 Some(found) if found == *expected => {}
-                Some(found) => return Err(Reason::WrongKind { id: *id, expected: *expected, found }),
-                None => return Err(Reason::NotReceived(*id)),
+                Some(found) => return Err(IngestReason::WrongKind { id: *id, expected: *expected, found }),
+                None => return Err(IngestReason::NotReceived(*id)),
             }
         }
         Ok(CheckResults { warnings: self.lines, missing_modules, leaves_pack })
@@ -165,7 +165,7 @@ impl Inspector {
         &self,
         pending: Pending,
         reader: Option<&mut ObjectReader>,
-    ) -> Result<Option<Vec<Finding>>, Reason> {
+    ) -> Result<Option<Vec<Finding>>, IngestReason> {
         /// Git looks at no longer file of this kind.
         const MAX_BYTES: u64 = 512 << 20;
         let Some(checker) = &self.checker else { return Ok(None) };

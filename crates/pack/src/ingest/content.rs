@@ -9,7 +9,7 @@ use packrace_object::{CollisionAttack, HashKind, Midstates, ObjectHasher, Object
 use packrace_store::Mapped;
 use packrace_store::publish::Scratch;
 
-use super::error::Reason;
+use super::error::IngestReason;
 use super::unpacked::Unpacked;
 use crate::progress::ProgressSink;
 
@@ -30,13 +30,13 @@ pub(super) const PIECE_BYTES: usize = 1 << 17;
 /// The content of an object, or a delta.
 #[derive(Debug)]
 pub(super) struct Content {
-    bytes: Bytes,
+    bytes: ContentBytes,
     /// Of the object, for those that are deltas of it.
     pub(super) midstates: Midstates,
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum ContentBytes {
     InMemory(Vec<u8>),
     Aside(Mapped),
 }
@@ -44,18 +44,18 @@ enum Bytes {
 impl Content {
     /// One that is in memory.
     pub(super) fn in_memory(bytes: Vec<u8>) -> Self {
-        Content { bytes: Bytes::InMemory(bytes), midstates: Midstates::default() }
+        Content { bytes: ContentBytes::InMemory(bytes), midstates: Midstates::default() }
     }
 
     fn aside(map: Mapped) -> Self {
-        Content { bytes: Bytes::Aside(map), midstates: Midstates::default() }
+        Content { bytes: ContentBytes::Aside(map), midstates: Midstates::default() }
     }
 
     /// What it takes of the memory, without midstates.
     pub(super) fn memory_bytes(&self) -> usize {
         match &self.bytes {
-            Bytes::InMemory(bytes) => bytes.capacity(),
-            Bytes::Aside(_) => 0,
+            ContentBytes::InMemory(bytes) => bytes.capacity(),
+            ContentBytes::Aside(_) => 0,
         }
     }
 }
@@ -65,8 +65,8 @@ impl Deref for Content {
 
     fn deref(&self) -> &[u8] {
         match &self.bytes {
-            Bytes::InMemory(bytes) => bytes,
-            Bytes::Aside(map) => map,
+            ContentBytes::InMemory(bytes) => bytes,
+            ContentBytes::Aside(map) => map,
         }
     }
 }
@@ -98,7 +98,7 @@ impl<'a> Maker<'a> {
 
     /// Takes a buffer back.
     pub(super) fn recycle(&mut self, content: Content) {
-        if let Bytes::InMemory(mut buffer) = content.bytes
+        if let ContentBytes::InMemory(mut buffer) = content.bytes
             && self.spare.len() < MAX_SPARE
             && buffer.capacity() <= MAX_SPARE_BYTES
         {
@@ -108,7 +108,7 @@ impl<'a> Maker<'a> {
     }
 
     /// The content of a stream, which is all of `stream`.
-    pub(super) fn inflate(&mut self, stream: &[u8], size: u64) -> Result<Content, Reason> {
+    pub(super) fn inflate(&mut self, stream: &[u8], size: u64) -> Result<Content, IngestReason> {
         match &self.scratch {
             Some(scratch) if size > IN_MEMORY_BYTES => inflate_aside(scratch, stream, size),
             _ => {
@@ -120,7 +120,12 @@ impl<'a> Maker<'a> {
     }
 
     /// The result of the delta that `stream` holds, or `None` if it cannot be applied to `base`.
-    pub(super) fn apply(&mut self, base: &[u8], stream: &[u8], size: u64) -> Result<Option<Content>, Reason> {
+    pub(super) fn apply(
+        &mut self,
+        base: &[u8],
+        stream: &[u8],
+        size: u64,
+    ) -> Result<Option<Content>, IngestReason> {
         if size > IN_MEMORY_BYTES {
             let delta = self.inflate(stream, size)?;
             return self.apply_delta(base, &delta);
@@ -133,7 +138,7 @@ impl<'a> Maker<'a> {
     }
 
     /// The same of a delta that is at hand.
-    pub(super) fn apply_delta(&mut self, base: &[u8], delta: &[u8]) -> Result<Option<Content>, Reason> {
+    pub(super) fn apply_delta(&mut self, base: &[u8], delta: &[u8]) -> Result<Option<Content>, IngestReason> {
         let Ok(sizes) = delta::sizes(delta) else { return Ok(None) };
         if sizes.result > MAX_RESULT_BYTES {
             return Ok(None);
@@ -151,7 +156,7 @@ impl<'a> Maker<'a> {
         base: &[u8],
         delta: &[u8],
         sizes: &delta::Sizes,
-    ) -> Result<Option<Content>, Reason> {
+    ) -> Result<Option<Content>, IngestReason> {
         // Looked at before memory or the disk is filled with what does not add up.
         if !adds_up(base, delta, sizes) {
             return Ok(None);
@@ -194,7 +199,7 @@ impl<'a> Maker<'a> {
         &self,
         hash: HashKind,
         object: &Unnamed<'_>,
-    ) -> Result<Result<ObjectId, CollisionAttack>, Reason> {
+    ) -> Result<Result<ObjectId, CollisionAttack>, IngestReason> {
         let mut hasher = ObjectHasher::new(hash, object.kind, object.content.len() as u64);
         for piece in object.content.chunks(PIECE_BYTES) {
             hasher.update(piece);
@@ -209,16 +214,16 @@ pub(super) fn is_long(object: &Unnamed<'_>) -> bool {
     object.content.len() > PIECE_BYTES && object.like.is_none()
 }
 
-fn go_on(progress: &dyn ProgressSink) -> Result<(), Reason> {
-    if progress.cancelled() { Err(Reason::Cancelled) } else { Ok(()) }
+fn go_on(progress: &dyn ProgressSink) -> Result<(), IngestReason> {
+    if progress.cancelled() { Err(IngestReason::Cancelled) } else { Ok(()) }
 }
 
 /// The first pass has inflated every stream, so that this is a file that changes under our hands.
-fn changed() -> Reason {
-    Reason::bad_object(0, "the pack has changed while it was read")
+fn changed() -> IngestReason {
+    IngestReason::bad_object(0, "the pack has changed while it was read")
 }
 
-fn inflate_aside(scratch: &Scratch, stream: &[u8], size: u64) -> Result<Content, Reason> {
+fn inflate_aside(scratch: &Scratch, stream: &[u8], size: u64) -> Result<Content, IngestReason> {
     let mut file = scratch.create()?;
     let (mut inflater, mut room) = (PieceInflater::new(), vec![0; ROOM_BYTES]);
     let (mut at, mut produced) = (0, 0);

@@ -1,8 +1,8 @@
 use packrace_object::{Kind, ObjectId};
 
-/// What a caller can do about an [`Error`].
+/// What a caller can do about an [`IngestError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum IngestErrorKind {
     /// The pack is damaged, or is an attack: another try with the same bytes fails too.
     BadPack,
     /// A limit was reached that the caller has set.
@@ -16,10 +16,10 @@ pub enum ErrorKind {
 /// Why a pack was not accepted, in git's words where git has words.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct Error(#[from] Reason);
+pub struct IngestError(#[from] IngestReason);
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Reason {
+pub(crate) enum IngestReason {
     #[error("early EOF")]
     CutOff,
     #[error("pack signature mismatch")]
@@ -68,25 +68,25 @@ pub(crate) enum Reason {
     Store(#[from] packrace_store::Error),
 }
 
-impl Error {
+impl IngestError {
     /// What can be done about it.
-    pub fn kind(&self) -> ErrorKind {
+    pub fn kind(&self) -> IngestErrorKind {
         match &self.0 {
-            Reason::TooLarge(_) | Reason::ManyObjects { .. } | Reason::Unpacked(_) => {
-                ErrorKind::LimitExceeded
+            IngestReason::TooLarge(_) | IngestReason::ManyObjects { .. } | IngestReason::Unpacked(_) => {
+                IngestErrorKind::LimitExceeded
             }
-            Reason::Store(_) | Reason::Existing(_) => ErrorKind::Unavailable,
-            Reason::Cancelled => ErrorKind::Cancelled,
-            _ => ErrorKind::BadPack,
+            IngestReason::Store(_) | IngestReason::Existing(_) => IngestErrorKind::Unavailable,
+            IngestReason::Cancelled => IngestErrorKind::Cancelled,
+            _ => IngestErrorKind::BadPack,
         }
     }
 }
 
-impl Error {
+impl IngestError {
     /// What is to be told on standard error before it: lines about objects.
     pub fn lines(&self) -> &[u8] {
         match &self.0 {
-            Reason::Fsck { lines, .. } | Reason::Unreadable { lines, .. } => lines,
+            IngestReason::Fsck { lines, .. } | IngestReason::Unreadable { lines, .. } => lines,
             _ => &[],
         }
     }
@@ -101,17 +101,19 @@ pub enum Unpacking {
     Fatal(String),
 }
 
-impl Error {
+impl IngestError {
     /// What `unpack-objects` says of it.
     pub fn of_unpacking(&self) -> Unpacking {
         let words = match &self.0 {
-            Reason::Signature => "bad pack file".to_owned(),
-            Reason::Version(version) => format!("unknown pack file version {version}"),
-            Reason::TooLarge(_) => "pack exceeds maximum allowed size".to_owned(),
-            Reason::Checksum(_) => "final sha1 did not match".to_owned(),
-            Reason::Unresolved(_) => "unresolved deltas left after unpacking".to_owned(),
-            Reason::WrongKind { .. } | Reason::NotReceived(_) => "object of unexpected type".to_owned(),
-            Reason::BadObject { what, .. } => match what.strip_prefix("unknown object type") {
+            IngestReason::Signature => "bad pack file".to_owned(),
+            IngestReason::Version(version) => format!("unknown pack file version {version}"),
+            IngestReason::TooLarge(_) => "pack exceeds maximum allowed size".to_owned(),
+            IngestReason::Checksum(_) => "final sha1 did not match".to_owned(),
+            IngestReason::Unresolved(_) => "unresolved deltas left after unpacking".to_owned(),
+            IngestReason::WrongKind { .. } | IngestReason::NotReceived(_) => {
+                "object of unexpected type".to_owned()
+            }
+            IngestReason::BadObject { what, .. } => match what.strip_prefix("unknown object type") {
                 Some(kind) => return Unpacking::BadObject(format!("bad object type{kind}")),
                 None if what.starts_with("inflate ") => return Unpacking::BadObject(what.clone()),
                 None if what.starts_with("delta base offset") => {
@@ -125,20 +127,20 @@ impl Error {
     }
 }
 
-impl From<packrace_store::Error> for Error {
+impl From<packrace_store::Error> for IngestError {
     fn from(error: packrace_store::Error) -> Self {
-        Reason::Store(error).into()
+        IngestReason::Store(error).into()
     }
 }
 
-impl Reason {
+impl IngestReason {
     pub(super) fn bad_object(offset: u64, what: impl Into<String>) -> Self {
-        Reason::BadObject { offset, what: what.into() }
+        IngestReason::BadObject { offset, what: what.into() }
     }
 }
 
-impl From<Error> for Reason {
-    fn from(error: Error) -> Self {
+impl From<IngestError> for IngestReason {
+    fn from(error: IngestError) -> Self {
         error.0
     }
 }

@@ -12,7 +12,7 @@ use packrace_store::publish::PackWriter;
 
 use super::checks::{Checks, Inspector};
 use super::eager_deltas::EagerDeltas;
-use super::error::Reason;
+use super::error::IngestReason;
 use super::table::{EntryNumber, Named};
 use super::unpacked::Unpacked;
 
@@ -89,7 +89,7 @@ enum Runner {
     Thread {
         jobs: SyncSender<HashJob>,
         returned: Receiver<Returned>,
-        worker: JoinHandle<Result<Box<HashWorker>, Reason>>,
+        worker: JoinHandle<Result<Box<HashWorker>, IngestReason>>,
         waiting: Arc<AtomicUsize>,
     },
     /// It failed or has finished.
@@ -129,7 +129,7 @@ impl HasherThread {
     }
 
     /// Runs the job, or queues it. Returns what is left of it or of an earlier one.
-    pub(super) fn run(&mut self, job: HashJob) -> Result<Returned, Reason> {
+    pub(super) fn run(&mut self, job: HashJob) -> Result<Returned, IngestReason> {
         match &mut self.0 {
             Runner::Here(worker) => worker.run(job),
             Runner::Thread { jobs, returned, waiting, .. } => {
@@ -137,9 +137,9 @@ impl HasherThread {
                 if jobs.send(job).is_ok() {
                     return Ok(returned.try_recv().unwrap_or_default());
                 }
-                Err(self.join().err().unwrap_or(Reason::Cancelled))
+                Err(self.join().err().unwrap_or(IngestReason::Cancelled))
             }
-            Runner::Over => Err(Reason::Cancelled),
+            Runner::Over => Err(IngestReason::Cancelled),
         }
     }
 
@@ -149,13 +149,13 @@ impl HasherThread {
     }
 
     /// Waits for all jobs.
-    pub(super) fn finish(&mut self) -> Result<Done, Reason> {
+    pub(super) fn finish(&mut self) -> Result<Done, IngestReason> {
         let worker = self.join()?;
-        let checksum = worker.hasher.finish().map_err(|_| Reason::PackCollisionAttack)?;
+        let checksum = worker.hasher.finish().map_err(|_| IngestReason::PackCollisionAttack)?;
         Ok(Done { writer: worker.writer, checksum, named: worker.named, inspector: worker.inspector })
     }
 
-    fn join(&mut self) -> Result<Box<HashWorker>, Reason> {
+    fn join(&mut self) -> Result<Box<HashWorker>, IngestReason> {
         match std::mem::replace(&mut self.0, Runner::Over) {
             Runner::Here(worker) => Ok(worker),
             Runner::Thread { jobs, worker, .. } => {
@@ -165,7 +165,7 @@ impl HasherThread {
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            Runner::Over => Err(Reason::Cancelled),
+            Runner::Over => Err(IngestReason::Cancelled),
         }
     }
 }
@@ -185,7 +185,7 @@ impl HashWorker {
         jobs: &Receiver<HashJob>,
         done: &Sender<Returned>,
         waiting: &AtomicUsize,
-    ) -> Result<Box<Self>, Reason> {
+    ) -> Result<Box<Self>, IngestReason> {
         while let Ok(job) = jobs.recv() {
             let returned = self.run(job)?;
             waiting.fetch_sub(1, Relaxed);
@@ -195,7 +195,7 @@ impl HashWorker {
         Ok(self)
     }
 
-    fn run(&mut self, job: HashJob) -> Result<Returned, Reason> {
+    fn run(&mut self, job: HashJob) -> Result<Returned, IngestReason> {
         match job {
             HashJob::Piece(bytes, counted) => {
                 self.hasher.update(&bytes[..counted]);
@@ -216,20 +216,20 @@ impl HashWorker {
         &mut self,
         contents: &[u8],
         list: &[Arrived],
-    ) -> Result<Vec<(EntryNumber, Range<usize>)>, Reason> {
+    ) -> Result<Vec<(EntryNumber, Range<usize>)>, IngestReason> {
         let mut left = Vec::new();
         let Ok(named) = &mut self.named else { return Ok(left) };
         let mut end = 0;
-        let mut found: Vec<(EntryNumber, Kind, Bytes<'_>)> = Vec::with_capacity(list.len());
+        let mut found: Vec<(EntryNumber, Kind, HashedBytes<'_>)> = Vec::with_capacity(list.len());
         for object in list {
             let place = end..end + object.length;
             end = place.end;
             let bytes = &contents[place.clone()];
             let (kind, content) = match (object.form, &mut self.early) {
-                (ArrivedAs::Whole(kind), None) => (kind, Bytes::OfBatch(bytes)),
-                (ArrivedAs::Whole(kind), Some(_)) => (kind, Bytes::Kept(Arc::new(bytes.to_vec()))),
+                (ArrivedAs::Whole(kind), None) => (kind, HashedBytes::OfBatch(bytes)),
+                (ArrivedAs::Whole(kind), Some(_)) => (kind, HashedBytes::Kept(Arc::new(bytes.to_vec()))),
                 (ArrivedAs::Delta(base), Some(early)) => match early.resolve(base, bytes) {
-                    Some((kind, content)) => (kind, Bytes::Kept(content)),
+                    Some((kind, content)) => (kind, HashedBytes::Kept(content)),
                     None => {
                         left.push((object.entry, place));
                         continue;
@@ -237,7 +237,7 @@ impl HashWorker {
                 },
                 (ArrivedAs::Delta(_), None) => continue,
             };
-            if let (Bytes::Kept(content), Some(early)) = (&content, &mut self.early) {
+            if let (HashedBytes::Kept(content), Some(early)) = (&content, &mut self.early) {
                 early.keep(object.entry, kind, content);
             }
             found.push((object.entry, kind, content));
@@ -259,18 +259,18 @@ impl HashWorker {
 }
 
 /// A content: part of a batch, or shared with the cache.
-enum Bytes<'a> {
+enum HashedBytes<'a> {
     OfBatch(&'a [u8]),
     Kept(Arc<Vec<u8>>),
 }
 
-impl Deref for Bytes<'_> {
+impl Deref for HashedBytes<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Bytes::OfBatch(bytes) => bytes,
-            Bytes::Kept(bytes) => bytes,
+            HashedBytes::OfBatch(bytes) => bytes,
+            HashedBytes::Kept(bytes) => bytes,
         }
     }
 }

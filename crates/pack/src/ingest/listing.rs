@@ -5,7 +5,7 @@ use packrace_format::pack_index::Entry;
 use packrace_object::{Kind, ObjectId};
 
 use super::IndexedPack;
-use super::error::{Error, Reason};
+use super::error::{IngestError, IngestReason};
 
 /// An object and its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ struct ListedLink {
     depth: Option<u32>,
 }
 
-pub(super) fn list(indexed: &IndexedPack) -> Result<Vec<Listed>, Error> {
+pub(super) fn list(indexed: &IndexedPack) -> Result<Vec<Listed>, IngestError> {
     let mut links = read(indexed)?;
     for at in 0..links.len() {
         settle(&mut links, at);
@@ -55,14 +55,14 @@ pub(super) fn list(indexed: &IndexedPack) -> Result<Vec<Listed>, Error> {
 }
 
 /// All entries in the order of the pack, with what their headers say.
-fn read(indexed: &IndexedPack) -> Result<Vec<ListedLink>, Error> {
+fn read(indexed: &IndexedPack) -> Result<Vec<ListedLink>, IngestError> {
     let mut entries = indexed.entries.clone();
     entries.sort_unstable_by_key(|entry| entry.offset);
     let by_offset = |offset: u64| entries.binary_search_by_key(&offset, |entry| entry.offset).ok();
     let link = |entry: &Entry| {
         let bytes = indexed.data.get(entry.offset as usize..).unwrap_or_default();
         let header = parse_entry_header(bytes, indexed.checksum.kind())
-            .map_err(|error| Reason::bad_object(entry.offset, error.what))?;
+            .map_err(|error| IngestReason::bad_object(entry.offset, error.what))?;
         let (kind, base) = match header.kind {
             EntryKind::Object(kind) => (Some(kind), None),
             EntryKind::OfsDelta { distance } => (None, by_offset(entry.offset.saturating_sub(distance))),

@@ -46,8 +46,8 @@ use crate::progress::{Phase, ProgressSink};
 use crate::settings;
 
 pub use checks::{CheckResults, Checks};
-use error::Reason;
-pub use error::{Error, ErrorKind, Unpacking};
+use error::IngestReason;
+pub use error::{IngestError, IngestErrorKind, Unpacking};
 pub use listing::Listed;
 pub use unpacked::MaxUnpacked;
 
@@ -62,7 +62,7 @@ const WORTH_SYNCING_AHEAD_BYTES: u64 = 32 << 20;
 
 /// What is asked of a pack.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct IngestOptions {
     /// The hash of object names.
     pub hash: HashKind,
     /// Threads that resolve deltas (`pack.threads`).
@@ -85,10 +85,10 @@ pub struct Options {
     pub checks: Option<Checks>,
 }
 
-impl Options {
+impl IngestOptions {
     /// What the configuration says, for one thread.
     pub fn of(config: &Config, hash: HashKind) -> Result<Self, crate::Error> {
-        Ok(Options {
+        Ok(IngestOptions {
             hash,
             threads: 1,
             cache_bytes: settings::base_cache_bytes(config)?,
@@ -108,7 +108,7 @@ pub struct Ingest {
     receiver: Receiver,
     /// The bytes of a pack that is there already.
     file: Option<Mapped>,
-    options: Options,
+    options: IngestOptions,
 }
 
 /// A pack whose objects all have names.
@@ -125,23 +125,27 @@ pub struct IndexedPack {
 
 impl Ingest {
     /// Begins with nothing received; `writer` is one that receives.
-    pub fn new(writer: PackWriter, options: Options) -> Self {
+    pub fn new(writer: PackWriter, options: IngestOptions) -> Self {
         let receiver = Receiver::new(&options, Some(writer));
         Ingest { receiver, file: None, options }
     }
 
     /// Takes the bytes of a pack that is there already.
-    pub fn read_file(data: Mapped, options: Options, progress: &dyn ProgressSink) -> Result<Self, Error> {
+    pub fn read_file(
+        data: Mapped,
+        options: IngestOptions,
+        progress: &dyn ProgressSink,
+    ) -> Result<Self, IngestError> {
         let mut receiver = Receiver::new(&options, None);
         data.advise_sequential();
         for step in data.chunks(STEP_BYTES) {
             let taken = receiver.push(step)?;
             progress.report(Phase::Indexing, receiver.table.len().into(), receiver.announced().into());
             if taken < step.len() {
-                return Err(Reason::Junk.into());
+                return Err(IngestReason::Junk.into());
             }
             if progress.cancelled() {
-                return Err(Reason::Cancelled.into());
+                return Err(IngestReason::Cancelled.into());
             }
         }
         Ok(Ingest { receiver, file: Some(data), options })
@@ -149,15 +153,15 @@ impl Ingest {
 
     /// Begins with nothing received, to check what comes without keeping it: it has a file neither to be resolved from nor to be
     /// published.
-    pub fn check_only(options: Options) -> Self {
-        let options = Options { checks: None, ..options };
+    pub fn check_only(options: IngestOptions) -> Self {
+        let options = IngestOptions { checks: None, ..options };
         let receiver = Receiver::new(&options, None);
         Ingest { receiver, file: None, options }
     }
 
     /// Takes what belongs to the pack: all of it, unless the pack ends before. What is taken goes to the file in pieces of
     /// 1 MiB.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<usize, IngestError> {
         Ok(self.receiver.push(bytes)?)
     }
 
@@ -177,8 +181,8 @@ impl Ingest {
         mut self,
         existing: Option<&Arc<Snapshot>>,
         progress: &dyn ProgressSink,
-    ) -> Result<IndexedPack, Error> {
-        let Some(checksum) = self.receiver.checksum() else { return Err(Reason::CutOff.into()) };
+    ) -> Result<IndexedPack, IngestError> {
+        let Some(checksum) = self.receiver.checksum() else { return Err(IngestReason::CutOff.into()) };
         let mut writer = self.receiver.take_writer();
         let data = match (&mut writer, self.file.take()) {
             (Some(writer), _) => writer.map()?,
@@ -207,11 +211,11 @@ impl Ingest {
         if options.refuse_duplicates
             && let Some(pair) = indexed.entries.windows(2).find(|pair| pair[0].id == pair[1].id)
         {
-            return Err(Reason::Twice(pair[0].id).into());
+            return Err(IngestReason::Twice(pair[0].id).into());
         }
         if let Some(inspector) = self.receiver.inspector {
             let entries = &indexed.entries;
-            let pack = &mut || indexed.snapshot().map_err(Reason::from);
+            let pack = &mut || indexed.snapshot().map_err(IngestReason::from);
             indexed.found = inspector.finish(entries, pack, existing)?;
         }
         if let Some(existing) = existing {
@@ -227,7 +231,7 @@ impl Ingest {
         data: &Mapped,
         scratch: Option<Scratch>,
         progress: &dyn ProgressSink,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), IngestReason> {
         let Some(inspector) = &mut self.receiver.inspector else { return Ok(()) };
         let mut maker = Maker::new(scratch, self.receiver.unpacked.clone(), progress);
         for entry in std::mem::take(&mut self.receiver.large) {
@@ -247,7 +251,7 @@ impl Ingest {
         scratch: Option<Scratch>,
         existing: Option<&Arc<Snapshot>>,
         progress: &dyn ProgressSink,
-    ) -> Result<Vec<ObjectId>, Reason> {
+    ) -> Result<Vec<ObjectId>, IngestReason> {
         let total = (0..table.len()).filter(|entry| table.whole_kind(*entry).is_none()).count() as u64;
         let left = (0..table.len()).filter(|entry| table.is_unnamed(*entry)).count() as u64;
         if total > 0 {
@@ -311,7 +315,7 @@ impl Ingest {
         table.name(&resolved);
         match left - resolved.len() as u64 {
             0 => Ok(lacking),
-            unresolved => Err(Reason::Unresolved(unresolved)),
+            unresolved => Err(IngestReason::Unresolved(unresolved)),
         }
     }
 }
@@ -319,8 +323,8 @@ impl Ingest {
 /// Does the work while what was written goes to the disk.
 fn while_syncing<T>(
     writer: Option<&mut PackWriter>,
-    work: impl FnOnce() -> Result<T, Reason>,
-) -> Result<T, Reason> {
+    work: impl FnOnce() -> Result<T, IngestReason>,
+) -> Result<T, IngestReason> {
     std::thread::scope(|scope| {
         // Without a thread the sync at the end has more to wait for.
         let thread = std::thread::Builder::new();
@@ -343,13 +347,13 @@ fn complete(
     mut entries: Vec<Entry>,
     mut lacking: Vec<ObjectId>,
     existing: Option<&Arc<Snapshot>>,
-    options: &Options,
-) -> Result<IndexedPack, Error> {
+    options: &IngestOptions,
+) -> Result<IndexedPack, IngestError> {
     lacking.retain(|id| entries.binary_search_by(|entry| entry.id.cmp(id)).is_err());
     lacking.sort_unstable();
     let count = entries.len() as u32;
     let completed = lacking.len() as u32;
-    let sum = count.checked_add(completed).ok_or(Reason::TooManyObjects)?;
+    let sum = count.checked_add(completed).ok_or(IngestReason::TooManyObjects)?;
     if let Some(existing) = existing.filter(|_| completed > 0) {
         drop(data);
         writer.continue_received()?;
@@ -405,15 +409,15 @@ impl IndexedPack {
     }
 
     /// What every object takes, in the order of the pack.
-    pub fn list(&self) -> Result<Vec<Listed>, Error> {
+    pub fn list(&self) -> Result<Vec<Listed>, IngestError> {
         if self.entries.is_empty() { Ok(Vec::new()) } else { listing::list(self) }
     }
 
     /// A view of the objects of this pack alone.
-    pub fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>, IngestError> {
         let version = pack_index::Version::default();
         let index = pack_index::write(&self.entries, self.checksum.kind(), &self.checksum, version);
-        let index = index.map_err(|_| Reason::TooManyObjects)?;
+        let index = index.map_err(|_| IngestReason::TooManyObjects)?;
         Ok(Arc::new(Snapshot::of_pack(self.data.clone(), Mapped::from(index), self.checksum.kind())?))
     }
 
@@ -421,7 +425,7 @@ impl IndexedPack {
     ///
     /// # Panics
     /// For a pack that was read from a file.
-    pub fn publish(self, options: &PublishOptions<'_>) -> Result<PublishedPack, Error> {
+    pub fn publish(self, options: &PublishOptions<'_>) -> Result<PublishedPack, IngestError> {
         let sealed = self.sealed.expect("a pack that was received");
         // Where it was read as zeros, nobody knows what is in it.
         self.data.check().map_err(packrace_store::Error::from)?;
@@ -430,7 +434,7 @@ impl IndexedPack {
     }
 
     /// Compares objects with those that are there already under their names.
-    fn compare(&mut self, existing: &Arc<Snapshot>, cache_bytes: usize) -> Result<(), Error> {
+    fn compare(&mut self, existing: &Arc<Snapshot>, cache_bytes: usize) -> Result<(), IngestError> {
         let mut known = Vec::new();
         for entry in &self.entries {
             if existing.contains(&entry.id)? {
@@ -443,20 +447,20 @@ impl IndexedPack {
         let own = self.snapshot()?;
         let (mut ours, mut theirs) = (own.reader(cache_bytes), existing.reader(cache_bytes));
         for id in known {
-            let unreadable = |_| Reason::Existing(id);
+            let unreadable = |_| IngestReason::Existing(id);
             let is_same = match (own.stream(&id)?, existing.stream(&id).map_err(unreadable)?) {
                 (Some(one), Some(other)) if one.size > IN_PIECES_BYTES => are_same(one, other)?,
                 _ => ours.read(&id)? == theirs.read(&id).map_err(unreadable)?,
             };
             if !is_same {
-                return Err(Reason::Collision(id).into());
+                return Err(IngestReason::Collision(id).into());
             }
         }
         Ok(())
     }
 }
 
-fn are_same(mut one: ObjectStream, mut other: ObjectStream) -> Result<bool, Error> {
+fn are_same(mut one: ObjectStream, mut other: ObjectStream) -> Result<bool, IngestError> {
     if (one.kind, one.size) != (other.kind, other.size) {
         return Ok(false);
     }

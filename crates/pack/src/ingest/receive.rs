@@ -7,10 +7,10 @@ use packrace_format::zlib::{PieceInflater, StreamInflater};
 use packrace_object::{HashKind, Kind, ObjectHasher, ObjectId};
 use packrace_store::publish::PackWriter;
 
-use super::Options;
+use super::IngestOptions;
 use super::checks::Inspector;
 use super::delta_buffer::DeltaBuffer;
-use super::error::Reason;
+use super::error::IngestReason;
 use super::hasher_thread::{
     Arrived, ArrivedAs, BATCH_BYTES, Done, HashJob, HasherThread, PIECE_BYTES, Returned,
 };
@@ -86,7 +86,7 @@ struct Current {
 
 impl Receiver {
     /// `writer` gets the bytes, unless they come from a file.
-    pub(super) fn new(options: &Options, writer: Option<PackWriter>) -> Self {
+    pub(super) fn new(options: &IngestOptions, writer: Option<PackWriter>) -> Self {
         let hash = options.hash;
         let header = EntryHeader { kind: EntryKind::Object(Kind::Blob), size: 0, length: 0 };
         let entry = Current {
@@ -147,7 +147,7 @@ impl Receiver {
     }
 
     /// Takes bytes up to the end of the pack.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<usize, IngestReason> {
         let mut at = 0;
         self.unpacked.has_come(self.position + bytes.len() as u64);
         while at < bytes.len() && !self.has_everything() {
@@ -162,7 +162,7 @@ impl Receiver {
             at += taken;
             self.position += taken as u64;
             if let Some(max) = self.max_bytes.filter(|max| self.position > *max) {
-                return Err(Reason::TooLarge(crate::meter::size(max)));
+                return Err(IngestReason::TooLarge(crate::meter::size(max)));
             }
         }
         self.hand_on(&bytes[..at])?;
@@ -179,7 +179,7 @@ impl Receiver {
     }
 
     /// Hands on bytes of the pack in whole pieces.
-    fn hand_on(&mut self, mut bytes: &[u8]) -> Result<(), Reason> {
+    fn hand_on(&mut self, mut bytes: &[u8]) -> Result<(), IngestReason> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.piece.len()));
             self.piece.extend_from_slice(now);
@@ -198,21 +198,21 @@ impl Receiver {
         Ok(())
     }
 
-    fn hand_on_piece(&mut self, trailer_bytes: usize) -> Result<(), Reason> {
+    fn hand_on_piece(&mut self, trailer_bytes: usize) -> Result<(), IngestReason> {
         let piece = std::mem::take(&mut self.piece);
         let counted = piece.len() - trailer_bytes;
         self.piece = self.give(HashJob::Piece(piece, counted))?;
         Ok(())
     }
 
-    fn hand_on_objects(&mut self) -> Result<(), Reason> {
+    fn hand_on_objects(&mut self) -> Result<(), IngestReason> {
         let (contents, objects) = (std::mem::take(&mut self.contents), std::mem::take(&mut self.objects));
         self.contents = self.give(HashJob::Objects(contents, objects))?;
         Ok(())
     }
 
     /// Hands a job on and gets an empty buffer back. Leftover deltas are kept.
-    fn give(&mut self, job: HashJob) -> Result<Vec<u8>, Reason> {
+    fn give(&mut self, job: HashJob) -> Result<Vec<u8>, IngestReason> {
         let Returned { mut buffer, left } = self.hasher_thread.run(job)?;
         left.into_iter().for_each(|(entry, place)| self.short_deltas.keep(entry, &buffer[place]));
         buffer.clear();
@@ -220,34 +220,34 @@ impl Receiver {
     }
 
     /// Everything has come.
-    fn finish(&mut self) -> Result<(), Reason> {
+    fn finish(&mut self) -> Result<(), IngestReason> {
         self.hand_on_objects()?;
         self.hand_on_piece(self.trailer_bytes)?;
         let Done { writer, checksum, named, inspector } = self.hasher_thread.finish()?;
         if checksum.as_slice() != self.carry {
-            return Err(Reason::Checksum(self.hash));
+            return Err(IngestReason::Checksum(self.hash));
         }
         let offset = |entry: EntryNumber| self.table.entries[entry as usize].offset;
-        self.table.name(&named.map_err(|entry| Reason::CollisionAttack(offset(entry)))?);
+        self.table.name(&named.map_err(|entry| IngestReason::CollisionAttack(offset(entry)))?);
         (self.writer, self.checksum, self.inspector) = (writer, Some(checksum), inspector);
         self.state = Expecting::Over;
         Ok(())
     }
 
-    fn take_header(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+    fn take_header(&mut self, bytes: &[u8]) -> Result<usize, IngestReason> {
         let taken = bytes.len().min(HEADER_BYTES - self.carry.len());
         self.carry.extend_from_slice(&bytes[..taken]);
         let Some(header) = self.carry.first_chunk::<HEADER_BYTES>() else { return Ok(taken) };
         let header = pack::Header::read(header).map_err(|bad| match bad {
-            pack::BadHeader::Signature => Reason::Signature,
-            pack::BadHeader::Version(version) => Reason::Version(version),
+            pack::BadHeader::Signature => IngestReason::Signature,
+            pack::BadHeader::Version(version) => IngestReason::Version(version),
         })?;
         self.announced = header.objects;
         if let Some(max) = self.max_objects.filter(|max| self.announced > *max) {
-            return Err(Reason::ManyObjects { announced: self.announced, max });
+            return Err(IngestReason::ManyObjects { announced: self.announced, max });
         }
         if self.announced > MAX_ENTRIES {
-            return Err(Reason::TooManyObjects);
+            return Err(IngestReason::TooManyObjects);
         }
         self.table = EntryTable::new(self.hash, self.announced);
         self.table.end = HEADER_BYTES as u64;
@@ -257,11 +257,11 @@ impl Receiver {
         Ok(taken)
     }
 
-    fn take_entry_header(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+    fn take_entry_header(&mut self, bytes: &[u8]) -> Result<usize, IngestReason> {
         let offset = self.position - self.carry.len() as u64;
         let had = self.carry.len();
         let taken = if had == 0 && bytes.len() >= MAX_ENTRY_HEADER_BYTES {
-            let header = parse(bytes, self.hash).map_err(|what| Reason::bad_object(offset, what))?;
+            let header = parse(bytes, self.hash).map_err(|what| IngestReason::bad_object(offset, what))?;
             self.begin(header, offset, &bytes[..header.length]);
             header.length
         } else {
@@ -278,7 +278,7 @@ impl Receiver {
                     self.carry = carried;
                     return Ok(more);
                 }
-                Err(what) => return Err(Reason::bad_object(offset, what)),
+                Err(what) => return Err(IngestReason::bad_object(offset, what)),
             }
         };
         Ok(taken)
@@ -297,7 +297,7 @@ impl Receiver {
         self.state = Expecting::Body;
     }
 
-    fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Reason> {
+    fn take_body(&mut self, bytes: &[u8]) -> Result<usize, IngestReason> {
         let entry = &mut self.entry;
         if !entry.is_in_pieces {
             // Most entries are complete here. Damaged ones are inflated in pieces, to say how they are damaged.
@@ -323,20 +323,20 @@ impl Receiver {
                 if entry.hasher.is_some() || size > ROOM_BYTES as u64 { 0 } else { entry.produced as usize };
             let inflated = match self.inflater.inflate(&bytes[at..], &mut self.room[kept..]) {
                 Ok(inflated) => inflated,
-                Err(_) => return Err(Reason::bad_object(entry.offset, "inflate returned -3")),
+                Err(_) => return Err(IngestReason::bad_object(entry.offset, "inflate returned -3")),
             };
             at += inflated.consumed;
             entry.produced += inflated.produced as u64;
             self.unpacked.add(inflated.produced as u64)?;
             if entry.produced > size {
-                return Err(Reason::bad_object(entry.offset, "inflate returned -5"));
+                return Err(IngestReason::bad_object(entry.offset, "inflate returned -5"));
             }
             if let Some(hasher) = &mut entry.hasher {
                 hasher.update(&self.room[..inflated.produced]);
             }
             if inflated.is_over {
                 if entry.produced < size {
-                    return Err(Reason::bad_object(entry.offset, "inflate returned 1"));
+                    return Err(IngestReason::bad_object(entry.offset, "inflate returned 1"));
                 }
                 entry.crc.update(&bytes[..at]);
                 self.end_entry(at)?;
@@ -348,13 +348,13 @@ impl Receiver {
             }
             if inflated.consumed == 0 && inflated.produced == 0 {
                 // zlib's name for a stream that can go neither on nor back.
-                return Err(Reason::bad_object(entry.offset, "inflate returned -5"));
+                return Err(IngestReason::bad_object(entry.offset, "inflate returned -5"));
             }
         }
     }
 
     /// The last byte of the entry is the one before `at` of what comes now.
-    fn end_entry(&mut self, at: usize) -> Result<(), Reason> {
+    fn end_entry(&mut self, at: usize) -> Result<(), IngestReason> {
         let entry = &mut self.entry;
         let (offset, crc) = (entry.offset, std::mem::take(&mut entry.crc).finalize());
         match entry.header.kind {
@@ -364,7 +364,7 @@ impl Receiver {
                         if kind != Kind::Blob {
                             self.large.push(self.table.len());
                         }
-                        hasher.finish().map_err(|_| Reason::CollisionAttack(offset))?
+                        hasher.finish().map_err(|_| IngestReason::CollisionAttack(offset))?
                     }
                     None => {
                         self.arrive(self.table.len(), ArrivedAs::Whole(kind))?;
@@ -375,7 +375,7 @@ impl Receiver {
             }
             EntryKind::OfsDelta { distance } => {
                 let base = offset.checked_sub(distance).filter(|base| *base > 0);
-                let bad = || Reason::bad_object(offset, "delta base offset is out of bound");
+                let bad = || IngestReason::bad_object(offset, "delta base offset is out of bound");
                 let is_in_room = entry.header.size <= ROOM_BYTES as u64;
                 let base = self.table.push_delta_at(base.ok_or_else(bad)?, offset, crc);
                 if let Some(base) = base.filter(|_| is_in_room) {
@@ -395,7 +395,7 @@ impl Receiver {
     }
 
     /// Hands on the content of an entry that has just ended.
-    fn arrive(&mut self, entry: EntryNumber, form: ArrivedAs) -> Result<(), Reason> {
+    fn arrive(&mut self, entry: EntryNumber, form: ArrivedAs) -> Result<(), IngestReason> {
         let length = self.entry.produced as usize;
         self.contents.extend_from_slice(&self.room[..length]);
         self.objects.push(Arrived { entry, form, length });

@@ -16,7 +16,7 @@ use packrace_store::{Mapped, Snapshot, cache_bytes};
 use super::checks::{Checks, Inspector};
 use super::content::{Content, Maker, is_long};
 use super::delta_buffer::DeltaBuffer;
-use super::error::Reason;
+use super::error::IngestReason;
 use super::table::{Children, EntryNumber, EntryTable, Named, NamedDelta};
 use super::unpacked::Unpacked;
 use crate::progress::{Phase, ProgressSink};
@@ -115,7 +115,7 @@ impl Frame {
 
 impl Resolver<'_> {
     /// Goes into the families of `roots`.
-    pub(super) fn run(&self, roots: &[Root], threads: usize) -> Result<Outcome, Reason> {
+    pub(super) fn run(&self, roots: &[Root], threads: usize) -> Result<Outcome, IngestReason> {
         let threads = if self.left < WORTH_A_THREAD { 1 } else { threads.max(1) };
         let queue = Queue {
             roots,
@@ -151,7 +151,9 @@ impl Resolver<'_> {
                     outcome.inspectors.append(&mut part.inspectors);
                 }
                 // Others stop because of the one that tells why.
-                Err(error) if matches!(failure, None | Some(Reason::Cancelled)) => failure = Some(error),
+                Err(error) if matches!(failure, None | Some(IngestReason::Cancelled)) => {
+                    failure = Some(error)
+                }
                 Err(_) => {}
             }
         }
@@ -160,7 +162,7 @@ impl Resolver<'_> {
 
     /// The deltas that name this object as their base. As git does, a pack is refused where they have it twice; beside an
     /// object that the repository has too, they are gone into once.
-    fn claim(&self, id: &ObjectId) -> Result<Range<u32>, Reason> {
+    fn claim(&self, id: &ObjectId) -> Result<Range<u32>, IngestReason> {
         if self.named.is_empty() {
             return Ok(0..0);
         }
@@ -176,7 +178,7 @@ impl Resolver<'_> {
             return Ok(0..0);
         }
         let offset = self.table.entries[self.named[start].entry as usize].offset;
-        Err(Reason::TwoBases { offset, base: *id })
+        Err(IngestReason::TwoBases { offset, base: *id })
     }
 }
 
@@ -278,7 +280,7 @@ impl<'a> DeltaWorker<'a> {
         }
     }
 
-    fn run(mut self) -> Result<Outcome, Reason> {
+    fn run(mut self) -> Result<Outcome, IngestReason> {
         loop {
             let start = self.queue.next.fetch_add(ROOTS_AT_A_TIME, Relaxed);
             let Some(roots) = self.queue.roots.get(start..) else { break };
@@ -297,7 +299,7 @@ impl<'a> DeltaWorker<'a> {
         Ok(Outcome { resolved: std::mem::take(&mut self.resolved), inspectors })
     }
 
-    fn enter_root(&mut self, root: Root) -> Result<(), Reason> {
+    fn enter_root(&mut self, root: Root) -> Result<(), IngestReason> {
         let (children, named) = match root {
             Root::Entry(entry) => {
                 let children = self.resolver.children.of(entry);
@@ -313,7 +315,7 @@ impl<'a> DeltaWorker<'a> {
         Ok(())
     }
 
-    fn root_content(&mut self, root: Root) -> Result<(Kind, Content), Reason> {
+    fn root_content(&mut self, root: Root) -> Result<(Kind, Content), IngestReason> {
         match root {
             Root::Entry(entry) => {
                 let kind = self.resolver.table.whole_kind(entry).expect("families begin with whole objects");
@@ -329,7 +331,7 @@ impl<'a> DeltaWorker<'a> {
     }
 
     /// Goes into everything below what is in the stack.
-    fn empty_stack(&mut self) -> Result<(), Reason> {
+    fn empty_stack(&mut self) -> Result<(), IngestReason> {
         while let Some(top) = self.stack.last_mut() {
             let entry = match (top.children.next(), top.named.start) {
                 (Some(position), _) => self.resolver.children.at(position),
@@ -347,14 +349,14 @@ impl<'a> DeltaWorker<'a> {
                 self.share();
             }
             if self.queue.is_over.load(Relaxed) || self.resolver.progress.cancelled() {
-                return Err(Reason::Cancelled);
+                return Err(IngestReason::Cancelled);
             }
         }
         Ok(())
     }
 
     /// Applies a delta to the base on top of the stack, and puts the result there if it is a base too.
-    fn resolve(&mut self, entry: EntryNumber) -> Result<(), Reason> {
+    fn resolve(&mut self, entry: EntryNumber) -> Result<(), IngestReason> {
         let base = self.content_of(self.stack.len() - 1)?;
         let top = self.stack.last().expect("the caller has looked");
         let (kind, is_last) = (top.kind, top.left() == 0);
@@ -386,7 +388,7 @@ impl<'a> DeltaWorker<'a> {
 
     /// Names a result together with others, or at once if there are deltas that name their bases: those of this one can only be
     /// looked for by its name.
-    fn await_name(&mut self, pending: UnnamedObject) -> Result<Range<u32>, Reason> {
+    fn await_name(&mut self, pending: UnnamedObject) -> Result<Range<u32>, IngestReason> {
         self.unreported += 1;
         if self.unreported == REPORT_EVERY {
             self.report();
@@ -401,7 +403,7 @@ impl<'a> DeltaWorker<'a> {
         Ok(0..0)
     }
 
-    fn apply(&mut self, entry: EntryNumber, base: &[u8]) -> Result<Content, Reason> {
+    fn apply(&mut self, entry: EntryNumber, base: &[u8]) -> Result<Content, IngestReason> {
         let result = match self.resolver.short_deltas.get(entry) {
             Some(delta) => self.maker.apply_delta(base, delta)?,
             None => {
@@ -415,11 +417,11 @@ impl<'a> DeltaWorker<'a> {
             }
         };
         let offset = self.resolver.table.entries[entry as usize].offset;
-        result.ok_or_else(|| Reason::bad_object(offset, "failed to apply delta"))
+        result.ok_or_else(|| IngestReason::bad_object(offset, "failed to apply delta"))
     }
 
     /// Names everything that has no name, and gives back the last name.
-    fn name(&mut self) -> Result<ObjectId, Reason> {
+    fn name(&mut self) -> Result<ObjectId, IngestReason> {
         let hash = self.resolver.table.hash;
         let objects: Vec<Unnamed<'_>> = self.unnamed.iter().map(UnnamedObject::unnamed).collect();
         self.ids.clear();
@@ -433,7 +435,7 @@ impl<'a> DeltaWorker<'a> {
             };
             named.map_err(|number| {
                 let entry = self.unnamed[start + number].entry;
-                Reason::CollisionAttack(self.resolver.table.entries[entry as usize].offset)
+                IngestReason::CollisionAttack(self.resolver.table.entries[entry as usize].offset)
             })?;
         }
         self.unnamed_bytes = 0;
@@ -452,7 +454,7 @@ impl<'a> DeltaWorker<'a> {
     }
 
     /// The content of a frame, made again if it was let go.
-    fn content_of(&mut self, frame: usize) -> Result<Arc<Content>, Reason> {
+    fn content_of(&mut self, frame: usize) -> Result<Arc<Content>, IngestReason> {
         let mut from = frame;
         while self.stack[from].content.is_none() && from > 0 {
             from -= 1;

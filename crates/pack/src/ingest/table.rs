@@ -4,7 +4,7 @@ use packrace_format::pack::parse_entry_header;
 use packrace_format::pack_index::Entry;
 use packrace_object::{HashKind, Kind, ObjectId, oid};
 
-use super::error::Reason;
+use super::error::IngestReason;
 
 /// The number of an entry: entries are counted in the order of the pack, and what completes a thin pack after them.
 pub(super) type EntryNumber = u32;
@@ -137,10 +137,14 @@ impl EntryTable {
     }
 
     /// The compressed bytes of an entry in its pack, and what they inflate to.
-    pub(super) fn stream<'p>(&self, entry: EntryNumber, pack: &'p [u8]) -> Result<(&'p [u8], u64), Reason> {
+    pub(super) fn stream<'p>(
+        &self,
+        entry: EntryNumber,
+        pack: &'p [u8],
+    ) -> Result<(&'p [u8], u64), IngestReason> {
         let start = self.entries[entry as usize].offset;
         let end = self.entries.get(entry as usize + 1).map_or(self.end, |next| next.offset);
-        let changed = || Reason::bad_object(start, "the pack has changed while it was read");
+        let changed = || IngestReason::bad_object(start, "the pack has changed while it was read");
         let bytes = pack.get(start as usize..end as usize).ok_or_else(changed)?;
         let header = parse_entry_header(bytes, self.hash).map_err(|_| changed())?;
         Ok((&bytes[header.length..], header.size))

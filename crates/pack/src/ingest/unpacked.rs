@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::error::Reason;
+use super::error::IngestReason;
 
 /// What the contents of a pack may come to: inflated bytes, and results of deltas each time that they are made. Whichever is
 /// more.
@@ -38,12 +38,12 @@ impl Unpacked {
     }
 
     /// So many are made, or will be at once.
-    pub(super) fn add(&self, bytes: u64) -> Result<(), Reason> {
+    pub(super) fn add(&self, bytes: u64) -> Result<(), IngestReason> {
         let most = self.most.load(Relaxed);
         // No sum of what fits on a disk comes near the end of 64 bits, but for lies: those are longer than any limit.
         let sum = self.bytes.fetch_add(bytes.min(u64::MAX >> 1), Relaxed).saturating_add(bytes);
         if self.limit.is_some() && sum > most {
-            return Err(Reason::Unpacked(crate::meter::size(most)));
+            return Err(IngestReason::Unpacked(crate::meter::size(most)));
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use packrace_format::commit_graph::{CommitGraph, Commits, Generations, Merging, WriteError, layers_to_keep};
+use packrace_format::commit_graph::{
+    CommitGraph, Commits, Generations, GraphWriteError, Merging, layers_to_keep,
+};
 use packrace_object::{Kind, ObjectId};
 
 use super::history::CommitReader;
@@ -58,7 +60,7 @@ pub enum GraphError {
     Objects(#[from] Error),
     /// They make no commit-graph.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(#[from] GraphWriteError),
 }
 
 /// Every commit in packs whose name `is_wanted`. `phase` is what the progress sink hears.
@@ -140,7 +142,7 @@ pub fn make<D: AsRef<[u8]> + Clone>(
         return Ok(None);
     }
     let layers = below.map_or_else(Vec::new, CommitGraph::layer_lens);
-    let new = u32::try_from(commits.len()).map_err(|_| WriteError::TooManyCommits)?;
+    let new = u32::try_from(commits.len()).map_err(|_| GraphWriteError::TooManyCommits)?;
     let kept_layers = match request.split {
         Split::Merge(merging) => layers_to_keep(&layers, request.foreign_layers, new, merging),
         _ => layers.len(),

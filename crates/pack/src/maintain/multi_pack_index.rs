@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use packrace_format::multi_pack_index::{SourcePack, WriteError, WriteOptions, write};
+use packrace_format::multi_pack_index::{MidxWriteError, SourcePack, WriteOptions, write};
 use packrace_store::{Pack, Snapshot};
 
 use crate::progress::{Phase, ProgressSink};
@@ -15,7 +15,7 @@ pub fn make(
     preferred: Option<&str>,
     bit_order: bool,
     progress: &dyn ProgressSink,
-) -> Result<Option<Vec<u8>>, WriteError> {
+) -> Result<Option<Vec<u8>>, MidxWriteError> {
     let packs: Vec<&Pack> = snapshot
         .packs()
         .iter()

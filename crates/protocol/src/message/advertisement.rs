@@ -172,7 +172,7 @@ fn write_line(out: &mut Vec<u8>, id: StoredId<'_>, name: &[u8], suffix: &[u8], c
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::service::{Features, Limits};
+    use crate::message::service::{Features, RequestLimits};
     use crate::wire::pkt_line::{Decoder, PktLine, text};
 
     fn config() -> ServiceConfig {
@@ -187,7 +187,7 @@ mod tests {
             allow_filter: false,
             is_shallow: false,
             features: Features::default(),
-            limits: Limits::default(),
+            limits: RequestLimits::default(),
         }
     }
 

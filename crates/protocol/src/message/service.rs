@@ -28,7 +28,7 @@ pub struct ServiceConfig {
     /// What is offered in version 2 only where configuration says so.
     pub features: Features,
     /// Caps on what one request may hold.
-    pub limits: Limits,
+    pub limits: RequestLimits,
 }
 
 /// Features of version 2 that are off unless configuration turns them on. What is off is refused by name.
@@ -50,7 +50,7 @@ pub struct Features {
 
 /// Caps on what one request may hold. Each entry costs about 40 bytes of memory while the request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Wants by id and by name each, and objects of `object-info`: as many as a server of a million refs can advertise, and some.
     pub wants: usize,
     /// Haves: a client sends them in rounds, and again in each stateless request. Counted over all rounds.
@@ -64,9 +64,9 @@ pub struct Limits {
     pub name_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
-        Limits {
+        RequestLimits {
             wants: 4_000_000,
             haves: 4_000_000,
             shallow: 1_000_000,

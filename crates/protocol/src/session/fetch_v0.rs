@@ -26,14 +26,14 @@ pub struct Session {
     carriage: Carriage,
     decoder: Decoder,
     outputs: Outputs,
-    state: State,
+    state: FetchV0State,
     is_eof: bool,
     needs: Needs,
     negotiation: Negotiation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FetchV0State {
     Needs,
     CheckingWants,
     ResolvingShallow,
@@ -107,7 +107,7 @@ impl Session {
             carriage,
             decoder: Decoder::default(),
             outputs: Outputs::default(),
-            state: State::Needs,
+            state: FetchV0State::Needs,
             is_eof: false,
             needs: Needs::default(),
             negotiation: Negotiation::default(),
@@ -118,7 +118,7 @@ impl Session {
     pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         let result = self.handle_input(input).and_then(|()| self.read_lines());
         if result.is_err() {
-            self.state = State::Ended;
+            self.state = FetchV0State::Ended;
         }
         result
     }
@@ -128,28 +128,28 @@ impl Session {
         if let Some(output) = self.outputs.pop() {
             return output;
         }
-        if self.state == State::Ended { Output::Done } else { Output::NeedInput }
+        if self.state == FetchV0State::Ended { Output::Done } else { Output::NeedInput }
     }
 
     fn handle_input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         match (input, self.state) {
-            (Input::Bytes(_), State::Ended) => {}
+            (Input::Bytes(_), FetchV0State::Ended) => {}
             (Input::Bytes(bytes), _) => self.decoder.push(bytes),
             (Input::Eof, _) => self.is_eof = true,
-            (Input::WantsGranted, State::CheckingWants) => self.after_wants(),
-            (Input::ShallowResolved(answer), State::ResolvingShallow) => self.after_shallow(&answer),
-            (Input::HavesChecked(answer), State::CheckingHaves(then)) => {
+            (Input::WantsGranted, FetchV0State::CheckingWants) => self.after_wants(),
+            (Input::ShallowResolved(answer), FetchV0State::ResolvingShallow) => self.after_shallow(&answer),
+            (Input::HavesChecked(answer), FetchV0State::CheckingHaves(then)) => {
                 answer.check_len(self.negotiation.pending.len())?;
                 self.after_haves(&answer, then);
             }
-            (Input::PackSent, State::SendingPack) => self.state = State::Ended,
+            (Input::PackSent, FetchV0State::SendingPack) => self.state = FetchV0State::Ended,
             _ => return Err(Refusal::out_of_order("an answer")),
         }
         Ok(())
     }
 
     fn read_lines(&mut self) -> Result<(), Refusal> {
-        while let State::Needs | State::Haves = self.state {
+        while let FetchV0State::Needs | FetchV0State::Haves = self.state {
             let packet = match self.decoder.next()? {
                 Some(packet) => packet,
                 None if self.is_eof => return self.at_eof(),
@@ -163,8 +163,8 @@ impl Session {
                 }
             };
             match (self.state, line) {
-                (State::Needs, Some(line)) => self.needs.take(line, &self.config)?,
-                (State::Needs, None) => self.after_needs()?,
+                (FetchV0State::Needs, Some(line)) => self.needs.take(line, &self.config)?,
+                (FetchV0State::Needs, None) => self.after_needs()?,
                 (_, None) => self.end_round(Then::Flush),
                 (_, Some(b"done")) => self.end_round(Then::Done),
                 (_, Some(line)) => {
@@ -180,11 +180,11 @@ impl Session {
     /// A stateless client may leave after its wants: all it wanted to know is where history is cut. Anybody else says
     /// a flush or `done` first, even without wants.
     fn at_eof(&mut self) -> Result<(), Refusal> {
-        let is_after_wants = self.state == State::Haves && self.negotiation.pending.is_empty();
+        let is_after_wants = self.state == FetchV0State::Haves && self.negotiation.pending.is_empty();
         if self.carriage == Carriage::Stateful || !is_after_wants {
             return Err(Refusal::hung_up());
         }
-        self.state = State::Ended;
+        self.state = FetchV0State::Ended;
         Ok(())
     }
 
@@ -193,19 +193,19 @@ impl Session {
             self.outputs.push(Output::ClientSession(id));
         }
         if self.needs.wants.is_empty() {
-            self.state = State::Ended;
+            self.state = FetchV0State::Ended;
             return Ok(());
         }
         self.needs.deepen = self.needs.depth.deepen()?;
         let Needs { wants, depth, filter, .. } = &self.needs;
         self.outputs.push_request(wants, &depth.client_shallow, filter.as_ref());
-        self.state = State::CheckingWants;
+        self.state = FetchV0State::CheckingWants;
         Ok(())
     }
 
     fn after_wants(&mut self) {
         if self.needs.deepen.is_none() {
-            self.state = State::Haves;
+            self.state = FetchV0State::Haves;
             return;
         }
         self.outputs.push(Output::ResolveShallow(ShallowRequest {
@@ -213,14 +213,14 @@ impl Session {
             client_shallow: self.needs.depth.client_shallow.clone(),
             deepen: self.needs.deepen.clone(),
         }));
-        self.state = State::ResolvingShallow;
+        self.state = FetchV0State::ResolvingShallow;
     }
 
     fn after_shallow(&mut self, answer: &ShallowAnswer) {
         let out = self.outputs.bytes();
         write_shallow_lines(answer, out);
         out.extend_from_slice(FLUSH);
-        self.state = State::Haves;
+        self.state = FetchV0State::Haves;
     }
 
     fn end_round(&mut self, then: Then) {
@@ -228,7 +228,7 @@ impl Session {
             return self.close_round(then);
         }
         self.outputs.push(Output::CheckHaves(self.negotiation.pending.clone()));
-        self.state = State::CheckingHaves(then);
+        self.state = FetchV0State::CheckingHaves(then);
     }
 
     fn after_haves(&mut self, answer: &HavesAnswer, then: Then) {
@@ -266,7 +266,7 @@ impl Session {
     }
 
     fn close_round(&mut self, then: Then) {
-        self.state = State::Haves;
+        self.state = FetchV0State::Haves;
         let acks = self.needs.acks;
         let negotiation = &mut self.negotiation;
         let out = self.outputs.bytes();
@@ -297,7 +297,7 @@ impl Session {
                 write_ack(out, &id, Meaning::Plain);
                 self.send_pack();
             }
-            _ if self.carriage == Carriage::Stateless => self.state = State::Ended,
+            _ if self.carriage == Carriage::Stateless => self.state = FetchV0State::Ended,
             _ => {}
         }
     }
@@ -318,7 +318,7 @@ impl Session {
             may_lack_promised: false,
             uri_protocols: Vec::new(),
         }));
-        self.state = State::SendingPack;
+        self.state = FetchV0State::SendingPack;
     }
 }
 

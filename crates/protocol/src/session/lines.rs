@@ -2,7 +2,7 @@
 
 use packrace_object::{HashKind, ObjectId};
 
-use super::{Deepen, Limits, ShallowAnswer, push_capped};
+use super::{Deepen, RequestLimits, ShallowAnswer, push_capped};
 use crate::message::{parse_id, shallow_info};
 use crate::refusal::Refusal;
 
@@ -23,7 +23,12 @@ pub(super) struct Depth {
 
 impl Depth {
     /// Takes a line if it is one about depth.
-    pub(super) fn take(&mut self, line: &[u8], hash: HashKind, limits: &Limits) -> Result<bool, Refusal> {
+    pub(super) fn take(
+        &mut self,
+        line: &[u8],
+        hash: HashKind,
+        limits: &RequestLimits,
+    ) -> Result<bool, Refusal> {
         if let Some(id) = line.strip_prefix(b"shallow ") {
             let id = parse_id(id, hash).ok_or_else(|| Refusal::invalid_shallow(line))?;
             push_capped(&mut self.client_shallow, id, "shallow lines", limits.shallow)?;

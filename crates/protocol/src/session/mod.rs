@@ -20,7 +20,7 @@ pub use crate::message::fetch_request::Deepen;
 pub use crate::message::ls_refs::RefsRequest;
 pub use crate::message::object_info::ObjectInfoRequest;
 use crate::message::packfile_uris::PackfileUri;
-pub use crate::message::service::{Features, Limits, ServiceConfig};
+pub use crate::message::service::{Features, RequestLimits, ServiceConfig};
 use crate::refusal::Refusal;
 
 /// How the conversation is carried.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packrace_object::ObjectId;
 use packrace_os::clock::Clock;
 use packrace_protocol::message::push_report::{PushReport, RefOutcome, RefReport, Rewritten};
-use packrace_protocol::session::push::{Input, Output, PushRequest, Session};
+use packrace_protocol::session::push::{PushInput, PushOutput, PushRequest, PushSession};
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::RefSnapshot;
 use packrace_store::{Hooks, Quarantine, Snapshot};
@@ -117,13 +117,13 @@ impl<'a> Push<'a> {
     }
 
     /// Does all of it, and tells the client.
-    pub(super) fn run(&mut self, mut session: Session, mut source: impl BufRead) -> Result<(), Error> {
+    pub(super) fn run(&mut self, mut session: PushSession, mut source: impl BufRead) -> Result<(), Error> {
         let unpack_error = self.receive(&mut source)?;
         // What was read ahead is nobody's.
         drop(source);
         let report = self.report(unpack_error);
-        session.handle(Input::Finished(&report)).map_err(|refusal| Error::refused(&refusal))?;
-        while let Output::Write(packets) = session.poll_output() {
+        session.handle(PushInput::Finished(&report)).map_err(|refusal| Error::refused(&refusal))?;
+        while let PushOutput::Write(packets) = session.poll_output() {
             self.client.tell(Event::Packets(packets));
         }
         self.after()

@@ -40,7 +40,7 @@ use packrace_os::process::lower_thread_priority;
 use packrace_protocol::message::advertisement;
 use packrace_protocol::message::push_offer::PushOffer;
 use packrace_protocol::session::push::{
-    self, Held, Input, Output, PushConfig, PushLimits, PushRequest, Session,
+    self, Held, PushConfig, PushInput, PushLimits, PushOutput, PushRequest, PushSession,
 };
 use packrace_protocol::wire::{pkt_line, sideband};
 use packrace_store::{Config, HooksFrom, MessageSink};
@@ -184,7 +184,7 @@ impl<'a> Receive<'a> {
         if self.call.subject.mode == Mode::Advertise {
             return Ok(());
         }
-        let mut session = Session::new(PushConfig {
+        let mut session = PushSession::new(PushConfig {
             hash: self.offer.hash,
             atomic: self.offer.atomic,
             push_options: self.offer.push_options,
@@ -196,11 +196,11 @@ impl<'a> Receive<'a> {
         let memory = self.claim_memory()?;
         loop {
             let handled = match session.poll_output() {
-                Output::NeedInput => match input.read(&mut buffer) {
-                    Ok(0) => session.handle(Input::Eof),
+                PushOutput::NeedInput => match input.read(&mut buffer) {
+                    Ok(0) => session.handle(PushInput::Eof),
                     Ok(length) => {
                         last = length;
-                        let handled = session.handle(Input::Bytes(&buffer[..length]));
+                        let handled = session.handle(PushInput::Bytes(&buffer[..length]));
                         // What is refused is held no longer.
                         if handled.is_ok() && memory.grow(memory_bytes(&session)).is_err() {
                             return Err(self.no_memory());
@@ -210,16 +210,16 @@ impl<'a> Receive<'a> {
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
                     Err(error) => return Err(Error::gone(error)),
                 },
-                Output::Push(request) => {
+                PushOutput::Push(request) => {
                     let begun = match request.has_pack().then(|| session.poll_output()) {
-                        Some(Output::PackBytes(range)) => range,
+                        Some(PushOutput::PackBytes(range)) => range,
                         _ => last..last,
                     };
                     let source = PackSource { held: buffer, range: begun, input, is_over: false };
                     return self.take_push(*request, session, source);
                 }
-                Output::Done => return Ok(()),
-                Output::PackBytes(_) | Output::Write(_) => Ok(()),
+                PushOutput::Done => return Ok(()),
+                PushOutput::PackBytes(_) | PushOutput::Write(_) => Ok(()),
             };
             if let Err(refusal) = handled {
                 let told = session.wire(&refusal).map(GatherBatch::of);
@@ -264,7 +264,12 @@ impl<'a> Receive<'a> {
         self.client.send(GatherBatch::of(out)).map_err(Error::gone)
     }
 
-    fn take_push(self, request: PushRequest, session: Session, source: PackSource<'_>) -> Result<(), Error> {
+    fn take_push(
+        self,
+        request: PushRequest,
+        session: PushSession,
+        source: PackSource<'_>,
+    ) -> Result<(), Error> {
         let transfer = &self.call.subject.transfer;
         transfer.enter(Kind::Push);
         transfer.is_at(Step::Receiving);
@@ -322,7 +327,7 @@ impl<'a> Receive<'a> {
 }
 
 /// What the commands of a push take, by estimate: once as they came, and once with what becomes of each.
-fn memory_bytes(session: &Session) -> usize {
+fn memory_bytes(session: &PushSession) -> usize {
     let Held { commands, bytes } = session.held();
     commands.saturating_mul(size_of::<Command>() + BYTES_A_NAME).saturating_add(bytes.saturating_mul(2))
 }

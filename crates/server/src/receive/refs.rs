@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use packrace_store::publish::DurableObjects;
 use packrace_store::refs::{
-    Change, Expected, Mode, PrepareError, RefEdit, RefWrites, Refusal, StoredObjects,
+    Expected, PrepareError, RefChange, RefEdit, RefWrites, Refusal, StoredObjects, TransactionMode,
 };
 
 use super::commands::{Before, Push, Shallow};
@@ -48,7 +48,7 @@ impl Push<'_> {
             self.reject_rest("atomic push failure");
             return Ok(());
         }
-        if let Err(error) = self.change(edits, Mode::Atomic, proof)? {
+        if let Err(error) = self.change(edits, TransactionMode::Atomic, proof)? {
             self.client.error(&error.to_string());
             self.reject_rest("atomic transaction failed");
         }
@@ -78,7 +78,7 @@ impl Push<'_> {
             if edits.is_empty() || !deletes && !self.note_shallow(&shallow) {
                 continue;
             }
-            match self.change(edits, Mode::Batch, proof)? {
+            match self.change(edits, TransactionMode::Batch, proof)? {
                 Ok(refused) => {
                     for refusal in refused {
                         self.client.error(&refusal.to_string());
@@ -115,8 +115,8 @@ impl Push<'_> {
     fn edit(&self, at: usize) -> RefEdit {
         let command = &self.commands[at];
         let change = match command.is_delete() {
-            true => Change::Delete,
-            false => Change::Set(command.new),
+            true => RefChange::Delete,
+            false => RefChange::Set(command.new),
         };
         let expected = match command.old {
             old if !old.is_null() => Expected::Id(old),
@@ -130,7 +130,7 @@ impl Push<'_> {
     fn change(
         &self,
         edits: Vec<RefEdit>,
-        mode: Mode,
+        mode: TransactionMode,
         proof: &DurableObjects,
     ) -> Result<Result<Vec<Refusal>, PrepareError>, Error> {
         let repository = &self.call.subject.repository;

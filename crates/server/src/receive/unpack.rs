@@ -7,7 +7,7 @@ use std::time::Duration;
 use packrace_format::pack::{BadHeader, HEADER_BYTES, Header};
 use packrace_object::fsck::Severities;
 use packrace_os::clock::Clock;
-use packrace_pack::ingest::{Checks, ErrorKind, IndexedPack, Ingest, Options};
+use packrace_pack::ingest::{Checks, IndexedPack, Ingest, IngestErrorKind, IngestOptions};
 use packrace_pack::meter::{Meter, ProgressInterval};
 use packrace_pack::{Phase, ProgressSink};
 use packrace_store::publish::{Form, LooseBatch, PackWriter, PublishOptions, loose_compression};
@@ -99,7 +99,7 @@ pub(super) fn receive_pack_bytes(
         progress.client.report("fatal", &words);
         // Git's words name the program that it would have run.
         let program = if form == Form::Loose { "unpack-objects" } else { "index-pack" };
-        let is_over = too_long.is_some() || error.kind() == ErrorKind::LimitExceeded;
+        let is_over = too_long.is_some() || error.kind() == IngestErrorKind::LimitExceeded;
         let why = format!("{program} abnormal exit");
         return Ok(Err(NotUnpacked { why, over_budget: is_over.then_some(words) }));
     }
@@ -111,7 +111,7 @@ fn options(
     settings: &UnpackSettings,
     budget: &PushBudget,
     is_cut: bool,
-) -> Result<Options, Error> {
+) -> Result<IngestOptions, Error> {
     let view = quarantine.view();
     let fsck = FsckSettings::of(view.config(), FsckUse::Receive)?;
     let checks = match fsck.checks_objects {
@@ -122,14 +122,14 @@ fn options(
         false => None,
     };
     let threads = packrace_os::process::available_threads();
-    Ok(Options {
+    Ok(IngestOptions {
         threads: packrace_pack::Settings::threads(view.config(), threads)?,
         max_bytes: settings.max_bytes,
         max_objects: Some(budget.max_objects),
         max_unpacked: Some(budget.max_unpacked),
         fix_thin: true,
         checks,
-        ..Options::of(view.config(), view.hash_kind())?
+        ..IngestOptions::of(view.config(), view.hash_kind())?
     })
 }
 
@@ -139,7 +139,7 @@ fn store(
     form: Form,
     quarantine: &mut Quarantine,
     existing: &Arc<Snapshot>,
-) -> Result<(), packrace_pack::ingest::Error> {
+) -> Result<(), packrace_pack::ingest::IngestError> {
     if form == Form::Loose && store_loose(&indexed, quarantine, existing)? {
         return Ok(());
     }
@@ -157,7 +157,7 @@ fn store_loose(
     indexed: &IndexedPack,
     quarantine: &mut Quarantine,
     existing: &Arc<Snapshot>,
-) -> Result<bool, packrace_pack::ingest::Error> {
+) -> Result<bool, packrace_pack::ingest::IngestError> {
     let level = loose_compression(quarantine.view().config())?;
     let mut batch = LooseBatch::new(quarantine.object_dir(), existing.clone(), level, quarantine.policy());
     if !packrace_pack::unpack::unpack(indexed, &mut batch, &packrace_pack::NoProgress)? {
@@ -172,7 +172,7 @@ fn feed(
     head: &[u8],
     ingest: &mut Ingest,
     client: &ClientMessages,
-) -> Result<(), packrace_pack::ingest::Error> {
+) -> Result<(), packrace_pack::ingest::IngestError> {
     ingest.push(head)?;
     while !ingest.is_complete() && !client.is_cancelled() {
         // A client that is gone sends nothing more: what is missing shows when deltas are resolved.

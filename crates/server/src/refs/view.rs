@@ -290,9 +290,9 @@ pub(crate) fn disjoint(prefixes: &[Vec<u8>]) -> Vec<&[u8]> {
     kept
 }
 
-impl From<packrace_store::refs::Error> for Error {
-    fn from(error: packrace_store::refs::Error) -> Self {
-        let is_fault = matches!(error, packrace_store::refs::Error::Faulted(_));
+impl From<packrace_store::refs::RefError> for Error {
+    fn from(error: packrace_store::refs::RefError) -> Self {
+        let is_fault = matches!(error, packrace_store::refs::RefError::Faulted(_));
         Error::new(if is_fault { ErrorKind::Fault } else { ErrorKind::Corrupt }, error.to_string())
     }
 }

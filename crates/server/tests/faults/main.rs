@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use packrace_object::HashKind;
 use packrace_testkit::received::objects_in_pack;
-use packrace_testkit::{Bitmap, CommitGraph, Git, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
+use packrace_testkit::{Bitmap, Git, GraphLayout, RefFormat, RepoBuilder, Size, Storage, reachable_objects};
 
 use breaking::{Broken, FAULTS, Fault, file};
 use clients::{At, Got, PATIENCE, Server};
@@ -52,7 +52,7 @@ fn what_needs_a_broken_file_fails_and_nothing_else() {
         packs,
         multi_pack_index,
         bitmap: Bitmap::Plain,
-        commit_graph: CommitGraph::Single,
+        commit_graph: GraphLayout::Single,
         ..Storage::default()
     };
     let build = |name: &str, format, storage| {

@@ -41,7 +41,7 @@ pub(crate) enum Reason {
     #[error(transparent)]
     Faulted(#[from] packrace_os::faults::Damaged),
     #[error(transparent)]
-    Refs(#[from] refs::Error),
+    Refs(#[from] refs::RefError),
     #[error("{0}")]
     Config(String),
     #[error("{0}")]
@@ -93,7 +93,7 @@ impl Error {
 
     /// Whether a file could not be read, or was changed in place, while it was in use.
     pub fn is_fault(&self) -> bool {
-        matches!(&self.0, Reason::Faulted(_) | Reason::Refs(refs::Error::Faulted(_)))
+        matches!(&self.0, Reason::Faulted(_) | Reason::Refs(refs::RefError::Faulted(_)))
     }
 
     /// Whether a file of configuration outside of repositories is there, and cannot be read.

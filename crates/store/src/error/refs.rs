@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 /// Why refs could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RefError {
     /// The file system failed.
     #[error("{path}: {source}")]
     Io {

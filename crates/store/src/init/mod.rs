@@ -27,7 +27,8 @@ use crate::error::{Error, Reason};
 use crate::file_dependencies::FileDependencies;
 use crate::publish::{Component, DurableObjects, Sharing, WritePolicy, dir_of};
 use crate::refs::{
-    Backend, Change, Expected, LogPolicy, Mode, Peeled, RefEdit, RefObjects, RefStore, RefWrites,
+    Backend, Expected, LogPolicy, Peeled, RefChange, RefEdit, RefObjects, RefStore, RefWrites,
+    TransactionMode,
 };
 use crate::repository::{RepositoryFormat, discovery};
 
@@ -186,14 +187,15 @@ impl Begun {
         };
         let edit = RefEdit {
             name: b"HEAD".to_vec(),
-            change: Change::SetSymbolic(head.to_vec()),
+            change: RefChange::SetSymbolic(head.to_vec()),
             expected: Expected::Any,
             deref: false,
             message: b"".as_slice().into(),
             force_log: false,
         };
         let failed = |error: crate::refs::PrepareError| Error::from(Reason::Refused(error.to_string()));
-        let prepared = store.prepare(vec![edit], Mode::Atomic, &writes, &mut NoObjects).map_err(failed)?;
+        let prepared =
+            store.prepare(vec![edit], TransactionMode::Atomic, &writes, &mut NoObjects).map_err(failed)?;
         prepared.commit(&DurableObjects::stored_before(), &mut NoObjects).map_err(failed)?;
         if refs == Backend::Reftable {
             self.make_file(&git_dir.join("HEAD"), HEAD_OF_REFTABLES)?;

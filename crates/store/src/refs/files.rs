@@ -16,7 +16,7 @@ use packrace_os::{EntryType, FileIdentity, Mapped, Standing, is_absent};
 
 use super::reflog::{self, LoggedChange};
 use super::stamp::StampBuilder;
-use super::{Error, NameRange, RefDirs, StoredRef, Target, Value, is_good_name, is_per_worktree};
+use super::{NameRange, RefDirs, RefError, StoredRef, Target, Value, is_good_name, is_per_worktree};
 
 /// Longest loose ref: an id, or `ref: ` and a name.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
@@ -66,7 +66,7 @@ pub(super) enum LooseFile {
 }
 
 /// Reads one loose ref.
-pub(super) fn read_loose(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<LooseFile, Error> {
+pub(super) fn read_loose(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<LooseFile, RefError> {
     let path = places.path_of(name);
     let bytes = match packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES) {
         Ok(bytes) => bytes,
@@ -74,13 +74,13 @@ pub(super) fn read_loose(places: &RefDirs, name: &[u8], hash: HashKind) -> Resul
             return Ok(LooseFile::Absent);
         }
         Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => return Ok(LooseFile::Broken),
-        Err(source) => return Err(Error::Io { path, source }),
+        Err(source) => return Err(RefError::Io { path, source }),
     };
     Ok(parse_loose(&bytes, hash).map_or(LooseFile::Broken, LooseFile::Is))
 }
 
 /// Reads one ref; `packed-refs` only where there is no loose one.
-pub(super) fn read_one(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, Error> {
+pub(super) fn read_one(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<Option<Value>, RefError> {
     if !is_good_name(name) {
         return Ok(None);
     }
@@ -96,9 +96,9 @@ pub(super) fn read_one(places: &RefDirs, name: &[u8], hash: HashKind) -> Result<
 }
 
 /// All loose refs below `refs/` that are not symbolic.
-pub(super) fn direct_loose(places: &RefDirs, hash: HashKind) -> Result<BTreeMap<Vec<u8>, ObjectId>, Error> {
+pub(super) fn direct_loose(dirs: &RefDirs, hash: HashKind) -> Result<BTreeMap<Vec<u8>, ObjectId>, RefError> {
     let mut nobody = StampBuilder::off();
-    let mut loose = LooseRefs::none(places, hash, &mut nobody);
+    let mut loose = LooseRefs::none(dirs, hash, &mut nobody);
     loose.read(&[])?;
     let direct = loose.found.into_iter().filter_map(|(name, loose)| match loose {
         LooseValue::Direct(id) if name.starts_with(b"refs/") => Some((name, id)),
@@ -112,17 +112,17 @@ pub(super) fn read_log(
     places: &RefDirs,
     name: &[u8],
     hash: HashKind,
-) -> Result<Option<Vec<LoggedChange>>, Error> {
+) -> Result<Option<Vec<LoggedChange>>, RefError> {
     let path = places.log_of(name);
     match packrace_os::read_file(&path, Role::Refs, MAX_LOG_BYTES) {
         Ok(bytes) => Ok(Some(reflog::parse_lines(&bytes, hash))),
         Err(error) if is_absent(&error) || error.kind() == std::io::ErrorKind::IsADirectory => Ok(None),
-        Err(source) => Err(Error::Io { path, source }),
+        Err(source) => Err(RefError::Io { path, source }),
     }
 }
 
 /// The names of refs that have reflogs, sorted.
-pub(super) fn logged_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, Error> {
+pub(super) fn logged_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, RefError> {
     let mut names = Vec::new();
     let is_linked = places.git_dir != places.common_dir;
     add_logged(&places.git_dir.join("logs"), b"", &mut names)?;
@@ -137,11 +137,11 @@ pub(super) fn logged_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, Error> {
     Ok(names)
 }
 
-fn add_logged(dir: &Path, prefix: &[u8], names: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+fn add_logged(dir: &Path, prefix: &[u8], names: &mut Vec<Vec<u8>>) -> Result<(), RefError> {
     let entries = match packrace_os::list_dir(dir, Role::Refs) {
         Ok(entries) => entries,
         Err(error) if is_absent(&error) => return Ok(()),
-        Err(source) => return Err(Error::Io { path: dir.to_owned(), source }),
+        Err(source) => return Err(RefError::Io { path: dir.to_owned(), source }),
     };
     for entry in entries {
         let path = dir.join(&entry.name);
@@ -158,9 +158,9 @@ fn add_logged(dir: &Path, prefix: &[u8], names: &mut Vec<Vec<u8>>) -> Result<(),
 }
 
 /// The names of all files in the directory of a work tree.
-pub(super) fn root_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, Error> {
+pub(super) fn root_names(places: &RefDirs) -> Result<Vec<Vec<u8>>, RefError> {
     let path = places.git_dir.clone();
-    let entries = packrace_os::list_dir(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+    let entries = packrace_os::list_dir(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
     let files =
         entries.into_iter().filter(|entry| matches!(entry.kind, EntryType::File | EntryType::Symlink));
     Ok(files.map(|entry| entry.name.into_vec()).collect())
@@ -177,9 +177,9 @@ pub(super) struct PackedFile {
 }
 
 impl PackedFile {
-    pub(super) fn read(places: &RefDirs, hash: HashKind) -> Result<Self, Error> {
+    pub(super) fn read(places: &RefDirs, hash: HashKind) -> Result<Self, RefError> {
         let path = places.common_dir.join("packed-refs");
-        let io = |source| Error::Io { path: path.clone(), source };
+        let io = |source| RefError::Io { path: path.clone(), source };
         // Before it is opened: of a file that was replaced in between, the next look finds another identity.
         let identity = packrace_os::identity(&path, Role::Refs).map_err(io)?;
         let mut packed =
@@ -195,9 +195,9 @@ impl PackedFile {
     }
 
     /// Opens it again if it was replaced.
-    pub(super) fn refresh(&mut self, places: &RefDirs, hash: HashKind) -> Result<(), Error> {
+    pub(super) fn refresh(&mut self, places: &RefDirs, hash: HashKind) -> Result<(), RefError> {
         let identity = packrace_os::identity(&self.path, Role::Refs);
-        let identity = identity.map_err(|source| Error::Io { path: self.path.clone(), source })?;
+        let identity = identity.map_err(|source| RefError::Io { path: self.path.clone(), source })?;
         if identity != self.identity {
             *self = PackedFile::read(places, hash)?;
         }
@@ -209,12 +209,12 @@ impl PackedFile {
     }
 
     /// An error if a fault was met in it: what was found in it is worth nothing, nor what was not.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), RefError> {
         Ok(self.bytes.check()?)
     }
 
     /// The same, and an error if it was changed in place since it was mapped. One look.
-    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
+    pub(super) fn check_unchanged(&self) -> Result<(), RefError> {
         check_unchanged(&self.bytes)
     }
 
@@ -223,7 +223,7 @@ impl PackedFile {
         self.bytes.len()
     }
 
-    pub(super) fn find(&self, name: &[u8]) -> Result<Option<(ObjectId, Peeled)>, Error> {
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<(ObjectId, Peeled)>, RefError> {
         let Some(refs) = &self.refs else { return Ok(None) };
         let found = refs.find(name).map_err(|source| self.damaged(source));
         self.check()?;
@@ -231,7 +231,7 @@ impl PackedFile {
     }
 
     /// The first ref whose name starts with `prefix`.
-    pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, RefError> {
         let first = self.refs.as_ref().and_then(|refs| refs.iter_from(prefix).next());
         let first = first.transpose().map_err(|source| self.damaged(source));
         self.check()?;
@@ -239,39 +239,39 @@ impl PackedFile {
     }
 
     /// Checks the name of a ref that is not below `refs/`: as in git, a bad one is an error.
-    fn check_name(&self, name: &[u8]) -> Result<(), Error> {
+    fn check_name(&self, name: &[u8]) -> Result<(), RefError> {
         if is_good_name(name) {
             return Ok(());
         }
         let line = String::from_utf8_lossy(&name[..name.len().min(MAX_SHOWN_BYTES)]).into_owned();
-        Err(Error::Line { what: "packed refname is dangerous", path: self.path.clone(), line })
+        Err(RefError::Line { what: "packed refname is dangerous", path: self.path.clone(), line })
     }
 
-    pub(super) fn damaged(&self, source: packrace_format::Error) -> Error {
+    pub(super) fn damaged(&self, source: packrace_format::Error) -> RefError {
         damaged(&self.path, &self.bytes, source)
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct RefFiles {
     loose: BTreeMap<Vec<u8>, LooseValue>,
     /// Loose refs that say nothing that can be understood. What is packed under these names is out of date.
     broken: BTreeSet<Vec<u8>>,
     packed: PackedFile,
 }
 
-impl Files {
+impl RefFiles {
     /// `builder` is told of every name before it is read, but of `packed-refs`.
     pub(super) fn read(
         places: &RefDirs,
         prefixes: &[&[u8]],
         hash: HashKind,
         builder: &mut StampBuilder,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, RefError> {
         let mut loose = LooseRefs::none(places, hash, builder);
         loose.read(prefixes)?;
         let LooseRefs { found, broken, .. } = loose;
-        Ok(Files { loose: found, broken, packed: PackedFile::read(places, hash)? })
+        Ok(RefFiles { loose: found, broken, packed: PackedFile::read(places, hash)? })
     }
 
     /// Which `packed-refs` it is, as it was before it was opened.
@@ -279,7 +279,7 @@ impl Files {
         self.packed.identity
     }
 
-    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
         if let Some(loose) = self.loose.get(name) {
             return Ok(Some(loose.target()));
         }
@@ -295,7 +295,7 @@ impl Files {
         &self,
         range: &NameRange,
         mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RefError> {
         let bounds = (Included(&range.start), range.end.as_ref().map_or(Unbounded, Excluded));
         let mut loose = self.loose.range::<Vec<u8>, _>(bounds).peekable();
         if let Some(packed) = &self.packed.refs {
@@ -329,13 +329,13 @@ impl Files {
     }
 
     /// An error if `packed-refs` is damaged, or was changed in place since it was mapped.
-    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
+    pub(super) fn check_unchanged(&self) -> Result<(), RefError> {
         self.packed.check_unchanged()
     }
 }
 
 /// An error if a file that is only ever replaced is damaged, or has other contents now.
-pub(super) fn check_unchanged(map: &Mapped) -> Result<(), Error> {
+pub(super) fn check_unchanged(map: &Mapped) -> Result<(), RefError> {
     match map.look(Role::Refs) {
         Standing::Same | Standing::Elsewhere => Ok(()),
         // A link that is made to it changes one of its times only.
@@ -361,7 +361,7 @@ impl<'a> LooseRefs<'a> {
     }
 
     /// Reads `HEAD`, every loose ref below the prefixes, and what symbolic ones among them stand for.
-    fn read(&mut self, prefixes: &[&[u8]]) -> Result<(), Error> {
+    fn read(&mut self, prefixes: &[&[u8]]) -> Result<(), RefError> {
         let all: [&[u8]; 1] = [b"refs/"];
         for prefix in if prefixes.is_empty() { &all } else { prefixes } {
             let end = prefix.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
@@ -397,7 +397,7 @@ impl<'a> LooseRefs<'a> {
     }
 
     /// Reads a ref and, as long as they are symbolic and loose, what it stands for.
-    fn read_chain(&mut self, mut name: Vec<u8>) -> Result<(), Error> {
+    fn read_chain(&mut self, mut name: Vec<u8>) -> Result<(), RefError> {
         for _ in 0..=super::MAX_SYMREF_DEPTH {
             if !self.found.contains_key(&name) && !self.broken.contains(&name) {
                 if !is_good_name(&name) {
@@ -415,9 +415,10 @@ impl<'a> LooseRefs<'a> {
 
     /// Where `HEAD` leads if it is a symbolic link to a ref, as it was of old (`core.preferSymlinkRefs`). A link below
     /// `refs` is no symbolic ref: git reads through it.
-    fn read_link_of_head(&mut self) -> Result<Option<Vec<u8>>, Error> {
+    fn read_link_of_head(&mut self) -> Result<Option<Vec<u8>>, RefError> {
         let path = self.places.path_of(b"HEAD");
-        let link = packrace_os::read_link(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+        let link =
+            packrace_os::read_link(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         // Where a link leads shows in nothing that is looked at.
         if link.is_some() {
             self.builder.doubt();
@@ -426,15 +427,15 @@ impl<'a> LooseRefs<'a> {
         Ok(target.filter(|target| target.starts_with(b"refs/") && is_good_name(target)))
     }
 
-    /// Reads what is below the directory `name` and has the prefix, or could lead to something that has. `linked` are the
+    /// Reads what is below the directory `name` and has the prefix, or could lead to something that has. `via` are the
     /// real paths of the directories above it that were reached through a symbolic link.
-    fn read_directory(&mut self, name: &[u8], prefix: &[u8], linked: &mut Vec<PathBuf>) -> Result<(), Error> {
+    fn read_directory(&mut self, name: &[u8], prefix: &[u8], via: &mut Vec<PathBuf>) -> Result<(), RefError> {
         let path = self.places.path_of(name);
         self.builder.look(self.places.place_of(name), name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(()),
-            Err(source) => return Err(Error::Io { path, source }),
+            Err(source) => return Err(RefError::Io { path, source }),
         };
         for entry in entries {
             let entry_name = entry.name.into_vec();
@@ -461,13 +462,13 @@ impl<'a> LooseRefs<'a> {
             };
             if is_directory && full_name.len() < MAX_NAME_BYTES {
                 let is_link = entry.kind == EntryType::Symlink;
-                if is_link && !self.enter_link(&full_name, linked) {
+                if is_link && !self.enter_link(&full_name, via) {
                     continue;
                 }
                 full_name.push(b'/');
-                self.read_directory(&full_name, prefix, linked)?;
+                self.read_directory(&full_name, prefix, via)?;
                 if is_link {
-                    linked.pop();
+                    via.pop();
                 }
             } else if !is_directory && full_name.starts_with(prefix) {
                 if is_good_name(&full_name) {
@@ -482,19 +483,19 @@ impl<'a> LooseRefs<'a> {
 
     /// Notes where a link to a directory leads; false if it leads back to where we are, where there would be no end.
     /// Git goes round until the system refuses, and lists the same refs under dozens of names.
-    fn enter_link(&self, name: &[u8], linked: &mut Vec<PathBuf>) -> bool {
+    fn enter_link(&self, name: &[u8], via: &mut Vec<PathBuf>) -> bool {
         let path = self.places.path_of(name);
         let parent = path.parent().map(packrace_os::real_path);
         let (Ok(real), Some(Ok(parent))) = (packrace_os::real_path(&path), parent) else { return false };
-        let is_round = parent.starts_with(&real) || linked.iter().any(|above| above.starts_with(&real));
+        let is_round = parent.starts_with(&real) || via.iter().any(|above| above.starts_with(&real));
         if !is_round {
-            linked.push(real);
+            via.push(real);
         }
         !is_round
     }
 
     /// Reads a loose ref, if there is one. A broken one is reported and left out, as in git's listings.
-    fn read_file(&mut self, name: Vec<u8>) -> Result<(), Error> {
+    fn read_file(&mut self, name: Vec<u8>) -> Result<(), RefError> {
         self.builder.look(self.places.place_of(&name), &name);
         match read_loose(self.places, &name, self.hash)? {
             LooseFile::Is(loose) => drop(self.found.insert(name, loose)),
@@ -513,7 +514,7 @@ fn is_good_directory(name: &[u8]) -> bool {
 }
 
 /// An error in git's words, which show the line.
-fn damaged(path: &Path, bytes: &[u8], source: packrace_format::Error) -> Error {
+fn damaged(path: &Path, bytes: &[u8], source: packrace_format::Error) -> RefError {
     let at = usize::try_from(source.offset).map_or(bytes.len(), |at| at.min(bytes.len()));
     // The end of the file is told for a line that misses its own.
     let start = match source.what {
@@ -524,7 +525,7 @@ fn damaged(path: &Path, bytes: &[u8], source: packrace_format::Error) -> Error {
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = &line[..line.len().min(MAX_SHOWN_BYTES)];
     let line = String::from_utf8_lossy(line).into_owned();
-    Error::Line { what: source.what, path: path.to_path_buf(), line }
+    RefError::Line { what: source.what, path: path.to_path_buf(), line }
 }
 
 fn parse_loose(bytes: &[u8], hash: HashKind) -> Option<LooseValue> {
@@ -585,7 +586,7 @@ mod tests {
         let places = RefDirs { git_dir: path.into(), common_dir: path.into() };
         let long = format!("refs/heads/{}/", "x".repeat(300));
         let prefixes = [b"refs/heads/".as_slice(), long.as_bytes(), b"refs/a/"];
-        let files = Files::read(&places, &prefixes, HashKind::Sha1, &mut StampBuilder::off()).unwrap();
+        let files = RefFiles::read(&places, &prefixes, HashKind::Sha1, &mut StampBuilder::off()).unwrap();
         let direct: Vec<&[u8]> = files
             .loose
             .iter()
@@ -593,7 +594,7 @@ mod tests {
             .map(|(name, _)| name.as_slice())
             .collect();
         assert_eq!(direct, [b"refs/a/real/main".as_slice(), b"refs/heads/real/main"]);
-        let all = Files::read(&places, &[], HashKind::Sha1, &mut StampBuilder::off()).unwrap();
+        let all = RefFiles::read(&places, &[], HashKind::Sha1, &mut StampBuilder::off()).unwrap();
         assert_eq!(all.loose.values().filter(|loose| matches!(loose, LooseValue::Direct(_))).count(), 4);
     }
 }

@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use crate::error::refs::Error;
+pub use crate::error::refs::RefError;
 pub use migrate::Migration;
 pub use packrace_format::NameRange;
 pub use packrace_format::packed_refs::Peeled;
@@ -27,8 +27,8 @@ use packrace_object::{HashKind, ObjectId, StoredId};
 pub use reflog::{LogEntry, LoggedChange};
 pub use stamp::RefStamp;
 pub use transaction::{
-    Cause, Change, Expected, LogEdit, LogPolicy, Mode, PackRefs, PrepareError, Prepared, RefEdit, RefObjects,
-    RefWrites, Refusal, StoredObjects, TableWrites, Update,
+    Cause, Expected, LogEdit, LogPolicy, PackRefs, PrepareError, Prepared, RefChange, RefEdit, RefObjects,
+    RefWrites, Refusal, StoredObjects, TableWrites, TransactionMode, Update,
 };
 
 pub use verify::{Problem, Severity};
@@ -168,7 +168,7 @@ impl RefStore {
     }
 
     /// Adds every object that a reflog in a reftable names; those in files are for the caller.
-    pub(crate) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
+    pub(crate) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), RefError> {
         match self.backend {
             Backend::Files => Ok(()),
             Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.logged(ids),
@@ -177,7 +177,7 @@ impl RefStore {
 
     /// The names of the refs outside `refs/` that this work tree has, sorted: `HEAD` and other names of capitals that end in
     /// `_HEAD`, and some that do not (gitglossary, "pseudoref").
-    pub fn root_refs(&self) -> Result<Vec<Vec<u8>>, Error> {
+    pub fn root_refs(&self) -> Result<Vec<Vec<u8>>, RefError> {
         let mut names = match self.backend {
             Backend::Files => files::root_names(&self.places)?,
             Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.root_names()?,
@@ -189,7 +189,7 @@ impl RefStore {
     }
 
     /// What a ref says now, wherever it is; without a look at any other.
-    pub fn read(&self, name: &[u8]) -> Result<Option<Value>, Error> {
+    pub fn read(&self, name: &[u8]) -> Result<Option<Value>, RefError> {
         match self.backend {
             Backend::Files => files::read_one(&self.places, name, self.hash),
             Backend::Reftable => {
@@ -208,7 +208,7 @@ impl RefStore {
     }
 
     /// The names of refs that have reflogs, sorted.
-    pub fn logged_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+    pub fn logged_names(&self) -> Result<Vec<Vec<u8>>, RefError> {
         match self.backend {
             Backend::Files => files::logged_names(&self.places),
             Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.logged_names(),
@@ -216,7 +216,7 @@ impl RefStore {
     }
 
     /// What the reflog of a ref tells, oldest first; `None` if it has none.
-    pub fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, Error> {
+    pub fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
         match self.backend {
             Backend::Files => files::read_log(&self.places, name, self.hash),
             Backend::Reftable => reftable::Stacks::read(&self.places, self.hash)?.log(name),
@@ -224,7 +224,7 @@ impl RefStore {
     }
 
     /// Follows symbolic refs from `name` to an object, reading one after the other; `None` as [`RefSnapshot::resolve`].
-    pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, Error> {
+    pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, RefError> {
         let mut name = name.to_vec();
         for _ in 0..MAX_SYMREF_DEPTH {
             match self.read(&name)? {
@@ -237,11 +237,11 @@ impl RefStore {
     }
 
     /// The refs as they are now: `HEAD`, and all whose names start with one of `prefixes` (none: all).
-    pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, Error> {
+    pub fn snapshot(&self, prefixes: &[&[u8]]) -> Result<RefSnapshot, RefError> {
         let inner = match self.backend {
             Backend::Files => {
                 let mut nobody = stamp::StampBuilder::off();
-                files::Files::read(&self.places, prefixes, self.hash, &mut nobody).map(Inner::Files)
+                files::RefFiles::read(&self.places, prefixes, self.hash, &mut nobody).map(Inner::Files)
             }
             Backend::Reftable => reftable::Stacks::read(&self.places, self.hash).map(Inner::Reftable),
         };
@@ -249,11 +249,11 @@ impl RefStore {
     }
 
     /// The same, and by what to tell whether they are still as they were.
-    pub fn stamped_snapshot(&self, prefixes: &[&[u8]]) -> Result<(RefSnapshot, RefStamp), Error> {
+    pub fn stamped_snapshot(&self, prefixes: &[&[u8]]) -> Result<(RefSnapshot, RefStamp), RefError> {
         let mut builder = stamp::StampBuilder::at(&self.places);
         let inner = match self.backend {
             Backend::Files => {
-                let files = files::Files::read(&self.places, prefixes, self.hash, &mut builder)?;
+                let files = files::RefFiles::read(&self.places, prefixes, self.hash, &mut builder)?;
                 builder.file(stamp::StampDir::Common, b"packed-refs", files.packed_identity());
                 Inner::Files(files)
             }
@@ -276,13 +276,13 @@ pub struct RefSnapshot(Arc<Inner>);
 
 #[derive(Debug)]
 enum Inner {
-    Files(files::Files),
+    Files(files::RefFiles),
     Reftable(reftable::Stacks),
 }
 
 impl RefSnapshot {
     /// What the ref of this name says.
-    pub fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
+    pub fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
         let found = match &*self.0 {
             Inner::Files(files) => files.find(name),
             Inner::Reftable(stacks) => stacks.find(name),
@@ -292,7 +292,7 @@ impl RefSnapshot {
     }
 
     /// Follows symbolic refs from `name` to an object; `None` if they lead nowhere, or further than git follows them.
-    pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, Error> {
+    pub fn resolve(&self, name: &[u8]) -> Result<Option<Resolved>, RefError> {
         let mut name = name.to_vec();
         for _ in 0..MAX_SYMREF_DEPTH {
             let target = match self.find(&name)? {
@@ -307,7 +307,7 @@ impl RefSnapshot {
 
     /// An error if a file that refs were read from is damaged, or was changed in place since: what was told of them so far
     /// may lack some. One look a file; loose refs were read whole.
-    pub fn check_unchanged(&self) -> Result<(), Error> {
+    pub fn check_unchanged(&self) -> Result<(), RefError> {
         match &*self.0 {
             Inner::Files(files) => files.check_unchanged(),
             Inner::Reftable(stacks) => stacks.check_unchanged(),
@@ -320,7 +320,7 @@ impl RefSnapshot {
         &self,
         prefix: &[u8],
         each: &mut dyn FnMut(RefRecord<'_>) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RefError> {
         self.visit_range(&NameRange::of_prefix(prefix), |StoredRef { name, target }| {
             each(RefRecord { name, target: target.to_ids() })
         })
@@ -331,7 +331,7 @@ impl RefSnapshot {
         &self,
         range: &NameRange,
         mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RefError> {
         // `HEAD` and other pseudo-refs are not visited.
         let Some(range) = range.within(&NameRange::of_prefix(b"refs/")) else { return Ok(()) };
         let each_sound = |record: StoredRef<'_>| {

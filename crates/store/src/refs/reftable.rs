@@ -14,7 +14,7 @@ use packrace_os::Mapped;
 use packrace_os::count::Role;
 
 use super::reflog::LoggedChange;
-use super::{Error, NameRange, PER_WORKTREE, Peeled, RefDirs, StoredRef, Target, is_per_worktree};
+use super::{NameRange, PER_WORKTREE, Peeled, RefDirs, RefError, StoredRef, Target, is_per_worktree};
 
 /// Longest list of tables: git keeps a stack at some 20 tables.
 const MAX_LIST_BYTES: u64 = 1 << 20;
@@ -45,7 +45,7 @@ pub(super) struct StackTable {
 }
 
 impl Stacks {
-    pub(super) fn read(places: &RefDirs, hash: HashKind) -> Result<Self, Error> {
+    pub(super) fn read(places: &RefDirs, hash: HashKind) -> Result<Self, RefError> {
         let common = Stack::read(&places.common_dir, hash)?;
         let own = match places.git_dir == places.common_dir {
             true => None,
@@ -54,23 +54,23 @@ impl Stacks {
         Ok(Stacks { common, own })
     }
 
-    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
         let stack = self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common);
         stack.find(name)
     }
 
     /// An error if a table is damaged, or was changed in place since it was mapped.
-    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
+    pub(super) fn check_unchanged(&self) -> Result<(), RefError> {
         self.own.iter().chain([&self.common]).try_for_each(Stack::check_unchanged)
     }
 
     /// What a reflog tells.
-    pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, Error> {
+    pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
         self.own.as_ref().filter(|_| is_per_worktree(name)).unwrap_or(&self.common).log(name)
     }
 
     /// The names of refs that have reflogs, sorted.
-    pub(super) fn logged_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+    pub(super) fn logged_names(&self) -> Result<Vec<Vec<u8>>, RefError> {
         let mut names = self.common.logged_names()?;
         if let Some(own) = &self.own {
             names.retain(|name| !is_per_worktree(name));
@@ -81,7 +81,7 @@ impl Stacks {
     }
 
     /// The names of the refs outside `refs/`, of the work tree's own stack where it has one.
-    pub(super) fn root_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+    pub(super) fn root_names(&self) -> Result<Vec<Vec<u8>>, RefError> {
         self.own.as_ref().unwrap_or(&self.common).with_merged(|tables| {
             let mut names = Vec::new();
             let mut refs = format::Stack::new(tables).refs_from(b"", Deletions::Hide)?;
@@ -96,7 +96,7 @@ impl Stacks {
     }
 
     /// Adds the objects of all log records that no newer table deletes.
-    pub(super) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), Error> {
+    pub(super) fn logged(&self, ids: &mut Vec<ObjectId>) -> Result<(), RefError> {
         for stack in self.own.iter().chain([&self.common]) {
             let mut deleted = HashSet::new();
             for table in stack.tables.iter().rev() {
@@ -122,7 +122,7 @@ impl Stacks {
         &self,
         range: &NameRange,
         mut each: impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RefError> {
         let Some(own) = &self.own else { return self.common.visit(range, &mut each).map(drop) };
         let borders = PER_WORKTREE.into_iter().map(NameRange::of_prefix);
         let borders = borders.flat_map(|border| [border.start].into_iter().chain(border.end)).collect();
@@ -136,17 +136,17 @@ impl Stacks {
     }
 }
 
-fn read_list(list: &Path) -> Result<Vec<u8>, Error> {
+fn read_list(list: &Path) -> Result<Vec<u8>, RefError> {
     match packrace_os::read_file(list, Role::Refs, MAX_LIST_BYTES) {
         // As in git: a stack that nobody has written to yet.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        result => result.map_err(|source| Error::Io { path: list.to_owned(), source }),
+        result => result.map_err(|source| RefError::Io { path: list.to_owned(), source }),
     }
 }
 
 impl Stack {
     /// The stack below `dir`, which is the directory of a repository or of a work tree.
-    pub(super) fn read(dir: &Path, hash: HashKind) -> Result<Self, Error> {
+    pub(super) fn read(dir: &Path, hash: HashKind) -> Result<Self, RefError> {
         let dir = dir.join("reftable");
         let list = dir.join("tables.list");
         let mut names_before = None;
@@ -154,7 +154,7 @@ impl Stack {
             let names = read_list(&list)?;
             match Stack::map(&dir, &list, &names, hash) {
                 // Nobody has changed the list, so nobody has compacted the table away.
-                Err(Error::Io { source, path })
+                Err(RefError::Io { source, path })
                     if source.kind() == ErrorKind::NotFound && names_before.as_ref() != Some(&names) =>
                 {
                     tracing::debug!("{} is gone, reading the list of tables again", path.display());
@@ -163,12 +163,12 @@ impl Stack {
                 result => return result,
             }
         }
-        Err(Error::Unstable(list))
+        Err(RefError::Unstable(list))
     }
 
-    fn map(dir: &Path, list: &Path, names: &[u8], hash: HashKind) -> Result<Self, Error> {
+    fn map(dir: &Path, list: &Path, names: &[u8], hash: HashKind) -> Result<Self, RefError> {
         let names = format::parse_list(names);
-        let names = names.map_err(|source| Error::Damaged { path: list.to_path_buf(), source })?;
+        let names = names.map_err(|source| RefError::Damaged { path: list.to_path_buf(), source })?;
         let tables = names.into_iter().map(|name| {
             let path = dir.join(OsStr::from_bytes(name));
             match Mapped::open_or_read(&path, Role::Refs) {
@@ -176,21 +176,21 @@ impl Stack {
                     Ok(table) if table.hash_kind() == hash => Ok(StackTable { path, table }),
                     Ok(_) => {
                         let line = String::from_utf8_lossy(name).into_owned();
-                        Err(Error::Line { what: "table of another hash", path: list.to_path_buf(), line })
+                        Err(RefError::Line { what: "table of another hash", path: list.to_path_buf(), line })
                     }
-                    Err(source) => Err(Error::Damaged { path, source }),
+                    Err(source) => Err(RefError::Damaged { path, source }),
                 },
-                Err(source) => Err(Error::Io { path, source }),
+                Err(source) => Err(RefError::Io { path, source }),
             }
         });
         Ok(Stack { tables: tables.collect::<Result<_, _>>()?, ..Stack::empty() })
     }
 
     /// The names of the tables in a folder, as they are listed now.
-    pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
+    pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, RefError> {
         let list = dir.join("tables.list");
         let text = read_list(&list)?;
-        let names = format::parse_list(&text).map_err(|source| Error::Damaged { path: list, source })?;
+        let names = format::parse_list(&text).map_err(|source| RefError::Damaged { path: list, source })?;
         Ok(names.into_iter().map(|name| OsStr::from_bytes(name).to_owned()).collect())
     }
 
@@ -200,7 +200,7 @@ impl Stack {
     }
 
     /// The newest table that knows the name decides.
-    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, Error> {
+    pub(super) fn find(&self, name: &[u8]) -> Result<Option<Target<'_>>, RefError> {
         for table in self.tables.iter().rev() {
             let found = table.table.find(name).map_err(|source| table.damaged(source));
             table.check()?;
@@ -211,12 +211,12 @@ impl Stack {
         Ok(None)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), RefError> {
         self.tables.iter().try_for_each(StackTable::check)
     }
 
     /// See [`Stacks::check_unchanged`].
-    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
+    pub(super) fn check_unchanged(&self) -> Result<(), RefError> {
         self.tables.iter().try_for_each(|table| super::files::check_unchanged(table.table.data()))
     }
 }
@@ -227,11 +227,11 @@ impl Stack {
         &self,
         range: &NameRange,
         each: &mut impl FnMut(StoredRef<'_>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Error> {
+    ) -> Result<ControlFlow<()>, RefError> {
         let damaged = |error: format::StackError| self.tables[error.table].damaged(error.source);
         let tables = self.tables.iter();
         let opened = tables.map(|table| table.table.refs_in(range).map_err(|source| table.damaged(source)));
-        let sources = opened.collect::<Result<Vec<RefIter<'_>>, Error>>()?;
+        let sources = opened.collect::<Result<Vec<RefIter<'_>>, RefError>>()?;
         let mut refs = MergedRefs::new(sources, Deletions::Hide).map_err(damaged)?;
         while refs.advance().map_err(damaged)? {
             let Some((name, value)) = refs.stored() else { break };
@@ -247,7 +247,7 @@ impl Stack {
     fn with_merged<T>(
         &self,
         work: impl FnOnce(&[format::Table<Mapped>]) -> Result<T, format::StackError>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, RefError> {
         let tables: Vec<format::Table<Mapped>> =
             self.tables.iter().map(|table| table.table.clone()).collect();
         let worked = work(&tables).map_err(|error| self.tables[error.table].damaged(error.source));
@@ -255,7 +255,7 @@ impl Stack {
     }
 
     /// Whether a ref has a reflog. Of names in their order few need a look.
-    pub(super) fn has_log(&mut self, name: &[u8]) -> Result<bool, Error> {
+    pub(super) fn has_log(&mut self, name: &[u8]) -> Result<bool, RefError> {
         if !self.tables.iter().any(|table| table.table.has_logs()) {
             return Ok(false);
         }
@@ -271,7 +271,7 @@ impl Stack {
     }
 
     /// The update indexes of a ref's log records, newest first.
-    pub(super) fn log_updates(&mut self, name: &[u8]) -> Result<Vec<u64>, Error> {
+    pub(super) fn log_updates(&mut self, name: &[u8]) -> Result<Vec<u64>, RefError> {
         if !self.has_log(name)? {
             return Ok(Vec::new());
         }
@@ -286,7 +286,7 @@ impl Stack {
     }
 
     /// What a reflog tells, oldest first, without what only tells that there is one; `None` if there is none.
-    pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, Error> {
+    pub(super) fn log(&self, name: &[u8]) -> Result<Option<Vec<LoggedChange>>, RefError> {
         self.with_merged(|tables| {
             let mut found = None;
             let mut logs = format::Stack::new(tables).logs_of(name, Deletions::Hide)?;
@@ -304,7 +304,7 @@ impl Stack {
     }
 
     /// The names of refs that have reflogs, sorted.
-    pub(super) fn logged_names(&self) -> Result<Vec<Vec<u8>>, Error> {
+    pub(super) fn logged_names(&self) -> Result<Vec<Vec<u8>>, RefError> {
         self.with_merged(|tables| {
             let mut names: Vec<Vec<u8>> = Vec::new();
             let mut logs = format::Stack::new(tables).logs(Deletions::Hide)?;
@@ -319,7 +319,7 @@ impl Stack {
     }
 
     /// Whether there is a ref whose name starts with `prefix`, but this one.
-    pub(super) fn has_below(&self, prefix: &[u8], but: &[u8]) -> Result<bool, Error> {
+    pub(super) fn has_below(&self, prefix: &[u8], but: &[u8]) -> Result<bool, RefError> {
         self.with_merged(|tables| {
             let mut refs = format::Stack::new(tables).refs_with_prefix(prefix, Deletions::Hide)?;
             while refs.advance()? {
@@ -332,11 +332,11 @@ impl Stack {
     }
 
     /// The first ref whose name starts with `prefix`.
-    pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn first_below(&self, prefix: &[u8]) -> Result<Option<Vec<u8>>, RefError> {
         let mut tables = self.tables.iter();
         let has_below =
             |table: &StackTable| table.table.has_below(prefix).map_err(|source| table.damaged(source));
-        if !tables.try_fold(false, |found, table| Ok::<_, Error>(found || has_below(table)?))? {
+        if !tables.try_fold(false, |found, table| Ok::<_, RefError>(found || has_below(table)?))? {
             return Ok(None);
         }
         self.with_merged(|tables| {
@@ -349,12 +349,12 @@ impl Stack {
 
 impl StackTable {
     /// An error if a fault was met in it.
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), RefError> {
         Ok(self.table.data().check()?)
     }
 
-    pub(super) fn damaged(&self, source: packrace_format::Error) -> Error {
-        Error::Damaged { path: self.path.clone(), source }
+    pub(super) fn damaged(&self, source: packrace_format::Error) -> RefError {
+        RefError::Damaged { path: self.path.clone(), source }
     }
 }
 

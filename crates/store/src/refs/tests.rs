@@ -81,7 +81,7 @@ impl Repo {
         self.try_snapshot(prefixes).unwrap()
     }
 
-    fn try_snapshot(&self, prefixes: &[&str]) -> Result<RefSnapshot, Error> {
+    fn try_snapshot(&self, prefixes: &[&str]) -> Result<RefSnapshot, RefError> {
         let prefixes: Vec<&[u8]> = prefixes.iter().map(|prefix| prefix.as_bytes()).collect();
         self.store().snapshot(&prefixes)
     }
@@ -93,7 +93,7 @@ impl Repo {
 }
 
 /// Names below a prefix.
-fn names(refs: &RefSnapshot, prefix: &str) -> Result<Vec<String>, Error> {
+fn names(refs: &RefSnapshot, prefix: &str) -> Result<Vec<String>, RefError> {
     let mut names = Vec::new();
     refs.visit(prefix.as_bytes(), &mut |record| {
         names.push(String::from_utf8_lossy(record.name).into_owned());
@@ -355,13 +355,13 @@ fn damaged_stacks() {
     let text = std::fs::read_to_string(&list).unwrap();
     std::fs::write(&list, format!("{text}0x000000000001-0x000000000002-00000000.ref\n")).unwrap();
     assert!(
-        matches!(repo.try_snapshot(&[]), Err(Error::Io { path, .. }) if path.ends_with("0x000000000001-0x000000000002-00000000.ref"))
+        matches!(repo.try_snapshot(&[]), Err(RefError::Io { path, .. }) if path.ends_with("0x000000000001-0x000000000002-00000000.ref"))
     );
     std::fs::write(&list, "../HEAD\n").unwrap();
-    assert!(matches!(repo.try_snapshot(&[]), Err(Error::Damaged { path, .. }) if path == list));
+    assert!(matches!(repo.try_snapshot(&[]), Err(RefError::Damaged { path, .. }) if path == list));
     std::fs::write(&list, &text).unwrap();
     let other = RefStore::open(repo.path().into(), repo.path().into(), Backend::Reftable, HashKind::Sha256);
-    assert!(matches!(other.snapshot(&[]), Err(Error::Line { what: "table of another hash", .. })));
+    assert!(matches!(other.snapshot(&[]), Err(RefError::Line { what: "table of another hash", .. })));
     let table = repo.path().join("reftable").join(text.lines().next().unwrap());
     let bytes = std::fs::read(&table).unwrap();
     for at in 0..bytes.len() {
@@ -377,7 +377,7 @@ fn damaged_stacks() {
     }
     std::fs::remove_file(&table).unwrap();
     std::fs::write(&table, &bytes[..bytes.len() - 1]).unwrap();
-    assert!(matches!(repo.try_snapshot(&[]), Err(Error::Damaged { .. })));
+    assert!(matches!(repo.try_snapshot(&[]), Err(RefError::Damaged { .. })));
     std::fs::remove_file(&list).unwrap();
     assert_eq!(names(&repo.snapshot(&[]), "").unwrap(), [""; 0]);
 }

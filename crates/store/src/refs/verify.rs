@@ -9,7 +9,7 @@ use packrace_os::EntryType;
 use packrace_os::count::Role;
 
 use super::reftable::Stack;
-use super::{Backend, Error, RefDirs, RefStore, is_good_name, is_safe_name};
+use super::{Backend, RefDirs, RefError, RefStore, is_good_name, is_safe_name};
 
 /// Longest loose ref that is looked at, and longest `packed-refs`.
 const MAX_LOOSE_BYTES: u64 = 64 << 10;
@@ -56,7 +56,7 @@ pub type ProblemSink<'a> = dyn FnMut(&str, Option<Problem>) + 'a;
 
 impl RefStore {
     /// Looks at every ref. What makes reading impossible is an error of its own.
-    pub fn verify(&self, told: &mut ProblemSink<'_>) -> Result<(), Error> {
+    pub fn verify(&self, told: &mut ProblemSink<'_>) -> Result<(), RefError> {
         match self.backend {
             Backend::Files => {
                 let files = FilesCheck { places: &self.places, hash: self.hash };
@@ -82,12 +82,12 @@ struct FilesCheck<'a> {
 }
 
 impl FilesCheck<'_> {
-    fn verify_dir(&self, name: &[u8], told: &mut ProblemSink<'_>) -> Result<(), Error> {
+    fn verify_dir(&self, name: &[u8], told: &mut ProblemSink<'_>) -> Result<(), RefError> {
         let path = self.places.path_of(name);
         let entries = match packrace_os::list_dir(&path, Role::Refs) {
             Ok(entries) => entries,
             Err(error) if packrace_os::is_absent(&error) => return Ok(()),
-            Err(source) => return Err(Error::Io { path, source }),
+            Err(source) => return Err(RefError::Io { path, source }),
         };
         for entry in entries {
             let full = [name, &entry.name.into_vec()].concat();
@@ -116,24 +116,24 @@ impl FilesCheck<'_> {
         Ok(())
     }
 
-    fn verify_file(&self, name: &[u8], told: &mut ProblemSink<'_>) -> Result<(), Error> {
+    fn verify_file(&self, name: &[u8], told: &mut ProblemSink<'_>) -> Result<(), RefError> {
         let path = self.places.path_of(name);
         let shown = text(name);
         told(&shown, None);
         let content = packrace_os::read_file(&path, Role::Refs, MAX_LOOSE_BYTES);
-        let content = content.map_err(|source| Error::Io { path, source })?;
+        let content = content.map_err(|source| RefError::Io { path, source })?;
         if let Some(problem) = loose_problem(name, &content, self.hash) {
             told(&shown, Some(problem));
         }
         Ok(())
     }
 
-    fn verify_packed(&self, told: &mut ProblemSink<'_>) -> Result<(), Error> {
+    fn verify_packed(&self, told: &mut ProblemSink<'_>) -> Result<(), RefError> {
         let path = self.places.common_dir.join("packed-refs");
         let content = match packrace_os::read_file(&path, Role::Refs, MAX_PACKED_BYTES) {
             Ok(content) => content,
             Err(error) if packrace_os::is_absent(&error) => return Ok(()),
-            Err(source) => return Err(Error::Io { path, source }),
+            Err(source) => return Err(RefError::Io { path, source }),
         };
         told("packed-refs file ./packed-refs", None);
         if content.is_empty() {
@@ -258,7 +258,7 @@ fn id_of(line: &[u8], hash: HashKind) -> Option<ObjectId> {
 }
 
 /// Reads every table whole, and every name that they give together.
-fn verify_stack(dir: &Path, hash: HashKind, told: &mut ProblemSink<'_>) -> Result<(), Error> {
+fn verify_stack(dir: &Path, hash: HashKind, told: &mut ProblemSink<'_>) -> Result<(), RefError> {
     let stack = Stack::read(dir, hash)?;
     for table in &stack.tables {
         let name = table.path.file_name().unwrap_or_default().to_string_lossy().into_owned();

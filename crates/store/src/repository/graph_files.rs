@@ -21,7 +21,7 @@ use crate::repository::Repository;
 
 /// When files that no chain names are removed.
 #[derive(Debug, Clone, Copy)]
-pub struct Expiry {
+pub struct GraphExpiry {
     /// The present: the time of files that were named until now.
     pub now: SystemTime,
     /// Those with this time and older ones go.
@@ -144,7 +144,12 @@ impl GraphFiles {
     }
 
     /// Puts a file for everything in place; a chain goes, as readers would not look at it any more.
-    pub fn replace_by_single(&self, mut lock: LockFile, bytes: &[u8], expiry: Expiry) -> Result<(), Error> {
+    pub fn replace_by_single(
+        &self,
+        mut lock: LockFile,
+        bytes: &[u8],
+        expiry: GraphExpiry,
+    ) -> Result<(), Error> {
         lock.write(bytes)?;
         lock.commit()?;
         let chain = self.chain_path();
@@ -158,7 +163,7 @@ impl GraphFiles {
         mut lock: LockFile,
         bytes: &[u8],
         kept: usize,
-        expiry: Expiry,
+        expiry: GraphExpiry,
     ) -> Result<(), Error> {
         let mut names: Vec<ObjectId> = Vec::new();
         for layer in &self.layers[..kept] {
@@ -191,7 +196,7 @@ impl GraphFiles {
 
     /// Marks the files that no chain names as such, and removes those that are older than `before`. A reader that has
     /// just read the old chain may still look for them, which is what [`Expiry::before`] is for.
-    fn expire(&self, used: &[ObjectId], expiry: Expiry) -> Result<(), Error> {
+    fn expire(&self, used: &[ObjectId], expiry: GraphExpiry) -> Result<(), Error> {
         let dir = self.dir();
         let entries = match packrace_os::list_dir(&dir, Role::Index) {
             Ok(entries) => entries,

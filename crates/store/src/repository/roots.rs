@@ -62,7 +62,7 @@ pub fn roots(repository: &Repository) -> Result<Roots, Error> {
     Ok(roots)
 }
 
-fn add_refs(store: &RefStore, ids: &mut Vec<ObjectId>) -> Result<(), refs::Error> {
+fn add_refs(store: &RefStore, ids: &mut Vec<ObjectId>) -> Result<(), refs::RefError> {
     let snapshot = store.snapshot(&[])?;
     ids.extend(snapshot.resolve(b"HEAD")?.map(|head| head.id));
     snapshot.visit(b"refs/", &mut |record| {

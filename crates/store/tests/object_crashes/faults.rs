@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{DiskFault, DiskOp, State, on_disk};
+use packrace_os::simulated::{DiskFault, DiskOp, DiskState, on_disk};
 use packrace_testkit::sampled;
 
 use super::cases::CASES;
@@ -21,7 +21,7 @@ sampled! {
         for case in &CASES {
             let world = World::new(HashKind::Sha1);
             (case.prepare)(&world, &world.root);
-            let before = State::of(&world.root).unwrap();
+            let before = DiskState::of(&world.root).unwrap();
             let repository = world.open(&world.root, None);
             if case.name.contains("written by others") {
                 // Those others are this process, too.
@@ -49,7 +49,7 @@ sampled! {
                     assert_eq!(found, world.objects.len(), "{what}");
                 }
                 if let DiskFault::At(..) = fault {
-                    let state = State::of(&world.copy).unwrap();
+                    let state = DiskState::of(&world.copy).unwrap();
                     check_left(&state, &step.op, &what);
                     // A step that only cleans up or makes young may fail.
                     let may_fail = matches!(step.op, DiskOp::Touch | DiskOp::Remove);
@@ -65,7 +65,7 @@ sampled! {
 }
 
 /// No temporaries but where they could not be removed, and no `.keep` beside a pack that was not acknowledged.
-fn check_left(state: &State, op: &DiskOp, what: &str) {
+fn check_left(state: &DiskState, op: &DiskOp, what: &str) {
     if *op == DiskOp::Remove {
         return;
     }

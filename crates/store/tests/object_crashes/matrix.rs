@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{Recording, State, recorded};
+use packrace_os::simulated::{DiskState, Recording, recorded};
 use packrace_testkit::{Extent, sampled};
 
 use super::cases::{CASES, Case};
@@ -23,12 +23,12 @@ pub fn run(world: &World, case: &Case, fsync: Option<&str>) -> Recording {
     let (stored, recording) = recorded(&world.root, || (case.store)(world, &repository)).unwrap();
     stored.unwrap();
     assert_eq!(world.count(&world.root, case.name), world.objects.len());
-    assert_eq!(recording.killed(recording.changes().len()), State::of(&world.root).unwrap());
+    assert_eq!(recording.killed(recording.changes().len()), DiskState::of(&world.root).unwrap());
     recording
 }
 
 /// What was acknowledged is there, byte by byte. Of what was not, names may be missing in any order, but what has one is whole.
-pub fn find_fault(end: &State, state: &State, is_acknowledged: bool) -> Option<String> {
+pub fn find_fault(end: &DiskState, state: &DiskState, is_acknowledged: bool) -> Option<String> {
     let found = object_files(state);
     object_files(end).into_iter().find_map(|(name, content)| {
         match found.iter().find(|(other, _)| *other == name) {
@@ -70,7 +70,14 @@ fn check_case(extent: Extent, hash: HashKind, case: &Case) -> usize {
 }
 
 /// Reads a state, and stores the objects once more.
-fn check_state(world: &World, case: &Case, end: &State, state: &State, is_acknowledged: bool, what: &str) {
+fn check_state(
+    world: &World,
+    case: &Case,
+    end: &DiskState,
+    state: &DiskState,
+    is_acknowledged: bool,
+    what: &str,
+) {
     if is_of_others(case, is_acknowledged) {
         return;
     }

@@ -2,14 +2,14 @@
 //! before the last one.
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{Change, Recording, State};
+use packrace_os::simulated::{DiskChange, DiskState, Recording};
 
 use super::cases::CASES;
 use super::matrix::{find_fault, run};
 use super::world::World;
 
 /// Whether a crash behind so many changes can lose or break what was acknowledged.
-fn is_found_out(recording: &Recording, end: &State, done: usize) -> bool {
+fn is_found_out(recording: &Recording, end: &DiskState, done: usize) -> bool {
     recording.crashed(done, 400).iter().any(|state| find_fault(end, state, true).is_some())
 }
 
@@ -23,11 +23,12 @@ fn a_sync_that_is_left_out_is_found_out() {
         let count = recording.changes().len();
         let end = recording.killed(count);
         assert!(!is_found_out(&recording, &end, count), "{}", case.name);
-        let is_sync = |change: &&Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
-        let syncs: Vec<&Change> = recording.changes().iter().filter(is_sync).collect();
+        let is_sync = |change: &&DiskChange| matches!(change, DiskChange::Sync(_) | DiskChange::SyncDir(_));
+        let syncs: Vec<&DiskChange> = recording.changes().iter().filter(is_sync).collect();
         for (number, sync) in syncs.iter().enumerate() {
             // Of that, the pack can do without.
-            let is_note = matches!(sync, Change::Sync(path) if path.to_str().unwrap().contains("tmp_keep"));
+            let is_note =
+                matches!(sync, DiskChange::Sync(path) if path.to_str().unwrap().contains("tmp_keep"));
             let lying = recording.without_sync(number).unwrap();
             assert_eq!(is_found_out(&lying, &end, count), !is_note, "{}: without {sync:?}", case.name);
             found += 1;
@@ -44,7 +45,7 @@ fn what_is_acknowledged_before_the_last_sync_is_found_out() {
         let recording = run(&world, case, None);
         let end = recording.killed(recording.changes().len());
         let last =
-            recording.changes().iter().rposition(|change| matches!(change, Change::SyncDir(_))).unwrap();
+            recording.changes().iter().rposition(|change| matches!(change, DiskChange::SyncDir(_))).unwrap();
         assert!(is_found_out(&recording, &end, last), "{}", case.name);
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use packrace_format::pack_index::{self, PackIndex};
 use packrace_object::{HashKind, Kind, ObjectId};
-use packrace_os::simulated::State;
+use packrace_os::simulated::DiskState;
 use packrace_store::publish::{PackWriter, PublishOptions, PublishedPack, WritePolicy};
 use packrace_store::{ConfigSources, OpenOptions, Repository};
 use packrace_testkit::{Git, RepoBuilder, Size, in_memory};
@@ -117,18 +117,18 @@ impl World {
         };
         // What refers to it may not be there yet, so nothing may be taken for a tip.
         run(&["cat-file", "--batch-all-objects", "--batch"]);
-        for pack in complete_packs(&State::of(dir).unwrap()) {
+        for pack in complete_packs(&DiskState::of(dir).unwrap()) {
             run(&["verify-pack", &format!("{pack}.idx")]);
         }
         run(&["prune", "--expire=now"]);
-        let state = State::of(dir).unwrap();
+        let state = DiskState::of(dir).unwrap();
         let left = state.entries().find(|(name, _)| name.to_str().unwrap().contains("tmp_"));
         assert_eq!(left, None, "{what}");
     }
 }
 
 /// The paths of packs that have an index, without extensions. An index without a pack is passed over, by git too.
-pub fn complete_packs(state: &State) -> Vec<String> {
+pub fn complete_packs(state: &DiskState) -> Vec<String> {
     let names: Vec<&str> = state.entries().filter_map(|(name, _)| name.to_str()).collect();
     let stems = names.iter().filter_map(|name| name.strip_suffix(".idx"));
     let is_whole = |stem: &&str| names.contains(&format!("{stem}.pack").as_str());
@@ -136,7 +136,7 @@ pub fn complete_packs(state: &State) -> Vec<String> {
 }
 
 /// The files of the repository's objects, and what is in them.
-pub fn object_files(state: &State) -> Vec<(&Path, &[u8])> {
+pub fn object_files(state: &DiskState) -> Vec<(&Path, &[u8])> {
     let is_object = |name: &Path| {
         let name = name.to_str().unwrap();
         name.starts_with("objects/") && !name.contains("tmp_") && !name.ends_with(".keep")

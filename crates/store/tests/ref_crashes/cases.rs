@@ -1,7 +1,7 @@
 //! Transactions, one after another, each from a repository that is made for it.
 
 use packrace_object::ObjectId;
-use packrace_store::refs::{Change, RefEdit};
+use packrace_store::refs::{RefChange, RefEdit};
 
 use super::world::{World, edit};
 
@@ -45,18 +45,18 @@ impl Case {
 }
 
 fn set(name: &str, id: ObjectId) -> RefEdit {
-    edit(name, Change::Set(id))
+    edit(name, RefChange::Set(id))
 }
 
 fn delete(name: &str) -> RefEdit {
-    edit(name, Change::Delete)
+    edit(name, RefChange::Delete)
 }
 
 fn symbolic(name: &str, target: &str) -> RefEdit {
-    edit(name, Change::SetSymbolic(target.as_bytes().to_vec()))
+    edit(name, RefChange::SetSymbolic(target.as_bytes().to_vec()))
 }
 
-fn many(directory: &str, change: &Change) -> Vec<RefEdit> {
+fn many(directory: &str, change: &RefChange) -> Vec<RefEdit> {
     (0..MANY).map(|number| edit(&format!("refs/{directory}/{number}"), change.clone())).collect()
 }
 
@@ -145,19 +145,19 @@ pub fn large(ids: &[ObjectId]) -> Vec<Case> {
             loose: vec![set("refs/heads/loose", ids[1])],
             run: vec![
                 [
-                    many("heads/many", &Change::Set(ids[1])),
+                    many("heads/many", &RefChange::Set(ids[1])),
                     vec![set("refs/heads/loose", ids[2]), delete("refs/heads/old/1")],
                 ]
                 .concat(),
-                many("heads/many", &Change::Set(ids[2])),
+                many("heads/many", &RefChange::Set(ids[2])),
             ],
             max_states: 40,
         },
         Case {
             name: "many packed refs deleted",
-            packed: [others(), many("heads/many", &Change::Set(ids[1]))].concat(),
+            packed: [others(), many("heads/many", &RefChange::Set(ids[1]))].concat(),
             loose: vec![set("refs/heads/many/3", ids[2])],
-            run: vec![many("heads/many", &Change::Delete)],
+            run: vec![many("heads/many", &RefChange::Delete)],
             max_states: 40,
         },
         Case {
@@ -166,7 +166,7 @@ pub fn large(ids: &[ObjectId]) -> Vec<Case> {
             loose: (0..MANY)
                 .flat_map(|number| (number % 2 == 0).then(|| set(&format!("refs/tags/l/{number}"), ids[1])))
                 .collect(),
-            run: vec![many("tags/l", &Change::Set(ids[2])), many("tags/l", &Change::Delete)],
+            run: vec![many("tags/l", &RefChange::Set(ids[2])), many("tags/l", &RefChange::Delete)],
             max_states: 12,
         },
     ]

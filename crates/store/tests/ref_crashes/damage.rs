@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use packrace_object::{HashKind, ObjectId};
-use packrace_store::refs::{Change, PrepareError, RefEdit, Value};
+use packrace_store::refs::{PrepareError, RefChange, RefEdit, Value};
 use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::world::{LIST, World, edit, listed};
@@ -30,8 +30,8 @@ fn world(format: RefFormat) -> World {
     let mut world = World::new(format, HashKind::Sha1);
     let root = world.root.clone();
     let ids = world.ids.clone();
-    let set = |name: &str, id: ObjectId| edit(name, Change::Set(id));
-    let symbolic = |name: &str, target: &str| edit(name, Change::SetSymbolic(target.into()));
+    let set = |name: &str, id: ObjectId| edit(name, RefChange::Set(id));
+    let symbolic = |name: &str, target: &str| edit(name, RefChange::SetSymbolic(target.into()));
     let mut write = |edits: Vec<RefEdit>| world.transact_quickly(&root, edits).unwrap();
     write(vec![
         set("refs/heads/main", ids[0]),
@@ -52,7 +52,7 @@ fn world(format: RefFormat) -> World {
         symbolic("refs/heads/sym", "refs/heads/other"),
         set("refs/x", ids[3]),
     ]);
-    write(vec![edit("refs/heads/p", Change::Delete)]);
+    write(vec![edit("refs/heads/p", RefChange::Delete)]);
     world
 }
 

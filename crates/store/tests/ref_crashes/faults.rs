@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{DiskFault, DiskOp, DiskStep, State, on_disk};
+use packrace_os::simulated::{DiskFault, DiskOp, DiskState, DiskStep, on_disk};
 use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::cases::{Case, large, small};
@@ -15,7 +15,7 @@ use super::world::World;
 const KINDS: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem];
 
 /// What lies about that is nobody's: locks, temporary files, and tables that no list names.
-fn strays(state: &State) -> Vec<&Path> {
+fn strays(state: &DiskState) -> Vec<&Path> {
     let list = state.entries().find(|(name, _)| name.ends_with("tables.list"));
     let list = list.and_then(|(_, content)| content).unwrap_or_default();
     let is_listed = |name: &Path| {
@@ -39,7 +39,7 @@ fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
     let (root, copy) = (world.root.clone(), world.copy.clone());
     let mut count = 0;
     for (number, edits) in case.run.iter().enumerate() {
-        let before = State::of(&root).unwrap();
+        let before = DiskState::of(&root).unwrap();
         let old = world.view(&root).unwrap();
         let (done, steps) = on_disk(DiskFault::None, || world.transact(&root, edits.clone()));
         done.unwrap();
@@ -53,7 +53,7 @@ fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
         for fault in faults.iter().copied().step_by(extent.step(faults.len(), SAMPLE)) {
             before.lay_out(&copy).unwrap();
             let (result, steps) = on_disk(fault, || world.transact(&copy, edits.clone()));
-            let state = State::of(&copy).unwrap();
+            let state = DiskState::of(&copy).unwrap();
             let step = match fault {
                 DiskFault::At(at, _) | DiskFault::StopAt(at) => &steps[at],
                 DiskFault::None => unreachable!("not among the faults"),
@@ -74,7 +74,7 @@ fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
 }
 
 /// Nothing is left but what could not be removed, and tables whose successor may not be durable.
-fn check_strays(state: &State, step: &DiskStep, dir: &Path, what: &str) {
+fn check_strays(state: &DiskState, step: &DiskStep, dir: &Path, what: &str) {
     let kept = step.path.strip_prefix(dir).unwrap();
     let strays = strays(state);
     let is_excused = |name: &Path| match step.op {
@@ -127,7 +127,7 @@ fn locks_are_counted() {
     for name in ["tables.list", "a.ref", "b.ref", "x.lock", "packed-refs.new", "b.ref.temp.x"] {
         std::fs::write(dir.path().join(name), "a.ref\n").unwrap();
     }
-    let state = State::of(dir.path()).unwrap();
+    let state = DiskState::of(dir.path()).unwrap();
     let names: Vec<&str> = strays(&state).into_iter().map(|name| name.to_str().unwrap()).collect();
     assert_eq!(names, ["b.ref", "b.ref.temp.x", "packed-refs.new", "x.lock"]);
     assert_eq!(remove_locks(&state, dir.path()), 1);

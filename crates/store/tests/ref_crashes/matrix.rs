@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{Recording, State, changes_so_far, recorded};
-use packrace_store::refs::{Change, Expected, RefEdit, Value};
+use packrace_os::simulated::{DiskState, Recording, changes_so_far, recorded};
+use packrace_store::refs::{Expected, RefChange, RefEdit, Value};
 use packrace_testkit::{Extent, RefFormat, sampled};
 
 use super::cases::{Case, large, small};
@@ -55,7 +55,7 @@ pub fn run(world: &mut World, case: &Case, is_durable: bool) -> Run {
         }
     };
     let ((), recording) = recorded(&root, transactions).unwrap();
-    assert_eq!(recording.killed(recording.changes().len()), State::of(&root).unwrap());
+    assert_eq!(recording.killed(recording.changes().len()), DiskState::of(&root).unwrap());
     Run { recording, views, ends }
 }
 
@@ -65,8 +65,8 @@ fn check_case(extent: Extent, format: RefFormat, hash: HashKind, choose: impl Fn
     let run = run(&mut world, &case, true);
     let mut figures = Figures::default();
     // In the order in which they were found, with the number of transactions that are acknowledged.
-    let mut different: Vec<(State, usize, usize)> = Vec::new();
-    let mut seen: HashMap<usize, HashSet<State>> = HashMap::new();
+    let mut different: Vec<(DiskState, usize, usize)> = Vec::new();
+    let mut seen: HashMap<usize, HashSet<DiskState>> = HashMap::new();
     for done in 0..=run.recording.changes().len() {
         let acknowledged = run.ends.iter().filter(|end| **end <= done).count();
         figures.crash_points += 1;
@@ -98,7 +98,7 @@ fn check_case(extent: Extent, format: RefFormat, hash: HashKind, choose: impl Fn
 }
 
 /// The refs are as they were before the transaction that was not acknowledged, or as after it.
-fn check_state(world: &World, run: &Run, state: &State, acknowledged: usize, what: &str) -> View {
+fn check_state(world: &World, run: &Run, state: &DiskState, acknowledged: usize, what: &str) -> View {
     let old = &run.views[acknowledged];
     let new = run.views.get(acknowledged + 1).unwrap_or(old);
     let view = check_refs(world, state, old, new, what);
@@ -114,7 +114,7 @@ fn check_state(world: &World, run: &Run, state: &State, acknowledged: usize, wha
 }
 
 /// Every ref is old or new, those in one file together.
-pub fn check_refs(world: &World, state: &State, old: &View, new: &View, what: &str) -> View {
+pub fn check_refs(world: &World, state: &DiskState, old: &View, new: &View, what: &str) -> View {
     let view = world.view(&world.copy).unwrap_or_else(|error| panic!("{what}: {error}\n{}", show(state)));
     if world.format == RefFormat::Reftable {
         assert!(
@@ -149,7 +149,7 @@ pub fn check_refs(world: &World, state: &State, old: &View, new: &View, what: &s
 /// Once the locks of who was killed are away, refs can be changed and deleted.
 pub fn check_next(world: &mut World, case: &Case, view: &View, what: &str) {
     let copy = world.copy.clone();
-    remove_locks(&State::of(&copy).unwrap(), &copy);
+    remove_locks(&DiskState::of(&copy).unwrap(), &copy);
     let is_in_the_way = |name: &[u8], other: &[u8]| {
         let is_above =
             |above: &[u8], below: &[u8]| below.strip_prefix(above).is_some_and(|rest| rest.starts_with(b"/"));
@@ -165,24 +165,24 @@ pub fn check_next(world: &mut World, case: &Case, view: &View, what: &str) {
     }
     assert!(!names.is_empty(), "{what}");
     let (id, mut expect) = (world.ids[3], view.refs.clone());
-    let edits = |change: Change, expected: Expected| -> Vec<RefEdit> {
+    let edits = |change: RefChange, expected: Expected| -> Vec<RefEdit> {
         let edit = |name: &Vec<u8>| edit(std::str::from_utf8(name).unwrap(), change.clone());
         names.iter().map(edit).map(|edit| RefEdit { expected: expected.clone(), ..edit }).collect()
     };
     world
-        .transact_quickly(&copy, edits(Change::Set(id), Expected::Any))
+        .transact_quickly(&copy, edits(RefChange::Set(id), Expected::Any))
         .unwrap_or_else(|error| panic!("{what}: next: {error}"));
     expect.extend(names.iter().map(|name| (name.clone(), Value::Id(id))));
     assert_eq!(world.view(&copy).unwrap().refs, expect, "{what}");
     world
-        .transact_quickly(&copy, edits(Change::Delete, Expected::Id(id)))
+        .transact_quickly(&copy, edits(RefChange::Delete, Expected::Id(id)))
         .unwrap_or_else(|error| panic!("{what}: deletion: {error}"));
     names.iter().for_each(|name| drop(expect.remove(name)));
     assert_eq!(world.view(&copy).unwrap().refs, expect, "{what}");
 }
 
 /// Removes all lock files, and says how many there were.
-pub fn remove_locks(state: &State, dir: &std::path::Path) -> usize {
+pub fn remove_locks(state: &DiskState, dir: &std::path::Path) -> usize {
     let names = state.entries().map(|(name, _)| name);
     let locks: Vec<_> =
         names.filter(|name| name.extension().is_some_and(|extension| extension == "lock")).collect();
@@ -190,7 +190,7 @@ pub fn remove_locks(state: &State, dir: &std::path::Path) -> usize {
     locks.len()
 }
 
-pub fn show(state: &State) -> String {
+pub fn show(state: &DiskState) -> String {
     let line = |(name, content): (&std::path::Path, Option<&[u8]>)| match content {
         None => format!("{}/", name.display()),
         Some(bytes) if bytes.len() < 600 => format!("{}: {}", name.display(), bytes.escape_ascii()),

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use packrace_object::{HashKind, ObjectId};
-use packrace_os::simulated::{DiskFault, State, on_disk, recorded};
-use packrace_store::refs::{Backend, Change, LogEdit, Migration, Target, Value};
+use packrace_os::simulated::{DiskFault, DiskState, on_disk, recorded};
+use packrace_store::refs::{Backend, LogEdit, Migration, RefChange, Target, Value};
 use packrace_store::{OpenOptions, Repository};
 use packrace_testkit::{Extent, RefFormat, sampled};
 
@@ -34,7 +34,7 @@ struct Content {
 }
 
 fn content(dir: &Path) -> Result<(Backend, Content), String> {
-    let said = |error: packrace_store::refs::Error| error.to_string();
+    let said = |error: packrace_store::refs::RefError| error.to_string();
     let repository = Repository::open(dir, &OpenOptions::default()).map_err(|error| error.to_string())?;
     let store = repository.refs();
     let mut content = Content { refs: BTreeMap::new(), logs: BTreeMap::new() };
@@ -70,8 +70,8 @@ fn migrate(world: &World, dir: &Path, to: Backend) -> Result<(), String> {
 /// Refs of all kinds, with reflogs.
 fn prepare(world: &mut World) {
     let (root, ids) = (world.root.clone(), world.ids.clone());
-    let set = |name: &str, at: usize| edit(name, Change::Set(ids[at]));
-    let symbolic = |name: &str, to: &str| edit(name, Change::SetSymbolic(to.as_bytes().to_vec()));
+    let set = |name: &str, at: usize| edit(name, RefChange::Set(ids[at]));
+    let symbolic = |name: &str, to: &str| edit(name, RefChange::SetSymbolic(to.as_bytes().to_vec()));
     let first = vec![
         set("refs/heads/main", 0),
         set("refs/heads/deep/er/one", 1),
@@ -117,7 +117,7 @@ fn check_states(extent: Extent, format: RefFormat, hash: HashKind, is_durable: b
     let (done, recording) = recorded(&root, || migrate(&world, &root, to)).unwrap();
     done.unwrap();
     assert_eq!(content(&root).unwrap().0, to);
-    assert_eq!(recording.killed(recording.changes().len()), State::of(&root).unwrap());
+    assert_eq!(recording.killed(recording.changes().len()), DiskState::of(&root).unwrap());
     let (mut seen, mut states) = (HashSet::new(), [0, 0]);
     let (mut number, step) = (0, extent.pick(SAMPLE_STEP, 1));
     for done in 0..=recording.changes().len() {
@@ -144,7 +144,7 @@ fn check_states(extent: Extent, format: RefFormat, hash: HashKind, is_durable: b
             assert_eq!(listing(&copy), listed, "{what}");
             let verified = world.git(&copy, &["refs", "verify", "--strict"]);
             assert!(verified.status.success() && verified.stderr.is_empty(), "{what}: {verified:?}");
-            remove_locks(&State::of(&copy).unwrap(), &copy);
+            remove_locks(&DiskState::of(&copy).unwrap(), &copy);
             for to in if backend == to { [from, to] } else { [to, from] } {
                 migrate(&world, &copy, to).unwrap_or_else(|error| panic!("{what}: again: {error}"));
                 let (backend, found) = content(&copy).unwrap();
@@ -164,7 +164,7 @@ fn check_faults(extent: Extent, format: RefFormat) {
     prepare(&mut world);
     let (root, copy) = (world.root.clone(), world.copy.clone());
     let to = if format == RefFormat::Files { Backend::Reftable } else { Backend::Files };
-    let (before, (from, expect)) = (State::of(&root).unwrap(), content(&root).unwrap());
+    let (before, (from, expect)) = (DiskState::of(&root).unwrap(), content(&root).unwrap());
     before.lay_out(&copy).unwrap();
     let (done, steps) = on_disk(DiskFault::None, || migrate(&world, &copy, to));
     done.unwrap();
@@ -179,7 +179,7 @@ fn check_faults(extent: Extent, format: RefFormat) {
             assert!(result.is_err() || backend == to, "{what}");
             let is_failure = matches!(fault, DiskFault::At(..)) && result.is_err();
             if is_failure && backend == from {
-                let state = State::of(&copy).unwrap();
+                let state = DiskState::of(&copy).unwrap();
                 let is_stray = |name: &str| name.contains("ref_migration") || name.ends_with(".lock");
                 let strays: Vec<_> = state
                     .entries()
@@ -189,7 +189,7 @@ fn check_faults(extent: Extent, format: RefFormat) {
                 assert!(strays.is_empty(), "{what}: {strays:?}");
             }
             failed[usize::from(backend == to)] += usize::from(result.is_err());
-            remove_locks(&State::of(&copy).unwrap(), &copy);
+            remove_locks(&DiskState::of(&copy).unwrap(), &copy);
             let again = if backend == to { from } else { to };
             migrate(&world, &copy, again).unwrap_or_else(|error| panic!("{what}: again: {error}"));
             let (backend, found) = content(&copy).unwrap();

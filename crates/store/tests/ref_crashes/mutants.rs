@@ -1,7 +1,7 @@
 //! Transactions that sync too little are found out: with nothing configured, on a disk that leaves out a sync, each one.
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{Change, State};
+use packrace_os::simulated::{DiskChange, DiskState};
 use packrace_testkit::RefFormat;
 
 use super::cases::small;
@@ -12,7 +12,7 @@ use super::world::{View, World};
 const MAX_STATES: usize = 40;
 
 /// Whether what was acknowledged, or was there before, is lost or broken.
-fn is_fault(world: &World, run: &Run, state: &State, acknowledged: usize) -> bool {
+fn is_fault(world: &World, run: &Run, state: &DiskState, acknowledged: usize) -> bool {
     state.lay_out(&world.copy).unwrap();
     let Ok(found) = world.view(&world.copy) else { return true };
     let old = &run.views[acknowledged];
@@ -32,7 +32,7 @@ fn is_fault(world: &World, run: &Run, state: &State, acknowledged: usize) -> boo
 fn is_found_out(world: &World, run: &Run, number: usize) -> bool {
     let lying = run.recording.without_sync(number).unwrap();
     let count = lying.changes().len();
-    let is_sync = |change: &Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
+    let is_sync = |change: &DiskChange| matches!(change, DiskChange::Sync(_) | DiskChange::SyncDir(_));
     let at = (0..count).filter(|at| is_sync(&run.recording.changes()[*at])).nth(number).unwrap();
     (at..=count).any(|done| {
         let acknowledged = run.ends.iter().filter(|end| **end <= done).count();
@@ -48,15 +48,15 @@ fn check(format: RefFormat, number: usize) -> usize {
     let mut world = World::new(format, HashKind::Sha1);
     let case = small(&world.ids).swap_remove(number);
     let run = run(&mut world, &case, true);
-    let is_sync = |change: &&Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
-    let syncs: Vec<&Change> = run.recording.changes().iter().filter(is_sync).collect();
+    let is_sync = |change: &&DiskChange| matches!(change, DiskChange::Sync(_) | DiskChange::SyncDir(_));
+    let syncs: Vec<&DiskChange> = run.recording.changes().iter().filter(is_sync).collect();
     let mut missed = Vec::new();
     for (number, sync) in syncs.iter().enumerate() {
         // Directories above that of a new ref might be new as well: nobody knows, and these are not.
-        let is_above = matches!(sync, Change::SyncDir(dir) if dir.ends_with("refs"));
+        let is_above = matches!(sync, DiskChange::SyncDir(dir) if dir.ends_with("refs"));
         // The name of a list, where another table is written then, whose directory is synced too.
-        let is_again = matches!(sync, Change::SyncDir(dir) if dir.ends_with("reftable"))
-            && matches!(syncs.get(number + 1), Some(Change::Sync(file)) if is_table(file));
+        let is_again = matches!(sync, DiskChange::SyncDir(dir) if dir.ends_with("reftable"))
+            && matches!(syncs.get(number + 1), Some(DiskChange::Sync(file)) if is_table(file));
         if !is_above && !is_again && !is_found_out(&world, &run, number) {
             missed.push(format!("{number}: {sync:?}"));
         }

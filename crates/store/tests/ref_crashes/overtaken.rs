@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use packrace_object::{HashKind, Kind, oid};
-use packrace_os::simulated::{DiskFault, DiskOp, State, on_disk, recorded};
+use packrace_os::simulated::{DiskFault, DiskOp, DiskState, on_disk, recorded};
 use packrace_store::Error;
 use packrace_store::publish::DurableObjects;
-use packrace_store::refs::{Change, Mode, Peeled, RefEdit, RefObjects, StoredObjects};
+use packrace_store::refs::{Peeled, RefChange, RefEdit, RefObjects, StoredObjects, TransactionMode};
 use packrace_testkit::RefFormat;
 
 use super::world::{World, edit};
@@ -33,11 +33,11 @@ impl RefObjects for Overtaking {
 fn prepared() -> (World, Vec<RefEdit>) {
     let mut world = World::new(RefFormat::Files, HashKind::Sha1);
     let (root, id) = (world.root.clone(), world.ids[0]);
-    let set = |name: &str| edit(name, Change::Set(id));
+    let set = |name: &str| edit(name, RefChange::Set(id));
     let old = (0..40).map(|number| set(&format!("refs/heads/old/{number}"))).collect();
     world.transact(&root, old).unwrap();
     let new = (0..40).map(|number| set(&format!("refs/heads/new/{number}")));
-    let gone = edit("refs/heads/old/3", Change::Delete);
+    let gone = edit("refs/heads/old/3", RefChange::Delete);
     (world, new.chain([gone]).collect())
 }
 
@@ -45,7 +45,7 @@ fn transact(world: &World, dir: &Path, edits: Vec<RefEdit>) -> Result<(), String
     let lock = dir.join("refs/heads/new/7.lock");
     let mut objects = Overtaking { objects: world.objects(), lock };
     let store = world.store(dir);
-    let prepared = store.prepare(edits, Mode::Atomic, &world.writes, &mut objects);
+    let prepared = store.prepare(edits, TransactionMode::Atomic, &world.writes, &mut objects);
     let prepared = prepared.map_err(|error| error.to_string())?;
     let done = prepared.commit(&DurableObjects::stored_before(), &mut objects);
     done.map(drop).map_err(|error| error.to_string())
@@ -76,7 +76,7 @@ fn a_crash_while_it_is_taken_back() {
 #[test]
 fn a_step_fails_while_it_is_taken_back() {
     let (world, edits) = prepared();
-    let (before, copy) = (State::of(&world.root).unwrap(), world.copy.clone());
+    let (before, copy) = (DiskState::of(&world.root).unwrap(), world.copy.clone());
     let old = world.view(&world.root).unwrap().refs;
     before.lay_out(&copy).unwrap();
     let (refused, steps) = on_disk(DiskFault::None, || transact(&world, &copy, edits.clone()));

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{Change, State};
+use packrace_os::simulated::{DiskChange, DiskState};
 use packrace_testkit::RefFormat;
 
 use super::cases::{large, small};
@@ -15,7 +15,7 @@ use super::world::World;
 const MAX_STATES: usize = 20;
 
 /// Each ref that was there before all has a value that it had since.
-fn check(world: &World, run: &Run, state: &State, begun: usize, what: &str) {
+fn check(world: &World, run: &Run, state: &DiskState, begun: usize, what: &str) {
     let views = &run.views[..=begun.min(run.views.len() - 1)];
     state.lay_out(&world.copy).unwrap();
     // Loose refs that are new, and of which a crash has left nothing, are nobody's fault.
@@ -81,6 +81,6 @@ fn what_is_new_is_not_synced() {
     let mut world = World::new(RefFormat::Files, HashKind::Sha1);
     let case = small(&world.ids).swap_remove(1);
     let run = run(&mut world, &case, false);
-    let is_sync = |change: &&Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
+    let is_sync = |change: &&DiskChange| matches!(change, DiskChange::Sync(_) | DiskChange::SyncDir(_));
     assert_eq!(run.recording.changes().iter().filter(is_sync).count(), 0, "{}", case.name);
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use packrace_object::HashKind;
-use packrace_os::simulated::State;
-use packrace_store::refs::{Change, RefEdit};
+use packrace_os::simulated::DiskState;
+use packrace_store::refs::{RefChange, RefEdit};
 use packrace_testkit::{Extent, Git, RefFormat, sampled};
 
 use super::cases::{Case, small};
@@ -16,12 +16,12 @@ fn script(edits: &[RefEdit]) -> String {
         let name = String::from_utf8_lossy(&edit.name);
         let option = if edit.deref { "" } else { "option no-deref\n" };
         match &edit.change {
-            Change::Verify => unreachable!("no case has it"),
-            Change::Set(id) => format!("{option}update {name} {id}\n"),
-            Change::SetSymbolic(target) => {
+            RefChange::Verify => unreachable!("no case has it"),
+            RefChange::Set(id) => format!("{option}update {name} {id}\n"),
+            RefChange::SetSymbolic(target) => {
                 format!("{option}symref-update {name} {}\n", String::from_utf8_lossy(target))
             }
-            Change::Delete => format!("{option}delete {name}\n"),
+            RefChange::Delete => format!("{option}delete {name}\n"),
         }
     };
     edits.iter().map(line).collect()
@@ -43,7 +43,7 @@ fn git(world: &World, edits: &[RefEdit]) -> Result<(), String> {
 }
 
 /// All but directories, which are made for locks.
-fn files(state: &State) -> Vec<(&Path, Option<&[u8]>)> {
+fn files(state: &DiskState) -> Vec<(&Path, Option<&[u8]>)> {
     state.entries().filter(|(_, content)| content.is_some()).collect()
 }
 
@@ -65,9 +65,9 @@ fn check_case(extent: Extent, world: &mut World, case: &Case) -> usize {
         assert_eq!(ours, theirs, "{what}");
         if ours.is_err() {
             refused += 1;
-            assert_eq!(files(&State::of(&copy).unwrap()), files(&state), "{what}: nothing is changed");
+            assert_eq!(files(&DiskState::of(&copy).unwrap()), files(&state), "{what}: nothing is changed");
         }
-        remove_locks(&State::of(&copy).unwrap(), &copy);
+        remove_locks(&DiskState::of(&copy).unwrap(), &copy);
         world.transact_quickly(&copy, edits.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(world.view(&copy).unwrap().refs, run.views[number + 1].refs, "{what}");
     }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use packrace_object::HashKind;
-use packrace_os::simulated::{State, recorded};
+use packrace_os::simulated::{DiskState, recorded};
 use packrace_store::refs::{
-    Change, LogEdit, LoggedChange, PackRefs, PrepareError, RefStore, RefWrites, StoredObjects, Value,
+    LogEdit, LoggedChange, PackRefs, PrepareError, RefChange, RefStore, RefWrites, StoredObjects, Value,
 };
 use packrace_testkit::{Extent, RefFormat, sampled};
 
@@ -26,7 +26,7 @@ type Rule<'a> = &'a dyn Fn(&View, &View, &View) -> Result<(), String>;
 /// Packed refs and loose ones, or several tables, with reflogs.
 fn prepare(world: &mut World) {
     let (root, ids) = (world.root.clone(), world.ids.clone());
-    let set = |name: &str, at: usize| edit(name, Change::Set(ids[at]));
+    let set = |name: &str, at: usize| edit(name, RefChange::Set(ids[at]));
     let mut first = vec![
         set("refs/heads/main", 0),
         set("refs/heads/p", 1),
@@ -44,7 +44,7 @@ fn prepare(world: &mut World) {
         set("refs/tags/both", 2),
         set("refs/heads/l", 2),
         set("refs/bisect/bad", 0),
-        edit("refs/heads/sym", Change::SetSymbolic(b"refs/heads/p".to_vec())),
+        edit("refs/heads/sym", RefChange::SetSymbolic(b"refs/heads/p".to_vec())),
     ];
     world.transact_quickly(&root, second).unwrap();
     world.transact_quickly(&root, vec![set("refs/heads/main", 2)]).unwrap();
@@ -69,7 +69,7 @@ fn check_work(
     let (done, recording) = recorded(&root, || work(&store, &world.writes, &mut objects)).unwrap();
     done.unwrap();
     let after = world.view(&root).unwrap();
-    assert_eq!(recording.killed(recording.changes().len()), State::of(&root).unwrap());
+    assert_eq!(recording.killed(recording.changes().len()), DiskState::of(&root).unwrap());
     let mut seen = HashSet::new();
     let (mut number, step) = (0, extent.pick(SAMPLE_STEP, 1));
     for done in 0..=recording.changes().len() {
@@ -106,10 +106,10 @@ fn check_work(
 /// Refs can be changed and packed afterwards.
 fn go_on(world: &mut World, view: &View, what: &str) {
     let copy = world.copy.clone();
-    remove_locks(&State::of(&copy).unwrap(), &copy);
+    remove_locks(&DiskState::of(&copy).unwrap(), &copy);
     let (id, mut expect) = (world.ids[3], view.refs.clone());
     let names = ["refs/heads/main", "refs/heads/d/next", "refs/tags/both"];
-    let edits = names.map(|name| edit(name, Change::Set(id))).to_vec();
+    let edits = names.map(|name| edit(name, RefChange::Set(id))).to_vec();
     world.transact_quickly(&copy, edits).unwrap_or_else(|error| panic!("{what}: next: {error}"));
     expect.extend(names.map(|name| (name.as_bytes().to_vec(), Value::Id(id))));
     assert_eq!(world.view(&copy).unwrap().refs, expect, "{what}");

@@ -7,10 +7,11 @@ use std::process::Output;
 
 use packrace_format::reftable::{Deletions, Stack, Table, parse_list};
 use packrace_object::{HashKind, ObjectId};
-use packrace_os::simulated::State;
+use packrace_os::simulated::DiskState;
 use packrace_store::publish::{DurableObjects, WritePolicy};
 use packrace_store::refs::{
-    Backend, Change, Expected, Mode, PrepareError, RefEdit, RefStore, RefWrites, StoredObjects, Target, Value,
+    Backend, Expected, PrepareError, RefChange, RefEdit, RefStore, RefWrites, StoredObjects, Target,
+    TransactionMode, Value,
 };
 use packrace_store::{Config, ConfigSources, OpenOptions, Repository};
 use packrace_testkit::{Git, RefFormat, RepoBuilder, Size, in_memory};
@@ -118,7 +119,7 @@ impl World {
 
     fn transact_with(&mut self, dir: &Path, edits: Vec<RefEdit>, writes: &RefWrites) -> Result<(), String> {
         let store = self.store(dir);
-        let prepared = store.prepare(edits, Mode::Atomic, writes, &mut self.objects);
+        let prepared = store.prepare(edits, TransactionMode::Atomic, writes, &mut self.objects);
         let refused = prepared.map_err(|error| error.to_string())?;
         let refused = refused.commit(&DurableObjects::stored_before(), &mut self.objects);
         assert_eq!(refused.map_err(|error| error.to_string())?, []);
@@ -165,8 +166,10 @@ impl World {
     /// Whether a ref can be changed that is expected to point at an object. Changes nothing.
     pub fn can_change(&mut self, dir: &Path, name: &str, is: ObjectId) -> Result<(), PrepareError> {
         let (store, writes) = (self.store(dir), self.writes.clone());
-        let edit = RefEdit { expected: Expected::Id(is), ..edit(name, Change::Set(self.ids[3])) };
-        store.prepare(vec![edit], Mode::Atomic, &writes, &mut self.objects).map(|prepared| prepared.abort())
+        let edit = RefEdit { expected: Expected::Id(is), ..edit(name, RefChange::Set(self.ids[3])) };
+        store
+            .prepare(vec![edit], TransactionMode::Atomic, &writes, &mut self.objects)
+            .map(|prepared| prepared.abort())
     }
 
     /// Runs stock git in a directory.
@@ -230,7 +233,7 @@ fn follow<'v>(refs: &'v [(Vec<u8>, Value)], name: &'v [u8]) -> Option<&'v [u8]> 
 }
 
 fn add_logs_of_files(dir: &Path, logs: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
-    let Ok(state) = State::of(&dir.join("logs")) else { return };
+    let Ok(state) = DiskState::of(&dir.join("logs")) else { return };
     for (name, content) in state.entries() {
         if let Some(content) = content {
             logs.insert(name.as_os_str().as_encoded_bytes().to_vec(), content.to_vec());
@@ -254,7 +257,7 @@ fn add_logs_of_tables(dir: &Path, found: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
 }
 
 /// An edit that changes the ref itself, whatever it says.
-pub fn edit(name: &str, change: Change) -> RefEdit {
+pub fn edit(name: &str, change: RefChange) -> RefEdit {
     RefEdit {
         name: name.as_bytes().to_vec(),
         change,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fuser::{BackgroundSession, Config, INodeNo, MountOption};
-use packrace_os::simulated::{Recording, State};
+use packrace_os::simulated::{DiskState, Recording};
 
 use nodes::Nodes;
 use passthrough::Passthrough;
@@ -110,7 +110,7 @@ impl Mount {
     /// Runs some work, and notes what comes of it. Until it is done, hard links cannot be made, nor directories be renamed:
     /// what a crash makes of these is not known.
     pub fn recorded<T>(&self, work: impl FnOnce() -> T) -> io::Result<(T, Recording)> {
-        let before = State::of(self.nodes.behind())?;
+        let before = DiskState::of(self.nodes.behind())?;
         self.nodes.begin_recording();
         let result = work();
         Ok((result, Recording::new(self.nodes.behind(), before, self.nodes.end_recording())))

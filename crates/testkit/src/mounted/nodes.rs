@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use packrace_os::simulated::Change;
+use packrace_os::simulated::DiskChange;
 
 use super::Traffic;
 
@@ -20,7 +20,7 @@ pub struct Nodes {
     behind: PathBuf,
     table: Mutex<Table>,
     /// In the order in which they were made; none while nobody wants to know. Held while one is made.
-    changes: Mutex<Option<Vec<Change>>>,
+    changes: Mutex<Option<Vec<DiskChange>>>,
     failing: Mutex<Option<Failing>>,
 }
 
@@ -64,7 +64,7 @@ impl Nodes {
     }
 
     /// Gives what was noted.
-    pub fn end_recording(&self) -> Vec<Change> {
+    pub fn end_recording(&self) -> Vec<DiskChange> {
         self.lock_changes().take().unwrap_or_default()
     }
 
@@ -72,7 +72,7 @@ impl Nodes {
     pub fn changing<T>(
         &self,
         work: impl FnOnce() -> io::Result<T>,
-        change: impl FnOnce(&T) -> Option<Change>,
+        change: impl FnOnce(&T) -> Option<DiskChange>,
     ) -> io::Result<T> {
         let mut noted = self.lock_changes();
         let Some(changes) = noted.as_mut() else {
@@ -92,7 +92,7 @@ impl Nodes {
         }
     }
 
-    fn lock_changes(&self) -> MutexGuard<'_, Option<Vec<Change>>> {
+    fn lock_changes(&self) -> MutexGuard<'_, Option<Vec<DiskChange>>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -18,7 +18,7 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use packrace_os::simulated::Change;
+use packrace_os::simulated::DiskChange;
 
 use super::nodes::Nodes;
 
@@ -102,7 +102,7 @@ impl Passthrough {
         // The kernel has looked: the name is free, or somebody was quicker.
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(mode);
-        let file = self.nodes.changing(|| options.open(&path), |_| Some(Change::Create(path.clone())))?;
+        let file = self.nodes.changing(|| options.open(&path), |_| Some(DiskChange::Create(path.clone())))?;
         Ok((self.made(parent, name)?, self.opened(Open::File(Arc::new(file)))))
     }
 
@@ -134,7 +134,7 @@ impl Passthrough {
             };
             if let Some(length) = change.size {
                 let path = self.nodes.path(node.0).ok();
-                let note = |(): &()| path.map(|path| Change::Truncate { path, length });
+                let note = |(): &()| path.map(|path| DiskChange::Truncate { path, length });
                 self.nodes.changing(|| file.set_len(length), note)?;
             }
             let mut times = FileTimes::new();
@@ -154,7 +154,7 @@ impl Passthrough {
         remove: impl Fn(PathBuf) -> io::Result<()>,
     ) -> io::Result<()> {
         let (name, path) = self.nodes.child(parent.0, Path::new(name))?;
-        let change = Change::Remove(path.clone());
+        let change = DiskChange::Remove(path.clone());
         self.nodes.changing(|| remove(path), |()| Some(change))?;
         self.nodes.removed(&name);
         Ok(())
@@ -279,7 +279,7 @@ impl Filesystem for Passthrough {
     fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let made = self.nodes.child(parent.0, Path::new(name)).and_then(|(_, path)| {
             let make = || std::fs::DirBuilder::new().mode(mode & !umask).create(&path);
-            self.nodes.changing(make, |()| Some(Change::MakeDir(path.clone())))
+            self.nodes.changing(make, |()| Some(DiskChange::MakeDir(path.clone())))
         });
         answer_entry(reply, made.and_then(|()| self.made(parent, name)));
     }
@@ -316,7 +316,7 @@ impl Filesystem for Passthrough {
                 }
                 std::fs::rename(&old_path, &new_path)
             };
-            let note = |(): &()| Some(Change::Rename { from: old_path.clone(), to: new_path.clone() });
+            let note = |(): &()| Some(DiskChange::Rename { from: old_path.clone(), to: new_path.clone() });
             self.nodes.changing(rename, note)?;
             self.nodes.renamed(&from, &to);
             Ok(())
@@ -406,7 +406,7 @@ impl Filesystem for Passthrough {
         let written = self.file(handle).and_then(|file| {
             let path = self.nodes.path(node.0).ok();
             let note =
-                |(): &()| path.map(|path| Change::Write { path, at: Some(offset), bytes: data.to_vec() });
+                |(): &()| path.map(|path| DiskChange::Write { path, at: Some(offset), bytes: data.to_vec() });
             self.nodes.changing(|| file.write_all_at(data, offset), note)
         });
         match written {
@@ -443,7 +443,7 @@ impl Filesystem for Passthrough {
         self.nodes.count(node.0, |traffic| traffic.syncs += 1);
         let synced = self.file(handle).and_then(|file| {
             let sync = || if data_only { file.sync_data() } else { file.sync_all() };
-            self.nodes.changing(sync, |()| self.nodes.path(node.0).ok().map(Change::Sync))
+            self.nodes.changing(sync, |()| self.nodes.path(node.0).ok().map(DiskChange::Sync))
         });
         answer(reply, synced);
     }
@@ -473,7 +473,7 @@ impl Filesystem for Passthrough {
         self.nodes.count(node.0, |traffic| traffic.syncs += 1);
         let synced = self.nodes.path(node.0).and_then(|path| {
             let sync = || File::open(&path).and_then(|dir| dir.sync_all());
-            self.nodes.changing(sync, |()| Some(Change::SyncDir(path.clone())))
+            self.nodes.changing(sync, |()| Some(DiskChange::SyncDir(path.clone())))
         });
         answer(reply, synced);
     }

@@ -83,9 +83,9 @@ fn power_cuts_take_what_was_not_synced() {
         std::fs::write(path("old"), "old").unwrap();
         let ((), recording) = mount.recorded(|| work(is_synced)).unwrap();
         let all = recording.changes().len();
-        assert_eq!(recording.killed(all), State::of(behind.path()).unwrap(), "{:?}", recording.changes());
+        assert_eq!(recording.killed(all), DiskState::of(behind.path()).unwrap(), "{:?}", recording.changes());
         let states = recording.crashed(all, 1000);
-        let content = |state: &State| {
+        let content = |state: &DiskState| {
             let old = state.entries().find(|(name, _)| *name == Path::new("old"));
             String::from_utf8(old.unwrap().1.unwrap().to_vec()).unwrap()
         };

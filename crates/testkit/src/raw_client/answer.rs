@@ -10,7 +10,7 @@ const MAX_PROGRESS_BYTES: usize = 4 << 10;
 
 /// A v2 answer (gitprotocol-v2, "fetch"), as far as it came.
 pub struct Answer {
-    section: Section,
+    section: AnswerSection,
     part: Part,
     /// The packet's length, or a line.
     held: Vec<u8>,
@@ -24,7 +24,7 @@ pub struct Answer {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Section {
+enum AnswerSection {
     /// Of git://, before the first flush.
     Advertisement,
     /// Before `packfile`.
@@ -45,7 +45,7 @@ impl Answer {
     /// Nothing yet.
     pub fn new(has_advertisement: bool) -> Self {
         Answer {
-            section: if has_advertisement { Section::Advertisement } else { Section::Lines },
+            section: if has_advertisement { AnswerSection::Advertisement } else { AnswerSection::Lines },
             part: Part::Length,
             held: Vec::new(),
             left: 0,
@@ -57,7 +57,7 @@ impl Answer {
 
     /// Whether the last packet came.
     pub fn is_whole(&self) -> bool {
-        self.section == Section::Whole
+        self.section == AnswerSection::Whole
     }
 
     /// The server's no.
@@ -71,7 +71,7 @@ impl Answer {
     /// Takes what came next, and hands on what is of the pack.
     pub fn push(&mut self, mut bytes: &[u8], pack: &mut impl FnMut(&[u8])) -> Result<(), Failure> {
         while !bytes.is_empty() {
-            if self.section == Section::Whole {
+            if self.section == AnswerSection::Whole {
                 return Err(Failure::Broken("more behind the end".to_string()));
             }
             match self.part {
@@ -111,13 +111,13 @@ impl Answer {
         };
         self.held.clear();
         match (length, self.section) {
-            (0, Section::Advertisement) => self.section = Section::Lines,
-            (0, Section::Lines) if self.error.is_empty() => {
+            (0, AnswerSection::Advertisement) => self.section = AnswerSection::Lines,
+            (0, AnswerSection::Lines) if self.error.is_empty() => {
                 return Err(Failure::Broken("an answer without a pack".to_string()));
             }
-            (0, _) => self.section = Section::Whole,
-            (1, Section::Lines) => {}
-            (5.., Section::Pack) => (self.part, self.left) = (Part::Band, length - 4),
+            (0, _) => self.section = AnswerSection::Whole,
+            (1, AnswerSection::Lines) => {}
+            (5.., AnswerSection::Pack) => (self.part, self.left) = (Part::Band, length - 4),
             (4.., _) => (self.part, self.left) = (Part::Line, length - 4),
             _ => return Err(Failure::Broken(format!("a packet of length {length}"))),
         }
@@ -143,8 +143,8 @@ impl Answer {
             if let Some(text) = self.held.strip_prefix(b"ERR ") {
                 self.error.extend_from_slice(text);
             }
-            if self.section == Section::Lines && self.held == b"packfile\n" {
-                self.section = Section::Pack;
+            if self.section == AnswerSection::Lines && self.held == b"packfile\n" {
+                self.section = AnswerSection::Pack;
             }
             self.held.clear();
         }

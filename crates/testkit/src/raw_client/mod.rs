@@ -61,7 +61,7 @@ pub enum Take {
 
 /// A pack that came whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pack {
+pub struct ReceivedPack {
     /// Its size.
     pub bytes: u64,
     /// CRC-32 of all of it.
@@ -74,7 +74,7 @@ pub struct Pack {
 #[derive(Debug, Clone)]
 pub struct Received {
     /// The pack.
-    pub pack: Pack,
+    pub pack: ReceivedPack,
     /// All that was read.
     pub wire_bytes: u64,
     /// From before the connection to the first byte of the pack: what a client has waited for its turn.
@@ -333,14 +333,14 @@ impl PackBytes {
     }
 
     /// The whole pack, if it is one (gitformat-pack, "pack-*.pack files have the following format").
-    fn end(mut self) -> Result<Pack, &'static str> {
+    fn end(mut self) -> Result<ReceivedPack, &'static str> {
         if !self.head.starts_with(b"PACK") || self.head.len() < 12 {
             return Err("no pack");
         }
         if self.hasher.take().is_some_and(|hasher| hasher.finish().as_bytes() != self.tail) {
             return Err("the trailer of the pack is wrong");
         }
-        Ok(Pack { bytes: self.bytes, crc: self.crc.finalize(), kept: self.kept })
+        Ok(ReceivedPack { bytes: self.bytes, crc: self.crc.finalize(), kept: self.kept })
     }
 }
 

@@ -12,7 +12,7 @@ use packrace_os::count::{self, Op, Role};
 use packrace_store::publish::{ObjectBatch, StreamError, name_blob_stream};
 use packrace_store::{OpenOptions, Repository, Snapshot};
 
-use super::{Entry, Index, Kind, Mode, Seen, StatRules, look};
+use super::{Index, IndexEntry, Kind, Mode, Seen, StatRules, look};
 use crate::filter::{Conversion, Direction, Filters, Purpose};
 use crate::paths::{LeadingDirs, head_of_nested};
 
@@ -146,7 +146,12 @@ impl Contents {
 
     /// Compares the file of an entry with it; only where looks do not tell, it is read. The flags of the entry are the caller's
     /// business.
-    pub fn compare(&mut self, index: &Index, path: &[u8], entry: &Entry) -> Result<Comparison, ContentError> {
+    pub fn compare(
+        &mut self,
+        index: &Index,
+        path: &[u8],
+        entry: &IndexEntry,
+    ) -> Result<Comparison, ContentError> {
         if self.is_beyond_link(path) {
             return Ok(Comparison::Missing);
         }
@@ -177,7 +182,7 @@ impl Contents {
 
     /// Whether a file looks as its entry says, but has other content. Nothing is said of what cannot be read: nobody will find
     /// it unchanged.
-    pub(super) fn is_secretly_modified(&mut self, index: &Index, path: &[u8], entry: &Entry) -> bool {
+    pub(super) fn is_secretly_modified(&mut self, index: &Index, path: &[u8], entry: &IndexEntry) -> bool {
         let Ok(Some(seen)) = self.look(path) else { return false };
         self.rules.matches(entry, &seen) && self.blob(index, path, &seen, None).is_ok_and(|id| id != entry.id)
     }

@@ -2,7 +2,7 @@
 
 use packrace_object::ObjectId;
 
-use super::{CacheTree, Entry, EntryKey, Index, Mode, StatData};
+use super::{CacheTree, EntryKey, Index, IndexEntry, Mode, StatData};
 use crate::paths::directories_above;
 
 /// A path is there as a file and would be as a directory, too, or the other way round.
@@ -13,7 +13,7 @@ pub struct FileDirectoryConflict(pub Vec<u8>);
 impl Index {
     /// Puts an entry in its place. What the entry says of its file's looks was seen just now. Entries go that are where one of its
     /// directories has to be, or in a directory of its name; at stage 0 it resolves a conflict of its path.
-    pub fn insert(&mut self, path: &[u8], stage: u8, entry: Entry) {
+    pub fn insert(&mut self, path: &[u8], stage: u8, entry: IndexEntry) {
         for key in self.in_the_way(path, stage) {
             self.remove_entry(&key);
         }
@@ -21,7 +21,12 @@ impl Index {
     }
 
     /// The same, unless something has to give way.
-    pub fn try_insert(&mut self, path: &[u8], stage: u8, entry: Entry) -> Result<(), FileDirectoryConflict> {
+    pub fn try_insert(
+        &mut self,
+        path: &[u8],
+        stage: u8,
+        entry: IndexEntry,
+    ) -> Result<(), FileDirectoryConflict> {
         match self.in_the_way(path, stage).is_empty() {
             true => {
                 self.put(path, stage, entry);
@@ -61,9 +66,9 @@ impl Index {
     }
 
     /// Changes flags of a path without conflict, and says whether there is one.
-    pub fn set_flags(&mut self, path: &[u8], change: impl FnOnce(&mut Entry)) -> bool {
+    pub fn set_flags(&mut self, path: &[u8], change: impl FnOnce(&mut IndexEntry)) -> bool {
         let Some(entry) = self.entries.get_mut(&EntryKey::new(path, 0)) else { return false };
-        let Entry { mode, id, .. } = *entry;
+        let IndexEntry { mode, id, .. } = *entry;
         change(entry);
         assert!((mode, id) == (entry.mode, entry.id), "flags say nothing of the content");
         self.is_changed = true;
@@ -118,7 +123,7 @@ impl Index {
         above.chain(below).collect()
     }
 
-    fn put(&mut self, path: &[u8], stage: u8, entry: Entry) {
+    fn put(&mut self, path: &[u8], stage: u8, entry: IndexEntry) {
         let key = EntryKey::new(path, stage);
         let before = self.entries.insert(key.clone(), entry);
         if before.is_none_or(|before| before != entry) {

@@ -8,13 +8,13 @@ use packrace_os::count::Role;
 use packrace_store::Repository;
 use packrace_store::publish::{DurableObjects, FileKind, LockFile, WritePolicy};
 
-use super::{Contents, Entry, EntryKey, Index, IndexError, Mode, ResolveUndo, Time, time_of};
+use super::{Contents, EntryKey, Index, IndexEntry, IndexError, Mode, ResolveUndo, Time, time_of};
 
 /// Most links from an index to where it really is.
 const MAX_LINKS: usize = 5;
 
 /// Whether the file of an entry looks as it says, and has other content.
-type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &Entry) -> bool + 'a;
+type IsModified<'a> = dyn FnMut(&Index, &EntryKey, &IndexEntry) -> bool + 'a;
 
 /// The right to replace the index (`index.lock`), and the index as it is since. Dropped, it leaves all as it was.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl IndexLock {
     pub fn commit(
         self,
         _objects: &DurableObjects,
-        is_modified: &mut dyn FnMut(&EntryKey, &Entry) -> bool,
+        is_modified: &mut dyn FnMut(&EntryKey, &IndexEntry) -> bool,
     ) -> Result<(), IndexError> {
         self.write(&mut |_, key, entry| is_modified(key, entry))
     }
@@ -81,10 +81,11 @@ impl IndexLock {
     ) -> Result<(), IndexError> {
         let index = &self.index;
         let fresh = index.fresh.iter().filter_map(|key| Some((key, index.entries.get(key)?)));
-        let is_young =
-            |entry: &Entry| entry.mode != Mode::Gitlink && entry.stat.modified.seconds >= self.taken.seconds;
+        let is_young = |entry: &IndexEntry| {
+            entry.mode != Mode::Gitlink && entry.stat.modified.seconds >= self.taken.seconds
+        };
         let young = fresh.filter(|(_, entry)| is_young(entry));
-        let changed = |(key, entry): &(&EntryKey, &Entry)| {
+        let changed = |(key, entry): &(&EntryKey, &IndexEntry)| {
             contents.look(key.path()).is_ok_and(|seen| seen.is_some_and(|seen| seen.stat != entry.stat))
         };
         let changed: Vec<EntryKey> = young.filter(changed).map(|(key, _)| key.clone()).collect();

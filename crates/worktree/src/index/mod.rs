@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use packrace_format::index_file::{CacheTree, Entry, EntryKey, Mode, ResolveUndo, StatData, Time};
+pub use packrace_format::index_file::{CacheTree, EntryKey, IndexEntry, Mode, ResolveUndo, StatData, Time};
 use packrace_format::index_file::{IndexFile, IndexFileError};
 use packrace_object::{HashKind, ObjectId};
 use packrace_os::count::Role;
@@ -41,7 +41,7 @@ pub struct Index {
     hash: HashKind,
     /// As it was read; none for an index that is not there yet.
     version: Option<u32>,
-    entries: BTreeMap<EntryKey, Entry>,
+    entries: BTreeMap<EntryKey, IndexEntry>,
     /// True of `entries`, where it says that a tree is known.
     cache_tree: Option<CacheTree>,
     resolve_undo: BTreeMap<Vec<u8>, [Option<(u32, ObjectId)>; 3]>,
@@ -107,7 +107,7 @@ impl Index {
     }
 
     /// All entries, by path and stage.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&EntryKey, &Entry)> + Clone {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&EntryKey, &IndexEntry)> + Clone {
         self.entries.iter()
     }
 
@@ -122,17 +122,17 @@ impl Index {
     }
 
     /// The entry of a path at a stage; 0 is that of a path without conflict.
-    pub fn get(&self, path: &[u8], stage: u8) -> Option<&Entry> {
+    pub fn get(&self, path: &[u8], stage: u8) -> Option<&IndexEntry> {
         self.entries.get(&EntryKey::new(path, stage))
     }
 
     /// The entries of a path at all stages.
-    pub fn stages(&self, path: &[u8]) -> impl Iterator<Item = (&EntryKey, &Entry)> {
+    pub fn stages(&self, path: &[u8]) -> impl Iterator<Item = (&EntryKey, &IndexEntry)> {
         self.entries.range(EntryKey::new(path, 0)..=EntryKey::new(path, 3))
     }
 
     /// The entries of paths below a directory, which has no slash at its end; all of them below "".
-    pub fn below(&self, dir: &[u8]) -> impl Iterator<Item = (&EntryKey, &Entry)> {
+    pub fn below(&self, dir: &[u8]) -> impl Iterator<Item = (&EntryKey, &IndexEntry)> {
         self.range_below(dir)
     }
 
@@ -173,11 +173,11 @@ impl Index {
 
     /// Whether what is recorded for this entry cannot tell a change from none: the file changed when the index was written,
     /// or later. Whole seconds count, as for git, which must not believe what we have looked at more closely.
-    pub fn is_racy(&self, entry: &Entry) -> bool {
+    pub fn is_racy(&self, entry: &IndexEntry) -> bool {
         self.timestamp.seconds != 0 && self.timestamp.seconds <= entry.stat.modified.seconds
     }
 
-    fn range_below(&self, dir: &[u8]) -> impl Iterator<Item = (&EntryKey, &Entry)> {
+    fn range_below(&self, dir: &[u8]) -> impl Iterator<Item = (&EntryKey, &IndexEntry)> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let (first, end) = ([dir, b"/"].concat(), [dir, b"0"].concat());
         let range: (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>) = match dir.is_empty() {

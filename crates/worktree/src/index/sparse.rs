@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use packrace_format::index_file::{Entry, EntryKey, IndexFile, IndexFileError, Mode};
+use packrace_format::index_file::{EntryKey, IndexEntry, IndexFile, IndexFileError, Mode};
 use packrace_object::tree::{self, EntryKind};
 use packrace_object::{Kind as ObjectKind, ObjectId};
 use packrace_store::{ObjectReader, Repository, cache_bytes};
@@ -41,7 +41,7 @@ fn expand_tree(
     tree: &ObjectId,
     reader: &mut ObjectReader,
     depth: usize,
-    entries: &mut Vec<(EntryKey, Entry)>,
+    entries: &mut Vec<(EntryKey, IndexEntry)>,
 ) -> Result<(), IndexError> {
     let not_a_tree = || IndexError::NotATree(dir.to_vec());
     let found = reader.read(tree)?;
@@ -57,7 +57,7 @@ fn expand_tree(
         }
         let mode =
             Mode::of_bits(entry.mode).filter(|_| entries.len() < MAX_ENTRIES).ok_or_else(not_a_tree)?;
-        let entry = Entry { skip_worktree: true, ..Entry::new(entry.id.to_owned(), mode) };
+        let entry = IndexEntry { skip_worktree: true, ..IndexEntry::new(entry.id.to_owned(), mode) };
         entries.push((EntryKey::new(&path, 0), entry));
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::path::Path;
 use packrace_os::count::{self, Op, Role};
 use packrace_store::Config;
 
-use super::{Entry, Mode, StatData, Time};
+use super::{IndexEntry, Mode, StatData, Time};
 
 /// What a file in the work tree is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl StatRules {
     /// Whether a file looks as its entry says, so that nobody need read it; that of a racy entry ([`super::Index::is_racy`])
     /// has to be read all the same. Of a submodule only that it is a directory counts. As git is built by default, whole
     /// seconds count and the device does not (racy-git).
-    pub fn matches(&self, entry: &Entry, seen: &Seen) -> bool {
+    pub fn matches(&self, entry: &IndexEntry, seen: &Seen) -> bool {
         self.is_same_kind(entry.mode, seen.kind)
             && (entry.mode == Mode::Gitlink || self.is_same_stat(entry, seen))
     }
@@ -128,7 +128,7 @@ impl StatRules {
         }
     }
 
-    fn is_same_stat(&self, entry: &Entry, seen: &Seen) -> bool {
+    fn is_same_stat(&self, entry: &IndexEntry, seen: &Seen) -> bool {
         let (old, new) = (&entry.stat, &seen.stat);
         let is_same = old.modified.seconds == new.modified.seconds
             && old.size_bytes == new.size_bytes

@@ -40,13 +40,13 @@ impl World {
         IndexLock::take(&self.repository()).unwrap()
     }
 
-    fn entry(&self, name: &str) -> Entry {
+    fn entry(&self, name: &str) -> IndexEntry {
         let path = self.path().join(name);
         let seen = look(&path).unwrap().unwrap();
         let rules = StatRules::of(self.repository().config()).unwrap();
         let content = std::fs::read(path).unwrap();
         let id = object_id(self.repository().hash_kind(), ObjectKind::Blob, &content).unwrap();
-        Entry { stat: seen.stat, ..Entry::new(id, rules.mode(seen.kind, None).unwrap()) }
+        IndexEntry { stat: seen.stat, ..IndexEntry::new(id, rules.mode(seen.kind, None).unwrap()) }
     }
 
     /// All that git says of the index.
@@ -98,11 +98,11 @@ fn files_and_directories_give_way_to_each_other() {
     let check = |have: &[&str], add: &str, expect: &[&str], is_refused: bool| {
         let mut index = Index::empty(HashKind::Sha1);
         for path in have {
-            index.try_insert(path.as_bytes(), 0, Entry::new(id, Mode::File)).unwrap();
+            index.try_insert(path.as_bytes(), 0, IndexEntry::new(id, Mode::File)).unwrap();
         }
-        let refused = index.clone().try_insert(add.as_bytes(), 0, Entry::new(id, Mode::File));
+        let refused = index.clone().try_insert(add.as_bytes(), 0, IndexEntry::new(id, Mode::File));
         assert_eq!(refused.is_err(), is_refused, "{add} to {have:?}");
-        index.insert(add.as_bytes(), 0, Entry::new(id, Mode::File));
+        index.insert(add.as_bytes(), 0, IndexEntry::new(id, Mode::File));
         let paths: Vec<_> =
             index.entries().map(|(key, _)| String::from_utf8_lossy(key.path()).into_owned()).collect();
         assert_eq!(paths, expect, "{add} to {have:?}");

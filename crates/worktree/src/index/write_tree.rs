@@ -4,7 +4,7 @@ use packrace_object::tree::TreeEntry;
 use packrace_object::{Kind as ObjectKind, ObjectId, object_id};
 use packrace_store::publish::ObjectBatch;
 
-use super::{CacheTree, Entry, EntryKey, Index, Mode};
+use super::{CacheTree, EntryKey, Index, IndexEntry, Mode};
 
 /// So many entries in conflict are told.
 const MAX_TOLD: usize = 10;
@@ -60,7 +60,7 @@ impl Index {
         if !told.is_empty() {
             return Err(TreeError::Unmerged(told));
         }
-        let entries: Vec<(&EntryKey, &Entry)> = self.entries.iter().collect();
+        let entries: Vec<(&EntryKey, &IndexEntry)> = self.entries.iter().collect();
         let mut builder = Builder { hash: self.hash, batch, missing_ok, dir, found: None };
         let built = builder.build(&entries, 0, self.cache_tree.as_ref(), 0)?;
         let found = if dir.is_empty() { Some(built.id) } else { builder.found };
@@ -98,7 +98,7 @@ impl Builder<'_> {
     /// Makes the tree of entries that are all in one directory, whose path takes so many bytes of theirs.
     fn build(
         &mut self,
-        entries: &[(&EntryKey, &Entry)],
+        entries: &[(&EntryKey, &IndexEntry)],
         dir_bytes: usize,
         cached: Option<&CacheTree>,
         depth: usize,
@@ -154,7 +154,7 @@ impl Builder<'_> {
         Ok(Built { id, tree: CacheTree::new(known, children), is_empty })
     }
 
-    fn check(&self, key: &EntryKey, entry: &Entry) -> Result<(), TreeError> {
+    fn check(&self, key: &EntryKey, entry: &IndexEntry) -> Result<(), TreeError> {
         if self.missing_ok || entry.mode == Mode::Gitlink || self.batch.contains(&entry.id)? {
             return Ok(());
         }

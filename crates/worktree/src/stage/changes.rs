@@ -6,7 +6,7 @@ use packrace_object::ObjectId;
 use packrace_store::OpenOptions;
 
 use super::read::is_file_or_link;
-use crate::index::{Entry, EntryKey, Index, Kind, Mode, Seen, StatRules, look};
+use crate::index::{EntryKey, Index, IndexEntry, Kind, Mode, Seen, StatRules, look};
 use crate::paths::{LeadingDirs, NestedHead, PathError, head_of_nested, path_of};
 
 /// A path that may differ from its entry.
@@ -48,7 +48,7 @@ impl<'a> ChangeFinder<'a> {
     }
 
     /// The change of an entry; `None` if it looks unchanged, or is not to be looked at (assume-unchanged, skip-worktree).
-    pub fn change(&mut self, key: &EntryKey, entry: &Entry) -> Result<Option<Change>, PathError> {
+    pub fn change(&mut self, key: &EntryKey, entry: &IndexEntry) -> Result<Option<Change>, PathError> {
         let path = key.path();
         let is_merged = key.stage() == 0;
         if entry.skip_worktree || (entry.assume_valid && is_merged) {

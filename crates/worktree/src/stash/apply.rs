@@ -6,7 +6,7 @@ use packrace_store::cache_bytes;
 
 use super::{Session, Stash, patch};
 use crate::error::WorkError;
-use crate::index::Entry;
+use crate::index::IndexEntry;
 use crate::listing::{Item, Listing, list};
 use crate::merge::{Merged, Names, merge};
 use crate::paths::{IgnoreRules, directories_above};
@@ -187,7 +187,7 @@ impl Session<'_> {
             index.remove(path);
             for (number, item) in stages.iter().enumerate() {
                 if let Some(item) = item {
-                    index.insert(path, number as u8 + 1, Entry::new(item.id, item.mode));
+                    index.insert(path, number as u8 + 1, IndexEntry::new(item.id, item.mode));
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Session<'_> {
             let before = index.get(path, 0).copied();
             if before.as_ref().map(Item::of).as_ref() != Some(item) {
                 let skip_worktree = before.is_some_and(|before| before.skip_worktree);
-                index.insert(path, 0, Entry { skip_worktree, ..Entry::new(item.id, item.mode) });
+                index.insert(path, 0, IndexEntry { skip_worktree, ..IndexEntry::new(item.id, item.mode) });
             }
         }
     }

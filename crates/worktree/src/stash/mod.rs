@@ -23,7 +23,7 @@ use packrace_store::{OpenOptions, Repository, Snapshot, cache_bytes};
 
 use crate::error::WorkError;
 use crate::files::{Comparison, Files};
-use crate::index::{Entry, Index, IndexLock};
+use crate::index::{Index, IndexEntry, IndexLock};
 use crate::listing::{Item, Listing, make_trees};
 use crate::objects::Objects;
 use crate::paths::{IgnoreRules, Pathspecs};
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
     }
 
     /// Compares the file of an entry with what it says.
-    pub fn compare(&mut self, path: &[u8], entry: &Entry) -> Result<Comparison, WorkError> {
+    pub fn compare(&mut self, path: &[u8], entry: &IndexEntry) -> Result<Comparison, WorkError> {
         self.files.compare(self.lock.index(), path, entry)
     }
 

@@ -8,7 +8,7 @@ use packrace_store::publish::{DurableObjects, ObjectBatch};
 use super::{Head, People, Session, patch};
 use crate::error::WorkError;
 use crate::files::Comparison;
-use crate::index::{Entry, Index, Kind, Mode, StatData};
+use crate::index::{Index, IndexEntry, Kind, Mode, StatData};
 use crate::listing::{Item, Listing, list, make_trees};
 use crate::paths::LeadingDirs;
 use crate::switch;
@@ -279,7 +279,7 @@ impl Session<'_> {
                 Some(content) => {
                     let id = self.objects.make(ObjectKind::Blob, content)?;
                     self.files.check_out(index, &path, &Item { mode: item.mode, id })?;
-                    index.insert(&path, 0, Entry::new(item.id, item.mode));
+                    index.insert(&path, 0, IndexEntry::new(item.id, item.mode));
                 }
             }
         }

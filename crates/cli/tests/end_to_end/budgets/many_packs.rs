@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
-use packrace_testkit::handmade::{Entry, HandmadePack};
+use packrace_testkit::handmade::{HandmadeEntry, HandmadePack};
 use packrace_testkit::peer::{self, Feed, Script};
 use packrace_testkit::received::{fetch_answer, objects_in_pack};
 use packrace_testkit::{Git, clean_environment};
@@ -66,7 +66,7 @@ fn push(repo: &Path) -> (Vec<u8>, ObjectId) {
     let content = format!("tree {tree}\nparent {old}\nauthor {who}\ncommitter {who}\n\npushed\n");
     let id = object_id(HashKind::Sha1, Kind::Commit, content.as_bytes()).unwrap();
     let mut pack = HandmadePack::default();
-    pack.entry(&id, Entry::Whole(Kind::Commit), content.len() as u64, content.as_bytes());
+    pack.entry(&id, HandmadeEntry::Whole(Kind::Commit), content.len() as u64, content.as_bytes());
     let command = format!("{old} {id} refs/heads/main\0 report-status agent=test");
     (Script::new().data(command.as_bytes()).flush().raw(&pack.sealed()).bytes().to_vec(), id)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use packrace_object::{HashKind, Kind, ObjectId, object_id};
-use packrace_testkit::handmade::{Entry, HandmadeDelta, HandmadePack};
+use packrace_testkit::handmade::{HandmadeDelta, HandmadeEntry, HandmadePack};
 use packrace_testkit::mounted::Mount;
 use packrace_testkit::peer::{self, Feed, Reply};
 use packrace_testkit::{Git, Random, clean_environment};
@@ -75,10 +75,10 @@ fn pack(blobs: usize, blob_bytes: usize) -> Vec<u8> {
         let content = random.bytes(blob_bytes);
         let size = content.len() as u64;
         let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
-        let base = pack.entry(&id, Entry::Whole(Kind::Blob), size, &content);
+        let base = pack.entry(&id, HandmadeEntry::Whole(Kind::Blob), size, &content);
         for length in 1..4u32 {
             let delta = HandmadeDelta::new(size, size - u64::from(length)).copy(0, size as u32 - length);
-            pack.delta(&any, Entry::ByDistance(base), delta.bytes());
+            pack.delta(&any, HandmadeEntry::ByDistance(base), delta.bytes());
         }
     }
     pack.sealed()
@@ -90,7 +90,7 @@ fn small_objects(count: u32) -> Vec<u8> {
     for number in 0..count {
         let content = format!("object {number}\n");
         let id = object_id(HashKind::Sha1, Kind::Blob, content.as_bytes()).unwrap();
-        pack.entry(&id, Entry::Whole(Kind::Blob), content.len() as u64, content.as_bytes());
+        pack.entry(&id, HandmadeEntry::Whole(Kind::Blob), content.len() as u64, content.as_bytes());
     }
     pack.sealed()
 }

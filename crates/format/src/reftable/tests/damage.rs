@@ -9,13 +9,13 @@ use packrace_testkit::Random;
 use super::model::{Model, Value};
 use super::*;
 
-fn small_tables() -> Vec<(Options, Vec<u8>)> {
+fn small_tables() -> Vec<(TableOptions, Vec<u8>)> {
     let mut random = Random::new(1);
     let mut tables = Vec::new();
     for (number, block_bytes) in [0, 256, 300, 4096].into_iter().enumerate() {
         for hash in HASHES {
             for count in [0, 1, 30] {
-                let options = Options { block_bytes, restart_interval: 4, ..Options::new(hash) };
+                let options = TableOptions { block_bytes, restart_interval: 4, ..TableOptions::new(hash) };
                 let mut model = Model::random(&mut random, hash, count, 5, 9);
                 match number {
                     1 => model.logs.clear(),

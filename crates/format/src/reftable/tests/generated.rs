@@ -5,7 +5,7 @@ use packrace_testkit::Random;
 use super::model::{Model, Value, id};
 use super::*;
 
-fn check(random: &mut Random, options: &Options, count: usize) {
+fn check(random: &mut Random, options: &TableOptions, count: usize) {
     let (min, max) = (5, 5 + random.below(1000) as u64);
     let model = Model::random(random, options.hash, count, min, max);
     let bytes = model.write(options, min, max).unwrap();
@@ -96,7 +96,7 @@ fn few_records() {
         for hash in HASHES {
             let block_bytes = [0, 256, 300, 511, 1024, 4096, 65_536][round % 7];
             let restart_interval = [0, 1, 2, 16, 1000][round % 5];
-            let options = Options { hash, block_bytes, restart_interval, index_objects: round % 4 != 0 };
+            let options = TableOptions { hash, block_bytes, restart_interval, index_objects: round % 4 != 0 };
             for count in [0, 1, 2, 10, 40, 100] {
                 check(&mut random, &options, count);
             }
@@ -114,7 +114,7 @@ fn ten_thousand_records() {
         (HashKind::Sha256, 0, 3),
         (HashKind::Sha1, MAX_BLOCK_BYTES, 1),
     ] {
-        let options = Options { hash, block_bytes, restart_interval, index_objects: true };
+        let options = TableOptions { hash, block_bytes, restart_interval, index_objects: true };
         check(&mut random, &options, 10_000);
     }
 }
@@ -126,7 +126,7 @@ fn names_as_long_as_blocks() {
         [(0, 4000), (256, 80), (256, 180), (4096, 2000), (4096, 4000), (65_536, 60_000)]
     {
         for hash in HASHES {
-            let options = Options { block_bytes, ..Options::new(hash) };
+            let options = TableOptions { block_bytes, ..TableOptions::new(hash) };
             let mut model = Model::default();
             for number in 0..60u64 {
                 let mut name = number.to_string().into_bytes();
@@ -154,7 +154,7 @@ fn names_as_long_as_blocks() {
 fn many_chunks() {
     let mut random = Random::new(3);
     let model = Model::random(&mut random, HashKind::Sha256, 40_000, 1, 9);
-    let options = Options::new(HashKind::Sha256);
+    let options = TableOptions::new(HashKind::Sha256);
     let whole = model.write(&options, 1, 9).unwrap();
     let mut chunks = Vec::new();
     let mut writer = Writer::new(&options, 1, 9, |bytes: &[u8]| chunks.push(bytes.len())).unwrap();
@@ -173,38 +173,56 @@ fn what_cannot_be_written() {
     let oid = HashKind::Sha1.null();
     let record = |name| RefRecord { name, update_index: 3, value: RefValue::Id(oid) };
     let log = |name, update_index| LogRecord { name, update_index, change: None };
-    let options = Options { block_bytes: 100, ..Options::new(HashKind::Sha1) };
-    type Work<'a> = &'a dyn Fn(&mut Writer<fn(&[u8])>) -> Result<(), WriteError>;
-    let check = |work: Work<'_>, expect: WriteError| {
+    let options = TableOptions { block_bytes: 100, ..TableOptions::new(HashKind::Sha1) };
+    type Work<'a> = &'a dyn Fn(&mut Writer<fn(&[u8])>) -> Result<(), ReftableWriteError>;
+    let check = |work: Work<'_>, expect: ReftableWriteError| {
         let mut writer = Writer::new(&options, 3, 5, (|_| ()) as fn(&[u8])).unwrap();
         assert_eq!(work(&mut writer), Err(expect));
     };
     let name = |text: &str| text.as_bytes().to_vec();
-    check(&|to| to.add_ref(&record(b"")), WriteError::InvalidName(vec![]));
-    check(&|to| to.add_ref(&record(b"a\0")), WriteError::InvalidName(name("a\0")));
-    check(&|to| to.add_ref(&record(b"b")).and(to.add_ref(&record(b"b"))), WriteError::NotSorted(name("b")));
-    check(&|to| to.add_ref(&record(b"b")).and(to.add_ref(&record(b"a"))), WriteError::NotSorted(name("a")));
-    check(&|to| to.add_log(&log(b"b", 4)).and(to.add_ref(&record(b"c"))), WriteError::NotSorted(name("c")));
-    check(&|to| to.add_log(&log(b"b", 4)).and(to.add_log(&log(b"b", 4))), WriteError::NotSorted(name("b")));
-    check(&|to| to.add_log(&log(b"b", 4)).and(to.add_log(&log(b"b", 5))), WriteError::NotSorted(name("b")));
-    check(&|to| to.add_log(&log(b"b", 4)).and(to.add_log(&log(b"a", 1))), WriteError::NotSorted(name("a")));
-    check(&|to| to.add_log(&log(b"b", 6)), WriteError::UpdateIndex(name("b")));
+    check(&|to| to.add_ref(&record(b"")), ReftableWriteError::InvalidName(vec![]));
+    check(&|to| to.add_ref(&record(b"a\0")), ReftableWriteError::InvalidName(name("a\0")));
+    check(
+        &|to| to.add_ref(&record(b"b")).and(to.add_ref(&record(b"b"))),
+        ReftableWriteError::NotSorted(name("b")),
+    );
+    check(
+        &|to| to.add_ref(&record(b"b")).and(to.add_ref(&record(b"a"))),
+        ReftableWriteError::NotSorted(name("a")),
+    );
+    check(
+        &|to| to.add_log(&log(b"b", 4)).and(to.add_ref(&record(b"c"))),
+        ReftableWriteError::NotSorted(name("c")),
+    );
+    check(
+        &|to| to.add_log(&log(b"b", 4)).and(to.add_log(&log(b"b", 4))),
+        ReftableWriteError::NotSorted(name("b")),
+    );
+    check(
+        &|to| to.add_log(&log(b"b", 4)).and(to.add_log(&log(b"b", 5))),
+        ReftableWriteError::NotSorted(name("b")),
+    );
+    check(
+        &|to| to.add_log(&log(b"b", 4)).and(to.add_log(&log(b"a", 1))),
+        ReftableWriteError::NotSorted(name("a")),
+    );
+    check(&|to| to.add_log(&log(b"b", 6)), ReftableWriteError::UpdateIndex(name("b")));
     for update_index in [2, 6] {
         let record = RefRecord { name: b"b", update_index, value: RefValue::Deletion };
-        check(&|to| to.add_ref(&record), WriteError::UpdateIndex(name("b")));
+        check(&|to| to.add_ref(&record), ReftableWriteError::UpdateIndex(name("b")));
     }
     let other = RefRecord { name: b"b", update_index: 3, value: RefValue::Id(HashKind::Sha256.null()) };
-    check(&|to| to.add_ref(&other), WriteError::WrongHash(name("b")));
+    check(&|to| to.add_ref(&other), ReftableWriteError::WrongHash(name("b")));
     let long = "x".repeat(60);
     let needed_bytes = 24 + 4 + 1 + 2 + 60 + 1 + 20 + 3 + 2;
     check(
         &|to| to.add_ref(&record(long.as_bytes())),
-        WriteError::TooLong { name: name(&long), needed_bytes },
+        ReftableWriteError::TooLong { name: name(&long), needed_bytes },
     );
     let fits = &long[..60 - (needed_bytes - 100)];
     let mut writer = Writer::new(&options, 3, 5, |_: &[u8]| ()).unwrap();
     assert_eq!(writer.add_ref(&record(fits.as_bytes())), Ok(()));
-    let too_big = Options { block_bytes: MAX_BLOCK_BYTES + 1, ..options };
-    assert_eq!(Writer::new(&too_big, 3, 5, |_: &[u8]| ()).err(), Some(WriteError::BlockSize));
-    assert_eq!(Writer::new(&options, 5, 3, |_: &[u8]| ()).err(), Some(WriteError::UpdateRange));
+    let too_big = TableOptions { block_bytes: MAX_BLOCK_BYTES + 1, ..options };
+    assert_eq!(Writer::new(&too_big, 3, 5, |_: &[u8]| ()).err(), Some(ReftableWriteError::BlockSize));
+    assert_eq!(Writer::new(&options, 5, 3, |_: &[u8]| ()).err(), Some(ReftableWriteError::UpdateRange));
 }

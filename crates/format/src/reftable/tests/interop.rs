@@ -119,7 +119,7 @@ fn git_reads_what_is_written() {
         let dir = repository(hash, 0, &[("core.logAllRefUpdates", "false")]);
         let repo = dir.path();
         let model = model(&mut random, repo, count, pad);
-        let options = Options { block_bytes, restart_interval, ..Options::new(hash) };
+        let options = TableOptions { block_bytes, restart_interval, ..TableOptions::new(hash) };
         let bytes = model.write(&options, 2, 5).unwrap();
         place(repo, &[(&bytes, 2, 5)]);
         check_git(repo, &model);
@@ -139,7 +139,7 @@ fn git_reads_a_stack_and_its_compaction() {
     for hash in HASHES {
         let dir = repository(hash, 0, &[("core.logAllRefUpdates", "false")]);
         let repo = dir.path();
-        let options = Options { block_bytes: 512, ..Options::new(hash) };
+        let options = TableOptions { block_bytes: 512, ..TableOptions::new(hash) };
         let oldest = model(&mut random, repo, 300, 0);
         let mut newest = Model::default();
         let mut expect = oldest.clone();
@@ -196,7 +196,7 @@ fn git_compacts_the_tables_that_are_chosen() {
                 let name = format!("refs/heads/{update}/{number:x}").into_bytes();
                 model.refs.insert(name, (update, Value::Id(id)));
             }
-            tables.push((model.write(&Options::new(HashKind::Sha1), update, update).unwrap(), update));
+            tables.push((model.write(&TableOptions::new(HashKind::Sha1), update, update).unwrap(), update));
         }
         let placed: Vec<_> = tables.iter().map(|(bytes, update)| (bytes, *update, *update)).collect();
         place(repo, &placed);
@@ -237,7 +237,7 @@ fn git_counts_the_content_of_tables() {
             if update == 5 {
                 model.refs.insert(b"HEAD".to_vec(), (update, Value::Symbolic(b"refs/heads/main".to_vec())));
             }
-            model.write(&Options::new(hash), update, update).unwrap()
+            model.write(&TableOptions::new(hash), update, update).unwrap()
         };
         let newer = table(6, 300);
         let mut is_chosen = Vec::new();

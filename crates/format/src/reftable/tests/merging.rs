@@ -56,7 +56,7 @@ fn read(mut refs: MergedRefs<'_>, mut logs: MergedLogs<'_>) -> Model {
     model
 }
 
-fn check(random: &mut Random, options: &Options, tables: usize, records: usize) {
+fn check(random: &mut Random, options: &TableOptions, tables: usize, records: usize) {
     let models = models(random, options.hash, tables, records);
     let bytes: Vec<Vec<u8>> =
         models.iter().map(|(model, min, max)| model.write(options, *min, *max).unwrap()).collect();
@@ -100,7 +100,7 @@ fn check(random: &mut Random, options: &Options, tables: usize, records: usize) 
 
 fn check_compaction(
     random: &mut Random,
-    options: &Options,
+    options: &TableOptions,
     tables: &[Table<&[u8]>],
     models: &[(Model, u64, u64)],
     range: Range<usize>,
@@ -125,7 +125,7 @@ fn stacks() {
     for round in 0..30 {
         let hash = HASHES[round % 2];
         let block_bytes = [0, 256, 4096, 1024][round % 4];
-        let options = Options { block_bytes, ..Options::new(hash) };
+        let options = TableOptions { block_bytes, ..TableOptions::new(hash) };
         for (tables, records) in [(0, 0), (1, 20), (2, 5), (3, 60), (9, 30)] {
             check(&mut random, &options, tables, records);
         }
@@ -134,27 +134,27 @@ fn stacks() {
 
 #[test]
 fn a_stack_of_many_tables() {
-    check(&mut Random::new(2), &Options::new(HashKind::Sha1), 60, 200);
+    check(&mut Random::new(2), &TableOptions::new(HashKind::Sha1), 60, 200);
 }
 
 #[test]
 fn ranges_that_are_not_there() {
     let (_dir, bytes) = table(HashKind::Sha1, 1, "4096");
     let tables = [Table::open(&bytes[..]).unwrap()];
-    let options = Options::new(HashKind::Sha1);
+    let options = TableOptions::new(HashKind::Sha1);
     for range in [0..0, 1..1, 0..2, 1..2, 7..usize::MAX] {
         let result = compact(&tables, range.clone(), &options, |_| true, |_| panic!("written"));
         assert_eq!(result, Err(CompactError::Range(range)));
     }
-    let other = Options::new(HashKind::Sha256);
+    let other = TableOptions::new(HashKind::Sha256);
     let result = compact(&tables, 0..1, &other, |_| true, |_| ());
-    assert!(matches!(result, Err(CompactError::Write(WriteError::WrongHash(_)))), "{result:?}");
+    assert!(matches!(result, Err(CompactError::Write(ReftableWriteError::WrongHash(_)))), "{result:?}");
 }
 
 /// A name is looked up in one block of each table, and a prefix within a block needs no other: the others are damaged.
 #[test]
 fn other_blocks_are_not_read() {
-    let options = Options { block_bytes: 512, ..Options::new(HashKind::Sha1) };
+    let options = TableOptions { block_bytes: 512, ..TableOptions::new(HashKind::Sha1) };
     let mut model = Model::default();
     for number in 0..1000 {
         let name = format!("refs/heads/{number:03}").into_bytes();

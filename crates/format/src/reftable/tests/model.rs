@@ -84,7 +84,12 @@ impl Model {
         model
     }
 
-    pub(super) fn write(&self, options: &Options, min: u64, max: u64) -> Result<Vec<u8>, WriteError> {
+    pub(super) fn write(
+        &self,
+        options: &TableOptions,
+        min: u64,
+        max: u64,
+    ) -> Result<Vec<u8>, ReftableWriteError> {
         let mut out = Vec::new();
         let mut writer = Writer::new(options, min, max, |bytes: &[u8]| out.extend_from_slice(bytes))?;
         for (name, (update_index, value)) in &self.refs {

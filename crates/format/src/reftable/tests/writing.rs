@@ -3,7 +3,7 @@
 use super::*;
 
 /// A table with the records of `table`.
-fn rewritten<D: AsRef<[u8]>>(table: &Table<D>, options: &Options) -> Vec<u8> {
+fn rewritten<D: AsRef<[u8]>>(table: &Table<D>, options: &TableOptions) -> Vec<u8> {
     let mut out = Vec::new();
     let (min, max) = table.update_indexes();
     let mut writer = Writer::new(options, min, max, |bytes: &[u8]| out.extend_from_slice(bytes)).unwrap();
@@ -23,31 +23,31 @@ fn rewritten<D: AsRef<[u8]>>(table: &Table<D>, options: &Options) -> Vec<u8> {
 #[test]
 fn tables_without_logs_are_those_of_git() {
     for (hash, count, settings, options) in [
-        (HashKind::Sha1, 0, &[][..], Options::new(HashKind::Sha1)),
-        (HashKind::Sha1, 1000, &[], Options::new(HashKind::Sha1)),
-        (HashKind::Sha256, 1000, &[], Options::new(HashKind::Sha256)),
+        (HashKind::Sha1, 0, &[][..], TableOptions::new(HashKind::Sha1)),
+        (HashKind::Sha1, 1000, &[], TableOptions::new(HashKind::Sha1)),
+        (HashKind::Sha256, 1000, &[], TableOptions::new(HashKind::Sha256)),
         (
             HashKind::Sha1,
             1000,
             &[("blockSize", "256"), ("restartInterval", "5")],
-            Options { block_bytes: 256, restart_interval: 5, ..Options::new(HashKind::Sha1) },
+            TableOptions { block_bytes: 256, restart_interval: 5, ..TableOptions::new(HashKind::Sha1) },
         ),
         (
             HashKind::Sha256,
             2000,
             &[("blockSize", "333"), ("restartInterval", "1"), ("indexObjects", "false")],
-            Options {
+            TableOptions {
                 block_bytes: 333,
                 restart_interval: 1,
                 index_objects: false,
-                ..Options::new(HashKind::Sha256)
+                ..TableOptions::new(HashKind::Sha256)
             },
         ),
         (
             HashKind::Sha1,
             2000,
             &[("blockSize", "65536"), ("restartInterval", "64")],
-            Options { block_bytes: 65536, restart_interval: 64, ..Options::new(HashKind::Sha1) },
+            TableOptions { block_bytes: 65536, restart_interval: 64, ..TableOptions::new(HashKind::Sha1) },
         ),
     ] {
         let dir = repository(hash, count, &[("core.logAllRefUpdates", "false")]);

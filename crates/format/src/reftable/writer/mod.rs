@@ -42,7 +42,7 @@ const LOG_COMPRESSION: i32 = 6;
 
 /// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct TableOptions {
     /// The hash of object names; the table is of version 1 for SHA-1, else of version 2.
     pub hash: HashKind,
     /// `reftable.blockSize`: blocks are no longer, and aligned to it; up to [`MAX_BLOCK_BYTES`]. 0 for blocks of
@@ -54,17 +54,17 @@ pub struct Options {
     pub index_objects: bool,
 }
 
-impl Options {
+impl TableOptions {
     /// What git does without configuration.
     pub fn new(hash: HashKind) -> Self {
         let restart_interval = DEFAULT_RESTART_INTERVAL;
-        Options { hash, block_bytes: DEFAULT_BLOCK_BYTES, restart_interval, index_objects: true }
+        TableOptions { hash, block_bytes: DEFAULT_BLOCK_BYTES, restart_interval, index_objects: true }
     }
 }
 
 /// What cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
+pub enum ReftableWriteError {
     /// The block size is above the format's.
     #[error("reftable block size cannot exceed 16MB")]
     BlockSize,
@@ -110,8 +110,8 @@ pub struct Written {
 /// Memory: one chunk, one block, the last name of each block of a section, and for object blocks 48 bytes for every id
 /// of a ref.
 pub struct Writer<S> {
-    out: Output<S>,
-    options: Options,
+    out: TableOutput<S>,
+    options: TableOptions,
     min_update_index: u64,
     max_update_index: u64,
     block: BlockBuilder,
@@ -139,22 +139,22 @@ impl<S: FnMut(&[u8])> Writer<S> {
     /// A table of the updates from `min_update_index` to `max_update_index`. `sink` gets it in order and in chunks of about
     /// 1 MiB, the last one with the footer; a table that is smaller comes at once.
     pub fn new(
-        options: &Options,
+        options: &TableOptions,
         min_update_index: u64,
         max_update_index: u64,
         sink: S,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self, ReftableWriteError> {
         let mut options = *options;
         if options.block_bytes > MAX_BLOCK_BYTES {
-            return Err(WriteError::BlockSize);
+            return Err(ReftableWriteError::BlockSize);
         }
         if min_update_index > max_update_index {
-            return Err(WriteError::UpdateRange);
+            return Err(ReftableWriteError::UpdateRange);
         }
         if options.restart_interval == 0 {
             options.restart_interval = DEFAULT_RESTART_INTERVAL;
         }
-        let out = Output { sink, chunk: Vec::new(), given: 0, padding: 0 };
+        let out = TableOutput { sink, chunk: Vec::new(), given: 0, padding: 0 };
         let mut writer = Writer {
             out,
             options,
@@ -173,15 +173,15 @@ impl<S: FnMut(&[u8])> Writer<S> {
     }
 
     /// Appends a ref.
-    pub fn add_ref(&mut self, record: &RefRecord<'_>) -> Result<(), WriteError> {
+    pub fn add_ref(&mut self, record: &RefRecord<'_>) -> Result<(), ReftableWriteError> {
         let RefRecord { name, update_index, value } = *record;
         self.check_name(name)?;
         if self.block.kind() != b'r' || self.written.refs > 0 && name <= self.key.as_slice() {
-            return Err(WriteError::NotSorted(name.to_vec()));
+            return Err(ReftableWriteError::NotSorted(name.to_vec()));
         }
         let delta = update_index.checked_sub(self.min_update_index);
         let delta = delta.filter(|_| update_index <= self.max_update_index);
-        let delta = delta.ok_or_else(|| WriteError::UpdateIndex(name.to_vec()))?;
+        let delta = delta.ok_or_else(|| ReftableWriteError::UpdateIndex(name.to_vec()))?;
         let (value_type, ids) = match value {
             RefValue::Deletion => (0, [None, None]),
             RefValue::Id(id) => (1, [Some(id), None]),
@@ -190,7 +190,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         };
         let ids = ids.iter().flatten();
         if ids.clone().any(|id| id.kind() != self.options.hash) {
-            return Err(WriteError::WrongHash(name.to_vec()));
+            return Err(ReftableWriteError::WrongHash(name.to_vec()));
         }
         self.key.clear();
         self.key.extend_from_slice(name);
@@ -210,15 +210,15 @@ impl<S: FnMut(&[u8])> Writer<S> {
     }
 
     /// Appends a log record. Deletions can be of updates of older tables.
-    pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<(), WriteError> {
+    pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<(), ReftableWriteError> {
         let LogRecord { name, update_index, ref change } = *record;
         self.check_name(name)?;
         if update_index > self.max_update_index {
-            return Err(WriteError::UpdateIndex(name.to_vec()));
+            return Err(ReftableWriteError::UpdateIndex(name.to_vec()));
         }
         let other_hash = |id: &packrace_object::ObjectId| id.kind() != self.options.hash;
         if change.is_some_and(|change| other_hash(&change.old) || other_hash(&change.new)) {
-            return Err(WriteError::WrongHash(name.to_vec()));
+            return Err(ReftableWriteError::WrongHash(name.to_vec()));
         }
         if self.block.kind() != b'g' {
             self.finish_refs()?;
@@ -228,7 +228,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
             let (last_name, last_tail) = self.key.split_at(self.key.len() - KEY_TAIL_BYTES);
             let reversed = (!update_index).to_be_bytes();
             if (name, &reversed[..]) <= (last_name, &last_tail[1..]) {
-                return Err(WriteError::NotSorted(name.to_vec()));
+                return Err(ReftableWriteError::NotSorted(name.to_vec()));
             }
         }
         self.key.clear();
@@ -250,7 +250,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
     }
 
     /// Writes what is left, and the footer.
-    pub fn finish(mut self) -> Result<Written, WriteError> {
+    pub fn finish(mut self) -> Result<Written, ReftableWriteError> {
         match self.written.logs {
             0 => self.finish_refs()?,
             _ => self.places.log_index = self.finish_section(b'g')?,
@@ -280,9 +280,9 @@ impl<S: FnMut(&[u8])> Writer<S> {
         Ok(self.written)
     }
 
-    fn check_name(&self, name: &[u8]) -> Result<(), WriteError> {
+    fn check_name(&self, name: &[u8]) -> Result<(), ReftableWriteError> {
         match name.is_empty() || name.contains(&0) {
-            true => Err(WriteError::InvalidName(name.to_vec())),
+            true => Err(ReftableWriteError::InvalidName(name.to_vec())),
             false => Ok(()),
         }
     }
@@ -313,7 +313,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
     }
 
     /// Appends a record with the key at hand to the block, or to the next one.
-    fn add(&mut self, value_type: u8, value: impl Fn(&mut Vec<u8>)) -> Result<(), WriteError> {
+    fn add(&mut self, value_type: u8, value: impl Fn(&mut Vec<u8>)) -> Result<(), ReftableWriteError> {
         if self.block.add(&self.key, value_type, &value).is_ok() {
             return Ok(());
         }
@@ -322,7 +322,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
             self.start_block(self.block.kind());
         }
         let added = self.block.add(&self.key, value_type, &value);
-        added.map_err(|needed_bytes| WriteError::TooLong { name: name_of(&self.key), needed_bytes })
+        added.map_err(|needed_bytes| ReftableWriteError::TooLong { name: name_of(&self.key), needed_bytes })
     }
 
     /// Writes the block, and remembers it for the index.
@@ -343,7 +343,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         }
     }
 
-    fn finish_refs(&mut self) -> Result<(), WriteError> {
+    fn finish_refs(&mut self) -> Result<(), ReftableWriteError> {
         self.places.ref_index = self.finish_section(b'r')?;
         if self.places.ref_index > 0 && self.options.index_objects {
             self.write_objects()?;
@@ -353,7 +353,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
         Ok(())
     }
 
-    fn write_objects(&mut self) -> Result<(), WriteError> {
+    fn write_objects(&mut self) -> Result<(), ReftableWriteError> {
         let mut objects = std::mem::take(&mut self.objects);
         self.places.id_bytes = objects.sort();
         if objects.is_empty() {
@@ -375,7 +375,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
 
     /// Ends the last block of a section and writes its index, if it has as many blocks. Gives the position of the uppermost
     /// level.
-    fn finish_section(&mut self, kind: u8) -> Result<u64, WriteError> {
+    fn finish_section(&mut self, kind: u8) -> Result<u64, ReftableWriteError> {
         if !self.block.is_empty() && self.block.kind() == kind {
             self.end_block();
         }
@@ -391,14 +391,14 @@ impl<S: FnMut(&[u8])> Writer<S> {
             self.write_index_level(&below)?;
             if self.index.len() >= below.len() {
                 let name = name_of(self.index.longest_key());
-                return Err(WriteError::TooLong { name, needed_bytes: MAX_BLOCK_BYTES + 1 });
+                return Err(ReftableWriteError::TooLong { name, needed_bytes: MAX_BLOCK_BYTES + 1 });
             }
         }
         self.index = IndexLevel::default();
         Ok(uppermost)
     }
 
-    fn write_index_level(&mut self, below: &IndexLevel) -> Result<(), WriteError> {
+    fn write_index_level(&mut self, below: &IndexLevel) -> Result<(), ReftableWriteError> {
         let mut limit = self.block_limit();
         let longest = below.longest_key().len() + MAX_INDEX_RECORD_EXTRA_BYTES;
         // With one record a block a level would have as many blocks as the one below, for ever (as git 2.47 then writes it).
@@ -413,7 +413,7 @@ impl<S: FnMut(&[u8])> Writer<S> {
                 self.start_long_block(b'i', limit);
                 added = self.block.add(key, 0, |out| put_varint(out, at));
             }
-            added.map_err(|needed_bytes| WriteError::TooLong { name: name_of(key), needed_bytes })?;
+            added.map_err(|needed_bytes| ReftableWriteError::TooLong { name: name_of(key), needed_bytes })?;
         }
         self.end_block();
         self.block.start(0, 0, b"");
@@ -458,7 +458,7 @@ impl IndexLevel {
 
 /// The table as far as it is written.
 #[derive(Debug)]
-struct Output<S> {
+struct TableOutput<S> {
     sink: S,
     chunk: Vec<u8>,
     /// How much was given to the sink.
@@ -467,7 +467,7 @@ struct Output<S> {
     padding: usize,
 }
 
-impl<S: FnMut(&[u8])> Output<S> {
+impl<S: FnMut(&[u8])> TableOutput<S> {
     /// Where the next block starts.
     fn next_at(&self) -> u64 {
         self.given + (self.chunk.len() + self.padding) as u64

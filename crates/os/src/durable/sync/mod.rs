@@ -17,7 +17,7 @@ mod file_system;
 
 use super::NewFile;
 use crate::count::{self, Op, Role};
-use crate::simulated::{Change, DiskOp, before, done};
+use crate::simulated::{DiskChange, DiskOp, before, done};
 
 /// So many syncs of one caller are in flight at a time, each in a thread that does nothing else. On ext4, 32 files took 10 ms
 /// together and 102 ms one after the other.
@@ -75,9 +75,9 @@ pub fn sync_together(mut all: Vec<ToSync<'_>>, role: Role) -> Result<(), SyncFai
     one_call_for(&all, role).unwrap_or_else(|| sync_in_flight(&all, role))?;
     for item in &all {
         match item {
-            ToSync::Dir(path) => done(|| Change::SyncDir((*path).to_owned())),
+            ToSync::Dir(path) => done(|| DiskChange::SyncDir((*path).to_owned())),
             ToSync::New(file) if !file.method.is_durable() => {}
-            item => done(|| Change::Sync(item.path().to_owned())),
+            item => done(|| DiskChange::Sync(item.path().to_owned())),
         }
     }
     Ok(())
@@ -187,7 +187,7 @@ fn is_unsupported(error: &io::Error) -> bool {
 pub fn sync_dir(dir: &Path, role: Role) -> io::Result<()> {
     before(dir, DiskOp::SyncDir)?;
     SHARED.sync(dir, &|dir| sync_names(dir, role))?;
-    done(|| Change::SyncDir(dir.to_owned()));
+    done(|| DiskChange::SyncDir(dir.to_owned()));
     Ok(())
 }
 
@@ -385,7 +385,7 @@ mod tests {
             let before = count::so_far(Role::Hook, Op::Sync).0;
             let (result, recording) = crate::simulated::recorded(dir.path(), work).unwrap();
             result.unwrap();
-            let is_sync = |change: &&Change| matches!(change, Change::Sync(_));
+            let is_sync = |change: &&DiskChange| matches!(change, DiskChange::Sync(_));
             assert_eq!(recording.changes().iter().filter(is_sync).count(), expect, "{method:?}");
             assert!(count::so_far(Role::Hook, Op::Sync).0 >= before + 2);
         }

@@ -1,7 +1,7 @@
 //! A disk that forgets: what may be left of a directory tree when the machine stops behind any change.
 //!
 //! [`recorded`] runs some work on the real disk and notes what [`crate::durable`] changes, with the data. From that,
-//! [`Recording::crashed`] tells the states that a file system may show after a crash, and [`State::lay_out`] makes one of them
+//! [`Recording::crashed`] tells the states that a file system may show after a crash, and [`DiskState::lay_out`] makes one of them
 //! in a directory, where whatever reads it can be tried.
 //!
 //! # What a file system may do
@@ -32,7 +32,7 @@ use super::disk;
 
 /// A change of the disk that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum DiskChange {
     /// A file appeared, if it was not there to be appended to.
     Create(PathBuf),
     /// A directory appeared.
@@ -72,13 +72,13 @@ pub enum Change {
 #[derive(Debug, Clone)]
 pub struct Recording {
     root: PathBuf,
-    before: State,
-    changes: Vec<Change>,
+    before: DiskState,
+    changes: Vec<DiskChange>,
 }
 
 /// Runs `work` on this thread and notes what it changes below `root`.
 pub fn recorded<T>(root: &Path, work: impl FnOnce() -> T) -> io::Result<(T, Recording)> {
-    let before = State::of(root)?;
+    let before = DiskState::of(root)?;
     disk::begin_recording();
     let result = work();
     let changes = disk::end_recording();
@@ -92,28 +92,28 @@ pub fn changes_so_far() -> usize {
 
 impl Recording {
     /// Of changes that somebody else has noted, in absolute paths: what came to `root` when it was as `before`.
-    pub fn new(root: &Path, before: State, changes: Vec<Change>) -> Self {
+    pub fn new(root: &Path, before: DiskState, changes: Vec<DiskChange>) -> Self {
         Recording { root: root.to_owned(), before, changes }
     }
 
     /// The changes in their order. There may be a crash before the first and behind each.
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[DiskChange] {
         &self.changes
     }
 
     /// The same on a disk that lies: the sync of this number among them, from 0, did nothing. None if there is no such sync.
     pub fn without_sync(&self, number: usize) -> Option<Self> {
-        let is_sync = |change: &Change| matches!(change, Change::Sync(_) | Change::SyncDir(_));
+        let is_sync = |change: &DiskChange| matches!(change, DiskChange::Sync(_) | DiskChange::SyncDir(_));
         let mut syncs = (0..self.changes.len()).filter(|at| is_sync(&self.changes[*at]));
         let at = syncs.nth(number)?;
         let mut lying = self.clone();
         // Of what is not below the root, nothing is told.
-        lying.changes[at] = Change::Sync(PathBuf::new());
+        lying.changes[at] = DiskChange::Sync(PathBuf::new());
         Some(lying)
     }
 
     /// What is left if the process is killed behind so many changes: all of them.
-    pub fn killed(&self, done: usize) -> State {
+    pub fn killed(&self, done: usize) -> DiskState {
         let replay = Replay::of(self, done);
         replay.state(&Fate { is_lost: vec![false; replay.names.len()], data: BTreeMap::new() })
     }
@@ -125,7 +125,7 @@ impl Recording {
     /// beginning of the names kept, each alone lost, each alone kept, every one of these with the data of all files
     /// whole, lost, halved and zeroed; with all names, the data of each file alone lost, halved and zeroed; and then what a
     /// generator of random numbers picks, which begins with the same number each time.
-    pub fn crashed(&self, done: usize, max: usize) -> Vec<State> {
+    pub fn crashed(&self, done: usize, max: usize) -> Vec<DiskState> {
         let replay = Replay::of(self, done);
         let fates: Box<dyn Iterator<Item = Fate>> = match replay.all_fates(max) {
             Some(fates) => Box::new(fates.into_iter()),
@@ -138,12 +138,12 @@ impl Recording {
 
 /// A tree of directories and files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct State(BTreeMap<Arc<Path>, Option<Arc<[u8]>>>);
+pub struct DiskState(BTreeMap<Arc<Path>, Option<Arc<[u8]>>>);
 
-impl State {
+impl DiskState {
     /// What is below a directory. Fails for what is neither a directory nor a file.
     pub fn of(dir: &Path) -> io::Result<Self> {
-        let mut state = State::default();
+        let mut state = DiskState::default();
         state.add(dir, Path::new(""))?;
         Ok(state)
     }
@@ -177,7 +177,7 @@ impl State {
 
     /// Changes a directory until this is what is below it. Files that are as they shall be stay.
     pub fn lay_out(&self, dir: &Path) -> io::Result<()> {
-        let now = State::of(dir)?;
+        let now = DiskState::of(dir)?;
         // From the last to the first: what is in a directory goes before it. A file that changes goes too: file systems take
         // their time with one that is written again.
         for (name, content) in now.0.iter().rev().filter(|(name, content)| self.0.get(*name) != Some(content))
@@ -282,32 +282,34 @@ impl Replay {
     }
 
     /// Adds a change; one outside of the root is nobody's business.
-    fn add(&mut self, change: &Change, root: &Path, now: &mut BTreeMap<Arc<Path>, Node>) {
+    fn add(&mut self, change: &DiskChange, root: &Path, now: &mut BTreeMap<Arc<Path>, Node>) {
         let below = |path: &Path| path.strip_prefix(root).ok().map(Arc::<Path>::from);
         let file = |path: &Path| match now.get(&below(path)?) {
             Some(Node::File(number)) => Some(*number),
             _ => None,
         };
         let sets = match change {
-            Change::Create(path) if file(path).is_some() => return,
-            Change::Create(path) => {
+            DiskChange::Create(path) if file(path).is_some() => return,
+            DiskChange::Create(path) => {
                 let node = self.new_file(&[]);
                 vec![(below(path), Some(node))]
             }
-            Change::MakeDir(path) => vec![(below(path), Some(Node::Dir))],
-            Change::Remove(path) => vec![(below(path), None)],
-            Change::Rename { from, to } => {
+            DiskChange::MakeDir(path) => vec![(below(path), Some(Node::Dir))],
+            DiskChange::Remove(path) => vec![(below(path), None)],
+            DiskChange::Rename { from, to } => {
                 let node = file(from).map(Node::File);
                 vec![(below(from), None), (below(to), node)]
             }
-            Change::Write { path, at, bytes } => {
+            DiskChange::Write { path, at, bytes } => {
                 return self.write(file(path), Pending::Write(*at, bytes.clone()));
             }
-            Change::Truncate { path, length } => return self.write(file(path), Pending::Truncate(*length)),
-            Change::Sync(path) => {
+            DiskChange::Truncate { path, length } => {
+                return self.write(file(path), Pending::Truncate(*length));
+            }
+            DiskChange::Sync(path) => {
                 return file(path).into_iter().for_each(|file| self.inodes[file].sync());
             }
-            Change::SyncDir(dir) => return below(dir).into_iter().for_each(|dir| self.sync_dir(&dir)),
+            DiskChange::SyncDir(dir) => return below(dir).into_iter().for_each(|dir| self.sync_dir(&dir)),
         };
         let sets: Vec<_> = sets.into_iter().filter_map(|(name, node)| Some((name?, node))).collect();
         for (name, node) in &sets {
@@ -363,7 +365,7 @@ impl Replay {
         }
     }
 
-    fn state(&self, fate: &Fate) -> State {
+    fn state(&self, fate: &Fate) -> DiskState {
         let mut names = self.before.clone();
         for (_, change) in self.names.iter().enumerate().filter(|(number, _)| !fate.is_lost[*number]) {
             for (name, node) in &change.sets {
@@ -389,7 +391,7 @@ impl Replay {
                 Some(self.inodes[file].after(data).into())
             }
         };
-        State(names.into_iter().map(|(name, node)| (name, content(node))).collect())
+        DiskState(names.into_iter().map(|(name, node)| (name, content(node))).collect())
     }
 
     /// The files of which something was not synced.

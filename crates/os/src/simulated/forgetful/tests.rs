@@ -11,7 +11,7 @@ fn states(recording: &Recording, done: usize) -> Vec<String> {
     shown
 }
 
-fn show(state: &State) -> String {
+fn show(state: &DiskState) -> String {
     let entries = state.entries().map(|(name, content)| match content {
         None => format!("{}/", name.display()),
         Some(bytes) => format!("{}={}", name.display(), bytes.escape_ascii()),
@@ -27,7 +27,11 @@ fn check(work: impl FnOnce(&Path) -> io::Result<()>, expect: &[&str]) {
     result.unwrap();
     let all = recording.changes().len();
     assert_eq!(states(&recording, all), expect, "{:?}", recording.changes());
-    assert_eq!(recording.killed(all), State::of(dir.path()).unwrap(), "what was recorded is what happened");
+    assert_eq!(
+        recording.killed(all),
+        DiskState::of(dir.path()).unwrap(),
+        "what was recorded is what happened"
+    );
     assert_eq!(states(&recording, 0), ["old=1"]);
 }
 
@@ -190,11 +194,11 @@ fn states_are_laid_out() {
             let states = recording.crashed(done, max);
             assert!(states.len() <= max);
             assert_eq!(states, recording.crashed(done, max), "the same each time");
-            let different: HashSet<&State> = states.iter().collect();
+            let different: HashSet<&DiskState> = states.iter().collect();
             assert_eq!(different.len(), states.len());
             for state in &states {
                 state.lay_out(&copy).unwrap();
-                assert_eq!(State::of(&copy).unwrap(), *state);
+                assert_eq!(DiskState::of(&copy).unwrap(), *state);
             }
             count += states.len();
         }
@@ -204,11 +208,11 @@ fn states_are_laid_out() {
     std::fs::remove_dir_all(&copy).unwrap();
     std::fs::create_dir_all(copy.join("d/1/x")).unwrap();
     std::fs::write(copy.join("e"), "").unwrap();
-    let state = State::of(&copy).unwrap();
+    let state = DiskState::of(&copy).unwrap();
     recording.killed(recording.changes().len()).lay_out(&copy).unwrap();
-    assert_eq!(State::of(&copy).unwrap(), State::of(&work).unwrap());
+    assert_eq!(DiskState::of(&copy).unwrap(), DiskState::of(&work).unwrap());
     state.lay_out(&copy).unwrap();
-    assert_eq!(State::of(&copy).unwrap(), state);
+    assert_eq!(DiskState::of(&copy).unwrap(), state);
 }
 
 #[test]
@@ -226,6 +230,6 @@ fn what_fails_is_not_recorded() {
     };
     let ((count, steps), recording) = recorded(dir.path(), work).unwrap();
     assert_eq!((count, steps.len()), (2, 5));
-    assert_eq!(recording.changes(), [Change::Create(path.clone()), Change::Remove(path)]);
+    assert_eq!(recording.changes(), [DiskChange::Create(path.clone()), DiskChange::Remove(path)]);
     assert_eq!(changes_so_far(), 0);
 }

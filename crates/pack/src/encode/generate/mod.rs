@@ -231,16 +231,16 @@ impl PackStream {
         self.totals.deltas += step.deltas;
         self.totals.reused_deltas += step.deltas;
         match step.bytes {
-            reuse::Bytes::Span(range) => {
+            reuse::StepBytes::Span(range) => {
                 let map = self.plan.request_objects.snapshot().packs()[reuse.pack().0 as usize].map().clone();
                 self.push(Segment::Mapped(map, range));
             }
-            reuse::Bytes::NewHeader(header, range) => {
+            reuse::StepBytes::NewHeader(header, range) => {
                 let map = self.plan.request_objects.snapshot().packs()[reuse.pack().0 as usize].map().clone();
                 self.push(Segment::EntryHeader(header));
                 self.push(Segment::Mapped(map, range));
             }
-            reuse::Bytes::Recompress(ix) => {
+            reuse::StepBytes::Recompress(ix) => {
                 let entry = self.maker.whole(&self.plan, ix)?;
                 self.done += 1;
                 self.push_owned(entry);

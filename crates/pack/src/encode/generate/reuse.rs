@@ -19,14 +19,14 @@ use super::MAX_SPAN_BYTES;
 
 /// The next bytes of the response.
 pub(super) struct ReuseStep {
-    pub(super) bytes: Bytes,
+    pub(super) bytes: StepBytes,
     /// Objects whose stored bytes are in it.
     pub(super) objects: u32,
     /// Deltas among them.
     pub(super) deltas: u32,
 }
 
-pub(super) enum Bytes {
+pub(super) enum StepBytes {
     /// Stored entries as they are.
     Span(Range<usize>),
     /// A new entry header, and the stored bytes that follow it.
@@ -86,13 +86,13 @@ impl PackReuse {
                 let start = first.start as u64;
                 self.runs.push(Run { start, end: start + 1, sent_at: written });
                 let ix = first.ix(&plan.request_objects)?;
-                Ok(Some(ReuseStep { bytes: Bytes::Recompress(ix), objects: 0, deltas: 0 }))
+                Ok(Some(ReuseStep { bytes: StepBytes::Recompress(ix), objects: 0, deltas: 0 }))
             }
             Verdict::NewHeader { header, body_at } => {
                 self.next += 1;
                 self.add_run(&first, written);
                 Ok(Some(ReuseStep {
-                    bytes: Bytes::NewHeader(header, body_at..first.end),
+                    bytes: StepBytes::NewHeader(header, body_at..first.end),
                     objects: 1,
                     deltas: 1,
                 }))
@@ -133,7 +133,7 @@ impl PackReuse {
             }
             self.next += 1;
         }
-        Ok(ReuseStep { bytes: Bytes::Span(span), objects, deltas })
+        Ok(ReuseStep { bytes: StepBytes::Span(span), objects, deltas })
     }
 
     fn add_run(&mut self, entry: &StoredEntry, sent_at: u64) {

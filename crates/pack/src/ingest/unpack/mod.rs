@@ -5,7 +5,7 @@ mod salvage;
 use packrace_store::publish::{Form, LooseBatch, LooseLimit};
 use packrace_store::{ObjectIx, Snapshot, cache_bytes};
 
-use crate::ingest::{Error, IndexedPack};
+use crate::ingest::{IndexedPack, IngestError};
 use crate::progress::{Phase, ProgressSink};
 
 pub use salvage::{Salvaged, salvage};
@@ -14,7 +14,7 @@ pub use salvage::{Salvaged, salvage};
 pub const MAX_OBJECT_BYTES: u64 = 32 << 20;
 
 /// In which form to keep the objects of a pack, of which `existing` may have some: if few are new, it is not worth another pack.
-pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) -> Result<Form, Error> {
+pub fn form_of(indexed: &IndexedPack, existing: &Snapshot, limit: LooseLimit) -> Result<Form, IngestError> {
     let mut new = 0;
     for entry in indexed.entries() {
         new += u32::from(!existing.contains(&entry.id)?);
@@ -32,7 +32,7 @@ pub fn unpack(
     indexed: &IndexedPack,
     batch: &mut LooseBatch,
     progress: &dyn ProgressSink,
-) -> Result<bool, Error> {
+) -> Result<bool, IngestError> {
     let entries = indexed.entries();
     if entries.is_empty() {
         return Ok(true);

@@ -13,7 +13,7 @@ use packrace_store::Repository;
 use packrace_store::publish::{BatchOptions, ObjectBatch};
 
 use super::MAX_OBJECT_BYTES;
-use crate::ingest::Error;
+use crate::ingest::IngestError;
 
 /// Contents that are in memory because more is made of them.
 const MAX_HELD_BYTES: usize = 64 << 20;
@@ -69,7 +69,7 @@ enum BaseRef {
 
 /// Stores what can be read of a pack, in as many batches as it takes. With `is_dry`, nothing is stored, and deltas
 /// are not applied, as in git.
-pub fn salvage(data: &[u8], repository: &Repository, is_dry: bool) -> Result<Salvaged, Error> {
+pub fn salvage(data: &[u8], repository: &Repository, is_dry: bool) -> Result<Salvaged, IngestError> {
     let mut work = Salvage {
         data,
         hash: repository.hash_kind(),
@@ -126,7 +126,7 @@ const OUT_OF_BOUND: &str = "offset value out of bound for delta base object";
 
 impl Salvage<'_> {
     /// Stores whole objects and notes deltas. Gives the end of the entries, if it is reached.
-    fn read_entries(&mut self) -> Result<Option<usize>, Error> {
+    fn read_entries(&mut self) -> Result<Option<usize>, IngestError> {
         let Some(header) = self.data.first_chunk::<HEADER_BYTES>() else {
             self.give_up(CUT_OFF);
             return Ok(None);
@@ -162,7 +162,7 @@ impl Salvage<'_> {
     }
 
     /// Whether there may be another one.
-    fn read_entry(&mut self, at: &mut usize, batch: &ObjectBatch) -> Result<bool, Error> {
+    fn read_entry(&mut self, at: &mut usize, batch: &ObjectBatch) -> Result<bool, IngestError> {
         let offset = *at as u64;
         let header = match parse_entry_header(&self.data[*at..], self.hash) {
             Ok(header) => header,
@@ -242,7 +242,12 @@ impl Salvage<'_> {
     }
 
     /// Stores an object. None for one that attacks its hash.
-    fn store(&mut self, kind: Kind, content: &[u8], batch: &ObjectBatch) -> Result<Option<ObjectId>, Error> {
+    fn store(
+        &mut self,
+        kind: Kind,
+        content: &[u8],
+        batch: &ObjectBatch,
+    ) -> Result<Option<ObjectId>, IngestError> {
         let Ok(id) = object_id(self.hash, kind, content) else {
             self.found.errors.push("SHA-1 appears to be part of a collision attack".to_owned());
             return Ok(None);
@@ -254,7 +259,7 @@ impl Salvage<'_> {
     }
 
     /// In rounds, each of which begins with what is stored, and goes on to what is made of that as long as the memory lasts.
-    fn apply_deltas(&mut self) -> Result<(), Error> {
+    fn apply_deltas(&mut self) -> Result<(), IngestError> {
         if self.is_dry {
             return Ok(());
         }
@@ -297,7 +302,7 @@ impl Salvage<'_> {
         root: DeltaLevel,
         tree: &mut DeltaTree,
         batch: &ObjectBatch,
-    ) -> Result<(), Error> {
+    ) -> Result<(), IngestError> {
         let mut held_bytes = root.content.len();
         let mut levels = vec![root];
         while let Some(level) = levels.last_mut() {
@@ -339,7 +344,7 @@ impl Salvage<'_> {
         }
     }
 
-    fn batch(&self) -> Result<ObjectBatch, Error> {
+    fn batch(&self) -> Result<ObjectBatch, IngestError> {
         let options = BatchOptions::of(self.repository.config())?;
         Ok(ObjectBatch::new(self.repository.object_dir(), self.repository.snapshot()?, options))
     }

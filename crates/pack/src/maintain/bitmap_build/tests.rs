@@ -8,31 +8,31 @@ use super::*;
 use crate::progress::NoProgress;
 
 /// What a repository of one pack is built from.
-struct Input {
+struct BitmapInput {
     request_objects: Arc<RequestObjects>,
     order: BitOrder,
     refs: Vec<ObjectId>,
 }
 
-fn open(path: &std::path::Path) -> Input {
+fn open(path: &std::path::Path) -> BitmapInput {
     let repository = Repository::open(path, &OpenOptions::default()).unwrap();
     let request_objects = Arc::new(RequestObjects::new(repository.snapshot().unwrap()));
     let [pack] = request_objects.snapshot().packs() else { panic!("one pack") };
     let order = BitOrder::of_pack(&request_objects, pack.index(), pack.reverse()).unwrap();
     let refs = Git::stock().run(path, &["for-each-ref", "--format=%(objectname)"]);
     let refs = refs.lines().map(|id| ObjectId::from_hex(id.as_bytes()).unwrap()).collect();
-    Input { request_objects, order, refs }
+    BitmapInput { request_objects, order, refs }
 }
 
-fn history(input: &Input) -> CommitHistory {
+fn history(input: &BitmapInput) -> CommitHistory {
     let tips = BitmapTips { refs: &input.refs, preferred: &[] };
     CommitHistory::load(&input.request_objects, &input.order, tips, 2, &NoProgress).unwrap()
 }
 
-fn job(input: &Input) -> BitmapJob<'_> {
+fn job(input: &BitmapInput) -> BitmapJob<'_> {
     static OPTIONS: BitmapOptions =
         BitmapOptions { name_hashes: true, reuse: false, lookup_table: false, threads: 1 };
-    let Input { request_objects, order, .. } = input;
+    let BitmapInput { request_objects, order, .. } = input;
     BitmapJob { request_objects, order, options: &OPTIONS, progress: &NoProgress }
 }
 
@@ -85,7 +85,7 @@ fn nobody_waits() {
         }
     }
     let repo = RepoBuilder::new(Size::Tiny).build();
-    let Input { request_objects, order, refs } = open(repo.path());
+    let BitmapInput { request_objects, order, refs } = open(repo.path());
     let tips = BitmapTips { refs: &refs, preferred: &[] };
     let error = build(&request_objects, &order, tips, &BitmapOptions::default(), &Gone).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Cancelled);
@@ -94,7 +94,7 @@ fn nobody_waits() {
 #[test]
 fn what_is_stored_is_not_compared_again() {
     let repo = RepoBuilder::new(Size::Small).build();
-    let kept = |input: &Input, history: &CommitHistory| {
+    let kept = |input: &BitmapInput, history: &CommitHistory| {
         let selected = select::select(history);
         Introduced::find(job(input), history, &selected, u64::MAX).unwrap().kept()
     };

@@ -33,7 +33,7 @@ use crate::wire::pkt_line::{FLUSH, PktLine, text};
 
 /// Caps on what a server may tell. Plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct FetchLimits {
     /// Capabilities.
     pub capabilities: usize,
     /// Refs, of about 80 bytes of memory each beside the name.
@@ -42,9 +42,9 @@ pub struct Limits {
     pub name_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for FetchLimits {
     fn default() -> Self {
-        Limits { capabilities: 1_000, refs: 4_000_000, name_bytes: 256 << 20 }
+        FetchLimits { capabilities: 1_000, refs: 4_000_000, name_bytes: 256 << 20 }
     }
 }
 
@@ -68,15 +68,15 @@ pub enum Event {
 #[derive(Debug)]
 pub struct FetchClient {
     agent: String,
-    limits: Limits,
-    state: State,
+    limits: FetchLimits,
+    state: FetchClientState,
     packets: Packets,
     server: ServerCapabilities,
     refs: ListedRefs,
 }
 
 #[derive(Debug)]
-enum State {
+enum FetchClientState {
     /// The server has said nothing yet, or over HTTP which service it is.
     Start,
     /// The flush that ends the name of the service comes.
@@ -94,11 +94,11 @@ enum State {
 
 impl FetchClient {
     /// Begins before the server has said anything.
-    pub fn new(agent: &str, limits: Limits) -> Self {
+    pub fn new(agent: &str, limits: FetchLimits) -> Self {
         FetchClient {
             agent: agent.to_owned(),
             limits,
-            state: State::Start,
+            state: FetchClientState::Start,
             packets: Packets::default(),
             server: ServerCapabilities::default(),
             refs: ListedRefs::default(),
@@ -120,7 +120,7 @@ impl FetchClient {
         let unborn = request.unborn && self.server.tells_unborn;
         let mut out = self.command("ls-refs");
         write_arguments(&mut out, &RefsRequest { unborn, ..request.clone() });
-        self.state = State::Refs;
+        self.state = FetchClientState::Refs;
         out
     }
 
@@ -130,7 +130,7 @@ impl FetchClient {
         request.write_v2(&mut out);
         write_done(&mut out);
         out.extend_from_slice(FLUSH);
-        self.state = State::Section;
+        self.state = FetchClientState::Section;
         out
     }
 
@@ -149,14 +149,14 @@ impl FetchClient {
     /// taken. What comes while nothing is asked for is an error. After one, the conversation is over.
     pub fn next(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Event>, Error> {
         loop {
-            if let State::Pack(demultiplexer) = &mut self.state {
+            if let FetchClientState::Pack(demultiplexer) = &mut self.state {
                 return match demultiplexer.next(bytes, at)? {
                     None => Ok(None),
                     Some(Piece::Data(range)) => Ok(Some(Event::Data(range))),
                     Some(Piece::Progress(range)) => Ok(Some(Event::Progress(range))),
                     Some(Piece::Fatal(words)) => Err(Error::LastWords(words)),
                     Some(Piece::End) => {
-                        self.state = State::Idle;
+                        self.state = FetchClientState::Idle;
                         Ok(Some(Event::PackEnded))
                     }
                 };
@@ -186,44 +186,50 @@ impl FetchClient {
             return Err(Error::Remote(words.to_vec()));
         }
         match (&mut self.state, packet, line) {
-            (State::Start, _, Some(b"# service=git-upload-pack")) => self.state = State::Service,
-            (State::Service, PktLine::Flush, _) => self.state = State::Capabilities(0),
-            (State::Start, _, Some(b"version 2")) => self.state = State::Capabilities(1),
-            (State::Capabilities(count @ 0), _, Some(b"version 2")) => *count = 1,
-            (State::Start | State::Service | State::Capabilities(0), ..) => return Err(Error::NotVersion2),
-            (State::Capabilities(_), PktLine::Flush, _) => {
+            (FetchClientState::Start, _, Some(b"# service=git-upload-pack")) => {
+                self.state = FetchClientState::Service
+            }
+            (FetchClientState::Service, PktLine::Flush, _) => self.state = FetchClientState::Capabilities(0),
+            (FetchClientState::Start, _, Some(b"version 2")) => {
+                self.state = FetchClientState::Capabilities(1)
+            }
+            (FetchClientState::Capabilities(count @ 0), _, Some(b"version 2")) => *count = 1,
+            (FetchClientState::Start | FetchClientState::Service | FetchClientState::Capabilities(0), ..) => {
+                return Err(Error::NotVersion2);
+            }
+            (FetchClientState::Capabilities(_), PktLine::Flush, _) => {
                 self.server.check()?;
-                self.state = State::Idle;
+                self.state = FetchClientState::Idle;
                 return Ok(Some(Event::Advertised));
             }
-            (State::Capabilities(count), _, Some(line)) => {
+            (FetchClientState::Capabilities(count), _, Some(line)) => {
                 *count += 1;
                 if *count > self.limits.capabilities {
                     return Err(Error::TooMany { what: "capabilities", limit: self.limits.capabilities });
                 }
                 self.server.take(line)?;
             }
-            (State::Capabilities(_), ..) => return Err(Error::ExpectedFlush("capabilities")),
-            (State::Refs, PktLine::Flush, _) => {
-                self.state = State::Idle;
+            (FetchClientState::Capabilities(_), ..) => return Err(Error::ExpectedFlush("capabilities")),
+            (FetchClientState::Refs, PktLine::Flush, _) => {
+                self.state = FetchClientState::Idle;
                 return Ok(Some(Event::RefsListed));
             }
-            (State::Refs, _, Some(line)) => {
+            (FetchClientState::Refs, _, Some(line)) => {
                 let read =
                     parse_ref(line, self.server.hash).ok_or_else(|| Error::BadRefLine(line.to_vec()))?;
                 self.refs.push(&read, &self.limits)?;
             }
-            (State::Refs, ..) => return Err(Error::ExpectedFlush("ref listing")),
-            (State::Section, _, Some(line)) => match Section::parse(line) {
-                Some(Section::Packfile) => self.state = State::Pack(Demultiplexer::default()),
-                Some(Section::ShallowInfo) => self.state = State::ShallowInfo,
+            (FetchClientState::Refs, ..) => return Err(Error::ExpectedFlush("ref listing")),
+            (FetchClientState::Section, _, Some(line)) => match Section::parse(line) {
+                Some(Section::Packfile) => self.state = FetchClientState::Pack(Demultiplexer::default()),
+                Some(Section::ShallowInfo) => self.state = FetchClientState::ShallowInfo,
                 _ => return Err(Error::NoPack(Some(line.to_vec()))),
             },
-            (State::Section, ..) => return Err(Error::NoPack(None)),
-            (State::ShallowInfo, PktLine::Delim, _) => self.state = State::Section,
-            (State::ShallowInfo, ..) => return Err(Error::IsShallow),
-            (State::Idle, ..) => return Err(Error::Unasked),
-            (State::Pack(_), ..) => unreachable!("a side-band is not cut into lines"),
+            (FetchClientState::Section, ..) => return Err(Error::NoPack(None)),
+            (FetchClientState::ShallowInfo, PktLine::Delim, _) => self.state = FetchClientState::Section,
+            (FetchClientState::ShallowInfo, ..) => return Err(Error::IsShallow),
+            (FetchClientState::Idle, ..) => return Err(Error::Unasked),
+            (FetchClientState::Pack(_), ..) => unreachable!("a side-band is not cut into lines"),
         }
         Ok(None)
     }
@@ -231,12 +237,14 @@ impl FetchClient {
     /// What it means that the server ends here.
     pub fn ended(&self) -> Error {
         match &self.state {
-            State::Start => Error::SaidNothing,
-            State::Service | State::Capabilities(_) => Error::ExpectedFlush("capabilities"),
-            State::Refs => Error::ExpectedFlush("ref listing"),
-            State::Section | State::ShallowInfo => Error::NoPack(None),
-            State::Pack(_) => Error::CutOff,
-            State::Idle => Error::HungUp,
+            FetchClientState::Start => Error::SaidNothing,
+            FetchClientState::Service | FetchClientState::Capabilities(_) => {
+                Error::ExpectedFlush("capabilities")
+            }
+            FetchClientState::Refs => Error::ExpectedFlush("ref listing"),
+            FetchClientState::Section | FetchClientState::ShallowInfo => Error::NoPack(None),
+            FetchClientState::Pack(_) => Error::CutOff,
+            FetchClientState::Idle => Error::HungUp,
         }
     }
 }

@@ -1,6 +1,6 @@
 use packrace_object::ObjectId;
 
-use super::{Error, Limits};
+use super::{Error, FetchLimits};
 use crate::message::ls_refs::RefLine;
 
 /// The refs of a server, in the order in which it told them. Names lie in one buffer: a million of them cost no allocation
@@ -35,7 +35,7 @@ pub struct ListedRef<'a> {
 }
 
 impl ListedRefs {
-    pub(super) fn push(&mut self, line: &RefLine<'_>, limits: &Limits) -> Result<(), Error> {
+    pub(super) fn push(&mut self, line: &RefLine<'_>, limits: &FetchLimits) -> Result<(), Error> {
         let target = line.symref_target.unwrap_or_default();
         if self.refs.len() >= limits.refs {
             return Err(Error::TooMany { what: "refs", limit: limits.refs });

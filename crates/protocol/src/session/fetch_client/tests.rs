@@ -45,7 +45,7 @@ struct Heard {
 }
 
 /// Has the whole conversation; each answer comes in pieces of `step` bytes, and the server ends behind the last.
-fn hear(answers: &[&[u8]], step: usize, limits: Limits) -> Heard {
+fn hear(answers: &[&[u8]], step: usize, limits: FetchLimits) -> Heard {
     let mut client = FetchClient::new("me/1", limits);
     let mut heard = Heard::default();
     for (number, answer) in answers.iter().enumerate() {
@@ -94,7 +94,11 @@ fn hear(answers: &[&[u8]], step: usize, limits: Limits) -> Heard {
 /// The answers end in this error, however they are cut.
 fn check_error(answers: &[&[u8]], expect: &str) {
     for step in [1, 3, 1 << 20] {
-        assert_eq!(hear(answers, step, Limits::default()).error.as_deref(), Some(expect), "steps of {step}");
+        assert_eq!(
+            hear(answers, step, FetchLimits::default()).error.as_deref(),
+            Some(expect),
+            "steps of {step}"
+        );
     }
 }
 
@@ -103,7 +107,7 @@ fn a_clone_is_heard_whole_and_byte_by_byte() {
     let service = [&lines(&["# service=git-upload-pack"], FLUSH)[..], &capabilities()].concat();
     for first in [capabilities(), service] {
         for step in [1, 2, 3, 7, 64, 1 << 20] {
-            let heard = hear(&[&first, &refs(), &pack()], step, Limits::default());
+            let heard = hear(&[&first, &refs(), &pack()], step, FetchLimits::default());
             assert_eq!(heard.events, ["advertised", "listed", "ended"]);
             assert_eq!(heard.refs, ["HEAD", "refs/heads/main", "refs/tags/v1"]);
             assert_eq!(
@@ -117,7 +121,7 @@ fn a_clone_is_heard_whole_and_byte_by_byte() {
 
 #[test]
 fn what_is_said_is_what_git_says() {
-    let mut client = FetchClient::new("me/1", Limits::default());
+    let mut client = FetchClient::new("me/1", FetchLimits::default());
     let mut at = 0;
     assert_eq!(client.next(&capabilities(), &mut at), Ok(Some(Event::Advertised)));
     let expect = ServerCapabilities {
@@ -144,7 +148,7 @@ fn what_is_said_is_what_git_says() {
 
 #[test]
 fn what_a_server_did_not_offer_is_not_used() {
-    let mut client = FetchClient::new("me/1", Limits::default());
+    let mut client = FetchClient::new("me/1", FetchLimits::default());
     client.next(&lines(&["version 2", "ls-refs", "fetch"], FLUSH), &mut 0).unwrap();
     let said = client.ls_refs(&RefsRequest { unborn: true, ..Default::default() });
     assert_eq!(said, lines(&["command=ls-refs"], b"00010000"));
@@ -152,7 +156,7 @@ fn what_a_server_did_not_offer_is_not_used() {
 
 #[test]
 fn refs_keep_what_was_told_of_them() {
-    let mut client = FetchClient::new("me", Limits::default());
+    let mut client = FetchClient::new("me", FetchLimits::default());
     client.next(&capabilities(), &mut 0).unwrap();
     client.ls_refs(&RefsRequest::default());
     client
@@ -219,14 +223,14 @@ fn what_servers_do_wrong_in_gits_words() {
 
 #[test]
 fn a_server_cannot_tell_without_end() {
-    let limits = Limits { capabilities: 6, refs: 3, name_bytes: 100 };
+    let limits = FetchLimits { capabilities: 6, refs: 3, name_bytes: 100 };
     assert_eq!(hear(&[&capabilities(), &refs(), &pack()], 1000, limits).error, None);
     let error = |answers: &[&[u8]], limits| hear(answers, 10, limits).error.unwrap();
-    let told = error(&[&capabilities()], Limits { capabilities: 5, ..limits });
+    let told = error(&[&capabilities()], FetchLimits { capabilities: 5, ..limits });
     assert_eq!(told, "the server tells more than 5 capabilities");
-    let told = error(&[&capabilities(), &refs()], Limits { refs: 2, ..limits });
+    let told = error(&[&capabilities(), &refs()], FetchLimits { refs: 2, ..limits });
     assert_eq!(told, "the server tells more than 2 refs");
-    let told = error(&[&capabilities(), &refs()], Limits { name_bytes: 40, ..limits });
+    let told = error(&[&capabilities(), &refs()], FetchLimits { name_bytes: 40, ..limits });
     assert_eq!(told, "the server tells more than 40 bytes of names of refs");
 }
 
@@ -239,17 +243,17 @@ fn cut_anywhere_and_flipped_anywhere() {
         for cut in 0..whole.len() {
             let mut cut_off: Vec<&[u8]> = answers[..number].iter().map(Vec::as_slice).collect();
             cut_off.push(&whole[..cut]);
-            let heard = hear(&cut_off, 1 << 20, Limits::default());
+            let heard = hear(&cut_off, 1 << 20, FetchLimits::default());
             assert!(heard.error.is_some(), "answer {number} cut at {cut}");
-            assert_eq!(hear(&cut_off, 1, Limits::default()), heard, "answer {number} cut at {cut}");
+            assert_eq!(hear(&cut_off, 1, FetchLimits::default()), heard, "answer {number} cut at {cut}");
         }
         for at in 0..whole.len() {
             for bit in 0..8 {
                 let mut flipped = answers.clone();
                 flipped[number][at] ^= 1 << bit;
                 let flipped: Vec<&[u8]> = flipped.iter().map(Vec::as_slice).collect();
-                let heard = hear(&flipped, 1 << 20, Limits::default());
-                assert_eq!(hear(&flipped, 1, Limits::default()), heard, "byte {at} bit {bit}");
+                let heard = hear(&flipped, 1 << 20, FetchLimits::default());
+                assert_eq!(hear(&flipped, 1, FetchLimits::default()), heard, "byte {at} bit {bit}");
             }
         }
     }

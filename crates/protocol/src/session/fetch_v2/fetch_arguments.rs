@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use packrace_object::ObjectId;
 
 use super::super::lines::Depth;
-use super::super::{Deepen, Limits, ServiceConfig, push_capped, set_filter};
-use super::State;
+use super::super::{Deepen, RequestLimits, ServiceConfig, push_capped, set_filter};
+use super::FetchV2State;
 use crate::message::{parse_id, wanted_refs};
 use crate::refusal::Refusal;
 use crate::wire::pkt_line::{PktLine, text};
@@ -44,10 +44,10 @@ impl Fetch {
         mut self: Box<Self>,
         packet: PktLine<'_>,
         config: &ServiceConfig,
-    ) -> Result<State, Refusal> {
+    ) -> Result<FetchV2State, Refusal> {
         let payload = match packet {
             PktLine::Data(payload) => payload,
-            PktLine::Flush => return Ok(State::FetchComplete(self)),
+            PktLine::Flush => return Ok(FetchV2State::FetchComplete(self)),
             _ => return Err(Refusal::expected_flush("fetch arguments")),
         };
         let (line, hash, limits) = (text(payload), config.hash, &config.limits);
@@ -85,10 +85,10 @@ impl Fetch {
                 line => return Err(Refusal::unexpected_line(line)),
             }
         }
-        Ok(State::FetchArguments(self))
+        Ok(FetchV2State::FetchArguments(self))
     }
 
-    fn take_want_ref(&mut self, name: &[u8], limits: &Limits) -> Result<(), Refusal> {
+    fn take_want_ref(&mut self, name: &[u8], limits: &RequestLimits) -> Result<(), Refusal> {
         self.want_refs_bytes += name.len();
         if self.want_refs_bytes > limits.name_bytes {
             return Err(Refusal::too_many("bytes of want-ref lines", limits.name_bytes));

@@ -4,7 +4,7 @@ use packrace_object::HashKind;
 
 use super::super::lines::check_object_format;
 use super::super::{ObjectInfoRequest, Output, Outputs, RefsRequest, ServiceConfig};
-use super::State;
+use super::FetchV2State;
 use super::fetch_arguments::Fetch;
 use super::object_info::ObjectInfoArguments;
 use super::refs_arguments::RefsArguments;
@@ -15,7 +15,7 @@ use crate::wire::pkt_line::{PktLine, text};
 
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    command: Option<Command>,
+    command: Option<FetchV2Command>,
     pub(super) is_any: bool,
     has_object_format: bool,
     options: usize,
@@ -25,31 +25,31 @@ pub(super) struct Keys {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Command {
+enum FetchV2Command {
     LsRefs,
     Fetch,
     ObjectInfo,
     BundleUri,
 }
 
-impl Command {
+impl FetchV2Command {
     /// The command of this name, if it is one that is offered.
     fn parse(name: &[u8], config: &ServiceConfig) -> Option<Self> {
         match name {
-            b"ls-refs" => Some(Command::LsRefs),
-            b"fetch" => Some(Command::Fetch),
-            b"object-info" => config.features.object_info.then_some(Command::ObjectInfo),
-            b"bundle-uri" => config.features.bundles.as_ref().map(|_| Command::BundleUri),
+            b"ls-refs" => Some(FetchV2Command::LsRefs),
+            b"fetch" => Some(FetchV2Command::Fetch),
+            b"object-info" => config.features.object_info.then_some(FetchV2Command::ObjectInfo),
+            b"bundle-uri" => config.features.bundles.as_ref().map(|_| FetchV2Command::BundleUri),
             _ => None,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Command::LsRefs => "ls-refs",
-            Command::Fetch => "fetch",
-            Command::ObjectInfo => "object-info",
-            Command::BundleUri => "bundle-uri",
+            FetchV2Command::LsRefs => "ls-refs",
+            FetchV2Command::Fetch => "fetch",
+            FetchV2Command::ObjectInfo => "object-info",
+            FetchV2Command::BundleUri => "bundle-uri",
         }
     }
 }
@@ -60,32 +60,34 @@ impl Keys {
         packet: PktLine<'_>,
         config: &ServiceConfig,
         outputs: &mut Outputs,
-    ) -> Result<State, Refusal> {
+    ) -> Result<FetchV2State, Refusal> {
         match packet {
             PktLine::Data(payload) => {
                 self.is_any = true;
                 self.take_key(text(payload), config, outputs)?;
-                Ok(State::Keys(self))
+                Ok(FetchV2State::Keys(self))
             }
-            PktLine::Flush if !self.is_any => Ok(State::Ended),
+            PktLine::Flush if !self.is_any => Ok(FetchV2State::Ended),
             // A flush where arguments could come means that there are none.
             PktLine::Flush => match self.finish(config)? {
-                Command::LsRefs => {
+                FetchV2Command::LsRefs => {
                     outputs.push(Output::NeedRefs(RefsRequest::default()));
-                    Ok(State::SendingRefs)
+                    Ok(FetchV2State::SendingRefs)
                 }
-                Command::Fetch => Ok(State::FetchComplete(self.fetch())),
-                Command::ObjectInfo => {
+                FetchV2Command::Fetch => Ok(FetchV2State::FetchComplete(self.fetch())),
+                FetchV2Command::ObjectInfo => {
                     outputs.push(Output::NeedObjectInfo(ObjectInfoRequest::default()));
-                    Ok(State::SendingObjectInfo)
+                    Ok(FetchV2State::SendingObjectInfo)
                 }
-                Command::BundleUri => Ok(State::TellingBundles),
+                FetchV2Command::BundleUri => Ok(FetchV2State::TellingBundles),
             },
             PktLine::Delim => match self.finish(config)? {
-                Command::LsRefs => Ok(State::RefsArguments(RefsArguments::default())),
-                Command::Fetch => Ok(State::FetchArguments(self.fetch())),
-                Command::ObjectInfo => Ok(State::ObjectInfoArguments(ObjectInfoArguments::default())),
-                Command::BundleUri => Ok(State::BundleArguments),
+                FetchV2Command::LsRefs => Ok(FetchV2State::RefsArguments(RefsArguments::default())),
+                FetchV2Command::Fetch => Ok(FetchV2State::FetchArguments(self.fetch())),
+                FetchV2Command::ObjectInfo => {
+                    Ok(FetchV2State::ObjectInfoArguments(ObjectInfoArguments::default()))
+                }
+                FetchV2Command::BundleUri => Ok(FetchV2State::BundleArguments),
             },
             PktLine::ResponseEnd => Err(Refusal::unexpected_line(b"0002")),
         }
@@ -93,7 +95,8 @@ impl Keys {
 
     fn take_key(&mut self, key: &[u8], config: &ServiceConfig, outputs: &mut Outputs) -> Result<(), Refusal> {
         if let Some(name) = value(key, "command") {
-            let command = Command::parse(name, config).ok_or_else(|| Refusal::invalid_command(name))?;
+            let command =
+                FetchV2Command::parse(name, config).ok_or_else(|| Refusal::invalid_command(name))?;
             if let Some(first) = self.command {
                 return Err(Refusal::second_command(command.name(), first.name()));
             }
@@ -142,7 +145,7 @@ impl Keys {
         Box::new(Fetch { may_lack_promised: self.accepts_promisor, ..Fetch::default() })
     }
 
-    fn finish(&self, config: &ServiceConfig) -> Result<Command, Refusal> {
+    fn finish(&self, config: &ServiceConfig) -> Result<FetchV2Command, Refusal> {
         let command = self.command.ok_or_else(Refusal::no_command)?;
         if !self.has_object_format && config.hash != HashKind::Sha1 {
             return Err(Refusal::mismatched_object_format(config.hash, HashKind::Sha1));

@@ -46,14 +46,14 @@ pub struct Session {
     carriage: Carriage,
     decoder: Decoder,
     outputs: Outputs,
-    state: State,
+    state: FetchV2State,
     is_eof: bool,
     /// The client wants all of the answer in a side-band (`sideband-all`).
     is_multiplexed: bool,
 }
 
 #[derive(Debug)]
-enum State {
+enum FetchV2State {
     /// Reading the command and its capabilities.
     Keys(Keys),
     /// Reading the arguments of a command.
@@ -84,7 +84,7 @@ impl Session {
             carriage,
             decoder: Decoder::default(),
             outputs: Outputs::default(),
-            state: State::Keys(Keys::default()),
+            state: FetchV2State::Keys(Keys::default()),
             is_eof: false,
             is_multiplexed: false,
         }
@@ -94,7 +94,7 @@ impl Session {
     pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         let result = self.handle_input(input).and_then(|()| self.read_lines());
         if result.is_err() {
-            self.state = State::Ended;
+            self.state = FetchV2State::Ended;
         }
         result
     }
@@ -110,12 +110,12 @@ impl Session {
         if let Some(output) = self.outputs.pop() {
             return output;
         }
-        if matches!(self.state, State::Ended) { Output::Done } else { Output::NeedInput }
+        if matches!(self.state, FetchV2State::Ended) { Output::Done } else { Output::NeedInput }
     }
 
     fn handle_input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
-        match (input, std::mem::replace(&mut self.state, State::Ended)) {
-            (Input::Bytes(_), State::Ended) => Ok(()),
+        match (input, std::mem::replace(&mut self.state, FetchV2State::Ended)) {
+            (Input::Bytes(_), FetchV2State::Ended) => Ok(()),
             (Input::Bytes(bytes), state) => {
                 self.state = state;
                 self.decoder.push(bytes);
@@ -126,34 +126,35 @@ impl Session {
                 self.is_eof = true;
                 Ok(())
             }
-            (Input::RefsSent, State::SendingRefs) | (Input::ObjectInfoSent, State::SendingObjectInfo) => {
+            (Input::RefsSent, FetchV2State::SendingRefs)
+            | (Input::ObjectInfoSent, FetchV2State::SendingObjectInfo) => {
                 self.outputs.bytes().extend_from_slice(FLUSH);
                 self.next_command();
                 Ok(())
             }
-            (Input::RefsResolved(ids), State::ResolvingRefs(mut fetch)) => {
+            (Input::RefsResolved(ids), FetchV2State::ResolvingRefs(mut fetch)) => {
                 fetch.add_wanted_refs(ids)?;
                 self.check_wants(fetch);
                 Ok(())
             }
-            (Input::WantsGranted, State::CheckingWants(fetch)) => {
+            (Input::WantsGranted, FetchV2State::CheckingWants(fetch)) => {
                 self.after_wants(fetch);
                 Ok(())
             }
-            (Input::HavesChecked(answer), State::CheckingHaves(fetch)) => {
+            (Input::HavesChecked(answer), FetchV2State::CheckingHaves(fetch)) => {
                 answer.check_len(fetch.haves.len())?;
                 self.after_haves(fetch, &answer);
                 Ok(())
             }
-            (Input::ShallowResolved(answer), State::ResolvingShallow(fetch)) => {
+            (Input::ShallowResolved(answer), FetchV2State::ResolvingShallow(fetch)) => {
                 self.after_shallow(*fetch, &answer);
                 Ok(())
             }
-            (Input::UrisChosen(uris), State::ChoosingUris(request)) => {
+            (Input::UrisChosen(uris), FetchV2State::ChoosingUris(request)) => {
                 self.after_uris(*request, &uris);
                 Ok(())
             }
-            (Input::PackSent, State::SendingPack) => {
+            (Input::PackSent, FetchV2State::SendingPack) => {
                 self.next_command();
                 Ok(())
             }
@@ -173,8 +174,8 @@ impl Session {
     fn next_command(&mut self) {
         self.is_multiplexed = false;
         self.state = match self.carriage {
-            Carriage::Stateful => State::Keys(Keys::default()),
-            Carriage::Stateless => State::Ended,
+            Carriage::Stateful => FetchV2State::Keys(Keys::default()),
+            Carriage::Stateless => FetchV2State::Ended,
         };
     }
 
@@ -187,19 +188,19 @@ impl Session {
                 None => return Ok(()),
             };
             let (config, outputs) = (&self.config, &mut self.outputs);
-            let next = match std::mem::replace(&mut self.state, State::Ended) {
-                State::Keys(keys) => keys.take(packet, config, outputs)?,
-                State::RefsArguments(refs) => refs.take(packet, config, outputs)?,
-                State::FetchArguments(fetch) => fetch.take(packet, config)?,
-                State::ObjectInfoArguments(info) => info.take(packet, config, outputs)?,
-                State::BundleArguments => take_bundle_argument(packet)?,
+            let next = match std::mem::replace(&mut self.state, FetchV2State::Ended) {
+                FetchV2State::Keys(keys) => keys.take(packet, config, outputs)?,
+                FetchV2State::RefsArguments(refs) => refs.take(packet, config, outputs)?,
+                FetchV2State::FetchArguments(fetch) => fetch.take(packet, config)?,
+                FetchV2State::ObjectInfoArguments(info) => info.take(packet, config, outputs)?,
+                FetchV2State::BundleArguments => take_bundle_argument(packet)?,
                 other => other,
             };
             match next {
-                State::FetchComplete(fetch) => self.start_fetch(fetch)?,
-                State::TellingBundles => self.tell_bundles(),
+                FetchV2State::FetchComplete(fetch) => self.start_fetch(fetch)?,
+                FetchV2State::TellingBundles => self.tell_bundles(),
                 next => {
-                    if let State::FetchArguments(fetch) = &next {
+                    if let FetchV2State::FetchArguments(fetch) = &next {
                         self.is_multiplexed = fetch.sideband_all;
                     }
                     self.state = next;
@@ -212,8 +213,8 @@ impl Session {
     /// The client may leave between commands. As in git, half a packet is then nothing.
     fn at_eof(&mut self) -> Result<(), Refusal> {
         match &self.state {
-            State::Keys(keys) if !keys.is_any => {
-                self.state = State::Ended;
+            FetchV2State::Keys(keys) if !keys.is_any => {
+                self.state = FetchV2State::Ended;
                 Ok(())
             }
             _ => Err(Refusal::hung_up()),
@@ -228,7 +229,7 @@ impl Session {
         }
         fetch.check_want_refs()?;
         self.outputs.push(Output::ResolveRefs(fetch.want_refs.clone()));
-        self.state = State::ResolvingRefs(fetch);
+        self.state = FetchV2State::ResolvingRefs(fetch);
         Ok(())
     }
 
@@ -238,7 +239,7 @@ impl Session {
         } else {
             let Fetch { wants, depth, filter, .. } = &*fetch;
             self.outputs.push_request(wants, &depth.client_shallow, filter.as_ref());
-            self.state = State::CheckingWants(fetch);
+            self.state = FetchV2State::CheckingWants(fetch);
         }
     }
 
@@ -264,7 +265,7 @@ impl Session {
             return self.before_pack(fetch);
         }
         self.outputs.push(Output::CheckHaves(fetch.haves.clone()));
-        self.state = State::CheckingHaves(fetch);
+        self.state = FetchV2State::CheckingHaves(fetch);
     }
 
     fn after_haves(&mut self, mut fetch: Box<Fetch>, answer: &HavesAnswer) {
@@ -305,7 +306,7 @@ impl Session {
             client_shallow: fetch.depth.client_shallow.clone(),
             deepen: fetch.deepen.clone(),
         }));
-        self.state = State::ResolvingShallow(fetch);
+        self.state = FetchV2State::ResolvingShallow(fetch);
     }
 
     fn after_shallow(&mut self, fetch: Fetch, answer: &ShallowAnswer) {
@@ -345,7 +346,7 @@ impl Session {
             return self.send_pack(request);
         }
         self.outputs.push(Output::ChooseUris(request.clone()));
-        self.state = State::ChoosingUris(Box::new(request));
+        self.state = FetchV2State::ChoosingUris(Box::new(request));
     }
 
     fn after_uris(&mut self, request: PackRequest, uris: &[PackfileUri]) {
@@ -362,38 +363,38 @@ impl Session {
     fn send_pack(&mut self, request: PackRequest) {
         self.write(|out| Section::Packfile.write_header(out));
         self.outputs.push(Output::NeedPack(request));
-        self.state = State::SendingPack;
+        self.state = FetchV2State::SendingPack;
     }
 }
 
-impl State {
+impl FetchV2State {
     /// Whether the client has the word.
     fn is_reading(&self) -> bool {
         match self {
-            State::Keys(_)
-            | State::RefsArguments(_)
-            | State::FetchArguments(_)
-            | State::ObjectInfoArguments(_)
-            | State::BundleArguments => true,
-            State::FetchComplete(_)
-            | State::TellingBundles
-            | State::SendingRefs
-            | State::SendingObjectInfo
-            | State::ResolvingRefs(_)
-            | State::CheckingWants(_)
-            | State::CheckingHaves(_)
-            | State::ResolvingShallow(_)
-            | State::ChoosingUris(_)
-            | State::SendingPack
-            | State::Ended => false,
+            FetchV2State::Keys(_)
+            | FetchV2State::RefsArguments(_)
+            | FetchV2State::FetchArguments(_)
+            | FetchV2State::ObjectInfoArguments(_)
+            | FetchV2State::BundleArguments => true,
+            FetchV2State::FetchComplete(_)
+            | FetchV2State::TellingBundles
+            | FetchV2State::SendingRefs
+            | FetchV2State::SendingObjectInfo
+            | FetchV2State::ResolvingRefs(_)
+            | FetchV2State::CheckingWants(_)
+            | FetchV2State::CheckingHaves(_)
+            | FetchV2State::ResolvingShallow(_)
+            | FetchV2State::ChoosingUris(_)
+            | FetchV2State::SendingPack
+            | FetchV2State::Ended => false,
         }
     }
 }
 
 /// `bundle-uri` has no arguments yet.
-fn take_bundle_argument(packet: PktLine<'_>) -> Result<State, Refusal> {
+fn take_bundle_argument(packet: PktLine<'_>) -> Result<FetchV2State, Refusal> {
     match packet {
-        PktLine::Flush => Ok(State::TellingBundles),
+        PktLine::Flush => Ok(FetchV2State::TellingBundles),
         PktLine::Data(payload) => Err(Refusal::bundle_uri_unexpected_argument(text(payload))),
         _ => Err(Refusal::command_expected_flush("bundle-uri")),
     }

@@ -1,7 +1,7 @@
 //! Arguments of `object-info` (gitprotocol-v2, "object-info").
 
 use super::super::{ObjectInfoRequest, Output, Outputs, ServiceConfig, push_capped};
-use super::State;
+use super::FetchV2State;
 use crate::message::parse_id;
 use crate::refusal::Refusal;
 use crate::wire::pkt_line::{PktLine, text};
@@ -16,12 +16,12 @@ impl ObjectInfoArguments {
         packet: PktLine<'_>,
         config: &ServiceConfig,
         outputs: &mut Outputs,
-    ) -> Result<State, Refusal> {
+    ) -> Result<FetchV2State, Refusal> {
         let payload = match packet {
             PktLine::Data(payload) => payload,
             PktLine::Flush => {
                 outputs.push(Output::NeedObjectInfo(self.0));
-                return Ok(State::SendingObjectInfo);
+                return Ok(FetchV2State::SendingObjectInfo);
             }
             _ => return Err(Refusal::command_expected_flush("object-info")),
         };
@@ -34,6 +34,6 @@ impl ObjectInfoArguments {
         } else {
             return Err(Refusal::object_info_unexpected_line(line));
         }
-        Ok(State::ObjectInfoArguments(self))
+        Ok(FetchV2State::ObjectInfoArguments(self))
     }
 }

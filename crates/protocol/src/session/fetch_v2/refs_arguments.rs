@@ -1,7 +1,7 @@
 //! Arguments of `ls-refs` (gitprotocol-v2, "ls-refs").
 
 use super::super::{MAX_PREFIXES, Output, Outputs, RefsRequest, ServiceConfig};
-use super::State;
+use super::FetchV2State;
 use crate::refusal::Refusal;
 use crate::wire::pkt_line::{PktLine, text};
 
@@ -20,12 +20,12 @@ impl RefsArguments {
         packet: PktLine<'_>,
         config: &ServiceConfig,
         outputs: &mut Outputs,
-    ) -> Result<State, Refusal> {
+    ) -> Result<FetchV2State, Refusal> {
         let payload = match packet {
             PktLine::Data(payload) => payload,
             PktLine::Flush => {
                 outputs.push(Output::NeedRefs(self.request));
-                return Ok(State::SendingRefs);
+                return Ok(FetchV2State::SendingRefs);
             }
             _ => return Err(Refusal::expected_flush("ls-refs arguments")),
         };
@@ -38,7 +38,7 @@ impl RefsArguments {
                 None => return Err(Refusal::unexpected_line(line)),
             },
         }
-        Ok(State::RefsArguments(self))
+        Ok(FetchV2State::RefsArguments(self))
     }
 
     /// Keeps a prefix, unless there were too many already: then none counts.

@@ -66,21 +66,21 @@ impl Default for PushLimits {
 
 /// What goes into a session.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Input<'a> {
-    /// Bytes from the client, cut anywhere; only after [`Output::NeedInput`].
+pub enum PushInput<'a> {
+    /// Bytes from the client, cut anywhere; only after [`PushOutput::NeedInput`].
     Bytes(&'a [u8]),
     /// The client will send nothing more.
     Eof,
-    /// The push that [`Output::Push`] brought, and its pack, were dealt with.
+    /// The push that [`PushOutput::Push`] brought, and its pack, were dealt with.
     Finished(&'a PushReport),
 }
 
 /// What comes out of a session.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum PushOutput {
     /// More of the client's bytes are needed.
     NeedInput,
-    /// What is asked for. If it [has a pack](PushRequest::has_pack), [`Output::PackBytes`] follows.
+    /// What is asked for. If it [has a pack](PushRequest::has_pack), [`PushOutput::PackBytes`] follows.
     Push(Box<PushRequest>),
     /// This part of the last input, perhaps none of it, is the beginning of the pack; all that comes after it goes to
     /// the pack's reader until that has enough.
@@ -160,11 +160,11 @@ pub struct Held {
 
 /// A conversation, from the first command on.
 #[derive(Debug)]
-pub struct Session {
+pub struct PushSession {
     config: PushConfig,
     decoder: Decoder,
-    state: State,
-    outputs: std::collections::VecDeque<Output>,
+    state: PushState,
+    outputs: std::collections::VecDeque<PushOutput>,
     request: PushRequest,
     name_bytes: usize,
     option_bytes: usize,
@@ -178,20 +178,20 @@ pub struct Session {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PushState {
     Commands,
     Options,
     Working,
     Ended,
 }
 
-impl Session {
+impl PushSession {
     /// A session whose advertisement was sent.
     pub fn new(config: PushConfig) -> Self {
-        Session {
+        PushSession {
             config,
             decoder: Decoder::default(),
-            state: State::Commands,
+            state: PushState::Commands,
             outputs: Default::default(),
             request: PushRequest::default(),
             name_bytes: 0,
@@ -205,22 +205,22 @@ impl Session {
     }
 
     /// Takes an input. After a refusal the session has ended.
-    pub fn handle(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+    pub fn handle(&mut self, input: PushInput<'_>) -> Result<(), Refusal> {
         let result = match (input, self.state) {
-            (Input::Bytes(_) | Input::Eof, State::Ended) => Ok(()),
-            (Input::Bytes(bytes), State::Commands | State::Options) => {
+            (PushInput::Bytes(_) | PushInput::Eof, PushState::Ended) => Ok(()),
+            (PushInput::Bytes(bytes), PushState::Commands | PushState::Options) => {
                 self.decoder.push(bytes);
                 self.read_lines(bytes.len())
             }
-            (Input::Eof, State::Commands | State::Options) => Err(Refusal::hung_up()),
-            (Input::Finished(report), State::Working) => {
+            (PushInput::Eof, PushState::Commands | PushState::Options) => Err(Refusal::hung_up()),
+            (PushInput::Finished(report), PushState::Working) => {
                 self.finish(report);
                 Ok(())
             }
             _ => Err(Refusal::out_of_order("an answer")),
         };
         if result.is_err() {
-            self.state = State::Ended;
+            self.state = PushState::Ended;
         }
         result
     }
@@ -238,11 +238,11 @@ impl Session {
     }
 
     /// The next output.
-    pub fn poll_output(&mut self) -> Output {
+    pub fn poll_output(&mut self) -> PushOutput {
         match self.outputs.pop_front() {
             Some(output) => output,
-            None if self.state == State::Ended => Output::Done,
-            None => Output::NeedInput,
+            None if self.state == PushState::Ended => PushOutput::Done,
+            None => PushOutput::NeedInput,
         }
     }
 
@@ -252,7 +252,7 @@ impl Session {
     }
 
     fn read_lines(&mut self, input_len: usize) -> Result<(), Refusal> {
-        while let State::Commands | State::Options = self.state {
+        while let PushState::Commands | PushState::Options = self.state {
             let Some(packet) = self.decoder.next()? else { return Ok(()) };
             // Git takes a delimiter for a flush here.
             let PktLine::Data(payload) = packet else {
@@ -268,7 +268,7 @@ impl Session {
             }
             let payload = payload.to_vec();
             match self.state {
-                State::Options => self.take_option(text(&payload))?,
+                PushState::Options => self.take_option(text(&payload))?,
                 _ if self.in_certificate => self.take_certificate(&payload)?,
                 _ => self.take_line(text(&payload))?,
             }
@@ -363,26 +363,26 @@ impl Session {
 
     /// A flush was read; `rest` is what the input holds behind it.
     fn section_ended(&mut self, rest: Range<usize>) -> Result<(), Refusal> {
-        if self.state == State::Commands {
+        if self.state == PushState::Commands {
             self.in_certificate = false;
             self.take_commands_of_certificate()?;
             if self.request.commands.is_empty() {
-                self.state = State::Ended;
+                self.state = PushState::Ended;
                 return Ok(());
             }
             if self.uses_options {
                 self.request.options = Some(Vec::new());
-                self.state = State::Options;
+                self.state = PushState::Options;
                 return Ok(());
             }
         }
         self.decoder = Decoder::default();
-        self.state = State::Working;
+        self.state = PushState::Working;
         let request = std::mem::take(&mut self.request);
         let has_pack = request.has_pack();
-        self.outputs.push_back(Output::Push(Box::new(request)));
+        self.outputs.push_back(PushOutput::Push(Box::new(request)));
         if has_pack {
-            self.outputs.push_back(Output::PackBytes(rest));
+            self.outputs.push_back(PushOutput::PackBytes(rest));
         }
         Ok(())
     }
@@ -404,7 +404,7 @@ impl Session {
     }
 
     fn finish(&mut self, report: &PushReport) {
-        self.state = State::Ended;
+        self.state = PushState::Ended;
         let mut packets = Vec::new();
         report.write(self.form, &mut packets);
         if self.sideband && !packets.is_empty() {
@@ -412,7 +412,7 @@ impl Session {
             sideband::write_packets(Band::Data, &plain, sideband::LARGE_FRAME_PAYLOAD, &mut packets);
         }
         if !packets.is_empty() {
-            self.outputs.push_back(Output::Write(packets));
+            self.outputs.push_back(PushOutput::Write(packets));
         }
     }
 }

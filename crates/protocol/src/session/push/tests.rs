@@ -27,24 +27,26 @@ fn bytes_of(script: &[&str]) -> Vec<u8> {
 
 /// What a session makes of the bytes in pieces of `step`: what it says, and the beginning of the pack.
 fn play(config: PushConfig, bytes: &[u8], step: usize) -> (Vec<String>, Vec<u8>) {
-    let mut session = Session::new(config);
+    let mut session = PushSession::new(config);
     let (mut said, mut pack) = (Vec::new(), Vec::new());
     let mut pieces = bytes.chunks(step);
     let mut last: &[u8] = b"";
     loop {
         let result = match session.poll_output() {
-            Output::NeedInput => match pieces.next() {
+            PushOutput::NeedInput => match pieces.next() {
                 Some(piece) => {
                     last = piece;
-                    session.handle(Input::Bytes(piece))
+                    session.handle(PushInput::Bytes(piece))
                 }
-                None => session.handle(Input::Eof),
+                None => session.handle(PushInput::Eof),
             },
-            Output::Push(request) => {
+            PushOutput::Push(request) => {
                 let has_pack = request.has_pack();
                 said.push(shown(&request));
                 if has_pack {
-                    let Output::PackBytes(range) = session.poll_output() else { panic!("the pack follows") };
+                    let PushOutput::PackBytes(range) = session.poll_output() else {
+                        panic!("the pack follows")
+                    };
                     pack.extend_from_slice(&last[range]);
                     pack.extend(pieces.by_ref().flatten());
                 }
@@ -53,18 +55,18 @@ fn play(config: PushConfig, bytes: &[u8], step: usize) -> (Vec<String>, Vec<u8>)
                     outcome: RefOutcome::Ok(Vec::new()),
                 };
                 let refs = request.commands.iter().map(report).collect();
-                session.handle(Input::Finished(&PushReport { unpack_error: None, refs }))
+                session.handle(PushInput::Finished(&PushReport { unpack_error: None, refs }))
             }
-            Output::PackBytes(_) => panic!("a pack without a push"),
-            Output::Write(bytes) => {
+            PushOutput::PackBytes(_) => panic!("a pack without a push"),
+            PushOutput::Write(bytes) => {
                 said.push(format!("< {}", String::from_utf8_lossy(&bytes).replace('\n', "/")));
                 Ok(())
             }
-            Output::Done => return (said, pack),
+            PushOutput::Done => return (said, pack),
         };
         if let Err(refusal) = result {
             said.push(format!("! {}", refusal.message().replace(A, "{A}").replace(ZERO, "{0}")));
-            assert_eq!(session.poll_output(), Output::Done);
+            assert_eq!(session.poll_output(), PushOutput::Done);
             return (said, pack);
         }
     }
@@ -201,8 +203,8 @@ fn refusals_in_the_words_of_git() {
 #[test]
 fn a_refusal_goes_where_the_client_looks() {
     let check = |script: &[&str], expect: &[u8]| {
-        let mut session = Session::new(config());
-        let refusal = session.handle(Input::Bytes(&bytes_of(script))).unwrap_err();
+        let mut session = PushSession::new(config());
+        let refusal = session.handle(PushInput::Bytes(&bytes_of(script))).unwrap_err();
         let wire = session.wire(&refusal).unwrap();
         assert!(wire[4..].starts_with(expect), "{wire:?}");
     };
@@ -263,11 +265,11 @@ fn every_beginning_and_every_changed_byte() {
 #[test]
 fn answers_at_the_wrong_time() {
     let report = PushReport::default();
-    let mut session = Session::new(config());
-    assert!(session.handle(Input::Finished(&report)).is_err());
-    assert_eq!(session.handle(Input::Bytes(b"0000")), Ok(()));
-    assert_eq!(session.poll_output(), Output::Done);
-    let mut session = Session::new(config());
-    session.handle(Input::Bytes(&bytes_of(&["{A} {0} a|quiet", "0000"]))).unwrap();
-    assert!(session.handle(Input::Bytes(b"more")).is_err());
+    let mut session = PushSession::new(config());
+    assert!(session.handle(PushInput::Finished(&report)).is_err());
+    assert_eq!(session.handle(PushInput::Bytes(b"0000")), Ok(()));
+    assert_eq!(session.poll_output(), PushOutput::Done);
+    let mut session = PushSession::new(config());
+    session.handle(PushInput::Bytes(&bytes_of(&["{A} {0} a|quiet", "0000"]))).unwrap();
+    assert!(session.handle(PushInput::Bytes(b"more")).is_err());
 }

@@ -3,7 +3,7 @@
 use super::model::{Model, Script};
 use super::{check, check_stock};
 use crate::message::{command, fetch_request, object_info};
-use crate::session::{Carriage, Features, Input, Limits, ObjectInfoRequest, Output, fetch_v2};
+use crate::session::{Carriage, Features, Input, ObjectInfoRequest, Output, RequestLimits, fetch_v2};
 use crate::wire::pkt_line::MAX_PAYLOAD;
 
 const FETCH: &str = "v2 stateful\n> command=fetch\n> 0001\n";
@@ -82,7 +82,7 @@ fn uris_are_of_protocols_that_the_client_knows() {
 
 #[test]
 fn want_refs_have_limits() {
-    let limits = Limits { wants: 2, name_bytes: 20, ..Limits::default() };
+    let limits = RequestLimits { wants: 2, name_bytes: 20, ..RequestLimits::default() };
     let model = Model { limits, ..Model::with_features() };
     let refused = |lines: &str, words: &str| {
         check(&model, &format!("## {words}\n{FETCH}{lines}! more than {words} in one request\n"));

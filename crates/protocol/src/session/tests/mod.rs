@@ -6,7 +6,7 @@ mod sequences;
 
 use model::{Model, Script};
 
-use super::{Carriage, Deepen, Limits};
+use super::{Carriage, Deepen, RequestLimits};
 
 /// Plays every transcript of a file and compares with what git answered.
 fn check_stock(model: &Model, transcripts: &str, at_least: usize) {
@@ -95,7 +95,7 @@ fn a_shallow_server_tells_where_its_history_ends_in_version_2() {
 
 #[test]
 fn limits() {
-    let limits = Limits { wants: 2, haves: 2, shallow: 2, options: 2, name_bytes: 8 };
+    let limits = RequestLimits { wants: 2, haves: 2, shallow: 2, options: 2, name_bytes: 8 };
     let model = Model { limits, ..Model::default() };
     let too_many = |what: &str| format!("! more than 2 {what} in one request\n");
     let v0 = "v0 stateful\n> want {c5}\n> want {c4}\n";

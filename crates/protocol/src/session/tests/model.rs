@@ -6,8 +6,8 @@ use crate::message::packfile_uris::PackfileUri;
 use crate::message::{ls_refs, object_info};
 use crate::refusal::Refusal;
 use crate::session::{
-    Carriage, Deepen, Features, HavesAnswer, Input, Limits, Output, PackRequest, RefsRequest, ServiceConfig,
-    ShallowAnswer, ShallowRequest, fetch_v0, fetch_v2,
+    Carriage, Deepen, Features, HavesAnswer, Input, Output, PackRequest, RefsRequest, RequestLimits,
+    ServiceConfig, ShallowAnswer, ShallowRequest, fetch_v0, fetch_v2,
 };
 use crate::wire::pkt_line::{Decoder, PktLine, text, write_data};
 
@@ -104,7 +104,7 @@ pub struct Memory {
 pub struct Model {
     pub hash: HashKind,
     pub first: u8,
-    pub limits: Limits,
+    pub limits: RequestLimits,
     pub allow_filter: bool,
     pub features: Features,
 }
@@ -112,7 +112,13 @@ pub struct Model {
 impl Default for Model {
     fn default() -> Self {
         let features = Features::default();
-        Model { hash: HashKind::Sha1, first: 1, limits: Limits::default(), allow_filter: false, features }
+        Model {
+            hash: HashKind::Sha1,
+            first: 1,
+            limits: RequestLimits::default(),
+            allow_filter: false,
+            features,
+        }
     }
 }
 

@@ -8,17 +8,17 @@ use packrace_testkit::Git;
 use super::*;
 use crate::{OpenOptions, Repository};
 
-struct Target {
+struct EmptyStore {
     root: tempfile::TempDir,
     hash: HashKind,
 }
 
-impl Target {
+impl EmptyStore {
     fn new(hash: HashKind) -> Self {
         let root = tempfile::tempdir().unwrap();
         let format = format!("--object-format={hash}");
         Git::stock().run(root.path(), &["init", "-q", "--bare", "--template=", &format, "."]);
-        Target { root, hash }
+        EmptyStore { root, hash }
     }
 
     fn git(&self, args: &[&str]) -> String {
@@ -85,7 +85,7 @@ fn is_young(path: &Path) -> bool {
 #[test]
 fn git_reads_them() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
-        let target = Target::new(hash);
+        let target = EmptyStore::new(hash);
         assert_eq!(target.write(0..600).unwrap(), 600);
         assert_eq!(target.count(), 600);
         let (id, content) = target.object(77);
@@ -102,7 +102,7 @@ fn git_reads_them() {
 
 #[test]
 fn what_is_there_is_made_young() {
-    let target = Target::new(HashKind::Sha1);
+    let target = EmptyStore::new(HashKind::Sha1);
     target.write(0..20).unwrap();
     target.git(&["config", "gc.cruftPacks", "true"]);
     let ids: Vec<String> = (0..5).map(|number| target.object(number).0.to_string()).collect();
@@ -130,7 +130,7 @@ fn what_is_there_is_made_young() {
 /// What a batch costs, in syncs: each file and each directory once, and that which they are in.
 #[test]
 fn each_directory_is_synced_once_and_only_where_it_is_asked_for() {
-    let target = Target::new(HashKind::Sha1);
+    let target = EmptyStore::new(HashKind::Sha1);
     for (value, is_synced) in [("none", false), ("all,-loose-object", true), ("loose-object", true)] {
         target.git(&["config", "core.fsync", value]);
         let first = value.len() * 1000;
@@ -154,7 +154,7 @@ fn each_directory_is_synced_once_and_only_where_it_is_asked_for() {
 /// Another process has written the object and not yet synced it.
 #[test]
 fn what_others_wrote_is_synced_too() {
-    let target = Target::new(HashKind::Sha1);
+    let target = EmptyStore::new(HashKind::Sha1);
     target.write(0..2).unwrap();
     target.git(&["config", "core.fsync", "loose-object"]);
     let (_, steps) = on_disk(DiskFault::None, || target.write(0..1).unwrap());
@@ -183,7 +183,7 @@ fn what_others_wrote_is_synced_too() {
 #[test]
 fn a_failure_leaves_no_temporary() {
     let run = |fault| {
-        let target = Target::new(HashKind::Sha1);
+        let target = EmptyStore::new(HashKind::Sha1);
         target.git(&["config", "core.fsync", "all"]);
         let (result, steps) = on_disk(fault, || target.write(0..6));
         (target, result, steps)
@@ -208,7 +208,7 @@ fn a_failure_leaves_no_temporary() {
 /// Syncs are counted where they are made, and there is no other.
 #[test]
 fn counted_syncs_are_those_of_the_disk() {
-    let target = Target::new(HashKind::Sha1);
+    let target = EmptyStore::new(HashKind::Sha1);
     target.git(&["config", "core.fsync", "all"]);
     let before = count::so_far(packrace_os::count::Role::Objects, Op::Sync).0;
     target.write(0..4).unwrap();

@@ -8,17 +8,17 @@ use super::*;
 use crate::config::ConfigSources;
 use crate::{OpenOptions, Repository};
 
-struct Target {
+struct EmptyStore {
     root: tempfile::TempDir,
     hash: HashKind,
 }
 
-impl Target {
+impl EmptyStore {
     fn new(hash: HashKind) -> Self {
         let root = tempfile::tempdir().unwrap();
         let format = format!("--object-format={hash}");
         Git::stock().run(root.path(), &["init", "-q", "--bare", "--template=", &format, "."]);
-        Target { root, hash }
+        EmptyStore { root, hash }
     }
 
     fn git(&self, args: &[&str]) -> String {
@@ -79,7 +79,7 @@ impl Snapshot {
 /// So many objects become so many loose ones, or else a pack.
 fn check(settings: &[(&str, &str)], objects: usize, expect_loose: bool) {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
-        let target = Target::new(hash);
+        let target = EmptyStore::new(hash);
         let batch = target.batch(settings);
         assert_eq!(target.add(&batch, 0..objects), objects);
         target.check_only_temporaries();
@@ -97,7 +97,7 @@ fn check(settings: &[(&str, &str)], objects: usize, expect_loose: bool) {
     }
 }
 
-impl Target {
+impl EmptyStore {
     fn check_only_temporaries(&self) {
         assert!(self.files().iter().all(|name| name.starts_with("tmp_")), "{:?}", self.files());
     }
@@ -122,7 +122,7 @@ fn a_handful_stays_loose_and_more_become_a_pack() {
 fn packs_are_called_and_may_be_read_as_gits() {
     use std::os::unix::fs::PermissionsExt as _;
     for (setting, extensions) in [("true", &["idx", "pack", "rev"][..]), ("false", &["idx", "pack"])] {
-        let target = Target::new(HashKind::Sha1);
+        let target = EmptyStore::new(HashKind::Sha1);
         let batch = target.batch(&[("pack.writeReverseIndex", setting)]);
         target.add(&batch, 0..20);
         let stem = batch.publish().unwrap().pack.unwrap().stem;
@@ -141,7 +141,7 @@ fn packs_are_called_and_may_be_read_as_gits() {
 
 #[test]
 fn many_bytes_make_a_pack_however_few_objects() {
-    let target = Target::new(HashKind::Sha1);
+    let target = EmptyStore::new(HashKind::Sha1);
     let batch = target.batch(&[]);
     for byte in 0..3 {
         let content = vec![byte; 7 << 20];
@@ -156,7 +156,7 @@ fn many_bytes_make_a_pack_however_few_objects() {
 #[test]
 fn long_contents_are_streamed_beside_the_others() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
-        let target = Target::new(hash);
+        let target = EmptyStore::new(hash);
         let long: Vec<u8> =
             (0..600_000u32).flat_map(|number| number.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
         let id = object_id(hash, Kind::Blob, &long).unwrap();
@@ -211,7 +211,7 @@ fn sources_that_fail_leave_the_batch_as_it_was() {
             if length == 0 { Err(ErrorKind::PermissionDenied.into()) } else { Ok(length) }
         }
     }
-    let target = Target::new(HashKind::Sha1);
+    let target = EmptyStore::new(HashKind::Sha1);
     let batch = target.batch(&[]);
     target.add(&batch, 0..1);
     for (given, expect) in [(0, ErrorKind::PermissionDenied), (3 << 20, ErrorKind::PermissionDenied)] {
@@ -227,7 +227,7 @@ fn sources_that_fail_leave_the_batch_as_it_was() {
 
 #[test]
 fn threads_share_a_batch() {
-    let target = Target::new(HashKind::Sha1);
+    let target = EmptyStore::new(HashKind::Sha1);
     let batch = target.batch(&[]);
     let new: usize = std::thread::scope(|scope| {
         let work = |thread: usize| {
@@ -255,7 +255,7 @@ fn threads_share_a_batch() {
 #[test]
 fn what_is_dropped_leaves_nothing() {
     for objects in [3, 30] {
-        let target = Target::new(HashKind::Sha1);
+        let target = EmptyStore::new(HashKind::Sha1);
         let batch = target.batch(&[]);
         target.add(&batch, 0..objects);
         drop(batch);
@@ -267,7 +267,7 @@ fn what_is_dropped_leaves_nothing() {
 #[test]
 fn syncs_are_constant() {
     let syncs = |settings: &[(&str, &str)], objects: usize| {
-        let target = Target::new(HashKind::Sha1);
+        let target = EmptyStore::new(HashKind::Sha1);
         let batch = target.batch(settings);
         target.add(&batch, 0..objects);
         let (published, steps) = on_disk(DiskFault::None, || batch.publish());
@@ -309,7 +309,7 @@ fn two_objects_of_a_work_tree_are_a_pack() {
 #[test]
 fn loose_objects_that_are_there() {
     for (objects, expect_files) in [(MAX_KEPT, 0), (MAX_KEPT + 1, 2)] {
-        let target = Target::new(HashKind::Sha1);
+        let target = EmptyStore::new(HashKind::Sha1);
         let batch = target.batch(&[("packrace.looseLimit", "1000")]);
         target.add(&batch, 0..objects);
         batch.publish().unwrap();
@@ -333,7 +333,7 @@ fn loose_objects_that_are_there() {
 fn nothing_is_published_after_a_failure() {
     let content = vec![1; 3 << 20];
     let id = object_id(HashKind::Sha1, Kind::Blob, &content).unwrap();
-    let work = |target: &Target| {
+    let work = |target: &EmptyStore| {
         let batch = target.batch(&[("packrace.looseLimit", "0"), ("pack.compression", "0")]);
         let mut has_failed = false;
         for _ in 0..2 {
@@ -345,11 +345,12 @@ fn nothing_is_published_after_a_failure() {
         }
         (batch.publish(), has_failed)
     };
-    let ((published, has_failed), steps) = on_disk(DiskFault::None, || work(&Target::new(HashKind::Sha1)));
+    let ((published, has_failed), steps) =
+        on_disk(DiskFault::None, || work(&EmptyStore::new(HashKind::Sha1)));
     assert!(published.is_ok() && !has_failed);
     let is_write = |step: &DiskStep| matches!(step.op, DiskOp::Write(_) | DiskOp::Truncate | DiskOp::Create);
     for at in 0..steps.len() {
-        let target = Target::new(HashKind::Sha1);
+        let target = EmptyStore::new(HashKind::Sha1);
         let fault = DiskFault::At(at, ErrorKind::StorageFull);
         let ((published, _), steps) = on_disk(fault, || work(&target));
         let step = &steps[at];
@@ -364,7 +365,7 @@ fn nothing_is_published_after_a_failure() {
 /// What a killed process has left goes with the next pack, but for what may be somebody's who is alive.
 #[test]
 fn old_temporaries_go() {
-    let target = Target::new(HashKind::Sha1);
+    let target = EmptyStore::new(HashKind::Sha1);
     let dir = target.root.path().join("objects/pack");
     let write = |name: &str, age_hours: u64| {
         std::fs::write(dir.join(name), "x").unwrap();

@@ -36,7 +36,7 @@ use packrace_os::durable::{self, random_number};
 
 use super::transaction::AllRefs;
 use super::{
-    Backend, Error, PrepareError, RefObjects, RefStore, RefWrites, Severity, Target, Value, is_root_name,
+    Backend, PrepareError, RefError, RefObjects, RefStore, RefWrites, Severity, Target, Value, is_root_name,
 };
 use crate::publish::{FileKind, LockFile, make_dir_below};
 
@@ -68,7 +68,7 @@ impl RefStore {
     ) -> Result<Option<PathBuf>, PrepareError> {
         if migration.to == self.backend {
             let words = format!("repository already uses '{}' format", name_of(self.backend));
-            return Err(Error::Write(words).into());
+            return Err(RefError::Write(words).into());
         }
         let top = &self.places.common_dir;
         if place::has_entries(&top.join("worktrees"))? {
@@ -104,7 +104,7 @@ impl RefStore {
     /// Locks the configuration and gives what shall be in it.
     fn lock_config(&self, to: Backend, writes: &RefWrites) -> Result<(LockFile, Vec<u8>), PrepareError> {
         let path = self.places.common_dir.join("config");
-        let io = |source| Error::Io { path: path.clone(), source };
+        let io = |source| RefError::Io { path: path.clone(), source };
         // Where it is a link, what it leads to is replaced.
         let real = packrace_os::real_path(&path).map_err(io)?;
         let lock = LockFile::take(&real, FileKind::Refs, writes.policy);
@@ -172,7 +172,7 @@ impl RefStore {
         if to == Backend::Reftable && place::has_entries(&top.join("reftable"))? {
             let path = top.join("HEAD");
             let head = packrace_os::read_file(&path, Role::Refs, MAX_HEAD_BYTES)
-                .map_err(|source| Error::Io { path, source })?;
+                .map_err(|source| RefError::Io { path, source })?;
             if head == STUB_HEAD {
                 return Err(refused("a migration was broken off: HEAD tells of reftables, config does not"));
             }
@@ -224,7 +224,7 @@ impl RefStore {
         files.push(b"packed-refs".to_vec());
         for name in files {
             let path = self.places.path_of(&name);
-            durable::remove_file(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+            durable::remove_file(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         }
         super::transaction::remove_tree(&top.join("logs"), true)?;
         place::empty_dir(&top.join("refs"))?;
@@ -260,7 +260,7 @@ fn write_new(
 }
 
 /// Makes a directory of a name that nobody has.
-fn make_new_dir(top: &Path) -> Result<PathBuf, Error> {
+fn make_new_dir(top: &Path) -> Result<PathBuf, RefError> {
     loop {
         let path = top.join(format!("ref_migration.{:06x}", random_number() & 0xff_ffff));
         match durable::make_dir(&path, |_| 0o700, Role::Refs) {
@@ -269,7 +269,7 @@ fn make_new_dir(top: &Path) -> Result<PathBuf, Error> {
             Err(source) => {
                 // It may be there, with another mode; the first error is the one to tell.
                 let _ = durable::remove_empty_dir(&path, Role::Refs);
-                return Err(Error::Io { path, source });
+                return Err(RefError::Io { path, source });
             }
         }
     }
@@ -283,9 +283,9 @@ fn name_of(backend: Backend) -> &'static str {
 }
 
 fn refused(words: &str) -> PrepareError {
-    Error::Write(words.to_owned()).into()
+    RefError::Write(words.to_owned()).into()
 }
 
 fn failed(error: impl std::fmt::Display) -> PrepareError {
-    Error::Write(error.to_string()).into()
+    RefError::Write(error.to_string()).into()
 }

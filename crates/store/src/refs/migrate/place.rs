@@ -8,13 +8,13 @@ use packrace_os::durable::{self, NewFile};
 use packrace_os::{EntryType, is_absent};
 
 use super::super::transaction::remove_tree;
-use super::super::{Error, Value};
+use super::super::{RefError, Value};
 use crate::publish::{WritePolicy, make_dir_below};
 
 /// Moves what is in a directory into another one, which is made where it is missing, and syncs that.
-pub(super) fn move_tree(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), Error> {
+pub(super) fn move_tree(from: &Path, to: &Path, policy: WritePolicy) -> Result<(), RefError> {
     let parent = to.parent().unwrap_or(to);
-    make_dir_below(parent, to, Role::Refs, policy).map_err(|error| Error::Write(error.to_string()))?;
+    make_dir_below(parent, to, Role::Refs, policy).map_err(|error| RefError::Write(error.to_string()))?;
     for entry in packrace_os::list_dir(from, Role::Refs).map_err(|source| io(from, source))? {
         let (from, to) = (from.join(&entry.name), to.join(&entry.name));
         match entry.kind {
@@ -27,7 +27,7 @@ pub(super) fn move_tree(from: &Path, to: &Path, policy: WritePolicy) -> Result<(
 }
 
 /// Makes the names in a directory and in all below it durable.
-pub(super) fn sync_tree(dir: &Path) -> Result<(), Error> {
+pub(super) fn sync_tree(dir: &Path) -> Result<(), RefError> {
     for entry in packrace_os::list_dir(dir, Role::Refs).map_err(|source| io(dir, source))? {
         if entry.kind == EntryType::Dir {
             sync_tree(&dir.join(&entry.name))?;
@@ -37,7 +37,7 @@ pub(super) fn sync_tree(dir: &Path) -> Result<(), Error> {
 }
 
 /// Removes everything in a directory, but not the directory.
-pub(super) fn empty_dir(dir: &Path) -> Result<(), Error> {
+pub(super) fn empty_dir(dir: &Path) -> Result<(), RefError> {
     for entry in packrace_os::list_dir(dir, Role::Refs).map_err(|source| io(dir, source))? {
         let path = dir.join(&entry.name);
         match entry.kind {
@@ -48,7 +48,7 @@ pub(super) fn empty_dir(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) fn has_entries(dir: &Path) -> Result<bool, Error> {
+pub(super) fn has_entries(dir: &Path) -> Result<bool, RefError> {
     match packrace_os::list_dir(dir, Role::Refs) {
         Ok(entries) => Ok(!entries.is_empty()),
         Err(error) if is_absent(&error) => Ok(false),
@@ -57,7 +57,7 @@ pub(super) fn has_entries(dir: &Path) -> Result<bool, Error> {
 }
 
 /// Writes a file that is not there.
-pub(super) fn write(path: &Path, bytes: &[u8], policy: WritePolicy) -> Result<(), Error> {
+pub(super) fn write(path: &Path, bytes: &[u8], policy: WritePolicy) -> Result<(), RefError> {
     let written = || {
         let mut file = NewFile::create(path, 0o666, Role::Refs)?;
         file.change_mode(|mode| policy.file_mode(mode))?;
@@ -68,12 +68,12 @@ pub(super) fn write(path: &Path, bytes: &[u8], policy: WritePolicy) -> Result<()
     written().map_err(|source| io(path, source))
 }
 
-pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
+pub(super) fn sync_dir(dir: &Path) -> Result<(), RefError> {
     durable::sync_dir(dir, Role::Refs).map_err(|source| io(dir, source))
 }
 
-fn io(path: &Path, source: std::io::Error) -> Error {
-    Error::Io { path: path.to_owned(), source }
+fn io(path: &Path, source: std::io::Error) -> RefError {
+    RefError::Io { path: path.to_owned(), source }
 }
 
 /// The names of reflogs that can all be those of files. Reftables can have reflogs of refs that are no more, where refs are

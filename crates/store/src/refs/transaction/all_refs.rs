@@ -19,7 +19,7 @@ use super::stack::{Log, NewRef, Records, StackLocks};
 use super::{PrepareError, RefObjects, RefWrites, Value};
 use crate::publish::{DurableObjects, make_dir_below};
 use crate::refs::reflog::LoggedChange;
-use crate::refs::{Backend, Error, Peeled, RefStore, is_per_worktree};
+use crate::refs::{Backend, Peeled, RefError, RefStore, is_per_worktree};
 
 /// Refs and reflogs.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl RefStore {
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         if let Some(pair) = refs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let words = format!("multiple updates for ref '{}' not allowed", text(&pair[0].0));
-            return Err(Error::Write(words).into());
+            return Err(RefError::Write(words).into());
         }
         for (name, _) in &refs {
             let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
@@ -52,7 +52,7 @@ impl RefStore {
             if let Some(other) = above.find(|above| find(&refs, above)) {
                 let (name, other) = (text(name), text(other));
                 let words = format!("cannot process '{name}' and '{other}' at the same time");
-                return Err(Error::Write(words).into());
+                return Err(RefError::Write(words).into());
             }
         }
         let refs = refs.into_iter().map(|(name, id)| (name, Value::Id(id))).collect();
@@ -112,7 +112,7 @@ impl RefStore {
         if dir != self.places.git_dir {
             make_dir_below(&self.places.git_dir, dir, Role::Refs, writes.policy).map_err(io_error)?;
         }
-        let io = |source| Error::Io { path: path.to_owned(), source };
+        let io = |source| RefError::Io { path: path.to_owned(), source };
         let mut file = NewFile::create(path, 0o666, Role::Refs).map_err(io)?;
         file.change_mode(|mode| writes.policy.file_mode(mode)).map_err(io)?;
         lines.iter().try_for_each(|line| file.write(line)).map_err(io)?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::refusal::FailedStep;
-use super::{Cause, Locks, Mode, PrepareError, RefStep};
+use super::{Cause, Locks, PrepareError, RefStep, TransactionMode};
 
 /// Looks at all new names in one pass in their order; a directory that many share is looked at once.
 ///
@@ -14,7 +14,7 @@ use super::{Cause, Locks, Mode, PrepareError, RefStep};
 pub(super) fn conflicts(
     steps: &[RefStep],
     locks: &mut Locks,
-    mode: Mode,
+    mode: TransactionMode,
     refused: &HashSet<usize>,
 ) -> Result<Vec<FailedStep>, PrepareError> {
     let mut problems = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn conflicts(
         steps.iter().filter(|step| is_in(step)).map(|step| (step.name.as_slice(), step.known_from)).collect();
     let is_new = |at: &usize| is_in(&steps[*at]) && steps[*at].needs_name();
     let mut created: Vec<usize> = (0..steps.len()).filter(is_new).collect();
-    if mode == Mode::Atomic || matches!(locks, Locks::Files(_)) {
+    if mode == TransactionMode::Atomic || matches!(locks, Locks::Files(_)) {
         created.sort_by(|a, b| steps[*a].name.cmp(&steps[*b].name));
     }
     let mut is_ref: HashMap<&[u8], bool> = HashMap::new();
@@ -55,7 +55,7 @@ pub(super) fn conflicts(
         if let Some((other, _)) = others.into_iter().find(|(_, from)| **from <= at) {
             add(Cause::Together { name: name.to_vec(), other: other.to_vec() });
         }
-        if mode == Mode::Batch && problems.len() > before {
+        if mode == TransactionMode::Batch && problems.len() > before {
             // The first step of an edit has its number.
             let mut gone = Some(steps[at].edit);
             while let Some(step) = gone {

@@ -18,7 +18,7 @@ use packrace_os::count::Role;
 use packrace_os::durable::{self, random_number};
 use packrace_os::is_absent;
 
-use super::super::Error;
+use super::super::RefError;
 use super::super::reftable::{Stack, StackTable};
 use super::RefWrites;
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
@@ -26,7 +26,7 @@ use crate::publish::{FileKind, LockFile};
 
 /// Makes one table of those that are too small for the ones that came after them. It is no error if somebody else is at
 /// it.
-pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), Error> {
+pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else { return Ok(()) };
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     let sizes: Vec<u64> = stack.tables.iter().map(|table| table.table.content_bytes()).collect();
@@ -37,9 +37,9 @@ pub(super) fn after(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<()
 }
 
 /// Makes one table of all.
-pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), Error> {
+pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), RefError> {
     let Some(lock) = lock_list(dir, writes)? else {
-        return Err(Error::Write("unable to compact stack: data is locked".to_owned()));
+        return Err(RefError::Write("unable to compact stack: data is locked".to_owned()));
     };
     let stack = Stack::read(dir.parent().unwrap_or(dir), hash)?;
     match stack.tables.len() {
@@ -49,7 +49,7 @@ pub(super) fn all(dir: &Path, writes: &RefWrites, hash: HashKind) -> Result<(), 
 }
 
 /// The lock of the list; none if somebody has it.
-fn lock_list(dir: &Path, writes: &RefWrites) -> Result<Option<LockFile>, Error> {
+fn lock_list(dir: &Path, writes: &RefWrites) -> Result<Option<LockFile>, RefError> {
     match LockFile::take(&dir.join("tables.list"), FileKind::Refs, writes.policy) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) if error.is_locked() => Ok(None),
@@ -63,7 +63,7 @@ fn run(
     stack: &Stack,
     range: Range<usize>,
     writes: &RefWrites,
-) -> Result<(), Error> {
+) -> Result<(), RefError> {
     let old = &stack.tables[range.clone()];
     let mut locks = Vec::new();
     for table in old {
@@ -102,7 +102,7 @@ fn write_compacted(
     stack: &Stack,
     range: Range<usize>,
     writes: &RefWrites,
-) -> Result<bool, Error> {
+) -> Result<bool, RefError> {
     let tables: Vec<_> = stack.tables.iter().map(|table| table.table.clone()).collect();
     let mut is_empty = false;
     write_table(dir, name, writes, |sink| {
@@ -124,7 +124,7 @@ fn replace(
     old: &[StackTable],
     new: Option<&TableName>,
     writes: &RefWrites,
-) -> Result<bool, Error> {
+) -> Result<bool, RefError> {
     let list = dir.join("tables.list");
     let taken = LockFile::take_within(&list, FileKind::Refs, writes.policy, writes.reftable_patience);
     let lock = match taken {
@@ -146,9 +146,9 @@ fn names_of(tables: &[StackTable]) -> Vec<OsString> {
     tables.iter().filter_map(|table| table.path.file_name()).map(OsString::from).collect()
 }
 
-fn remove(path: &Path) -> Result<(), Error> {
+fn remove(path: &Path) -> Result<(), RefError> {
     match durable::remove_file(path, Role::Refs) {
-        Err(error) if !is_absent(&error) => Err(Error::Io { path: path.to_owned(), source: error }),
+        Err(error) if !is_absent(&error) => Err(RefError::Io { path: path.to_owned(), source: error }),
         _ => Ok(()),
     }
 }

@@ -25,11 +25,11 @@ use packrace_os::durable::{self, NewFile};
 use packrace_os::{EntryType, is_absent};
 
 use super::super::files::{LooseFile, LooseValue, PackedFile, read_loose};
-use super::super::{Error, LogEntry, RefDirs, is_per_worktree, reflog};
+use super::super::{LogEntry, RefDirs, RefError, is_per_worktree, reflog};
 use super::sync::{sync_all, sync_dir};
 use super::{
-    Cause, Change, CommitWork, Expected, Mode, PrepareError, RefEdit, RefObjects, RefStep, RefWrites,
-    Refusal, Value,
+    Cause, CommitWork, Expected, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Refusal,
+    TransactionMode, Value,
 };
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::RefStore;
@@ -150,7 +150,8 @@ impl FileLocks {
     /// Whether there is a ref of this name.
     pub(super) fn exists(&mut self, name: &[u8]) -> Result<bool, PrepareError> {
         let path = self.places.path_of(name);
-        let file = packrace_os::identity(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+        let file =
+            packrace_os::identity(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         Ok(file.is_some_and(|file| file.is_file) || self.packed.find(name)?.is_some())
     }
 
@@ -175,13 +176,13 @@ impl FileLocks {
             let step = &steps[*at];
             let line = match &step.change {
                 _ if step.is_log_only => continue,
-                Change::Verify | Change::Delete => continue,
-                Change::Set(id) => format!("{id}\n").into_bytes(),
-                Change::SetSymbolic(target) => [b"ref: ", target.as_slice(), b"\n"].concat(),
+                RefChange::Verify | RefChange::Delete => continue,
+                RefChange::Set(id) => format!("{id}\n").into_bytes(),
+                RefChange::SetSymbolic(target) => [b"ref: ", target.as_slice(), b"\n"].concat(),
             };
             lock.write(&line).map_err(io_error)?;
         }
-        let deletes = |at: &usize| !steps[*at].is_log_only && steps[*at].change == Change::Delete;
+        let deletes = |at: &usize| !steps[*at].is_log_only && steps[*at].change == RefChange::Delete;
         if self.packed_lock.is_none() && self.taken.keys().any(deletes) {
             self.lock_packed()?;
         }
@@ -206,19 +207,19 @@ impl FileLocks {
             let path = self.places.path_of(&step.name);
             match &step.change {
                 _ if step.is_log_only => {}
-                Change::Verify => {}
-                Change::Set(_) | Change::SetSymbolic(_) => {
+                RefChange::Verify => {}
+                RefChange::Set(_) | RefChange::SetSymbolic(_) => {
                     rename(lock, &path)?;
                     // The directories of a new file may be new too, or somebody else's who did not sync them.
                     let depth =
                         if is_new { step.name.iter().filter(|byte| **byte == b'/').count() } else { 1 };
                     changed_dirs.extend(path.ancestors().skip(1).take(depth.max(1)).map(Path::to_owned));
                 }
-                Change::Delete => {
+                RefChange::Delete => {
                     let is_there = durable::remove_file(&path, Role::Refs);
                     let is_there = match is_there {
                         Err(error) if error.kind() == ErrorKind::IsADirectory || is_absent(&error) => false,
-                        result => result.map_err(|source| Error::Io { path: path.clone(), source })?,
+                        result => result.map_err(|source| RefError::Io { path: path.clone(), source })?,
                     };
                     drop(lock);
                     if is_there {
@@ -227,7 +228,9 @@ impl FileLocks {
                 }
             }
         }
-        for (_, step) in steps.iter().filter(|(_, step)| !step.is_log_only && step.change == Change::Delete) {
+        for (_, step) in
+            steps.iter().filter(|(_, step)| !step.is_log_only && step.change == RefChange::Delete)
+        {
             self.remove_log(&step.name)?;
             remove_empty_parents(&self.places.of(&step.name).clone(), &step.name);
         }
@@ -245,7 +248,7 @@ impl FileLocks {
         for (at, taken) in all {
             let step = &work.steps[*at];
             let Taken::Lock { lock, .. } = taken else { continue };
-            if step.is_log_only || matches!(step.change, Change::Verify | Change::Delete) {
+            if step.is_log_only || matches!(step.change, RefChange::Verify | RefChange::Delete) {
                 continue;
             }
             if step.old.is_some() {
@@ -267,8 +270,10 @@ impl FileLocks {
         for (at, step) in work.steps().filter(|(_, step)| !step.is_log_only) {
             let is_packed = matches!(self.taken.get(&at), Some(Taken::Packed));
             let value = match step.change {
-                Change::Set(id) if is_packed => Some((id, objects.peel(&id).map_err(PrepareError::Objects)?)),
-                Change::Delete if self.packed.find(&step.name)?.is_some() => None,
+                RefChange::Set(id) if is_packed => {
+                    Some((id, objects.peel(&id).map_err(PrepareError::Objects)?))
+                }
+                RefChange::Delete if self.packed.find(&step.name)?.is_some() => None,
                 _ => continue,
             };
             edits.push(Edit { name: &step.name, value });
@@ -290,14 +295,14 @@ impl FileLocks {
             Refusal { edit: step.edit, name, cause: Cause::Locked(words), backend: work.store.backend }
         });
         let refusals: Vec<Refusal> = refusals.collect();
-        if work.mode == Mode::Batch {
+        if work.mode == TransactionMode::Batch {
             return Ok(refusals);
         }
         // Back to what was there before: all or nothing.
         let back: Vec<Edit<'_>> = edits
             .iter()
             .map(|edit| Ok(Edit { name: edit.name, value: self.packed.find(edit.name)? }))
-            .collect::<Result<_, Error>>()?;
+            .collect::<Result<_, RefError>>()?;
         let before = std::mem::replace(&mut self.packed, PackedFile::read(&self.places, self.hash)?);
         self.write_packed(&back, objects)?;
         drop(before);
@@ -311,7 +316,7 @@ impl FileLocks {
     ) -> Result<(), PrepareError> {
         let path = self.places.common_dir.join("packed-refs");
         let new = self.places.common_dir.join("packed-refs.new");
-        let io = |source| PrepareError::from(Error::Io { path: new.clone(), source });
+        let io = |source| PrepareError::from(RefError::Io { path: new.clone(), source });
         let create = || NewFile::create(&new, 0o666, Role::Refs);
         let file = create().or_else(|error| match error.kind() {
             // As we have the lock, who made it was killed.
@@ -445,18 +450,18 @@ impl FileLocks {
                 ErrorKind::IsADirectory if !is_begun => return Ok(false),
                 ErrorKind::NotADirectory if !is_begun => return Ok(false),
                 ErrorKind::IsADirectory | ErrorKind::NotADirectory => self.clear_way(name, path)?,
-                _ => return Err(Error::Io { path: path.to_owned(), source: error }.into()),
+                _ => return Err(RefError::Io { path: path.to_owned(), source: error }.into()),
             }
         }
-        Err(Error::Io { path: path.to_owned(), source: ErrorKind::NotFound.into() }.into())
+        Err(RefError::Io { path: path.to_owned(), source: ErrorKind::NotFound.into() }.into())
     }
 
     /// Removes reflogs that are where a new one shall be, and directories. As the name of the ref is free, they are those of
     /// refs that are no more, left by who was killed or by a crash. Git, which keeps them, makes no such ref.
-    fn clear_way(&self, name: &[u8], path: &Path) -> Result<(), Error> {
+    fn clear_way(&self, name: &[u8], path: &Path) -> Result<(), RefError> {
         let logs = self.places.of(name).join("logs");
         for above in path.ancestors().skip(1).take_while(|above| **above != *logs) {
-            let io = |source| Error::Io { path: above.to_owned(), source };
+            let io = |source| RefError::Io { path: above.to_owned(), source };
             if packrace_os::identity(above, Role::Refs).map_err(io)?.is_some_and(|file| file.is_file) {
                 return durable::remove_file(above, Role::Refs).map(drop).map_err(io);
             }
@@ -477,14 +482,14 @@ impl FileLocks {
             }
             Ok(false) => Ok(()),
             Err(error) if is_absent(&error) || error.kind() == ErrorKind::IsADirectory => Ok(()),
-            Err(source) => Err(Error::Io { path, source }.into()),
+            Err(source) => Err(RefError::Io { path, source }.into()),
         }
     }
 }
 
 /// Whether the change can stand in `packed-refs`.
-fn is_packable(name: &[u8], change: &Change) -> bool {
-    let is_value = matches!(change, Change::Set(_) | Change::Delete);
+fn is_packable(name: &[u8], change: &RefChange) -> bool {
+    let is_value = matches!(change, RefChange::Set(_) | RefChange::Delete);
     is_value && name.starts_with(b"refs/") && !is_per_worktree(name)
 }
 
@@ -496,7 +501,7 @@ fn value(loose: LooseValue) -> Value {
 }
 
 pub(super) fn io_error(error: crate::error::Error) -> PrepareError {
-    PrepareError::Store(Error::Write(error.to_string()))
+    PrepareError::Store(RefError::Write(error.to_string()))
 }
 
 fn lock_of(path: &Path) -> PathBuf {
@@ -510,12 +515,12 @@ fn rename(lock: LockFile, path: &Path) -> Result<(), PrepareError> {
     if is_dir {
         remove_tree(path, false)?;
     }
-    Ok(lock.rename().map_err(|source| Error::Io { path: path.to_owned(), source })?)
+    Ok(lock.rename().map_err(|source| RefError::Io { path: path.to_owned(), source })?)
 }
 
 /// Removes a directory in which there are only directories, or files too.
-pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), Error> {
-    let io = |source| Error::Io { path: path.to_owned(), source };
+pub(in crate::refs) fn remove_tree(path: &Path, with_files: bool) -> Result<(), RefError> {
+    let io = |source| RefError::Io { path: path.to_owned(), source };
     let entries = match packrace_os::list_dir(path, Role::Refs) {
         Err(error) if is_absent(&error) => return Ok(()),
         result => result.map_err(io)?,
@@ -547,10 +552,10 @@ pub(super) fn remove_empty_parents(top: &Path, name: &[u8]) {
 }
 
 /// The first file below a directory that can be a ref.
-fn first_file(dir: &Path, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+fn first_file(dir: &Path, prefix: &[u8]) -> Result<Option<Vec<u8>>, RefError> {
     let mut entries = match packrace_os::list_dir(dir, Role::Refs) {
         Err(error) if is_absent(&error) || error.kind() == ErrorKind::NotADirectory => return Ok(None),
-        result => result.map_err(|source| Error::Io { path: dir.to_owned(), source })?,
+        result => result.map_err(|source| RefError::Io { path: dir.to_owned(), source })?,
     };
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     for entry in entries {
@@ -574,7 +579,7 @@ fn first_file(dir: &Path, prefix: &[u8]) -> Result<Option<Vec<u8>>, Error> {
 struct Listings(HashMap<PathBuf, HashSet<OsString>>);
 
 impl Listings {
-    fn has(&mut self, path: &Path) -> Result<bool, Error> {
+    fn has(&mut self, path: &Path) -> Result<bool, RefError> {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
         if let Some(names) = self.0.get(dir) {
             return Ok(names.contains(name));
@@ -582,7 +587,7 @@ impl Listings {
         let names = match packrace_os::list_dir(dir, Role::Refs) {
             Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
             Err(error) if is_absent(&error) || error.kind() == ErrorKind::NotADirectory => HashSet::new(),
-            Err(source) => return Err(Error::Io { path: dir.to_owned(), source }),
+            Err(source) => return Err(RefError::Io { path: dir.to_owned(), source }),
         };
         let names = self.0.entry(dir.to_owned()).or_insert(names);
         Ok(names.contains(name))

@@ -10,7 +10,7 @@
 
 use packrace_object::ObjectId;
 
-use super::{Change, Expected, PrepareError, Update};
+use super::{Expected, PrepareError, RefChange, Update};
 use crate::hooks::{Ended, Hooks};
 
 const NAME: &str = "reference-transaction";
@@ -91,9 +91,9 @@ fn lines<'a>(updates: impl Iterator<Item = Update<'a>>, null: ObjectId) -> Vec<u
             Expected::Symbolic(target) => [b"ref:", target.as_slice()].concat(),
         };
         let new = match change {
-            Change::Verify | Change::Delete => null.to_string().into_bytes(),
-            Change::Set(id) => id.to_string().into_bytes(),
-            Change::SetSymbolic(target) => [b"ref:", target.as_slice()].concat(),
+            RefChange::Verify | RefChange::Delete => null.to_string().into_bytes(),
+            RefChange::Set(id) => id.to_string().into_bytes(),
+            RefChange::SetSymbolic(target) => [b"ref:", target.as_slice()].concat(),
         };
         for part in [old.as_slice(), b" ", &new, b" ", name, b"\n"] {
             lines.extend_from_slice(part);

@@ -14,7 +14,7 @@ use super::sync::sync_dir;
 use super::{Cause, PrepareError, RefWrites, Value, compaction};
 use crate::publish::{Component, FileKind, LockFile, make_dir_below};
 use crate::refs::reflog::LoggedChange;
-use crate::refs::{Backend, Error, RefStore};
+use crate::refs::{Backend, RefError, RefStore};
 
 /// What becomes of a reflog.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl RefStore {
             Ok(lock) => lock,
             Err(Cause::Locked(words)) => {
                 let name = String::from_utf8_lossy(name);
-                return Err(Error::Write(format!("cannot lock ref '{name}': {words}")).into());
+                return Err(RefError::Write(format!("cannot lock ref '{name}': {words}")).into());
             }
             // A ref is where this one would have to be, so there is no such reflog.
             Err(_) => return Ok(()),

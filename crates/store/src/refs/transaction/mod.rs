@@ -53,7 +53,7 @@ pub struct RefEdit {
     /// The full name.
     pub name: Vec<u8>,
     /// What becomes of it.
-    pub change: Change,
+    pub change: RefChange,
     /// What it must say before.
     pub expected: Expected,
     /// Whether a symbolic ref stands for what it leads to.
@@ -66,7 +66,7 @@ pub struct RefEdit {
 
 /// What becomes of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum RefChange {
     /// Nothing; it is only checked.
     Verify,
     /// It points at this object.
@@ -92,7 +92,7 @@ pub enum Expected {
 
 /// What an edit that cannot be made means for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum TransactionMode {
     /// None is made.
     Atomic,
     /// It is refused, and the others are made.
@@ -105,7 +105,7 @@ struct RefStep {
     /// The edit that it comes from.
     edit: usize,
     name: Vec<u8>,
-    change: Change,
+    change: RefChange,
     expected: Expected,
     /// Only its reflog gets a line, as the ref that it leads to is changed.
     is_log_only: bool,
@@ -138,7 +138,7 @@ pub struct Update<'a> {
     /// What was expected; absent where anything was.
     pub expected: &'a Expected,
     /// What becomes of it.
-    pub change: &'a Change,
+    pub change: &'a RefChange,
 }
 
 impl<'a> Update<'a> {
@@ -155,7 +155,7 @@ pub struct Prepared<'s> {
     steps: Vec<RefStep>,
     /// Of a batch, what cannot be.
     refused: Vec<Refusal>,
-    mode: Mode,
+    mode: TransactionMode,
     writes: &'s RefWrites,
     locks: Locks,
     /// Dropped behind the locks: who is told that it was aborted finds them free.
@@ -204,7 +204,7 @@ impl RefStore {
     pub fn prepare<'s>(
         &'s self,
         edits: Vec<RefEdit>,
-        mode: Mode,
+        mode: TransactionMode,
         writes: &'s RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<Prepared<'s>, PrepareError> {
@@ -232,7 +232,7 @@ impl RefStore {
     fn lock<'s>(
         &'s self,
         edits: Vec<RefEdit>,
-        mode: Mode,
+        mode: TransactionMode,
         writes: &'s RefWrites,
         objects: &mut dyn RefObjects,
     ) -> Result<Prepared<'s>, PrepareError> {
@@ -289,7 +289,7 @@ struct CommitWork<'a> {
     edits: &'a [RefEdit],
     steps: Vec<RefStep>,
     is_refused: HashSet<usize>,
-    mode: Mode,
+    mode: TransactionMode,
     writes: &'a RefWrites,
 }
 
@@ -300,14 +300,14 @@ impl CommitWork<'_> {
         let old = step.old_id.unwrap_or(null);
         let new = match &step.change {
             _ if self.writes.log == LogPolicy::Never => return None,
-            Change::Set(id) => *id,
+            RefChange::Set(id) => *id,
             // As git writes it, also where the ref behind `HEAD` becomes a symbolic one.
-            Change::Delete if step.is_log_only || self.keeps_log(step) => null,
-            Change::SetSymbolic(_) if step.is_of_head => null,
-            Change::SetSymbolic(_) => step.new_id?,
-            Change::Verify | Change::Delete => return None,
+            RefChange::Delete if step.is_log_only || self.keeps_log(step) => null,
+            RefChange::SetSymbolic(_) if step.is_of_head => null,
+            RefChange::SetSymbolic(_) => step.new_id?,
+            RefChange::Verify | RefChange::Delete => return None,
         };
-        let is_set = matches!(step.change, Change::Set(_)) && !step.is_log_only;
+        let is_set = matches!(step.change, RefChange::Set(_)) && !step.is_log_only;
         let is_unchanged = is_set && step.old == Some(Value::Id(new));
         (!is_unchanged).then_some((old, new))
     }

@@ -17,7 +17,7 @@ use super::files::FileLocks;
 use super::{PrepareError, RefObjects, RefWrites, compaction};
 use crate::publish::LockFile;
 use crate::refs::files::{LooseFile, LooseValue, direct_loose, read_loose};
-use crate::refs::{Backend, Error, RefDirs, RefStore, is_per_worktree};
+use crate::refs::{Backend, RefDirs, RefError, RefStore, is_per_worktree};
 
 /// With fewer loose refs than this, none are packed where that is left to us.
 const LEAST_LOOSE: usize = 16;
@@ -100,7 +100,7 @@ impl RefStore {
         };
         if read_loose(&self.places, name, self.hash)? == LooseFile::Is(LooseValue::Direct(id)) {
             let path = self.places.path_of(name);
-            durable::remove_file(&path, Role::Refs).map_err(|source| Error::Io { path, source })?;
+            durable::remove_file(&path, Role::Refs).map_err(|source| RefError::Io { path, source })?;
         }
         drop(lock);
         super::files::remove_empty_parents(self.places.of(name), name);

@@ -7,8 +7,8 @@ use packrace_object::ObjectId;
 use super::hook::HookCall;
 use super::refusal::FailedStep;
 use super::{
-    Cause, Change, Expected, Locks, Mode, PrepareError, Prepared, RefEdit, RefObjects, RefStep, RefWrites,
-    Refusal, Value, available, objects,
+    Cause, Expected, Locks, PrepareError, Prepared, RefChange, RefEdit, RefObjects, RefStep, RefWrites,
+    Refusal, TransactionMode, Value, available, objects,
 };
 use crate::refs::{Backend, MAX_SYMREF_DEPTH, RefStore};
 
@@ -33,7 +33,7 @@ impl<'a, 's> Preparing<'a, 's> {
         edits: Vec<RefEdit>,
         locks: Locks,
         objects: &'a mut dyn RefObjects,
-        mode: Mode,
+        mode: TransactionMode,
     ) -> Self {
         Preparing {
             store,
@@ -44,11 +44,15 @@ impl<'a, 's> Preparing<'a, 's> {
             locks,
             head_target: None,
             objects,
-            looks_at_objects_first: store.backend == Backend::Reftable || mode == Mode::Batch,
+            looks_at_objects_first: store.backend == Backend::Reftable || mode == TransactionMode::Batch,
         }
     }
 
-    pub(super) fn run(mut self, mode: Mode, writes: &'s RefWrites) -> Result<Prepared<'s>, PrepareError> {
+    pub(super) fn run(
+        mut self,
+        mode: TransactionMode,
+        writes: &'s RefWrites,
+    ) -> Result<Prepared<'s>, PrepareError> {
         let mut twice = Vec::new();
         for (edit, asked) in self.edits.iter().enumerate() {
             let step = RefStep {
@@ -86,7 +90,7 @@ impl<'a, 's> Preparing<'a, 's> {
         }
         self.inherit_old_ids();
         let mut out = HashSet::new();
-        if mode == Mode::Batch {
+        if mode == TransactionMode::Batch {
             out.extend(self.problems.iter().map(|problem| self.steps[problem.step].edit));
         }
         let unavailable = available::conflicts(&self.steps, &mut self.locks, mode, &out)?;
@@ -98,7 +102,7 @@ impl<'a, 's> Preparing<'a, 's> {
         let mut is_refused = HashSet::new();
         for problem in std::mem::take(&mut self.problems) {
             let refusal = self.refusal(problem);
-            if mode == Mode::Atomic || !refusal.cause.is_for_one() {
+            if mode == TransactionMode::Atomic || !refusal.cause.is_for_one() {
                 return Err(refusal.into());
             }
             if is_refused.insert(refusal.edit) {
@@ -122,7 +126,7 @@ impl<'a, 's> Preparing<'a, 's> {
             self.problems.push(FailedStep { step: to, cause });
             return;
         }
-        if matches!(self.steps[to].change, Change::Verify) {
+        if matches!(self.steps[to].change, RefChange::Verify) {
             return;
         }
         self.steps.push(RefStep {
@@ -277,7 +281,7 @@ impl<'a, 's> Preparing<'a, 's> {
 
     /// Whether the ref may point at the new object.
     fn check_object(&mut self, at: usize) -> Result<Option<Cause>, PrepareError> {
-        let Change::Set(id) = self.steps[at].change else { return Ok(None) };
+        let RefChange::Set(id) = self.steps[at].change else { return Ok(None) };
         objects::check(self.objects, &self.steps[at].name, id)
     }
 
@@ -300,9 +304,9 @@ impl<'a, 's> Preparing<'a, 's> {
                 continue;
             }
             let value = match &step.change {
-                Change::Set(id) => Value::Id(*id),
-                Change::SetSymbolic(target) => Value::Symbolic(target.clone()),
-                Change::Verify | Change::Delete => continue,
+                RefChange::Set(id) => Value::Id(*id),
+                RefChange::SetSymbolic(target) => Value::Symbolic(target.clone()),
+                RefChange::Verify | RefChange::Delete => continue,
             };
             if let Value::Symbolic(target) = &value {
                 self.steps[at].new_id = self.resolve(target.clone(), &changed)?.flatten();

@@ -1,6 +1,6 @@
 use packrace_object::ObjectId;
 
-use super::super::{Backend, Error};
+use super::super::{Backend, RefError};
 
 /// Why a transaction cannot be made, or an edit of it.
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum PrepareError {
     Refused(#[from] Refusal),
     /// The refs cannot be read or written.
     #[error(transparent)]
-    Store(#[from] Error),
+    Store(#[from] RefError),
     /// Objects that refs shall point at cannot be read.
     #[error(transparent)]
     Objects(crate::error::Error),

@@ -11,12 +11,12 @@ use packrace_object::ObjectId;
 
 use super::stack::{Log, NewRef, Records, StackLocks};
 use super::{
-    Change, Expected, LogEdit, LogPolicy, Mode, PrepareError, RefEdit, RefObjects, RefWrites, Value,
-    compaction,
+    Expected, LogEdit, LogPolicy, PrepareError, RefChange, RefEdit, RefObjects, RefWrites, TransactionMode,
+    Value, compaction,
 };
 use crate::publish::DurableObjects;
 use crate::refs::reflog::LoggedChange;
-use crate::refs::{Backend, Error, Peeled, RefStore};
+use crate::refs::{Backend, Peeled, RefError, RefStore};
 
 impl RefStore {
     /// Renames a ref that is not symbolic to a name that no ref has; its reflog gets a line with `message`. `HEAD` stays as
@@ -34,13 +34,13 @@ impl RefStore {
             Some(Value::Id(id)) => id,
             Some(Value::Symbolic(_)) => {
                 let words = format!("refname {} is a symbolic ref, renaming it is not supported", shown(old));
-                return Err(Error::Write(words).into());
+                return Err(RefError::Write(words).into());
             }
-            None => return Err(Error::Write(format!("refname {} not found", shown(old))).into()),
+            None => return Err(RefError::Write(format!("refname {} not found", shown(old))).into()),
         };
         if self.read(new)?.is_some() {
             return Err(
-                Error::Write(format!("'{}' exists; cannot create '{}'", shown(new), shown(new))).into()
+                RefError::Write(format!("'{}' exists; cannot create '{}'", shown(new), shown(new))).into()
             );
         }
         match self.backend {
@@ -60,7 +60,7 @@ impl RefStore {
     ) -> Result<(), PrepareError> {
         let log = self.log(old)?;
         let silent = RefWrites { log: LogPolicy::Never, ..writes.clone() };
-        let edit = |name: &[u8], change: Change, expected: Expected| RefEdit {
+        let edit = |name: &[u8], change: RefChange, expected: Expected| RefEdit {
             name: name.to_vec(),
             change,
             expected,
@@ -69,11 +69,11 @@ impl RefStore {
             force_log: false,
         };
         let mut run = |edits: Vec<RefEdit>| -> Result<(), PrepareError> {
-            let prepared = self.prepare(edits, Mode::Atomic, &silent, objects)?;
+            let prepared = self.prepare(edits, TransactionMode::Atomic, &silent, objects)?;
             prepared.commit(&DurableObjects::stored_before(), objects).map(drop)
         };
-        let make = edit(new, Change::Set(id), Expected::Absent);
-        let delete = edit(old, Change::Delete, Expected::Id(id));
+        let make = edit(new, RefChange::Set(id), Expected::Absent);
+        let delete = edit(old, RefChange::Delete, Expected::Id(id));
         let is_below = |name: &[u8], dir: &[u8]| name.starts_with(dir) && name.get(dir.len()) == Some(&b'/');
         let move_log = || {
             let changes = match log.clone() {
@@ -98,13 +98,13 @@ impl RefStore {
             // Only now, when the new name is durable.
             let deleted = run(vec![delete]);
             if deleted.is_err() {
-                run(vec![edit(new, Change::Delete, Expected::Id(id))])?;
+                run(vec![edit(new, RefChange::Delete, Expected::Id(id))])?;
             }
             return deleted;
         }
         run(vec![delete])?;
         if let Err(error) = run(vec![make]) {
-            run(vec![edit(old, Change::Set(id), Expected::Absent)])?;
+            run(vec![edit(old, RefChange::Set(id), Expected::Absent)])?;
             return Err(error);
         }
         move_log()
@@ -162,5 +162,5 @@ impl RefStore {
 
 fn in_the_way(existing: &[u8], new: &[u8]) -> PrepareError {
     let [existing, new] = [existing, new].map(String::from_utf8_lossy);
-    Error::Write(format!("'{existing}' exists; cannot create '{new}'")).into()
+    RefError::Write(format!("'{existing}' exists; cannot create '{new}'")).into()
 }

@@ -20,10 +20,10 @@ use packrace_os::durable::{self, random_number};
 
 use super::super::reflog::{LoggedChange, parse_who};
 use super::super::reftable::Stack;
-use super::super::{Error, Peeled, RefDirs, Target, is_per_worktree};
+use super::super::{Peeled, RefDirs, RefError, Target, is_per_worktree};
 use super::stack_files::{failed, publish_list, sync_dir, write_table};
 use super::{
-    Cause, Change, CommitWork, PrepareError, RefEdit, RefObjects, RefStep, RefWrites, Value, compaction,
+    Cause, CommitWork, PrepareError, RefChange, RefEdit, RefObjects, RefStep, RefWrites, Value, compaction,
 };
 use crate::publish::{Component, FileKind, LockFile};
 use crate::refs::RefStore;
@@ -85,7 +85,7 @@ impl StackLocks {
         writes: &RefWrites,
     ) -> Result<Self, PrepareError> {
         let RefDirs { git_dir, common_dir } = &store.places;
-        let side = |dir: &Path, is_read_later: bool| -> Result<Side, Error> {
+        let side = |dir: &Path, is_read_later: bool| -> Result<Side, RefError> {
             let stack = if is_read_later { Stack::empty() } else { Stack::read(dir, store.hash)? };
             Ok(Side { dir: dir.join("reftable"), stack, lock: None })
         };
@@ -109,8 +109,8 @@ impl StackLocks {
             let list = side.dir.join("tables.list");
             let taken = LockFile::take_within(&list, FileKind::Refs, policy, patience);
             let taken = taken.map_err(|error| match error.is_locked() {
-                true => Error::Write("cannot lock references".to_owned()),
-                false => Error::Write(error.to_string()),
+                true => RefError::Write("cannot lock references".to_owned()),
+                false => RefError::Write(error.to_string()),
             })?;
             side.lock = Some(taken);
             side.stack = Stack::read(side.dir.parent().unwrap_or(&side.dir), hash)?;
@@ -199,20 +199,20 @@ impl StackLocks {
         }
         match &step.change {
             // As with git, the reflog of a ref that is not there stays.
-            Change::Delete if step.old.is_none() => {}
-            Change::Verify => {}
-            Change::Set(id) => {
+            RefChange::Delete if step.old.is_none() => {}
+            RefChange::Verify => {}
+            RefChange::Set(id) => {
                 let peeled = match objects.peel(id).map_err(PrepareError::Objects)? {
                     Peeled::To(peeled) => Some(peeled),
                     Peeled::NotATag | Peeled::Unknown => None,
                 };
                 records.refs.push(NewRef { name: name(), value: Some(Value::Id(*id)), peeled });
             }
-            Change::SetSymbolic(target) => {
+            RefChange::SetSymbolic(target) => {
                 let value = Some(Value::Symbolic(target.clone()));
                 records.refs.push(NewRef { name: name(), value, peeled: None });
             }
-            Change::Delete => {
+            RefChange::Delete => {
                 records.refs.push(NewRef { name: name(), value: None, peeled: None });
                 if work.keeps_log(step) {
                     return Ok(());
@@ -228,7 +228,7 @@ impl StackLocks {
 
 impl Side {
     /// Adds a table to the stack and gives the lock back.
-    pub(super) fn write(&mut self, mut records: Records, writes: &RefWrites) -> Result<(), Error> {
+    pub(super) fn write(&mut self, mut records: Records, writes: &RefWrites) -> Result<(), RefError> {
         let Some(lock) = self.lock.take() else { return Ok(()) };
         let newest = self.stack.tables.last().map_or(0, |table| table.table.update_indexes().1);
         let update_index = newest.checked_add(1).ok_or_else(|| failed("update indexes are used up"))?;
@@ -288,7 +288,7 @@ impl Side {
     }
 }
 
-fn log_change<'a>(change: &'a LoggedChange, message: &'a [u8]) -> Result<LogChange<'a>, Error> {
+fn log_change<'a>(change: &'a LoggedChange, message: &'a [u8]) -> Result<LogChange<'a>, RefError> {
     let who = parse_who(&change.who).ok_or_else(|| failed("the name of who does it is malformed"))?;
     let LoggedChange { old, new, .. } = *change;
     Ok(LogChange {

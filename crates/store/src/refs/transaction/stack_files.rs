@@ -6,7 +6,7 @@ use packrace_format::reftable::TableName;
 use packrace_os::count::Role;
 use packrace_os::durable::{self, NewFile};
 
-use super::super::Error;
+use super::super::RefError;
 use super::RefWrites;
 use crate::publish::LockFile;
 
@@ -16,10 +16,10 @@ pub(super) fn write_table(
     dir: &Path,
     name: &TableName,
     writes: &RefWrites,
-    fill: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<(), Error>,
-) -> Result<(), Error> {
+    fill: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<(), RefError>,
+) -> Result<(), RefError> {
     let path = dir.join(name.to_string());
-    let io = |source| Error::Io { path: path.clone(), source };
+    let io = |source| RefError::Io { path: path.clone(), source };
     let mut file = NewFile::create_temporary(dir, &format!("{name}.temp."), 0o666, Role::Refs).map_err(io)?;
     writes.policy.of_rewrites().prepare(&mut file).map_err(io)?;
     let mut result = Ok(());
@@ -38,16 +38,16 @@ pub(super) fn write_table(
 }
 
 /// Puts a list in place of the one that is locked, in a directory that the caller makes durable.
-pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Result<(), Error> {
+pub(super) fn publish_list(mut lock: LockFile, dir: &Path, list: &[u8]) -> Result<(), RefError> {
     lock.write(list).and_then(|()| lock.settle()).map_err(failed)?;
-    lock.rename().map_err(|source| Error::Io { path: dir.join("tables.list"), source })
+    lock.rename().map_err(|source| RefError::Io { path: dir.join("tables.list"), source })
 }
 
 /// Makes the names in the directory of a stack durable.
-pub(super) fn sync_dir(dir: &Path) -> Result<(), Error> {
-    durable::sync_dir(dir, Role::Refs).map_err(|source| Error::Io { path: dir.to_owned(), source })
+pub(super) fn sync_dir(dir: &Path) -> Result<(), RefError> {
+    durable::sync_dir(dir, Role::Refs).map_err(|source| RefError::Io { path: dir.to_owned(), source })
 }
 
-pub(super) fn failed(error: impl std::fmt::Display) -> Error {
-    Error::Write(error.to_string())
+pub(super) fn failed(error: impl std::fmt::Display) -> RefError {
+    RefError::Write(error.to_string())
 }

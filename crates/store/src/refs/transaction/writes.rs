@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use packrace_format::reftable::{DEFAULT_FACTOR, MAX_BLOCK_BYTES, MAX_FACTOR, Options};
+use packrace_format::reftable::{DEFAULT_FACTOR, MAX_BLOCK_BYTES, MAX_FACTOR, TableOptions};
 use packrace_object::HashKind;
 
 use crate::config::Config;
@@ -34,7 +34,7 @@ pub struct RefWrites {
 #[derive(Debug, Clone, Copy)]
 pub struct TableWrites {
     /// Blocks and what is in them.
-    pub options: Options,
+    pub options: TableOptions,
     /// How many times as large as the next newer table each is at least (`reftable.geometricFactor`).
     pub factor: u16,
 }
@@ -48,12 +48,12 @@ impl TableWrites {
                 Some(_) => Err(Reason::Config(format!("{words} cannot exceed {highest}")).into()),
             }
         };
-        let default = Options::new(hash);
+        let default = TableOptions::new(hash);
         let block = number("reftable.blockSize", MAX_BLOCK_BYTES as i64, "reftable block size")?;
         let restarts = number("reftable.restartInterval", i64::from(u16::MAX), "reftable block size")?;
         let factor = number("reftable.geometricFactor", i64::from(MAX_FACTOR), "reftable geometric factor")?;
         Ok(TableWrites {
-            options: Options {
+            options: TableOptions {
                 block_bytes: block.map_or(default.block_bytes, |bytes: i64| bytes as usize),
                 restart_interval: restarts.map_or(default.restart_interval, |count: i64| count as u16),
                 index_objects: config.boolean("reftable.indexObjects")?.unwrap_or(default.index_objects),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use packrace_object::ObjectId;
 use packrace_os::faults::{Scope, contain};
-use packrace_testkit::{Bitmap, CommitGraph, RefFormat, Repo, RepoBuilder, Size, Storage};
+use packrace_testkit::{Bitmap, GraphLayout, RefFormat, Repo, RepoBuilder, Size, Storage};
 
 use super::*;
 use crate::{CachedRepository, OpenOptions, Repository};
@@ -15,7 +15,7 @@ fn built(multi_pack_index: bool, ref_format: RefFormat) -> Repo {
         packs: if multi_pack_index { 2 } else { 1 },
         multi_pack_index,
         bitmap: Bitmap::Plain,
-        commit_graph: CommitGraph::Single,
+        commit_graph: GraphLayout::Single,
         ..Storage::default()
     };
     RepoBuilder::new(Size::Tiny).storage(storage).ref_format(ref_format).build()
